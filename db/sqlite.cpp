@@ -1,0 +1,2 @@
+// The only file that includes sqlite3.h.
+namespace versieve::db {}

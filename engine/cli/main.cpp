@@ -1,0 +1,4 @@
+// The `versieve` command.
+int main() {
+  return 2;
+}

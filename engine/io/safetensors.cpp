@@ -1,0 +1,2 @@
+// Reads and writes safetensors files.
+namespace versieve::engine {}

@@ -1,0 +1,4 @@
+// The desktop app.
+int main() {
+  return 0;
+}

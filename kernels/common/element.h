@@ -1,0 +1,32 @@
+// The three element types kernels are instantiated for and what they accumulate in.
+#pragma once
+
+#include "kernels/common/bf16.h"
+
+namespace versieve::kernels {
+
+enum class Dtype { kF64, kF32, kBf16 };
+const char* name_of(Dtype dtype);  // "f64", "f32", "bf16"
+
+template <class T>
+struct Element;
+template <>
+struct Element<double> {
+  using Sum = double;
+  static constexpr Dtype kDtype = Dtype::kF64;
+};
+template <>
+struct Element<float> {
+  using Sum = float;
+  static constexpr Dtype kDtype = Dtype::kF32;
+};
+template <>
+struct Element<Bf16> {
+  using Sum = float;
+  static constexpr Dtype kDtype = Dtype::kBf16;
+};
+// What a kernel over T computes in: f64 for f64, f32 for f32 and bf16.
+template <class T>
+using SumOf = typename Element<T>::Sum;
+
+}  // namespace versieve::kernels

@@ -1,0 +1,46 @@
+// nsa_verify: one NSA layer's attention for the N nodes of a draft tree over a committed cache.
+// Source: seed 000, section 2; exact readings of every rule: README.md of this folder (the door).
+// Shapes: N queries, H query heads, G KV heads, d head size, L committed tokens, Lc committed
+// compressed tokens, E path-local compressed tokens, n selected blocks, S selection blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/common/element.h"
+#include "model/llm_shape.h"
+
+namespace versieve::kernels {
+
+template <class T>
+struct NsaVerifyParams {
+  NsaGeometry nsa;
+  std::int64_t num_heads = 0;            // H
+  std::int64_t num_kv_heads = 0;         // G, divides H
+  std::int64_t head_dim = 0;             // d
+  std::int64_t context_len = 0;          // L
+  std::int64_t num_queries = 0;          // N
+  std::int64_t num_compressed = 0;       // Lc = compressed_count(nsa, L)
+  std::int64_t num_tree_compressed = 0;  // E
+  std::int64_t num_blocks = 0;           // S = max position / B + 1
+
+  const T* q = nullptr;                    // [N, H, d]
+  const T* k = nullptr;                    // [L, G, d]
+  const T* v = nullptr;                    // [L, G, d]
+  const T* k_cmp = nullptr;                // [Lc, G, d]
+  const T* v_cmp = nullptr;                // [Lc, G, d]
+  const T* k_tree = nullptr;               // [N, G, d], row i belongs to node i
+  const T* v_tree = nullptr;               // [N, G, d]
+  const T* k_cmp_tree = nullptr;           // [E, G, d]
+  const T* v_cmp_tree = nullptr;           // [E, G, d]
+  const T* gates = nullptr;                // [N, H, 3], after sigmoid: compressed, selected, window
+  const std::int32_t* parent = nullptr;    // [N], parent[0] = -1, parent[i] < i
+  const std::int32_t* position = nullptr;  // [N], L + depth
+  const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
+  const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
+
+  T* out = nullptr;                 // [N, H, d]
+  std::int32_t* indices = nullptr;  // [N, G, n], ascending, then -1
+  SumOf<T>* importance = nullptr;   // [N, G, S], or null if it is not wanted
+};
+
+}  // namespace versieve::kernels

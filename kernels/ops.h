@@ -1,0 +1,262 @@
+// Every kernel family of the engine behind one interface, so that the engine's algorithm is written
+// once and runs on the CPU (f64, f32) and on a GPU (f32, bf16). Pointers in params are memory of
+// this Ops.
+//
+// Promise of every op here (batch invariance): a row's result is the same, bit for bit, whatever
+// the other rows of the call are and however many there are. Sums run in an order fixed by the
+// reduced index alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/common/element.h"
+#include "kernels/common/launch_observer.h"
+#include "kernels/nsa_verify/params.h"
+#include "model/llm_shape.h"
+
+namespace versieve::kernels {
+
+// y = x w^T (+ residual). Sums over K in a fixed order.
+template <class T>
+struct LinearParams {
+  std::int64_t n = 0, k = 0, m = 0;
+  const T* x = nullptr;         // [N, K]
+  const T* w = nullptr;         // [M, K]
+  const T* residual = nullptr;  // [N, M] or null; may alias y
+  T* y = nullptr;               // [N, M]
+  TrafficTerm weight_term = TrafficTerm::kWeights;
+};
+
+// y = x / sqrt(mean(x^2) + eps) * weight, row by row.
+template <class T>
+struct RmsNormParams {
+  std::int64_t n = 0, k = 0;
+  std::int64_t x_stride = 0, y_stride = 0;  // elements between rows; 0 means k
+  double eps = 1e-5;
+  const T* x = nullptr;       // [N, K]
+  const T* weight = nullptr;  // [K]
+  T* y = nullptr;             // [N, K]
+};
+
+// Rotary embedding, HF Llama "rotate half": pairs (i, i + d/2), angle position * theta^(-2i/d),
+// angles in double, rounded once.
+template <class T>
+struct RopeParams {
+  std::int64_t n = 0, heads = 0, head_dim = 0;
+  double theta = 10000.0;
+  const std::int32_t* position = nullptr;  // [N]
+  const T* x = nullptr;                    // [N, heads, d]
+  T* y = nullptr;                          // [N, heads, d], may be x
+};
+
+// y = silu(gate) * up.
+template <class T>
+struct SwigluParams {
+  std::int64_t count = 0;
+  const T* gate = nullptr;
+  const T* up = nullptr;
+  T* y = nullptr;
+};
+
+// y = 1 / (1 + exp(-x)).
+template <class T>
+struct SigmoidParams {
+  std::int64_t count = 0;
+  const T* x = nullptr;
+  T* y = nullptr;
+};
+
+// dst[dst_row[i], 0:width] = src[src_row[i], 0:width]; a null index list means i. Rows may not
+// overlap. Embedding look-up, feature concatenation (strides) and KV commit are this one op.
+template <class T>
+struct CopyRowsParams {
+  std::int64_t rows = 0, width = 0;
+  std::int64_t src_stride = 0, dst_stride = 0;  // elements between rows; 0 means width
+  const std::int32_t* src_row = nullptr;        // [rows] or null
+  const std::int32_t* dst_row = nullptr;        // [rows] or null
+  const T* src = nullptr;
+  T* dst = nullptr;
+  TrafficTerm term = TrafficTerm::kActivations;
+};
+
+// phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
+//   key   = sum_j compress_key[g, j] * (k_raw[token_j] + intra_block_pe[g, j]), then rotary at
+//   block * s
+//           if `rotate` (families that compress before rotary);
+//   value = sum_j compress_value[g, j] * v[token_j].
+// Mean pooling is the caller's weights 1/l and a null intra_block_pe.
+template <class T>
+struct CompressParams {
+  std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
+  bool rotate = true;
+  double theta = 10000.0;
+  const std::int32_t* source =
+      nullptr;  // [rows, l]: c >= 0 is cache row c, c < 0 is tree row -1 - c
+  const std::int32_t* block = nullptr;  // [rows]: index of the compressed token
+  const T* k_cache = nullptr;       // [*, G, d], keys as phi takes them (before rotary if `rotate`)
+  const T* v_cache = nullptr;       // [*, G, d]
+  const T* k_tree = nullptr;        // [N, G, d]
+  const T* v_tree = nullptr;        // [N, G, d]
+  const T* compress_key = nullptr;  // [G, l]
+  const T* compress_value = nullptr;  // [G, l]
+  const T* intra_block_pe = nullptr;  // [G, l, d] or null
+  T* k_cmp = nullptr;                 // [rows, G, d]
+  T* v_cmp = nullptr;                 // [rows, G, d]
+};
+
+// Dense or windowed causal attention of tree nodes: committed keys at positions [first_position, L)
+// and the node's ancestors and itself; a node at position t sees positions > t - window (0: no
+// window). Cache row = position. Keys are reduced in ascending position, in chunks fixed by
+// position.
+template <class T>
+struct TreeAttentionParams {
+  std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::int64_t context_len = 0, first_position = 0, window = 0;
+  std::int64_t num_queries = 0;
+  std::int64_t num_nodes = 0;  // rows of the tree buffers
+  const std::int32_t* query_node =
+      nullptr;                             // [num_queries]: the node of each query row, or null: i
+  const std::int32_t* parent = nullptr;    // [num_nodes], -1 for a root; parent[i] < i
+  const std::int32_t* position = nullptr;  // [num_nodes]
+  const T* q = nullptr;                    // [num_queries, H, d]
+  const T* k = nullptr;                    // [>= L, G, d]
+  const T* v = nullptr;
+  const T* k_tree = nullptr;  // [num_nodes, G, d]
+  const T* v_tree = nullptr;
+  T* out = nullptr;  // [num_queries, H, d]
+  TrafficTerm cache_term = TrafficTerm::kWindow;
+};
+
+// The k largest logits of each row, lower index first among equals, and their log-probabilities
+// (log-softmax over the row; the normaliser is summed in index order). k in 1..64.
+template <class T>
+struct TopLogitsParams {
+  std::int64_t rows = 0, vocab = 0, k = 1;
+  const T* logits = nullptr;         // [rows, V]
+  std::int32_t* index = nullptr;     // [rows, k]
+  float* log_probability = nullptr;  // [rows, k] or null
+};
+
+enum class SpecSampleVariant { kBaseline };
+
+// Speculative sampling of a chain (seed 002, section 2). Rules: README.md of kernels/spec_sample
+// (the door).
+template <class T>
+struct SpecSampleParams {
+  SpecSampleVariant variant = SpecSampleVariant::kBaseline;
+  std::int64_t samples = 1, gamma = 0, vocab = 0;  // R, gamma, V
+  double temperature = 1.0;
+  const T* target_logits = nullptr;            // [gamma + 1, V]
+  const T* draft_logits = nullptr;             // [gamma, V]
+  const std::int32_t* draft_tokens = nullptr;  // [R, gamma]
+  const SumOf<T>* uniforms = nullptr;          // [R, gamma + 1]
+  std::int32_t* accepted = nullptr;            // [R]
+  std::int32_t* tokens = nullptr;              // [R, gamma + 1], -1 after the last
+  SumOf<T>* tau = nullptr;                     // [R, gamma]
+};
+
+// Speculative sampling of a tree whose children are deterministic proposals. Rules: README.md of
+// kernels/tree_sample (the door).
+template <class T>
+struct TreeSampleParams {
+  std::int64_t samples = 1, num_nodes = 0, vocab = 0;  // R, N, V
+  double temperature = 1.0;
+  const T* target_logits = nullptr;      // [N, V]
+  const std::int32_t* parent = nullptr;  // [N]
+  const std::int32_t* token = nullptr;   // [R, N]
+  const SumOf<T>* uniforms = nullptr;    // [R, N]
+  std::int32_t* accepted = nullptr;      // [R]
+  std::int32_t* tokens = nullptr;        // [R, N], -1 after accepted + 1
+  std::int32_t* path = nullptr;          // [R, N], accepted node indices, -1 after
+  SumOf<T>* tau = nullptr;               // [R, N]
+};
+
+template <class T>
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // Memory of this device. Throws Error(kEnvironment) when there is none left.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+  virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;
+  virtual void download(void* destination, const void* source, std::size_t bytes) = 0;
+  // Everything enqueued so far has run.
+  virtual void synchronize() = 0;
+  virtual void set_observer(LaunchObserver* observer) = 0;
+
+  virtual void linear(const LinearParams<T>& p) = 0;
+  virtual void rms_norm(const RmsNormParams<T>& p) = 0;
+  virtual void rope(const RopeParams<T>& p) = 0;
+  virtual void swiglu(const SwigluParams<T>& p) = 0;
+  virtual void sigmoid(const SigmoidParams<T>& p) = 0;
+  virtual void copy_rows(const CopyRowsParams<T>& p) = 0;
+  virtual void compress(const CompressParams<T>& p) = 0;
+  virtual void nsa_verify(const NsaVerifyParams<T>& p) = 0;
+  virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
+  virtual void top_logits(const TopLogitsParams<T>& p) = 0;
+  virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
+  virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
+};
+
+// T = double or float. `threads` >= 1; results do not depend on it.
+template <class T>
+std::unique_ptr<Ops<T>> make_cpu_ops(int threads);
+// T = float or Bf16; the current device, one stream (a cudaStream_t, null: one of its own).
+// Throws Error(kEnvironment) in a build without CUDA or on a machine without a GPU.
+template <class T>
+std::unique_ptr<Ops<T>> make_cuda_ops(void* stream = nullptr);
+
+// A typed block of an Ops's memory; frees itself.
+template <class T, class E = T>
+class OpsBuffer {
+ public:
+  OpsBuffer() = default;
+  OpsBuffer(Ops<T>& ops, std::int64_t count)
+      : ops_(&ops),
+        count_(count),
+        data_(static_cast<E*>(ops.allocate(static_cast<std::size_t>(count) * sizeof(E)))) {}
+  OpsBuffer(Ops<T>& ops, const std::vector<E>& values)
+      : OpsBuffer(ops, static_cast<std::int64_t>(values.size())) {
+    ops.upload(data_, values.data(), values.size() * sizeof(E));
+  }
+  OpsBuffer(OpsBuffer&& other) noexcept { swap(other); }
+  OpsBuffer& operator=(OpsBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  OpsBuffer(const OpsBuffer&) = delete;
+  OpsBuffer& operator=(const OpsBuffer&) = delete;
+  ~OpsBuffer() {
+    if (data_ != nullptr) {
+      ops_->release(data_);
+    }
+  }
+
+  E* data() const { return data_; }
+  std::int64_t count() const { return count_; }
+  std::vector<E> read() const {
+    std::vector<E> values(static_cast<std::size_t>(count_));
+    ops_->download(values.data(), data_, values.size() * sizeof(E));
+    return values;
+  }
+  void write(const std::vector<E>& values) {
+    ops_->upload(data_, values.data(), values.size() * sizeof(E));
+  }
+
+ private:
+  void swap(OpsBuffer& other) noexcept {
+    std::swap(ops_, other.ops_);
+    std::swap(count_, other.count_);
+    std::swap(data_, other.data_);
+  }
+  Ops<T>* ops_ = nullptr;
+  std::int64_t count_ = 0;
+  E* data_ = nullptr;
+};
+
+}  // namespace versieve::kernels

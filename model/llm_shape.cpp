@@ -1,0 +1,97 @@
+#include "model/llm_shape.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+
+namespace versieve {
+namespace {
+
+// q, k, v, o projections and a SwiGLU MLP, both norms.
+std::int64_t layer_parameters(std::int64_t input_width, std::int64_t hidden, std::int64_t q_width,
+                              std::int64_t kv_width, std::int64_t intermediate) {
+  const std::int64_t attention = input_width * (q_width + 2 * kv_width) + q_width * hidden;
+  return attention + 3 * hidden * intermediate + 2 * hidden;
+}
+
+}  // namespace
+
+std::int64_t compressed_count(const NsaGeometry& nsa, std::int64_t tokens) {
+  return tokens >= nsa.cmp_block ? (tokens - nsa.cmp_block) / nsa.cmp_stride + 1 : 0;
+}
+
+std::string geometry_error(const NsaGeometry& nsa) {
+  if (nsa.cmp_block < 1 || nsa.cmp_stride < 1 || nsa.sel_block < 1 || nsa.sel_count < 1 ||
+      nsa.window < 1) {
+    return "cmp_block, cmp_stride, sel_block, sel_count and window must be at least 1";
+  }
+  if (nsa.init_blocks < 0 || nsa.local_blocks < 0) {
+    return "init_blocks and local_blocks must not be negative";
+  }
+  if (nsa.cmp_block % nsa.cmp_stride != 0 || nsa.sel_block % nsa.cmp_stride != 0) {
+    return "cmp_stride must divide cmp_block and sel_block";
+  }
+  if (nsa.sel_count < nsa.init_blocks + nsa.local_blocks) {
+    return "sel_count must hold the forced blocks: init_blocks + local_blocks";
+  }
+  return {};
+}
+
+std::int64_t LlmShape::parameter_count() const {
+  std::int64_t layer = layer_parameters(hidden, hidden, q_width(), kv_width(), intermediate);
+  if (attention == AttentionKind::kNsa) {
+    layer += 3 * num_heads * hidden;
+    if (pooling == CompressPooling::kWeighted) {
+      layer += num_kv_heads * nsa.cmp_block * (2 + head_dim);
+    }
+  }
+  return layers * layer + vocab * hidden * (tied_embeddings ? 1 : 2) + hidden;
+}
+
+std::int64_t DraftShape::parameter_count() const {
+  const std::int64_t layer = layer_parameters(2 * hidden, hidden, num_heads * head_dim,
+                                              num_kv_heads * head_dim, intermediate);
+  return 3 * hidden * hidden + layer + hidden + hidden + vocab * hidden;
+}
+
+LlmShape named_llm_shape(std::string_view name) {
+  LlmShape shape{.name = std::string(name),
+                 .layers = 16,
+                 .hidden = 2048,
+                 .intermediate = 8192,
+                 .vocab = 128256,
+                 .num_heads = 32,
+                 .num_kv_heads = 8,
+                 .head_dim = 64,
+                 .max_position = 1 << 18,
+                 .rope_theta = 500000.0};
+  if (name == "nsa-1b") {
+    return shape;
+  }
+  if (name == "nsa-8b") {
+    shape.layers = 32;
+    shape.hidden = 4096;
+    shape.intermediate = 14336;
+    shape.head_dim = 128;
+    shape.tied_embeddings = false;
+    return shape;
+  }
+  throw Error(ExitCode::kUsage,
+              "unknown geometry '" + std::string(name) + "': the named ones are nsa-1b and nsa-8b");
+}
+
+DraftShape draft_shape_for(const LlmShape& target) {
+  return {.hidden = target.hidden,
+          .intermediate = target.intermediate,
+          .vocab = target.vocab,
+          .num_heads = target.num_heads,
+          .num_kv_heads = target.num_kv_heads,
+          .head_dim = target.head_dim,
+          .window = 512,
+          .rope_theta = target.rope_theta,
+          .norm_eps = target.norm_eps,
+          .capture_layers = {std::min<std::int64_t>(2, target.layers), target.layers / 2,
+                             std::max<std::int64_t>(target.layers - 3, 0)}};
+}
+
+}  // namespace versieve

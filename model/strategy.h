@@ -1,0 +1,76 @@
+// A strategy tuple and its canonical text: the key in the database, the label in the app and the
+// argument of the command line. Text: attention/draft/order/group/schedule[/option=value...], for
+// example `nsa/d6k8n64/dfs/c4e/(FR)*` or `nsa/ar`. README.md of this folder has the grammar.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/llm_shape.h"
+
+namespace versieve {
+
+enum class AttentionMethod { kNsa, kDense, kResa, kSpecAttn };
+enum class Traversal { kBfs, kDfs };
+enum class GroupMode { kExact, kApprox };
+enum class TopkAlgorithm { kSort, kRadix, kGvr };
+enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid };
+
+// What may differ from autoregressive decoding (seed 000, section 4: precision classes).
+enum class PrecisionClass { kStrict, kReuseOnly, kApproxOnly, kApproxReuse };
+inline constexpr int kPrecisionClassCount = 4;
+
+const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "specattn"
+const char* name_of(Traversal traversal);          // "bfs", "dfs"
+const char* name_of(TopkAlgorithm algorithm);      // "sort", "radix", "gvr"
+const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "baseline", "exact", "sigmoid"
+const char* name_of(
+    PrecisionClass precision);  // "Strict", "Reuse-only", "Approx-only", "Approx+Reuse"
+
+// Draft tree: grown to `depth` levels, `width` children a node, the best `nodes` kept (root
+// included).
+struct DraftChoice {
+  std::int64_t depth = 0;
+  std::int64_t width = 0;
+  std::int64_t nodes = 1;
+
+  bool speculates() const { return nodes > 1; }
+  bool operator==(const DraftChoice&) const = default;
+};
+
+struct Strategy {
+  AttentionMethod attention = AttentionMethod::kNsa;
+  // ReSA (seed 004): block size of block keys, active fraction, rectification period.
+  std::int64_t resa_key_block = 16;
+  double resa_active_ratio = 0.1;
+  std::int64_t resa_rectify_every = 32;
+  double specattn_p = 0.97;  // SpecAttn (seed 003): mass kept by top-p
+
+  DraftChoice draft;  // default: `ar`, no speculation
+  Traversal order = Traversal::kBfs;
+  std::int64_t group_size = 1;                // C in {1, 2, 4, 8}
+  GroupMode group_mode = GroupMode::kExact;   // exact when group_size is 1
+  std::string schedule = "F*";                // one letter a layer, or a repeated pattern
+  std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
+  std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else baseline
+
+  // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise
+  // throws Error(kUsage) naming the part and what is allowed.
+  static Strategy parse(std::string_view text);
+  std::string text() const;
+
+  PrecisionClass precision() const;
+  // One letter a layer, 'F' (refresh) or 'R' (reuse). Throws Error(kUsage) if a literal schedule
+  // has another length than `layers`.
+  std::string schedule_for(std::int64_t layers) const;
+
+  bool operator==(const Strategy&) const = default;
+};
+
+// Why this strategy cannot run on this target (geometry, layer count, a part that has no kernels
+// yet), or an empty text if it can.
+std::string illegal_because(const Strategy& strategy, const LlmShape& target);
+
+}  // namespace versieve

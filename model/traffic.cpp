@@ -1,0 +1,147 @@
+#include "model/traffic.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace versieve {
+
+const char* name_of(TrafficTerm term) {
+  switch (term) {
+    case TrafficTerm::kCompressedCache:
+      return "compressed";
+    case TrafficTerm::kSelectedBlocks:
+      return "selected";
+    case TrafficTerm::kWindow:
+      return "window";
+    case TrafficTerm::kTreeBuffer:
+      return "tree";
+    case TrafficTerm::kQueryOutput:
+      return "query_output";
+    case TrafficTerm::kScores:
+      return "scores";
+    case TrafficTerm::kWeights:
+      return "weights";
+    case TrafficTerm::kDraft:
+      return "draft";
+    case TrafficTerm::kLogits:
+      return "logits";
+    case TrafficTerm::kKvAppend:
+      return "kv_append";
+    case TrafficTerm::kActivations:
+      return "activations";
+  }
+  return "";
+}
+
+double Traffic::total_read() const {
+  return std::accumulate(read_bytes.begin(), read_bytes.end(), 0.0);
+}
+
+double Traffic::total_write() const {
+  return std::accumulate(write_bytes.begin(), write_bytes.end(), 0.0);
+}
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    read_bytes[i] += other.read_bytes[i];
+    write_bytes[i] += other.write_bytes[i];
+  }
+  flops += other.flops;
+  return *this;
+}
+
+namespace traffic {
+namespace {
+
+// K and V of one token, all KV heads.
+double kv_bytes(const NsaVerifyShape& s) {
+  return static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+}
+
+double query_bytes(const NsaVerifyShape& s) {
+  return static_cast<double>(s.num_queries * s.num_heads * s.head_dim * s.element_bytes);
+}
+
+// Score and value products of `keys` keys for every query and head: 2 d multiply-adds each.
+double attention_flops(const NsaVerifyShape& s, double keys) {
+  return 4.0 * static_cast<double>(s.num_queries * s.num_heads * s.head_dim) * keys;
+}
+
+double score_bytes(const NsaVerifyShape& s) {
+  const double compressed = static_cast<double>(compressed_count(s.nsa, s.context_len));
+  return static_cast<double>(s.num_queries * s.num_heads) * compressed * 4.0;
+}
+
+}  // namespace
+
+Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+               TrafficTerm weight_term) {
+  Traffic t;
+  t.read(weight_term, static_cast<double>(m * k * element_bytes));
+  t.read(TrafficTerm::kActivations, static_cast<double>(n * k * element_bytes));
+  t.write(TrafficTerm::kActivations, static_cast<double>(n * m * element_bytes));
+  t.flops = 2.0 * static_cast<double>(n) * static_cast<double>(m) * static_cast<double>(k);
+  return t;
+}
+
+Traffic nsa_compressed(const NsaVerifyShape& s) {
+  const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
+  Traffic t;
+  t.read(TrafficTerm::kCompressedCache, keys * kv_bytes(s));
+  t.read(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kScores, score_bytes(s));
+  t.flops = attention_flops(s, keys);
+  return t;
+}
+
+Traffic nsa_select(const NsaVerifyShape& s) {
+  const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
+  const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
+  Traffic t;
+  t.read(TrafficTerm::kScores, score_bytes(s));
+  t.write(TrafficTerm::kScores, rows * (blocks + static_cast<double>(s.nsa.sel_count)) * 4.0);
+  t.flops = score_bytes(s) / 4.0 * 2.0;
+  return t;
+}
+
+Traffic nsa_selected(const NsaVerifyShape& s) {
+  const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
+  const double chosen = std::min(static_cast<double>(s.nsa.sel_count), blocks);
+  const double unique = s.unique_blocks > 0.0
+                            ? s.unique_blocks
+                            : std::min(static_cast<double>(s.num_queries) * chosen, blocks);
+  Traffic t;
+  t.read(TrafficTerm::kSelectedBlocks, std::min(unique * static_cast<double>(s.nsa.sel_block),
+                                                static_cast<double>(s.context_len)) *
+                                           kv_bytes(s));
+  t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_queries) * kv_bytes(s));
+  t.read(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.flops = attention_flops(s, chosen * static_cast<double>(s.nsa.sel_block));
+  return t;
+}
+
+Traffic nsa_window(const NsaVerifyShape& s) {
+  const double keys = static_cast<double>(std::min(s.nsa.window, s.context_len));
+  Traffic t;
+  t.read(TrafficTerm::kWindow, keys * kv_bytes(s));
+  t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_queries) * kv_bytes(s));
+  t.read(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.flops = attention_flops(s, keys);
+  return t;
+}
+
+Traffic nsa_combine(const NsaVerifyShape& s) {
+  Traffic t;
+  t.read(TrafficTerm::kQueryOutput,
+         3.0 * query_bytes(s) +
+             static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
+  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.flops = 5.0 * static_cast<double>(s.num_queries * s.num_heads * s.head_dim);
+  return t;
+}
+
+}  // namespace traffic
+}  // namespace versieve

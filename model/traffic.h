@@ -1,0 +1,74 @@
+// Bytes and arithmetic of each kernel, by term: one definition for the launch's NVTX payload, the
+// roofline, the cost model and the validation against counters (design: cost model, part 7).
+// Bytes are the unique bytes a launch must touch once unless a function says otherwise.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "model/llm_shape.h"
+
+namespace versieve {
+
+// What a byte was moved for. Database rows and reports use name_of(term).
+enum class TrafficTerm {
+  kCompressedCache,  // "compressed": block keys and values of NSA (ReSA: "block keys" later)
+  kSelectedBlocks,   // "selected": the sparse KV blocks
+  kWindow,           // "window": the sliding window
+  kTreeBuffer,       // "tree": draft K, V and their compressed tokens
+  kQueryOutput,      // "query_output": q, gates, branch outputs, final output
+  kScores,           // "scores": probabilities and importance that pass through memory
+  kWeights,          // "weights": target matrices and norms
+  kDraft,            // "draft": draft model's weights and cache
+  kLogits,           // "logits": logits written and read for acceptance
+  kKvAppend,         // "kv_append": K, V and compressed tokens written at commit
+  kActivations,      // "activations": hidden states between launches
+};
+inline constexpr std::size_t kTrafficTermCount = 11;
+const char* name_of(TrafficTerm term);
+
+struct Traffic {
+  std::array<double, kTrafficTermCount> read_bytes{};
+  std::array<double, kTrafficTermCount> write_bytes{};
+  double flops = 0.0;
+
+  void read(TrafficTerm term, double bytes) { read_bytes[static_cast<std::size_t>(term)] += bytes; }
+  void write(TrafficTerm term, double bytes) {
+    write_bytes[static_cast<std::size_t>(term)] += bytes;
+  }
+  double total_read() const;
+  double total_write() const;
+  double total() const { return total_read() + total_write(); }
+  Traffic& operator+=(const Traffic& other);
+};
+
+namespace traffic {
+
+// One NSA layer's verification step, as the kernels of kernels/nsa_verify see it.
+struct NsaVerifyShape {
+  NsaGeometry nsa;
+  std::int64_t num_heads = 0;     // H
+  std::int64_t num_kv_heads = 0;  // G
+  std::int64_t head_dim = 0;      // d
+  std::int64_t context_len = 0;   // L
+  std::int64_t num_queries = 0;   // N
+  std::int64_t element_bytes = 2;
+  // Selection blocks that at least one query reads, summed over KV heads / G; 0: not known, taken
+  // as min(N * n, blocks of the context).
+  double unique_blocks = 0.0;
+};
+
+// Linear layer y[N, M] = x[N, K] w[M, K]^T.
+Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+               TrafficTerm weight_term);
+// The vanilla form's five launches (seed 000, section 3: separate launches, branch outputs in
+// memory).
+Traffic nsa_compressed(const NsaVerifyShape& shape);
+Traffic nsa_select(const NsaVerifyShape& shape);
+Traffic nsa_selected(const NsaVerifyShape& shape);
+Traffic nsa_window(const NsaVerifyShape& shape);
+Traffic nsa_combine(const NsaVerifyShape& shape);
+
+}  // namespace traffic
+}  // namespace versieve

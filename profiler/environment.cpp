@@ -1,0 +1,2 @@
+// The environment record of a run.
+namespace versieve::profiler {}
