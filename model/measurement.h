@@ -1,0 +1,98 @@
+// One measured (or simulated) point of a sweep: what was run, and everything that came back.
+// Results leave the engine as this type, the database stores it, the fit and the app read it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/traffic.h"
+
+namespace versieve {
+
+// attention: one layer's attention at a geometry, synthetic tensors. step: a whole verification
+// step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
+// on real text. Times come from the first two, acceptance and overlap from the third; they are
+// never mixed.
+enum class WorkloadKind { kAttention, kStep, kAcceptance };
+const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance"
+WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
+
+// The identity of a point within a run; all fields together are the key.
+struct PointKey {
+  WorkloadKind workload = WorkloadKind::kAttention;
+  std::string model;              // geometry ("nsa-1b") or checkpoint name ("demo-nsa")
+  std::string regime;             // chat, plan, prose, code; "synthetic" without text
+  std::string split;              // calibration, test; empty without text
+  std::string strategy;           // canonical text
+  std::string dtype;              // f32, bf16
+  std::string backend;            // cuda, cpu, sim
+  std::string cache_state;        // warm, cold_rotate, as_is
+  std::string launch;             // stream, graph
+  std::int64_t context_len = 0;   // L
+  std::int64_t num_queries = 0;   // N
+  std::optional<double> overlap;  // declared overlap of synthetic queries, an axis of the sweep
+
+  bool operator==(const PointKey&) const = default;
+};
+
+struct CounterValue {
+  std::string metric;           // CUPTI's name, or the simulator's value under the same name
+  std::optional<double> value;  // none: see status
+  std::string status = "ok";    // ok, nan, out_of_range, dropped, denied, unsupported, off
+};
+
+// One kind of launch within a point, all its launches of one repetition together.
+struct RangeMeasurement {
+  std::string path;  // the kernel's root word, as in NVTX and CUPTI ranges
+  std::int64_t launches = 0;
+  Traffic predicted;
+  std::vector<double>
+      gpu_time_ns;  // per repetition, from the activity trace or events; may be empty
+  std::vector<CounterValue> counters;  // median over repetitions, each repetition one pass
+};
+
+struct AcceptanceMeasurement {
+  std::int64_t steps = 0;
+  std::int64_t generated_tokens = 0;
+  std::vector<std::int64_t> accepted_histogram;  // [a] = steps that emitted a tokens, bonus counted
+  double accepted_per_step = 0.0;                // mean, bonus counted
+  bool looping = false;                  // greedy output fell into a loop: kept apart in means
+  std::optional<double> teacher_forced;  // the same mean along the real text
+};
+
+struct PointMeasurement {
+  PointKey key;
+  std::string status = "ok";       // ok, refused, failed
+  std::string reason;              // one sentence when status is not ok
+  std::vector<double> time_ns;     // every sample of the whole point
+  std::string stop_reason;         // target, stalled, timeout, fixed
+  std::string reliability = "ok";  // ok, throttled, suspect
+  std::optional<double>
+      adjacent_overlap;  // measured rho: |I(q) and I(q+1)| / n, mean over layers and KV heads
+  std::optional<double>
+      unique_blocks;  // distinct selected blocks over all queries, mean over layers, KV heads
+  std::vector<RangeMeasurement> ranges;
+  std::optional<AcceptanceMeasurement> acceptance;
+};
+
+// Where and with what a run was made.
+struct RunRecord {
+  std::string uuid;
+  std::string kind;    // the sweep's name
+  std::string device;  // "NVIDIA H200", or the CPU's name
+  std::string device_uuid_hash;
+  std::string counter_access;  // ok, denied, unsupported, busy, off
+  std::string counter_detail;  // the sentence behind it
+  std::string self_check;      // ok, suspect, off; with the figures in environment
+  std::string started_utc;     // ISO 8601
+  std::string finished_utc;
+  std::string status = "running";  // running, complete, aborted, failed
+  std::string configuration;       // full resolved configuration, JSON text
+  std::string environment;         // driver, toolkit, clocks, ECC, compiler, commit; JSON text
+  std::string revision;            // commit of the code, "+dirty" if changed
+  std::uint64_t seed = 0;
+};
+
+}  // namespace versieve
