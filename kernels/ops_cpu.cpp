@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/common/launch_range.h"
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/ops.h"
@@ -102,13 +103,8 @@ class CpuOps final : public Ops<T> {
 
   template <class Call>
   void observed(const char* name, const Traffic& traffic, const Call& call) {
-    if (observer_ != nullptr) {
-      observer_->launch_begins(name, traffic);
-    }
+    const LaunchRange range(name, traffic, observer_);
     call();
-    if (observer_ != nullptr) {
-      observer_->launch_ends(name);
-    }
   }
 
   static void copy(void* destination, const void* source, std::size_t bytes) {
