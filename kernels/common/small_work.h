@@ -7,8 +7,8 @@
 namespace versieve::kernels {
 
 // Elements that cost a few nanoseconds each (an exponential, a copy with arithmetic).
-inline constexpr std::int64_t kSmallElements = 1 << 13;
+inline constexpr std::int64_t kSmallElements = 1 << 15;
 // Multiply-adds of a vectorised product, some 25 a nanosecond.
-inline constexpr std::int64_t kSmallProducts = 1 << 18;
+inline constexpr std::int64_t kSmallProducts = 1 << 20;
 
 }  // namespace versieve::kernels
