@@ -38,6 +38,7 @@ class PointWriter {
   Statement counter_;
   Statement acceptance_;
   Statement accepted_count_;
+  Statement run_count_;
 };
 
 // Is the key there with status ok or refused, in this run, or in any run of this kind and

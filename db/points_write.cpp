@@ -98,7 +98,11 @@ PointWriter::PointWriter(Database& database)
                   "INSERT INTO acceptance (point_id, steps, generated_tokens, accepted_mean, "
                   "looping, teacher_forced) VALUES (?, ?, ?, ?, ?, ?)"),
       accepted_count_(database,
-                      "INSERT INTO accepted_count (point_id, tokens, steps) VALUES (?, ?, ?)") {}
+                      "INSERT INTO accepted_count (point_id, tokens, steps) VALUES (?, ?, ?)"),
+      run_count_(database,
+                 "UPDATE run SET ok_count = ok_count + (?1 = 'ok'), refused_count = refused_count "
+                 "+ (?1 = 'refused'), failed_count = failed_count + (?1 = 'failed') "
+                 "WHERE id = ?2") {}
 
 std::int64_t PointWriter::insert(std::int64_t run_id, const PointMeasurement& point) {
   if (find(run_id, point.key)) {
@@ -119,6 +123,7 @@ std::int64_t PointWriter::insert(std::int64_t run_id, const PointMeasurement& po
   if (point.acceptance) {
     insert_acceptance(point_id, *point.acceptance);
   }
+  run_count_.bind(point.status).bind(run_id).run();
   return point_id;
 }
 

@@ -34,9 +34,7 @@ constexpr const char* kRunColumns =
     "SELECT run.id, run.uuid, run.kind, device.name, device.uuid_hash, run.counter_access, "
     "run.counter_detail, run.self_check, run.started_utc, run.finished_utc, run.status, "
     "run.configuration, environment.text, run.revision, run.seed, "
-    "(SELECT count(*) FROM point WHERE run_id = run.id AND status = 'ok'), "
-    "(SELECT count(*) FROM point WHERE run_id = run.id AND status = 'refused'), "
-    "(SELECT count(*) FROM point WHERE run_id = run.id AND status = 'failed') "
+    "run.ok_count, run.refused_count, run.failed_count "
     "FROM run JOIN device ON device.id = run.device_id "
     "JOIN environment ON environment.id = run.environment_id ORDER BY run.id";
 

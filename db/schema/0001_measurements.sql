@@ -49,7 +49,10 @@ CREATE TABLE run (
   configuration  TEXT NOT NULL,        -- fully resolved, JSON
   revision       TEXT NOT NULL,
   seed           INTEGER NOT NULL,     -- the 64 bits of an unsigned number
-  writer         TEXT NOT NULL         -- boot, process namespace, process and its start
+  writer         TEXT NOT NULL,        -- boot, process namespace, process and its start
+  ok_count       INTEGER NOT NULL DEFAULT 0,  -- points by status, kept as they are stored
+  refused_count  INTEGER NOT NULL DEFAULT 0,
+  failed_count   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX run_by_device ON run (device_id);
 CREATE INDEX run_by_environment ON run (environment_id);
