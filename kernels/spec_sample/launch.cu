@@ -54,7 +54,7 @@ Laws laws_in(void* scratch, const SpecSampleParams<T>& p) {
 
 // One block a row. Temperature 0: one-hot at the lowest argmax.
 template <class T>
-__global__ void __launch_bounds__(kLawThreads)
+__global__ void __launch_bounds__(kLawThreads, 1)
     spec_softmax_kernel(const T* logits, int vocab, bool one_hot, float temperature, float* law,
                         RowStatistics* statistics) {
   __shared__ LawShared shared;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kLawThreads)
+__global__ void __launch_bounds__(kLawThreads, 1)
     spec_sum_kernel(const __grid_constant__ Laws laws, int vocab) {
   __shared__ LawShared shared;
   const float* row = laws.residual + static_cast<std::int64_t>(blockIdx.x) * vocab;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // One block a sample: how many drafts are accepted, then the draw.
 template <class T>
-__global__ void __launch_bounds__(kLawThreads)
+__global__ void __launch_bounds__(kLawThreads, 1)
     spec_draw_kernel(const __grid_constant__ SpecSampleParams<T> s,
                      const __grid_constant__ Laws laws) {
   __shared__ LawShared shared;

@@ -38,7 +38,7 @@ template <class T, class Keep>
 __device__ std::uint64_t row_max(const T* logits, int vocab, LawShared& shared, const Keep& keep) {
   std::uint64_t best = 0;
   for (int x = static_cast<int>(threadIdx.x); x < vocab; x += kLawThreads) {
-    const std::uint64_t rank = rank_of(logits, x);
+    const std::uint64_t rank = rank_of(logits[x], x);
     best = rank > best && keep(x) ? rank : best;
   }
   return block_max<kLawThreads>(best, shared.rank);

@@ -19,14 +19,26 @@ constexpr int kPiece = 4;
 constexpr std::int64_t kMaxK = 64;
 constexpr std::int64_t kMaxVocab = 1 << 18;  // keeps the worst case's candidates in shared memory
 
-// visit(index) for the elements of this thread, ascending.
-template <class Visit>
-__device__ void for_own_elements(int vocab, const Visit& visit) {
+template <class T>
+struct alignas(kPiece * sizeof(T)) Piece {
+  T value[kPiece];
+};
+
+// visit(index, value) for the elements of this thread, ascending. kVector: whole pieces, one load
+// each; the elements and their order are the same without.
+template <bool kVector, class T, class Visit>
+__device__ void for_own_elements(const T* row, int vocab, const Visit& visit) {
+#pragma unroll 4
   for (int first = static_cast<int>(threadIdx.x) * kPiece; first < vocab;
        first += kThreads * kPiece) {
-    for (int j = 0; j < kPiece; ++j) {
-      if (first + j < vocab) {
-        visit(first + j);
+    if constexpr (kVector) {
+      const Piece<T> piece = *reinterpret_cast<const Piece<T>*>(row + first);
+      for (int j = 0; j < kPiece; ++j) {
+        visit(first + j, piece.value[j]);
+      }
+    } else {
+      for (int i = first; i < first + kPiece && i < vocab; ++i) {
+        visit(i, row[i]);
       }
     }
   }
@@ -52,8 +64,8 @@ __device__ void sort_descending(std::uint64_t* rank /* [kThreads] */) {
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
+template <class T, bool kVector>
+__global__ void __launch_bounds__(kThreads, 1)
     top_logits_kernel(const __grid_constant__ TopLogitsParams<T> p) {
   __shared__ std::uint64_t best[kThreads];
   __shared__ std::uint64_t shared_max[kThreads / 32];
@@ -66,8 +78,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t out = static_cast<std::int64_t>(blockIdx.x) * p.k;
 
   std::uint64_t own_best = 0;  // below every element
-  for_own_elements(vocab, [&](int i) {
-    const std::uint64_t rank = rank_of(logits, i);
+  for_own_elements<kVector>(logits, vocab, [&](int i, T value) {
+    const std::uint64_t rank = rank_of(value, i);
     own_best = rank > own_best ? rank : own_best;
   });
   const std::uint64_t first = block_max<kThreads>(own_best, shared_max);
@@ -76,7 +88,8 @@ __global__ void __launch_bounds__(kThreads)
   const float largest = load_f32(logits + index_of(first));
   if (p.log_probability != nullptr) {
     float sum = 0.0F;
-    for_own_elements(vocab, [&](int i) { sum += expf(load_f32(logits + i) - largest); });
+    for_own_elements<kVector>(logits, vocab,
+                              [&](int, T value) { sum += expf(load_f32(&value) - largest); });
     log_normaliser = logf(block_sum<kThreads>(sum, shared_sum));
   }
   const auto write = [&](int place, std::uint64_t rank) {
@@ -101,8 +114,8 @@ __global__ void __launch_bounds__(kThreads)
   sort_descending(best);
   const std::uint64_t floor = best[k - 1];
   if (own_best >= floor) {
-    for_own_elements(vocab, [&](int i) {
-      const std::uint64_t rank = rank_of(logits, i);
+    for_own_elements<kVector>(logits, vocab, [&](int i, T value) {
+      const std::uint64_t rank = rank_of(value, i);
       if (rank >= floor) {
         candidate[atomicAdd(&candidate_count, 1)] = rank;  // any order: ranked below
       }
@@ -126,6 +139,17 @@ std::int64_t candidate_capacity(std::int64_t vocab, std::int64_t k) {
   return k * pieces * kPiece;
 }
 
+template <class T, bool kVector>
+void launch_kernel(const TopLogitsParams<T>& p, cudaStream_t stream) {
+  const std::size_t shared_bytes =
+      static_cast<std::size_t>(candidate_capacity(p.vocab, p.k)) * sizeof(std::uint64_t);
+  check(cudaFuncSetAttribute(top_logits_kernel<T, kVector>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes)));
+  top_logits_kernel<T, kVector>
+      <<<static_cast<unsigned>(p.rows), kThreads, shared_bytes, stream>>>(p);
+}
+
 }  // namespace
 
 template <class T>
@@ -138,12 +162,10 @@ void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context
   }
   const LaunchRange range("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, sizeof(T)),
                           context.observer);
-  const std::size_t shared_bytes =
-      static_cast<std::size_t>(candidate_capacity(p.vocab, p.k)) * sizeof(std::uint64_t);
-  check(cudaFuncSetAttribute(top_logits_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)));
-  top_logits_kernel<T>
-      <<<static_cast<unsigned>(p.rows), kThreads, shared_bytes, context.stream>>>(p);
+  const bool whole_pieces =
+      p.vocab % kPiece == 0 && reinterpret_cast<std::uintptr_t>(p.logits) % sizeof(Piece<T>) == 0;
+  whole_pieces ? launch_kernel<T, true>(p, context.stream)
+               : launch_kernel<T, false>(p, context.stream);
   check(cudaGetLastError());
 }
 

@@ -17,8 +17,8 @@ __device__ inline std::uint16_t bits_of(Bf16 value) {
 }
 
 template <class T>
-__device__ inline std::uint64_t rank_of(const T* row, int index) {
-  const std::uint64_t key = order_key<T>(bits_of(row[index]));
+__device__ inline std::uint64_t rank_of(T value, int index) {
+  const std::uint64_t key = order_key<T>(bits_of(value));
   return (key << 32) | static_cast<std::uint32_t>(~index);
 }
 

@@ -122,7 +122,7 @@ __device__ TreeShared load_tree(const TreeSampleParams<T>& p, std::int64_t sampl
 // Grid: node x sample. tau of the node's children, each given that its earlier siblings were
 // rejected.
 template <class T>
-__global__ void __launch_bounds__(kLawThreads)
+__global__ void __launch_bounds__(kLawThreads, 1)
     tree_tau_kernel(const __grid_constant__ TreeSampleParams<T> p, Temperature temperature) {
   __shared__ LawShared shared;
   extern __shared__ std::int32_t memory[];
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kLawThreads)
 // One block a sample: follows accepted children from the root, then draws from what is left of the
 // last node's law.
 template <class T>
-__global__ void __launch_bounds__(kLawThreads)
+__global__ void __launch_bounds__(kLawThreads, 1)
     tree_walk_kernel(const __grid_constant__ TreeSampleParams<T> p, Temperature temperature) {
   __shared__ LawShared shared;
   extern __shared__ std::int32_t memory[];
