@@ -1,0 +1,47 @@
+// tree_attention on the CPU against plain loops, and a draft token against the same token
+// committed.
+#include <catch2/catch.hpp>
+
+#include "kernels/tree_attention/cpu.h"
+#include "tests/support/nsa_case.h"
+#include "tests/support/tree_attention_case.h"
+
+using namespace versieve;
+using namespace versieve::testing;
+
+namespace {
+
+template <class T>
+std::vector<double> run(const TreeAttentionCase& c, int threads = 1) {
+  TreeAttentionBuffers<T> buffers(c);
+  kernels::tree_attention_cpu<T>(buffers.params(), threads);
+  return buffers.result();
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("tree_attention agrees with plain loops", "", double, float, Bf16) {
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 60; ++i) {
+    const TreeAttentionCase c = random_tree_attention_case(rng, false);
+    CAPTURE(c.text(), test_seed());
+    CHECK(relative_norm(plain_tree_attention<TestType>(c), run<TestType>(c, 1 + i % 3)) <=
+          tolerance_of<TestType>().norm);
+  }
+}
+
+TEMPLATE_TEST_CASE("a query of tree_attention has the same bits once its path is committed", "",
+                   double, float, Bf16) {
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 40; ++i) {
+    const TreeAttentionCase c = random_tree_attention_case(rng, false);
+    CAPTURE(c.text(), test_seed());
+    const std::vector<double> whole = run<TestType>(c);
+    const std::int64_t width = c.heads * c.head_dim;
+    for (std::size_t query = 0; query < c.query_node.size(); ++query) {
+      const std::int64_t row = static_cast<std::int64_t>(query);
+      const std::vector<double> alone = run<TestType>(decoded_last(c, row));
+      CHECK(std::equal(alone.begin(), alone.end(), whole.begin() + row * width));
+    }
+  }
+}
