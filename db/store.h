@@ -122,7 +122,6 @@ class Store {
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
-  friend class Merge;
 };
 
 }  // namespace versieve::db

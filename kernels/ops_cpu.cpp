@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "kernels/common/launch_range.h"
+#include "kernels/compress/cpu.h"
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/linear/cpu.h"
+#include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
@@ -12,19 +14,13 @@
 #include "kernels/swiglu/cpu.h"
 #include "kernels/top_logits/cpu.h"
 #include "kernels/topk/cpu.h"
+#include "kernels/tree_attention/cpu.h"
 #include "kernels/tree_sample/cpu.h"
 #include "model/assert.h"
 #include "model/error.h"
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
-
-template <class T>
-void nsa_verify_cpu(const NsaVerifyParams<T>& p, int threads);
-template <class T>
-void compress_cpu(const CompressParams<T>& p, int threads);
-template <class T>
-void tree_attention_cpu(const TreeAttentionParams<T>& p, int threads);
 
 namespace {
 
