@@ -16,6 +16,7 @@
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
 namespace versieve::kernels {
@@ -199,6 +200,7 @@ class Ops {
   virtual void nsa_verify(const NsaVerifyParams<T>& p) = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
+  virtual void topk(const TopkParams<T>& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
 };

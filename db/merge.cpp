@@ -1,0 +1,127 @@
+#include "db/merge.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "db/open.h"
+#include "db/points.h"
+#include "db/runs.h"
+#include "db/sqlite.h"
+#include "model/error.h"
+
+namespace fs = std::filesystem;
+
+namespace versieve::db {
+namespace {
+
+std::unique_ptr<Database> open_source(const std::string& path, const std::string& target) {
+  std::unique_ptr<Database> source = open_for_reading(path);
+  std::error_code ignored;
+  if (fs::equivalent(path, target, ignored)) {
+    throw Error(ExitCode::kUsage, path + " is both the target and a source of the merge");
+  }
+  check_pages(*source);
+  return source;
+}
+
+bool is_final(const std::string& status) {
+  return status != "running";
+}
+
+bool holds(const std::vector<Diagnostic>& diagnostics, const Diagnostic& wanted) {
+  for (const Diagnostic& candidate : diagnostics) {
+    if (candidate.time_utc == wanted.time_utc && candidate.text == wanted.text) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// One source, one target, one transaction around it all.
+class RunCopier {
+ public:
+  RunCopier(Database& target, Database& source)
+      : target_(target), source_(source), reader_(source), writer_(target) {
+    for (const StoredRun& run : read_runs(target)) {
+      known_[run.record.uuid] = run;
+    }
+  }
+
+  MergeResult copy_all() {
+    MergeResult result{.source = source_.path()};
+    for (const StoredRun& run : read_runs(source_)) {
+      const std::int64_t target_id = copy_run(run, result);
+      copy_diagnostics(run.id, target_id);
+      for (const std::int64_t point_id : read_point_ids(source_, {.run_id = run.id})) {
+        copy_point(point_id, target_id, result);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::int64_t copy_run(const StoredRun& run, MergeResult& result) {
+    const auto known = known_.find(run.record.uuid);
+    if (known == known_.end()) {
+      ++result.runs_added;
+      return insert_run(target_, run.record, writer_of(source_, run.id));
+    }
+    ++result.runs_already_there;
+    if (!is_final(known->second.record.status) && is_final(run.record.status)) {
+      set_run_status(target_, known->second.id, run.record.status, run.record.finished_utc);
+    }
+    return known->second.id;
+  }
+
+  void copy_diagnostics(std::int64_t source_id, std::int64_t target_id) {
+    const std::vector<Diagnostic> present = read_diagnostics(target_, target_id);
+    for (const Diagnostic& diagnostic : read_diagnostics(source_, source_id)) {
+      if (!holds(present, diagnostic)) {
+        insert_diagnostic(target_, target_id, diagnostic);
+      }
+    }
+  }
+
+  void copy_point(std::int64_t point_id, std::int64_t target_id, MergeResult& result) {
+    const PointMeasurement point = reader_.read(point_id);
+    if (!writer_.find(target_id, point.key)) {
+      writer_.insert(target_id, point);
+      ++result.points_added;
+    }
+  }
+
+  Database& target_;
+  Database& source_;
+  PointReader reader_;
+  PointWriter writer_;
+  std::map<std::string, StoredRun> known_;  // runs of the target by uuid
+};
+
+MergeResult merge_one(Database& target, Database& source) {
+  const Snapshot snapshot(source);
+  Transaction transaction(target);
+  RunCopier copier(target, source);
+  const MergeResult result = copier.copy_all();
+  transaction.commit();
+  return result;
+}
+
+}  // namespace
+
+std::vector<MergeResult> merge_into(const std::string& target,
+                                    const std::vector<std::string>& sources) {
+  std::vector<std::unique_ptr<Database>> opened;
+  for (const std::string& source : sources) {
+    opened.push_back(open_source(source, target));
+  }
+  const std::unique_ptr<Database> into = open_for_writing(target);
+  std::vector<MergeResult> results;
+  for (const std::unique_ptr<Database>& source : opened) {
+    results.push_back(merge_one(*into, *source));
+  }
+  leave_plain_file(*into);
+  return results;
+}
+
+}  // namespace versieve::db

@@ -1,0 +1,24 @@
+// Joins databases: shards of one sweep, other people's runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace versieve::db {
+
+struct MergeResult {
+  std::string source;
+  std::int64_t runs_added = 0;
+  std::int64_t runs_already_there = 0;  // same uuid; points that the target lacks are added
+  std::int64_t points_added = 0;
+};
+
+// Copies every run and point that the target lacks; runs are the same if their uuid is. Merging
+// twice changes nothing. All sources are opened before anything is written, and each is one
+// transaction: a missing, foreign, corrupt or newer source is refused with one sentence (Error 3)
+// and the target stays as it was. Creates the target if it is not there.
+std::vector<MergeResult> merge_into(const std::string& target,
+                                    const std::vector<std::string>& sources);
+
+}  // namespace versieve::db

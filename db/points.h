@@ -1,0 +1,77 @@
+// Points with everything that came back from them, written and read row by row. Callers hold the
+// transaction.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "db/sqlite.h"
+#include "db/store.h"
+#include "db/words.h"
+
+namespace versieve::db {
+
+class PointWriter {
+ public:
+  explicit PointWriter(Database& database);
+
+  std::int64_t insert(std::int64_t run_id, const PointMeasurement& point);
+  // The point of this run with this key, failed ones too.
+  std::optional<std::int64_t> find(std::int64_t run_id, const PointKey& key);
+  // To be called when the transaction was rolled back.
+  void forget() { words_.forget(); }
+
+ private:
+  std::int64_t insert_row(std::int64_t run_id, const PointMeasurement& point);
+  void insert_range(std::int64_t point_id, std::int64_t ordinal, const RangeMeasurement& range);
+  void insert_acceptance(std::int64_t point_id, const AcceptanceMeasurement& acceptance);
+
+  Database& database_;
+  Words words_;
+  Statement point_;
+  Statement find_;
+  Statement sample_;
+  Statement range_;
+  Statement traffic_;
+  Statement range_sample_;
+  Statement counter_;
+  Statement acceptance_;
+  Statement accepted_count_;
+  Statement run_count_;
+};
+
+// Is the key there with status ok or refused, in this run, or in any run of this kind and
+// configuration?
+bool has_finished_point(Database& database, std::int64_t run_id, const PointKey& key);
+bool has_finished_point(Database& database, const std::string& kind,
+                        const std::string& configuration, const PointKey& key);
+
+Overview read_overview(const Database& database, const PointFilter& filter);
+std::vector<std::int64_t> read_point_ids(const Database& database, const PointFilter& filter);
+
+// Reads whole points by id.
+class PointReader {
+ public:
+  explicit PointReader(const Database& database);
+  PointMeasurement read(std::int64_t point_id);
+
+ private:
+  PointMeasurement read_row(std::int64_t point_id);
+  void read_ranges(std::int64_t point_id, PointMeasurement& point);
+  void read_traffic(std::int64_t range_id, Traffic& traffic);
+  void read_acceptance(std::int64_t point_id, PointMeasurement& point);
+  const std::string& word(std::int64_t id) const;
+
+  std::vector<std::string> words_;
+  Statement point_;
+  Statement samples_;
+  Statement ranges_;
+  Statement traffic_;
+  Statement range_samples_;
+  Statement counters_;
+  Statement acceptance_;
+  Statement accepted_counts_;
+};
+
+}  // namespace versieve::db

@@ -1,0 +1,246 @@
+// Reads points, one line each or whole; the writer is in points_write.cpp.
+#include "db/points.h"
+#include "model/assert.h"
+#include "model/error.h"
+
+namespace versieve::db {
+namespace {
+
+// The parts of PointFilter as SQL, with what is bound to them.
+class FilterClause {
+ public:
+  explicit FilterClause(const PointFilter& filter) {
+    if (filter.run_id) {
+      add("point.run_id = ?", std::to_string(*filter.run_id));
+    }
+    if (filter.workload) {
+      add("point.workload = ?", name_of(*filter.workload));
+    }
+    if (!filter.device.empty()) {
+      add("point.run_id IN (SELECT run.id FROM run JOIN device ON device.id = run.device_id "
+          "WHERE instr(lower(device.name), lower(?)) > 0)",
+          filter.device);
+    }
+    add_word("model", filter.model);
+    add_word("regime", filter.regime);
+    add_word("split", filter.split);
+    add_word("backend", filter.backend);
+    if (filter.only_ok) {
+      sql_ += " AND point.status = 'ok'";
+    }
+  }
+
+  const std::string& sql() const { return sql_; }
+  void bind_to(Statement& statement) const {
+    for (const std::string& value : values_) {
+      statement.bind(value);
+    }
+  }
+
+ private:
+  void add(const std::string& condition, const std::string& value) {
+    sql_ += " AND " + condition;
+    values_.push_back(value);
+  }
+  void add_word(const std::string& column, const std::string& text) {
+    if (!text.empty()) {
+      add("point." + column + " = (SELECT id FROM word WHERE text = ?)", text);
+    }
+  }
+
+  std::string sql_ = " WHERE 1";
+  std::vector<std::string> values_;
+};
+
+std::int32_t word_at(const Statement& row, int column) {
+  return static_cast<std::int32_t>(row.integer(column));
+}
+
+constexpr const char* kOverviewColumns =
+    "SELECT id, run_id, workload, model, regime, split, strategy, dtype, backend, cache_state, "
+    "launch, status, reliability, context_len, num_queries, overlap, adjacent_overlap, "
+    "sample_count, median_ns, median_low_ns, median_high_ns, dram_bytes, predicted_bytes, accepted "
+    "FROM point";
+
+// `status` is an index into the words appended behind the file's own.
+PointOverview overview_row(const Statement& row, const std::vector<std::string>& words) {
+  PointOverview point;
+  point.id = row.integer(0);
+  point.run_id = row.integer(1);
+  point.workload = workload_kind(row.text(2));
+  point.model = word_at(row, 3);
+  point.regime = word_at(row, 4);
+  point.split = word_at(row, 5);
+  point.strategy = word_at(row, 6);
+  point.dtype = word_at(row, 7);
+  point.backend = word_at(row, 8);
+  point.cache_state = word_at(row, 9);
+  point.launch = word_at(row, 10);
+  const std::string status = row.text(11);
+  std::size_t index = words.size() - 3;
+  while (index + 1 < words.size() && words[index] != status) {
+    ++index;
+  }
+  point.status = static_cast<std::int32_t>(index);
+  point.reliability = word_at(row, 12);
+  point.context_len = row.integer(13);
+  point.num_queries = row.integer(14);
+  point.overlap = row.optional_real(15);
+  point.adjacent_overlap = row.optional_real(16);
+  point.sample_count = row.integer(17);
+  point.median_ns = row.optional_real(18);
+  point.median_low_ns = row.optional_real(19);
+  point.median_high_ns = row.optional_real(20);
+  point.dram_bytes = row.optional_real(21);
+  point.predicted_dram_bytes = row.optional_real(22);
+  point.accepted_per_step = row.optional_real(23);
+  return point;
+}
+
+void read_samples(Statement& query, std::int64_t owner, std::vector<double>& samples) {
+  for (query.bind(owner); query.next();) {
+    samples.push_back(query.real(0));
+  }
+}
+
+std::size_t term_index(const std::string& name) {
+  for (std::size_t term = 0; term < kTrafficTermCount; ++term) {
+    if (name == name_of(static_cast<TrafficTerm>(term))) {
+      return term;
+    }
+  }
+  throw Error(ExitCode::kBadInput, "the database holds the unknown traffic term '" + name + "'");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_point_ids(const Database& database, const PointFilter& filter) {
+  const FilterClause clause(filter);
+  Statement query(database, "SELECT id FROM point" + clause.sql() + " ORDER BY id");
+  std::vector<std::int64_t> ids;
+  for (clause.bind_to(query); query.next();) {
+    ids.push_back(query.integer(0));
+  }
+  return ids;
+}
+
+Overview read_overview(const Database& database, const PointFilter& filter) {
+  Overview overview;
+  overview.words = all_words(database);
+  for (const char* status : {"ok", "refused", "failed"}) {
+    overview.words.emplace_back(status);
+  }
+  const FilterClause clause(filter);
+  Statement query(database, kOverviewColumns + clause.sql() + " ORDER BY id");
+  for (clause.bind_to(query); query.next();) {
+    overview.points.push_back(overview_row(query, overview.words));
+  }
+  return overview;
+}
+
+PointReader::PointReader(const Database& database)
+    : words_(all_words(database)),
+      point_(
+          database,
+          "SELECT workload, model, regime, split, strategy, dtype, backend, cache_state, launch, "
+          "context_len, num_queries, overlap, status, reason, stop_reason, reliability, "
+          "adjacent_overlap, unique_blocks FROM point WHERE id = ?"),
+      samples_(database, "SELECT ns FROM sample WHERE point_id = ? ORDER BY repetition"),
+      ranges_(database,
+              "SELECT id, path, launches, flops FROM range WHERE point_id = ? ORDER BY ordinal"),
+      traffic_(database,
+               "SELECT term, read_bytes, write_bytes FROM range_traffic WHERE range_id = ?"),
+      range_samples_(database,
+                     "SELECT ns FROM range_sample WHERE range_id = ? ORDER BY repetition"),
+      counters_(database,
+                "SELECT metric, value, status FROM counter WHERE range_id = ? ORDER BY ordinal"),
+      acceptance_(database,
+                  "SELECT steps, generated_tokens, accepted_mean, looping, teacher_forced "
+                  "FROM acceptance WHERE point_id = ?"),
+      accepted_counts_(database,
+                       "SELECT steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {}
+
+PointMeasurement PointReader::read(std::int64_t point_id) {
+  PointMeasurement point = read_row(point_id);
+  read_samples(samples_, point_id, point.time_ns);
+  read_ranges(point_id, point);
+  read_acceptance(point_id, point);
+  return point;
+}
+
+PointMeasurement PointReader::read_row(std::int64_t point_id) {
+  if (!point_.bind(point_id).next()) {
+    throw Error(ExitCode::kBadInput,
+                "the database holds no point number " + std::to_string(point_id));
+  }
+  PointMeasurement point;
+  point.key.workload = workload_kind(point_.text(0));
+  point.key.model = word(point_.integer(1));
+  point.key.regime = word(point_.integer(2));
+  point.key.split = word(point_.integer(3));
+  point.key.strategy = word(point_.integer(4));
+  point.key.dtype = word(point_.integer(5));
+  point.key.backend = word(point_.integer(6));
+  point.key.cache_state = word(point_.integer(7));
+  point.key.launch = word(point_.integer(8));
+  point.key.context_len = point_.integer(9);
+  point.key.num_queries = point_.integer(10);
+  point.key.overlap = point_.optional_real(11);
+  point.status = point_.text(12);
+  point.reason = point_.text(13);
+  point.stop_reason = word(point_.integer(14));
+  point.reliability = word(point_.integer(15));
+  point.adjacent_overlap = point_.optional_real(16);
+  point.unique_blocks = point_.optional_real(17);
+  point_.reset();
+  return point;
+}
+
+void PointReader::read_ranges(std::int64_t point_id, PointMeasurement& point) {
+  for (ranges_.bind(point_id); ranges_.next();) {
+    RangeMeasurement range;
+    const std::int64_t range_id = ranges_.integer(0);
+    range.path = word(ranges_.integer(1));
+    range.launches = ranges_.integer(2);
+    range.predicted.flops = ranges_.real(3);
+    read_traffic(range_id, range.predicted);
+    read_samples(range_samples_, range_id, range.gpu_time_ns);
+    for (counters_.bind(range_id); counters_.next();) {
+      range.counters.push_back(
+          {word(counters_.integer(0)), counters_.optional_real(1), counters_.text(2)});
+    }
+    point.ranges.push_back(std::move(range));
+  }
+}
+
+void PointReader::read_traffic(std::int64_t range_id, Traffic& traffic) {
+  for (traffic_.bind(range_id); traffic_.next();) {
+    const std::size_t term = term_index(traffic_.text(0));
+    traffic.read_bytes[term] = traffic_.real(1);
+    traffic.write_bytes[term] = traffic_.real(2);
+  }
+}
+
+void PointReader::read_acceptance(std::int64_t point_id, PointMeasurement& point) {
+  for (acceptance_.bind(point_id); acceptance_.next();) {
+    AcceptanceMeasurement acceptance;
+    acceptance.steps = acceptance_.integer(0);
+    acceptance.generated_tokens = acceptance_.integer(1);
+    acceptance.accepted_per_step = acceptance_.real(2);
+    acceptance.looping = acceptance_.integer(3) != 0;
+    acceptance.teacher_forced = acceptance_.optional_real(4);
+    for (accepted_counts_.bind(point_id); accepted_counts_.next();) {
+      acceptance.accepted_histogram.push_back(accepted_counts_.integer(0));
+    }
+    point.acceptance = std::move(acceptance);
+  }
+}
+
+const std::string& PointReader::word(std::int64_t id) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= words_.size()) {
+    throw Error(ExitCode::kBadInput, "the database refers to a word that it does not hold");
+  }
+  return words_[static_cast<std::size_t>(id)];
+}
+
+}  // namespace versieve::db

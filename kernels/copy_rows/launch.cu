@@ -1,0 +1,84 @@
+// copy_rows: one block a row, moved in the largest words that the addresses, strides and width
+// allow. Bound by moving the rows.
+#include <cstdint>
+#include <initializer_list>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_range.h"
+#include "kernels/copy_rows/launch.h"
+#include "model/op_traffic.h"
+
+namespace versieve::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+
+// Sizes in words.
+struct RowCopy {
+  std::int64_t width = 0, src_stride = 0, dst_stride = 0;
+  const std::int32_t* src_row = nullptr;  // [rows] or null
+  const std::int32_t* dst_row = nullptr;  // [rows] or null
+  const void* src = nullptr;
+  void* dst = nullptr;
+};
+
+template <class Word>
+__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_constant__ RowCopy c) {
+  const std::int64_t i = blockIdx.x;
+  const std::int64_t from = c.src_row == nullptr ? i : c.src_row[i];
+  const std::int64_t to = c.dst_row == nullptr ? i : c.dst_row[i];
+  const Word* src = static_cast<const Word*>(c.src) + from * c.src_stride;
+  Word* dst = static_cast<Word*>(c.dst) + to * c.dst_stride;
+  for (std::int64_t at = threadIdx.x; at < c.width; at += kThreads) {
+    dst[at] = src[at];
+  }
+}
+
+template <class Word>
+void launch_words(RowCopy c, std::int64_t rows, std::int64_t element_bytes, cudaStream_t stream) {
+  const std::int64_t word = sizeof(Word);
+  c.width = c.width * element_bytes / word;
+  c.src_stride = c.src_stride * element_bytes / word;
+  c.dst_stride = c.dst_stride * element_bytes / word;
+  copy_rows_kernel<Word><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(c);
+}
+
+bool all_multiples_of_16(std::initializer_list<std::uintptr_t> bytes) {
+  for (const std::uintptr_t b : bytes) {
+    if (b % 16 != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+template <class T>
+void launch_copy_rows(const CopyRowsParams<T>& p, const LaunchContext& context) {
+  if (p.rows == 0 || p.width == 0) {
+    return;
+  }
+  const RowCopy c{.width = p.width,
+                  .src_stride = p.src_stride == 0 ? p.width : p.src_stride,
+                  .dst_stride = p.dst_stride == 0 ? p.width : p.dst_stride,
+                  .src_row = p.src_row,
+                  .dst_row = p.dst_row,
+                  .src = p.src,
+                  .dst = p.dst};
+  const LaunchRange range("copy_rows", traffic::copy_rows(p.rows, p.width, sizeof(T), p.term),
+                          context.observer);
+  if (all_multiples_of_16({reinterpret_cast<std::uintptr_t>(p.src),
+                           reinterpret_cast<std::uintptr_t>(p.dst), c.width * sizeof(T),
+                           c.src_stride * sizeof(T), c.dst_stride * sizeof(T)})) {
+    launch_words<uint4>(c, p.rows, sizeof(T), context.stream);
+  } else {
+    launch_words<T>(c, p.rows, sizeof(T), context.stream);
+  }
+  check(cudaGetLastError());
+}
+
+template void launch_copy_rows<float>(const CopyRowsParams<float>&, const LaunchContext&);
+template void launch_copy_rows<Bf16>(const CopyRowsParams<Bf16>&, const LaunchContext&);
+
+}  // namespace versieve::kernels

@@ -1,0 +1,126 @@
+// The engine's kernels on the CPU: plain calls, in order, on the caller's memory.
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/common/launch_range.h"
+#include "kernels/compress/cpu.h"
+#include "kernels/copy_rows/cpu.h"
+#include "kernels/linear/cpu.h"
+#include "kernels/nsa_verify/cpu.h"
+#include "kernels/ops.h"
+#include "kernels/rms_norm/cpu.h"
+#include "kernels/rope/cpu.h"
+#include "kernels/spec_sample/cpu.h"
+#include "kernels/swiglu/cpu.h"
+#include "kernels/top_logits/cpu.h"
+#include "kernels/topk/cpu.h"
+#include "kernels/tree_attention/cpu.h"
+#include "kernels/tree_sample/cpu.h"
+#include "model/assert.h"
+#include "model/error.h"
+#include "model/op_traffic.h"
+
+namespace versieve::kernels {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line
+
+template <class T>
+class CpuOps final : public Ops<T> {
+ public:
+  explicit CpuOps(int threads) : threads_(threads) {
+    VERSIEVE_ASSERT(threads >= 1, "the CPU engine needs a thread");
+  }
+
+  void* allocate(std::size_t bytes) override {
+    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* memory = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
+    if (memory == nullptr) {
+      throw Error(ExitCode::kEnvironment,
+                  "out of memory: could not allocate " + std::to_string(bytes) + " bytes");
+    }
+    return memory;
+  }
+  void release(void* memory) noexcept override { std::free(memory); }
+  void upload(void* destination, const void* source, std::size_t bytes) override {
+    copy(destination, source, bytes);
+  }
+  void download(void* destination, const void* source, std::size_t bytes) override {
+    copy(destination, source, bytes);
+  }
+  void synchronize() override {}
+  void set_observer(LaunchObserver* observer) override { observer_ = observer; }
+
+  void linear(const LinearParams<T>& p) override {
+    observed("linear", traffic::linear(p.n, p.k, p.m, kBytes, p.weight_term),
+             [&] { linear_cpu(p, threads_); });
+  }
+  void rms_norm(const RmsNormParams<T>& p) override {
+    observed("rms_norm", traffic::rms_norm(p.n, p.k, kBytes), [&] { rms_norm_cpu(p, threads_); });
+  }
+  void rope(const RopeParams<T>& p) override {
+    observed("rope", traffic::rope(p.n, p.heads, p.head_dim, kBytes),
+             [&] { rope_cpu(p, threads_); });
+  }
+  void swiglu(const SwigluParams<T>& p) override {
+    observed("swiglu", traffic::elementwise(p.count, 2, kBytes, 5.0),
+             [&] { swiglu_cpu(p, threads_); });
+  }
+  void sigmoid(const SigmoidParams<T>& p) override {
+    observed("sigmoid", traffic::elementwise(p.count, 1, kBytes, 3.0),
+             [&] { sigmoid_cpu(p, threads_); });
+  }
+  void copy_rows(const CopyRowsParams<T>& p) override {
+    observed("copy_rows", traffic::copy_rows(p.rows, p.width, kBytes, p.term),
+             [&] { copy_rows_cpu(p, threads_); });
+  }
+  void compress(const CompressParams<T>& p) override { compress_cpu(p, threads_); }
+  void nsa_verify(const NsaVerifyParams<T>& p) override { nsa_verify_cpu(p, threads_); }
+  void tree_attention(const TreeAttentionParams<T>& p) override { tree_attention_cpu(p, threads_); }
+  void top_logits(const TopLogitsParams<T>& p) override {
+    observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),
+             [&] { top_logits_cpu(p, threads_); });
+  }
+  void topk(const TopkParams<T>& p) override {
+    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes), [&] { topk_cpu(p, threads_); });
+  }
+  void spec_sample(const SpecSampleParams<T>& p) override {
+    observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),
+             [&] { spec_sample_cpu(p, threads_); });
+  }
+  void tree_sample(const TreeSampleParams<T>& p) override {
+    observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
+             [&] { tree_sample_cpu(p, threads_); });
+  }
+
+ private:
+  static constexpr std::int64_t kBytes = sizeof(T);
+
+  template <class Call>
+  void observed(const char* name, const Traffic& traffic, const Call& call) {
+    const LaunchRange range(name, traffic, observer_);
+    call();
+  }
+
+  static void copy(void* destination, const void* source, std::size_t bytes) {
+    if (bytes > 0) {
+      std::memcpy(destination, source, bytes);
+    }
+  }
+
+  int threads_;
+  LaunchObserver* observer_ = nullptr;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Ops<T>> make_cpu_ops(int threads) {
+  return std::make_unique<CpuOps<T>>(threads);
+}
+
+template std::unique_ptr<Ops<double>> make_cpu_ops<double>(int);
+template std::unique_ptr<Ops<float>> make_cpu_ops<float>(int);
+
+}  // namespace versieve::kernels

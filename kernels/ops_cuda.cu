@@ -1,0 +1,166 @@
+// The engine's kernels on a GPU: one stream, one scratch buffer that only grows. An op enqueues and
+// never waits, except when scratch must grow; after one plain run a step can be captured in a
+// graph.
+#include <algorithm>
+#include <string>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_context.h"
+#include "kernels/copy_rows/launch.h"
+#include "kernels/linear/launch.h"
+#include "kernels/ops_cuda.h"
+#include "kernels/rms_norm/launch.h"
+#include "kernels/rope/launch.h"
+#include "kernels/spec_sample/launch.h"
+#include "kernels/swiglu/launch.h"
+#include "kernels/top_logits/launch.h"
+#include "kernels/topk/launch.h"
+#include "kernels/tree_sample/launch.h"
+#include "model/assert.h"
+
+namespace versieve::kernels {
+
+template <class T>
+std::size_t nsa_verify_scratch_bytes(const NsaVerifyParams<T>& p);
+template <class T>
+void launch_nsa_verify(const NsaVerifyParams<T>& p, const LaunchContext& context);
+template <class T>
+void launch_compress(const CompressParams<T>& p, const LaunchContext& context);
+template <class T>
+void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context);
+
+namespace {
+
+template <class T>
+class CudaOps final : public Ops<T> {
+ public:
+  explicit CudaOps(void* stream) : owns_stream_(stream == nullptr) {
+    context_.stream = static_cast<cudaStream_t>(stream);
+    if (owns_stream_) {
+      check(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
+    }
+  }
+  CudaOps(const CudaOps&) = delete;
+  CudaOps& operator=(const CudaOps&) = delete;
+  ~CudaOps() override {
+    cudaStreamSynchronize(context_.stream);
+    cudaFree(context_.scratch);
+    if (owns_stream_) {
+      cudaStreamDestroy(context_.stream);
+    }
+  }
+
+  void* allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // the runtime keeps it; the next check must not report it again
+      throw Error(ExitCode::kEnvironment,
+                  "the GPU has no " + std::to_string(bytes) + " bytes of memory left");
+    }
+    check(status);
+    return memory;
+  }
+  // Waits for the device: work that uses the memory has run.
+  void release(void* memory) noexcept override { cudaFree(memory); }
+  void upload(void* destination, const void* source, std::size_t bytes) override {
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, context_.stream));
+    synchronize();  // the source may be pinned, and may go when this returns
+  }
+  void download(void* destination, const void* source, std::size_t bytes) override {
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, context_.stream));
+    synchronize();
+  }
+  void synchronize() override { check(cudaStreamSynchronize(context_.stream)); }
+  void set_observer(LaunchObserver* observer) override { context_.observer = observer; }
+
+  void linear(const LinearParams<T>& p) override { launch_linear(p, context_); }
+  void rms_norm(const RmsNormParams<T>& p) override { launch_rms_norm(p, context_); }
+  void rope(const RopeParams<T>& p) override { launch_rope(p, context_); }
+  void swiglu(const SwigluParams<T>& p) override { launch_swiglu(p, context_); }
+  void sigmoid(const SigmoidParams<T>& p) override { launch_sigmoid(p, context_); }
+  void copy_rows(const CopyRowsParams<T>& p) override { launch_copy_rows(p, context_); }
+  void compress(const CompressParams<T>& p) override { launch_compress(p, context_); }
+  void nsa_verify(const NsaVerifyParams<T>& p) override {
+    reserve(nsa_verify_scratch_bytes(p));
+    launch_nsa_verify(p, context_);
+  }
+  void tree_attention(const TreeAttentionParams<T>& p) override {
+    launch_tree_attention(p, context_);
+  }
+  void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
+  void topk(const TopkParams<T>& p) override {
+    reserve(topk_scratch_bytes(p));
+    launch_topk(p, context_);
+  }
+  void spec_sample(const SpecSampleParams<T>& p) override {
+    reserve(spec_sample_scratch_bytes(p));
+    launch_spec_sample(p, context_);
+  }
+  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+
+  cudaStream_t stream() const { return context_.stream; }
+
+  void reserve(std::size_t bytes) {
+    if (bytes <= context_.scratch_bytes) {
+      return;
+    }
+    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(context_.stream, &capturing));
+    VERSIEVE_ASSERT(capturing == cudaStreamCaptureStatusNone,
+                    "scratch is reserved before a graph is captured");
+    synchronize();
+    check(cudaFree(context_.scratch));
+    context_.scratch = nullptr;
+    context_.scratch_bytes = 0;
+    context_.scratch = allocate(bytes);
+    context_.scratch_bytes = bytes;
+  }
+
+ private:
+  LaunchContext context_;
+  bool owns_stream_;
+};
+
+void require_gpu() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw Error(ExitCode::kEnvironment,
+                std::string("no CUDA GPU can be used on this machine: ") +
+                    (status == cudaSuccess ? "none was found" : cudaGetErrorString(status)));
+  }
+}
+
+template <class T>
+CudaOps<T>& cuda_ops(Ops<T>& ops) {
+  CudaOps<T>* const cuda = dynamic_cast<CudaOps<T>*>(&ops);
+  VERSIEVE_ASSERT(cuda != nullptr, "these ops do not run on a GPU");
+  return *cuda;
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Ops<T>> make_cuda_ops(void* stream) {
+  require_gpu();
+  return std::make_unique<CudaOps<T>>(stream);
+}
+template <class T>
+void* stream_of(Ops<T>& ops) {
+  return cuda_ops(ops).stream();
+}
+template <class T>
+void reserve_scratch(Ops<T>& ops, std::size_t bytes) {
+  cuda_ops(ops).reserve(bytes);
+}
+
+template std::unique_ptr<Ops<float>> make_cuda_ops<float>(void*);
+template std::unique_ptr<Ops<Bf16>> make_cuda_ops<Bf16>(void*);
+template void* stream_of<float>(Ops<float>&);
+template void* stream_of<Bf16>(Ops<Bf16>&);
+template void reserve_scratch<float>(Ops<float>&, std::size_t);
+template void reserve_scratch<Bf16>(Ops<Bf16>&, std::size_t);
+
+}  // namespace versieve::kernels

@@ -1,0 +1,33 @@
+// Softmax and the draw from weights on the CPU, in double: what the samplers of a chain
+// (spec_sample) and of a tree (tree_sample) share. Sums run in index order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/common/bf16.h"
+
+namespace versieve::kernels {
+
+inline double as_double(double value) {
+  return value;
+}
+inline double as_double(float value) {
+  return static_cast<double>(value);
+}
+inline double as_double(Bf16 value) {
+  return static_cast<double>(to_float(value));
+}
+
+// softmax(logits / temperature); temperature 0 is one-hot at the lowest argmax.
+// REQUIRES: at least one logit above -infinity, no NaN, no +infinity.
+template <class T>
+std::vector<double> softmax_row(const T* logits, std::int64_t vocab, double temperature);
+
+double sum_of(const std::vector<double>& weights);
+
+// The lowest x whose running sum exceeds u times the whole sum; where rounding leaves none, the
+// last positive one; -1 if every weight is 0. u in [0, 1).
+std::int32_t draw(const std::vector<double>& weights, double u);
+
+}  // namespace versieve::kernels

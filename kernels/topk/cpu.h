@@ -1,0 +1,12 @@
+// topk on the CPU: the exact reference of every variant, by a full sort of each row.
+#pragma once
+
+#include "kernels/topk/params.h"
+
+namespace versieve::kernels {
+
+// T = double, float or Bf16.
+template <class T>
+void topk_cpu(const TopkParams<T>& p, int threads);
+
+}  // namespace versieve::kernels

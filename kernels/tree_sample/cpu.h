@@ -1,0 +1,12 @@
+// tree_sample on the CPU: speculative sampling of a tree, the reference of every variant.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace versieve::kernels {
+
+// T = double, float or Bf16. Computes in double whatever T is.
+template <class T>
+void tree_sample_cpu(const TreeSampleParams<T>& p, int threads);
+
+}  // namespace versieve::kernels

@@ -1,0 +1,15 @@
+// tree_sample on CUDA, variant `baseline`: one launch for tau, one for the walk and the draw.
+#pragma once
+
+#ifdef VERSIEVE_HAS_CUDA
+#include "kernels/common/launch_context.h"
+#include "kernels/ops.h"
+
+namespace versieve::kernels {
+
+// T = float or Bf16. Enqueues, never waits; needs no scratch.
+template <class T>
+void launch_tree_sample(const TreeSampleParams<T>& p, const LaunchContext& context);
+
+}  // namespace versieve::kernels
+#endif

@@ -1,0 +1,59 @@
+// How many tokens a step yields. Measured tuples answer for themselves; for the others a positional
+// model fitted to them does: the probability that the right token is among the draft's j best at
+// depth i, 1 - (1 - first decay^(i-1)) j^-spread, summed over the best-first tree of the tuple.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/evaluation.h"
+#include "model/strategy.h"
+
+namespace versieve {
+
+struct AcceptanceModel {
+  // Mean tokens a step (bonus counted) of one measured tuple in one context range.
+  struct Measured {
+    DraftChoice draft;
+    Traversal order = Traversal::kBfs;
+    std::string schedule;  // "F*"
+    std::int64_t context_len = 0;
+    double mean = 0.0;
+    double standard_error = 0.0;  // of the mean over regimes
+    std::int64_t steps = 0;
+    bool looping = false;  // at least one prompt looped; its teacher-forced mean stands in
+  };
+  // Of one context range.
+  struct Positional {
+    std::int64_t context_low = 0, context_high = 0;
+    double first = 0.8;      // the best child is right
+    double spread = 0.9;     // how fast more children close the gap
+    double decay = 1.0;      // of `first`, per level
+    double log_error = 0.1;  // standard deviation of log(model / measured)
+    double overlap = 0.6;    // measured mean overlap of adjacent queries' selected blocks
+  };
+  std::string pair;  // the trained pair it was measured on: "demo-nsa"
+  std::vector<Measured> measured;
+  std::vector<Positional> positional;
+};
+
+struct AcceptedTokens {
+  double mean = 1.0;
+  double log_error = 0.0;  // standard deviation of log(mean)
+  Provenance source = Provenance::kPredicted;
+  bool other_schedule = false;  // no evidence for this schedule: taken from all-F
+  bool outside_data = false;    // the nearest context range stands in for one without evidence
+};
+
+// A context range is (low, high], so that 4096 belongs to 0-4K; an empty context to the first.
+bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
+// Expected tokens a step of the best-first tree of that choice, bonus counted.
+double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft);
+AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                               std::int64_t context_low, std::int64_t context_high);
+// Overlap of adjacent queries' selected blocks that the trained pair showed in that range.
+double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
+                        std::int64_t context_high);
+
+}  // namespace versieve

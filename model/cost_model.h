@@ -1,0 +1,38 @@
+// Bytes and time of a launch and of a step on a machine: per launch the soft maximum of DRAM
+// bytes / bandwidth, L2 bytes / L2 bandwidth, flop / peak and latency floor, + launch gap; a step
+// is the sum of its launches. Pure arithmetic on fixed stores: nothing is allocated by an
+// evaluation.
+#pragma once
+
+#include "model/cost_parameters.h"
+#include "model/evaluation.h"
+#include "model/hardware.h"
+#include "model/launch_work.h"
+
+namespace versieve {
+
+// The state of L2 before the measured work, and how launches are enqueued.
+enum class CacheState { kWarm, kCold };
+enum class LaunchMode { kStream, kGraph };
+
+struct RunConditions {
+  CacheState cache = CacheState::kCold;
+  LaunchMode launch = LaunchMode::kStream;
+};
+
+struct LaunchCost {
+  double read_bytes = 0.0;   // DRAM
+  double write_bytes = 0.0;  // DRAM
+  double time_us = 0.0;      // without the gap
+  double gap_us = 0.0;
+  Bound bound = Bound::kLaunch;
+  std::array<double, kTrafficTermCount> term_bytes{};
+};
+
+// Of one launch; multiply by work.launches.
+LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions);
+StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
+                 const CostParameters& parameters, const RunConditions& conditions);
+
+}  // namespace versieve

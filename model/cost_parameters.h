@@ -1,0 +1,70 @@
+// The numbers of the cost model that are fitted to measurements: what each means, its unit, its
+// bounds of physical sense and where the fit begins. All are relative to a machine's raw rates, so
+// that a fit made on one machine can be scaled to another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "model/launch_work.h"
+
+namespace versieve {
+
+// Parameters that all kinds of launch share.
+enum class SharedParameter {
+  // DRAM bytes.
+  kEffectiveL2,      // share of the L2 capacity that a working set can use
+  kL2Knee,           // sharpness of the step from fitting to missing
+  kReloadMiss,       // share of the repeated loads that miss when nothing fits
+  kHandoverMiss,     // share of bytes handed from one launch to the next read from DRAM though fit
+  kWriteBack,        // share of written bytes that reach DRAM within the launch though they fit
+  kFixedBytes,       // bytes of a launch that no term names (code, parameters)
+  kOverfetchSparse,  // bytes fetched for a byte of selected blocks
+  kOverfetchStream,  // bytes fetched for a byte read in order
+  kUniqueGrowth,     // exponent of distinct blocks over queries; 1 is the linear overlap formula
+  // Time.
+  kDramEfficiency,     // share of the raw bandwidth that a stream gets
+  kL2BytesPerClockSm,  // L2 bytes a clock and SM
+  kStreamGapUs,        // between two launches on a stream
+  kGraphGapUs,         // between two nodes of a graph
+};
+inline constexpr std::size_t kSharedParameterCount = 13;
+
+// Parameters of each kind of launch: its own arithmetic and latency.
+enum class KindParameter {
+  kComputeShare,  // share of the fp32 peak that its arithmetic reaches
+  kBaseUs,        // of a block that does nothing
+  kStepNs,        // of one dependent step of a block
+  kResident,      // blocks that an SM runs at once
+};
+inline constexpr std::size_t kKindParameterCount = 4;
+
+inline constexpr std::size_t kParameterCount =
+    kSharedParameterCount + kLaunchKindCount * kKindParameterCount;
+
+constexpr std::size_t index_of(SharedParameter parameter) {
+  return static_cast<std::size_t>(parameter);
+}
+constexpr std::size_t index_of(LaunchKind kind, KindParameter parameter) {
+  return kSharedParameterCount + static_cast<std::size_t>(kind) * kKindParameterCount +
+         static_cast<std::size_t>(parameter);
+}
+
+using CostParameters = std::array<double, kParameterCount>;
+
+enum class Evidence { kBytes, kTime };  // which measurements say something about a parameter
+
+struct ParameterInfo {
+  const char* name;  // "effective_l2", "nsa_selected.step"
+  const char* unit;
+  double low;
+  double high;
+  double initial;
+  Evidence evidence;
+};
+
+std::span<const ParameterInfo, kParameterCount> parameter_table();
+CostParameters initial_parameters();
+
+}  // namespace versieve

@@ -1,0 +1,58 @@
+// What a fit leaves behind and the planner takes: parameters with intervals, the spread of held-out
+// errors, measured step times, acceptance; with the machine and the evidence it came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/acceptance.h"
+#include "model/cost_model.h"
+#include "model/strategy.h"
+
+namespace versieve {
+
+struct ParameterEstimate {
+  double value = 0.0;
+  double low = 0.0;  // 90 %
+  double high = 0.0;
+  bool informed = false;  // false: no measurement moves it, the value is where the fit began
+  bool at_bound = false;
+};
+
+// |log(predicted / measured)| that 90 % of held-out points stay under, by context range.
+struct ErrorQuantile {
+  std::int64_t context_low = 0, context_high = 0;
+  double log_latency = 0.0;
+  double log_dram = 0.0;
+  std::int64_t points = 0;
+};
+
+// A measured step of the planned geometry: the planner prefers it to a prediction.
+struct MeasuredStep {
+  Strategy strategy;
+  std::int64_t context_len = 0;
+  double time_us = 0.0;
+  double log_error = 0.0;                     // standard deviation of log(time), from its samples
+  double predicted_us = 0.0;                  // by the fit, at the same context
+  Provenance source = Provenance::kMeasured;  // or simulated
+};
+
+struct FittedModel {
+  std::string device;                           // as the runs say: "NVIDIA H200"
+  std::string hardware_key;                     // its catalogue entry
+  std::string geometry;                         // of the step points: "nsa-1b"
+  std::string dtype;                            // "bf16"
+  RunConditions conditions;                     // of the step points
+  Provenance evidence = Provenance::kMeasured;  // or simulated
+  std::int64_t points = 0;
+  std::vector<std::string> runs;             // their uuids
+  std::vector<ParameterEstimate> estimates;  // [kParameterCount]
+  std::vector<ErrorQuantile> errors;
+  std::vector<MeasuredStep> steps;
+  AcceptanceModel acceptance;
+
+  CostParameters parameters() const;
+};
+
+}  // namespace versieve

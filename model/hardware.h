@@ -1,0 +1,72 @@
+// What a machine is, as far as a step's cost depends on it: each number with its unit, its source
+// and whether a source was found. Peaks are dense (no sparsity), bfloat16 with f32 accumulation.
+// Bandwidth here is what the memory bus could carry; what a kernel gets of it is a fitted share
+// (model/cost_parameters.h), never a data sheet's figure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace versieve {
+
+enum class HardwareField {
+  kSmCount,
+  kMaxClockMhz,
+  kTensorClockMhz,  // the clock that the quoted tensor peak assumes
+  kTensorFlopPerClockSm,
+  kFp32LanesPerSm,
+  kBf16Tflops,
+  kFp32Tflops,
+  kL2Mib,
+  kMemoryMib,
+  kMemoryBusBits,
+  kMemoryClockMhz,
+  kRawBandwidthGbps,
+  kSharedMemoryKibPerSm,
+  kThreadsPerSm,
+  kBlocksPerSm,
+  kRegistersPerSm,
+  kPowerWatt,
+};
+inline constexpr std::size_t kHardwareFieldCount = 17;
+const char* name_of(HardwareField field);  // "sm_count", ...
+const char* unit_of(HardwareField field);  // "1", "MHz", "TFLOP/s", ...
+
+struct HardwareValue {
+  double value = 0.0;
+  std::string source;
+  bool verified = true;  // false: no document or device dump was found that says it
+};
+
+struct HardwareSpec {
+  std::string key;   // "h200-sxm"
+  std::string name;  // "NVIDIA H200 SXM"
+  std::array<HardwareValue, kHardwareFieldCount> fields;
+
+  double operator[](HardwareField field) const {
+    return fields[static_cast<std::size_t>(field)].value;
+  }
+  double raw_bandwidth() const;  // bytes/s
+  double l2_bytes() const;
+  double bf16_flops() const;  // flop/s
+  double fp32_flops() const;  // flop/s
+  double l2_clock_hz()
+      const;  // the SMs' greatest clock; L2 rates are stated per SM and clock of it
+};
+
+// The machines that ship, in the order of the key list in product documents.
+std::span<const HardwareSpec> hardware_catalogue();
+// Throws Error(kUsage) that lists the keys.
+const HardwareSpec& hardware_by_key(std::string_view key);
+// The catalogue entry that a driver's device name means ("NVIDIA H200" -> h200-sxm), or null.
+const HardwareSpec* hardware_for_device(std::string_view device_name);
+// One sentence for each derived number that its factors do not reproduce within 1 %: bf16 peak =
+// SMs x flop/clock x tensor clock, fp32 peak = SMs x lanes x 2 x clock, bandwidth = bus x clock x 2
+// / 8. Empty for a consistent entry.
+std::vector<std::string> hardware_contradictions(const HardwareSpec& spec);
+
+}  // namespace versieve

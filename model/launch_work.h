@@ -1,0 +1,90 @@
+// What a verification step launches: for each launch its unique bytes by term, the bytes that its
+// thread blocks ask of L2, its arithmetic and its shape on the machine. The composition follows the
+// engine's vanilla form; kinds bear the kernels' root words, so that predictions meet measured
+// ranges by name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "model/evaluation.h"
+#include "model/llm_shape.h"
+#include "model/strategy.h"
+#include "model/traffic.h"
+
+namespace versieve {
+
+enum class LaunchKind {
+  kNsaCompressed,
+  kNsaSelect,
+  kNsaSelected,
+  kNsaWindow,
+  kNsaCombine,
+  kLinear,
+  kRmsNorm,
+  kRope,
+  kSwiglu,
+  kSigmoid,
+  kCopyRows,
+  kCompress,
+  kTreeAttention,
+  kTopLogits,
+  kTreeSample,
+};
+inline constexpr std::size_t kLaunchKindCount = 15;
+const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
+std::optional<LaunchKind> launch_kind(std::string_view path);
+
+// One or more identical launches. Bytes and flops are of one launch.
+struct LaunchWork {
+  LaunchKind kind = LaunchKind::kLinear;
+  Phase phase = Phase::kOther;
+  double launches = 1.0;
+  Traffic unique;            // bytes that must move once
+  double loaded = 0.0;       // bytes of cached terms that thread blocks load, repeats counted
+  double reused = 0.0;       // of `unique`: the bytes that those loads touch
+  double blocks = 1.0;       // thread blocks
+  double steps = 1.0;        // dependent steps of a block
+  double working_set = 0.0;  // bytes alive in L2 between two uses of a byte
+};
+
+// A fixed store, so that composing a step allocates nothing.
+struct StepWork {
+  static constexpr std::size_t kCapacity = 64;
+  std::array<LaunchWork, kCapacity> work;
+  std::size_t count = 0;
+
+  void add(const LaunchWork& launch);
+  const LaunchWork* begin() const { return work.data(); }
+  const LaunchWork* end() const { return work.data() + count; }
+};
+
+// What a step is asked to do.
+struct StepShape {
+  LlmShape target;
+  DraftShape draft;
+  DraftChoice tree;              // one node: autoregressive, no draft
+  std::int64_t context_len = 0;  // L
+  std::int64_t num_queries = 1;  // N
+  std::int64_t refresh_layers = 0;
+  std::int64_t reuse_layers = 0;
+  std::int64_t element_bytes = 2;
+  double overlap = 0.6;        // of adjacent queries' selected blocks
+  double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
+};
+
+// U(C, rho): distinct blocks of `queries` adjacent queries that select `chosen` of `blocks` each,
+// clipped to [chosen, min(queries chosen, blocks)]. growth 1 is the linear formula of the cost
+// model.
+double distinct_blocks(double queries, double chosen, double blocks, double overlap, double growth);
+
+// One layer's attention in that step, distinct blocks filled in.
+traffic::NsaVerifyShape attention_shape(const StepShape& shape, double growth);
+// The launches of one layer's attention (a reuse layer runs no importance and no selection).
+void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers, StepWork& out);
+// The whole step: target, draft, acceptance, commit. `growth` as in distinct_blocks.
+void add_step(const StepShape& shape, double growth, StepWork& out);
+
+}  // namespace versieve

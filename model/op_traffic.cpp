@@ -1,0 +1,69 @@
+#include "model/op_traffic.h"
+
+namespace versieve::traffic {
+namespace {
+
+constexpr std::int64_t kF32Bytes = 4;
+
+Traffic moved(TrafficTerm term, std::int64_t read, std::int64_t written, double flops) {
+  Traffic t;
+  t.read(term, static_cast<double>(read));
+  t.write(term, static_cast<double>(written));
+  t.flops = flops;
+  return t;
+}
+
+}  // namespace
+
+Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
+  Traffic t = moved(TrafficTerm::kActivations, n * k * element_bytes, n * k * element_bytes,
+                    4.0 * static_cast<double>(n * k));
+  t.read(TrafficTerm::kWeights, static_cast<double>(k * element_bytes));
+  return t;
+}
+
+Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim,
+             std::int64_t element_bytes) {
+  const std::int64_t count = n * heads * head_dim;
+  return moved(TrafficTerm::kActivations, count * element_bytes, count * element_bytes,
+               3.0 * static_cast<double>(count));
+}
+
+Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,
+                    double flops_per_element) {
+  return moved(TrafficTerm::kActivations, inputs * count * element_bytes, count * element_bytes,
+               flops_per_element * static_cast<double>(count));
+}
+
+Traffic copy_rows(std::int64_t rows, std::int64_t width, std::int64_t element_bytes,
+                  TrafficTerm term) {
+  return moved(term, rows * width * element_bytes, rows * width * element_bytes, 0.0);
+}
+
+Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
+                   std::int64_t element_bytes) {
+  return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * k * 2 * kF32Bytes,
+               2.0 * static_cast<double>(rows * vocab));
+}
+
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kScores, rows * length * element_bytes,
+               rows * k * (element_bytes + kF32Bytes), 0.0);
+}
+
+Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * vocab * kF32Bytes,
+               4.0 * static_cast<double>(rows * vocab));
+}
+
+Traffic sample_difference(std::int64_t gamma, std::int64_t vocab) {
+  const std::int64_t bytes = gamma * vocab * kF32Bytes;
+  return moved(TrafficTerm::kLogits, 2 * bytes, bytes, 2.0 * static_cast<double>(gamma * vocab));
+}
+
+Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab) {
+  return moved(TrafficTerm::kLogits, rows * vocab * kF32Bytes, 0,
+               static_cast<double>(rows * vocab));
+}
+
+}  // namespace versieve::traffic

@@ -1,0 +1,30 @@
+// Bytes and arithmetic of the engine's kernels outside attention, by term; see model/traffic.h for
+// what a byte counts as. Samplers are counted launch by launch, as their baseline runs.
+#pragma once
+
+#include <cstdint>
+
+#include "model/traffic.h"
+
+namespace versieve::traffic {
+
+Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes);
+Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim, std::int64_t element_bytes);
+// `inputs` tensors of `count` elements in, one out.
+Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,
+                    double flops_per_element);
+Traffic copy_rows(std::int64_t rows, std::int64_t width, std::int64_t element_bytes,
+                  TrafficTerm term);
+Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
+                   std::int64_t element_bytes);
+// Keys written, sorted in place and read once; a sort's own passes are not unique bytes.
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes);
+
+// Rows of logits in, rows of f32 probabilities out.
+Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
+// max(0, p - q) of gamma rows, all f32.
+Traffic sample_difference(std::int64_t gamma, std::int64_t vocab);
+// One f32 row read for a sum or a draw, for each of `rows`.
+Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab);
+
+}  // namespace versieve::traffic

@@ -1,0 +1,109 @@
+// Which tuple yields the most accepted tokens a second: enumerates the space, keeps what the engine
+// can run (the rest with reasons), ranks by J = E[accepted] / E[step time] for each context bucket
+// and precision class. Autoregressive decoding and the fixed baseline are always candidates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/evaluation.h"
+#include "model/fitted_model.h"
+
+namespace versieve {
+
+struct ContextBucket {
+  std::int64_t low = 0;  // tokens; (low, high]
+  std::int64_t high = 0;
+
+  bool operator==(const ContextBucket&) const = default;
+};
+// 0-4K, 4-8K, 8-12K, 12-16K (seed 000, section 6.2).
+std::vector<ContextBucket> default_buckets();
+// "0-4096,4096-8192"; throws Error(kUsage) unless 0 <= low < high <= 262144, ascending.
+std::vector<ContextBucket> parse_buckets(const std::string& text);
+
+// Algorithm 1 of seed 000 with its defaults (section 6.3; alpha and the drop ratio are lost in the
+// text extraction, 0.2 and 0.85 stand in).
+struct GuardConstants {
+  double alpha = 0.2;
+  double drop_ratio = 0.85;
+  std::int64_t warmup = 8;
+  std::int64_t hysteresis = 5;
+  std::int64_t max_transitions = 2;
+};
+
+struct PlanOptions {
+  std::vector<ContextBucket> buckets = default_buckets();
+  std::vector<PrecisionClass> classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
+                                         PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse};
+  std::int64_t ranks = 12;
+  GuardConstants guard;
+  // Seed 000, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are lost in the text
+  // extraction.
+  std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
+};
+
+struct PlanEntry {
+  std::int64_t bucket = 0;  // index into buckets
+  PrecisionClass precision = PrecisionClass::kStrict;
+  std::int64_t rank = 1;
+  Evaluation evaluation;
+  double gain_over_ar = 0.0;        // throughput ratio
+  double gain_over_baseline = 0.0;  // throughput ratio
+  double beats_baseline = 0.0;      // probability
+  bool lossy = false;               // may change tokens
+  std::string note;                 // what a reader must know; empty if nothing
+};
+
+// Autoregressive decoding and the fixed baseline in one bucket.
+struct PlanBaseline {
+  std::int64_t bucket = 0;
+  std::string role;  // "autoregressive", "fixed"
+  Evaluation evaluation;
+};
+
+struct UnavailableCell {
+  std::int64_t bucket = 0;
+  PrecisionClass precision = PrecisionClass::kApproxOnly;
+  std::string reason;
+};
+
+struct ExclusionCount {
+  std::string reason;
+  std::int64_t tuples = 0;
+};
+
+struct PlanTable {
+  static constexpr std::int64_t kSchema = 1;
+  std::string hardware;         // key
+  std::string model;            // geometry
+  std::string provenance_note;  // one sentence: measured here, or scaled from which machine
+  std::string fit_device;       // what the step times were measured on
+  std::string fit_hardware;     // its key
+  std::string acceptance_pair;
+  std::string dtype;
+  std::string launch;  // stream, graph
+  Provenance evidence = Provenance::kMeasured;
+  bool scaled = false;  // planned for another machine than the fit's
+  std::int64_t fit_points = 0;
+  std::vector<std::string> runs;
+  std::int64_t enumerated = 0;
+  std::int64_t runnable = 0;
+  std::vector<ExclusionCount> excluded;
+  std::vector<ContextBucket> buckets;
+  std::vector<PrecisionClass> classes;
+  GuardConstants guard;
+  std::vector<PlanEntry> entries;
+  std::vector<UnavailableCell> unavailable;
+  std::vector<PlanBaseline> baselines;
+};
+
+// Every tuple of the grid, legal or not, in a fixed order.
+std::vector<Strategy> enumerate_space(const LlmShape& target);
+// Why the engine cannot run it today or need not be asked, or an empty text.
+std::string not_planned_because(const Strategy& strategy, const LlmShape& target);
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options);
+
+}  // namespace versieve

@@ -1,0 +1,179 @@
+// Two writers at once, a writer killed at any moment, a disk that fills up: no committed point is
+// lost, and the file stays whole.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <random>
+
+#include "db/open.h"
+#include "db/store.h"
+#include "tests/db/sample_points.h"
+#include "tests/db/scratch.h"
+
+using namespace versieve;
+using namespace versieve::db;
+using namespace versieve::test;
+
+namespace {
+
+// A child that adds `count` points from `first` on and reports each that was stored.
+pid_t start_writer(const std::string& path, const std::string& uuid, int first, int count,
+                   int report) {
+  const pid_t child = ::fork();
+  if (child != 0) {
+    return child;
+  }
+  try {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run(uuid));
+    for (int number = first; number < first + count; ++number) {
+      store.add_point(run_id, sample_point(number));
+      if (::write(report, &number, sizeof number) != sizeof number) {
+        ::_exit(1);
+      }
+    }
+    store.finish_run(run_id, "complete");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "writer: %s\n", error.what());
+    ::_exit(2);
+  }
+  ::_exit(0);
+}
+
+std::vector<int> drain(int reports) {
+  std::vector<int> numbers;
+  int number = 0;
+  while (::read(reports, &number, sizeof number) == sizeof number) {
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a writer killed at random moments loses no point whose add_point returned") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  constexpr int kKills = 20;
+  constexpr int kPointsEach = 1000;
+  std::mt19937 random(20261120);
+  std::uniform_int_distribution<int> microseconds(0, 60'000);
+  int killed = 0;
+  int stored = 0;
+  for (int round = 0; round < kKills; ++round) {
+    int pipe_ends[2];
+    REQUIRE(::pipe(pipe_ends) == 0);
+    const std::string uuid = "run-" + std::to_string(round);
+    const pid_t child = start_writer(path, uuid, round * kPointsEach, kPointsEach, pipe_ends[1]);
+    ::close(pipe_ends[1]);
+    ::usleep(static_cast<useconds_t>(microseconds(random)));
+    ::kill(child, SIGKILL);
+    killed += WIFSIGNALED(wait_for(child)) ? 1 : 0;
+    const std::vector<int> reported = drain(pipe_ends[0]);
+    ::close(pipe_ends[0]);
+    stored += static_cast<int>(reported.size());
+
+    const Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    check_pages(*open_for_reading(path));
+    const std::optional<StoredRun> run = store.run(uuid);
+    CHECK((reported.empty() || run.has_value()));
+    if (run) {
+      const std::vector<PointMeasurement> points = store.points({.run_id = run->id});
+      CHECK(run->record.status == "aborted");  // its writer is gone
+      REQUIRE(points.size() >= reported.size());
+      REQUIRE(points.size() <= reported.size() + 1);  // stored, killed before it could say so
+      for (std::size_t i = 0; i < reported.size(); ++i) {
+        CHECK(describe(points[i]) == describe(sample_point(reported[i])));
+      }
+    }
+  }
+  CHECK(killed >= kKills / 2);  // the kills really fell among the writes
+  CHECK(stored > 0);
+}
+
+TEST_CASE("two processes that create and write one file at once both finish") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  constexpr int kPoints = 60;
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t first = start_writer(path, "run-a", 0, kPoints, pipe_ends[1]);
+  const pid_t second = start_writer(path, "run-b", 1000, kPoints, pipe_ends[1]);
+  ::close(pipe_ends[1]);
+  CHECK(drain(pipe_ends[0]).size() == 2 * kPoints);
+  ::close(pipe_ends[0]);
+  CHECK(wait_for(first) == 0);
+  CHECK(wait_for(second) == 0);
+  const Store store = Store::open(path, OpenMode::kReadOnly);
+  REQUIRE(store.runs().size() == 2);
+  for (const StoredRun& run : store.runs()) {
+    CHECK(run.record.status == "complete");
+    CHECK(run.ok_count == kPoints);
+  }
+  CHECK(!std::filesystem::exists(path + "-wal"));  // one plain file is left
+}
+
+TEST_CASE("a run whose writer still lives stays running") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  Store writer = Store::open(path, OpenMode::kCreateOrOpen);
+  writer.begin_run(sample_run("run-a"));
+  const Store other = Store::open(path, OpenMode::kCreateOrOpen);
+  CHECK(other.run("run-a")->record.status == "running");
+}
+
+TEST_CASE("a reader sees committed points while a writer goes on") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  Store writer = Store::open(path, OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = writer.begin_run(sample_run("run-a"));
+  const Store reader = Store::open(path, OpenMode::kReadOnly);
+  for (int number = 0; number < 3; ++number) {
+    writer.add_point(run_id, sample_point(number));
+    CHECK(reader.points({}).size() == static_cast<std::size_t>(number) + 1);
+  }
+}
+
+TEST_CASE("a full disk is one sentence with exit code 4 and loses nothing stored before") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4 << 20, 4 << 20};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int verdict = 1;
+    try {
+      Store store = Store::open(path, OpenMode::kCreateOrOpen);
+      const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+      for (int number = 0; number < 100'000; ++number) {
+        store.add_point(run_id, sample_point(number));
+        if (::write(pipe_ends[1], &number, sizeof number) != sizeof number) {
+          ::_exit(2);
+        }
+      }
+    } catch (const Error& error) {
+      verdict = error.code() == ExitCode::kEnvironment && is_one_sentence(error.what()) ? 0 : 3;
+    }
+    ::_exit(verdict);
+  }
+  ::close(pipe_ends[1]);
+  const std::vector<int> reported = drain(pipe_ends[0]);
+  ::close(pipe_ends[0]);
+  CHECK(wait_for(child) == 0);
+  REQUIRE(reported.size() > 10);
+  const Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  CHECK(store.points({}).size() == reported.size());
+  check_pages(*open_for_reading(path));
+}

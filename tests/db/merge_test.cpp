@@ -1,0 +1,90 @@
+// Joining databases: everything arrives once, however often and in whatever order.
+#include "db/merge.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "db/store.h"
+#include "tests/db/sample_points.h"
+#include "tests/db/scratch.h"
+
+using namespace versieve;
+using namespace versieve::db;
+using namespace versieve::test;
+
+namespace {
+
+void make_shard(const std::string& path, const std::string& uuid, int first, int count) {
+  Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = store.begin_run(sample_run(uuid));
+  for (int number = first; number < first + count; ++number) {
+    store.add_point(run_id, sample_point(number));
+  }
+  store.add_diagnostic(run_id, "info", "sweep", "shard of " + uuid);
+  store.finish_run(run_id, "complete");
+}
+
+// The whole content, in an order that does not depend on ids.
+std::set<std::string> content(const std::string& path) {
+  const Store store = Store::open(path, OpenMode::kReadOnly);
+  std::set<std::string> all;
+  for (const StoredRun& run : store.runs()) {
+    all.insert(describe(run.record));
+    for (const PointMeasurement& point : store.points({.run_id = run.id})) {
+      all.insert(run.record.uuid + describe(point));
+    }
+    for (const Diagnostic& diagnostic : store.diagnostics(run.id)) {
+      all.insert(run.record.uuid + diagnostic.time_utc + diagnostic.text);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a merge brings every run and point, and merging again changes nothing") {
+  const Scratch scratch;
+  const std::string a = scratch.path("a.db");
+  const std::string b = scratch.path("b.db");
+  const std::string all = scratch.path("all.db");
+  make_shard(a, "run-a", 0, 7);
+  make_shard(b, "run-b", 3, 9);  // some of the same keys, in another run
+  const std::vector<MergeResult> first = merge_into(all, {a, b});
+  REQUIRE(first.size() == 2);
+  CHECK(first[0].points_added == 7);
+  CHECK(first[1].points_added == 9);
+  CHECK(first[1].runs_added == 1);
+  std::set<std::string> expected = content(a);
+  expected.merge(content(b));
+  CHECK(expected.size() == 2 + 16 + 2);
+  CHECK(content(all) == expected);
+
+  const std::string before = file_bytes(all);
+  const std::vector<MergeResult> second = merge_into(all, {b, a});
+  CHECK(second[0].runs_added + second[0].points_added == 0);
+  CHECK(second[0].runs_already_there == 1);
+  CHECK(content(all) == expected);
+
+  const std::string other = scratch.path("other.db");
+  merge_into(other, {b});
+  merge_into(other, {all});
+  CHECK(content(other) == expected);
+}
+
+TEST_CASE("a run that was merged while it ran is completed by a later merge") {
+  const Scratch scratch;
+  const std::string shard = scratch.path("shard.db");
+  const std::string all = scratch.path("all.db");
+  {
+    Store store = Store::open(shard, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+    store.add_point(run_id, sample_point(0));
+    merge_into(all, {shard});
+    CHECK(Store::open(all, OpenMode::kReadOnly).run("run-a")->record.status == "running");
+    store.add_point(run_id, sample_point(1));
+    store.finish_run(run_id, "complete");
+  }
+  const std::vector<MergeResult> later = merge_into(all, {shard});
+  CHECK(later[0].points_added == 1);
+  CHECK(content(all) == content(shard));
+}

@@ -1,0 +1,148 @@
+// Old files become current ones, in one step or not at all.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "db/open.h"
+#include "db/schema.h"
+#include "db/store.h"
+#include "tests/db/sample_points.h"
+#include "tests/db/scratch.h"
+
+using namespace versieve;
+using namespace versieve::db;
+using namespace versieve::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kFixture = VERSIEVE_SOURCE_DIR "/tests/data/schema_v1.db";
+constexpr int kFixturePoints = 3;
+
+std::string schema_text(const std::string& path) {
+  const Database database(path, Access::kRead);
+  return database.text(
+      "SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM sqlite_master WHERE sql IS NOT "
+      "NULL "
+      "ORDER BY type, name)");
+}
+
+// The released steps and one more, for a schema that does not exist.
+std::vector<SchemaStep> steps_with(const char* next) {
+  std::vector<SchemaStep> steps(schema_steps().begin(), schema_steps().end());
+  steps.push_back({schema_version() + 1, "next", "-", next});
+  return steps;
+}
+
+std::string copy_of_fixture(const Scratch& scratch) {
+  const std::string path = scratch.path("a.db");
+  fs::copy_file(kFixture, path);
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+}  // namespace
+
+// Hidden: writes the fixture of a newly released schema, once.
+TEST_CASE("write the fixture of this schema", "[.fixture]") {
+  const std::string path =
+      VERSIEVE_SOURCE_DIR "/tests/data/schema_v" + std::to_string(schema_version()) + ".db";
+  REQUIRE(!fs::exists(path));
+  Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = store.begin_run(sample_run("fixture-run"));
+  for (int number = 0; number < kFixturePoints; ++number) {
+    store.add_point(run_id, sample_point(number));
+  }
+  store.add_diagnostic(run_id, "info", "fixture", "written by the program of this schema");
+  store.finish_run(run_id, "complete");
+}
+
+TEST_CASE("the stored file of schema 1 opens and holds what was put in") {
+  const Scratch scratch;
+  const std::string path = copy_of_fixture(scratch);
+  for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
+    const Store store = Store::open(path, mode);
+    const std::vector<PointMeasurement> points = store.points({});
+    REQUIRE(points.size() == kFixturePoints);
+    for (int number = 0; number < kFixturePoints; ++number) {
+      CHECK(describe(points[static_cast<std::size_t>(number)]) == describe(sample_point(number)));
+    }
+    REQUIRE(store.runs().size() == 1);
+    CHECK(store.diagnostics(store.runs()[0].id).size() == 1);
+  }
+}
+
+TEST_CASE("a fresh database has the same schema as a migrated old one") {
+  const Scratch scratch;
+  const std::string migrated = copy_of_fixture(scratch);
+  const std::string fresh = scratch.path("fresh.db");
+  Store::open(migrated, OpenMode::kCreateOrOpen);
+  Store::open(fresh, OpenMode::kCreateOrOpen);
+  CHECK(schema_text(fresh).size() > 3000);
+  CHECK(schema_text(fresh) == schema_text(migrated));
+}
+
+TEST_CASE("released schema scripts are never edited") {
+  const Database fixture(kFixture, Access::kRead);
+  CHECK(fixture.text("SELECT sha256 FROM migration WHERE version = 1") == schema_steps()[0].sha256);
+}
+
+TEST_CASE("a step brings an old file to the next schema, keeps its rows and a copy") {
+  const Scratch scratch;
+  const std::string path = copy_of_fixture(scratch);
+  {
+    Database database(path, Access::kWrite);
+    migrate(database, steps_with("ALTER TABLE point ADD COLUMN note TEXT;"));
+    CHECK(database.integer("PRAGMA user_version") == schema_version() + 1);
+    CHECK(database.integer("SELECT count(*) FROM point WHERE note IS NULL") == kFixturePoints);
+    CHECK(database.integer("SELECT count(*) FROM migration") == schema_version() + 1);
+    migrate(database, steps_with("this would fail if it ran again"));
+  }
+  const std::string copy = path + ".schema" + std::to_string(schema_version());
+  CHECK(Store::open(copy, OpenMode::kReadOnly).points({}).size() == kFixturePoints);
+}
+
+TEST_CASE("a step that fails leaves the old version intact") {
+  const Scratch scratch;
+  const std::string path = copy_of_fixture(scratch);
+  {
+    Database database(path, Access::kWrite);
+    const std::vector<SchemaStep> steps =
+        steps_with("CREATE TABLE half (x); DELETE FROM point; no such statement;");
+    CHECK(error_of([&] { migrate(database, steps); }).code() == ExitCode::kBadInput);
+  }
+  CHECK(Store::open(path, OpenMode::kCreateOrOpen).points({}).size() == kFixturePoints);
+  CHECK(schema_text(path) == schema_text(kFixture));
+}
+
+TEST_CASE("a step killed in the middle leaves the old version intact") {
+  const Scratch scratch;
+  const std::string path = copy_of_fixture(scratch);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Database database(path, Access::kWrite);
+    database.execute("PRAGMA cache_size = 10");  // pages reach the file before the commit
+    migrate(database, steps_with("DELETE FROM counter; CREATE TABLE half (x);"
+                                 "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n)"
+                                 "INSERT INTO half SELECT hex(randomblob(100)) FROM n;"));
+    ::_exit(0);
+  }
+  const std::uintmax_t old_size = fs::file_size(path);
+  for (int i = 0; i < 5000 && fs::file_size(path) < 4 * old_size; ++i) {
+    ::usleep(1000);
+  }
+  CHECK(fs::file_size(path) >= 4 * old_size);  // it is in the middle
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+
+  const Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  CHECK(store.schema_version() == schema_version());
+  REQUIRE(store.points({}).size() == kFixturePoints);
+  CHECK(describe(store.points({})[0]) == describe(sample_point(0)));
+  check_pages(*open_for_reading(path));
+  CHECK(schema_text(path) == schema_text(kFixture));
+}

@@ -1,0 +1,145 @@
+// Points and runs for the tests of the store: every field set, different for each number.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "model/measurement.h"
+
+namespace versieve::test {
+
+inline RunRecord sample_run(const std::string& uuid, const std::string& device = "NVIDIA H200") {
+  RunRecord run;
+  run.uuid = uuid;
+  run.kind = "campaign";
+  run.device = device;
+  run.device_uuid_hash = "5f3a";
+  run.counter_access = "ok";
+  run.counter_detail = "the counters answered";
+  run.self_check = "ok";
+  run.started_utc = "2026-11-20T21:00:00Z";
+  run.configuration = R"({"sweep": "campaign", "samples": 31})";
+  run.environment = R"({"driver": "580.159.04", "ecc": true})";
+  run.revision = "0123abcd+dirty";
+  run.seed = 0xfedcba9876543210ULL;
+  return run;
+}
+
+inline RangeMeasurement sample_range(const std::string& path, int number) {
+  RangeMeasurement range;
+  range.path = path;
+  range.launches = 16 + number;
+  range.predicted.read(TrafficTerm::kSelectedBlocks, 1e6 + number);
+  range.predicted.write(TrafficTerm::kQueryOutput, 12345.5 * number);
+  range.predicted.flops = 2.5e9 + number;
+  range.gpu_time_ns = {1000.0 + number, 1001.25, 999.0};
+  range.counters = {{"dram__bytes_read.sum", 1.01e6 + number, "ok"},
+                    {"dram__bytes_write.sum", 2e4 + number, "ok"},
+                    {"lts__t_sector_hit_rate.pct", std::nullopt, "dropped"}};
+  return range;
+}
+
+inline PointMeasurement sample_point(int number) {
+  PointMeasurement point;
+  point.key.workload = static_cast<WorkloadKind>(number % 3);
+  point.key.model = number % 2 == 0 ? "nsa-1b" : "demo-nsa";
+  point.key.regime = "chat";
+  point.key.split = "test";
+  point.key.strategy = "nsa/d6k8n64/dfs/c1/F*";
+  point.key.dtype = "bf16";
+  point.key.backend = "cuda";
+  point.key.cache_state = "cold_rotate";
+  point.key.launch = "graph";
+  point.key.context_len = 1024 + number;
+  point.key.num_queries = 64;
+  point.key.overlap = number % 2 == 0 ? std::optional<double>(0.75) : std::nullopt;
+  for (int sample = 0; sample < 7; ++sample) {
+    point.time_ns.push_back(5000.0 + number + (sample * 37) % 11);
+  }
+  point.stop_reason = "target";
+  point.adjacent_overlap = 0.5 + 0.001 * number;
+  point.unique_blocks = 41.25;
+  point.ranges = {sample_range("nsa_compressed", number), sample_range("nsa_selected", number + 1)};
+  AcceptanceMeasurement acceptance;
+  acceptance.steps = 10;
+  acceptance.generated_tokens = 42;
+  acceptance.accepted_histogram = {0, 1, 2, 3, 4, 0};
+  acceptance.accepted_per_step = 4.2;
+  acceptance.looping = number % 2 == 1;
+  acceptance.teacher_forced = 3.9;
+  point.acceptance = acceptance;
+  return point;
+}
+
+// Every field as text, so that two points can be compared and a difference be read.
+class Description {
+ public:
+  Description& add(double value) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.17g ", value);
+    text_ += std::isnan(value) ? "nan " : text;
+    return *this;
+  }
+  Description& add(std::int64_t value) { return add(std::to_string(value)); }
+  Description& add(const std::string& value) {
+    text_ += "'" + value + "' ";
+    return *this;
+  }
+  Description& add(const std::optional<double>& value) { return value ? add(*value) : add("none"); }
+  Description& add(const char* value) { return add(std::string(value)); }
+  template <typename T>
+  Description& add(const std::vector<T>& values) {
+    for (const T& value : values) {
+      add(value);
+    }
+    text_ += "| ";
+    return *this;
+  }
+  Description& add(const CounterValue& counter) {
+    return add(counter.metric).add(counter.value).add(counter.status);
+  }
+  Description& add(const RangeMeasurement& range) {
+    add(range.path).add(range.launches).add(range.predicted.flops).add(range.gpu_time_ns);
+    for (std::size_t term = 0; term < kTrafficTermCount; ++term) {
+      add(range.predicted.read_bytes[term]).add(range.predicted.write_bytes[term]);
+    }
+    return add(range.counters);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+inline std::string describe(const PointKey& key) {
+  Description text;
+  text.add(name_of(key.workload)).add(key.model).add(key.regime).add(key.split).add(key.strategy);
+  text.add(key.dtype).add(key.backend).add(key.cache_state).add(key.launch);
+  return text.add(key.context_len).add(key.num_queries).add(key.overlap).text();
+}
+
+inline std::string describe(const PointMeasurement& point) {
+  Description text;
+  text.add(point.status).add(point.reason).add(point.time_ns).add(point.stop_reason);
+  text.add(point.reliability).add(point.adjacent_overlap).add(point.unique_blocks);
+  text.add(point.ranges);
+  if (point.acceptance) {
+    const AcceptanceMeasurement& acceptance = *point.acceptance;
+    text.add(acceptance.steps).add(acceptance.generated_tokens);
+    text.add(acceptance.accepted_histogram).add(acceptance.accepted_per_step);
+    text.add(std::int64_t{acceptance.looping}).add(acceptance.teacher_forced);
+  }
+  return describe(point.key) + text.text();
+}
+
+inline std::string describe(const RunRecord& run) {
+  Description text;
+  text.add(run.uuid).add(run.kind).add(run.device).add(run.device_uuid_hash);
+  text.add(run.counter_access).add(run.counter_detail).add(run.self_check).add(run.started_utc);
+  text.add(run.finished_utc).add(run.status).add(run.configuration).add(run.environment);
+  return text.add(run.revision).add(static_cast<std::int64_t>(run.seed)).text();
+}
+
+}  // namespace versieve::test

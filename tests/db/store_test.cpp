@@ -1,0 +1,242 @@
+// What is stored comes back as it was; filters, overview and resume see the right points.
+#include "db/store.h"
+
+#include <catch2/catch.hpp>
+
+#include "db/summary.h"
+#include "tests/db/sample_points.h"
+#include "tests/db/scratch.h"
+
+using namespace versieve;
+using namespace versieve::db;
+using namespace versieve::test;
+
+TEST_CASE("every field of a point and a run comes back as it was stored") {
+  const Scratch scratch;
+  const std::string path = scratch.path("a.db");
+  RunRecord run = sample_run("run-a");
+  PointMeasurement refused = sample_point(6);
+  refused.status = "refused";
+  refused.reason = "the window is wider than the kernel's";
+  refused.time_ns.clear();
+  refused.ranges.clear();
+  refused.acceptance.reset();
+  refused.adjacent_overlap.reset();
+  std::vector<PointMeasurement> points = {sample_point(0), sample_point(1), sample_point(2),
+                                          refused};
+  {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(run);
+    for (const PointMeasurement& point : points) {
+      store.add_point(run_id, point);
+    }
+    store.finish_run(run_id, "complete");
+  }
+  const Store store = Store::open(path, OpenMode::kReadOnly);
+  const std::vector<PointMeasurement> read = store.points({});
+  REQUIRE(read.size() == points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    CHECK(describe(read[i]) == describe(points[i]));
+  }
+  const std::optional<StoredRun> stored = store.run("run-a");
+  REQUIRE(stored.has_value());
+  run.status = "complete";
+  run.finished_utc = stored->record.finished_utc;
+  CHECK(run.finished_utc.size() == 20);
+  CHECK(describe(stored->record) == describe(run));
+  CHECK(stored->ok_count == 3);
+  CHECK(stored->refused_count == 1);
+  CHECK(!store.run("run-b").has_value());
+}
+
+TEST_CASE("a number that is not finite is stored as missing, with the reason") {
+  const Scratch scratch;
+  const double nan = std::nan("");
+  const double infinity = std::numeric_limits<double>::infinity();
+  PointMeasurement point = sample_point(0);
+  point.time_ns = {1.0, nan, 3.0, infinity};
+  point.adjacent_overlap = nan;
+  point.ranges[0].counters = {{"a", nan, "ok"},
+                              {"b", infinity, "ok"},
+                              {"c", std::nullopt, "ok"},
+                              {"d", std::nullopt, "denied"},
+                              {"e", 0.0, "ok"}};
+  point.ranges[0].predicted.read_bytes[0] = nan;
+  point.acceptance->accepted_per_step = nan;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+  const PointMeasurement read = store.point(store.add_point(run_id, point));
+
+  CHECK(read.time_ns[0] == 1.0);
+  CHECK(std::isnan(read.time_ns[1]));
+  CHECK(std::isnan(read.time_ns[3]));
+  CHECK(!read.adjacent_overlap.has_value());
+  const std::vector<CounterValue>& counters = read.ranges[0].counters;
+  CHECK((!counters[0].value && counters[0].status == "nan"));
+  CHECK((!counters[1].value && counters[1].status == "out_of_range"));
+  CHECK((!counters[2].value && counters[2].status == "nan"));
+  CHECK((!counters[3].value && counters[3].status == "denied"));
+  CHECK((counters[4].value == 0.0 && counters[4].status == "ok"));
+  CHECK(std::isnan(read.ranges[0].predicted.read_bytes[0]));
+  CHECK(std::isnan(read.acceptance->accepted_per_step));
+
+  const Overview overview = store.overview({});
+  REQUIRE(overview.points.size() == 1);
+  CHECK(overview.points[0].sample_count == 2);
+  CHECK(overview.points[0].median_ns == 2.0);
+  CHECK(!overview.points[0].predicted_dram_bytes.has_value());
+  CHECK(!overview.points[0].accepted_per_step.has_value());
+}
+
+TEST_CASE("the overview says of each point what the whole point says") {
+  const Scratch scratch;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+  const PointMeasurement point = sample_point(3);
+  const std::int64_t id = store.add_point(run_id, point);
+  PointMeasurement without_counters = sample_point(4);
+  without_counters.ranges[1].counters.pop_back();
+  without_counters.ranges[1].counters.pop_back();
+  store.add_point(run_id, without_counters);
+
+  const Overview overview = store.overview({});
+  REQUIRE(overview.points.size() == 2);
+  const PointOverview& line = overview.points[0];
+  const auto word = [&overview](std::int32_t index) {
+    return overview.words.at(static_cast<std::size_t>(index));
+  };
+  CHECK(line.id == id);
+  CHECK(line.run_id == run_id);
+  CHECK(line.workload == point.key.workload);
+  CHECK(word(line.model) == "demo-nsa");
+  CHECK(word(line.strategy) == point.key.strategy);
+  CHECK(word(line.regime) == "chat");
+  CHECK(word(line.split) == "test");
+  CHECK(word(line.dtype) == "bf16");
+  CHECK(word(line.backend) == "cuda");
+  CHECK(word(line.cache_state) == "cold_rotate");
+  CHECK(word(line.launch) == "graph");
+  CHECK(word(line.status) == "ok");
+  CHECK(word(line.reliability) == "ok");
+  CHECK(word(0).empty());
+  CHECK(line.context_len == 1027);
+  CHECK(line.num_queries == 64);
+  CHECK(!line.overlap.has_value());
+  CHECK(line.adjacent_overlap == point.adjacent_overlap);
+  CHECK(line.accepted_per_step == 4.2);
+  CHECK(line.predicted_dram_bytes ==
+        point.ranges[0].predicted.total() + point.ranges[1].predicted.total());
+  CHECK(line.dram_bytes == 1.01e6 + 3 + 2e4 + 3 + 1.01e6 + 4 + 2e4 + 4);
+  CHECK(line.sample_count == 7);
+  CHECK(line.median_low_ns <= line.median_ns);
+  CHECK(line.median_ns <= line.median_high_ns);
+  CHECK(!overview.points[1].dram_bytes.has_value());  // one range without: no sum
+}
+
+TEST_CASE("the interval of the median holds it with at least 95 percent") {
+  CHECK(!median_interval(0).has_value());
+  CHECK(!median_interval(5).has_value());
+  // Known table of order-statistic intervals (1-based 1-6, 2-9, 10-21, 40-61).
+  CHECK((median_interval(6)->low == 0 && median_interval(6)->high == 5));
+  CHECK((median_interval(10)->low == 1 && median_interval(10)->high == 8));
+  CHECK((median_interval(30)->low == 9 && median_interval(30)->high == 20));
+  CHECK((median_interval(100)->low == 39 && median_interval(100)->high == 60));
+  CHECK(std::llabs(median_interval(1000)->low - median_interval(1001)->low) <= 1);
+}
+
+TEST_CASE("filters leave exactly the points that match") {
+  const Scratch scratch;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const std::int64_t h200 = store.begin_run(sample_run("run-a"));
+  const std::int64_t a100 = store.begin_run(sample_run("run-b", "NVIDIA A100"));
+  for (int number = 0; number < 6; ++number) {
+    store.add_point(number < 4 ? h200 : a100, sample_point(number));
+  }
+  PointMeasurement failed = sample_point(7);
+  failed.status = "failed";
+  store.add_point(a100, failed);
+  CHECK(store.points({}).size() == 7);
+  CHECK(store.points({.run_id = h200}).size() == 4);
+  CHECK(store.points({.device = "h200"}).size() == 4);
+  CHECK(store.points({.device = "nvidia"}).size() == 7);
+  CHECK(store.points({.device = "b200"}).empty());
+  CHECK(store.points({.only_ok = true}).size() == 6);
+  CHECK(store.points({.workload = WorkloadKind::kAttention}).size() == 2);
+  CHECK(store.points({.device = "A100", .model = "nsa-1b"}).size() == 1);
+  CHECK(store.points({.model = "no such model"}).empty());
+  CHECK(store.points({.regime = "chat", .split = "test", .backend = "cuda"}).size() == 7);
+  CHECK(store.overview({.run_id = a100}).points.size() == 3);
+}
+
+TEST_CASE("resume finds finished points of the same sweep and tries failed ones again") {
+  const Scratch scratch;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const RunRecord run = sample_run("run-a");
+  const std::int64_t run_id = store.begin_run(run);
+  PointMeasurement failed = sample_point(1);
+  failed.status = "failed";
+  PointMeasurement refused = sample_point(2);
+  refused.status = "refused";
+  store.add_point(run_id, sample_point(0));
+  store.add_point(run_id, failed);
+  store.add_point(run_id, refused);
+  const PointKey stored = sample_point(0).key;
+  CHECK(store.has_point(run_id, stored));
+  CHECK(store.has_point(run_id, refused.key));
+  CHECK(!store.has_point(run_id, failed.key));
+  CHECK(!store.has_point(run_id, sample_point(3).key));
+  CHECK(store.has_point(run.kind, run.configuration, stored));
+  CHECK(!store.has_point("another sweep", run.configuration, stored));
+  CHECK(!store.has_point(run.kind, "{}", stored));
+  PointKey other = stored;
+  other.overlap.reset();
+  CHECK(!store.has_point(run_id, other));
+  other = stored;
+  other.strategy = "nsa/ar";
+  CHECK(!store.has_point(run_id, other));
+}
+
+TEST_CASE("a key is stored once in a run, and a refused write leaves the store usable") {
+  const Scratch scratch;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const std::int64_t run_id = store.begin_run(sample_run("run-a"));
+  store.add_point(run_id, sample_point(1));
+  const Error twice = error_of([&] { store.add_point(run_id, sample_point(1)); });
+  CHECK(twice.code() == ExitCode::kBadInput);
+  CHECK(is_one_sentence(twice.what()));
+  PointMeasurement bad = sample_point(2);
+  bad.key.model = "new word in a refused transaction";
+  bad.status = "no such status";
+  CHECK(error_of([&] { store.add_point(run_id, bad); }).code() == ExitCode::kBadInput);
+  bad.status = "ok";
+  store.add_point(run_id, bad);
+  CHECK(store.points({.model = bad.key.model}).size() == 1);
+  CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kBadInput);
+  CHECK(error_of([&] { store.add_point(run_id + 1, sample_point(5)); }).code() != ExitCode::kDone);
+}
+
+TEST_CASE("a store opened for reading refuses to write") {
+  const Scratch scratch;
+  { Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen); }
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kReadOnly);
+  CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kUsage);
+}
+
+TEST_CASE("diagnostics and counter access belong to their run") {
+  const Scratch scratch;
+  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  RunRecord record = sample_run("");
+  record.counter_access = "";
+  const std::int64_t first = store.begin_run(record);
+  const std::int64_t second = store.begin_run(record);
+  store.add_diagnostic(first, "warning", "counters", "two ranges were dropped");
+  store.set_counter_access(first, "denied", "root only", "off");
+  CHECK(store.diagnostics(second).empty());
+  REQUIRE(store.diagnostics(first).size() == 1);
+  CHECK(store.diagnostics(first)[0].text == "two ranges were dropped");
+  const std::vector<StoredRun> runs = store.runs();
+  CHECK(runs[0].record.counter_access == "denied");
+  CHECK(runs[1].record.counter_access.empty());
+  CHECK(runs[0].record.uuid.size() == 36);
+  CHECK(runs[0].record.uuid != runs[1].record.uuid);
+}

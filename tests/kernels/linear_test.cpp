@@ -1,0 +1,116 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "kernels/linear/cpu.h"
+#include "tests/kernels/random_tensor.h"
+
+namespace versieve::kernels {
+namespace {
+
+using test::random_tensor;
+
+struct Sizes {
+  std::int64_t n, k, m;
+};
+
+template <class T>
+std::vector<T> run(const Sizes& s, const std::vector<T>& x, const std::vector<T>& w,
+                   const T* residual, int threads) {
+  std::vector<T> y(static_cast<std::size_t>(s.n * s.m), T(-777));  // poisoned
+  linear_cpu(LinearParams<T>{.n = s.n,
+                             .k = s.k,
+                             .m = s.m,
+                             .x = x.data(),
+                             .w = w.data(),
+                             .residual = residual,
+                             .y = y.data()},
+             threads);
+  return y;
+}
+
+template <class T>
+std::vector<double> brute_force(const Sizes& s, const std::vector<T>& x, const std::vector<T>& w) {
+  std::vector<double> y(static_cast<std::size_t>(s.n * s.m));
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    for (std::int64_t m = 0; m < s.m; ++m) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        sum += static_cast<double>(x[static_cast<std::size_t>(n * s.k + k)]) *
+               static_cast<double>(w[static_cast<std::size_t>(m * s.k + k)]);
+      }
+      y[static_cast<std::size_t>(n * s.m + m)] = sum;
+    }
+  }
+  return y;
+}
+
+const Sizes kSizes[] = {{1, 1, 1},  {1, 8, 8},    {2, 7, 5},    {3, 9, 25},    {5, 64, 24},
+                        {4, 31, 3}, {7, 129, 50}, {33, 96, 49}, {13, 250, 101}};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("linear agrees with a plain double product on odd sizes", "[linear]", float,
+                   double) {
+  for (const Sizes& s : kSizes) {
+    const auto x = random_tensor<TestType>(s.n * s.k, 1);
+    const auto w = random_tensor<TestType>(s.m * s.k, 2);
+    const std::vector<TestType> y = run<TestType>(s, x, w, nullptr, 2);
+    INFO("N " << s.n << " K " << s.k << " M " << s.m);
+    CHECK(test::relative_error(y, brute_force(s, x, w)) < (sizeof(TestType) == 4 ? 1e-6 : 1e-14));
+  }
+}
+
+TEST_CASE("linear adds the residual, also in place", "[linear]") {
+  const Sizes s{3, 17, 11};
+  const auto x = random_tensor<float>(s.n * s.k, 3);
+  const auto w = random_tensor<float>(s.m * s.k, 4);
+  const auto residual = random_tensor<float>(s.n * s.m, 5);
+  const std::vector<float> plain = run<float>(s, x, w, nullptr, 1);
+  std::vector<float> in_place = residual;
+  linear_cpu(LinearParams<float>{.n = s.n,
+                                 .k = s.k,
+                                 .m = s.m,
+                                 .x = x.data(),
+                                 .w = w.data(),
+                                 .residual = in_place.data(),
+                                 .y = in_place.data()},
+             1);
+  CHECK(in_place == run<float>(s, x, w, residual.data(), 1));
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    CHECK(in_place[i] == residual[i] + plain[i]);
+  }
+}
+
+TEMPLATE_TEST_CASE("a row of linear has the same bits in a batch of any size", "[linear]", float,
+                   double) {
+  for (const std::int64_t k : {5, 64, 203}) {
+    const Sizes all{23, k, 77};
+    const auto x = random_tensor<TestType>(all.n * k, 6);
+    const auto w = random_tensor<TestType>(all.m * k, 7);
+    const std::vector<TestType> want = run<TestType>(all, x, w, nullptr, 1);
+    for (std::int64_t count = 1; count <= all.n; ++count) {
+      for (std::int64_t first = 0; first + count <= all.n; first += 3) {
+        const std::vector<TestType> rows(x.begin() + first * k, x.begin() + (first + count) * k);
+        const auto y = run<TestType>({count, k, all.m}, rows, w, nullptr, 2);
+        REQUIRE(std::memcmp(y.data(), want.data() + first * all.m, y.size() * sizeof(TestType)) ==
+                0);
+      }
+    }
+  }
+}
+
+TEST_CASE("linear's vector code has the bits of eight lanes added in the stated order",
+          "[linear]") {
+  const std::int64_t k = 37;
+  const auto x = random_tensor<float>(k, 8);
+  const auto w = random_tensor<float>(k, 9);
+  float lane[8] = {};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
+    lane[i % 8] = std::fma(x[i], w[i], lane[i % 8]);
+  }
+  const float want =
+      ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  CHECK(run<float>({1, k, 1}, x, w, nullptr, 1)[0] == want);
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,136 @@
+// rms_norm, rope, swiglu, sigmoid and copy_rows against their equations written out.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/copy_rows/cpu.h"
+#include "kernels/rms_norm/cpu.h"
+#include "kernels/rope/cpu.h"
+#include "kernels/swiglu/cpu.h"
+#include "tests/kernels/random_tensor.h"
+
+namespace versieve::kernels {
+
+using test::random_tensor;
+using test::relative_error;
+
+TEMPLATE_TEST_CASE("rms_norm divides by the root of the mean square", "[rms_norm]", float, double) {
+  const std::int64_t n = 5, k = 67, stride = 70;
+  const auto x = random_tensor<TestType>(n * stride, 1, 3.0);
+  const auto weight = random_tensor<TestType>(k, 2);
+  std::vector<TestType> y(static_cast<std::size_t>(n * k));
+  rms_norm_cpu(RmsNormParams<TestType>{.n = n,
+                                       .k = k,
+                                       .x_stride = stride,
+                                       .eps = 1e-5,
+                                       .x = x.data(),
+                                       .weight = weight.data(),
+                                       .y = y.data()},
+               1);
+  std::vector<double> want(y.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const std::size_t row = i / 67, column = i % 67;
+    double square = 0.0;
+    for (std::size_t j = 0; j < 67; ++j) {
+      square += std::pow(static_cast<double>(x[row * 70 + j]), 2);
+    }
+    want[i] = static_cast<double>(x[row * 70 + column]) / std::sqrt(square / 67.0 + 1e-5) *
+              static_cast<double>(weight[column]);
+  }
+  CHECK(relative_error(y, want) < (sizeof(TestType) == 4 ? 1e-6 : 1e-14));
+}
+
+TEST_CASE("a row of rms_norm has the same bits whatever rows stand beside it", "[rms_norm]") {
+  const std::int64_t n = 2000, k = 96;  // enough to be shared between threads
+  const auto x = random_tensor<float>(n * k, 3);
+  const auto weight = random_tensor<float>(k, 4);
+  std::vector<float> all(x.size());
+  RmsNormParams<float> p{.n = n, .k = k, .x = x.data(), .weight = weight.data(), .y = all.data()};
+  rms_norm_cpu(p, 2);
+  std::vector<float> one(static_cast<std::size_t>(k));
+  for (const std::int64_t row : {0, 7, 999, 1999}) {
+    p.n = 1;
+    p.x = x.data() + row * k;
+    p.y = one.data();
+    rms_norm_cpu(p, 1);
+    CHECK(std::memcmp(one.data(), all.data() + row * k, one.size() * sizeof(float)) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("rope turns pairs (i, i + d/2) by position * theta^(-2i/d)", "[rope]", float,
+                   double) {
+  const std::int64_t n = 3, heads = 2, d = 6;
+  const std::vector<std::int32_t> position = {0, 5, 16383};
+  const auto x = random_tensor<TestType>(n * heads * d, 5);
+  std::vector<TestType> y = x;  // in place
+  rope_cpu(RopeParams<TestType>{.n = n,
+                                .heads = heads,
+                                .head_dim = d,
+                                .theta = 10000.0,
+                                .position = position.data(),
+                                .x = y.data(),
+                                .y = y.data()},
+           1);
+  std::vector<double> want(x.size());
+  for (std::size_t at = 0; at < want.size(); ++at) {
+    const std::size_t i = at % 6, pair = i % 3, row = at / 12;
+    const double angle = position[row] * std::pow(10000.0, -2.0 * static_cast<double>(pair) / 6.0);
+    const double partner = i < 3 ? -static_cast<double>(x[at + 3]) : static_cast<double>(x[at - 3]);
+    want[at] = static_cast<double>(x[at]) * std::cos(angle) + partner * std::sin(angle);
+  }
+  CHECK(relative_error(y, want) < (sizeof(TestType) == 4 ? 1e-6 : 1e-14));
+  CHECK(std::equal(x.begin(), x.begin() + heads * d, y.begin()));  // position 0 turns nothing
+}
+
+TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", "[swiglu]") {
+  std::vector<float> gate = random_tensor<float>(5000, 6, 4.0);
+  gate[0] = -200.0F;  // exp overflows
+  gate[1] = 200.0F;
+  gate[2] = -0.0F;
+  const auto up = random_tensor<float>(5000, 7);
+  std::vector<float> y(gate.size()), s(gate.size());
+  swiglu_cpu(
+      SwigluParams<float>{.count = 5000, .gate = gate.data(), .up = up.data(), .y = y.data()}, 2);
+  sigmoid_cpu(SigmoidParams<float>{.count = 5000, .x = gate.data(), .y = s.data()}, 2);
+  std::vector<double> want_y(y.size()), want_s(s.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double g = static_cast<double>(gate[i]);
+    want_s[i] = 1.0 / (1.0 + std::exp(-g));
+    want_y[i] = g * want_s[i] * static_cast<double>(up[i]);
+  }
+  CHECK(relative_error(y, want_y) < 1e-6);
+  CHECK(relative_error(s, want_s) < 1e-6);
+  CHECK(s[0] == 0.0F);
+  CHECK(s[1] == 1.0F);
+  CHECK(s[2] == 0.5F);
+}
+
+TEST_CASE("copy_rows gathers and scatters rows with strides and touches nothing else",
+          "[copy_rows]") {
+  std::vector<float> src(5 * 4);
+  std::iota(src.begin(), src.end(), 0.0F);
+  std::vector<float> dst(6 * 7, -1.0F);
+  const std::vector<std::int32_t> from = {4, 0, 2}, to = {1, 5, 0};
+  copy_rows_cpu(CopyRowsParams<float>{.rows = 3,
+                                      .width = 3,
+                                      .src_stride = 4,
+                                      .dst_stride = 7,
+                                      .src_row = from.data(),
+                                      .dst_row = to.data(),
+                                      .src = src.data(),
+                                      .dst = dst.data()},
+                1);
+  for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t column = 0; column < 7; ++column) {
+      const std::size_t source = row == 1 ? 4 : row == 5 ? 0 : 2;
+      const bool copied = column < 3 && (row == 0 || row == 1 || row == 5);
+      CHECK(dst[row * 7 + column] == (copied ? src[source * 4 + column] : -1.0F));
+    }
+  }
+  std::vector<float> whole(20, -1.0F);
+  copy_rows_cpu(
+      CopyRowsParams<float>{.rows = 5, .width = 4, .src = src.data(), .dst = whole.data()}, 1);
+  CHECK(whole == src);
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,163 @@
+// topk and top_logits against std::stable_sort.
+#include <algorithm>
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "kernels/top_logits/cpu.h"
+#include "kernels/topk/cpu.h"
+#include "tests/kernels/random_tensor.h"
+
+namespace versieve::kernels {
+namespace {
+
+double value_of(float score) {
+  return static_cast<double>(score);
+}
+double value_of(double score) {
+  return score;
+}
+double value_of(Bf16 score) {
+  return static_cast<double>(to_float(score));
+}
+
+template <class T>
+T element(float value) {
+  return static_cast<T>(value);
+}
+template <>
+Bf16 element<Bf16>(float value) {
+  return to_bf16(value);
+}
+
+// Ranked by the rule in words: NaN below everything, -0 equal to +0, lower index first.
+template <class T>
+std::vector<std::int32_t> ranked(const std::vector<T>& scores) {
+  std::vector<std::int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    const double x = value_of(scores[static_cast<std::size_t>(a)]);
+    const double y = value_of(scores[static_cast<std::size_t>(b)]);
+    return !std::isnan(x) && (std::isnan(y) || x > y);
+  });
+  return order;
+}
+
+template <class T>
+void check_topk(const std::vector<T>& scores, std::int64_t k) {
+  std::vector<std::int32_t> indices(static_cast<std::size_t>(k), -9);
+  std::vector<T> values(static_cast<std::size_t>(k), element<T>(-7.0F));
+  topk_cpu(TopkParams<T>{.rows = 1,
+                         .length = static_cast<std::int64_t>(scores.size()),
+                         .k = k,
+                         .scores = scores.data(),
+                         .indices = indices.data(),
+                         .values = values.data()},
+           1);
+  std::vector<std::int32_t> want = ranked(scores);
+  want.resize(std::min(want.size(), static_cast<std::size_t>(k)));
+  std::sort(want.begin(), want.end());
+  for (std::size_t j = 0; j < indices.size(); ++j) {
+    if (j < want.size()) {
+      REQUIRE(indices[j] == want[j]);
+      const T source = scores[static_cast<std::size_t>(want[j])];
+      REQUIRE(std::memcmp(&values[j], &source, sizeof(T)) == 0);
+    } else {
+      REQUIRE(indices[j] == -1);
+      REQUIRE(value_of(values[j]) == -std::numeric_limits<double>::infinity());
+    }
+  }
+}
+
+template <class T>
+std::vector<T> adversarial(std::int64_t count, std::uint32_t seed) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float denormal = std::bit_cast<float>(std::uint32_t{0x00010000});  // exact in bf16 too
+  const float pool[] = {nan,      -nan,      infinity,     -infinity, 0.0F, -0.0F,
+                        denormal, -denormal, 2 * denormal, 1.0F,      1.0F, -1.0F};
+  std::mt19937 random(seed);
+  std::vector<T> scores;
+  for (std::int64_t i = 0; i < count; ++i) {
+    scores.push_back(element<T>(pool[random() % std::size(pool)]));
+  }
+  return scores;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("topk equals a stable sort on random, equal and adversarial scores", "[topk]",
+                   float, double, Bf16) {
+  for (const std::int64_t count : {1, 2, 63, 64, 1000}) {
+    std::vector<TestType> random;
+    for (const float value : test::random_tensor<float>(count, 10)) {
+      random.push_back(element<TestType>(value));
+    }
+    const std::vector<TestType> equal(static_cast<std::size_t>(count), element<TestType>(0.5F));
+    for (const std::int64_t k : {std::int64_t{1}, count / 2 + 1, count, count + 3}) {
+      check_topk(random, k);
+      check_topk(equal, k);
+      check_topk(adversarial<TestType>(count, 11), k);
+    }
+  }
+}
+
+TEST_CASE("topk keeps rows apart", "[topk]") {
+  const std::vector<float> scores = {1, 3, 2, 9, 7, 8};
+  std::vector<std::int32_t> indices(4);
+  std::vector<float> values(4);
+  topk_cpu(TopkParams<float>{.rows = 2,
+                             .length = 3,
+                             .k = 2,
+                             .scores = scores.data(),
+                             .indices = indices.data(),
+                             .values = values.data()},
+           2);
+  CHECK(indices == std::vector<std::int32_t>{1, 2, 0, 2});
+  CHECK(values == std::vector<float>{3, 2, 9, 8});
+}
+
+TEST_CASE("top_logits lists the largest in order with their log-probabilities", "[top_logits]") {
+  const std::int64_t vocab = 513, k = 9;
+  std::vector<float> logits = test::random_tensor<float>(2 * vocab, 12, 3.0);
+  for (float& value : logits) {
+    value = std::round(value * 2.0F) / 2.0F;  // many ties
+  }
+  logits[3] = -std::numeric_limits<float>::infinity();
+  std::vector<std::int32_t> index(static_cast<std::size_t>(2 * k));
+  std::vector<float> log_probability(index.size());
+  TopLogitsParams<float> p{.rows = 2,
+                           .vocab = vocab,
+                           .k = k,
+                           .logits = logits.data(),
+                           .index = index.data(),
+                           .log_probability = log_probability.data()};
+  top_logits_cpu(p, 1);
+  for (std::size_t row = 0; row < 2; ++row) {
+    const std::vector<float> one(logits.begin() + static_cast<std::ptrdiff_t>(row) * vocab,
+                                 logits.begin() + static_cast<std::ptrdiff_t>(row + 1) * vocab);
+    double sum = 0.0;
+    for (const float value : one) {
+      sum += std::exp(static_cast<double>(value));
+    }
+    const std::vector<std::int32_t> want = ranked(one);
+    for (std::size_t j = 0; j < static_cast<std::size_t>(k); ++j) {
+      REQUIRE(index[row * 9 + j] == want[j]);
+      CHECK(log_probability[row * 9 + j] ==
+            Approx(static_cast<double>(one[static_cast<std::size_t>(want[j])]) - std::log(sum)));
+    }
+  }
+  std::vector<std::int32_t> second(static_cast<std::size_t>(k));
+  std::vector<float> second_log(second.size());
+  p.rows = 1;
+  p.logits = logits.data() + vocab;
+  p.index = second.data();
+  p.log_probability = second_log.data();
+  top_logits_cpu(p, 1);
+  CHECK(std::equal(second.begin(), second.end(), index.begin() + k));
+  CHECK(std::equal(second_log.begin(), second_log.end(), log_probability.begin() + k));
+}
+
+}  // namespace versieve::kernels
