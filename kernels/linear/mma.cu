@@ -244,7 +244,7 @@ void launch_tile(const LinearParams<Bf16>& p, cudaStream_t stream) {
 
 void launch_linear_mma(const LinearParams<Bf16>& p, cudaStream_t stream) {
   VERSIEVE_ASSERT(p.k % 8 == 0 && p.n >= 1, "the tensor-core form takes K in chunks of 8");
-  VERSIEVE_ASSERT(p.n < (1 << 22) && p.m < (1 << 22), "the grid holds that many tiles");
+  VERSIEVE_ASSERT(p.n < (1 << 22) && p.m <= 65535 * 64, "the grid holds that many tiles");
   // Two 128-row tiles on every SM before the wider tile, which reads fewer nodes twice, pays.
   const bool wide = (p.m + 127) / 128 * slices_of(p.k, p.m) >= 128;
   if (p.n <= 8) {

@@ -1,0 +1,263 @@
+// rms_norm, rope, swiglu, sigmoid, copy_rows and top_logits on CUDA against the CPU forms in
+// double, and topk against the CPU form bit for bit.
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "kernels/copy_rows/cpu.h"
+#include "kernels/rms_norm/cpu.h"
+#include "kernels/rope/cpu.h"
+#include "kernels/swiglu/cpu.h"
+#include "kernels/top_logits/cpu.h"
+#include "kernels/topk/cpu.h"
+#include "tests/gpu/gpu_ops.h"
+
+namespace versieve::kernels {
+namespace {
+
+using test::kTolerance;
+using test::random_elements;
+using test::relative_error;
+using test::widen_all;
+using Ints = std::vector<std::int32_t>;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("CUDA rms_norm agrees with the CPU and keeps rows apart", "[rms_norm]", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const std::int64_t k : {1, 67, 256, 2048, 4096}) {
+    const std::int64_t n = 5, stride = k + 3;
+    const auto x = random_elements<TestType>(n * stride, 1, 3.0);
+    const auto weight = random_elements<TestType>(k, 2);
+    const OpsBuffer<TestType> device_x(*ops, x), device_weight(*ops, weight);
+    OpsBuffer<TestType> y = test::poisoned<TestType>(*ops, n * k);
+    RmsNormParams<TestType> p{.n = n,
+                              .k = k,
+                              .x_stride = stride,
+                              .x = device_x.data(),
+                              .weight = device_weight.data(),
+                              .y = y.data()};
+    ops->rms_norm(p);
+    const std::vector<TestType> all = y.read();
+    const std::vector<double> wide_x = widen_all(x), wide_weight = widen_all(weight);
+    std::vector<double> want(all.size());
+    rms_norm_cpu(RmsNormParams<double>{.n = n,
+                                       .k = k,
+                                       .x_stride = stride,
+                                       .x = wide_x.data(),
+                                       .weight = wide_weight.data(),
+                                       .y = want.data()},
+                 1);
+    CHECK(relative_error(widen_all(all), want) < kTolerance<TestType>);
+    p.n = 1;
+    p.x = device_x.data() + 3 * stride;
+    ops->rms_norm(p);
+    const std::vector<TestType> one = y.read();
+    CHECK(std::memcmp(one.data(), all.data() + 3 * k,
+                      static_cast<std::size_t>(k) * sizeof(TestType)) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA rope agrees with the CPU to the end of the context", "[rope]", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const std::int64_t d : {2, 6, 64, 128}) {
+    const std::int64_t n = 4, heads = 3;
+    const Ints position = {0, 1, 16383, 262143};
+    const auto x = random_elements<TestType>(n * heads * d, 3);
+    OpsBuffer<TestType> y(*ops, x);  // in place
+    const OpsBuffer<TestType, std::int32_t> device_position(*ops, position);
+    ops->rope({.n = n,
+               .heads = heads,
+               .head_dim = d,
+               .theta = 500000.0,
+               .position = device_position.data(),
+               .x = y.data(),
+               .y = y.data()});
+    std::vector<double> want = widen_all(x);
+    rope_cpu(RopeParams<double>{.n = n,
+                                .heads = heads,
+                                .head_dim = d,
+                                .theta = 500000.0,
+                                .position = position.data(),
+                                .x = want.data(),
+                                .y = want.data()},
+             1);
+    CHECK(relative_error(widen_all(y.read()), want) < kTolerance<TestType>);
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA swiglu and sigmoid agree with the CPU", "[swiglu]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  std::vector<TestType> gate = random_elements<TestType>(1003, 4, 4.0);
+  gate[0] = test::narrow<TestType>(-200.0F);
+  gate[1] = test::narrow<TestType>(200.0F);
+  const auto up = random_elements<TestType>(1003, 5);
+  const OpsBuffer<TestType> device_gate(*ops, gate), device_up(*ops, up);
+  OpsBuffer<TestType> y = test::poisoned<TestType>(*ops, 1003);
+  const std::vector<double> wide_gate = widen_all(gate), wide_up = widen_all(up);
+  std::vector<double> want(gate.size());
+  ops->swiglu({.count = 1003, .gate = device_gate.data(), .up = device_up.data(), .y = y.data()});
+  swiglu_cpu(
+      SwigluParams<double>{
+          .count = 1003, .gate = wide_gate.data(), .up = wide_up.data(), .y = want.data()},
+      1);
+  CHECK(relative_error(widen_all(y.read()), want) < kTolerance<TestType>);
+  ops->sigmoid({.count = 1003, .x = device_gate.data(), .y = y.data()});
+  sigmoid_cpu(SigmoidParams<double>{.count = 1003, .x = wide_gate.data(), .y = want.data()}, 1);
+  CHECK(relative_error(widen_all(y.read()), want) < kTolerance<TestType>);
+}
+
+TEMPLATE_TEST_CASE("CUDA copy_rows moves the CPU form's bytes, in wide words or not", "[copy_rows]",
+                   float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const std::int64_t width : {1, 7, 8, 64, 2048}) {
+    const std::int64_t src_stride = width + (width % 8 == 0 ? 8 : 1), dst_stride = 2 * width;
+    const Ints from = {4, 0, 2}, to = {1, 5, 0};
+    const auto src = random_elements<TestType>(5 * src_stride, 6);
+    std::vector<TestType> want(static_cast<std::size_t>(6 * dst_stride),
+                               test::narrow<TestType>(-1.0F));
+    const OpsBuffer<TestType> device_src(*ops, src), device_dst(*ops, want);
+    const OpsBuffer<TestType, std::int32_t> device_from(*ops, from), device_to(*ops, to);
+    CopyRowsParams<TestType> p{.rows = 3,
+                               .width = width,
+                               .src_stride = src_stride,
+                               .dst_stride = dst_stride,
+                               .src_row = device_from.data(),
+                               .dst_row = device_to.data(),
+                               .src = device_src.data(),
+                               .dst = device_dst.data()};
+    ops->copy_rows(p);
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::copy_n(src.begin() + from[i] * src_stride, width, want.begin() + to[i] * dst_stride);
+    }
+    const std::vector<TestType> got = device_dst.read();
+    CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof(TestType)) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[top_logits]", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const std::int64_t vocab : {64, 100, 1027, 4096, 4100, 32000, 131072}) {
+    for (const std::int64_t k : {1, 2, 8, 64}) {
+      for (const bool ties : {false, true}) {
+        const std::int64_t rows = 3;
+        std::vector<float> values = test::random_tensor<float>(rows * vocab, 7, 2.0);
+        for (float& value : values) {
+          value = ties ? std::round(value) : value;
+        }
+        values[1] = -std::numeric_limits<float>::infinity();
+        const auto logits = test::narrow_all<TestType>(values);
+        const OpsBuffer<TestType> device_logits(*ops, logits);
+        OpsBuffer<TestType, std::int32_t> index(*ops, Ints(static_cast<std::size_t>(rows * k), -5));
+        OpsBuffer<TestType, float> log_probability(*ops, rows * k);
+        TopLogitsParams<TestType> p{.rows = rows,
+                                    .vocab = vocab,
+                                    .k = k,
+                                    .logits = device_logits.data(),
+                                    .index = index.data(),
+                                    .log_probability = log_probability.data()};
+        ops->top_logits(p);
+        const std::vector<double> wide = widen_all(logits);
+        Ints want(static_cast<std::size_t>(rows * k));
+        std::vector<float> want_log(want.size());
+        top_logits_cpu(TopLogitsParams<double>{.rows = rows,
+                                               .vocab = vocab,
+                                               .k = k,
+                                               .logits = wide.data(),
+                                               .index = want.data(),
+                                               .log_probability = want_log.data()},
+                       2);
+        INFO("V " << vocab << " k " << k << " ties " << ties);
+        REQUIRE(index.read() == want);
+        const std::vector<float> got_log = log_probability.read();
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          REQUIRE(got_log[i] == Approx(want_log[i]).epsilon(1e-5));
+        }
+        p.rows = 1;
+        p.logits = device_logits.data() + 2 * vocab;
+        ops->top_logits(p);
+        const std::vector<float> alone = log_probability.read();
+        REQUIRE(std::memcmp(alone.data(), got_log.data() + 2 * k,
+                            static_cast<std::size_t>(k) * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
+namespace {
+
+template <class T>
+void check_topk(Ops<T>& ops, std::int64_t rows, std::int64_t length, std::int64_t k,
+                const std::vector<float>& values) {
+  const auto scores = test::narrow_all<T>(values);
+  Ints want(static_cast<std::size_t>(rows * k));
+  std::vector<T> want_values(want.size());
+  TopkParams<T> p{.rows = rows,
+                  .length = length,
+                  .k = k,
+                  .scores = scores.data(),
+                  .indices = want.data(),
+                  .values = want_values.data()};
+  topk_cpu(p, 2);
+  const OpsBuffer<T> device_scores(ops, scores);
+  OpsBuffer<T, std::int32_t> indices(ops, Ints(want.size(), -7));
+  OpsBuffer<T> got_values = test::poisoned<T>(ops, rows * k);
+  p.scores = device_scores.data();
+  p.indices = indices.data();
+  p.values = got_values.data();
+  ops.topk(p);
+  INFO("R " << rows << " Lp " << length << " k " << k);
+  REQUIRE(indices.read() == want);
+  const std::vector<T> got = got_values.read();
+  REQUIRE(std::memcmp(got.data(), want_values.data(), got.size() * sizeof(T)) == 0);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("CUDA topk equals the CPU on random, equal and adversarial scores", "[topk]",
+                   float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float denormal = std::bit_cast<float>(std::uint32_t{0x00010000});
+  const float pool[] = {nan,      -nan,      infinity,     -infinity, 0.0F, -0.0F,
+                        denormal, -denormal, 2 * denormal, 1.0F,      1.0F, -1.0F};
+  for (const auto& [rows, length] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 7}, {5, 100}, {4, 4097}, {2, 20000}}) {
+    const std::vector<float> random = test::random_tensor<float>(rows * length, 8);
+    std::vector<float> adversarial(random.size());
+    for (std::size_t i = 0; i < random.size(); ++i) {
+      adversarial[i] = pool[i * 7 % 11 + (i * i) % 2];
+    }
+    for (const std::int64_t k : {std::int64_t{1}, length / 3 + 1, length, length + 5}) {
+      check_topk(*ops, rows, length, k, random);
+      check_topk(*ops, rows, length, k, adversarial);
+      check_topk(*ops, rows, length, k, std::vector<float>(random.size(), 0.25F));
+    }
+  }
+}
+
+}  // namespace versieve::kernels
