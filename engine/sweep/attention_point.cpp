@@ -13,7 +13,7 @@
 #include "model/strategy.h"
 #include "profiler/gpu_timer.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMaxSets = 96;
@@ -49,7 +49,8 @@ std::int64_t sets_for(double cold_bytes, double bytes_each) {
 }
 
 // The traffic function of a range, told how many distinct blocks there were.
-std::optional<Traffic> predicted_for(const std::string& path, const traffic::NsaVerifyShape& shape) {
+std::optional<Traffic> predicted_for(const std::string& path,
+                                     const traffic::NsaVerifyShape& shape) {
   if (path == "nsa_selected") {
     return traffic::nsa_selected(shape);
   }
@@ -131,9 +132,8 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   shape.unique_blocks = *point.unique_blocks;
 
   RepeatableWork work;
-  work.sets = std::min(layer_->sets(),
-                       sets_for(static_cast<double>(instrument_.cold_bytes()),
-                                touched_bytes(shape, shape.unique_blocks)));
+  work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),
+                                                touched_bytes(shape, shape.unique_blocks)));
   work.run = [this](std::int64_t set) { layer_->run(set); };
   work.synchronize = [this] { ops_->synchronize(); };
   work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
@@ -169,4 +169,4 @@ template std::unique_ptr<PointRunner> make_attention_runner<float>(const SweepPl
 template std::unique_ptr<PointRunner> make_attention_runner<Bf16>(const SweepPlan&, Instrument&,
                                                                   bool, int);
 
-}  // namespace versieve
+}  // namespace versieve::engine

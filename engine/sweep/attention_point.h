@@ -6,8 +6,9 @@
 #include <memory>
 
 #include "engine/sweep/point_runner.h"
+#include "kernels/common/bf16.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // T = float, or Bf16 on a GPU (`instrument` then owns its stream). Both outlive the runner.
 template <class T>
@@ -19,4 +20,4 @@ extern template std::unique_ptr<PointRunner> make_attention_runner<float>(const 
 extern template std::unique_ptr<PointRunner> make_attention_runner<Bf16>(const SweepPlan&,
                                                                          Instrument&, bool, int);
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -4,7 +4,7 @@
 #include "engine/sweep/sweep.h"
 #include "model/error.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 // Under a minute: every workload's kind of point, few of each.
@@ -90,4 +90,4 @@ std::string_view built_in_sweep(std::string_view name) {
                                     known + ", or a path of a JSON file");
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -12,7 +12,7 @@
 #include "profiler/gpu_timer.h"
 #include "profiler/self_check.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 using nlohmann::json;
@@ -57,9 +57,8 @@ class Runners {
   }
   std::unique_ptr<PointRunner> make(const PointKey& key) {
     if (key.workload != WorkloadKind::kAttention) {
-      throw Error(ExitCode::kAnswerNo,
-                  std::string("points of workload ") + name_of(key.workload) +
-                      " are not yet available");
+      throw Error(ExitCode::kAnswerNo, std::string("points of workload ") + name_of(key.workload) +
+                                           " are not yet available");
     }
     return key.dtype == "bf16"
                ? make_attention_runner<Bf16>(plan_, *instrument_, on_gpu_, options_.threads)
@@ -137,8 +136,7 @@ std::string resolved_backend(const std::string& backend) {
     throw Error(ExitCode::kEnvironment, missing);
   }
   if (backend != "cuda" && backend != "cpu") {
-    throw Error(ExitCode::kUsage,
-                "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
+    throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
   }
   return backend;
 }
@@ -171,10 +169,10 @@ CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend)
   return machine;
 }
 
-CampaignProgress run_campaign(
-    const SweepPlan& plan, const std::vector<PointKey>& points, const CampaignMachine& machine,
-    const CampaignOptions& options, const std::function<void(const PointMeasurement&)>& on_point,
-    const std::function<void(const CampaignProgress&)>& on_progress) {
+CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>& points,
+                              const CampaignMachine& machine, const CampaignOptions& options,
+                              const std::function<void(const PointMeasurement&)>& on_point,
+                              const std::function<void(const CampaignProgress&)>& on_progress) {
   Runners runners(plan, machine, options);
   TimeLeft time_left;
   CampaignProgress progress{.total = static_cast<std::int64_t>(points.size())};
@@ -195,4 +193,4 @@ CampaignProgress run_campaign(
   return progress;
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -10,7 +10,7 @@
 #include "engine/sweep/sweep.h"
 #include "model/measurement.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // What the machine of a campaign is, all the points share it.
 struct CampaignMachine {
@@ -26,7 +26,7 @@ std::string resolved_backend(const std::string& backend);
 CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend);
 
 struct CampaignOptions {
-  int threads = 1;         // of the CPU backend
+  int threads = 1;          // of the CPU backend
   std::string demo_folder;  // of the trained pair, for acceptance points
 };
 
@@ -39,11 +39,11 @@ struct CampaignProgress {
   double left_s = 0.0;  // by the mean of the points so far, weighted by workload
 };
 
-// Measures `points` in order. A point that throws an Error is reported as failed, with its sentence,
-// and the campaign goes on. `on_point` may throw to end it.
-CampaignProgress run_campaign(
-    const SweepPlan& plan, const std::vector<PointKey>& points, const CampaignMachine& machine,
-    const CampaignOptions& options, const std::function<void(const PointMeasurement&)>& on_point,
-    const std::function<void(const CampaignProgress&)>& on_progress);
+// Measures `points` in order. A point that throws an Error is reported as failed, with its
+// sentence, and the campaign goes on. `on_point` may throw to end it.
+CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>& points,
+                              const CampaignMachine& machine, const CampaignOptions& options,
+                              const std::function<void(const PointMeasurement&)>& on_point,
+                              const std::function<void(const CampaignProgress&)>& on_progress);
 
-}  // namespace versieve
+}  // namespace versieve::engine

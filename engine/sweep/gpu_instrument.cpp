@@ -13,7 +13,7 @@
 #include "profiler/nvml.h"
 #include "profiler/range_counters.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 using profiler::GpuGraph;
@@ -199,4 +199,4 @@ std::unique_ptr<Instrument> make_gpu_instrument(const profiler::CounterAccess& a
   return std::make_unique<GpuInstrument>(access);
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

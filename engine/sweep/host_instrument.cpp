@@ -2,7 +2,7 @@
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/ranges.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 class HostInstrument final : public Instrument {
@@ -20,8 +20,8 @@ class HostInstrument final : public Instrument {
       work.run(turn++ % work.sets);
       work.synchronize();
     };
-    const profiler::TimingResult time = profiler::collect_samples(
-        [&] { return profiler::host_time_ns(run_once); }, plan.timing);
+    const profiler::TimingResult time =
+        profiler::collect_samples([&] { return profiler::host_time_ns(run_once); }, plan.timing);
     point.time_ns = time.samples_ns;
     point.stop_reason = time.stop_reason;
     point.ranges = ranges_of(log);
@@ -35,4 +35,4 @@ std::unique_ptr<Instrument> make_host_instrument() {
   return std::make_unique<HostInstrument>();
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -13,7 +13,7 @@
 #include "profiler/counter_access.h"
 #include "profiler/timing.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // The work: `run(set)` enqueues one whole run on buffer set 0 ... sets - 1.
 struct RepeatableWork {
@@ -48,4 +48,4 @@ std::unique_ptr<Instrument> make_host_instrument();
 // range says so; a trace that cannot be had is left out.
 std::unique_ptr<Instrument> make_gpu_instrument(const profiler::CounterAccess& access);
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -12,7 +12,7 @@
 #include "profiler/activity_trace.h"
 #include "profiler/range_counters.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // What was launched, in order, with its predicted bytes and flops.
 class LaunchLog final : public kernels::LaunchObserver {
@@ -88,4 +88,4 @@ class TraceObserver final : public ThrowingObserver {
   profiler::ActivityTrace& trace_;
 };
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -8,7 +8,7 @@
 #include "engine/sweep/sweep.h"
 #include "model/measurement.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 class PointRunner {
  public:
@@ -21,4 +21,4 @@ class PointRunner {
 // A point that will not be measured, and why.
 PointMeasurement refused_point(const PointKey& key, const std::string& reason);
 
-}  // namespace versieve
+}  // namespace versieve::engine

@@ -6,13 +6,13 @@
 #include "profiler/metric_group.h"
 #include "profiler/sample_statistics.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 RangeMeasurement* find(const std::string& path, std::vector<RangeMeasurement>& ranges) {
-  const auto found =
-      std::find_if(ranges.begin(), ranges.end(),
-                   [&](const RangeMeasurement& range) { return range.path == path; });
+  const auto found = std::find_if(ranges.begin(), ranges.end(), [&](const RangeMeasurement& range) {
+    return range.path == path;
+  });
   return found != ranges.end() ? &*found : nullptr;
 }
 
@@ -126,4 +126,4 @@ void add_absent_counters(const std::string& status, std::vector<RangeMeasurement
   }
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

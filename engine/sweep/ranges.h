@@ -8,7 +8,7 @@
 #include "engine/sweep/observe.h"
 #include "model/measurement.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // One range a path, in the order of first launch, with launches and predicted bytes added up.
 std::vector<RangeMeasurement> ranges_of(const LaunchLog& log);
@@ -25,4 +25,4 @@ void add_counters(const std::vector<std::vector<profiler::RangeSample>>& repetit
 // No counters, and why.
 void add_absent_counters(const std::string& status, std::vector<RangeMeasurement>& ranges);
 
-}  // namespace versieve
+}  // namespace versieve::engine

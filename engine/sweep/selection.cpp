@@ -5,15 +5,14 @@
 
 #include "model/assert.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 // The blocks of one query and KV head: ascending, -1 padding left out.
 std::vector<std::int32_t> row_of(const SelectionShape& shape,
                                  const std::vector<std::int32_t>& indices, std::int64_t query,
                                  std::int64_t kv_head) {
-  const auto begin =
-      indices.begin() + (query * shape.num_kv_heads + kv_head) * shape.sel_count;
+  const auto begin = indices.begin() + (query * shape.num_kv_heads + kv_head) * shape.sel_count;
   return {begin, std::find(begin, begin + shape.sel_count, -1)};
 }
 
@@ -61,4 +60,4 @@ double unique_blocks(const SelectionShape& shape, const std::vector<std::int32_t
   return total / static_cast<double>(shape.num_kv_heads);
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

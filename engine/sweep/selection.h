@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace versieve {
+namespace versieve::engine {
 
 struct SelectionShape {
   std::int64_t num_queries = 0;   // N
@@ -21,4 +21,4 @@ std::optional<double> adjacent_overlap(const SelectionShape& shape,
 // Mean over KV heads of the number of distinct blocks over all queries.
 double unique_blocks(const SelectionShape& shape, const std::vector<std::int32_t>& indices);
 
-}  // namespace versieve
+}  // namespace versieve::engine

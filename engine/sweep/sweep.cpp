@@ -6,13 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/io/strict_json.h"
 #include "model/error.h"
 #include "model/strategy.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kMaxJsonDepth = 8;
 
 // One object of the sweep's text: takes its keys one by one and refuses those nobody took.
 class Fields {
@@ -92,7 +95,8 @@ void require_known(const Fields& fields, const char* key, const std::vector<std:
                    std::initializer_list<const char*> known) {
   for (const std::string& value : values) {
     if (std::find(known.begin(), known.end(), value) == known.end()) {
-      throw Error(ExitCode::kBadInput, fields.where() + ": '" + key + "' cannot be '" + value + "'");
+      throw Error(ExitCode::kBadInput,
+                  fields.where() + ": '" + key + "' cannot be '" + value + "'");
     }
   }
 }
@@ -141,9 +145,8 @@ Grid read_grid(const json& object, const std::string& where) {
 Strategy strategy_of(const std::string& draft, const std::string& order, const std::string& group,
                      const std::string& schedule) {
   const bool speculates = draft != "ar";
-  return Strategy::parse(speculates
-                             ? "nsa/" + draft + "/" + order + "/" + group + "/" + schedule
-                             : std::string("nsa/ar"));
+  return Strategy::parse(speculates ? "nsa/" + draft + "/" + order + "/" + group + "/" + schedule
+                                    : std::string("nsa/ar"));
 }
 
 void add_point(const PointKey& key, SweepPlan& plan) {
@@ -229,11 +232,16 @@ void require_sane(const SweepPlan& plan, const std::string& origin) {
 }
 
 json point_json(const PointKey& key) {
-  json object = {{"workload", name_of(key.workload)}, {"model", key.model},
-                 {"regime", key.regime},              {"split", key.split},
-                 {"strategy", key.strategy},          {"dtype", key.dtype},
-                 {"backend", key.backend},            {"cache_state", key.cache_state},
-                 {"launch", key.launch},              {"context_len", key.context_len}};
+  json object = {{"workload", name_of(key.workload)},
+                 {"model", key.model},
+                 {"regime", key.regime},
+                 {"split", key.split},
+                 {"strategy", key.strategy},
+                 {"dtype", key.dtype},
+                 {"backend", key.backend},
+                 {"cache_state", key.cache_state},
+                 {"launch", key.launch},
+                 {"context_len", key.context_len}};
   if (key.overlap) {
     object["overlap"] = *key.overlap;
   }
@@ -244,12 +252,7 @@ json point_json(const PointKey& key) {
 
 SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
                           const std::string& backend) {
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::parse_error&) {
-    throw Error(ExitCode::kBadInput, origin + " is not valid JSON");
-  }
+  const json object = parse_strict_json(text, kMaxJsonDepth, origin);
   Fields fields(object, origin);
   SweepPlan plan;
   plan.name = fields.value<std::string>("name", "");
@@ -326,4 +329,4 @@ std::vector<PointKey> remaining_points(const std::vector<PointKey>& points,
   return remaining;
 }
 
-}  // namespace versieve
+}  // namespace versieve::engine

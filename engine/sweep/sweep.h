@@ -12,7 +12,7 @@
 #include "model/measurement.h"
 #include "profiler/timing.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 struct SweepPlan {
   std::string name;
@@ -52,4 +52,4 @@ Shard parse_shard(std::string_view text);
 std::vector<PointKey> remaining_points(const std::vector<PointKey>& points,
                                        const std::function<bool(const PointKey&)>& is_stored);
 
-}  // namespace versieve
+}  // namespace versieve::engine

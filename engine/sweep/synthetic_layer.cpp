@@ -6,7 +6,7 @@
 
 #include "model/assert.h"
 
-namespace versieve {
+namespace versieve::engine {
 namespace {
 
 // Queries of this size spread the compressed scores over a few units, as a trained layer's do:
@@ -235,8 +235,7 @@ kernels::NsaVerifyParams<T> SyntheticLayer<T>::params(std::int64_t set) {
   p.num_queries = tree_.size();
   p.num_compressed = num_compressed_;
   p.num_tree_compressed = static_cast<std::int64_t>(cmp_owner_.size());
-  p.num_blocks =
-      *std::max_element(position_.begin(), position_.end()) / shape_.nsa.sel_block + 1;
+  p.num_blocks = *std::max_element(position_.begin(), position_.end()) / shape_.nsa.sel_block + 1;
   p.q = q_.data();
   p.k = k_.data() + set * context_len_ * width;
   p.v = v_.data() + set * context_len_ * width;
@@ -258,4 +257,4 @@ kernels::NsaVerifyParams<T> SyntheticLayer<T>::params(std::int64_t set) {
 template class SyntheticLayer<float>;
 template class SyntheticLayer<Bf16>;
 
-}  // namespace versieve
+}  // namespace versieve::engine

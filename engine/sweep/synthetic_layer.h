@@ -12,7 +12,7 @@
 #include "model/llm_shape.h"
 #include "model/traffic.h"
 
-namespace versieve {
+namespace versieve::engine {
 
 // Numbers in a fixed order from a seed: splitmix64, and normals by Box and Muller, so that the
 // same seed gives the same tensors with every compiler.
@@ -67,15 +67,15 @@ class SyntheticLayer {
   std::vector<std::int32_t> cmp_owner_;  // [E]
   std::vector<float> innovation_;        // [N, H, d]: what the queries are made of
 
-  kernels::OpsBuffer<T> k_, v_;              // [R, L, G, d]
-  kernels::OpsBuffer<T> k_cmp_, v_cmp_;      // [R, Lc, G, d]
-  kernels::OpsBuffer<T> k_tree_, v_tree_;    // [N, G, d]
-  kernels::OpsBuffer<T> k_cmp_tree_, v_cmp_tree_;                // [E, G, d]
-  kernels::OpsBuffer<T> q_, gates_, out_;    // [N, H, d], [N, H, 3], [N, H, d]
+  kernels::OpsBuffer<T> k_, v_;                    // [R, L, G, d]
+  kernels::OpsBuffer<T> k_cmp_, v_cmp_;            // [R, Lc, G, d]
+  kernels::OpsBuffer<T> k_tree_, v_tree_;          // [N, G, d]
+  kernels::OpsBuffer<T> k_cmp_tree_, v_cmp_tree_;  // [E, G, d]
+  kernels::OpsBuffer<T> q_, gates_, out_;          // [N, H, d], [N, H, 3], [N, H, d]
   kernels::OpsBuffer<T, std::int32_t> parent_, position_buffer_, owner_buffer_, indices_;
 };
 
 extern template class SyntheticLayer<float>;
 extern template class SyntheticLayer<Bf16>;
 
-}  // namespace versieve
+}  // namespace versieve::engine
