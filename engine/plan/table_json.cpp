@@ -132,7 +132,7 @@ class Reader {
   template <class Enum, std::size_t kCount>
   void read_named(const json& object, std::array<double, kCount>& out) const {
     for (const auto& [name, value] : object.items()) {
-      out[static_cast<std::size_t>(word<Enum>(name, kCount))] = value.get<double>();
+      out[static_cast<std::size_t>(word<Enum>(name, kCount))] = value.template get<double>();
     }
   }
 
