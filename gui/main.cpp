@@ -7,6 +7,7 @@
 #include <QTimer>
 #include <cstdio>
 
+#include "gui/pages/planner_page.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/error.h"
@@ -36,10 +37,20 @@ void take_screenshot(Window& window, const QString& path) {
 
 void prepare_screenshot(Window& window, const QString& path) {
   using versieve::gui::Document;
+  using versieve::gui::Planner;
   const auto later = [&window, path] {
     QTimer::singleShot(kSettleMs, &window, [&window, path] { take_screenshot(window, path); });
   };
-  QObject::connect(&window.document(), &Document::loaded, &window, later);
+  Planner& planner = window.plannerPage().planner();
+  if (window.plannerPage().isVisibleTo(&window)) {
+    QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
+      if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
+        later();
+      }
+    });
+  } else {
+    QObject::connect(&window.document(), &Document::loaded, &window, later);
+  }
   QObject::connect(&window.document(), &Document::failed, &window, later);
 }
 

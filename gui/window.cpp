@@ -13,6 +13,7 @@
 #include <QTabWidget>
 
 #include "gui/models/numbers.h"
+#include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/runs_page.h"
 #include "gui/pages/start_page.h"
@@ -25,6 +26,7 @@ Window::Window()
       tabs_(new QTabWidget),
       runs_page_(new RunsPage(document_)),
       points_page_(new PointsPage(document_)),
+      planner_page_(new PlannerPage(document_)),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -32,6 +34,7 @@ Window::Window()
   tabs_->setDocumentMode(true);
   tabs_->addTab(runs_page_, tr("Runs"));
   tabs_->addTab(points_page_, tr("Points"));
+  tabs_->addTab(planner_page_, tr("Planner"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   setCentralWidget(stack_);
@@ -55,7 +58,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points"};
+  return {"runs", "points", "planner"};
 }
 
 bool Window::showPage(const QString& name) {

@@ -11,6 +11,7 @@ class QTabWidget;
 
 namespace versieve::gui {
 
+class PlannerPage;
 class PointsPage;
 class RunsPage;
 class StartPage;
@@ -22,6 +23,7 @@ class Window : public QMainWindow {
 
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
+  PlannerPage& plannerPage() { return *planner_page_; }
   // "runs", "points", "planner"; false if there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
@@ -42,6 +44,7 @@ class Window : public QMainWindow {
   QTabWidget* tabs_;
   RunsPage* runs_page_;
   PointsPage* points_page_;
+  PlannerPage* planner_page_;
   QLabel* summary_;
 };
 
