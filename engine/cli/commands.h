@@ -6,9 +6,11 @@
 namespace versieve::cli {
 
 Run declare_kernel(CLI::App& options, const CommandContext& context);
+Run declare_merge(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
+    {"merge", "join databases: shards, other people's runs", declare_merge},
 };
 
 }  // namespace versieve::cli
