@@ -5,10 +5,12 @@
 
 namespace versieve::cli {
 
+Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
+    {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
     {"merge", "join databases: shards, other people's runs", declare_merge},
 };
