@@ -15,7 +15,7 @@
 namespace versieve::gui {
 
 struct Plan {
-  std::shared_ptr<const FitReport> fit;
+  std::shared_ptr<const engine::FitReport> fit;
   PlanTable own;     // of the machine that was measured
   PlanTable chosen;  // of the machine that the knobs describe
 };
