@@ -1,35 +1,18 @@
 // `versieve fit`, `plan` and `export` as a user meets them: answers, exit codes, one sentence for
 // each bad input, and no file where nothing was written.
-#include <sys/wait.h>
-
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "db/store.h"
+#include "tests/end_to_end/command.h"
 #include "tests/support/synthetic_points.h"
-#include "tests/support/temp_folder.h"
 
 using namespace versieve;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class World {
  public:
@@ -56,13 +39,6 @@ class World {
     store.finish_run(run, "complete");
   }
 
-  Outcome run(const std::string& arguments) const {
-    const std::string command = std::string(VERSIEVE_BINARY_DIR) + "/bin/versieve " + arguments +
-                                " >" + file("out").string() + " 2>" + file("err").string();
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), text_of(file("out")), text_of(file("err"))};
-  }
-
  private:
   test::TempFolder folder_;
 };
@@ -77,34 +53,35 @@ std::string db_option() {
 }
 
 void check_refused(const std::string& arguments, int code, const std::string& part) {
-  const Outcome outcome = world().run(arguments);
+  const test::CommandResult outcome = test::run_versieve(arguments);
   CAPTURE(arguments, outcome.out, outcome.err);
   CHECK(outcome.code == code);
   CHECK(outcome.out.empty());
   CHECK(outcome.err.find(part) != std::string::npos);
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  const Outcome json = world().run(arguments + " --json");
+  CHECK(test::is_one_sentence(outcome.err));
+  const test::CommandResult json = test::run_versieve(arguments + " --json");
   CHECK(nlohmann::json::parse(json.out)["code"] == code);
 }
 
 }  // namespace
 
 TEST_CASE("a fit prints its errors, as text and as JSON") {
-  const Outcome text = world().run("fit --device h200" + db_option());
+  const test::CommandResult text = test::run_versieve("fit --device h200" + db_option());
   CHECK(text.code == 0);
   CHECK(text.out.find("NVIDIA H200") != std::string::npos);
-  const Outcome json = world().run("fit --json --device h200 --out " +
-                                   world().file("fit.json").string() + db_option());
+  const test::CommandResult json = test::run_versieve(
+      "fit --json --device h200 --out " + world().file("fit.json").string() + db_option());
   CHECK(json.code == 0);
   const nlohmann::json fit = nlohmann::json::parse(json.out);
   CHECK(fit["device"] == "NVIDIA H200");
   CHECK(fit["latency"]["median_ape"].get<double>() < 0.1);
-  CHECK(nlohmann::json::parse(text_of(world().file("fit.json"))) == fit);
+  CHECK(nlohmann::json::parse(test::text_of_file(world().file("fit.json"))) == fit);
 }
 
 TEST_CASE("plan, then export, in every form") {
   const std::string table = world().file("table.json").string();
-  const Outcome planned = world().run("plan --hardware h200-sxm --out " + table + db_option());
+  const test::CommandResult planned =
+      test::run_versieve("plan --hardware h200-sxm --out " + table + db_option());
   CAPTURE(planned.err);
   REQUIRE(planned.code == 0);
   CHECK(planned.out.find("0-4096 tokens, Strict") != std::string::npos);
@@ -116,11 +93,11 @@ TEST_CASE("plan, then export, in every form") {
               .code == 0);
     CHECK(fs::file_size(out) > 1000);
   }
-  CHECK(text_of(world().file("export.json")) == text_of(table));
+  CHECK(test::text_of_file(world().file("export.json")) == test::text_of_file(table));
 }
 
 TEST_CASE("plans differ by class, buckets and machine as asked") {
-  const Outcome one = world().run(
+  const test::CommandResult one = test::run_versieve(
       "plan --json --hardware h100-pcie --class Strict --buckets 0-2048,16384-65536" + db_option());
   CAPTURE(one.err);
   REQUIRE(one.code == 0);
@@ -161,7 +138,7 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
 
 TEST_CASE("a format that does not exist yet is a no and leaves no file") {
   const std::string table = world().file("for_vllm.json").string();
-  REQUIRE(world().run("plan --hardware h200-sxm --out " + table + db_option()).code == 0);
+  REQUIRE(test::run_versieve("plan --hardware h200-sxm --out " + table + db_option()).code == 0);
   const std::string out = " --out " + world().file("vllm.yaml").string();
   check_refused("export --format vllm --table " + table + out, 1, "not yet available");
   check_refused("export --format xml --table " + table + out, 2, "formats are");
@@ -172,6 +149,7 @@ TEST_CASE("a device without a catalogue entry needs a description") {
   const fs::path path = world().file("odd.db");
   world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});
   check_refused("fit --device Homemade --db " + path.string(), 1, "Homemade GPU");
-  CHECK(world().run("fit --device Homemade --hardware l40s --db " + path.string()).code == 0);
+  CHECK(test::run_versieve("fit --device Homemade --hardware l40s --db " + path.string()).code ==
+        0);
   check_refused("plan --hardware l40s --db " + path.string(), 1, "Homemade GPU");
 }
