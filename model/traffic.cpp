@@ -67,6 +67,11 @@ double attention_flops(const NsaVerifyShape& s, double keys) {
   return 4.0 * static_cast<double>(s.num_queries * s.num_heads * s.head_dim) * keys;
 }
 
+// One branch's output, passed through memory as float.
+double branch_bytes(const NsaVerifyShape& s) {
+  return static_cast<double>(s.num_queries * s.num_heads * s.head_dim) * 4.0;
+}
+
 double score_bytes(const NsaVerifyShape& s) {
   const double compressed = static_cast<double>(compressed_count(s.nsa, s.context_len));
   return static_cast<double>(s.num_queries * s.num_heads) * compressed * 4.0;
@@ -84,13 +89,37 @@ Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t elem
   return t;
 }
 
+Traffic tree_attention(const TreeAttentionShape& s) {
+  const double token = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+  const double rows = static_cast<double>(s.num_queries * s.num_heads * s.head_dim);
+  std::int64_t keys = s.context_len - s.first_position;
+  keys = s.window > 0 ? std::min(keys, s.window) : keys;
+  Traffic t;
+  t.read(s.cache_term, static_cast<double>(keys) * token);
+  t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_nodes) * token);
+  t.read(TrafficTerm::kQueryOutput, rows * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kQueryOutput, rows * static_cast<double>(s.element_bytes));
+  t.flops = 4.0 * rows * static_cast<double>(keys);
+  return t;
+}
+
+Traffic compress(const CompressShape& s) {
+  const double token = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+  const std::int64_t tokens = s.rows > 0 ? (s.rows - 1) * s.cmp_stride + s.cmp_block : 0;
+  Traffic t;
+  t.read(TrafficTerm::kKvAppend, static_cast<double>(tokens) * token);
+  t.write(TrafficTerm::kKvAppend, static_cast<double>(s.rows) * token);
+  t.flops = 5.0 * static_cast<double>(s.rows * s.cmp_block * s.num_kv_heads * s.head_dim);
+  return t;
+}
+
 Traffic nsa_compressed(const NsaVerifyShape& s) {
   const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   Traffic t;
   t.read(TrafficTerm::kCompressedCache, keys * kv_bytes(s));
   t.read(TrafficTerm::kQueryOutput, query_bytes(s));
-  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
-  t.write(TrafficTerm::kScores, score_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
+  t.write(TrafficTerm::kScores, s.routing ? score_bytes(s) : 0.0);
   t.flops = attention_flops(s, keys);
   return t;
 }
@@ -117,7 +146,7 @@ Traffic nsa_selected(const NsaVerifyShape& s) {
                                            kv_bytes(s));
   t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_queries) * kv_bytes(s));
   t.read(TrafficTerm::kQueryOutput, query_bytes(s));
-  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
   t.flops = attention_flops(s, chosen * static_cast<double>(s.nsa.sel_block));
   return t;
 }
@@ -128,7 +157,7 @@ Traffic nsa_window(const NsaVerifyShape& s) {
   t.read(TrafficTerm::kWindow, keys * kv_bytes(s));
   t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_queries) * kv_bytes(s));
   t.read(TrafficTerm::kQueryOutput, query_bytes(s));
-  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
   t.flops = attention_flops(s, keys);
   return t;
 }
@@ -136,7 +165,7 @@ Traffic nsa_window(const NsaVerifyShape& s) {
 Traffic nsa_combine(const NsaVerifyShape& s) {
   Traffic t;
   t.read(TrafficTerm::kQueryOutput,
-         3.0 * query_bytes(s) +
+         3.0 * branch_bytes(s) +
              static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
   t.write(TrafficTerm::kQueryOutput, query_bytes(s));
   t.flops = 5.0 * static_cast<double>(s.num_queries * s.num_heads * s.head_dim);

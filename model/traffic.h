@@ -57,13 +57,31 @@ struct NsaVerifyShape {
   // Selection blocks that at least one query reads, summed over KV heads / G; 0: not known, taken
   // as min(N * n, blocks of the context).
   double unique_blocks = 0.0;
+  bool routing = true;  // false in a reuse layer: no scores are kept and no blocks are chosen
+};
+
+// Dense or windowed attention of tree nodes (kernels/tree_attention).
+struct TreeAttentionShape {
+  std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::int64_t context_len = 0, first_position = 0, window = 0;  // window 0: none
+  std::int64_t num_queries = 0, num_nodes = 0;
+  std::int64_t element_bytes = 2;
+  TrafficTerm cache_term = TrafficTerm::kWindow;
+};
+
+// Compressed tokens formed by phi (kernels/compress): `rows` neighbouring blocks.
+struct CompressShape {
+  std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
+  std::int64_t element_bytes = 2;
 };
 
 // Linear layer y[N, M] = x[N, K] w[M, K]^T.
 Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
                TrafficTerm weight_term);
+Traffic tree_attention(const TreeAttentionShape& shape);
+Traffic compress(const CompressShape& shape);
 // The vanilla form's five launches (seed 000, section 3: separate launches, branch outputs in
-// memory).
+// memory, as float).
 Traffic nsa_compressed(const NsaVerifyShape& shape);
 Traffic nsa_select(const NsaVerifyShape& shape);
 Traffic nsa_selected(const NsaVerifyShape& shape);

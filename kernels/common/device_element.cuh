@@ -1,26 +1,49 @@
-// Elements of tensors on the device: f32 or bf16 in memory, f32 in registers.
+// How device code reads and writes the element types: 16-byte loads into floats, one rounding out.
+// Bf16 (kernels/common/bf16.h) has the layout of __nv_bfloat16.
 #pragma once
 
 #include <cuda_bf16.h>
 
-#include <cstdint>
-
-#include "kernels/common/bf16.h"
+#include "kernels/common/element.h"
 
 namespace versieve::kernels {
 
-__device__ inline float load_f32(const float* p) {
-  return *p;
+// Elements in one 16-byte load.
+template <class T>
+inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+
+__device__ inline float device_float(float x) {
+  return x;
 }
-__device__ inline float load_f32(const Bf16* p) {
-  return __uint_as_float(static_cast<std::uint32_t>(p->bits) << 16);
+__device__ inline float device_float(Bf16 x) {
+  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
-// Rounds to nearest even.
-__device__ inline void store_f32(float* p, float value) {
-  *p = value;
+
+__device__ inline void device_store(float* to, float x) {
+  *to = x;
 }
-__device__ inline void store_f32(Bf16* p, float value) {
-  p->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+__device__ inline void device_store(Bf16* to, float x) {
+  to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+// The floats of one 16-byte word of T.
+template <class T>
+__device__ inline void unpack(const uint4& word, float (&x)[kVector<T>]);
+template <>
+__device__ inline void unpack<float>(const uint4& word, float (&x)[4]) {
+  x[0] = __uint_as_float(word.x);
+  x[1] = __uint_as_float(word.y);
+  x[2] = __uint_as_float(word.z);
+  x[3] = __uint_as_float(word.w);
+}
+template <>
+__device__ inline void unpack<Bf16>(const uint4& word, float (&x)[8]) {
+  const unsigned pairs[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    x[2 * i] = __uint_as_float(pairs[i] << 16);
+    x[2 * i + 1] = __uint_as_float(pairs[i] & 0xFFFF0000U);
+  }
 }
 
 }  // namespace versieve::kernels

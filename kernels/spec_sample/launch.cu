@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(kLawThreads, 1)
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * vocab;
   const T* row = logits + first;
   const int argmax = index_of(row_max(row, vocab, shared, [](int) { return true; }));
-  const float largest = load_f32(row + argmax);
-  const auto weight = [&](int x) { return expf((load_f32(row + x) - largest) / temperature); };
+  const float largest = device_float(row[argmax]);
+  const auto weight = [&](int x) { return expf((device_float(row[x]) - largest) / temperature); };
   const float sum = one_hot ? 1.0F : row_sum(vocab, shared, weight);
   for (int x = static_cast<int>(threadIdx.x); x < vocab; x += kLawThreads) {
     law[first + x] = one_hot ? (x == argmax ? 1.0F : 0.0F) : weight(x) / sum;
@@ -82,7 +82,8 @@ __device__ double probability(const T* logits, int token, const RowStatistics& r
   if (t == 0.0) {
     return token == row.argmax ? 1.0 : 0.0;
   }
-  const double z = static_cast<double>(load_f32(logits + token)) - static_cast<double>(row.largest);
+  const double z =
+      static_cast<double>(device_float(logits[token])) - static_cast<double>(row.largest);
   return exp(z / t) / static_cast<double>(row.sum);
 }
 
@@ -141,7 +142,7 @@ __device__ int draw_fine_residual(const SpecSampleParams<T>& s, const Laws& laws
   const T* target = s.target_logits + c * s.vocab;
   const T* draft = s.draft_logits + c * s.vocab;
   const auto exponential = [&s](const T* row, int x, float largest) {
-    const double z = static_cast<double>(load_f32(row + x)) - static_cast<double>(largest);
+    const double z = static_cast<double>(device_float(row[x])) - static_cast<double>(largest);
     return exp(z / s.temperature);
   };
   const float p_largest = laws.target_row[c].largest;

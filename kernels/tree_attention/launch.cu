@@ -1,0 +1,116 @@
+#include "kernels/tree_attention/launch.h"
+
+#include <string>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_range.h"
+#include "kernels/common/warp_attention.cuh"
+#include "model/assert.h"
+#include "model/error.h"
+#include "model/traffic.h"
+
+namespace versieve::kernels {
+namespace {
+
+constexpr std::int64_t kMaxNodes = 4096;
+
+// Grid: (query, KV head). Traffic: traffic::tree_attention. Bound by memory.
+template <class T, int kLanesPerKey>
+__global__ void __launch_bounds__(kMaxAttentionThreads)
+    tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
+  extern __shared__ float shared[];
+  const std::int64_t query = blockIdx.x;
+  const std::int64_t g = blockIdx.y;
+  const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
+  const std::int64_t t = p.position[node];
+  const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
+  int* parents = reinterpret_cast<int*>(shared);
+  int* ancestors = parents + p.num_nodes;
+  const int tree_tokens =
+      static_cast<int>(min(t - p.context_len + 1, p.num_nodes));  // that a path can hold
+  walk_ancestors(p.parent, node, tree_tokens, parents, ancestors);
+  const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
+  const auto row_at = [&](std::int64_t position) -> KeyRow<T> {
+    if (position < oldest || position > t) {
+      return {};
+    }
+    const bool committed = position < p.context_len;
+    std::int64_t row = position;
+    if (committed) {
+      row = position < p.first_position ? -1 : position;
+    } else {
+      row = t - position < tree_tokens ? ancestors[t - position] : -1;
+    }
+    const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
+    return row < 0 ? KeyRow<T>{}
+                   : KeyRow<T>{(committed ? p.k : p.k_tree) + offset,
+                               (committed ? p.v : p.v_tree) + offset};
+  };
+  const std::int64_t head_row = query * p.num_heads + g * group_heads;
+  WarpAttention<T, kLanesPerKey> attention(p.q + head_row * p.head_dim, group_heads,
+                                           static_cast<int>(p.head_dim));
+  const std::int64_t first = max(oldest, min(p.first_position, p.context_len));
+  for (std::int64_t base = max(std::int64_t{0}, first) / kDeviceChunk * kDeviceChunk; base <= t;
+       base += kDeviceChunk) {
+    attention.absorb(base, row_at, NoScores{});
+  }
+  __syncthreads();  // `ancestors` is no longer read
+  T* out = p.out + head_row * p.head_dim;
+  attention.merge(shared, group_heads, [&](int head, int element, float value, float, float sum) {
+    device_store(out + head * p.head_dim + element, sum > 0.0F ? value / sum : 0.0F);
+  });
+}
+
+template <class T>
+void refuse(const TreeAttentionParams<T>& p) {
+  if (p.head_dim % 16 != 0 || p.head_dim > kMaxHeadDim) {
+    throw Error(ExitCode::kAnswerNo,
+                "the CUDA kernels take a head size that is a multiple of 16 up to 128, not " +
+                    std::to_string(p.head_dim));
+  }
+  if (p.num_heads / p.num_kv_heads > kMaxGroupHeads || p.num_nodes > kMaxNodes) {
+    throw Error(ExitCode::kAnswerNo,
+                "the CUDA kernels take at most 16 query heads per KV head and 4096 nodes");
+  }
+}
+
+template <class T>
+Traffic traffic_of(const TreeAttentionParams<T>& p) {
+  traffic::TreeAttentionShape shape;
+  shape.num_heads = p.num_heads;
+  shape.num_kv_heads = p.num_kv_heads;
+  shape.head_dim = p.head_dim;
+  shape.context_len = p.context_len;
+  shape.first_position = p.first_position;
+  shape.window = p.window;
+  shape.num_queries = p.num_queries;
+  shape.num_nodes = p.num_nodes;
+  shape.element_bytes = sizeof(T);
+  shape.cache_term = p.cache_term;
+  return traffic::tree_attention(shape);
+}
+
+}  // namespace
+
+template <class T>
+void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context) {
+  VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
+  VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
+  refuse(p);
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  const dim3 grid(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads));
+  const std::size_t shared_bytes =
+      std::max(merge_bytes(group_heads, p.head_dim),
+               2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
+  const LaunchRange range("tree_attention", traffic_of(p), context.observer);
+  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
+    tree_attention_kernel<T, kLanes><<<grid, static_cast<unsigned>(attention_threads(group_heads)),
+                                       shared_bytes, context.stream>>>(p);
+  });
+  check(cudaGetLastError());
+}
+
+template void launch_tree_attention<float>(const TreeAttentionParams<float>&, const LaunchContext&);
+template void launch_tree_attention<Bf16>(const TreeAttentionParams<Bf16>&, const LaunchContext&);
+
+}  // namespace versieve::kernels
