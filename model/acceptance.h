@@ -43,11 +43,17 @@ struct AcceptedTokens {
   double log_error = 0.0;  // standard deviation of log(mean)
   Provenance source = Provenance::kPredicted;
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
+  bool outside_data = false;    // the nearest context range stands in for one without evidence
 };
 
+// A context range is (low, high], so that 4096 belongs to 0-4K; an empty context to the first.
+bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
 // Expected tokens a step of the best-first tree of that choice, bonus counted.
 double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft);
 AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
                                std::int64_t context_low, std::int64_t context_high);
+// Overlap of adjacent queries' selected blocks that the trained pair showed in that range.
+double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
+                        std::int64_t context_high);
 
 }  // namespace versieve

@@ -1,6 +1,7 @@
-// Bytes and time of a launch and of a step on a machine: per launch max(DRAM bytes / bandwidth, L2
-// bytes / L2 bandwidth, flop / peak, latency floor) + launch gap; a step is the sum of its
-// launches. Pure arithmetic on fixed stores: nothing is allocated by an evaluation.
+// Bytes and time of a launch and of a step on a machine: per launch the soft maximum of DRAM
+// bytes / bandwidth, L2 bytes / L2 bandwidth, flop / peak and latency floor, + launch gap; a step
+// is the sum of its launches. Pure arithmetic on fixed stores: nothing is allocated by an
+// evaluation.
 #pragma once
 
 #include "model/cost_parameters.h"

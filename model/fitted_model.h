@@ -8,6 +8,7 @@
 
 #include "model/acceptance.h"
 #include "model/cost_model.h"
+#include "model/strategy.h"
 
 namespace versieve {
 
@@ -29,11 +30,11 @@ struct ErrorQuantile {
 
 // A measured step of the planned geometry: the planner prefers it to a prediction.
 struct MeasuredStep {
-  std::string strategy;
+  Strategy strategy;
   std::int64_t context_len = 0;
   double time_us = 0.0;
-  double log_error = 0.0;  // standard deviation of log(time), from its samples
-  double predicted_us = 0.0;
+  double log_error = 0.0;                     // standard deviation of log(time), from its samples
+  double predicted_us = 0.0;                  // by the fit, at the same context
   Provenance source = Provenance::kMeasured;  // or simulated
 };
 

@@ -80,9 +80,10 @@ struct StepShape {
 // model.
 double distinct_blocks(double queries, double chosen, double blocks, double overlap, double growth);
 
+// One layer's attention in that step, distinct blocks filled in.
+traffic::NsaVerifyShape attention_shape(const StepShape& shape, double growth);
 // The launches of one layer's attention (a reuse layer runs no importance and no selection).
-void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers,
-                   double loaded_blocks, StepWork& out);
+void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers, StepWork& out);
 // The whole step: target, draft, acceptance, commit. `growth` as in distinct_blocks.
 void add_step(const StepShape& shape, double growth, StepWork& out);
 

@@ -13,7 +13,7 @@
 namespace versieve {
 
 struct ContextBucket {
-  std::int64_t low = 0;  // tokens; [low, high)
+  std::int64_t low = 0;  // tokens; (low, high]
   std::int64_t high = 0;
 
   bool operator==(const ContextBucket&) const = default;
@@ -79,7 +79,8 @@ struct PlanTable {
   std::string hardware;         // key
   std::string model;            // geometry
   std::string provenance_note;  // one sentence: measured here, or scaled from which machine
-  std::string fit_device;
+  std::string fit_device;       // what the step times were measured on
+  std::string fit_hardware;     // its key
   std::string acceptance_pair;
   std::string dtype;
   std::string launch;  // stream, graph

@@ -1,0 +1,68 @@
+// Fits the cost model to measured points and says how well it predicts points it has not seen.
+// Two stages: DRAM bytes against counters, then times with those bytes. Held-out errors come from
+// the inputs a planner has (context, queries, overlap), never from a point's own counters.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/fit/fit_points.h"
+#include "model/fitted_model.h"
+
+namespace versieve::engine {
+
+struct FitOptions {
+  double holdout = 0.2;
+};
+
+// Relative errors |predicted / measured - 1| of held-out points; empty where nothing was measured.
+struct ErrorSummary {
+  std::int64_t points = 0;
+  std::optional<double> median_ape;
+  std::optional<double> p90_ape;
+  std::optional<double> median_signed;
+};
+
+struct RegimeError {
+  std::string workload;  // attention, step
+  std::string context;   // "0-4096"
+  std::string queries;   // "1", "2-16", "17-64", "65-256"
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;
+};
+
+// Predicted against counted bytes and times of one kind of launch, over held-out points.
+struct TermError {
+  std::string launch;  // "nsa_selected"
+  double predicted_bytes = 0.0;
+  double measured_bytes = 0.0;
+  std::array<double, kTrafficTermCount> predicted_by_term{};
+  ErrorSummary dram_bytes;
+  ErrorSummary latency;
+};
+
+struct FitReport {
+  FittedModel model;
+  double holdout = 0.0;
+  std::int64_t points_train = 0;
+  std::int64_t points_holdout = 0;
+  ErrorSummary dram_bytes;
+  ErrorSummary latency;
+  std::optional<double> interval_coverage_90;
+  std::optional<double> kendall_tau;
+  std::optional<double> top1_regret;
+  std::vector<RegimeError> by_regime;
+  std::vector<TermError> by_term;
+  std::map<std::string, std::int64_t> skipped;  // reason -> points
+};
+
+// `measured` are the points of one device, its runs' uuids beside. Throws Error(kAnswerNo) when
+// there is nothing to fit to.
+FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const std::string& device,
+                         const HardwareSpec& hardware, const std::vector<std::string>& runs,
+                         const FitOptions& options);
+
+}  // namespace versieve::engine

@@ -1,0 +1,226 @@
+#include "engine/fit/cost_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kNinety = 1.6448536269514722;
+// Bytes added to both sides of a ratio: below it counters count other things than the launch.
+constexpr double kByteFloor = 1e5;
+// Of the prior in log parameters: a factor of e^2 to either side costs one robust unit.
+constexpr double kPriorSd = 2.0;
+constexpr double kWholePointWeight = 1.5;  // a point's total beside each of its ranges
+
+// The works of all points, composed anew only when the growth of distinct blocks changes.
+class Works {
+ public:
+  explicit Works(const std::vector<const FitPoint*>& points) : points_(points) {}
+
+  const std::vector<StepWork>& at(double growth) {
+    if (works_.empty()) {
+      works_.resize(points_.size());
+      compose(growth, true);
+    } else if (growth != growth_) {
+      compose(growth, false);
+    }
+    return works_;
+  }
+
+ private:
+  void compose(double growth, bool all) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      if (all || !points_[i]->unique_blocks) {
+        works_[i] = work_of(*points_[i], growth, true);
+      }
+    }
+    growth_ = growth;
+  }
+
+  const std::vector<const FitPoint*>& points_;
+  std::vector<StepWork> works_;
+  double growth_ = -1.0;
+};
+
+class Stage {
+ public:
+  Stage(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware, Evidence evidence,
+        const CostParameters& start, Works& works)
+      : points_(points), hardware_(hardware), evidence_(evidence), values_(start), works_(works) {
+    const auto table = parameter_table();
+    for (std::size_t i = 0; i < kParameterCount; ++i) {
+      if (table[i].evidence == evidence) {
+        active_.push_back(i);
+      }
+    }
+    count_residuals();
+  }
+
+  void run(int iterations, CostParameters& values, std::vector<ParameterEstimate>& estimates) {
+    const LeastSquaresResult result = minimise(problem(iterations));
+    for (std::size_t a = 0; a < active_.size(); ++a) {
+      place(result, static_cast<Eigen::Index>(a), values[active_[a]], estimates[active_[a]]);
+    }
+  }
+
+ private:
+  void count_residuals() {
+    Eigen::VectorXd unused;
+    visit(unused, &clusters_);
+  }
+
+  LeastSquaresProblem problem(int iterations) {
+    const auto table = parameter_table();
+    const Eigen::Index n = static_cast<Eigen::Index>(active_.size());
+    LeastSquaresProblem p;
+    p.start.resize(n);
+    p.low.resize(n);
+    p.high.resize(n);
+    p.prior_mean.resize(n);
+    p.prior_sd = Eigen::VectorXd::Constant(n, kPriorSd);
+    for (Eigen::Index a = 0; a < n; ++a) {
+      const std::size_t i = active_[static_cast<std::size_t>(a)];
+      p.start[a] = std::log(values_[i]);
+      p.low[a] = std::log(table[i].low);
+      p.high[a] = std::log(table[i].high);
+      p.prior_mean[a] = std::log(table[i].initial);
+    }
+    p.cluster = clusters_;
+    p.max_iterations = iterations;
+    p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
+      for (std::size_t a = 0; a < active_.size(); ++a) {
+        values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+      }
+      visit(r, nullptr);
+    };
+    return p;
+  }
+
+  void place(const LeastSquaresResult& result, Eigen::Index a, double& value,
+             ParameterEstimate& estimate) const {
+    const ParameterInfo& info = parameter_table()[active_[static_cast<std::size_t>(a)]];
+    const double half = kNinety * std::sqrt(std::max(0.0, result.covariance(a, a)));
+    value = std::exp(result.x[a]);
+    estimate.value = value;
+    estimate.informed = result.informed[static_cast<std::size_t>(a)];
+    estimate.at_bound = result.at_bound[static_cast<std::size_t>(a)];
+    estimate.low = estimate.informed ? std::max(info.low, value * std::exp(-half)) : info.low;
+    estimate.high = estimate.informed ? std::min(info.high, value * std::exp(half)) : info.high;
+  }
+
+  // Walks all observations in a fixed order: fills residuals, or on the first walk only counts them
+  // and names the cluster of each.
+  void visit(Eigen::VectorXd& residuals, std::vector<int>* clusters) {
+    const std::vector<StepWork>& works =
+        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
+    Eigen::Index next = 0;
+    const auto put = [&](std::size_t point, double residual) {
+      if (clusters != nullptr) {
+        clusters->push_back(static_cast<int>(point));
+      } else {
+        residuals[next++] = residual;
+      }
+    };
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      if (evidence_ == Evidence::kBytes) {
+        visit_bytes(i, works[i], put);
+      } else {
+        visit_times(i, works[i], put);
+      }
+    }
+  }
+
+  template <class Put>
+  void visit_bytes(std::size_t i, const StepWork& work, const Put& put) const {
+    const FitPoint& p = *points_[i];
+    if (p.unique_blocks && *p.unique_blocks > 0.0) {
+      put(i, std::log(distinct_of(p) / *p.unique_blocks));
+    }
+    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
+    double total = 0.0;
+    for (const KindCost& kind : kinds) {
+      total += kind.dram_bytes;
+    }
+    for (const RangeObservation& range : p.ranges) {
+      const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
+      if (range.dram_bytes && kind.present) {
+        put(i, std::log((kind.dram_bytes + kByteFloor) / (*range.dram_bytes + kByteFloor)));
+      }
+    }
+    if (p.dram_bytes) {
+      put(i, kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
+    }
+  }
+
+  double distinct_of(const FitPoint& p) const {
+    const NsaGeometry& nsa = p.shape.target.nsa;
+    const double blocks =
+        std::floor(static_cast<double>(p.shape.context_len) / static_cast<double>(nsa.sel_block)) +
+        1.0;
+    return distinct_blocks(static_cast<double>(p.shape.num_queries),
+                           static_cast<double>(nsa.sel_count), blocks, p.shape.overlap,
+                           values_[index_of(SharedParameter::kUniqueGrowth)]);
+  }
+
+  template <class Put>
+  void visit_times(std::size_t i, const StepWork& work, const Put& put) const {
+    const FitPoint& p = *points_[i];
+    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
+    for (const RangeObservation& range : p.ranges) {
+      const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
+      if (range.time_us && kind.present) {
+        put(i, std::log(kind.time_us / *range.time_us));
+      }
+    }
+    if (p.time_us) {
+      const StepCost cost = cost_of(work, hardware_, values_, p.conditions);
+      put(i, kWholePointWeight * std::log(cost.time_us / *p.time_us));
+    }
+  }
+
+  const std::vector<const FitPoint*>& points_;
+  const HardwareSpec& hardware_;
+  Evidence evidence_;
+  CostParameters values_;
+  Works& works_;
+  std::vector<std::size_t> active_;
+  std::vector<int> clusters_;
+};
+
+}  // namespace
+
+std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
+                                                 const HardwareSpec& hardware,
+                                                 const CostParameters& start, int iterations) {
+  CostParameters values = start;
+  std::vector<ParameterEstimate> estimates(kParameterCount);
+  Works works(points);
+  for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
+    Stage(points, hardware, evidence, values, works).run(iterations, values, estimates);
+  }
+  return estimates;
+}
+
+std::array<KindCost, kLaunchKindCount> cost_by_kind(const StepWork& work,
+                                                    const HardwareSpec& hardware,
+                                                    const CostParameters& parameters,
+                                                    const RunConditions& conditions) {
+  std::array<KindCost, kLaunchKindCount> kinds{};
+  for (const LaunchWork& launch : work) {
+    const LaunchCost cost = cost_of(launch, hardware, parameters, conditions);
+    KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
+    kind.present = true;
+    kind.time_us += launch.launches * cost.time_us;
+    kind.dram_bytes += launch.launches * (cost.read_bytes + cost.write_bytes);
+    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+      kind.term_bytes[i] += launch.launches * cost.term_bytes[i];
+    }
+  }
+  return kinds;
+}
+
+}  // namespace versieve::engine

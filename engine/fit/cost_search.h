@@ -1,0 +1,31 @@
+// The search for the cost model's parameters: residuals of bytes and of times in log space, one
+// stage each.
+#pragma once
+
+#include <vector>
+
+#include "engine/fit/fit_points.h"
+#include "engine/fit/least_squares.h"
+#include "model/fitted_model.h"
+
+namespace versieve::engine {
+
+// Parameters from the points, begun at `start`; `iterations` bounds each stage. Estimates with
+// intervals when wanted: Gauss-Newton covariance in log parameters, clustered by point, 90 %.
+std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
+                                                 const HardwareSpec& hardware,
+                                                 const CostParameters& start, int iterations);
+
+// Cost of each kind of launch in a step.
+struct KindCost {
+  double time_us = 0.0;  // of all its launches, gaps left out
+  double dram_bytes = 0.0;
+  std::array<double, kTrafficTermCount> term_bytes{};
+  bool present = false;
+};
+std::array<KindCost, kLaunchKindCount> cost_by_kind(const StepWork& work,
+                                                    const HardwareSpec& hardware,
+                                                    const CostParameters& parameters,
+                                                    const RunConditions& conditions);
+
+}  // namespace versieve::engine

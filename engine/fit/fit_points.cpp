@@ -1,0 +1,221 @@
+#include "engine/fit/fit_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "engine/fit/statistics.h"
+#include "model/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kDefaultOverlap = 0.6;  // where neither declared nor measured
+
+// FNV-1a: stable over machines and versions.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+bool chosen_for_holdout(const PointKey& key, double holdout) {
+  const std::uint64_t mixed = hash_of(key_text(key)) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<double>(mixed >> 32) < holdout * 4294967296.0;
+}
+
+std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
+  for (const CounterValue& c : range.counters) {
+    if (c.metric == metric) {
+      return c.value;
+    }
+  }
+  return {};
+}
+
+std::optional<double> dram_bytes(const RangeMeasurement& range) {
+  const std::optional<double> read = counter(range, "dram__bytes_read.sum");
+  const std::optional<double> written = counter(range, "dram__bytes_write.sum");
+  if (!read || !written) {
+    return {};
+  }
+  return *read + *written;
+}
+
+std::optional<double> median_us(const std::vector<double>& samples_ns) {
+  const std::optional<double> ns = median(samples_ns);
+  if (!ns || *ns <= 0.0) {
+    return {};
+  }
+  return *ns * 1e-3;
+}
+
+// Of the median's logarithm, from the sample's median absolute deviation.
+double log_error_of_median(const std::vector<double>& samples_ns) {
+  const std::optional<double> centre = median(samples_ns);
+  if (!centre || *centre <= 0.0) {
+    return 0.0;
+  }
+  std::vector<double> deviations;
+  for (const double s : samples_ns) {
+    deviations.push_back(std::abs(s - *centre));
+  }
+  return 1.4826 * 1.2533 * *median(deviations) / *centre /
+         std::sqrt(static_cast<double>(samples_ns.size()));
+}
+
+void add_ranges(const PointMeasurement& m, FitPoint& p) {
+  double sum = 0.0;
+  bool complete = !m.ranges.empty();
+  for (const RangeMeasurement& range : m.ranges) {
+    const std::optional<double> bytes = dram_bytes(range);
+    complete = complete && bytes.has_value();
+    sum += bytes.value_or(0.0);
+    const std::optional<LaunchKind> kind = launch_kind(range.path);
+    if (kind) {
+      p.ranges.push_back({*kind, median_us(range.gpu_time_ns), bytes});
+    }
+  }
+  if (complete) {
+    p.dram_bytes = sum;
+  }
+}
+
+StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
+  StepShape s{.target = named_llm_shape(m.key.model)};
+  s.draft = draft_shape_for(s.target);
+  s.tree = strategy.draft;
+  s.context_len = m.key.context_len;
+  s.num_queries = m.key.num_queries;
+  const std::string letters = strategy.schedule_for(s.target.layers);
+  s.refresh_layers = std::count(letters.begin(), letters.end(), 'F');
+  s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
+  s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
+  s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
+  return s;
+}
+
+bool has_range(const PointMeasurement& m, const char* path) {
+  return std::any_of(m.ranges.begin(), m.ranges.end(),
+                     [&](const RangeMeasurement& r) { return r.path == path; });
+}
+
+FitPoint fit_point(const PointMeasurement& m, double holdout) {
+  FitPoint p{.key = m.key, .strategy = Strategy::parse(m.key.strategy)};
+  p.shape = shape_of(m, p.strategy);
+  p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
+            !has_range(m, "nsa_select");
+  p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
+  p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.unique_blocks = m.unique_blocks;
+  p.time_us = median_us(m.time_ns);
+  p.time_log_error = log_error_of_median(m.time_ns);
+  add_ranges(m, p);
+  p.held_out = chosen_for_holdout(m.key, holdout);
+  return p;
+}
+
+// Why a point cannot teach the cost model, or an empty text.
+std::string useless_because(const PointMeasurement& m) {
+  if (m.status != "ok") {
+    return "status " + m.status;
+  }
+  if (m.reliability == "suspect") {
+    return "suspect";
+  }
+  if (m.key.backend == "cpu") {
+    return "measured on the CPU";
+  }
+  try {
+    named_llm_shape(m.key.model);
+    Strategy::parse(m.key.strategy);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  const bool timed = median_us(m.time_ns).has_value();
+  const bool counted = std::any_of(m.ranges.begin(), m.ranges.end(), [](const RangeMeasurement& r) {
+    return dram_bytes(r).has_value() || median_us(r.gpu_time_ns).has_value();
+  });
+  return timed || counted ? std::string() : "neither time nor counters";
+}
+
+std::string most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
+  std::map<std::string, std::int64_t> counts;
+  for (const PointMeasurement* m : points) {
+    counts[m->key.dtype] += 1;
+  }
+  std::string best;
+  std::int64_t most = 0;
+  for (const auto& [dtype, count] : counts) {
+    if (count > most) {
+      best = dtype;
+      most = count;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string key_text(const PointKey& key) {
+  char overlap[32] = "-";
+  if (key.overlap) {
+    std::snprintf(overlap, sizeof overlap, "%.9g", *key.overlap);
+  }
+  std::string text = name_of(key.workload);
+  for (const std::string& part :
+       {key.model, key.regime, key.split, key.strategy, key.dtype, key.backend, key.cache_state,
+        key.launch, std::to_string(key.context_len), std::to_string(key.num_queries),
+        std::string(overlap)}) {
+    text += "|" + part;
+  }
+  return text;
+}
+
+FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout) {
+  FitPoints out;
+  std::vector<const PointMeasurement*> useful;
+  bool any_measured = false;
+  for (const PointMeasurement& m : measured) {
+    if (m.key.workload == WorkloadKind::kAcceptance) {
+      continue;
+    }
+    const std::string reason = useless_because(m);
+    if (reason.empty()) {
+      useful.push_back(&m);
+      any_measured = any_measured || m.key.backend == "cuda";
+    } else {
+      out.skipped[reason] += 1;
+    }
+  }
+  out.evidence = any_measured || useful.empty() ? Provenance::kMeasured : Provenance::kSimulated;
+  out.dtype = most_frequent_dtype(useful);
+  for (const PointMeasurement* m : useful) {
+    if (m->key.dtype != out.dtype) {
+      out.skipped["dtype " + m->key.dtype] += 1;
+    } else if (any_measured && m->key.backend != "cuda") {
+      out.skipped["simulated, and there are measured points"] += 1;
+    } else {
+      out.points.push_back(fit_point(*m, holdout));
+    }
+  }
+  std::sort(out.points.begin(), out.points.end(),
+            [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
+  return out;
+}
+
+StepWork work_of(const FitPoint& point, double unique_growth, bool known) {
+  StepWork work;
+  StepShape shape = point.shape;
+  shape.unique_blocks = known ? point.unique_blocks.value_or(0.0) : 0.0;
+  if (point.key.workload == WorkloadKind::kStep) {
+    add_step(shape, unique_growth, work);
+    return work;
+  }
+  add_attention(attention_shape(shape, unique_growth), point.reuse, 1.0, work);
+  return work;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,52 @@
+// Which measured points the cost model learns from, and what each says: the launches that the model
+// composes for it, the time and the DRAM bytes that were measured for the whole and for each kind
+// of launch. Points that cannot be used are counted with the reason.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cost_model.h"
+#include "model/measurement.h"
+
+namespace versieve::engine {
+
+struct RangeObservation {
+  LaunchKind kind = LaunchKind::kLinear;
+  std::optional<double> time_us;     // all launches of one repetition, median
+  std::optional<double> dram_bytes;  // read + written
+};
+
+struct FitPoint {
+  PointKey key;
+  Strategy strategy;
+  StepShape shape;     // overlap as the planner would know it
+  bool reuse = false;  // an attention point whose layer inherits its indices
+  RunConditions conditions;
+  std::optional<double> unique_blocks;  // measured
+  std::optional<double> time_us;        // median
+  double time_log_error = 0.0;          // standard error of log(median)
+  std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
+  std::vector<RangeObservation> ranges;
+  bool held_out = false;
+};
+
+struct FitPoints {
+  std::vector<FitPoint> points;
+  std::map<std::string, std::int64_t> skipped;  // reason -> points
+  Provenance evidence = Provenance::kMeasured;  // simulated: every point is the simulator's
+  std::string dtype;
+};
+
+// The attention and step points among `measured` of the most frequent dtype. A point is held out
+// when the hash of its key says so: the same points whatever their order and number. Sorted by key.
+FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
+// The launches of a point; with `known` the measured distinct blocks are used, without it what
+// overlap and growth predict.
+StepWork work_of(const FitPoint& point, double unique_growth, bool known);
+std::string key_text(const PointKey& key);
+
+}  // namespace versieve::engine

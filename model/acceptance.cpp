@@ -1,0 +1,137 @@
+#include "model/acceptance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+
+#include "model/assert.h"
+
+namespace versieve {
+namespace {
+
+// One context range without any evidence of its own borrows the nearest one's and says so.
+const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::int64_t low,
+                                           std::int64_t high) {
+  const std::int64_t middle = (low + high) / 2;
+  const AcceptanceModel::Positional* best = nullptr;
+  std::int64_t best_distance = 0;
+  for (const AcceptanceModel::Positional& p : model.positional) {
+    const std::int64_t distance =
+        std::max<std::int64_t>({0, p.context_low - middle, middle - p.context_high});
+    if (best == nullptr || distance < best_distance) {
+      best = &p;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+// Mean over the measured contexts of the range; steps weigh nothing, as regimes and prompts do not.
+bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
+                   const std::string& schedule, std::int64_t low, std::int64_t high,
+                   AcceptedTokens& out) {
+  double sum = 0.0;
+  double variance = 0.0;
+  double count = 0.0;
+  for (const AcceptanceModel::Measured& m : model.measured) {
+    if (m.draft == strategy.draft && m.schedule == schedule && in_range(m.context_len, low, high)) {
+      sum += m.mean;
+      variance += m.standard_error * m.standard_error;
+      count += 1.0;
+    }
+  }
+  if (count == 0.0) {
+    return false;
+  }
+  out.mean = sum / count;
+  out.log_error = std::sqrt(variance) / sum;
+  out.source = Provenance::kMeasured;
+  return true;
+}
+
+// Probabilities of the children of a node at `depth` - 1, best first.
+std::vector<double> child_probabilities(const AcceptanceModel::Positional& model,
+                                        std::int64_t depth, std::int64_t width) {
+  const double first =
+      std::clamp(model.first * std::pow(model.decay, static_cast<double>(depth - 1)), 0.0, 1.0);
+  std::vector<double> children;
+  double reached = 0.0;
+  for (std::int64_t j = 1; j <= width; ++j) {
+    const double within = 1.0 - (1.0 - first) * std::pow(static_cast<double>(j), -model.spread);
+    children.push_back(within - reached);
+    reached = within;
+  }
+  return children;
+}
+
+}  // namespace
+
+bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high) {
+  return (context_len > low || (low == 0 && context_len == 0)) && context_len <= high;
+}
+
+double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
+  if (!draft.speculates()) {
+    return 1.0;
+  }
+  const std::size_t width = static_cast<std::size_t>(draft.width);
+  std::vector<double> parents = {1.0};
+  std::vector<double> pool;
+  for (std::int64_t depth = 1; depth <= draft.depth; ++depth) {
+    const std::vector<double> children = child_probabilities(model, depth, draft.width);
+    std::vector<double> level;
+    for (const double parent : parents) {
+      for (const double child : children) {
+        level.push_back(parent * child);
+      }
+    }
+    pool.insert(pool.end(), level.begin(), level.end());
+    const std::size_t kept = std::min(width, level.size());
+    std::partial_sort(level.begin(), level.begin() + static_cast<std::ptrdiff_t>(kept), level.end(),
+                      std::greater<>());
+    level.resize(kept);
+    parents = level;
+  }
+  const std::size_t taken = std::min(pool.size(), static_cast<std::size_t>(draft.nodes - 1));
+  std::partial_sort(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(taken), pool.end(),
+                    std::greater<>());
+  double accepted = 1.0;  // the bonus token
+  for (std::size_t i = 0; i < taken; ++i) {
+    accepted += pool[i];
+  }
+  return accepted;
+}
+
+AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                               std::int64_t context_low, std::int64_t context_high) {
+  AcceptedTokens out;
+  if (!strategy.draft.speculates()) {
+    out.source = Provenance::kMeasured;  // one token a step, by definition
+    return out;
+  }
+  if (measured_mean(model, strategy, strategy.schedule, context_low, context_high, out)) {
+    return out;
+  }
+  out.other_schedule = strategy.schedule != "F*";
+  if (out.other_schedule && measured_mean(model, strategy, "F*", context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+    return out;
+  }
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  out.mean = positional_accepted(*range, strategy.draft);
+  out.log_error = range->log_error;
+  out.source = Provenance::kPredicted;
+  out.outside_data = range->context_low > context_low || range->context_high < context_high;
+  return out;
+}
+
+double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
+                        std::int64_t context_high) {
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  return range->overlap;
+}
+
+}  // namespace versieve

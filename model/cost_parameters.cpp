@@ -1,0 +1,89 @@
+#include "model/cost_parameters.h"
+
+#include <algorithm>
+#include <string>
+
+namespace versieve {
+namespace {
+
+struct Range {
+  const char* unit;
+  double low;
+  double high;
+  double initial;
+  Evidence evidence;
+};
+
+struct NamedRange {
+  const char* name;
+  Range range;
+};
+
+// Initial values: the fields measured on an H200 before the first campaign where there is one
+// (effective L2 40 of 60 MiB, 4.64 of 4.92 TB/s, 6.8 TB/s of L2, gaps of 3.0 and 0.5 us), else the
+// middle of what is possible.
+constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
+    {"effective_l2", {"of L2", 0.2, 1.0, 0.66, Evidence::kBytes}},
+    {"l2_knee", {"1", 1.0, 16.0, 6.0, Evidence::kBytes}},
+    {"reload_miss", {"of reloads", 0.001, 1.0, 0.3, Evidence::kBytes}},
+    {"handover_miss", {"of bytes", 0.001, 1.0, 0.1, Evidence::kBytes}},
+    {"write_back", {"of bytes", 0.001, 1.0, 0.3, Evidence::kBytes}},
+    {"fixed_bytes", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
+    {"overfetch_sparse", {"1", 1.0, 2.0, 1.05, Evidence::kBytes}},
+    {"overfetch_stream", {"1", 1.0, 2.0, 1.02, Evidence::kBytes}},
+    {"unique_growth", {"1", 0.05, 1.0, 0.7, Evidence::kBytes}},
+    {"dram_efficiency", {"of raw", 0.2, 1.0, 0.9, Evidence::kTime}},
+    {"l2_rate", {"B/clock/SM", 4.0, 128.0, 26.0, Evidence::kTime}},
+    {"stream_gap", {"us", 0.1, 20.0, 3.0, Evidence::kTime}},
+    {"graph_gap", {"us", 0.1, 5.0, 0.6, Evidence::kTime}},
+}};
+
+constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{
+    {".compute_share", {"of fp32 peak", 1e-3, 16.0, 0.2, Evidence::kTime}},
+    {".base", {"us", 0.2, 50.0, 2.0, Evidence::kTime}},
+    {".step", {"ns", 1.0, 1e5, 500.0, Evidence::kTime}},
+    {".resident", {"blocks/SM", 1.0, 32.0, 4.0, Evidence::kTime}},
+}};
+
+struct Table {
+  std::array<std::string, kParameterCount> names;
+  std::array<ParameterInfo, kParameterCount> rows;
+
+  Table() {
+    for (std::size_t i = 0; i < kSharedParameterCount; ++i) {
+      set(i, kShared[i].name, kShared[i].range);
+    }
+    for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
+      for (std::size_t p = 0; p < kKindParameterCount; ++p) {
+        const std::string name = name_of(static_cast<LaunchKind>(kind));
+        set(index_of(static_cast<LaunchKind>(kind), static_cast<KindParameter>(p)),
+            name + kPerKind[p].name, kPerKind[p].range);
+      }
+    }
+  }
+
+  void set(std::size_t index, const std::string& name, const Range& r) {
+    names[index] = name;
+    rows[index] = {names[index].c_str(), r.unit, r.low, r.high, r.initial, r.evidence};
+  }
+};
+
+const Table& table() {
+  static const Table instance;
+  return instance;
+}
+
+}  // namespace
+
+std::span<const ParameterInfo, kParameterCount> parameter_table() {
+  return table().rows;
+}
+
+CostParameters initial_parameters() {
+  CostParameters values;
+  std::transform(table().rows.begin(), table().rows.end(), values.begin(),
+                 [](const ParameterInfo& info) { return info.initial; });
+  return values;
+}
+
+}  // namespace versieve

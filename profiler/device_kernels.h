@@ -1,0 +1,19 @@
+// The profiler's own kernels: a delay that keeps a stream busy, and the two known ones by which the
+// counters are checked.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace versieve::profiler {
+
+// Keeps the stream busy for about that long, on one thread.
+void launch_delay(double microseconds, cudaStream_t stream);
+// Reads `bytes` and writes as many, each once. REQUIRES: a multiple of 16.
+void launch_copy(const void* from, void* to, std::int64_t bytes, cudaStream_t stream);
+// Reads `bytes` `times` over; `sink` is written only if the data say so (they do not).
+void launch_reread(const void* from, std::int64_t bytes, int times, std::uint32_t* sink,
+                   cudaStream_t stream);
+
+}  // namespace versieve::profiler

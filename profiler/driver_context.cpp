@@ -1,0 +1,39 @@
+#include "profiler/driver_context.h"
+
+#include <string>
+
+#include "model/error.h"
+
+namespace versieve::profiler {
+
+void check_cuda(cudaError_t status, const char* step) {
+  if (status != cudaSuccess) {
+    throw Error(ExitCode::kEnvironment, std::string("GPU: ") + step + ": " +
+                                            cudaGetErrorString(status) + " (" +
+                                            cudaGetErrorName(status) + ")");
+  }
+}
+
+int current_device() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the device");
+  return device;
+}
+
+CUcontext current_driver_context() {
+  check_cuda(cudaFree(nullptr), "opening the device");
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check_cuda(
+      cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &entry, 12000, cudaEnableDefault, &found),
+      "asking for the driver's context");
+  CUcontext context = nullptr;
+  using GetCurrent = CUresult(CUDAAPI*)(CUcontext*);
+  if (found != cudaDriverEntryPointSuccess ||
+      reinterpret_cast<GetCurrent>(entry)(&context) != CUDA_SUCCESS || context == nullptr) {
+    throw Error(ExitCode::kEnvironment, "GPU: the driver has no context for this device");
+  }
+  return context;
+}
+
+}  // namespace versieve::profiler

@@ -1,0 +1,99 @@
+// The self-check's runs on the GPU.
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "model/error.h"
+#include "profiler/device_kernels.h"
+#include "profiler/driver_context.h"
+#include "profiler/gpu_timer.h"
+#include "profiler/metric_group.h"
+#include "profiler/range_counters.h"
+#include "profiler/sample_statistics.h"
+#include "profiler/self_check.h"
+
+namespace versieve::profiler {
+namespace {
+
+constexpr std::int64_t kCopyBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kRereadBytes = std::int64_t{16} << 20;
+constexpr int kTimes = 8;
+constexpr int kRepetitions = 3;
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::int64_t bytes) {
+    check_cuda(cudaMalloc(&data_, static_cast<std::size_t>(bytes)), "allocating the self-check");
+    check_cuda(cudaMemset(data_, 0, static_cast<std::size_t>(bytes)), "clearing the self-check");
+  }
+  ~DeviceMemory() { cudaFree(data_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  void* get() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+double value_of(const RangeSample& sample, const char* metric) {
+  for (const CounterValue& counter : sample.counters) {
+    if (counter.metric == metric && counter.value) {
+      return *counter.value;
+    }
+  }
+  throw Error(ExitCode::kEnvironment, std::string("the self-check has no value of ") + metric);
+}
+
+struct Figures {
+  std::vector<double> copy_read;
+  std::vector<double> copy_write;
+  std::vector<double> reread;
+};
+
+// The copy leaves its own buffers in L2, so the re-read that follows starts cold.
+void one_repetition(RangeCounters& counters, GpuStream& stream, const DeviceMemory& from,
+                    const DeviceMemory& to, const DeviceMemory& small, Figures& figures) {
+  const cudaStream_t raw = static_cast<cudaStream_t>(stream.handle());
+  counters.begin();
+  stream.synchronize();
+  counters.push("copy");
+  launch_copy(from.get(), to.get(), kCopyBytes, raw);
+  stream.synchronize();
+  counters.pop();
+  counters.push("reread");
+  launch_reread(small.get(), kRereadBytes, kTimes, static_cast<std::uint32_t*>(to.get()), raw);
+  stream.synchronize();
+  counters.pop();
+  const std::vector<RangeSample> samples = counters.end();
+  figures.copy_read.push_back(value_of(samples.at(0), kDramBytesRead));
+  figures.copy_write.push_back(value_of(samples.at(0), kDramBytesWrite));
+  figures.reread.push_back(value_of(samples.at(1), kDramBytesRead));
+}
+
+}  // namespace
+
+SelfCheck run_self_check(const CounterAccess& access) {
+  if (!access.ok()) {
+    return {.status = "off", .sentence = "No self-check: " + access.sentence};
+  }
+  try {
+    GpuStream stream;
+    const DeviceMemory from(kCopyBytes);
+    const DeviceMemory to(kCopyBytes);
+    const DeviceMemory small(kRereadBytes);
+    RangeCounters counters({kDramBytesRead, kDramBytesWrite, kGpuDuration}, 2);
+    Figures figures;
+    for (int i = 0; i < kRepetitions; ++i) {
+      one_repetition(counters, stream, from, to, small, figures);
+    }
+    return judged({.copy_bytes = static_cast<double>(kCopyBytes),
+                   .copy_read_bytes = median_of(figures.copy_read),
+                   .copy_write_bytes = median_of(figures.copy_write),
+                   .reread_bytes = static_cast<double>(kRereadBytes),
+                   .reread_read_bytes = median_of(figures.reread)});
+  } catch (const Error& error) {
+    return {.status = "off", .sentence = std::string("No self-check: ") + error.what()};
+  }
+}
+
+}  // namespace versieve::profiler

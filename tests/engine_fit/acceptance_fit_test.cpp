@@ -1,0 +1,70 @@
+// Acceptance: planted parameters come back, looping output is judged by its teacher-forced mean.
+#include "engine/fit/acceptance_fit.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+TEST_CASE("a positional model is found again from the means of tuples") {
+  const AcceptanceModel model = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  CHECK(model.pair == "demo-nsa");
+  REQUIRE(model.positional.size() == 4);
+  for (const AcceptanceModel::Positional& p : model.positional) {
+    CHECK(p.first == Approx(0.75).margin(0.02));
+    CHECK(p.spread == Approx(1.2).margin(0.15));
+    CHECK(p.decay == Approx(0.97).margin(0.02));
+    CHECK(p.overlap == Approx(0.55));
+  }
+  const AcceptedTokens other =
+      accepted_tokens(model, Strategy::parse("nsa/d5k4n24/bfs/c1/F*"), 0, 4096);
+  AcceptanceModel::Positional truth;
+  truth.first = 0.75;
+  truth.spread = 1.2;
+  truth.decay = 0.97;
+  CHECK(other.source == Provenance::kPredicted);
+  CHECK(other.mean == Approx(positional_accepted(truth, {5, 4, 24})).epsilon(0.02));
+}
+
+TEST_CASE("measured tuples answer for themselves") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  for (PointMeasurement& m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*" && m.key.context_len == 1024) {
+      m.acceptance->accepted_per_step = m.key.regime == "code" ? 6.0 : 4.0;
+    }
+  }
+  const AcceptedTokens a =
+      accepted_tokens(fit_acceptance(points), Strategy::parse("nsa/d7k1n8/bfs/c1/F*"), 0, 4096);
+  CHECK(a.source == Provenance::kMeasured);
+  CHECK(a.mean == Approx(4.5));  // regimes weigh alike
+}
+
+TEST_CASE("looping output counts by its teacher-forced mean or not at all") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  for (PointMeasurement& m : points) {
+    m.acceptance->looping = true;
+    m.acceptance->accepted_per_step = 7.9;
+    m.acceptance->teacher_forced = 3.0;
+  }
+  const AcceptanceModel forced = fit_acceptance(points);
+  CHECK(forced.measured.at(0).mean == Approx(3.0));
+  CHECK(forced.measured.at(0).looping);
+  for (PointMeasurement& m : points) {
+    m.acceptance->teacher_forced.reset();
+  }
+  CHECK(fit_acceptance(points).positional.empty());
+}
+
+TEST_CASE("the test split stays unseen where there is a calibration split") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> with_test = points;
+  for (PointMeasurement m : points) {
+    m.key.split = "test";
+    m.acceptance->accepted_per_step = 1.0;
+    with_test.push_back(m);
+  }
+  CHECK(fit_acceptance(with_test).measured.at(0).mean ==
+        fit_acceptance(points).measured.at(0).mean);
+}

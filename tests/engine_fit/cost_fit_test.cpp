@@ -1,0 +1,158 @@
+// The fit: planted parameters come back within their intervals, held-out intervals hold what they
+// promise, and a law that the model lacks is noticed.
+#include "engine/fit/cost_fit.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "model/error.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+synthetic::Plan planted() {
+  synthetic::Plan plan;
+  CostParameters& p = plan.parameters;
+  p[index_of(SharedParameter::kEffectiveL2)] = 0.5;
+  p[index_of(SharedParameter::kWriteBack)] = 0.45;
+  p[index_of(SharedParameter::kOverfetchSparse)] = 1.15;
+  p[index_of(SharedParameter::kUniqueGrowth)] = 0.8;
+  p[index_of(SharedParameter::kDramEfficiency)] = 0.8;
+  p[index_of(LaunchKind::kLinear, KindParameter::kStepNs)] = 20.0;  // so that DRAM bounds it
+  p[index_of(SharedParameter::kGraphGapUs)] = 0.9;
+  p[index_of(LaunchKind::kNsaSelected, KindParameter::kStepNs)] = 800.0;
+  p[index_of(LaunchKind::kNsaCompressed, KindParameter::kComputeShare)] = 0.05;
+  return plan;
+}
+
+const HardwareSpec& h200() {
+  return hardware_by_key("h200-sxm");
+}
+
+std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
+                                     const std::vector<PointMeasurement>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+FitReport fitted(const synthetic::Plan& plan) {
+  return fit_cost_model(
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200())),
+      "NVIDIA H200", h200(), {"run"}, {});
+}
+
+void check_found(const FitReport& report, std::size_t parameter, double truth) {
+  const ParameterEstimate& e = report.model.estimates[parameter];
+  CAPTURE(parameter_table()[parameter].name, e.value, e.low, e.high, truth);
+  CHECK(e.informed);
+  const bool sharp = e.high / e.low < 1.3;  // some directions of the space are honestly flat
+  CHECK((sharp ? std::abs(std::log(e.value / truth)) < 0.15 : (e.low <= truth && truth <= e.high)));
+  CHECK(e.low <= e.value);
+  CHECK(e.value <= e.high);
+}
+
+}  // namespace
+
+TEST_CASE("planted parameters are found again") {
+  const synthetic::Plan plan = planted();
+  const FitReport report = fitted(plan);
+  for (const std::size_t i :
+       {index_of(SharedParameter::kEffectiveL2), index_of(SharedParameter::kWriteBack),
+        index_of(SharedParameter::kOverfetchSparse), index_of(SharedParameter::kUniqueGrowth),
+        index_of(SharedParameter::kDramEfficiency), index_of(SharedParameter::kGraphGapUs),
+        index_of(LaunchKind::kNsaSelected, KindParameter::kStepNs),
+        index_of(LaunchKind::kNsaCompressed, KindParameter::kComputeShare)}) {
+    check_found(report, i, plan.parameters[i]);
+  }
+  CHECK(*report.latency.median_ape < 0.05);
+  CHECK(*report.dram_bytes.median_ape < 0.05);
+  CHECK(*report.interval_coverage_90 >= 0.8);
+  CHECK(*report.kendall_tau > 0.9);
+  CHECK(*report.top1_regret < 0.05);
+}
+
+TEST_CASE("intervals of planted parameters hold most of the time") {
+  int held = 0;
+  int judged = 0;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    synthetic::Plan plan = planted();
+    plan.seed = seed;
+    const FitReport report = fitted(plan);
+    for (const std::size_t i :
+         {index_of(SharedParameter::kWriteBack), index_of(SharedParameter::kOverfetchSparse),
+          index_of(SharedParameter::kUniqueGrowth), index_of(SharedParameter::kGraphGapUs),
+          index_of(LaunchKind::kNsaSelected, KindParameter::kStepNs)}) {
+      const ParameterEstimate& e = report.model.estimates[i];
+      judged += 1;
+      held += e.low <= plan.parameters[i] && plan.parameters[i] <= e.high ? 1 : 0;
+    }
+  }
+  CAPTURE(held, judged);
+  CHECK(held >= judged * 6 / 10);
+}
+
+TEST_CASE("a law that the model lacks shows in held-out errors and is covered by wider intervals") {
+  synthetic::Plan plan = planted();
+  const FitReport honest = fitted(plan);
+  plan.factor_above = 8192;
+  plan.time_factor = 3.0;  // long contexts three times as slow, for a reason no term has
+  const FitReport wrong = fitted(plan);
+  CHECK(*wrong.latency.p90_ape > 3.0 * *honest.latency.p90_ape);
+  CHECK(*wrong.interval_coverage_90 >= 0.75);
+  double widest_honest = 0.0;
+  double widest_wrong = 0.0;
+  for (const ErrorQuantile& q : honest.model.errors) {
+    widest_honest = std::max(widest_honest, q.log_latency);
+  }
+  for (const ErrorQuantile& q : wrong.model.errors) {
+    widest_wrong = std::max(widest_wrong, q.log_latency);
+  }
+  CHECK(widest_wrong > 2.0 * widest_honest);
+}
+
+TEST_CASE("the held-out split depends on the points, not on their order") {
+  const synthetic::Plan plan = planted();
+  std::vector<PointMeasurement> points = synthetic::attention_points(plan, h200());
+  const FitPoints forward = fit_points(points, 0.2);
+  std::reverse(points.begin(), points.end());
+  const FitPoints backward = fit_points(points, 0.2);
+  REQUIRE(forward.points.size() == backward.points.size());
+  std::size_t held_out = 0;
+  for (std::size_t i = 0; i < forward.points.size(); ++i) {
+    CHECK(forward.points[i].key == backward.points[i].key);
+    CHECK(forward.points[i].held_out == backward.points[i].held_out);
+    held_out += forward.points[i].held_out ? 1 : 0;
+  }
+  CHECK(held_out > points.size() / 10);
+  CHECK(held_out < points.size() * 3 / 10);
+}
+
+TEST_CASE("points that teach nothing are counted with their reason") {
+  const synthetic::Plan plan = planted();
+  std::vector<PointMeasurement> points = synthetic::attention_points(plan, h200());
+  points[0].status = "refused";
+  points[1].key.backend = "cpu";
+  points[2].key.model = "somebody-else";
+  points[3].reliability = "suspect";
+  points[4].time_ns.clear();
+  points[4].ranges.clear();
+  const FitPoints usable = fit_points(points, 0.2);
+  CHECK(usable.points.size() == points.size() - 5);
+  CHECK(usable.skipped.size() == 5);
+  CHECK(usable.skipped.at("status refused") == 1);
+  CHECK(usable.skipped.at("neither time nor counters") == 1);
+}
+
+TEST_CASE("a fit to nothing is refused in a sentence") {
+  try {
+    fit_cost_model({}, "NVIDIA H200", h200(), {}, {});
+    FAIL("fitted to nothing");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::kAnswerNo);
+    CHECK(std::string(e.what()).find("NVIDIA H200") != std::string::npos);
+  }
+  CHECK_THROWS_AS(fit_cost_model({}, "x", h200(), {}, {.holdout = 1.5}), Error);
+}

@@ -1,0 +1,28 @@
+// Measurements that never happened, for tests of the fit and the planner only: the cost model's own
+// answers at planted parameters with noise, in the form in which a sweep stores them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/cost_model.h"
+#include "model/measurement.h"
+
+namespace versieve::synthetic {
+
+struct Plan {
+  CostParameters parameters = initial_parameters();
+  double noise = 0.02;  // standard deviation of log(measured / true)
+  std::uint64_t seed = 1;
+  double time_factor = 1.0;  // on attention times beyond `factor_above`: a law that the model lacks
+  std::int64_t factor_above = 1 << 30;
+};
+
+// Attention points over contexts 1K-64K x queries 1-128 x overlaps, steps over tree shapes, of
+// nsa-1b in bf16.
+std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareSpec& hardware);
+std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& hardware);
+// Tuples of a trained pair whose acceptance follows the positional model with these parameters.
+std::vector<PointMeasurement> acceptance_points(double first, double spread, double decay);
+
+}  // namespace versieve::synthetic
