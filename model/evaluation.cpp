@@ -1,5 +1,7 @@
 #include "model/evaluation.h"
 
+#include <algorithm>
+
 namespace versieve {
 
 const char* name_of(Provenance source) {
@@ -46,6 +48,11 @@ const char* name_of(Bound bound) {
       return "launch";
   }
   return "";
+}
+
+Bound bottleneck_of(const StepCost& cost) {
+  return static_cast<Bound>(std::max_element(cost.bound_us.begin(), cost.bound_us.end()) -
+                            cost.bound_us.begin());
 }
 
 }  // namespace versieve

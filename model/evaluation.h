@@ -14,6 +14,7 @@
 namespace versieve {
 
 enum class Provenance { kMeasured, kSimulated, kPredicted, kImported };
+inline constexpr std::size_t kProvenanceCount = 4;
 const char* name_of(Provenance source);  // "measured", ...
 
 // Central 90 % interval.
@@ -41,6 +42,9 @@ struct StepCost {
   std::array<double, kBoundCount> bound_us{};  // time of launches bounded by each; launch = gaps
   std::array<double, kTrafficTermCount> term_bytes{};  // DRAM bytes by term
 };
+
+// What bounds most of the time.
+Bound bottleneck_of(const StepCost& cost);
 
 struct Evaluation {
   Strategy strategy;

@@ -129,6 +129,10 @@ std::vector<TracedRange> ActivityTrace::Impl::attribute() const {
   return ranges;
 }
 
+std::string ActivityTrace::missing_because() {
+  return cupti().loaded() ? "" : cupti().missing_because;
+}
+
 ActivityTrace::ActivityTrace() : impl_(std::make_unique<Impl>()) {
   if (!cupti().loaded()) {
     throw Error(ExitCode::kEnvironment, cupti().missing_because);

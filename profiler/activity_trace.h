@@ -18,6 +18,8 @@ struct TracedRange {
 
 class ActivityTrace {
  public:
+  // Why no trace can be had here, or an empty text.
+  static std::string missing_because();
   // One at a time in a process. Throws Error(kEnvironment) where tracing is not possible.
   ActivityTrace();
   ~ActivityTrace();

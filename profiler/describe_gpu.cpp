@@ -51,7 +51,7 @@ std::optional<GpuDescription> describe_gpu() {
   gpu.ecc = properties.ECCEnabled != 0;
   gpu.cuda_driver = version_text(driver);
   gpu.cuda_runtime = version_text(runtime);
-  gpu.state = read_gpu_state(gpu.pci_bus_id);
+  gpu.state = GpuStateReader(gpu.pci_bus_id).read();
   return gpu;
 }
 #else

@@ -103,16 +103,28 @@ std::string driver_version_of(const Library& nvml) {
 
 }  // namespace
 
-std::optional<GpuState> read_gpu_state(const std::string& pci_bus_id) {
-  const Library nvml;
-  if (!nvml.ready()) {
+struct GpuStateReader::Impl {
+  Library nvml;
+  Device device = nullptr;  // null: not known
+};
+
+GpuStateReader::GpuStateReader(const std::string& pci_bus_id) : impl_(std::make_unique<Impl>()) {
+  const auto find =
+      impl_->nvml.function<int(const char*, Device*)>("nvmlDeviceGetHandleByPciBusId_v2");
+  if (!impl_->nvml.ready() || find == nullptr ||
+      find(pci_bus_id.c_str(), &impl_->device) != kSuccess) {
+    impl_->device = nullptr;
+  }
+}
+
+GpuStateReader::~GpuStateReader() = default;
+
+std::optional<GpuState> GpuStateReader::read() const {
+  const Device device = impl_->device;
+  if (device == nullptr) {
     return std::nullopt;
   }
-  const auto find = nvml.function<int(const char*, Device*)>("nvmlDeviceGetHandleByPciBusId_v2");
-  Device device = nullptr;
-  if (find == nullptr || find(pci_bus_id.c_str(), &device) != kSuccess) {
-    return std::nullopt;
-  }
+  const Library& nvml = impl_->nvml;
   GpuState state;
   state.driver_version = driver_version_of(nvml);
   state.sm_clock_mhz = as_int(nvml.number("nvmlDeviceGetClockInfo", device, kClockSm));
@@ -125,6 +137,10 @@ std::optional<GpuState> read_gpu_state(const std::string& pci_bus_id) {
   state.mig = mode_now(nvml, "nvmlDeviceGetMigMode", device);
   state.clock_events = clock_events_of(nvml, device);
   return state;
+}
+
+std::uint64_t GpuStateReader::clock_events() const {
+  return impl_->device == nullptr ? 0 : clock_events_of(impl_->nvml, impl_->device);
 }
 
 bool is_throttled(std::uint64_t clock_events) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,8 +22,22 @@ struct GpuState {
   std::uint64_t clock_events = 0;  // NVML's bits of reasons for a lower clock
 };
 
-// None: no NVML, or it does not know the device. `pci_bus_id` as the CUDA runtime gives it.
-std::optional<GpuState> read_gpu_state(const std::string& pci_bus_id);
+// Opens NVML once for one device; `pci_bus_id` as the CUDA runtime gives it.
+class GpuStateReader {
+ public:
+  explicit GpuStateReader(const std::string& pci_bus_id);
+  ~GpuStateReader();
+  GpuStateReader(const GpuStateReader&) = delete;
+  GpuStateReader& operator=(const GpuStateReader&) = delete;
+
+  // None: no NVML, or it does not know the device.
+  std::optional<GpuState> read() const;
+  std::uint64_t clock_events() const;  // 0 without NVML
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 // Slowdown by hardware, heat or the power brake: times taken then are marked. A software power cap
 // is normal for dense work and is not one of them.

@@ -75,6 +75,9 @@ const std::vector<std::string>& RangeCounters::metrics() const {
 }
 
 struct ActivityTrace::Impl {};
+std::string ActivityTrace::missing_because() {
+  return kSentence;
+}
 ActivityTrace::ActivityTrace() {
   refuse();
 }

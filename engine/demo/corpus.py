@@ -46,7 +46,9 @@ RUST_BOOKS = (
     "book nomicon reference rust-by-example embedded-book edition-guide cargo rustc rustdoc "
     "style-guide unstable-book error_codes clippy"
 ).split()
-PLAIN = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d\u2013\u2014\u2010\u00a0\u2026", "''\"\"--- .")))
+PLAIN = str.maketrans(
+    dict(zip("\u2018\u2019\u201c\u201d\u2013\u2014\u2010\u00a0\u2026", "''\"\"--- ."))
+)
 LICENCES = {
     "python": "PSF-2.0",
     "perl": "Artistic-1.0-Perl or GPL-1.0-or-later",
@@ -102,7 +104,9 @@ def module_group(name):
     parts = [part for part in parts if part not in ("test", "tests", "idle_test", "init__", "")]
     root = parts[0] if parts else "init"
     root = re.sub(r"^py(?=datetime|decimal|abc|io|long)|tester$|_tests?$|\d+$", "", root)
-    return {"collections_abc": "collections", "strptime": "time", "weakrefset": "weakref"}.get(root, root)
+    return {"collections_abc": "collections", "strptime": "time", "weakrefset": "weakref"}.get(
+        root, root
+    )
 
 
 def licence_of(package):
@@ -111,7 +115,13 @@ def licence_of(package):
     query = ["dpkg-query", "-W", "-f", "${Section}\t${Maintainer}", package]
     answer = subprocess.run(query, capture_output=True, text=True).stdout
     section, _, maintainer = answer.partition("\t")
-    if not paths or not section or "non-free" in section or "contrib" in section or "google" in maintainer.lower():
+    if (
+        not paths
+        or not section
+        or "non-free" in section
+        or "contrib" in section
+        or "google" in maintainer.lower()
+    ):
         return None
     with open(paths[0], errors="replace") as file:
         text = file.read()
@@ -169,7 +179,9 @@ def manual_group(package, page):
     """Packages of one product share a group; the two large ones are divided by page stem."""
     if package in ("manpages", "manpages-dev"):
         return "man-pages:" + re.sub(r"\.\d\w*$", "", page).strip("_0123456789")[:4]
-    product = re.sub(r"^lib|-(?:dev|bin|common|utils?|data|extra|tools|man|core|base)$|[\d.]+", "", package)
+    product = re.sub(
+        r"^lib|-(?:dev|bin|common|utils?|data|extra|tools|man|core|base)$|[\d.]+", "", package
+    )
     return "manual:" + product.split("-")[0]
 
 
@@ -180,7 +192,9 @@ def perl_documents():
             with open(path, "rb") as file:
                 if b"\n=head1" not in file.read():
                     continue
-            text = subprocess.run(["pod2text", path], capture_output=True).stdout.decode("ascii", "replace")
+            text = subprocess.run(["pod2text", path], capture_output=True).stdout.decode(
+                "ascii", "replace"
+            )
             name = os.path.relpath(path, root)
             if len(text) > 600:
                 group = "perl:" + re.sub(r"\.p\w+$", "", "/".join(name.split("/")[:2]))
@@ -221,12 +235,16 @@ class PageText(html.parser.HTMLParser):
 
 
 def rust_documents():
-    root = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True).stdout.strip()
+    root = subprocess.run(
+        ["rustc", "--print", "sysroot"], capture_output=True, text=True
+    ).stdout.strip()
     base = root + "/share/doc/rust/html/"
     for book in RUST_BOOKS:
         for path in sorted(glob.glob(f"{base}{book}/**/*.html", recursive=True)):
             name = os.path.relpath(path, base)
-            if re.search(r"print\.html|toc\.html|404|/(?:es|ja|zh|ko|fr)/|2018-edition|second-edition", name):
+            if re.search(
+                r"print\.html|toc\.html|404|/(?:es|ja|zh|ko|fr)/|2018-edition|second-edition", name
+            ):
                 continue
             page = PageText()
             with open(path, errors="replace") as file:
@@ -239,7 +257,9 @@ def rust_documents():
 def shingles(text, width=8):
     """Hashes of every run of eight words, one in four kept by its own hash."""
     words = text.split()
-    runs = (zlib.crc32(" ".join(words[i : i + width]).encode()) for i in range(len(words) - width + 1))
+    runs = (
+        zlib.crc32(" ".join(words[i : i + width]).encode()) for i in range(len(words) - width + 1)
+    )
     return {run for run in runs if run % 4 == 0}
 
 
@@ -324,19 +344,27 @@ def write_data_page(path, documents, shares):
         origin = entry["group"].split(":")[0]
         rows[entry["kind"], origin][entry["split"]] += len(entry["text"])
         if origin in ("manual", "man-pages"):
-            packages[entry["licence"]][entry["group"].split(":")[1] if origin == "manual" else origin] += len(
-                entry["text"]
-            )
+            packages[entry["licence"]][
+                entry["group"].split(":")[1] if origin == "manual" else origin
+            ] += len(entry["text"])
     origins = {
         "python": ("Python library source and its tests, CPython as installed", LICENCES["python"]),
         "manual": ("English manual pages of Debian main packages", "by package, below"),
-        "man-pages": ("Linux man-pages (manpages, manpages-dev)", "by page: GPL, BSD, verbatim-style free"),
+        "man-pages": (
+            "Linux man-pages (manpages, manpages-dev)",
+            "by page: GPL, BSD, verbatim-style free",
+        ),
         "perl": ("Perl's own modules' pods", LICENCES["perl"]),
         "rust": ("The Rust books as installed with rustc", LICENCES["rust"]),
-        "generated": ("generate_text.py; dialogues quote prose of their own split", LICENCES["generated"]),
+        "generated": (
+            "generate_text.py; dialogues quote prose of their own split",
+            LICENCES["generated"],
+        ),
     }
     text = DATA_HEAD
-    text += "| regime | origin | licence | train | calibration | test |\n|---|---|---|---|---|---|\n"
+    text += (
+        "| regime | origin | licence | train | calibration | test |\n|---|---|---|---|---|---|\n"
+    )
     for (kind, origin), counts in sorted(rows.items()):
         title, licence = origins[origin]
         text += f"| {kind} | {title} | {licence} |"
@@ -348,7 +376,11 @@ def write_data_page(path, documents, shares):
         text += f"| {name} | {100 * before:.2f} % | {100 * after:.2f} % |\n"
     text += "\n## Manual pages by licence of their package\n\n"
     for licence, counts in sorted(packages.items()):
-        text += f"- **{licence}**: " + ", ".join(f"{name} ({size:,})" for name, size in sorted(counts.items())) + "\n"
+        text += (
+            f"- **{licence}**: "
+            + ", ".join(f"{name} ({size:,})" for name, size in sorted(counts.items()))
+            + "\n"
+        )
     with open(path, "w") as file:
         file.write(text)
 

@@ -26,7 +26,11 @@ def entry(embedded, feature, w, table, g):
     ).to(g.dtype)
 
     def heads(name):
-        return linear(x, w[f"midlayer.self_attn.{name}_proj"]).view(batch, length, -1, g.head_dim).transpose(1, 2)
+        return (
+            linear(x, w[f"midlayer.self_attn.{name}_proj"])
+            .view(batch, length, -1, g.head_dim)
+            .transpose(1, 2)
+        )
 
     return rotate(heads("q"), table), rotate(heads("k"), table), heads("v").contiguous()
 
@@ -86,7 +90,9 @@ class Draft(torch.nn.Module):
         self.weights = torch.nn.ParameterDict()
 
         def matrix(name, rows, columns, scale=1.0):
-            self.weights[name] = torch.nn.Parameter(torch.randn(rows, columns) * scale * columns**-0.5)
+            self.weights[name] = torch.nn.Parameter(
+                torch.randn(rows, columns) * scale * columns**-0.5
+            )
 
         matrix("fc", hidden, 3 * hidden)
         for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
@@ -107,6 +113,12 @@ class Draft(torch.nn.Module):
 
     def exported(self):
         return {f"{k}.weight": v.detach().float().cpu().numpy() for k, v in self.named().items()}
+
+    def load(self, tensors):
+        """Takes the weights of an exported draft folder, {file name: array}."""
+        with torch.no_grad():
+            for name, value in self.named().items():
+                value.copy_(torch.from_numpy(tensors[f"{name}.weight"].copy()))
 
     def mask(self, length, step, device):
         """Step-1 entries that step `step` sees: (q − window, q − step + 1]; row 0 holds none."""

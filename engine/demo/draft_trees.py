@@ -19,7 +19,9 @@ def run_nodes(draft, embedded, feature, position, level, committed, keys, values
     """One level's entries: attention over committed entries and each node's own ancestors."""
     g, w = draft.g, draft.named()
     count = embedded.shape[1]
-    table = rotary_table(torch.tensor([position + level], device=embedded.device), g.head_dim, g.theta)
+    table = rotary_table(
+        torch.tensor([position + level], device=embedded.device), g.head_dim, g.theta
+    )
     q, k, v = entry(embedded, feature, w, table, g)
     keys.append(k)
     values.append(v)
@@ -59,7 +61,15 @@ def grow_tree(draft, embedding, rows, captured, place, low, budget):
     lineage, keys, values, levels = [torch.zeros_like(tokens)], [], [], []
     for level in range(DEPTH):
         h, logits = run_nodes(
-            draft, F.embedding(tokens, embedding), feature, position, level, committed, keys, values, lineage
+            draft,
+            F.embedding(tokens, embedding),
+            feature,
+            position,
+            level,
+            committed,
+            keys,
+            values,
+            lineage,
         )
         best, choice = torch.log_softmax(logits, -1).topk(WIDTH, -1)
         total = (score[..., None] + best).flatten(1)

@@ -6,12 +6,20 @@ is stepped along its own output as a real verifier would; looping samples are le
 a step count the bonus token. Trees: best first by cumulative log-probability, root counted.
 """
 
+import argparse
+import dataclasses
+import json
+
 import torch
 import torch.nn.functional as F
 
+import tensor_file
+from draft_model import Draft, DraftPieces
 from draft_trees import grow_tree, tree_accepted
+from export import write_json
 from greedy_decode import Decoder
-from text_data import KINDS
+from target_model import Geometry, Pieces, Target
+from text_data import KINDS, Batches
 from train_shapes import DRAFT_LENGTH, LONG, SHORT, STEPS
 
 REGIMES = ("chat", "plan", "prose", "code")
@@ -20,6 +28,7 @@ CONTEXTS = {"1K": 1024, "4K": 4096, "8K": 8192, "16K": 16000}
 EDGES = (0, 1024, 4096, 8192, 16384)
 TREE_SIZES = (16, 32, 64)
 WINDOWS, GENERATED, ROOTS = 8, 192, (0, 32, 64, 96, 128, 160)
+CPU_TAIL = 1024  # on a CPU the draft sees this much: more than its window before the first root
 LN2 = 0.6931471805599453
 
 
@@ -54,7 +63,10 @@ def bits_and_overlap(target, held):
     variants = {"nsa": {}, "full": {"full": True}} if target.sparse else {"dense": {}}
     layers = target.g.num_hidden_layers
     if target.sparse:
-        variants |= {"FRFR": {"schedule": "FR" * (layers // 2)}, "FRRR": {"schedule": "FRRR" * (layers // 4)}}
+        variants |= {
+            "FRFR": {"schedule": "FR" * (layers // 2)},
+            "FRRR": {"schedule": "FRRR" * (layers // 4)},
+        }
     bits, overlap = {}, {}
     for kind in KINDS:
         tokens = held.windows(kind, WINDOWS, LONG)
@@ -71,11 +83,16 @@ def bits_and_overlap(target, held):
                 with torch.enable_grad():
                     h, _ = target(rows[:, :-1], watch=watch, **choice)
                     logits = target.logits(h).detach()
-                losses.append(F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none"))
+                losses.append(
+                    F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
+                )
             losses = torch.cat(losses) / LN2
             spans = zip(EDGES[:-1], EDGES[1:])
             bits.setdefault(kind, {})[name] = {
-                **{f"{low}-{high}": round(losses[:, low:high].mean().item(), 4) for low, high in spans},
+                **{
+                    f"{low}-{high}": round(losses[:, low:high].mean().item(), 4)
+                    for low, high in spans
+                },
                 "all": round(losses.mean().item(), 4),
             }
             if name == "nsa":
@@ -110,7 +127,9 @@ def teacher_forced(target, draft, held):
             rows = tokens.reshape(-1, DRAFT_LENGTH)
             starts = torch.arange(parts, device=rows.device).repeat(len(tokens)) * DRAFT_LENGTH
             cut = [x.reshape(len(rows), DRAFT_LENGTH, -1) for x in captured]
-            guess = guesses(draft, embedding, rows, starts, cut, logits.reshape(len(rows), DRAFT_LENGTH, -1))
+            guess = guesses(
+                draft, embedding, rows, starts, cut, logits.reshape(len(rows), DRAFT_LENGTH, -1)
+            )
             match.append(guess.view(STEPS, len(tokens), LONG) == logits.argmax(-1))
             right.append((logits.argmax(-1)[:, :-1] == tokens[:, 1:]).float().mean())
         match = torch.cat(match, 1)
@@ -119,7 +138,11 @@ def teacher_forced(target, draft, held):
             torch.arange(LONG, device=match.device) < DRAFT_LENGTH
         )
         count = leading(match)
-        entry = {"target_top1": round(torch.stack(right).mean().item(), 4), "match_by_step": [], "tokens_per_step": {}}
+        entry = {
+            "target_top1": round(torch.stack(right).mean().item(), 4),
+            "match_by_step": [],
+            "tokens_per_step": {},
+        }
         entry["match_by_step"] = [round(row[:, whole].float().mean().item(), 4) for row in match]
         for bucket, (low, high) in BUCKETS.items():
             inside = torch.arange(low, min(high, count.shape[1]), device=match.device)
@@ -135,22 +158,11 @@ def contexts_of(held, count, length):
 
 
 def chunked(tokens):
-    """Pads sequences to a compiled length and splits them into groups of 65,536 tokens."""
-    wide = SHORT if tokens.shape[1] <= SHORT else LONG
-    return F.pad(tokens, (0, wide - tokens.shape[1])).split(65536 // wide)
-
-
-def tail_features(target, draft, tokens, length):
-    """The last DRAFT_LENGTH places of [N, length] sequences: tokens, starts, streams, logits."""
-    low = max(0, length - DRAFT_LENGTH)
-    kept, logits_kept = [], []
-    for rows in chunked(tokens):
-        logits, captured = look(target, draft, rows)
-        kept.append([x[:, low : low + DRAFT_LENGTH].clone() for x in captured])
-        logits_kept.append(logits[:, low : low + DRAFT_LENGTH].clone())
-    captured = [torch.cat(parts) for parts in zip(*kept)]
-    rows = torch.cat(chunked(tokens))[:, low : low + DRAFT_LENGTH]
-    return rows, low, captured, torch.cat(logits_kept)
+    """Pads sequences to a compiled length, 65,536 tokens at once; on a CPU one by one, to a tile."""
+    if tokens.is_cuda:
+        wide = SHORT if tokens.shape[1] <= SHORT else LONG
+        return F.pad(tokens, (0, wide - tokens.shape[1])).split(65536 // wide)
+    return F.pad(tokens, (0, -tokens.shape[1] % 128)).split(1)
 
 
 def step_through(count, low, high):
@@ -163,27 +175,37 @@ def step_through(count, low, high):
     return place - low, steps
 
 
+def rate(runs):
+    """Mean tokens a step over the runs (tokens, steps)."""
+    return round(sum(tokens for tokens, _ in runs) / sum(steps for _, steps in runs), 3)
+
+
 @torch.no_grad()
-def generated(target, draft, held, per_regime):
+def generated(target, draft, held, per_regime, buckets):
     """Greedy continuations of held-out contexts: chain by real steps, chain and trees by root."""
     embedding, found = target.weights["model:embed_tokens"].detach(), {}
-    for bucket, context in CONTEXTS.items():
+    for bucket in buckets:
+        context = CONTEXTS[bucket]
         prompts = contexts_of(held, per_regime, context)
-        decoder = Decoder(target, len(prompts), context + GENERATED)
+        tail = DRAFT_LENGTH if prompts.is_cuda else CPU_TAIL
+        low, length = max(0, context + GENERATED - tail), context + GENERATED
+        decoder = Decoder(target, len(prompts), length, draft.layer_ids, low)
         start = 0
         for rows in chunked(F.pad(prompts, (0, GENERATED))):
             decoder.prefill(rows, start, context)
             start += len(rows)
         tokens = torch.cat([prompts, decoder.greedy(GENERATED)], 1)
+        captured = [F.pad(x, (0, 0, 0, tail - x.shape[1])) for x in decoder.captured]
         del decoder
-        length = tokens.shape[1]
-        rows, low, captured, logits = tail_features(target, draft, tokens, length)
+        rows = F.pad(tokens[:, low:], (0, tail - (length - low)))
         guess = []
         for start in range(0, len(rows), 16):
             part = slice(start, start + 16)
-            starts = torch.full((16,), low, device=rows.device)
-            cut = [x[part] for x in captured]
-            guess.append(guesses(draft, embedding, rows[part], starts, cut, logits[part]))
+            starts = torch.full((len(rows[part]),), low, device=rows.device)
+            unused = torch.zeros(*rows[part].shape, target.g.vocab_size, device=rows.device)
+            guess.append(
+                guesses(draft, embedding, rows[part], starts, [x[part] for x in captured], unused)
+            )
         first = context - 1 - low
         following = rows.roll(-1, 1)
         match = (torch.cat(guess, 1) == following)[:, :, first : first + GENERATED]
@@ -196,12 +218,10 @@ def generated(target, draft, held, per_regime):
             kept = [i for i in own if not looping[i]]
             runs = [step_through(count[i], 0, count.shape[1]) for i in kept]
             entry = {"samples": len(own), "looping": len(own) - len(kept)}
+            everyone = [step_through(count[i], 0, count.shape[1]) for i in own]
+            entry["chain_with_looping"] = rate(everyone)
             if kept:
-                entry["chain"] = round(sum(a for a, _ in runs) / sum(b for _, b in runs), 3)
-                everyone = [step_through(count[i], 0, count.shape[1]) for i in own]
-                entry["chain_with_looping"] = round(
-                    sum(a for a, _ in everyone) / sum(b for _, b in everyone), 3
-                )
+                entry["chain"] = rate(runs)
                 for name, places in (("real_root", [0]), ("roots", range(len(ROOTS)))):
                     chain = torch.stack([count[kept, ROOTS[j]] for j in places]).float()
                     entry[name] = {"chain": round(1 + chain.mean().item(), 3)}
@@ -210,9 +230,12 @@ def generated(target, draft, held, per_regime):
                         entry[name][f"tree_{size}"] = round(1 + depth.mean().item(), 3)
                 kept_roots = torch.stack([count[kept, place] for place in ROOTS])
                 entry["accepted_by_depth"] = [
-                    round((kept_roots >= depth).float().mean().item(), 3) for depth in range(1, STEPS + 1)
+                    round((kept_roots >= depth).float().mean().item(), 3)
+                    for depth in range(1, STEPS + 1)
                 ]
-            entry["sample"] = bytes(min(x, 255) for x in tokens[own[0], context:].tolist()).decode("latin-1")
+            entry["sample"] = bytes(min(x, 255) for x in tokens[own[0], context:].tolist()).decode(
+                "latin-1"
+            )
             found[bucket][regime] = entry
     return found
 
@@ -229,12 +252,52 @@ def tree_figures(draft, embedding, rows, captured, first, low, count):
     return found
 
 
-def figures(target, draft, held, options, sparse):
+def figures(target, draft, held, per_regime):
     """Yields (name, figures) for the record, cheapest first."""
     bits, overlap = bits_and_overlap(target, held)
     yield "bits_per_byte", bits
-    if not sparse:
+    if not target.sparse:
         return
     yield "adjacent_overlap", overlap
     yield "teacher_forced", teacher_forced(target, draft, held)
-    yield "generated", generated(target, draft, held, options.contexts)
+    yield "generated", generated(target, draft, held, per_regime, CONTEXTS)
+
+
+def main():
+    """Adds the generated figures of an exported pair to a record, bucket by bucket."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--record", required=True)
+    parser.add_argument("--contexts", type=int, default=8, help="contexts a regime")
+    parser.add_argument("--buckets", default="1K,4K,8K,16K")
+    parser.add_argument("--device", default="cpu", help="cpu (float32) or cuda (bf16, compiled)")
+    options = parser.parse_args()
+    gpu = options.device != "cpu"
+    torch._dynamo.config.cache_size_limit = 64
+    config, tensors = tensor_file.read_model(options.model)
+    draft_config, draft_tensors = tensor_file.read_model(options.model + "/draft")
+    ids = tuple(draft_config["eagle_config"]["eagle_aux_hidden_state_layer_ids"])
+    target = Target(geometry_of(config, gpu), pieces=Pieces() if gpu else None)
+    draft = Draft(geometry_of(draft_config, gpu), ids, target, DraftPieces(compiled=gpu))
+    for model, weights in ((target, tensors), (draft, draft_tensors)):
+        model.load(weights)
+        model.requires_grad_(False).to(options.device)
+    held = Batches(options.data, options.device, split="test")
+    for bucket in options.buckets.split(","):
+        found = generated(target, draft, held, options.contexts, [bucket])
+        with open(options.record) as file:
+            record = json.load(file)
+        record.setdefault("generated", {}).update(found)
+        write_json(options.record, record)
+        print(bucket, json.dumps(found), flush=True)
+
+
+def geometry_of(config, gpu):
+    names = [field.name for field in dataclasses.fields(Geometry)]
+    shape = {name: config[name] for name in names if name in config}
+    return Geometry(**shape, dtype=torch.bfloat16 if gpu else torch.float32)
+
+
+if __name__ == "__main__":
+    main()

@@ -33,7 +33,11 @@ class Writer:
         self.facts = []
         subjects = split_share(SUBJECTS, split)
         self.subject, items, actions, traits = self.random.choice(subjects)
-        self.items, self.actions, self.traits = items.split("|"), actions.split("|"), traits.split("|")
+        self.items, self.actions, self.traits = (
+            items.split("|"),
+            actions.split("|"),
+            traits.split("|"),
+        )
 
     def say(self, pool, **fields):
         """A sentence of `pool`; a document keeps to two forms of each, as a speaker would."""
@@ -131,7 +135,9 @@ def scene_facts(w):
     """Facts to be remembered; scene_recall asks for them later, near or far."""
     turns = []
     for _ in range(w.random.randint(2, 4)):
-        what = w.random.choice(("password", "door code", "contact", "meeting room", "locker", "badge"))
+        what = w.random.choice(
+            ("password", "door code", "contact", "meeting room", "locker", "badge")
+        )
         about = f"the {what} for the {w.thing()}"
         value = w.random.choice((w.code, w.name, w.clock))()
         w.facts.append((about, value))
@@ -181,7 +187,10 @@ def dialogue(split, seed, size, passages=()):
     w = Writer(split, f"dialogue/{seed}", passages)
     user, helper = w.random.choice((("User", "Assistant"), ("Human", "Assistant"), ("Q", "A")))
     scenes, weights = zip(*DIALOGUE_SCENES)
-    turns = [("user", w.say("greet", subject=w.subject)), ("helper", w.say("greet_back", subject=w.subject))]
+    turns = [
+        ("user", w.say("greet", subject=w.subject)),
+        ("helper", w.say("greet_back", subject=w.subject)),
+    ]
     text, length = [], 0
     while length < size:
         for speaker, words in turns:
@@ -273,7 +282,9 @@ def plan_runbook(w):
     steps = [w.step() for _ in range(w.random.randint(3, 6))]
     for number, step in enumerate(steps, 1):
         port = w.random.randint(1024, 9999)
-        text += f"{number}. {step.capitalize()}.\n   run: `{unit}ctl {step.split()[0]} --port {port}`\n"
+        text += (
+            f"{number}. {step.capitalize()}.\n   run: `{unit}ctl {step.split()[0]} --port {port}`\n"
+        )
         text += f"   expect: {w.say('runbook_expect', unit=unit, port=port)}\n"
         text += f"   undo: `{unit}ctl revert --port {port} --step {number}`\n"
     text += f"\n{w.say('runbook_undo')}\n"
@@ -309,7 +320,9 @@ def recall_records(w, size):
             asked += 1
         else:
             key = f"{w.word()}.{w.random.randint(10, 99)}"
-            records[key] = w.random.choice((w.code(), f"{w.word()} {w.word()}", str(w.random.randint(0, 10**6))))
+            records[key] = w.random.choice(
+                (w.code(), f"{w.word()} {w.word()}", str(w.random.randint(0, 10**6)))
+            )
             text += f"{kind} {key} = {records[key]}\n"
     return text
 

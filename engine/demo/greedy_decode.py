@@ -3,24 +3,33 @@
 import torch
 import torch.nn.functional as F
 
-from target_model import block_importance, choose_blocks, linear, rms_norm, rotary_table, rotate
-from target_model import finish
+from target_model import block_importance, choose_blocks, finish, linear, rms_norm, rotary_table
+from target_model import rotate
 
 
 class Decoder:
-    """Caches [layers][B·G, capacity, d] of keys, raw keys, values and compressed ones."""
+    """Caches [layers][B·G, capacity, d] of keys, raw keys, values and compressed ones.
 
-    def __init__(self, target, batch, capacity):
+    `captured` keeps the streams entering `layer_ids` from position `low` on: [B, capacity − low, hidden].
+    """
+
+    def __init__(self, target, batch, capacity, layer_ids=(), low=0):
         g, device = target.g, target.weights["model:norm"].device
         self.target, self.g, self.batch, self.length = target, g, batch, 0
         z = batch * g.num_key_value_heads
 
         def cache(rows):
-            return [torch.zeros(z, rows, g.head_dim, dtype=g.dtype, device=device) for _ in range(g.num_hidden_layers)]
+            return [
+                torch.zeros(z, rows, g.head_dim, dtype=g.dtype, device=device)
+                for _ in range(g.num_hidden_layers)
+            ]
 
         rows = -(-capacity // 64) * 64
         self.k, self.k_raw, self.v = cache(rows), cache(rows), cache(rows)
         self.k_cmp, self.v_cmp = cache(rows // g.cmp_stride), cache(rows // g.cmp_stride)
+        self.layer_ids, self.low = layer_ids, low
+        shape = (batch, capacity - low, g.hidden_size)
+        self.captured = [torch.zeros(shape, device=device) for _ in layer_ids]
         self.next = torch.zeros(batch, dtype=torch.long, device=device)
 
     def prefill(self, rows, start, length):
@@ -37,9 +46,13 @@ class Decoder:
             self.v_cmp[layer][place, :blocks] = parts["v_cmp"][:, :blocks].detach()
 
         with torch.enable_grad():
-            h, _ = self.target(rows, watch=watch)
+            h, captured = self.target(rows, capture=self.layer_ids, watch=watch)
             last = self.target.logits(h[:, length - 1]).detach()
         self.next[start : start + len(rows)] = last.argmax(-1)
+        for kept, stream in zip(self.captured, captured):
+            kept[start : start + len(rows), : length - self.low] = stream[
+                :, self.low : length
+            ].detach()
         self.length = length
 
     def attend(self, layer, q, gates, position):
@@ -55,7 +68,10 @@ class Decoder:
         chosen = choose_blocks(block_importance(padded, g), at, g)
         visible = chosen.repeat_interleave(g.sel_block, -1)[:, None, :, : position + 1]
         scores = (q @ k[:, None, : position + 1].mT).float() * scale
-        selected = torch.softmax(scores.masked_fill(~visible, -1e30), -1).to(q.dtype) @ v[:, None, : position + 1]
+        selected = (
+            torch.softmax(scores.masked_fill(~visible, -1e30), -1).to(q.dtype)
+            @ v[:, None, : position + 1]
+        )
         low = max(0, position + 1 - g.window)
         recent = torch.softmax(scores[..., low:], -1).to(q.dtype) @ v[:, None, low : position + 1]
         return compressed, selected, recent
@@ -70,6 +86,7 @@ class Decoder:
         ready = position + 1 >= g.cmp_block and (position + 1 - g.cmp_block) % g.cmp_stride == 0
         h = F.embedding(tokens, target.weights["model:embed_tokens"])[:, None]
         for i in range(g.num_hidden_layers):
+            self.keep(i, h)
             w = target.layer_weights(i)
             x = rms_norm(h, w["input_layernorm.weight"], g.eps).to(g.dtype)
             q = linear(x, w["self_attn.q_proj.weight"]).view(z, share, 1, width)
@@ -79,18 +96,27 @@ class Decoder:
             self.k[i][:, position] = rotate(k, table)[:, 0]
             if ready:
                 self.compress(i, w, position)
-            gates = torch.sigmoid(linear(x, w["self_attn.g_proj.weight"]).float()).view(z, share, 1, 3)
+            gates = torch.sigmoid(linear(x, w["self_attn.g_proj.weight"]).float()).view(
+                z, share, 1, 3
+            )
             branches = self.attend(i, rotate(q, table), gates, position)
             h = finish(h, gates, branches, w, g)
+        self.keep(g.num_hidden_layers, h)
         self.length += 1
         return target.logits(h[:, 0]).argmax(-1)
+
+    def keep(self, layer, h):
+        if layer in self.layer_ids:
+            self.captured[self.layer_ids.index(layer)][:, self.length - self.low] = h[:, 0]
 
     def compress(self, layer, w, position):
         g, groups = self.g, self.g.num_key_value_heads
         low = position + 1 - g.cmp_block
         k = self.k_raw[layer][:, low : position + 1].unflatten(0, (-1, groups)).float()
         v = self.v[layer][:, low : position + 1].unflatten(0, (-1, groups)).float()
-        k = torch.einsum("gj,bgjd->bgd", w["self_attn.compress_key"], k + w["self_attn.intra_block_pe"])
+        k = torch.einsum(
+            "gj,bgjd->bgd", w["self_attn.compress_key"], k + w["self_attn.intra_block_pe"]
+        )
         v = torch.einsum("gj,bgjd->bgd", w["self_attn.compress_value"], v)
         table = rotary_table(torch.tensor([low], device=k.device), g.head_dim, g.theta)
         row = low // g.cmp_stride
@@ -98,9 +124,9 @@ class Decoder:
         self.v_cmp[layer][:, row] = v.flatten(0, 1).to(g.dtype)
 
     def greedy(self, count):
-        """The next `count` greedy tokens [B, count]."""
-        found = [self.next]
+        """The next `count` greedy tokens [B, count], all of them fed."""
+        found = []
         while len(found) < count:
-            self.next = self.step(self.next)
             found.append(self.next)
+            self.next = self.step(self.next)
         return torch.stack(found, 1)

@@ -28,8 +28,13 @@ class Optimizer:
                 self.groups.setdefault(tuple(value.shape), []).append(value)
             else:
                 rest.append(value)
-        self.buffers = {shape: torch.zeros(len(v), *shape, device=v[0].device) for shape, v in self.groups.items()}
-        self.adam = torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=rest[0].is_cuda)
+        self.buffers = {
+            shape: torch.zeros(len(v), *shape, device=v[0].device)
+            for shape, v in self.groups.items()
+        }
+        self.adam = torch.optim.AdamW(
+            rest, lr=rate, betas=(0.9, 0.98), weight_decay=0.0, fused=rest[0].is_cuda
+        )
 
     def parameters(self):
         return [value for group in self.adam.param_groups for value in group["params"]] + [

@@ -30,9 +30,15 @@ def write(folder, documents):
             for number, length in enumerate(lengths):
                 fitting = [e for e in pool if len(e["text"]) >= length and e["group"] not in used]
                 if not fitting:
-                    fitting = [e for e in pool if len(e["text"]) >= length and e["name"] not in used]
+                    fitting = [
+                        e for e in pool if len(e["text"]) >= length and e["name"] not in used
+                    ]
                 entry = rng.choice(sorted(fitting, key=lambda e: e["name"]))
-                used |= {entry["name"]} if regime in ("chat", "plan") else {entry["name"], entry["group"]}
+                used |= (
+                    {entry["name"]}
+                    if regime in ("chat", "plan")
+                    else {entry["name"], entry["group"]}
+                )
                 text = cut(entry["text"], length, rng)
                 name = f"{split}/{regime}-{length}-{number}.txt"
                 with open(os.path.join(folder, name), "w") as file:

@@ -10,7 +10,7 @@ KINDS = ("code", "prose", "chat", "plan", "recall")
 
 
 def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = ["| " + " | ".join(map(str, head)) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
@@ -18,10 +18,18 @@ def table(head, rows):
 def curve(steps, part, count=14):
     rows = [row for row in steps if row["part"] == part]
     picked = [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
-    head = ["step", "seconds", "tokens, M", "length", "loss"] + (["match by step 1 … 7"] if part == "draft" else [])
+    head = ["step", "seconds", "tokens, M", "length", "loss"] + (
+        ["match by step 1 … 7"] if part == "draft" else []
+    )
     found = []
     for row in picked:
-        cells = [row["step"], row["seconds"], f"{int(row['tokens']) / 1e6:.1f}", row["length"], f"{float(row['loss']):.3f}"]
+        cells = [
+            row["step"],
+            row["seconds"],
+            f"{int(row['tokens']) / 1e6:.1f}",
+            row["length"],
+            f"{float(row['loss']):.3f}",
+        ]
         found.append(cells + ([row["match"].strip("[]")] if part == "draft" else []))
     return table(head, found)
 
@@ -50,14 +58,13 @@ def mean(values):
 
 
 def chain_tables(record):
-    forced, made = record["teacher_forced"], record["generated"]
+    forced, made = record["teacher_forced"], record.get("generated", {})
     text = "Teacher-forced on held-out text, chain of 7, mean tokens a step, bonus counted:\n\n"
     rows = []
-    for bucket in made:
+    for bucket in forced["code"]["tokens_per_step"]:
         values = [forced[regime]["tokens_per_step"][bucket] for regime in REGIMES]
         rows.append([bucket, *(f"{value:.2f}" for value in values), mean(values)])
     text += table(["context", *REGIMES, "mean"], rows)
-    text += "\nGreedy generation from held-out contexts, looping samples left out (left out of all, in brackets):\n\n"
     rows = []
     for bucket, entries in made.items():
         cells = [
@@ -65,9 +72,14 @@ def chain_tables(record):
             for r in REGIMES
         ]
         rows.append([bucket, *cells, mean([entries[r].get("chain") for r in REGIMES])])
-    text += table(["context", *REGIMES, "mean"], rows)
+    if made:
+        text += "\nGreedy generation, looping samples left out (how many of all, in brackets):\n\n"
+        text += table(["context", *REGIMES, "mean"], rows)
     text += "\nMatch by unrolled step, teacher-forced, all places:\n\n"
-    rows = [[kind, forced[kind]["target_top1"], *(f"{x:.3f}" for x in forced[kind]["match_by_step"])] for kind in KINDS]
+    rows = [
+        [kind, forced[kind]["target_top1"], *(f"{x:.3f}" for x in forced[kind]["match_by_step"])]
+        for kind in KINDS
+    ]
     return text + table(["text", "target's own top-1", *range(1, 8)], rows)
 
 
@@ -80,13 +92,31 @@ def tree_table(record, roots):
             if found:
                 rows.append([bucket, regime, *(f"{found[size]:.2f}" for size in sizes)])
         values = [entries[r].get(roots) for r in REGIMES]
-        rows.append([bucket, "**mean**", *(mean([v and v[size] for v in values]) for size in sizes)])
+        rows.append(
+            [bucket, "**mean**", *(mean([v and v[size] for v in values]) for size in sizes)]
+        )
     return table(["context", "regime", "chain of 7", "16 nodes", "32 nodes", "64 nodes"], rows)
+
+
+def tree_section(record):
+    if "generated" not in record:
+        return ""
+    return f"""### Trees against the chain
+Same roots for all four columns: the ends of the held-out contexts (real text), looping samples left out.
+
+{tree_table(record, 'real_root')}
+Roots at 0, 32, … 160 bytes into the greedy continuation of the same contexts:
+
+{tree_table(record, 'roots')}
+Share of those roots at which the chain of 7 is accepted to depth 1 … 7:
+
+{depth_table(record)}
+"""
 
 
 def depth_table(record):
     rows = []
-    for bucket, entries in record["generated"].items():
+    for bucket, entries in record.get("generated", {}).items():
         for regime in REGIMES:
             found = entries[regime].get("accepted_by_depth")
             if found:
@@ -139,17 +169,7 @@ Loss in nats (soft cross-entropy, mean of the seven steps):
 ## Acceptance
 {notes['method']}
 {chain_tables(record)}
-### Trees against the chain
-Same roots for all four columns: the ends of the held-out contexts (real text), looping samples left out.
-
-{tree_table(record, 'real_root')}
-Roots at 0, 32, … 160 bytes into the greedy continuation of the same contexts:
-
-{tree_table(record, 'roots')}
-Share of those roots at which the chain of 7 is accepted to depth 1 … 7:
-
-{depth_table(record)}
-{notes['weak']}"""
+{tree_section(record)}{notes['weak']}"""
     with open(os.path.join(HERE, "RECORD.md"), "w") as file:
         file.write(text)
 

@@ -94,7 +94,9 @@ def sparse_attention(q, k, v, k_cmp, v_cmp, gates, geometry):
                 importance = block_importance(weights, t // block + 1, geometry)
             chosen, margins[t, g] = choose_blocks(importance, geometry)
             indices[t, g, : len(chosen)] = chosen
-            seen = np.concatenate([np.arange(j * block, min((j + 1) * block, t + 1)) for j in chosen])
+            seen = np.concatenate(
+                [np.arange(j * block, min((j + 1) * block, t + 1)) for j in chosen]
+            )
             selected = attend(query, k[seen, g], v[seen, g])
             near = slice(max(0, t - window + 1), t + 1)
             recent = attend(query, k[near, g], v[near, g])
@@ -279,7 +281,9 @@ def main():
     if len(sys.argv) > 4:
         text = text[: int(sys.argv[4]) - 1]
     tensors = parity(folder, text)
-    tensor_file.write(output, tensors, {"prompt": prompt.rsplit("/", 1)[-1], "arithmetic": "float64"})
+    tensor_file.write(
+        output, tensors, {"prompt": prompt.rsplit("/", 1)[-1], "arithmetic": "float64"}
+    )
     print(output, {name: value.shape for name, value in tensors.items()})
 
 

@@ -83,7 +83,11 @@ def block_mask_of(chosen):
         return chosen[b, q, k // width] & (k <= q)
 
     return BlockMask.from_kv_blocks(
-        union.sum(-1).int(), order.int(), BLOCK_SIZE=TILE, mask_mod=own, seq_lengths=(length, length)
+        union.sum(-1).int(),
+        order.int(),
+        BLOCK_SIZE=TILE,
+        mask_mod=own,
+        seq_lengths=(length, length),
     )
 
 
@@ -175,33 +179,89 @@ def finish(h, parts, branches, w, g):
 
 
 class Pieces:
-    """The functions above, compiled or as they are (`compiled=False`: CPU checks)."""
+    """The functions above, compiled for a GPU."""
 
-    def __init__(self, compiled):
-        wrap = (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f)
+    def __init__(self):
+        def wrap(function):
+            return torch.compile(function, dynamic=False)
+
         self.project, self.finish = wrap(project), wrap(finish)
         self.compressed_attention = wrap(compressed_attention)
         self.choose_blocks = torch.no_grad()(wrap(choose_blocks))
-        self.selected, self.near = wrap(flex_attention), wrap(flex_attention)
+        self.flex_selected, self.flex_recent = wrap(flex_attention), wrap(flex_attention)
+
+    def window_mask(self, length, window, device):
+        return window_mask(length, window, device)
+
+    def selected(self, q, k, v, chosen):
+        return self.flex_selected(q, k, v, block_mask=block_mask_of(chosen), enable_gqa=True)
+
+    def recent(self, q, k, v, near):
+        return self.flex_recent(q, k, v, block_mask=near, enable_gqa=True)
+
+
+class PlainPieces:
+    """The same without compilation or gradients, in strips of queries: for a CPU."""
+
+    strip = 512
+    project, finish = staticmethod(project), staticmethod(finish)
+    compressed_attention = staticmethod(compressed_attention)
+    choose_blocks = staticmethod(choose_blocks)
+
+    def window_mask(self, length, window, device):
+        return window
+
+    def strips(self, q, k, v, first_key, seen):
+        """Attention strip by strip; seen(rows, keys) gives the mask of positions."""
+        out, at = torch.empty_like(q), torch.arange(q.shape[2], device=q.device)
+        for low in range(0, q.shape[2], self.strip):
+            high = min(low + self.strip, q.shape[2])
+            start = first_key(low)
+            wide = [x[:, :, start:high].expand(-1, q.shape[1], -1, -1) for x in (k, v)]
+            mask = seen(at[low:high], at[start:high])
+            out[:, :, low:high] = F.scaled_dot_product_attention(
+                q[:, :, low:high], *wide, attn_mask=mask
+            )
+        return out
+
+    def selected(self, q, k, v, chosen):
+        width = q.shape[2] // chosen.shape[2]
+
+        def own(rows, keys):
+            blocks = chosen[:, rows[0] : rows[-1] + 1, : keys[-1] // width + 1]
+            wide = blocks.repeat_interleave(width, -1)[..., : len(keys)]
+            return (wide & (keys <= rows[:, None]))[:, None]
+
+        return self.strips(q, k, v, lambda low: 0, own)
+
+    def recent(self, q, k, v, window):
+        def near(rows, keys):
+            return (keys <= rows[:, None]) & (keys > rows[:, None] - window)
+
+        return self.strips(q, k, v, lambda low: max(0, low - window + 1), near)
 
 
 class Target(torch.nn.Module):
     def __init__(self, g, sparse=True, pieces=None):
         super().__init__()
         self.g, self.sparse = g, sparse
-        self.pieces = pieces or Pieces(compiled=False)
+        self.pieces = pieces or PlainPieces()
         self.masks = {}
         hidden, width = g.hidden_size, g.head_dim
         heads, groups = g.num_attention_heads, g.num_key_value_heads
         self.weights = torch.nn.ParameterDict()
 
         def matrix(name, rows, columns, scale=1.0):
-            self.weights[name] = torch.nn.Parameter(torch.randn(rows, columns) * scale * columns**-0.5)
+            self.weights[name] = torch.nn.Parameter(
+                torch.randn(rows, columns) * scale * columns**-0.5
+            )
 
         def fill(name, value, *shape):
             self.weights[name] = torch.nn.Parameter(torch.full(shape, value))
 
-        self.weights["model:embed_tokens"] = torch.nn.Parameter(torch.randn(g.vocab_size, hidden) * 0.05)
+        self.weights["model:embed_tokens"] = torch.nn.Parameter(
+            torch.randn(g.vocab_size, hidden) * 0.05
+        )
         fill("model:norm", 1.0, hidden)
         for i in range(g.num_hidden_layers):
             fill(f"{i}:input_layernorm", 1.0, hidden)
@@ -228,20 +288,27 @@ class Target(torch.nn.Module):
                 found[tail if tail.endswith(bare) else tail + ".weight"] = value
         return found
 
-    def exported(self):
-        """{file name: float32 numpy array}."""
-        named = {
-            "model.embed_tokens.weight": self.weights["model:embed_tokens"],
-            "model.norm.weight": self.weights["model:norm"],
-        }
+    def named(self):
+        """(file name, parameter) pairs."""
+        yield "model.embed_tokens.weight", self.weights["model:embed_tokens"]
+        yield "model.norm.weight", self.weights["model:norm"]
         for i in range(self.g.num_hidden_layers):
-            named |= {f"model.layers.{i}.{name}": value for name, value in self.layer_weights(i).items()}
-        return {name: value.detach().float().cpu().numpy() for name, value in named.items()}
+            for name, value in self.layer_weights(i).items():
+                yield f"model.layers.{i}.{name}", value
+
+    def exported(self):
+        return {name: value.detach().float().cpu().numpy() for name, value in self.named()}
+
+    def load(self, tensors):
+        """Takes the weights of an exported folder, {file name: array}."""
+        with torch.no_grad():
+            for name, value in self.named():
+                value.copy_(torch.from_numpy(tensors[name].copy()))
 
     def tables(self, length, device):
         if (length, device) not in self.masks:
             table = rotary_table(torch.arange(length, device=device), self.g.head_dim, self.g.theta)
-            near = window_mask(length, self.g.window, device) if self.sparse else None
+            near = self.pieces.window_mask(length, self.g.window, device) if self.sparse else None
             self.masks[length, device] = table, near
         return self.masks[length, device]
 
@@ -261,8 +328,7 @@ class Target(torch.nn.Module):
         elif chosen is None:
             position = torch.arange(importance.shape[1], device=h.device)
             chosen = p.choose_blocks(importance, position, g)
-        selected = p.selected(q, k, v, block_mask=block_mask_of(chosen), enable_gqa=True)
-        recent = p.near(q, k, v, block_mask=near, enable_gqa=True)
+        selected, recent = p.selected(q, k, v, chosen), p.recent(q, k, v, near)
         return p.finish(h, parts["gates"], (compressed, selected, recent), w, g), parts, chosen
 
     def forward(self, tokens, capture=(), schedule=None, full=False, watch=None):

@@ -31,8 +31,6 @@ FAR_MIX = {"code": 0.28, "prose": 0.19, "chat": 0.17, "plan": 0.11, "recall": 0.
 LAYER_IDS = (2, 5, 8)
 
 
-
-
 def log(*words):
     print(f"[{time.strftime('%H:%M:%S')}]", *words, flush=True)
 
@@ -120,7 +118,9 @@ def teach(target, draft, tokens):
     embedding = target.weights["model:embed_tokens"].detach()
     total, losses, best = 0.0, [], logits.argmax(-1)
     matches = []
-    for step, loss, guess in draft.unroll(tokens, starts, captured, embedding, logits, STEPS, skip=512):
+    for step, loss, guess in draft.unroll(
+        tokens, starts, captured, embedding, logits, STEPS, skip=512
+    ):
         total = total + loss * 0.95 ** (step - 1)
         losses.append(loss.detach())
         matches.append((guess == best)[:, 512:].float().mean())
@@ -170,7 +170,9 @@ def train_small_dense(target, small, train, options, rows):
             progress = clock.progress()
             match = (logits.argmax(-1) == wanted.argmax(-1)).float().mean().item()
             row = {"part": "draft", "step": step, "seconds": round(progress * clock.seconds, 2)}
-            rows.append(row | {"tokens": seen, "length": SHORT, "loss": loss.item(), "match": [match]})
+            rows.append(
+                row | {"tokens": seen, "length": SHORT, "loss": loss.item(), "match": [match]}
+            )
             log(rows[-1])
     round_to_bf16(small)
     return {"steps": step, "tokens": seen, "seconds": clock.seconds}
@@ -186,8 +188,19 @@ def write_steps(path, rows):
 
 def environment(options):
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-    versions = {"torch": torch.__version__, "python": platform.python_version(), "cuda": torch.version.cuda}
-    return {"date": DATE, "device": device, "versions": versions, "options": vars(options), "mix": MIX, "far_mix": FAR_MIX}
+    versions = {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+    }
+    return {
+        "date": DATE,
+        "device": device,
+        "versions": versions,
+        "options": vars(options),
+        "mix": MIX,
+        "far_mix": FAR_MIX,
+    }
 
 
 def options_of(arguments=None):
@@ -217,7 +230,7 @@ def main():
     held = Batches(options.data, "cuda", options.seed, "test")
     log("train bytes", train.bytes(), "test bytes", held.bytes())
     rows, g, sparse = [], Geometry(), options.pair == "nsa"
-    target = Target(g, sparse, Pieces(compiled=True)).cuda()
+    target = Target(g, sparse, Pieces()).cuda()
     record = environment(options)
     record["target"] = train_target(target, train, held, options, rows)
     folder = os.path.join(options.out, options.pair)
@@ -231,8 +244,10 @@ def main():
         config = export.draft_config(shape_of(small), LAYER_IDS)
         export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
     else:
-        small = Geometry(hidden_size=192, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4)
-        draft = Target(small, False, Pieces(compiled=True)).cuda()
+        small = Geometry(
+            hidden_size=192, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4
+        )
+        draft = Target(small, False, Pieces()).cuda()
         record["draft"] = train_small_dense(target, draft, train, options, rows)
         config = export.target_config(shape_of(small), sparse=False)
         export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
@@ -240,7 +255,7 @@ def main():
     log("draft exported", record["draft"])
     record_path = os.path.join(options.out, "record.json")
     export.write_json(record_path, record)
-    for name, figures in evaluate.figures(target, draft, held, options, sparse):
+    for name, figures in evaluate.figures(target, draft, held, options.contexts):
         record[name] = figures
         export.write_json(record_path, record)
         log(name, json.dumps(figures)[:2000])

@@ -10,7 +10,7 @@ namespace versieve::kernels {
 
 // Elements in one 16-byte load.
 template <class T>
-inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+inline constexpr int kWordElements = 16 / static_cast<int>(sizeof(T));
 
 __device__ inline float device_float(float x) {
   return x;
@@ -19,16 +19,21 @@ __device__ inline float device_float(Bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-__device__ inline void device_store(float* to, float x) {
-  *to = x;
+template <class T>
+__device__ inline float load_f32(const T* p) {
+  return device_float(*p);
 }
-__device__ inline void device_store(Bf16* to, float x) {
-  to->bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+// Rounds to nearest even.
+__device__ inline void store_f32(float* p, float value) {
+  *p = value;
+}
+__device__ inline void store_f32(Bf16* p, float value) {
+  p->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
 // The floats of one 16-byte word of T.
 template <class T>
-__device__ inline void unpack(const uint4& word, float (&x)[kVector<T>]);
+__device__ inline void unpack(const uint4& word, float (&x)[kWordElements<T>]);
 template <>
 __device__ inline void unpack<float>(const uint4& word, float (&x)[4]) {
   x[0] = __uint_as_float(word.x);

@@ -50,7 +50,7 @@ __device__ inline float minus_infinity() {
 template <class T, int kLanesPerKey>
 class WarpAttention {
  public:
-  static constexpr int kElements = kVector<T>;
+  static constexpr int kElements = kWordElements<T>;
   static constexpr int kKeysPerPass = 32 / kLanesPerKey;
   static constexpr int kPasses = kDeviceChunk / (kKeysPerPass * kWarpsPerTile);
   static constexpr int kBatch = kPasses < 4 ? kPasses : 4;  // passes whose loads fly together

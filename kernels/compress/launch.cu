@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     key = rotated(key_row, e, static_cast<int>(p.head_dim), p.theta, p.block[row] * p.cmp_stride);
   }
   const std::int64_t to = (row * p.num_kv_heads + g) * p.head_dim + e;
-  device_store(p.k_cmp + to, key);
-  device_store(p.v_cmp + to, value);
+  store_f32(p.k_cmp + to, key);
+  store_f32(p.v_cmp + to, value);
 }
 
 template <class T>

@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kCombineThreads)
   const auto gated = [&](float x, float y, float z) {
     return fmaf(gate[2], z, fmaf(gate[1], y, gate[0] * x));
   };
-  device_store(p.out + i, gated(compressed.x, selected.x, window.x));
-  device_store(p.out + i + 1, gated(compressed.y, selected.y, window.y));
-  device_store(p.out + i + 2, gated(compressed.z, selected.z, window.z));
-  device_store(p.out + i + 3, gated(compressed.w, selected.w, window.w));
+  store_f32(p.out + i, gated(compressed.x, selected.x, window.x));
+  store_f32(p.out + i + 1, gated(compressed.y, selected.y, window.y));
+  store_f32(p.out + i + 2, gated(compressed.z, selected.z, window.z));
+  store_f32(p.out + i + 3, gated(compressed.w, selected.w, window.w));
 }
 
 }  // namespace versieve::kernels

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   __syncthreads();  // `ancestors` is no longer read
   T* out = p.out + head_row * p.head_dim;
   attention.merge(shared, group_heads, [&](int head, int element, float value, float, float sum) {
-    device_store(out + head * p.head_dim + element, sum > 0.0F ? value / sum : 0.0F);
+    store_f32(out + head * p.head_dim + element, sum > 0.0F ? value / sum : 0.0F);
   });
 }
 

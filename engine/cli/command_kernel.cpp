@@ -1,0 +1,58 @@
+// versieve kernel: parses the request and hands it to engine/door, which answers it.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <thread>
+
+#include "engine/cli/commands.h"
+#include "engine/door/door.h"
+
+namespace versieve::cli {
+namespace {
+
+struct Options {
+  std::string family, variant, backend = "cpu", dtype = "f32", in, out;
+  int threads = 0;
+  bool list = false;
+};
+
+engine::DoorRequest request_of(const Options& options) {
+  if (options.family.empty()) {
+    throw Error(ExitCode::kUsage, "kernel needs a FAMILY, or --list");
+  }
+  const engine::DoorRequest request =
+      engine::door_request(options.family, options.variant, options.backend, options.dtype);
+  if (options.in.empty() || options.out.empty()) {
+    throw Error(ExitCode::kUsage, "kernel needs --in FILE and --out FILE");
+  }
+  return request;
+}
+
+Answer run_kernel(const Options& options) {
+  if (options.list) {
+    return {.json = engine::door_list_json(), .text = engine::door_list_text()};
+  }
+  engine::DoorRequest request = request_of(options);
+  request.in = options.in;
+  request.out = options.out;
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  request.threads = options.threads > 0 ? options.threads : cores;
+  return {.json = engine::run_door(request), .text = {}};
+}
+
+}  // namespace
+
+Run declare_kernel(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("FAMILY", options->family, "the kernel family; --list prints them");
+  app.add_option("--variant", options->variant, "its variant; the family's first if left out");
+  app.add_option("--backend", options->backend, "cpu or cuda");
+  app.add_option("--dtype", options->dtype, "f64, f32 or bf16");
+  app.add_option("--in", options->in, "safetensors file with the inputs");
+  app.add_option("--out", options->out, "safetensors file for the outputs");
+  app.add_option("--threads", options->threads, "CPU threads; all if left out")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--list", options->list, "print every family with its tensors and metadata");
+  return [options] { return run_kernel(*options); };
+}
+
+}  // namespace versieve::cli

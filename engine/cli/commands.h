@@ -1,0 +1,14 @@
+// Every command, in the order of --help. To add one: its file command_<name>.cpp, its line here.
+#pragma once
+
+#include "engine/cli/command.h"
+
+namespace versieve::cli {
+
+Run declare_kernel(CLI::App& options, const CommandContext& context);
+
+inline constexpr Command kCommands[] = {
+    {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
+};
+
+}  // namespace versieve::cli

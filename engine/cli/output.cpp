@@ -1,0 +1,81 @@
+#include "engine/cli/output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace versieve::cli {
+namespace {
+
+// False, with errno set, when not everything could be written.
+bool try_write(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written < 0 ? 0 : written));
+  }
+  return true;
+}
+
+// Text that is no UTF-8 (a file's name, say) is printed with replacement characters.
+std::string line_of(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// A sentence stands on one line.
+std::string one_line(std::string text) {
+  for (char& character : text) {
+    if (character == '\n' || character == '\r') {
+      character = ' ';
+    }
+  }
+  while (!text.empty() && text.back() == ' ') {
+    text.pop_back();
+  }
+  return text;
+}
+
+}  // namespace
+
+void prepare_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1) {
+      // Read-only: what is written there still fails, as it should. open takes the lowest number.
+      [[maybe_unused]] const int taken = ::open("/dev/null", O_RDONLY);
+    }
+  }
+}
+
+void write_output(std::string_view text) {
+  if (!try_write(STDOUT_FILENO, text)) {
+    throw Error(ExitCode::kEnvironment,
+                std::string("standard output cannot be written: ") + std::strerror(errno));
+  }
+}
+
+int print_answer(const Answer& answer, bool json) {
+  if (json) {
+    write_output(line_of(answer.json));
+  } else if (!answer.text.empty()) {
+    write_output(answer.text.back() == '\n' ? answer.text : answer.text + "\n");
+  }
+  return static_cast<int>(answer.code);
+}
+
+int print_error(ExitCode code, const std::string& sentence, bool json) {
+  const std::string line = one_line(sentence);
+  if (json) {
+    try_write(STDOUT_FILENO, line_of({{"error", line}, {"code", static_cast<int>(code)}}));
+  }
+  try_write(STDERR_FILENO, "versieve: " + line + "\n");
+  return static_cast<int>(code);
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,24 @@
+// Standard output and standard error: the only places that write to them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/cli/command.h"
+
+namespace versieve::cli {
+
+// A closed pipe and a file-size limit become failed writes instead of signals; descriptors 0 to 2
+// are open, so that no output file can land on one of them.
+void prepare_streams();
+
+// Writes to standard output and flushes. Throws Error(kEnvironment) when it cannot be written
+// (a full disk, a closed pipe). Commands that print as they go use this, never with --json.
+void write_output(std::string_view text);
+
+// Prints an answer; returns the process's exit code.
+int print_answer(const Answer& answer, bool json);
+// One sentence on standard error and, with `json`, {"error", "code"} on standard output.
+int print_error(ExitCode code, const std::string& sentence, bool json);
+
+}  // namespace versieve::cli

@@ -1,0 +1,41 @@
+// What one family of the door is: its variants, what it reads and writes, and how it runs.
+#pragma once
+
+#include <span>
+
+#include "engine/door/door.h"
+#include "engine/door/input.h"
+#include "engine/io/safetensors.h"
+
+namespace versieve::engine {
+
+struct DoorVariant {
+  const char* name;
+  bool has_kernel;
+};
+struct DoorTensor {
+  const char* name;
+  const char* type;   // "float" (F32 or F64), "I32"
+  const char* shape;  // letters of the contract
+  bool required = true;
+};
+struct DoorKey {
+  const char* name;
+  const char* meaning;
+};
+
+struct DoorFamily {
+  const char* name;
+  std::span<const DoorVariant> variants;
+  std::span<const DoorTensor> inputs;
+  std::span<const DoorKey> metadata;
+  std::span<const DoorTensor> outputs;
+  TensorSet (*run)(DoorInput& input, const DoorRequest& request);
+};
+
+extern const DoorFamily kNsaVerifyDoor;
+extern const DoorFamily kTopkDoor;
+extern const DoorFamily kSpecSampleDoor;
+extern const DoorFamily kTreeSampleDoor;
+
+}  // namespace versieve::engine

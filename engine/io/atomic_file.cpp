@@ -1,0 +1,112 @@
+#include "engine/io/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "model/assert.h"
+#include "model/error.h"
+
+namespace versieve::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTries = 100;  // temporary names tried before giving up
+
+// The file that `path` names in the end: a symbolic link is followed, so that it survives.
+fs::path resolved(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path canonical = fs::weakly_canonical(path, ignored);
+  return canonical.empty() ? path : canonical;
+}
+
+bool is_special(const fs::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    ::fsync(descriptor);  // best effort: the rename is already complete
+    ::close(descriptor);
+  }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& path) : name_(path.string()), target_(resolved(path)) {
+  if (is_special(path)) {
+    target_ = path;
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  } else {
+    const std::string stem = target_.string() + ".partial-" + std::to_string(::getpid()) + "-";
+    for (int i = 0; i < kTries && descriptor_ < 0; ++i) {
+      temporary_ = stem + std::to_string(i);
+      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST) {
+        break;
+      }
+    }
+  }
+  if (descriptor_ < 0) {
+    refuse();
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    if (!temporary_.empty()) {
+      ::unlink(temporary_.c_str());
+    }
+  }
+}
+
+void AtomicFile::refuse() const {
+  throw Error(ExitCode::kEnvironment, name_ + ": cannot be written: " + std::strerror(errno));
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  VERSIEVE_ASSERT(descriptor_ >= 0, "nothing is written after commit");
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) {
+      refuse();
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written < 0 ? 0 : written));
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span<const char>(text.data(), text.size())));
+}
+
+void AtomicFile::commit() {
+  VERSIEVE_ASSERT(descriptor_ >= 0, "a file is committed once");
+  if (!temporary_.empty()) {
+    if (::fsync(descriptor_) != 0 || ::rename(temporary_.c_str(), target_.c_str()) != 0) {
+      refuse();
+    }
+  }
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  if (::close(descriptor) != 0 && temporary_.empty()) {
+    refuse();
+  }
+  if (!temporary_.empty()) {
+    sync_folder(target_.parent_path());
+  }
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,39 @@
+// An output file that appears whole or not at all: written under a temporary name beside it,
+// synced, then renamed. A destination that is no regular file (a pipe, a device) is written
+// directly.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace versieve::engine {
+
+class AtomicFile {
+ public:
+  // Every function throws Error(kEnvironment), one sentence that names the file.
+  explicit AtomicFile(const std::filesystem::path& path);
+  // Removes the temporary file if commit() was not reached.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void commit();
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  std::string name_;                 // as the user gave it, for sentences
+  std::filesystem::path target_;     // links resolved
+  std::filesystem::path temporary_;  // empty: the target itself is open
+  int descriptor_ = -1;
+};
+
+// Writes the whole text to `path`, all or nothing.
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace versieve::engine

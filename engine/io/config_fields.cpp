@@ -1,0 +1,94 @@
+#include "engine/io/config_fields.h"
+
+#include <cmath>
+
+#include "model/assert.h"
+#include "model/error.h"
+
+namespace versieve::engine {
+
+ConfigFields::ConfigFields(const nlohmann::json& object, std::string source)
+    : object_(&object), source_(std::move(source)) {
+  VERSIEVE_ASSERT(object.is_object(), "fields are looked up in an object");
+}
+
+void ConfigFields::refuse(const std::string& what) const {
+  throw Error(ExitCode::kBadInput, source_ + ": " + what);
+}
+
+bool ConfigFields::has(const char* key) const {
+  return object_->contains(key) && !(*object_)[key].is_null();
+}
+
+const nlohmann::json& ConfigFields::value(const char* key) const {
+  if (!has(key)) {
+    refuse(std::string("the field ") + key + " is missing");
+  }
+  return (*object_)[key];
+}
+
+std::int64_t ConfigFields::integer(const char* key, std::int64_t least) const {
+  const nlohmann::json& found = value(key);
+  if (!found.is_number_integer() ||
+      (found.is_number_unsigned() && found.get<std::uint64_t>() > INT32_MAX) ||
+      found.get<std::int64_t>() < least) {
+    refuse(std::string(key) + " must be an integer from " + std::to_string(least) +
+           " below 2^31, but is " + found.dump());
+  }
+  return found.get<std::int64_t>();
+}
+
+std::int64_t ConfigFields::integer_or(const char* key, std::int64_t least,
+                                      std::int64_t absent) const {
+  return has(key) ? integer(key, least) : absent;
+}
+
+double ConfigFields::positive(const char* key) const {
+  const nlohmann::json& found = value(key);
+  if (!found.is_number() || !(found.get<double>() > 0.0) || !std::isfinite(found.get<double>())) {
+    refuse(std::string(key) + " must be a positive number, but is " + found.dump());
+  }
+  return found.get<double>();
+}
+
+double ConfigFields::positive_or(const char* key, double absent) const {
+  return has(key) ? positive(key) : absent;
+}
+
+bool ConfigFields::flag_or(const char* key, bool absent) const {
+  if (!has(key)) {
+    return absent;
+  }
+  if (!value(key).is_boolean()) {
+    refuse(std::string(key) + " must be true or false, but is " + value(key).dump());
+  }
+  return value(key).get<bool>();
+}
+
+std::string ConfigFields::text(const char* key) const {
+  if (!value(key).is_string()) {
+    refuse(std::string(key) + " must be a text, but is " + value(key).dump());
+  }
+  return value(key).get<std::string>();
+}
+
+std::string ConfigFields::text_or(const char* key, const std::string& absent) const {
+  return has(key) ? text(key) : absent;
+}
+
+ConfigFields ConfigFields::object(const char* key) const {
+  if (!value(key).is_object()) {
+    refuse(std::string(key) + " must be an object");
+  }
+  return ConfigFields(value(key), source_ + ": " + key);
+}
+
+void ConfigFields::refuse_flags(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys) {
+    if (has(key) && value(key) != false) {
+      refuse(std::string(key) + " is " + value(key).dump() + ", which is not supported");
+    }
+  }
+}
+
+}  // namespace versieve::engine

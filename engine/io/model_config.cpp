@@ -1,0 +1,388 @@
+#include "engine/io/model_config.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/io/config_fields.h"
+#include "engine/io/strict_json.h"
+
+namespace versieve::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxLayers = 4096;  // bounds the list of expected names
+
+ModelFamily family_of(const ConfigFields& config) {
+  if (!config.has("model_type")) {
+    if (config.has("kernel_size") && config.has("kernel_stride")) {
+      return ModelFamily::kToyNsa;  // ToyNSALlamaConfig written as it is has no model_type
+    }
+    config.refuse("the field model_type is missing");
+  }
+  const std::string type = config.text("model_type");
+  if (type == "versieve-nsa") {
+    return ModelFamily::kVersieveNsa;
+  }
+  if (type == "llama") {
+    return ModelFamily::kLlama;
+  }
+  if (type == "llama-nsa") {
+    return ModelFamily::kLlamaNsa;
+  }
+  if (type == "nsa") {
+    return ModelFamily::kFlaNsa;
+  }
+  if (type == "toy-nsa-llama") {
+    return ModelFamily::kToyNsa;
+  }
+  config.refuse("the model_type '" + type +
+                "' is not supported; known are versieve-nsa, llama, llama-nsa, nsa and "
+                "toy-nsa-llama");
+}
+
+void check_dtype(const ConfigFields& config) {
+  const char* key = config.has("dtype") ? "dtype" : "torch_dtype";
+  static const std::set<std::string> known = {"bfloat16", "float16", "float32", "float64"};
+  if (config.has(key) && known.count(config.text(key)) == 0) {
+    config.refuse(std::string(key) + " '" + config.text(key) +
+                  "' is not supported; known are bfloat16, float16, float32 and float64");
+  }
+}
+
+// A rope object may say only "default"; scaling changes every angle and is refused.
+void check_rope_type(const ConfigFields& rope) {
+  const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
+  if (type != "default") {
+    rope.refuse("the rope_type '" + type + "' is not supported, only default is");
+  }
+}
+
+// Both dialects: rope_theta with rope_scaling, and rope_parameters (transformers 5).
+double rope_theta(const ConfigFields& config) {
+  if (config.has("rope_scaling")) {
+    check_rope_type(config.object("rope_scaling"));
+  }
+  config.refuse_flags({"rope_interleaved"});
+  if (config.has("partial_rotary_factor") && config.positive("partial_rotary_factor") != 1.0) {
+    config.refuse("partial_rotary_factor is not supported unless it is 1");
+  }
+  if (!config.has("rope_parameters")) {
+    return config.positive_or("rope_theta", 10000.0);
+  }
+  const ConfigFields rope = config.object("rope_parameters");
+  check_rope_type(rope);
+  if (rope.has("partial_rotary_factor") && rope.positive("partial_rotary_factor") != 1.0) {
+    rope.refuse("partial_rotary_factor is not supported unless it is 1");
+  }
+  const double theta = rope.positive("rope_theta");
+  if (config.has("rope_theta") && config.positive("rope_theta") != theta) {
+    config.refuse("rope_theta and rope_parameters disagree");
+  }
+  return theta;
+}
+
+// What no family of this engine computes.
+void check_unsupported(const ConfigFields& config) {
+  config.refuse_flags({"attention_bias", "mlp_bias", "qkv_bias", "qk_norm", "use_qk_norm",
+                       "use_output_gate", "quantization_config"});
+  const std::string activation = config.text_or("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    config.refuse("hidden_act '" + activation + "' is not supported, only silu is");
+  }
+}
+
+struct HeadKeys {
+  const char* heads;
+  const char* kv_heads;
+};
+
+// Heads, widths and rotary base: the keys all families share but for two names.
+void read_widths(const ConfigFields& config, const HeadKeys& keys, LlmShape& shape) {
+  shape.hidden = config.integer("hidden_size", 1);
+  shape.layers = config.integer("num_hidden_layers", 1);
+  if (shape.layers > kMaxLayers) {
+    config.refuse("num_hidden_layers " + std::to_string(shape.layers) + " is beyond any model");
+  }
+  shape.vocab = config.integer("vocab_size", 1);
+  shape.num_heads = config.integer(keys.heads, 1);
+  shape.num_kv_heads = config.integer_or(keys.kv_heads, 1, shape.num_heads);
+  if (shape.num_heads % shape.num_kv_heads != 0) {
+    config.refuse(std::string(keys.kv_heads) + " must divide " + keys.heads);
+  }
+  if (!config.has("head_dim") && shape.hidden % shape.num_heads != 0) {
+    config.refuse("hidden_size is no multiple of " + std::string(keys.heads) +
+                  " and head_dim is missing");
+  }
+  shape.head_dim = config.integer_or("head_dim", 2, shape.hidden / shape.num_heads);
+  if (shape.head_dim < 2 || shape.head_dim % 2 != 0) {
+    config.refuse("head_dim must be even for the rotary embedding, but is " +
+                  std::to_string(shape.head_dim));
+  }
+  shape.max_position = config.integer("max_position_embeddings", 1);
+  shape.rope_theta = rope_theta(config);
+}
+
+std::int32_t token_id(const ConfigFields& config, const char* key, std::int64_t vocab) {
+  const std::int64_t id = config.integer_or(key, 0, -1);
+  if (id >= vocab) {
+    config.refuse(std::string(key) + " " + std::to_string(id) + " is not in the vocabulary");
+  }
+  return static_cast<std::int32_t>(id);
+}
+
+std::vector<std::int32_t> eos_ids(const ConfigFields& config, std::int64_t vocab) {
+  if (!config.has("eos_token_id")) {
+    return {};
+  }
+  const nlohmann::json& value = config.value("eos_token_id");
+  if (!value.is_array()) {
+    return {token_id(config, "eos_token_id", vocab)};
+  }
+  std::vector<std::int32_t> ids;
+  for (const nlohmann::json& id : value) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab)) {
+      config.refuse("eos_token_id holds " + id.dump() + ", which is not in the vocabulary");
+    }
+    ids.push_back(id.get<std::int32_t>());
+  }
+  return ids;
+}
+
+SpecialTokens special_tokens(const ConfigFields& config, std::int64_t vocab) {
+  return {.bos = token_id(config, "bos_token_id", vocab),
+          .eos = eos_ids(config, vocab),
+          .pad = token_id(config, "pad_token_id", vocab)};
+}
+
+void check_geometry(const ConfigFields& config, const NsaGeometry& nsa) {
+  const std::string wrong = geometry_error(nsa);
+  if (!wrong.empty()) {
+    config.refuse(wrong);
+  }
+}
+
+void require_semantics(const ConfigFields& nsa, const char* key, const char* wanted) {
+  if (nsa.text(key) != wanted) {
+    nsa.refuse(std::string(key) + " '" + nsa.text(key) + "' is not supported; " + wanted + " is");
+  }
+}
+
+void read_versieve_nsa(const ConfigFields& config, TargetConfig& target) {
+  const ConfigFields nsa = config.object("nsa");
+  require_semantics(nsa, "semantics", "compress_before_rope");
+  require_semantics(nsa, "pooling", "weighted");
+  target.semantics = "compress_before_rope";
+  target.shape.compress_stage = CompressStage::kBeforeRope;
+  target.shape.pooling = CompressPooling::kWeighted;
+  target.shape.nsa = {.cmp_block = nsa.integer("cmp_block", 1),
+                      .cmp_stride = nsa.integer("cmp_stride", 1),
+                      .sel_block = nsa.integer("sel_block", 1),
+                      .sel_count = nsa.integer("sel_count", 1),
+                      .init_blocks = nsa.integer("init_blocks", 0),
+                      .local_blocks = nsa.integer("local_blocks", 0),
+                      .window = nsa.integer("window", 1)};
+  check_geometry(nsa, target.shape.nsa);
+}
+
+// Non-overlapping mean-pooled blocks of rotated keys, which are the selection blocks too; the
+// current block is forced, no first block.
+void read_block_nsa(const ConfigFields& config, TargetConfig& target) {
+  if (config.has("window_size") && config.value("window_size") == 0) {
+    config.refuse("window_size 0 (no window branch) is not supported");
+  }
+  const std::int64_t block = config.integer("block_size", 1);
+  target.semantics = "compress_after_rope";
+  target.shape.compress_stage = CompressStage::kAfterRope;
+  target.shape.pooling = CompressPooling::kMean;
+  target.shape.nsa = {.cmp_block = block,
+                      .cmp_stride = block,
+                      .sel_block = block,
+                      .sel_count = config.integer("block_counts", 1),
+                      .init_blocks = 0,
+                      .local_blocks = 1,
+                      .window = config.integer("window_size", 1)};
+  check_geometry(config, target.shape.nsa);
+}
+
+void read_toy_nsa(const ConfigFields& config, TargetConfig& target) {
+  const std::string pooling = config.text("compress_type");
+  if (pooling != "weightedpool" && pooling != "avgpool") {
+    config.refuse("the compress_type '" + pooling +
+                  "' is not supported; weightedpool and avgpool are");
+  }
+  target.semantics = "compress_before_rope";
+  target.shape.compress_stage = CompressStage::kBeforeRope;
+  target.shape.pooling = pooling == "avgpool" ? CompressPooling::kMean : CompressPooling::kWeighted;
+  // The family gives window_size as flash attention's left reach, which leaves out the query's own
+  // token; W counts it.
+  target.shape.nsa = {.cmp_block = config.integer("kernel_size", 1),
+                      .cmp_stride = config.integer("kernel_stride", 1),
+                      .sel_block = config.integer("block_size", 1),
+                      .sel_count = config.integer("topk", 1),
+                      .init_blocks = config.integer("init_blocks", 0),
+                      .local_blocks = config.integer("local_blocks", 0),
+                      .window = config.integer("window_size", 0) + 1};
+  check_geometry(config, target.shape.nsa);
+}
+
+// The flash-linear-attention project's rule when intermediate_size is absent: two thirds of
+// hidden_ratio, rounded up to 256.
+std::int64_t fla_intermediate(const ConfigFields& config, std::int64_t hidden) {
+  if (config.has("intermediate_size")) {
+    return config.integer("intermediate_size", 1);
+  }
+  const std::int64_t ratio = config.integer_or("hidden_ratio", 1, 4);
+  const std::int64_t width = hidden * ratio * 2 / 3;
+  return (width + 255) / 256 * 256;
+}
+
+void read_dense(const ConfigFields& config, TargetConfig& target) {
+  config.refuse_flags({"sliding_window", "nsa"});
+  target.semantics = "dense";
+  target.shape.attention = AttentionKind::kDense;
+}
+
+void read_family(const ConfigFields& config, TargetConfig& target) {
+  LlmShape& shape = target.shape;
+  const bool fla = target.family == ModelFamily::kFlaNsa;
+  read_widths(config,
+              fla ? HeadKeys{"num_heads", "num_kv_heads"}
+                  : HeadKeys{"num_attention_heads", "num_key_value_heads"},
+              shape);
+  shape.intermediate =
+      fla ? fla_intermediate(config, shape.hidden) : config.integer("intermediate_size", 1);
+  shape.norm_eps = config.positive_or(fla ? "norm_eps" : "rms_norm_eps", 1e-6);
+  // Absent means false in Llama configs; ToyNSALlama never ties.
+  shape.tied_embeddings = config.flag_or("tie_word_embeddings", false);
+  switch (target.family) {
+    case ModelFamily::kVersieveNsa:
+      read_versieve_nsa(config, target);
+      break;
+    case ModelFamily::kLlama:
+      read_dense(config, target);
+      break;
+    case ModelFamily::kLlamaNsa:
+    case ModelFamily::kFlaNsa:
+      read_block_nsa(config, target);
+      break;
+    case ModelFamily::kToyNsa:
+      read_toy_nsa(config, target);
+      break;
+  }
+}
+
+// Streams that the draft's fc reads, as "entering layer j" (j = layers: leaving the last).
+void read_capture_layers(const ConfigFields& config, const LlmShape& target, DraftShape& shape) {
+  const DraftShape usual = draft_shape_for(target);
+  std::copy(std::begin(usual.capture_layers), std::end(usual.capture_layers),
+            std::begin(shape.capture_layers));
+  const ConfigFields eagle = config.has("eagle_config") ? config.object("eagle_config") : config;
+  if (!eagle.flag_or("use_aux_hidden_state", true)) {
+    eagle.refuse("use_aux_hidden_state false is not supported");
+  }
+  constexpr const char* kIds = "eagle_aux_hidden_state_layer_ids";
+  if (!eagle.has(kIds)) {
+    return;
+  }
+  const std::string meaning = eagle.text_or("id_semantics", "entering_layer");
+  if (meaning != "entering_layer" && meaning != "leaving_layer") {
+    eagle.refuse("id_semantics '" + meaning +
+                 "' is not supported; entering_layer and leaving_layer are");
+  }
+  const nlohmann::json& ids = eagle.value(kIds);
+  if (!ids.is_array() || ids.size() != 3) {
+    eagle.refuse(std::string(kIds) + " must be three layer ids");
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t shift = meaning == "leaving_layer" ? 1 : 0;
+    if (!ids[i].is_number_unsigned() ||
+        ids[i].get<std::uint64_t>() + static_cast<std::uint64_t>(shift) >
+            static_cast<std::uint64_t>(target.layers)) {
+      eagle.refuse(std::string(kIds) + " holds " + ids[i].dump() + ", but the target has " +
+                   std::to_string(target.layers) + " layers");
+    }
+    shape.capture_layers[i] = ids[i].get<std::int64_t>() + shift;
+  }
+}
+
+// A draft without a window sees its whole context: as wide as any position can be.
+std::int64_t draft_window(const ConfigFields& layer, const LlmShape& target) {
+  const std::int64_t all = std::max(
+      target.max_position, layer.integer_or("max_position_embeddings", 1, target.max_position));
+  return layer.integer_or("sliding_window", 1, all);
+}
+
+void check_draft(const ConfigFields& config, const ConfigFields& layer) {
+  check_unsupported(layer);
+  check_dtype(layer);
+  config.refuse_flags({"norm_before_residual", "norm_before_fc", "norm_output", "fc_norm"});
+  if (layer.integer_or("num_hidden_layers", 1, 1) != 1) {
+    layer.refuse("num_hidden_layers must be 1: a draft is one decoder layer");
+  }
+}
+
+}  // namespace
+
+TargetConfig read_target_config(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  const nlohmann::json document = read_json_object(path);
+  const ConfigFields config(document, path.string());
+  TargetConfig target;
+  target.family = family_of(config);
+  check_unsupported(config);
+  check_dtype(config);
+  read_family(config, target);
+  target.shape.name = fs::absolute(folder).lexically_normal().filename().string();
+  if (target.shape.name.empty()) {  // the folder was given with a slash at its end
+    target.shape.name = fs::absolute(folder).lexically_normal().parent_path().filename().string();
+  }
+  target.special = special_tokens(config, target.shape.vocab);
+  return target;
+}
+
+DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
+  const fs::path path = folder / "config.json";
+  const nlohmann::json document = read_json_object(path);
+  const ConfigFields config(document, path.string());
+  // Some engines nest the layer's own fields.
+  constexpr const char* kNested = "transformer_layer_config";
+  const ConfigFields layer = config.has(kNested) ? config.object(kNested) : config;
+  check_draft(config, layer);
+  LlmShape widths;
+  widths.layers = 1;
+  widths.hidden = layer.integer("hidden_size", 1);
+  if (widths.hidden != target.hidden ||
+      config.integer_or("target_hidden_size", 1, target.hidden) != target.hidden) {
+    config.refuse("hidden_size must be the target's, " + std::to_string(target.hidden));
+  }
+  if (layer.integer("vocab_size", 1) != target.vocab) {
+    layer.refuse("vocab_size must be the target's, " + std::to_string(target.vocab));
+  }
+  const std::int64_t heads = layer.integer("num_attention_heads", 1);
+  DraftConfig draft;
+  DraftShape& shape = draft.shape;
+  shape.hidden = widths.hidden;
+  shape.intermediate = layer.integer("intermediate_size", 1);
+  shape.vocab = config.integer_or("draft_vocab_size", 1, target.vocab);
+  shape.num_heads = heads;
+  shape.num_kv_heads = layer.integer_or("num_key_value_heads", 1, heads);
+  shape.head_dim = layer.integer_or("head_dim", 2, shape.hidden / heads);
+  shape.window = draft_window(layer, target);
+  shape.rope_theta = rope_theta(layer);
+  shape.norm_eps = layer.positive_or("rms_norm_eps", 1e-6);
+  if (heads % shape.num_kv_heads != 0) {
+    layer.refuse("num_key_value_heads must divide num_attention_heads");
+  }
+  if (shape.head_dim < 2 || shape.head_dim % 2 != 0) {
+    layer.refuse("head_dim must be even for the rotary embedding");
+  }
+  if (shape.vocab > target.vocab) {
+    config.refuse("draft_vocab_size is larger than the target's vocabulary");
+  }
+  draft.has_vocab_map = shape.vocab != target.vocab;
+  read_capture_layers(config, target, shape);
+  return draft;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,47 @@
+// A model directory's config.json as the geometry the engine works with. Every family that is
+// read, and how it differs, is a row of the table in this folder's README.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model/llm_shape.h"
+
+namespace versieve::engine {
+
+// Whose tensor names and config keys a checkpoint uses.
+enum class ModelFamily {
+  kVersieveNsa,  // this project's trained pairs: Llama names and an "nsa" block
+  kLlama,        // dense
+  kLlamaNsa,     // Llama names, mean pooling after rotary (NSA-1B)
+  kFlaNsa,       // the flash-linear-attention project's names, the same semantics
+  kToyNsa,       // ToyNSALlama: weighted or mean pooling before rotary
+};
+
+struct SpecialTokens {
+  std::int32_t bos = -1;          // -1: none
+  std::vector<std::int32_t> eos;  // any of them ends generation
+  std::int32_t pad = -1;
+};
+
+struct TargetConfig {
+  ModelFamily family = ModelFamily::kVersieveNsa;
+  // "dense", or how compressed tokens are formed: "compress_before_rope", "compress_after_rope".
+  std::string semantics;
+  LlmShape shape;
+  SpecialTokens special;
+};
+
+struct DraftConfig {
+  DraftShape shape;
+  bool has_vocab_map = false;  // the draft's vocabulary is smaller than the target's: d2t, t2d
+};
+
+// Throw Error(kBadInput): a missing, wrong or inconsistent field, or a feature that this engine
+// does not compute (it is never ignored).
+TargetConfig read_target_config(const std::filesystem::path& folder);
+DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
+
+}  // namespace versieve::engine

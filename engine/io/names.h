@@ -1,0 +1,23 @@
+// Which tensors a checkpoint must hold, by canonical name with their shapes, and how each family
+// spells them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/io/model_config.h"
+#include "engine/io/tensor_view.h"
+
+namespace versieve::engine {
+
+struct ExpectedTensor {
+  std::string name;                    // canonical
+  Shape shape;                         // what it must be
+  std::vector<std::string> spellings;  // in files; the first that is there is taken
+  bool required = true;
+};
+
+std::vector<ExpectedTensor> expected_target(const TargetConfig& config);
+std::vector<ExpectedTensor> expected_draft(const DraftConfig& config, const LlmShape& target);
+
+}  // namespace versieve::engine

@@ -1,0 +1,104 @@
+// The EAGLE-3 draft head: entries by position, each made of its token and of the feature of the
+// position before it. `extend` appends entries with the target's true features; `step` runs nodes
+// of a growing tree, whose features are the draft's own outputs. Nothing here touches the target's
+// results, so it may be wrong without harm to the text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/device_ints.h"
+#include "engine/model/weights.h"
+#include "kernels/ops.h"
+#include "model/llm_shape.h"
+
+namespace versieve::engine {
+
+template <class T>
+class Draft {
+ public:
+  // `embedding` [V, hidden] is the target's and outlives the draft.
+  Draft(kernels::Ops<T>& ops, const DraftShape& shape, DraftWeights<T> weights, const T* embedding);
+
+  const DraftShape& shape() const { return shape_; }
+  // The target's token of a draft token.
+  std::int32_t target_token(std::int32_t draft_token) const;
+  bool has_own_vocabulary() const { return !weights_.target_token.empty(); }
+
+  // Rows for positions below length() are there (those a window away or more may be unset).
+  std::int64_t length() const { return length_; }
+  void reserve(std::int64_t positions);
+  void truncate(std::int64_t length);
+  void set_length(std::int64_t length) { length_ = length; }
+
+  // Entries for positions first, first + 1, ...: entry i has tokens[i] and the captured streams of
+  // the position before it, row rows[i] of `captured` [*, 3 * hidden]. With `read_out` the newest
+  // entry's logits and output follow: logits() row 0, and the root's feature for `step`.
+  void extend(std::int64_t first, std::span<const std::int32_t> tokens, const T* captured,
+              std::span<const std::int32_t> rows, bool read_out);
+
+  // Runs nodes over the committed entries and their ancestors. Slot s is the s-th node given since
+  // the last extend; parent -1 is the newest entry. logits() then has a row a node.
+  struct Nodes {
+    std::vector<std::int32_t> token;     // target's tokens
+    std::vector<std::int32_t> position;  // newest entry's position + depth
+    std::vector<std::int32_t> parent;    // slot, or -1
+  };
+  void step(const Nodes& nodes);
+
+  const T* logits() const { return logits_.data(); }  // [rows, draft V]
+  std::vector<T> newest_feature() const;              // [hidden]: the newest entry's output
+  T* k() const { return k_.data(); }                  // [capacity, G, d]
+  T* v() const { return v_.data(); }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+
+  void ensure_rows(std::int64_t rows);
+  void ensure_slots(std::int64_t slots);
+  // feature_ [rows, hidden] -> input_ [rows, 2 * hidden] and the entries' keys and values.
+  void project(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions, T* k,
+               T* v);
+  void query(std::int64_t rows, const T* input, const std::int32_t* positions);
+  // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
+  void finish(std::int64_t rows, const T* feature, T* output);
+  void read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows);
+  void linear(std::int64_t rows, const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
+              const T* residual = nullptr);
+  void norm(std::int64_t rows, const T* x, const Buffer& weight, T* y, std::int64_t y_stride = 0);
+
+  std::int64_t kv_width() const { return shape_.num_kv_heads * shape_.head_dim; }
+  std::int64_t q_width() const { return shape_.num_heads * shape_.head_dim; }
+
+  kernels::Ops<T>* ops_;
+  DraftShape shape_;
+  DraftWeights<T> weights_;
+  const T* embedding_;       // [V, hidden]
+  std::int64_t length_ = 1;  // position 0 has no entry
+  std::int64_t capacity_ = 0;
+  std::int64_t rows_ = 0;
+  DeviceInts<T> staged_;
+
+  // Slots since the last extend.
+  std::vector<std::int32_t> slot_parent_;
+  std::vector<std::int32_t> slot_position_;
+  std::int64_t slot_capacity_ = 0;
+  Buffer k_tree_;  // [slots, G, d]
+  Buffer v_tree_;  // [slots, G, d]
+  Buffer output_;  // [1 + slots, hidden]: row 0 the newest entry's, then the slots'
+
+  Buffer k_, v_;      // [capacity, G, d]
+  Buffer captured_;   // [rows, 3 * hidden]
+  Buffer embedded_;   // [rows, hidden]
+  Buffer feature_;    // [rows, hidden]
+  Buffer input_;      // [rows, 2 * hidden]
+  Buffer query_;      // [rows, H, d]
+  Buffer attention_;  // [rows, H, d]
+  Buffer normed_;     // [rows, hidden]
+  Buffer mlp_gate_;   // [rows, intermediate]
+  Buffer mlp_up_;     // [rows, intermediate]
+  Buffer logits_;     // [rows, draft V]
+};
+
+}  // namespace versieve::engine

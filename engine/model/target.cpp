@@ -1,0 +1,329 @@
+#include "engine/model/target.h"
+
+#include <algorithm>
+
+#include "model/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kCaptureCount = 3;
+
+bool is_sparse(const LlmShape& shape) {
+  return shape.attention == AttentionKind::kNsa;
+}
+
+void append(std::vector<std::int32_t>& out, const std::vector<std::int32_t>& values) {
+  out.insert(out.end(), values.begin(), values.end());
+}
+
+}  // namespace
+
+template <class T>
+Target<T>::Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights,
+                  std::vector<std::int64_t> capture_layers)
+    : ops_(&ops),
+      shape_(std::move(shape)),
+      weights_(std::move(weights)),
+      capture_layers_(std::move(capture_layers)),
+      cache_(ops, shape_) {
+  VERSIEVE_ASSERT(static_cast<std::int64_t>(weights_.layers.size()) == shape_.layers,
+                  "one set of weights a layer");
+  VERSIEVE_ASSERT(capture_layers_.empty() || capture_layers_.size() == kCaptureCount,
+                  "a draft reads three streams");
+}
+
+template <class T>
+void Target<T>::ensure_rows(std::int64_t nodes) {
+  if (nodes <= rows_) {
+    return;
+  }
+  rows_ = std::max(nodes, std::min<std::int64_t>(2 * rows_, 256));
+  const std::int64_t cache_rows = shape_.layers * rows_ * shape_.kv_width();
+  ensure_count(*ops_, hidden_, rows_ * shape_.hidden);
+  ensure_count(*ops_, normed_, rows_ * shape_.hidden);
+  ensure_count(*ops_, query_, rows_ * shape_.q_width());
+  ensure_count(*ops_, attention_, rows_ * shape_.q_width());
+  ensure_count(*ops_, mlp_gate_, rows_ * shape_.intermediate);
+  ensure_count(*ops_, mlp_up_, rows_ * shape_.intermediate);
+  ensure_count(*ops_, k_tree_, cache_rows);
+  ensure_count(*ops_, v_tree_, cache_rows);
+  if (!capture_layers_.empty()) {
+    ensure_count(*ops_, captured_, rows_ * kCaptureCount * shape_.hidden);
+  }
+  if (is_sparse(shape_)) {
+    ensure_count(*ops_, gates_, rows_ * shape_.num_heads * 3);
+    ensure_count(*ops_, k_cmp_tree_, cache_rows);
+    ensure_count(*ops_, v_cmp_tree_, cache_rows);
+    ensure_count(*ops_, indices_,
+                 shape_.layers * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count);
+  }
+  if (cache_.keeps_raw_keys()) {
+    ensure_count(*ops_, k_raw_tree_, cache_rows);
+  }
+}
+
+template <class T>
+void Target<T>::upload_layout() {
+  std::vector<std::int32_t> all = tree_.token;
+  append(all, tree_.parent);
+  append(all, layout_.position);
+  append(all, layout_.owner);
+  append(all, layout_.block);
+  append(all, layout_.source);
+  tokens_ = staged_.upload(*ops_, all);
+  parents_ = tokens_ + tree_.size();
+  positions_ = parents_ + tree_.size();
+  owners_ = positions_ + tree_.size();
+  blocks_ = owners_ + layout_.compressed_rows();
+  sources_ = blocks_ + layout_.compressed_rows();
+}
+
+template <class T>
+void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
+  VERSIEVE_ASSERT(tree.size() >= 1 && tree.parent[0] == -1, "a tree has a root");
+  VERSIEVE_ASSERT(options.schedule.empty() ||
+                      static_cast<std::int64_t>(options.schedule.size()) == shape_.layers,
+                  "the schedule has one letter a layer");
+  tree_ = tree;
+  options_ = options;
+  layout_ = tree_layout(tree_, length(), shape_.nsa, is_sparse(shape_));
+  ensure_rows(tree_.size());
+  cache_.reserve(std::max<std::int64_t>(length(), 1));
+  upload_layout();
+  ops_->copy_rows({.rows = tree_.size(),
+                   .width = shape_.hidden,
+                   .src_row = tokens_,
+                   .src = weights_.embedding.data(),
+                   .dst = hidden_.data()});
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    capture(layer);
+    run_layer(layer);
+  }
+  capture(shape_.layers);
+  read_out();
+}
+
+template <class T>
+void Target<T>::capture(std::int64_t layer) {
+  for (std::size_t slot = 0; slot < capture_layers_.size(); ++slot) {
+    if (capture_layers_[slot] == layer) {
+      ops_->copy_rows({.rows = tree_.size(),
+                       .width = shape_.hidden,
+                       .dst_stride = kCaptureCount * shape_.hidden,
+                       .src = hidden_.data(),
+                       .dst = captured_.data() + static_cast<std::int64_t>(slot) * shape_.hidden,
+                       .term = TrafficTerm::kDraft});
+    }
+  }
+}
+
+template <class T>
+void Target<T>::linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
+                       const T* residual) {
+  ops_->linear(
+      {.n = tree_.size(), .k = k, .m = m, .x = x, .w = w.data(), .residual = residual, .y = y});
+}
+
+template <class T>
+void Target<T>::norm(const Buffer& weight) {
+  ops_->rms_norm({.n = tree_.size(),
+                  .k = shape_.hidden,
+                  .eps = shape_.norm_eps,
+                  .x = hidden_.data(),
+                  .weight = weight.data(),
+                  .y = normed_.data()});
+}
+
+template <class T>
+void Target<T>::run_layer(std::int64_t layer) {
+  const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
+  project(w, layer);
+  if (is_sparse(shape_)) {
+    compress(w, layer);
+    attend_sparse(layer);
+  } else {
+    attend_dense(layer);
+  }
+  linear(attention_.data(), w.output, shape_.q_width(), shape_.hidden, hidden_.data(),
+         hidden_.data());
+  run_mlp(w);
+}
+
+template <class T>
+void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
+  const std::int64_t hidden = shape_.hidden;
+  T* const k = tree_row(k_tree_, layer);
+  T* const k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : k;
+  norm(w.input_norm);
+  linear(normed_.data(), w.query, hidden, shape_.q_width(), query_.data());
+  linear(normed_.data(), w.key, hidden, shape_.kv_width(), k_raw);
+  linear(normed_.data(), w.value, hidden, shape_.kv_width(), tree_row(v_tree_, layer));
+  if (is_sparse(shape_)) {
+    linear(normed_.data(), w.branch_gate, hidden, 3 * shape_.num_heads, gates_.data());
+    ops_->sigmoid(
+        {.count = tree_.size() * 3 * shape_.num_heads, .x = gates_.data(), .y = gates_.data()});
+  }
+  kernels::RopeParams<T> rope{.n = tree_.size(),
+                              .heads = shape_.num_heads,
+                              .head_dim = shape_.head_dim,
+                              .theta = shape_.rope_theta,
+                              .position = positions_,
+                              .x = query_.data(),
+                              .y = query_.data()};
+  ops_->rope(rope);
+  rope.heads = shape_.num_kv_heads;
+  rope.x = k_raw;
+  rope.y = k;
+  ops_->rope(rope);
+}
+
+template <class T>
+void Target<T>::compress(const LayerWeights<T>& w, std::int64_t layer) {
+  if (layout_.compressed_rows() == 0) {
+    return;
+  }
+  const bool before_rope = cache_.keeps_raw_keys();
+  ops_->compress({.rows = layout_.compressed_rows(),
+                  .num_kv_heads = shape_.num_kv_heads,
+                  .head_dim = shape_.head_dim,
+                  .cmp_block = shape_.nsa.cmp_block,
+                  .cmp_stride = shape_.nsa.cmp_stride,
+                  .rotate = before_rope,
+                  .theta = shape_.rope_theta,
+                  .source = sources_,
+                  .block = blocks_,
+                  .k_cache = before_rope ? cache_.k_raw(layer) : cache_.k(layer),
+                  .v_cache = cache_.v(layer),
+                  .k_tree = tree_row(before_rope ? k_raw_tree_ : k_tree_, layer),
+                  .v_tree = tree_row(v_tree_, layer),
+                  .compress_key = w.compress_key.data(),
+                  .compress_value = w.compress_value.data(),
+                  .intra_block_pe = w.intra_block_pe.data(),
+                  .k_cmp = tree_row(k_cmp_tree_, layer),
+                  .v_cmp = tree_row(v_cmp_tree_, layer)});
+}
+
+template <class T>
+void Target<T>::attend_sparse(std::int64_t layer) {
+  const std::int64_t layer_indices = rows_ * shape_.num_kv_heads * shape_.nsa.sel_count;
+  const bool reuses =
+      !options_.schedule.empty() && options_.schedule[static_cast<std::size_t>(layer)] == 'R';
+  if (!reuses) {
+    refresh_layer_ = layer;
+  }
+  ops_->nsa_verify(
+      {.nsa = shape_.nsa,
+       .num_heads = shape_.num_heads,
+       .num_kv_heads = shape_.num_kv_heads,
+       .head_dim = shape_.head_dim,
+       .context_len = length(),
+       .num_queries = tree_.size(),
+       .num_compressed = cache_.compressed_length(),
+       .num_tree_compressed = options_.hide_tree_compressed ? 0 : layout_.compressed_rows(),
+       .num_blocks = layout_.newest_position() / shape_.nsa.sel_block + 1,
+       .q = query_.data(),
+       .k = cache_.k(layer),
+       .v = cache_.v(layer),
+       .k_cmp = cache_.k_cmp(layer),
+       .v_cmp = cache_.v_cmp(layer),
+       .k_tree = tree_row(k_tree_, layer),
+       .v_tree = tree_row(v_tree_, layer),
+       .k_cmp_tree = tree_row(k_cmp_tree_, layer),
+       .v_cmp_tree = tree_row(v_cmp_tree_, layer),
+       .gates = gates_.data(),
+       .parent = parents_,
+       .position = positions_,
+       .cmp_tree_owner = owners_,
+       .indices_in = reuses ? indices_.data() + refresh_layer_ * layer_indices : nullptr,
+       .out = attention_.data(),
+       .indices = indices_.data() + layer * layer_indices});
+}
+
+template <class T>
+void Target<T>::attend_dense(std::int64_t layer) {
+  ops_->tree_attention({.num_heads = shape_.num_heads,
+                        .num_kv_heads = shape_.num_kv_heads,
+                        .head_dim = shape_.head_dim,
+                        .context_len = length(),
+                        .num_queries = tree_.size(),
+                        .num_nodes = tree_.size(),
+                        .parent = parents_,
+                        .position = positions_,
+                        .q = query_.data(),
+                        .k = cache_.k(layer),
+                        .v = cache_.v(layer),
+                        .k_tree = tree_row(k_tree_, layer),
+                        .v_tree = tree_row(v_tree_, layer),
+                        .out = attention_.data()});
+}
+
+template <class T>
+void Target<T>::run_mlp(const LayerWeights<T>& w) {
+  norm(w.post_norm);
+  linear(normed_.data(), w.mlp_gate, shape_.hidden, shape_.intermediate, mlp_gate_.data());
+  linear(normed_.data(), w.mlp_up, shape_.hidden, shape_.intermediate, mlp_up_.data());
+  ops_->swiglu({.count = tree_.size() * shape_.intermediate,
+                .gate = mlp_gate_.data(),
+                .up = mlp_up_.data(),
+                .y = mlp_gate_.data()});
+  linear(mlp_gate_.data(), w.mlp_down, shape_.intermediate, shape_.hidden, hidden_.data(),
+         hidden_.data());
+}
+
+template <class T>
+void Target<T>::read_out() {
+  norm(weights_.norm);
+  const std::int64_t rows = options_.last_logits_only ? 1 : tree_.size();
+  ensure_count(*ops_, logits_, rows * shape_.vocab);
+  const Buffer& head = shape_.tied_embeddings ? weights_.embedding : weights_.head;
+  ops_->linear({.n = rows,
+                .k = shape_.hidden,
+                .m = shape_.vocab,
+                .x = normed_.data() + (tree_.size() - rows) * shape_.hidden,
+                .w = head.data(),
+                .y = logits_.data()});
+}
+
+template <class T>
+void Target<T>::commit(std::span<const std::int32_t> path) {
+  std::vector<std::int32_t> compressed;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::int32_t parent = tree_.parent[static_cast<std::size_t>(path[i])];
+    VERSIEVE_ASSERT(parent == (i == 0 ? -1 : path[i - 1]), "a path descends from the root");
+    const std::vector<std::int32_t>::iterator owner =
+        std::lower_bound(layout_.owner.begin(), layout_.owner.end(), path[i]);
+    if (owner != layout_.owner.end() && *owner == path[i]) {
+      compressed.push_back(static_cast<std::int32_t>(owner - layout_.owner.begin()));
+    }
+  }
+  const TreeRows<T> rows{.layer_rows = rows_,
+                         .k = k_tree_.data(),
+                         .v = v_tree_.data(),
+                         .k_raw = k_raw_tree_.data(),
+                         .k_cmp = k_cmp_tree_.data(),
+                         .v_cmp = v_cmp_tree_.data()};
+  cache_.append(rows, path, compressed);
+}
+
+template <class T>
+std::vector<T> Target<T>::read(const Buffer& buffer, std::int64_t count) const {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  ops_->download(values.data(), buffer.data(), values.size() * sizeof(T));
+  return values;
+}
+
+template <class T>
+std::vector<std::int32_t> Target<T>::selected_blocks(std::int64_t layer) const {
+  const std::int64_t row = shape_.num_kv_heads * shape_.nsa.sel_count;
+  std::vector<std::int32_t> values(static_cast<std::size_t>(tree_.size() * row));
+  ops_->download(values.data(), indices_.data() + layer * rows_ * row,
+                 values.size() * sizeof(std::int32_t));
+  return values;
+}
+
+template class Target<double>;
+template class Target<float>;
+template class Target<Bf16>;
+
+}  // namespace versieve::engine

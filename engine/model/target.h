@@ -1,0 +1,116 @@
+// The target model: one forward, `verify`, over the nodes of a draft tree (root = the newest token,
+// not yet in the cache), and `commit`, which appends an accepted path to the cache. Prefill is
+// chains through the same forward, autoregressive decoding is a tree of one node; because every op
+// is batch invariant all three give the same bits (design: tree verification is exact).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/device_ints.h"
+#include "engine/model/kv_cache.h"
+#include "engine/model/tree_layout.h"
+#include "engine/model/weights.h"
+#include "kernels/ops.h"
+#include "model/draft_tree.h"
+#include "model/llm_shape.h"
+
+namespace versieve::engine {
+
+struct VerifyOptions {
+  // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
+  std::string schedule;
+  bool last_logits_only = false;  // prefill: one row of logits, the last node's
+  // Planted fault for tests: attention does not see path-local compressed tokens.
+  bool hide_tree_compressed = false;
+};
+
+template <class T>
+class Target {
+ public:
+  // `capture_layers`: the streams (entering layer j; j = layers: leaving the last) that a draft
+  // reads; empty or three.
+  Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights,
+         std::vector<std::int64_t> capture_layers);
+
+  const LlmShape& shape() const { return shape_; }
+  const T* embedding() const { return weights_.embedding.data(); }  // [V, hidden]
+  KvCache<T>& cache() { return cache_; }
+  std::int64_t length() const { return cache_.length(); }
+
+  // Runs the tree's nodes over the committed context; results stay valid until the next verify.
+  void verify(const DraftTree& tree, const VerifyOptions& options);
+  // Appends the path, node 0 first, each the parent of the next, of the last verify.
+  void commit(std::span<const std::int32_t> path);
+
+  // Of the last verify.
+  std::int64_t node_count() const { return tree_.size(); }
+  const T* logits() const { return logits_.data(); }                    // [N or 1, V]
+  const T* captured() const { return captured_.data(); }                // [N, 3 * hidden]
+  const std::int32_t* device_tokens() const { return tokens_; }         // [N]
+  const std::int32_t* device_parents() const { return parents_; }       // [N]
+  std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
+  std::vector<T> hidden_states() const { return read(hidden_, node_count() * shape_.hidden); }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+
+  void ensure_rows(std::int64_t nodes);
+  void upload_layout();
+  void capture(std::int64_t layer);
+  void run_layer(std::int64_t layer);
+  void project(const LayerWeights<T>& w, std::int64_t layer);
+  void compress(const LayerWeights<T>& w, std::int64_t layer);
+  void attend_sparse(std::int64_t layer);
+  void attend_dense(std::int64_t layer);
+  void run_mlp(const LayerWeights<T>& w);
+  void read_out();
+  void linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
+              const T* residual = nullptr);
+  void norm(const Buffer& weight);
+  T* tree_row(const Buffer& buffer, std::int64_t layer) const {
+    return buffer.data() + layer * rows_ * shape_.kv_width();
+  }
+  std::vector<T> read(const Buffer& buffer, std::int64_t count) const;
+
+  kernels::Ops<T>* ops_;
+  LlmShape shape_;
+  TargetWeights<T> weights_;
+  std::vector<std::int64_t> capture_layers_;
+  KvCache<T> cache_;
+
+  // The running step.
+  DraftTree tree_;
+  TreeLayout layout_;
+  VerifyOptions options_;
+  DeviceInts<T> staged_;
+  const std::int32_t* tokens_ = nullptr;     // [N]
+  const std::int32_t* parents_ = nullptr;    // [N]
+  const std::int32_t* positions_ = nullptr;  // [N]
+  const std::int32_t* owners_ = nullptr;     // [E]
+  const std::int32_t* blocks_ = nullptr;     // [E]
+  const std::int32_t* sources_ = nullptr;    // [E, l]
+  std::int64_t refresh_layer_ = 0;           // newest F layer
+
+  // Activations for up to rows_ nodes.
+  std::int64_t rows_ = 0;
+  Buffer hidden_;      // [N, hidden]: the residual stream
+  Buffer normed_;      // [N, hidden]
+  Buffer query_;       // [N, H, d]
+  Buffer gates_;       // [N, H, 3]
+  Buffer attention_;   // [N, H, d]
+  Buffer mlp_gate_;    // [N, intermediate]
+  Buffer mlp_up_;      // [N, intermediate]
+  Buffer captured_;    // [N, 3, hidden]
+  Buffer logits_;      // [N or 1, V]
+  Buffer k_tree_;      // [layers, rows, G, d], after rotary
+  Buffer v_tree_;      // [layers, rows, G, d]
+  Buffer k_raw_tree_;  // [layers, rows, G, d], before rotary, or [rows, G, d] as scratch
+  Buffer k_cmp_tree_;  // [layers, rows, G, d]
+  Buffer v_cmp_tree_;  // [layers, rows, G, d]
+  kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,331 @@
+#include "engine/speculate/generate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "engine/speculate/draft_source.h"
+#include "model/assert.h"
+#include "model/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kPrefillChunk = 256;
+constexpr std::int64_t kDeepestTree = 33;  // nodes of the longest path
+
+// Appends what a step yields, up to an EOS or the limit; true when generation is over.
+bool append_tokens(const std::vector<std::int32_t>& yielded, std::int64_t limit,
+                   const std::vector<std::int32_t>& eos, Generation& run) {
+  for (const std::int32_t token : yielded) {
+    if (static_cast<std::int64_t>(run.tokens.size()) == limit) {
+      return true;
+    }
+    run.tokens.push_back(token);
+    if (std::find(eos.begin(), eos.end(), token) != eos.end()) {
+      run.stopped = StopReason::kEos;
+      return true;
+    }
+  }
+  return static_cast<std::int64_t>(run.tokens.size()) == limit;
+}
+
+std::vector<std::int32_t> yielded_tokens(const StepResult& step) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 1; i < step.acceptance.path.size(); ++i) {
+    tokens.push_back(step.tree.token[static_cast<std::size_t>(step.acceptance.path[i])]);
+  }
+  tokens.push_back(step.acceptance.next_token);
+  return tokens;
+}
+
+void add_overlap(const StepResult& step, Generation& run) {
+  run.overlap.resize(step.blocks.size());
+  for (std::size_t layer = 0; layer < step.blocks.size(); ++layer) {
+    LayerOverlap& sum = run.overlap[layer];  // sums until finish_overlap
+    const BlockStatistics& blocks = step.blocks[layer];
+    sum.unique_blocks += blocks.unique_blocks;
+    if (blocks.adjacent_overlap) {
+      sum.adjacent_overlap += *blocks.adjacent_overlap;
+      ++sum.overlap_steps;
+    }
+  }
+}
+
+void finish_overlap(Generation& run) {
+  for (LayerOverlap& layer : run.overlap) {
+    layer.unique_blocks /= static_cast<double>(std::max<std::int64_t>(1, run.steps));
+    layer.adjacent_overlap /= static_cast<double>(std::max<std::int64_t>(1, layer.overlap_steps));
+  }
+}
+
+}  // namespace
+
+const char* name_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEos:
+      return "eos";
+    case StopReason::kMaxNewTokens:
+      return "max_new_tokens";
+    case StopReason::kMaxPosition:
+      return "max_position";
+    case StopReason::kTextEnd:
+      return "text_end";
+  }
+  VERSIEVE_ASSERT(false, "a reason has a name");
+}
+
+double Generation::accepted_per_step() const {
+  double yielded = 0.0;
+  for (std::size_t a = 0; a < accepted_histogram.size(); ++a) {
+    yielded += static_cast<double>(a) * static_cast<double>(accepted_histogram[a]);
+  }
+  return steps == 0 ? 0.0 : yielded / static_cast<double>(steps);
+}
+
+double Generation::decode_seconds() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+double Generation::tokens_per_second() const {
+  const double taken = decode_seconds();
+  return taken > 0.0 ? static_cast<double>(tokens.size() - 1) / taken : 0.0;
+}
+
+std::optional<Divergence> first_divergence(const Generation& run, const Generation& reference) {
+  const std::size_t shared = std::min(run.tokens.size(), reference.tokens.size());
+  std::size_t at = 0;
+  while (at < shared && run.tokens[at] == reference.tokens[at]) {
+    ++at;
+  }
+  if (at == run.tokens.size() && at == reference.tokens.size()) {
+    return std::nullopt;
+  }
+  const float gap = at < reference.gaps.size() ? reference.gaps[at] : 0.0F;
+  return Divergence{static_cast<std::int64_t>(at), gap};
+}
+
+template <class T>
+Generator<T>::Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft)
+    : ops_(&ops), target_(&target), draft_(draft), runner_(ops, target) {}
+
+template <class T>
+std::string Generator<T>::refusal(const GenerateOptions& options) const {
+  const Strategy& strategy = options.strategy;
+  const std::string reason = illegal_because(strategy, target_->shape());
+  if (!reason.empty()) {
+    return reason;
+  }
+  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
+    return "approximate groups have no kernel yet: use an exact group (c" +
+           std::to_string(strategy.group_size) + "e) or c1";
+  }
+  if (target_->shape().attention == AttentionKind::kDense &&
+      strategy.schedule.find('R') != std::string::npos) {
+    return "a dense target selects no blocks, so there is nothing for an R layer to reuse";
+  }
+  if (strategy.draft.speculates() && draft_ == nullptr) {
+    return "the model has no draft head, so it can only decode with ar";
+  }
+  if (strategy.sampling == SamplingAlgorithm::kGreedy && options.temperature > 0.0) {
+    return "sampling=greedy is for temperature 0";
+  }
+  return {};
+}
+
+template <class T>
+void Generator<T>::prefill(std::span<const std::int32_t> prompt) {
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  prompt_len_ = static_cast<std::int64_t>(prompt.size());
+  VERSIEVE_ASSERT(prompt_len_ >= 1, "a prompt has at least its first token");
+  if (prompt_len_ > target_->shape().max_position) {
+    throw Error(ExitCode::kBadInput, "the prompt has " + std::to_string(prompt_len_) +
+                                         " tokens, the model takes " +
+                                         std::to_string(target_->shape().max_position));
+  }
+  target_->cache().truncate(0);
+  target_->cache().reserve(prompt_len_);
+  if (draft_ != nullptr) {
+    draft_->reserve(prompt_len_);
+    draft_->set_length(1);
+  }
+  for (std::int64_t at = 0; at < prompt_len_; at += kPrefillChunk) {
+    const std::int64_t end = std::min(prompt_len_, at + kPrefillChunk);
+    std::vector<std::int32_t> path(static_cast<std::size_t>(end - at));
+    std::iota(path.begin(), path.end(), 0);
+    target_->verify(chain_tree({prompt.begin() + at, prompt.begin() + end}),
+                    {.last_logits_only = true});
+    target_->commit(path);
+    feed_draft(prompt, at, end);
+  }
+  ensure_count(*ops_, last_logits_, target_->shape().vocab);
+  ops_->copy_rows({.rows = 1,
+                   .width = target_->shape().vocab,
+                   .src = target_->logits(),
+                   .dst = last_logits_.data()});
+  ops_->synchronize();
+  prefill_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Draft entries for the chunk's tokens, as far back as the first step will look. The entry of the
+// token after the prompt waits for that token; its captured row is kept.
+template <class T>
+void Generator<T>::feed_draft(std::span<const std::int32_t> prompt, std::int64_t begin,
+                              std::int64_t end) {
+  if (draft_ == nullptr) {
+    return;
+  }
+  const std::int64_t oldest = prompt_len_ - draft_->shape().window + 1;
+  const std::int64_t first = std::max(begin + 1, oldest);
+  const std::int64_t last = std::min(end, prompt_len_ - 1);
+  if (first <= last) {
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(last - first + 1));
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first - 1 - begin));
+    draft_->extend(first, prompt.subspan(static_cast<std::size_t>(first), rows.size()),
+                   target_->captured(), rows, false);
+  }
+  if (end == prompt_len_) {
+    const std::int64_t width = 3 * target_->shape().hidden;
+    draft_->set_length(prompt_len_);
+    ensure_count(*ops_, last_captured_, width);
+    ops_->copy_rows({.rows = 1,
+                     .width = width,
+                     .src = target_->captured() + (end - 1 - begin) * width,
+                     .dst = last_captured_.data(),
+                     .term = TrafficTerm::kDraft});
+  }
+}
+
+template <class T>
+StepOptions Generator<T>::step_options(const GenerateOptions& options) const {
+  const std::int64_t layers = target_->shape().layers;
+  return {.verify = {.schedule = options.strategy.schedule_for(layers),
+                     .hide_tree_compressed = options.hide_tree_compressed},
+          .acceptance = {.temperature = options.temperature,
+                         .seed = options.seed,
+                         .measures_gap = options.measures_gaps},
+          .measures_blocks = options.measures_blocks,
+          .observer = options.observer};
+}
+
+template <class T>
+std::unique_ptr<TreeSource<T>> Generator<T>::make_source(const GenerateOptions& options) {
+  const std::string reason = refusal(options);
+  VERSIEVE_ASSERT(reason.empty(), "refused strategies are not run");
+  if (!options.strategy.draft.speculates()) {
+    return std::make_unique<NoDraft<T>>();
+  }
+  return std::make_unique<DraftSource<T>>(*ops_, *draft_,
+                                          DraftSourceOptions{.choice = options.strategy.draft,
+                                                             .order = options.strategy.order,
+                                                             .temperature = options.temperature,
+                                                             .seed = options.seed});
+}
+
+// Back to the prompt's end, with `first_token` chosen to follow it.
+template <class T>
+void Generator<T>::rewind(TreeSource<T>& source, std::int32_t first_token) {
+  target_->cache().truncate(prompt_len_);
+  if (draft_ != nullptr) {
+    draft_->set_length(prompt_len_);
+  }
+  source.observe({.first = prompt_len_ - 1,
+                  .next_token = {first_token},
+                  .captured = last_captured_.data(),
+                  .rows = {0}});
+}
+
+template <class T>
+void Generator<T>::record(const StepResult& step, const GenerateOptions& options, Generation& run) {
+  const std::size_t yield = static_cast<std::size_t>(step.acceptance.yield());
+  if (run.accepted_histogram.size() <= yield) {
+    run.accepted_histogram.resize(yield + 1, 0);
+  }
+  ++run.accepted_histogram[yield];
+  ++run.steps;
+  for (std::size_t phase = 0; phase < kStepPhaseCount; ++phase) {
+    run.seconds[phase] += step.seconds[phase];
+  }
+  add_overlap(step, run);
+  if (options.on_step) {
+    options.on_step(step);
+  }
+}
+
+template <class T>
+Generation Generator<T>::run(const GenerateOptions& options) {
+  const std::unique_ptr<TreeSource<T>> source = make_source(options);
+  return run(options, *source);
+}
+
+template <class T>
+Generation Generator<T>::run(const GenerateOptions& options, TreeSource<T>& source) {
+  VERSIEVE_ASSERT(prompt_len_ >= 1, "a run follows a prefill");
+  Generation run;
+  const std::int64_t room = target_->shape().max_position - prompt_len_ + 1;
+  const std::int64_t limit = std::min(options.max_new_tokens, room);
+  run.stopped = limit == room ? StopReason::kMaxPosition : StopReason::kMaxNewTokens;
+  const StepOptions step_choice = step_options(options);
+  const DraftTree last = NoDraft<T>().propose(0, 0);
+  const Acceptance first = runner_.acceptor().accept({.tree = last,
+                                                      .position = prompt_len_ - 1,
+                                                      .vocab = target_->shape().vocab,
+                                                      .logits = last_logits_.data()},
+                                                     step_choice.acceptance);
+  rewind(source, first.next_token);
+  target_->cache().reserve(prompt_len_ + limit + kDeepestTree);
+  run.gaps.push_back(first.logit_gap);
+  bool over = append_tokens({first.next_token}, limit, options.eos, run);
+  while (!over) {
+    const StepResult step = runner_.run(source, run.tokens.back(), step_choice);
+    record(step, options, run);
+    run.gaps.push_back(step.acceptance.logit_gap);
+    over = append_tokens(yielded_tokens(step), limit, options.eos, run);
+  }
+  finish_overlap(run);
+  return run;
+}
+
+// Commits tokens of the text itself, whatever the tree held, and tells the source.
+template <class T>
+void Generator<T>::commit_text(TreeSource<T>& source, std::span<const std::int32_t> tokens,
+                               std::int32_t next_token, const std::string& schedule) {
+  const std::int64_t first = target_->length();
+  const DraftTree chain = chain_tree({tokens.begin(), tokens.end()});
+  Acceptance all{.next_token = next_token};
+  all.path.resize(tokens.size());
+  std::iota(all.path.begin(), all.path.end(), 0);
+  target_->verify(chain, {.schedule = schedule, .last_logits_only = true});
+  target_->commit(all.path);
+  source.observe(observation_of(*target_, chain, all, first));
+}
+
+template <class T>
+Generation Generator<T>::teacher_forced(const GenerateOptions& options,
+                                        std::span<const std::int32_t> text) {
+  VERSIEVE_ASSERT(prompt_len_ >= 1 && !text.empty(), "a text follows a prefilled prompt");
+  const std::unique_ptr<TreeSource<T>> source = make_source(options);
+  const StepOptions step_choice = step_options(options);
+  Generation run;
+  run.stopped = StopReason::kTextEnd;
+  rewind(*source, text[0]);
+  for (std::size_t at = 0; at + 1 < text.size();) {
+    const StepResult step = runner_.try_step(*source, text[at], step_choice);
+    const std::size_t yield = static_cast<std::size_t>(step.acceptance.yield());
+    record(step, options, run);
+    run.tokens.push_back(step.acceptance.next_token);
+    if (at + yield < text.size()) {
+      commit_text(*source, text.subspan(at, yield), text[at + yield], step_choice.verify.schedule);
+    }
+    at += yield;
+  }
+  finish_overlap(run);
+  return run;
+}
+
+template class Generator<double>;
+template class Generator<float>;
+template class Generator<Bf16>;
+
+}  // namespace versieve::engine

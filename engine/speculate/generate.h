@@ -1,0 +1,110 @@
+// From a prompt to text: prefill once, then any number of runs from that point, each with its own
+// strategy. A run with draft `ar` decodes token by token through the same forward, so that its
+// output is what every exact strategy must reproduce.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/draft.h"
+#include "engine/model/target.h"
+#include "engine/speculate/step.h"
+#include "model/strategy.h"
+
+namespace versieve::engine {
+
+struct GenerateOptions {
+  Strategy strategy;
+  std::int64_t max_new_tokens = 64;
+  double temperature = 0.0;
+  std::uint64_t seed = 0;
+  std::vector<std::int32_t> eos;  // any of them ends generation
+  bool measures_blocks = false;
+  bool measures_gaps = false;
+  bool hide_tree_compressed = false;  // planted fault for tests (VerifyOptions)
+  PhaseObserver* observer = nullptr;
+  std::function<void(const StepResult&)> on_step;
+};
+
+enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
+const char* name_of(StopReason reason);  // "eos", ...
+
+// Mean over the steps of a run; one entry a layer.
+struct LayerOverlap {
+  double adjacent_overlap = 0.0;  // over steps with at least two queries
+  std::int64_t overlap_steps = 0;
+  double unique_blocks = 0.0;
+};
+
+struct Generation {
+  std::vector<std::int32_t> tokens;  // generated, an EOS included
+  std::vector<float> gaps;           // of each token, if measured and decoded without a draft
+  StopReason stopped = StopReason::kMaxNewTokens;
+  std::int64_t steps = 0;  // the first token comes from prefill, without a step
+  // [a] = steps that yielded a tokens, the target's own counted; what a stop cut off is counted
+  // too.
+  std::vector<std::int64_t> accepted_histogram;
+  PhaseSeconds seconds{};
+  std::vector<LayerOverlap> overlap;
+
+  double accepted_per_step() const;  // mean of the histogram; 0 without steps
+  double decode_seconds() const;
+  // Tokens of the steps a second of decoding.
+  double tokens_per_second() const;
+};
+
+// Index of the first token that differs, and the reference's gap there; none: identical.
+struct Divergence {
+  std::int64_t index = 0;
+  float logit_gap = 0.0F;
+};
+std::optional<Divergence> first_divergence(const Generation& run, const Generation& reference);
+
+template <class T>
+class Generator {
+ public:
+  // `draft` null: only `ar`. Both outlive the generator.
+  Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft);
+
+  // Why that strategy cannot run here, or an empty text.
+  std::string refusal(const GenerateOptions& options) const;
+
+  // Begins a new sequence. Always with every layer refreshing. REQUIRES: not empty.
+  void prefill(std::span<const std::int32_t> prompt);
+  double prefill_seconds() const { return prefill_seconds_; }
+
+  // Runs from the prefilled prompt, whatever ran before. REQUIRES: refusal() is empty.
+  Generation run(const GenerateOptions& options);
+  // The same with trees from elsewhere; the strategy's draft and order are not looked at.
+  Generation run(const GenerateOptions& options, TreeSource<T>& source);
+  // Walks along a given continuation of the prompt: each step drafts from the true prefix, counts
+  // the longest path of the target's greedy choices, and then commits that many tokens of the text
+  // itself. `tokens` of the result are the target's choices, one a step.
+  Generation teacher_forced(const GenerateOptions& options, std::span<const std::int32_t> text);
+
+ private:
+  StepOptions step_options(const GenerateOptions& options) const;
+  std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options);
+  void rewind(TreeSource<T>& source, std::int32_t first_token);
+  void feed_draft(std::span<const std::int32_t> prompt, std::int64_t begin, std::int64_t end);
+  void commit_text(TreeSource<T>& source, std::span<const std::int32_t> tokens,
+                   std::int32_t next_token, const std::string& schedule);
+  static void record(const StepResult& step, const GenerateOptions& options, Generation& run);
+
+  kernels::Ops<T>* ops_;
+  Target<T>* target_;
+  Draft<T>* draft_;
+  StepRunner<T> runner_;
+  std::int64_t prompt_len_ = 0;
+  double prefill_seconds_ = 0.0;
+  kernels::OpsBuffer<T> last_logits_;    // [V]: after the prompt
+  kernels::OpsBuffer<T> last_captured_;  // [3 * hidden]: of the prompt's last token
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,172 @@
+#include "engine/sweep/attention_point.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "engine/sweep/selection.h"
+#include "engine/sweep/synthetic_layer.h"
+#include "kernels/ops.h"
+#include "model/draft_tree.h"
+#include "model/error.h"
+#include "model/llm_shape.h"
+#include "model/strategy.h"
+#include "profiler/gpu_timer.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kMaxSets = 96;
+
+std::unique_ptr<kernels::Ops<float>> make_ops(float, bool on_gpu, void* stream, int threads) {
+  return on_gpu ? kernels::make_cuda_ops<float>(stream) : kernels::make_cpu_ops<float>(threads);
+}
+std::unique_ptr<kernels::Ops<Bf16>> make_ops(Bf16, bool on_gpu, void* stream, int) {
+  if (!on_gpu) {
+    throw Error(ExitCode::kUsage, "the CPU engine computes in f32 or f64, not in bf16");
+  }
+  return kernels::make_cuda_ops<Bf16>(stream);
+}
+
+// The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
+// query selects. What all queries share (q, out, tree) is left out.
+double touched_bytes(traffic::NsaVerifyShape shape, double unique_blocks) {
+  shape.unique_blocks = unique_blocks;
+  const Traffic selected = traffic::nsa_selected(shape);
+  const Traffic compressed = traffic::nsa_compressed(shape);
+  const Traffic window = traffic::nsa_window(shape);
+  const auto at = [](const Traffic& t, TrafficTerm term) {
+    return t.read_bytes[static_cast<std::size_t>(term)];
+  };
+  // Window and selected blocks overlap (the newest blocks are forced): the larger one counts.
+  return at(compressed, TrafficTerm::kCompressedCache) +
+         std::max(at(selected, TrafficTerm::kSelectedBlocks), at(window, TrafficTerm::kWindow));
+}
+
+std::int64_t sets_for(double cold_bytes, double bytes_each) {
+  const double sets = std::ceil(cold_bytes / bytes_each) + 1.0;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(sets), 2, kMaxSets);
+}
+
+// The traffic function of a range, told how many distinct blocks there were.
+std::optional<Traffic> predicted_for(const std::string& path,
+                                     const traffic::NsaVerifyShape& shape) {
+  if (path == "nsa_selected") {
+    return traffic::nsa_selected(shape);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+class AttentionRunner final : public PointRunner {
+ public:
+  AttentionRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+      : plan_(plan),
+        instrument_(instrument),
+        on_gpu_(on_gpu),
+        ops_(make_ops(T{}, on_gpu, instrument.stream(), threads)) {}
+
+  PointMeasurement run(const PointKey& key) override {
+    const Strategy strategy = Strategy::parse(key.strategy);
+    const LlmShape shape = named_llm_shape(key.model);
+    const std::string illegal = illegal_because(strategy, shape);
+    if (!illegal.empty()) {
+      return refused_point(key, illegal);
+    }
+    const DraftTree grown = synthetic_tree(strategy.draft);
+    if (grown.size() != key.num_queries) {
+      return refused_point(key, "a tree of this depth and width has only " +
+                                    std::to_string(grown.size()) + " nodes");
+    }
+    prepare_layer(shape, key);
+    layer_->set_tree(reordered(grown, traversal_order(grown, strategy.order)));
+    if (key.overlap) {
+      layer_->set_overlap(*key.overlap);
+    }
+    return measure(key);
+  }
+
+ private:
+  void prepare_layer(const LlmShape& shape, const PointKey& key);
+  PointMeasurement measure(const PointKey& key);
+
+  const SweepPlan& plan_;
+  Instrument& instrument_;
+  bool on_gpu_;
+  std::unique_ptr<kernels::Ops<T>> ops_;
+  std::optional<SyntheticLayer<T>> layer_;
+  std::string layer_model_;
+};
+
+// One layer serves all points of its context: as many copies as the least greedy point needs.
+template <class T>
+void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& key) {
+  const bool rotate = key.cache_state == "cold_rotate" && on_gpu_;
+  const traffic::NsaVerifyShape one_query{.nsa = shape.nsa,
+                                          .num_heads = shape.num_heads,
+                                          .num_kv_heads = shape.num_kv_heads,
+                                          .head_dim = shape.head_dim,
+                                          .context_len = key.context_len,
+                                          .num_queries = 1,
+                                          .element_bytes = sizeof(T)};
+  const std::int64_t sets =
+      rotate ? sets_for(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query, 0))
+             : 1;
+  const bool fits = layer_ && layer_model_ == key.model &&
+                    layer_->context_len() == key.context_len && layer_->sets() >= sets;
+  if (!fits) {
+    layer_.reset();  // its memory first
+    layer_.emplace(*ops_, shape, key.context_len, sets, plan_.seed);
+    layer_model_ = key.model;
+  }
+}
+
+template <class T>
+PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
+  layer_->run(0);
+  const std::vector<std::int32_t> indices = layer_->read_indices();
+  PointMeasurement point{.key = key};
+  point.adjacent_overlap = adjacent_overlap(layer_->selection_shape(), indices);
+  point.unique_blocks = unique_blocks(layer_->selection_shape(), indices);
+  traffic::NsaVerifyShape shape = layer_->traffic_shape();
+  shape.unique_blocks = *point.unique_blocks;
+
+  RepeatableWork work;
+  work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),
+                                                touched_bytes(shape, shape.unique_blocks)));
+  work.run = [this](std::int64_t set) { layer_->run(set); };
+  work.synchronize = [this] { ops_->synchronize(); };
+  work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
+  const MeasurePlan plan{.timing = plan_.timing,
+                         .trace_repetitions = plan_.trace_repetitions,
+                         .counter_repetitions = plan_.counter_repetitions,
+                         .cache_state = key.cache_state,
+                         .launch = key.launch};
+  instrument_.measure(work, plan, point);
+  for (RangeMeasurement& range : point.ranges) {
+    range.predicted = predicted_for(range.path, shape).value_or(range.predicted);
+  }
+  return point;
+}
+
+}  // namespace
+
+PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
+  PointMeasurement point{.key = key};
+  point.status = "refused";
+  point.reason = reason;
+  return point;
+}
+
+template <class T>
+std::unique_ptr<PointRunner> make_attention_runner(const SweepPlan& plan, Instrument& instrument,
+                                                   bool on_gpu, int threads) {
+  return std::make_unique<AttentionRunner<T>>(plan, instrument, on_gpu, threads);
+}
+
+template std::unique_ptr<PointRunner> make_attention_runner<float>(const SweepPlan&, Instrument&,
+                                                                   bool, int);
+template std::unique_ptr<PointRunner> make_attention_runner<Bf16>(const SweepPlan&, Instrument&,
+                                                                  bool, int);
+
+}  // namespace versieve::engine

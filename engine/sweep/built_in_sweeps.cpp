@@ -1,0 +1,93 @@
+// The sweeps that ship: the same text that a file of a user's would hold.
+#include <array>
+
+#include "engine/sweep/sweep.h"
+#include "model/error.h"
+
+namespace versieve::engine {
+namespace {
+
+// Under a minute: every workload's kind of point, few of each.
+constexpr std::string_view kQuick = R"({
+  "name": "quick", "trace_repetitions": 3, "counter_repetitions": 2,
+  "timing": {"warm_up_s": 0.02, "time_limit_s": 0.3},
+  "grids": [
+    {"workload": "attention", "context_len": [1024, 4096, 16384],
+     "draft": ["ar", "d7k1n8", "d6k8n64"], "order": ["bfs", "dfs"]},
+    {"workload": "attention", "context_len": [4096], "draft": ["d5k4n16"], "order": ["dfs"],
+     "overlap": [0.2, 0.5, 0.95]},
+    {"workload": "attention", "context_len": [4096], "draft": ["ar", "d5k4n16"], "order": ["dfs"],
+     "cache_state": "warm"}
+  ]})";
+
+// The campaign that ships in db/measured.
+constexpr std::string_view kH200Core = R"({
+  "name": "h200-core",
+  "timing": {"warm_up_s": 0.02, "time_limit_s": 0.25},
+  "grids": [
+    {"workload": "attention", "context_len": [1024, 2048, 4096, 8192, 16384, 32768, 65536],
+     "draft": ["ar", "d3k2n4", "d4k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"],
+     "order": ["bfs", "dfs"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d4k4n8", "d5k4n16", "d6k8n64", "d8k8n128"], "order": "dfs",
+     "overlap": [0.2, 0.5, 0.95]},
+    {"workload": "attention", "context_len": [4096, 16384],
+     "draft": ["d7k1n8", "d15k1n16", "d2k8n16", "d4k8n64", "d10k4n64"], "order": ["bfs", "dfs"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["ar", "d5k4n16", "d6k8n64"], "order": "dfs", "cache_state": "warm"},
+    {"workload": "attention", "context_len": 16384, "draft": ["ar", "d5k4n16", "d6k8n64"],
+     "order": "dfs", "launch": "stream"},
+    {"workload": "step", "context_len": [1024, 2048, 4096, 8192, 16384, 32768],
+     "draft": ["ar", "d3k2n4", "d7k1n8", "d4k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"],
+     "order": "bfs"},
+    {"workload": "step", "context_len": [2048, 8192, 16384],
+     "draft": ["d4k4n8", "d5k4n16", "d6k8n64"], "order": "dfs"},
+    {"workload": "step", "context_len": 65536, "draft": ["ar", "d7k1n8", "d5k4n16", "d6k8n64"],
+     "order": "bfs"},
+    {"workload": "acceptance", "context_len": [2048, 6144, 10240, 14336], "dtype": "f32",
+     "draft": ["ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n64", "d10k4n64"],
+     "order": "bfs"}
+  ]})";
+
+// The trained pair on held-out text: how many tokens a step emits.
+constexpr std::string_view kDemoAcceptance = R"({
+  "name": "demo-acceptance",
+  "grids": [
+    {"workload": "acceptance", "context_len": [2048, 6144, 10240, 14336], "dtype": "f32",
+     "split": ["calibration", "test"],
+     "draft": ["ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64"], "order": "bfs"}
+  ]})";
+
+struct BuiltIn {
+  std::string_view name;
+  std::string_view text;
+};
+constexpr std::array<BuiltIn, 3> kBuiltIn = {{
+    {"quick", kQuick},
+    {"h200-core", kH200Core},
+    {"demo-acceptance", kDemoAcceptance},
+}};
+
+}  // namespace
+
+std::vector<std::string> sweep_names() {
+  std::vector<std::string> names;
+  for (const BuiltIn& each : kBuiltIn) {
+    names.emplace_back(each.name);
+  }
+  return names;
+}
+
+std::string_view built_in_sweep(std::string_view name) {
+  std::string known;
+  for (const BuiltIn& each : kBuiltIn) {
+    if (each.name == name) {
+      return each.text;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  throw Error(ExitCode::kUsage, "no sweep is called '" + std::string(name) + "'; there are " +
+                                    known + ", or a path of a JSON file");
+}
+
+}  // namespace versieve::engine

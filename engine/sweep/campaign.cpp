@@ -1,0 +1,196 @@
+#include "engine/sweep/campaign.h"
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "engine/sweep/attention_point.h"
+#include "engine/sweep/instrument.h"
+#include "model/error.h"
+#include "profiler/counter_access.h"
+#include "profiler/environment.h"
+#include "profiler/gpu_timer.h"
+#include "profiler/self_check.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::json;
+
+profiler::CounterState state_named(const std::string& name) {
+  for (const profiler::CounterState state :
+       {profiler::CounterState::kOk, profiler::CounterState::kDenied,
+        profiler::CounterState::kUnsupported, profiler::CounterState::kBusy}) {
+    if (name == name_of(state)) {
+      return state;
+    }
+  }
+  return profiler::CounterState::kOff;
+}
+
+// The runners of one campaign, made when the first of their points comes.
+class Runners {
+ public:
+  Runners(const SweepPlan& plan, const CampaignMachine& machine, const CampaignOptions& options)
+      : plan_(plan),
+        on_gpu_(machine.backend == "cuda"),
+        options_(options),
+        instrument_(on_gpu_ ? make_gpu_instrument({state_named(machine.record.counter_access), 0,
+                                                   machine.record.counter_detail})
+                            : make_host_instrument()) {}
+
+  PointRunner& of(const PointKey& key) {
+    std::unique_ptr<PointRunner>& runner = runners_[{key.workload, key.dtype}];
+    if (runner == nullptr) {
+      drop_others();
+      runner = make(key);
+    }
+    return *runner;
+  }
+
+ private:
+  using Kind = std::pair<WorkloadKind, std::string>;
+
+  // One runner at a time holds memory.
+  void drop_others() {
+    std::erase_if(runners_, [](const auto& entry) { return entry.second != nullptr; });
+  }
+  std::unique_ptr<PointRunner> make(const PointKey& key) {
+    if (key.workload != WorkloadKind::kAttention) {
+      throw Error(ExitCode::kAnswerNo, std::string("points of workload ") + name_of(key.workload) +
+                                           " are not yet available");
+    }
+    return key.dtype == "bf16"
+               ? make_attention_runner<Bf16>(plan_, *instrument_, on_gpu_, options_.threads)
+               : make_attention_runner<float>(plan_, *instrument_, on_gpu_, options_.threads);
+  }
+
+  const SweepPlan& plan_;
+  bool on_gpu_;
+  const CampaignOptions& options_;
+  std::unique_ptr<Instrument> instrument_;
+  std::map<Kind, std::unique_ptr<PointRunner>> runners_;
+};
+
+PointMeasurement failed_point(const PointKey& key, const std::string& reason) {
+  PointMeasurement point{.key = key};
+  point.status = "failed";
+  point.reason = reason;
+  return point;
+}
+
+PointMeasurement measured(const PointKey& key, const CampaignMachine& machine, Runners& runners) {
+  try {
+    PointMeasurement point = runners.of(key).run(key);
+    if (machine.record.self_check == "suspect" && point.reliability == "ok") {
+      point.reliability = "suspect";
+    }
+    return point;
+  } catch (const Error& error) {
+    return failed_point(key, error.what());
+  }
+}
+
+// Time left: each workload's points take their own mean; unseen workloads the mean of all.
+class TimeLeft {
+ public:
+  void took(WorkloadKind workload, double seconds) {
+    Mean& mean = means_[workload];
+    mean.seconds += seconds;
+    mean.count += 1.0;
+  }
+  double of(const std::vector<PointKey>& points, std::size_t from) const {
+    Mean all;
+    for (const auto& [workload, mean] : means_) {
+      all.seconds += mean.seconds;
+      all.count += mean.count;
+    }
+    double left = 0.0;
+    for (std::size_t i = from; i < points.size(); ++i) {
+      const auto found = means_.find(points[i].workload);
+      const Mean& mean = found != means_.end() ? found->second : all;
+      left += mean.count > 0.0 ? mean.seconds / mean.count : 0.0;
+    }
+    return left;
+  }
+
+ private:
+  struct Mean {
+    double seconds = 0.0;
+    double count = 0.0;
+  };
+  std::map<WorkloadKind, Mean> means_;
+};
+
+}  // namespace
+
+std::string resolved_backend(const std::string& backend) {
+  const std::string missing = profiler::gpu_missing_because();
+  if (backend == "auto") {
+    return missing.empty() ? "cuda" : "cpu";
+  }
+  if (backend == "sim") {
+    throw Error(ExitCode::kAnswerNo, "the simulator's backend is not yet available");
+  }
+  if (backend == "cuda" && !missing.empty()) {
+    throw Error(ExitCode::kEnvironment, missing);
+  }
+  if (backend != "cuda" && backend != "cpu") {
+    throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
+  }
+  return backend;
+}
+
+CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend) {
+  const profiler::Environment environment = profiler::read_environment();
+  CampaignMachine machine{.backend = backend};
+  RunRecord& record = machine.record;
+  profiler::SelfCheck check;
+  if (backend == "cuda") {
+    const profiler::CounterAccess access = profiler::probe_counter_access();
+    check = profiler::run_self_check(access);
+    record.device = environment.gpu->name;
+    record.device_uuid_hash = environment.gpu->uuid_hash;
+    record.counter_access = name_of(access.state);
+    record.counter_detail = access.sentence;
+  } else {
+    record.device = environment.cpu_name;
+    record.counter_access = "off";
+    record.counter_detail = "The CPU backend collects no hardware counters.";
+  }
+  record.kind = plan.name;
+  record.self_check = check.status;
+  record.configuration = configuration_json(plan);
+  json environment_object = json::parse(profiler::to_json(environment));
+  environment_object["self_check"] = check.sentence;
+  record.environment = environment_object.dump();
+  record.revision = environment.revision;
+  record.seed = plan.seed;
+  return machine;
+}
+
+CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>& points,
+                              const CampaignMachine& machine, const CampaignOptions& options,
+                              const std::function<void(const PointMeasurement&)>& on_point,
+                              const std::function<void(const CampaignProgress&)>& on_progress) {
+  Runners runners(plan, machine, options);
+  TimeLeft time_left;
+  CampaignProgress progress{.total = static_cast<std::int64_t>(points.size())};
+  const double start = profiler::steady_seconds();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double point_start = profiler::steady_seconds();
+    const PointMeasurement point = measured(points[i], machine, runners);
+    on_point(point);
+    const double now = profiler::steady_seconds();
+    time_left.took(points[i].workload, now - point_start);
+    progress.done += 1;
+    progress.refused += point.status == "refused";
+    progress.failed += point.status == "failed";
+    progress.elapsed_s = now - start;
+    progress.left_s = time_left.of(points, i + 1);
+    on_progress(progress);
+  }
+  return progress;
+}
+
+}  // namespace versieve::engine

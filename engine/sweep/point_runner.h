@@ -1,0 +1,24 @@
+// One kind of workload at work: measures points one after the other and may keep what neighbours
+// share (tensors, a loaded model, a prefilled prompt).
+#pragma once
+
+#include <memory>
+
+#include "engine/sweep/instrument.h"
+#include "engine/sweep/sweep.h"
+#include "model/measurement.h"
+
+namespace versieve::engine {
+
+class PointRunner {
+ public:
+  virtual ~PointRunner() = default;
+  // The measured point, or one with status "refused" and the reason. Throws Error for what went
+  // wrong; the campaign stores it as "failed".
+  virtual PointMeasurement run(const PointKey& key) = 0;
+};
+
+// A point that will not be measured, and why.
+PointMeasurement refused_point(const PointKey& key, const std::string& reason);
+
+}  // namespace versieve::engine

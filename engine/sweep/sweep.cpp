@@ -1,0 +1,332 @@
+#include "engine/sweep/sweep.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/io/strict_json.h"
+#include "model/error.h"
+#include "model/strategy.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxJsonDepth = 8;
+
+// One object of the sweep's text: takes its keys one by one and refuses those nobody took.
+class Fields {
+ public:
+  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object_.is_object()) {
+      throw Error(ExitCode::kBadInput, where_ + " must be a JSON object");
+    }
+  }
+
+  template <class T>
+  T value(const char* key, T fallback) {
+    taken_.insert(key);
+    return object_.contains(key) ? convert<T>(object_.at(key), key) : fallback;
+  }
+  // A single value or a list of them; not there: the fallback alone.
+  template <class T>
+  std::vector<T> axis(const char* key, std::vector<T> fallback) {
+    taken_.insert(key);
+    if (!object_.contains(key)) {
+      return fallback;
+    }
+    const json& found = object_.at(key);
+    std::vector<T> values;
+    if (!found.is_array()) {
+      values.push_back(convert<T>(found, key));
+    } else {
+      for (const json& each : found) {
+        values.push_back(convert<T>(each, key));
+      }
+    }
+    if (values.empty()) {
+      throw Error(ExitCode::kBadInput, where_ + ": '" + key + "' has no values");
+    }
+    return values;
+  }
+  const json* child(const char* key) {
+    taken_.insert(key);
+    return object_.contains(key) ? &object_.at(key) : nullptr;
+  }
+  void refuse_the_rest() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (taken_.count(key) == 0) {
+        throw Error(ExitCode::kBadInput, where_ + ": unknown key '" + key + "'");
+      }
+    }
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  template <class T>
+  T convert(const json& found, const char* key) const {
+    const bool fits = std::is_same_v<T, std::string>
+                          ? found.is_string()
+                          : (std::is_integral_v<T> ? found.is_number_integer() : found.is_number());
+    if (!fits) {
+      throw Error(ExitCode::kBadInput, where_ + ": '" + key + "' has a value of the wrong type");
+    }
+    return found.get<T>();
+  }
+
+  const json& object_;
+  std::string where_;
+  std::set<std::string> taken_;
+};
+
+// The axes of one grid; the points are their product.
+struct Grid {
+  WorkloadKind workload = WorkloadKind::kAttention;
+  std::vector<std::string> model, regime, split, draft, order, group, schedule, dtype;
+  std::vector<std::string> cache_state, launch;
+  std::vector<std::int64_t> context_len;
+  std::vector<double> overlap;
+};
+
+void require_known(const Fields& fields, const char* key, const std::vector<std::string>& values,
+                   std::initializer_list<const char*> known) {
+  for (const std::string& value : values) {
+    if (std::find(known.begin(), known.end(), value) == known.end()) {
+      throw Error(ExitCode::kBadInput,
+                  fields.where() + ": '" + key + "' cannot be '" + value + "'");
+    }
+  }
+}
+
+Grid read_grid(const json& object, const std::string& where) {
+  Fields fields(object, where);
+  Grid grid;
+  grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
+  const bool text = grid.workload == WorkloadKind::kAcceptance;
+  using Texts = std::vector<std::string>;
+  grid.model = fields.axis<std::string>("model", text ? Texts{"demo-nsa"} : Texts{"nsa-1b"});
+  grid.regime = fields.axis<std::string>(
+      "regime", text ? Texts{"chat", "plan", "prose", "code"} : Texts{"synthetic"});
+  grid.split = fields.axis<std::string>("split", text ? Texts{"calibration"} : Texts{""});
+  grid.draft = fields.axis<std::string>("draft", {"ar"});
+  grid.order = fields.axis<std::string>("order", {"bfs"});
+  grid.group = fields.axis<std::string>("group", {"c1"});
+  grid.schedule = fields.axis<std::string>("schedule", {"F*"});
+  grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
+  grid.cache_state = fields.axis<std::string>(
+      "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
+  grid.launch = fields.axis<std::string>("launch", {text ? "stream" : "graph"});
+  grid.context_len = fields.axis<std::int64_t>("context_len", {4096});
+  if (grid.workload == WorkloadKind::kAttention) {
+    grid.overlap = fields.axis<double>("overlap", {0.8});
+  }
+  fields.refuse_the_rest();
+  require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
+  require_known(fields, "cache_state", grid.cache_state,
+                {"warm", "cold_rotate", "cold_flush", "as_is"});
+  require_known(fields, "launch", grid.launch, {"stream", "graph"});
+  for (const std::int64_t length : grid.context_len) {
+    if (length < 1 || length > (std::int64_t{1} << 20)) {
+      throw Error(ExitCode::kBadInput, where + ": 'context_len' must lie within 1 and 1048576");
+    }
+  }
+  for (const double overlap : grid.overlap) {
+    if (!(overlap >= 0.0 && overlap <= 1.0)) {
+      throw Error(ExitCode::kBadInput, where + ": 'overlap' must lie within 0 and 1");
+    }
+  }
+  return grid;
+}
+
+// The canonical text; an autoregressive point has no order, group or schedule worth naming.
+Strategy strategy_of(const std::string& draft, const std::string& order, const std::string& group,
+                     const std::string& schedule) {
+  const bool speculates = draft != "ar";
+  return Strategy::parse(speculates ? "nsa/" + draft + "/" + order + "/" + group + "/" + schedule
+                                    : std::string("nsa/ar"));
+}
+
+void add_point(const PointKey& key, SweepPlan& plan) {
+  if (std::find(plan.points.begin(), plan.points.end(), key) == plan.points.end()) {
+    plan.points.push_back(key);
+  }
+}
+
+// Innermost axes change fastest; tensors depend on the outer ones.
+void expand_strategies(const Grid& grid, PointKey key, SweepPlan& plan) {
+  const std::vector<std::optional<double>> overlaps =
+      grid.overlap.empty()
+          ? std::vector<std::optional<double>>{std::nullopt}
+          : std::vector<std::optional<double>>(grid.overlap.begin(), grid.overlap.end());
+  for (const std::string& draft : grid.draft) {
+    for (const std::string& order : grid.order) {
+      for (const std::string& group : grid.group) {
+        for (const std::string& schedule : grid.schedule) {
+          for (const std::optional<double>& overlap : overlaps) {
+            const Strategy strategy = strategy_of(draft, order, group, schedule);
+            key.strategy = strategy.text();
+            key.num_queries = strategy.draft.nodes;
+            key.overlap = key.num_queries > 1 ? overlap : std::nullopt;
+            for (const std::string& cache_state : grid.cache_state) {
+              for (const std::string& launch : grid.launch) {
+                key.cache_state = cache_state;
+                key.launch = launch;
+                add_point(key, plan);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+void expand(const Grid& grid, const std::string& backend, SweepPlan& plan) {
+  PointKey key{.workload = grid.workload, .backend = backend};
+  for (const std::string& model : grid.model) {
+    for (const std::string& dtype : grid.dtype) {
+      for (const std::int64_t length : grid.context_len) {
+        for (const std::string& regime : grid.regime) {
+          for (const std::string& split : grid.split) {
+            key.model = model;
+            key.dtype = backend == "cpu" ? "f32" : dtype;
+            key.context_len = length;
+            key.regime = regime;
+            key.split = split;
+            expand_strategies(grid, key, plan);
+          }
+        }
+      }
+    }
+  }
+}
+
+void read_timing(const json* object, const std::string& where, profiler::TimingPlan& timing) {
+  if (object == nullptr) {
+    return;
+  }
+  Fields fields(*object, where);
+  timing.warm_up_s = fields.value("warm_up_s", timing.warm_up_s);
+  profiler::StopPlan& stop = timing.stop;
+  stop.min_samples = fields.value("min_samples", stop.min_samples);
+  stop.max_samples = fields.value("max_samples", stop.max_samples);
+  stop.target_half_width = fields.value("target_half_width", stop.target_half_width);
+  stop.time_limit_s = fields.value("time_limit_s", stop.time_limit_s);
+  stop.fixed_samples = fields.value("fixed_samples", stop.fixed_samples);
+  fields.refuse_the_rest();
+}
+
+void require_sane(const SweepPlan& plan, const std::string& origin) {
+  const profiler::StopPlan& stop = plan.timing.stop;
+  const bool sane = stop.min_samples >= 1 && stop.max_samples >= stop.min_samples &&
+                    stop.target_half_width > 0.0 && stop.time_limit_s > 0.0 &&
+                    stop.fixed_samples >= 0 && plan.trace_repetitions >= 0 &&
+                    plan.counter_repetitions >= 0 && plan.prompts >= 1 && plan.new_tokens >= 1;
+  if (!sane) {
+    throw Error(ExitCode::kBadInput,
+                origin + ": counts and limits of a sweep must be positive and in order");
+  }
+}
+
+json point_json(const PointKey& key) {
+  json object = {{"workload", name_of(key.workload)},
+                 {"model", key.model},
+                 {"regime", key.regime},
+                 {"split", key.split},
+                 {"strategy", key.strategy},
+                 {"dtype", key.dtype},
+                 {"backend", key.backend},
+                 {"cache_state", key.cache_state},
+                 {"launch", key.launch},
+                 {"context_len", key.context_len}};
+  if (key.overlap) {
+    object["overlap"] = *key.overlap;
+  }
+  return object;
+}
+
+}  // namespace
+
+SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
+                          const std::string& backend) {
+  const json object = parse_strict_json(text, kMaxJsonDepth, origin);
+  Fields fields(object, origin);
+  SweepPlan plan;
+  plan.name = fields.value<std::string>("name", "");
+  plan.seed = fields.value<std::uint64_t>("seed", plan.seed);
+  plan.trace_repetitions = fields.value("trace_repetitions", plan.trace_repetitions);
+  plan.counter_repetitions = fields.value("counter_repetitions", plan.counter_repetitions);
+  plan.prompts = fields.value("prompts", plan.prompts);
+  plan.new_tokens = fields.value("new_tokens", plan.new_tokens);
+  read_timing(fields.child("timing"), origin + ": timing", plan.timing);
+  const json* grids = fields.child("grids");
+  fields.refuse_the_rest();
+  if (plan.name.empty() || grids == nullptr || !grids->is_array() || grids->empty()) {
+    throw Error(ExitCode::kBadInput, origin + ": a sweep needs a 'name' and a list of 'grids'");
+  }
+  for (std::size_t i = 0; i < grids->size(); ++i) {
+    expand(read_grid((*grids)[i], origin + ": grid " + std::to_string(i + 1)), backend, plan);
+  }
+  require_sane(plan, origin);
+  return plan;
+}
+
+std::string configuration_json(const SweepPlan& plan) {
+  const profiler::StopPlan& stop = plan.timing.stop;
+  json object = {{"name", plan.name},
+                 {"seed", plan.seed},
+                 {"trace_repetitions", plan.trace_repetitions},
+                 {"counter_repetitions", plan.counter_repetitions},
+                 {"prompts", plan.prompts},
+                 {"new_tokens", plan.new_tokens},
+                 {"timing",
+                  {{"warm_up_s", plan.timing.warm_up_s},
+                   {"min_samples", stop.min_samples},
+                   {"max_samples", stop.max_samples},
+                   {"target_half_width", stop.target_half_width},
+                   {"time_limit_s", stop.time_limit_s},
+                   {"fixed_samples", stop.fixed_samples}}},
+                 {"points", json::array()}};
+  for (const PointKey& key : plan.points) {
+    object["points"].push_back(point_json(key));
+  }
+  return object.dump();
+}
+
+std::vector<PointKey> shard_of(const std::vector<PointKey>& points, std::int64_t index,
+                               std::int64_t count) {
+  std::vector<PointKey> shard;
+  for (std::size_t i = static_cast<std::size_t>(index); i < points.size();
+       i += static_cast<std::size_t>(count)) {
+    shard.push_back(points[i]);
+  }
+  return shard;
+}
+
+Shard parse_shard(std::string_view text) {
+  std::int64_t index = 0;
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result first = std::from_chars(text.data(), end, index);
+  const bool slash = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const std::from_chars_result second =
+      slash ? std::from_chars(first.ptr + 1, end, count) : std::from_chars_result{end, {}};
+  if (!slash || second.ec != std::errc() || second.ptr != end || index < 1 || index > count) {
+    throw Error(ExitCode::kUsage,
+                "a shard is 'i/n' with 1 <= i <= n, not '" + std::string(text) + "'");
+  }
+  return {index - 1, count};
+}
+
+std::vector<PointKey> remaining_points(const std::vector<PointKey>& points,
+                                       const std::function<bool(const PointKey&)>& is_stored) {
+  std::vector<PointKey> remaining;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(remaining),
+               [&](const PointKey& key) { return !is_stored(key); });
+  return remaining;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,101 @@
+// An output file appears whole or not at all.
+#include "engine/io/atomic_file.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using namespace versieve::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_in(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+}  // namespace
+
+TEST_CASE("a committed file has its text and leaves nothing beside it") {
+  const TempFolder folder;
+  write_file_atomically(folder / "out.txt", "first");
+  write_file_atomically(folder / "out.txt", "second");
+  CHECK(text_in(folder / "out.txt") == "second");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a file that is not committed leaves the old one untouched") {
+  const TempFolder folder;
+  write_file_atomically(folder / "out.txt", "old");
+  {
+    AtomicFile file(folder / "out.txt");
+    file.write("half");
+  }
+  CHECK(text_in(folder / "out.txt") == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a symbolic link to the output survives") {
+  const TempFolder folder;
+  write_file_atomically(folder / "real.txt", "old");
+  fs::create_symlink("real.txt", folder / "link.txt");
+  write_file_atomically(folder / "link.txt", "new");
+  CHECK(fs::is_symlink(folder / "link.txt"));
+  CHECK(text_in(folder / "real.txt") == "new");
+}
+
+TEST_CASE("a folder that does not exist is one sentence with the environment's code") {
+  const TempFolder folder;
+  const Error error = error_of([&] { write_file_atomically(folder / "no/out.txt", "x"); });
+  CHECK(error.code() == ExitCode::kEnvironment);
+  CHECK(contains(error.what(), "no/out.txt: cannot be written: No such file"));
+  CHECK_THROWS_AS(write_file_atomically(folder.path(), "x"), Error);
+}
+
+TEST_CASE("a device is written directly and stays a device") {
+  write_file_atomically("/dev/null", "gone");
+  const Error error = error_of([&] { write_file_atomically("/dev/full", "x"); });
+  CHECK(error.code() == ExitCode::kEnvironment);
+  CHECK(contains(error.what(), "No space left"));
+  struct stat status = {};
+  REQUIRE(::stat("/dev/full", &status) == 0);
+  CHECK(S_ISCHR(status.st_mode));
+}
+
+TEST_CASE("a file-size limit stops a large output without a trace") {
+  const TempFolder folder;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old = {};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit small = old;
+  small.rlim_cur = 4096;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const std::string text(10000, 'x');
+  std::string sentence;
+  try {
+    write_file_atomically(folder / "out.txt", text);
+  } catch (const Error& error) {
+    sentence = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  CHECK(contains(sentence, "File too large"));
+  CHECK(files_in(folder.path()) == 0);
+}

@@ -1,0 +1,325 @@
+// Model directories: every family's names, shards, missing and unknown tensors, drafts.
+#include "engine/io/checkpoint.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/atomic_file.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using namespace versieve::test;
+using nlohmann::json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+json read_json(const fs::path& path) {
+  std::ifstream file(path);
+  return json::parse(file);
+}
+void write_json(const fs::path& path, const json& document) {
+  write_file_atomically(path, document.dump());
+}
+std::string target_refusal(const fs::path& folder) {
+  const Error error = error_of([&] { load_target(folder); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  return error.what();
+}
+std::string draft_refusal(const fs::path& folder, const LlmShape& target) {
+  const Error error = error_of([&] { load_draft(folder, target); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  return error.what();
+}
+
+// The set with `from` in each name replaced by `to`.
+void rename(TensorSet& set, const std::string& from, const std::string& to) {
+  std::map<std::string, Tensor> renamed;
+  for (auto& [name, tensor] : set.tensors) {
+    std::string other = name;
+    const std::size_t at = other.find(from);
+    if (at != std::string::npos) {
+      other.replace(at, from.size(), to);
+    }
+    renamed[other] = std::move(tensor);
+  }
+  set.tensors = std::move(renamed);
+}
+void erase_all(TensorSet& set, const std::string& part) {
+  std::erase_if(set.tensors, [&](const auto& named) { return contains(named.first, part); });
+}
+
+void check_same_weights(const WeightTable& weights, const TensorSet& written) {
+  REQUIRE(weights.tensors().size() == written.tensors.size());
+  for (const auto& [name, tensor] : written.tensors) {
+    CAPTURE(name);
+    REQUIRE(weights.has(name));
+    CHECK(std::ranges::equal(weights.tensor(name).bytes, tensor.bytes));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a target loads from one file, from shards and from any float type") {
+  for (const StorageType storage : {StorageType::kBf16, StorageType::kF32, StorageType::kF64}) {
+    for (const int shards : {1, 4}) {
+      CAPTURE(name_of(storage), shards);
+      const TempFolder folder;
+      TinyModel model;
+      model.storage = storage;
+      model.shards = shards;
+      write_tiny_target(folder.path(), model);
+      const Checkpoint checkpoint = load_target(folder.path());
+      CHECK(checkpoint.semantics == "compress_before_rope");
+      CHECK(checkpoint.shape.nsa == model.target.nsa);
+      CHECK(checkpoint.special.eos == std::vector<std::int32_t>{257});
+      check_same_weights(checkpoint.weights, tiny_target_weights(model));
+      const std::string name = layer_name(1, "self_attn.q_proj.weight");
+      const std::vector<double> wide = checkpoint.weights.values<double>(name);
+      const std::vector<float> narrow = checkpoint.weights.values<float>(name);
+      REQUIRE(wide.size() == 64 * 32);
+      CHECK(static_cast<float>(wide[7]) == narrow[7]);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint outlives the files and folders it came from") {
+  Checkpoint checkpoint;
+  TinyModel model;
+  model.shards = 3;
+  {
+    const TempFolder folder;
+    write_tiny_target(folder.path(), model);
+    checkpoint = load_target(folder.path());
+  }
+  check_same_weights(checkpoint.weights, tiny_target_weights(model));
+}
+
+TEST_CASE("a dense target has no NSA tensors") {
+  const TempFolder folder;
+  TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  model.target.tied_embeddings = false;
+  write_tiny_target(folder.path(), model);
+  const Checkpoint checkpoint = load_target(folder.path());
+  CHECK(checkpoint.semantics == "dense");
+  CHECK(checkpoint.weights.has("lm_head.weight"));
+  CHECK(!checkpoint.weights.has(layer_name(0, "self_attn.g_proj.weight")));
+}
+
+TEST_CASE("missing, unknown and misshapen tensors are refused by name") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_target(folder.path(), model);
+  const fs::path file = folder / "model.safetensors";
+  TensorSet set = tiny_target_weights(model);
+  set.tensors.erase("model.layers.2.self_attn.compress_value");
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()),
+                 "'model.layers.2.self_attn.compress_value' is missing"));
+  set = tiny_target_weights(model);
+  set.tensors["model.layers.3.mlp.up_proj.weight"] =
+      set.tensors["model.layers.2.mlp.up_proj.weight"];
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()),
+                 "'model.layers.3.mlp.up_proj.weight' is not part of"));
+  set = tiny_target_weights(model);
+  set.tensors["model.layers.0.self_attn.q_proj.bias"] = tensor_of(std::vector<float>(64), {64});
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()), "q_proj.bias' is not part of"));
+  set = tiny_target_weights(model);
+  set.tensors["model.norm.weight"].shape = {32, 1};
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()), "has the shape [32, 1], but the config asks"));
+  set = tiny_target_weights(model);
+  set.tensors["model.norm.weight"] = tensor_of(std::vector<std::int32_t>(32), {32});
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()), "is stored as I32"));
+}
+
+TEST_CASE("a stored head beside tied embeddings must be the embedding") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_target(folder.path(), model);
+  TensorSet set = tiny_target_weights(model);
+  set.tensors["lm_head.weight"] = set.tensors["model.embed_tokens.weight"];
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(!load_target(folder.path()).weights.has("lm_head.weight"));
+  set.tensors["lm_head.weight"].bytes[0] ^= std::byte{1};
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(target_refusal(folder.path()), "is not the embedding"));
+}
+
+TEST_CASE("a wrong shard index is refused") {
+  const TempFolder folder;
+  TinyModel model;
+  model.shards = 2;
+  write_tiny_target(folder.path(), model);
+  const fs::path path = folder / "model.safetensors.index.json";
+  const json index = read_json(path);
+  for (const char* name : {"../model-1.safetensors", "/etc/passwd", "a\\b", "..", "", "."}) {
+    CAPTURE(name);
+    json wrong = index;
+    wrong["weight_map"]["model.norm.weight"] = name;
+    write_json(path, wrong);
+    CHECK(contains(target_refusal(folder.path()), "no plain file name"));
+  }
+  json wrong = index;
+  wrong["weight_map"]["model.extra.weight"] = "model-1.safetensors";
+  write_json(path, wrong);
+  CHECK(contains(target_refusal(folder.path()), "which does not hold it"));
+  wrong = index;
+  wrong["weight_map"].erase("model.norm.weight");
+  write_json(path, wrong);
+  CHECK(contains(target_refusal(folder.path()), "does not map tensor 'model.norm.weight'"));
+  wrong = index;
+  wrong["weight_map"]["model.norm.weight"] = "model-9.safetensors";
+  write_json(path, wrong);
+  CHECK(contains(target_refusal(folder.path()), "model"));
+  wrong = index;
+  wrong["metadata"]["total_size"] = 17;
+  write_json(path, wrong);
+  CHECK(contains(target_refusal(folder.path()), "total_size"));
+  wrong = index;
+  wrong.erase("weight_map");
+  write_json(path, wrong);
+  CHECK(contains(target_refusal(folder.path()), "no weight_map"));
+  fs::remove(path);
+  CHECK(contains(target_refusal(folder.path()), "holds neither"));
+}
+
+TEST_CASE("a folder that is none, or holds no config, is refused") {
+  const TempFolder folder;
+  CHECK(contains(target_refusal(folder / "no"), "not a model directory"));
+  CHECK(contains(target_refusal(folder.path()), "config.json"));
+}
+
+TEST_CASE("the llama-nsa family's names map to the canonical ones") {
+  const TempFolder folder;
+  TinyModel model;
+  write_tiny_target(folder.path(), model);
+  json config = read_json(folder / "config.json");
+  config["model_type"] = "llama-nsa";
+  config.erase("nsa");
+  config.update({{"block_size", 16}, {"block_counts", 4}, {"window_size", 24}});
+  write_json(folder / "config.json", config);
+  TensorSet set = tiny_target_weights(model);
+  erase_all(set, "compress_");
+  erase_all(set, "intra_block_pe");
+  write_safetensors(folder / "model.safetensors", set);
+  const Checkpoint checkpoint = load_target(folder.path());
+  CHECK(checkpoint.semantics == "compress_after_rope");
+  check_same_weights(checkpoint.weights, set);
+}
+
+TEST_CASE("the flash-linear-attention family's names map to the canonical ones") {
+  const TempFolder folder;
+  TinyModel model;
+  write_tiny_target(folder.path(), model);
+  json config = read_json(folder / "config.json");
+  config["model_type"] = "nsa";
+  config["num_heads"] = 4;
+  config["num_kv_heads"] = 2;
+  config["norm_eps"] = 1e-5;
+  config.update({{"block_size", 16}, {"block_counts", 4}, {"window_size", 24}});
+  write_json(folder / "config.json", config);
+  TensorSet set = tiny_target_weights(model);
+  erase_all(set, "compress_");
+  erase_all(set, "intra_block_pe");
+  const TensorSet canonical = set;
+  rename(set, "embed_tokens", "embeddings");
+  rename(set, "input_layernorm", "attn_norm");
+  rename(set, "post_attention_layernorm", "mlp_norm");
+  rename(set, "self_attn", "attn");
+  write_safetensors(folder / "model.safetensors", set);
+  check_same_weights(load_target(folder.path()).weights, canonical);
+}
+
+TEST_CASE("the ToyNSALlama family's names map to the canonical ones") {
+  const TempFolder folder;
+  TinyModel model;
+  model.target.tied_embeddings = false;
+  write_tiny_target(folder.path(), model);
+  json config = read_json(folder / "config.json");
+  config.erase("model_type");
+  config.erase("nsa");
+  config.update(json::parse(R"({"compress_type": "weightedpool", "kernel_size": 8,
+    "kernel_stride": 4, "block_size": 16, "topk": 5, "init_blocks": 1, "local_blocks": 2,
+    "window_size": 23})"));
+  write_json(folder / "config.json", config);
+  const TensorSet canonical = tiny_target_weights(model);
+  TensorSet set = canonical;
+  rename(set, "model.embed_tokens", "embedding");
+  rename(set, "model.", "");
+  rename(set, "input_layernorm", "attn_norm");
+  rename(set, "post_attention_layernorm", "ffn_norm");
+  rename(set, "mlp.", "ffn.");
+  for (const char* p : {"q", "k", "v", "o"}) {
+    rename(set, std::string("self_attn.") + p + "_proj", std::string("nsa.proj_") + p);
+  }
+  rename(set, "self_attn.g_proj", "nsa.gate.0");
+  rename(set, "self_attn.", "nsa.");
+  write_safetensors(folder / "model.safetensors", set);
+  const Checkpoint checkpoint = load_target(folder.path());
+  CHECK(checkpoint.shape.nsa == model.target.nsa);
+  check_same_weights(checkpoint.weights, canonical);
+}
+
+TEST_CASE("a draft loads under both names of its layer, with or without its own embedding") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_draft(folder.path(), model);
+  const TensorSet canonical = tiny_draft_weights(model);
+  DraftCheckpoint draft = load_draft(folder.path(), model.target);
+  CHECK(draft.shape.window == 32);
+  CHECK(draft.d2t.empty());
+  check_same_weights(draft.weights, canonical);
+  TensorSet set = canonical;
+  rename(set, "midlayer.", "layers.0.");
+  set.tensors["embed_tokens.weight"] = tensor_of(std::vector<float>(272 * 32), {272, 32});
+  write_safetensors(folder / "model.safetensors", set);
+  draft = load_draft(folder.path(), model.target);
+  CHECK(draft.weights.has("midlayer.hidden_norm.weight"));
+  CHECK(draft.weights.has("embed_tokens.weight"));
+}
+
+TEST_CASE("a draft with a smaller vocabulary needs a right map") {
+  const TempFolder folder;
+  TinyModel model;
+  model.draft.vocab = 100;
+  write_tiny_draft(folder.path(), model);
+  const DraftCheckpoint draft = load_draft(folder.path(), model.target);
+  REQUIRE(draft.d2t.size() == 100);
+  CHECK(draft.d2t[99] == 99);  // 99 -> 198
+  TensorSet set = tiny_draft_weights(model);
+  set.tensors["t2d"].bytes[1] = std::byte{1};
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "name different tokens"));
+  std::vector<std::int64_t> offsets(100, 0);
+  offsets[99] = 173;
+  set.tensors["d2t"] = tensor_of(offsets, {100});
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "out of the vocabulary"));
+  set.tensors.erase("d2t");
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "'d2t' is missing"));
+}
+
+TEST_CASE("unknown and missing draft tensors are refused by name") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_draft(folder.path(), model);
+  TensorSet set = tiny_draft_weights(model);
+  set.tensors.erase("midlayer.hidden_norm.weight");
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "hidden_norm.weight' is missing"));
+  set = tiny_draft_weights(model);
+  set.tensors["fc_norm.weight"] = tensor_of(std::vector<float>(32), {32});
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "'fc_norm.weight' is not part of"));
+}

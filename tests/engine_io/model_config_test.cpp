@@ -1,0 +1,264 @@
+// config.json of every family, both rope dialects, and each way in which a config can be wrong.
+#include "engine/io/model_config.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/atomic_file.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using namespace versieve::test;
+using nlohmann::json;
+
+namespace {
+
+json llama() {
+  return json::parse(R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300,
+    "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "max_position_embeddings": 512,
+    "tie_word_embeddings": true, "torch_dtype": "bfloat16", "hidden_act": "silu",
+    "bos_token_id": 1, "eos_token_id": [2, 3]})");
+}
+json versieve_nsa() {
+  json config = llama();
+  config["model_type"] = "versieve-nsa";
+  config["nsa"] = json::parse(R"({"semantics": "compress_before_rope", "pooling": "weighted",
+    "cmp_block": 32, "cmp_stride": 16, "sel_block": 64, "sel_count": 16, "init_blocks": 1,
+    "local_blocks": 2, "window": 512})");
+  return config;
+}
+
+TargetConfig read(const json& config) {
+  const TempFolder folder;
+  write_file_atomically(folder / "config.json", config.dump());
+  return read_target_config(folder.path());
+}
+std::string refusal(const json& config) {
+  const Error error = error_of([&] { read(config); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  return error.what();
+}
+
+LlmShape draft_target() {
+  LlmShape shape = TinyModel().target;
+  return shape;
+}
+json draft() {
+  return json::parse(R"({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama",
+    "hidden_size": 32, "intermediate_size": 40, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "head_dim": 16, "num_hidden_layers": 1, "vocab_size": 272, "draft_vocab_size": 272,
+    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "sliding_window": 32,
+    "max_position_embeddings": 4096, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3],
+    "use_aux_hidden_state": true, "id_semantics": "entering_layer"}})");
+}
+DraftConfig read_draft(const json& config) {
+  const TempFolder folder;
+  write_file_atomically(folder / "config.json", config.dump());
+  return read_draft_config(folder.path(), draft_target());
+}
+std::string draft_refusal(const json& config) {
+  const Error error = error_of([&] { read_draft(config); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  return error.what();
+}
+
+}  // namespace
+
+TEST_CASE("a dense Llama config gives its geometry") {
+  const TargetConfig config = read(llama());
+  CHECK(config.family == ModelFamily::kLlama);
+  CHECK(config.semantics == "dense");
+  CHECK(config.shape.attention == AttentionKind::kDense);
+  CHECK(config.shape.head_dim == 16);
+  CHECK(config.shape.rope_theta == 500000.0);
+  CHECK(config.special.bos == 1);
+  CHECK(config.special.eos == std::vector<std::int32_t>{2, 3});
+  CHECK(config.special.pad == -1);
+}
+
+TEST_CASE("both rope dialects and both dtype keys are read") {
+  json config = llama();
+  config.erase("rope_theta");
+  config.erase("torch_dtype");
+  config["dtype"] = "float32";
+  config["rope_parameters"] = {{"rope_theta", 1234.5}, {"rope_type", "default"}};
+  CHECK(read(config).shape.rope_theta == 1234.5);
+  config["rope_theta"] = 99.0;
+  CHECK(contains(refusal(config), "disagree"));
+  config = llama();
+  config["rope_scaling"] = nullptr;
+  CHECK(read(config).shape.rope_theta == 500000.0);
+  config.erase("rope_theta");
+  CHECK(read(config).shape.rope_theta == 10000.0);
+}
+
+TEST_CASE("rope scaling, biases and other features are refused, not ignored") {
+  const std::pair<const char*, json> features[] = {
+      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}},
+      {"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}},
+      {"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "yarn"}}},
+      {"attention_bias", true},
+      {"mlp_bias", true},
+      {"sliding_window", 128},
+      {"hidden_act", "gelu"},
+      {"partial_rotary_factor", 0.5},
+      {"torch_dtype", "int8"},
+      {"quantization_config", {{"bits", 4}}}};
+  for (const auto& [key, value] : features) {
+    CAPTURE(key);
+    json config = llama();
+    config[key] = value;
+    CHECK(contains(refusal(config), "not supported"));
+  }
+}
+
+TEST_CASE("every number of a config must be there, positive and consistent") {
+  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+    CAPTURE(key);
+    json config = llama();
+    config.erase(key);
+    CHECK(contains(refusal(config), std::string(key) + " is missing"));
+    for (const json& wrong : {json(0), json(-4), json(2.5), json("64"), json(1e12), json(true)}) {
+      config[key] = wrong;
+      CHECK(contains(refusal(config), key));
+    }
+  }
+  json config = llama();
+  config["num_key_value_heads"] = 3;
+  CHECK(contains(refusal(config), "must divide"));
+  config = llama();
+  config["hidden_size"] = 66;
+  CHECK(contains(refusal(config), "no multiple"));
+  config = llama();
+  config["head_dim"] = 15;
+  CHECK(contains(refusal(config), "even"));
+  config = llama();
+  config["rms_norm_eps"] = -1e-5;
+  CHECK(contains(refusal(config), "rms_norm_eps"));
+  config = llama();
+  config["eos_token_id"] = 300;
+  CHECK(contains(refusal(config), "not in the vocabulary"));
+  config = llama();
+  config["num_hidden_layers"] = 2000000000;
+  CHECK(contains(refusal(config), "beyond any model"));
+  config = llama();
+  config["tie_word_embeddings"] = "yes";
+  CHECK(contains(refusal(config), "true or false"));
+  config = llama();
+  config["model_type"] = "gpt2";
+  CHECK(contains(refusal(config), "'gpt2' is not supported"));
+}
+
+TEST_CASE("this project's NSA config gives its geometry and refuses other semantics") {
+  const TargetConfig config = read(versieve_nsa());
+  CHECK(config.semantics == "compress_before_rope");
+  CHECK(config.shape.nsa == NsaGeometry{});
+  CHECK(config.shape.pooling == CompressPooling::kWeighted);
+  json wrong = versieve_nsa();
+  wrong["nsa"]["pooling"] = "linear";
+  CHECK(contains(refusal(wrong), "'linear' is not supported"));
+  wrong = versieve_nsa();
+  wrong["nsa"]["semantics"] = "compress_after_rope";
+  CHECK(contains(refusal(wrong), "not supported"));
+  wrong = versieve_nsa();
+  wrong["nsa"]["cmp_stride"] = 24;
+  CHECK(contains(refusal(wrong), "cmp_stride must divide"));
+  wrong = versieve_nsa();
+  wrong["nsa"]["sel_count"] = 2;
+  CHECK(contains(refusal(wrong), "sel_count"));
+  wrong = versieve_nsa();
+  wrong.erase("nsa");
+  CHECK(contains(refusal(wrong), "nsa is missing"));
+}
+
+TEST_CASE("the llama-nsa family pools rotated keys in blocks that do not overlap") {
+  json config = llama();
+  config["model_type"] = "llama-nsa";
+  config["block_size"] = 16;
+  config["block_counts"] = 16;
+  config["window_size"] = 128;
+  const TargetConfig read_back = read(config);
+  CHECK(read_back.semantics == "compress_after_rope");
+  CHECK(read_back.shape.pooling == CompressPooling::kMean);
+  CHECK(read_back.shape.compress_stage == CompressStage::kAfterRope);
+  CHECK(read_back.shape.nsa == NsaGeometry{16, 16, 16, 16, 0, 1, 128});
+  config["window_size"] = 0;
+  CHECK(contains(refusal(config), "window_size 0"));
+}
+
+TEST_CASE("the flash-linear-attention family has its own keys for the same semantics") {
+  const json config = json::parse(R"({"model_type": "nsa", "hidden_size": 1024,
+    "num_hidden_layers": 2, "num_heads": 64, "num_kv_heads": 4, "head_dim": 64, "hidden_ratio": 4,
+    "vocab_size": 300, "norm_eps": 1e-6, "hidden_act": "swish", "max_position_embeddings": 4096,
+    "block_size": 64, "block_counts": 16, "window_size": 512, "tie_word_embeddings": false})");
+  const TargetConfig read_back = read(config);
+  CHECK(read_back.family == ModelFamily::kFlaNsa);
+  CHECK(read_back.shape.intermediate == 2816);  // 2/3 of 4 * 1024, rounded up to 256
+  CHECK(read_back.shape.nsa == NsaGeometry{64, 64, 64, 16, 0, 1, 512});
+}
+
+TEST_CASE("the ToyNSALlama family counts its window without the query's own token") {
+  json config = llama();
+  config.erase("model_type");
+  config.update(json::parse(R"({"compress_type": "weightedpool", "kernel_size": 32,
+    "kernel_stride": 16, "block_size": 64, "topk": 16, "init_blocks": 1, "local_blocks": 2,
+    "window_size": 512})"));
+  const TargetConfig read_back = read(config);
+  CHECK(read_back.family == ModelFamily::kToyNsa);
+  CHECK(read_back.semantics == "compress_before_rope");
+  CHECK(read_back.shape.nsa == NsaGeometry{32, 16, 64, 16, 1, 2, 513});
+  config["compress_type"] = "avgpool";
+  CHECK(read(config).shape.pooling == CompressPooling::kMean);
+  config["compress_type"] = "linear";
+  CHECK(contains(refusal(config), "'linear' is not supported"));
+}
+
+TEST_CASE("a draft config gives its geometry and the streams it reads") {
+  const DraftConfig config = read_draft(draft());
+  CHECK(config.shape.window == 32);
+  CHECK(config.shape.capture_layers[0] == 0);
+  CHECK(config.shape.capture_layers[2] == 3);
+  CHECK(!config.has_vocab_map);
+  json other = draft();
+  other["eagle_config"]["id_semantics"] = "leaving_layer";
+  other["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {0, 1, 2};
+  CHECK(read_draft(other).shape.capture_layers[2] == 3);
+  other["eagle_config"].erase("eagle_aux_hidden_state_layer_ids");
+  CHECK(read_draft(other).shape.capture_layers[0] == 2);
+  other = draft();
+  other["draft_vocab_size"] = 100;
+  other.erase("sliding_window");
+  CHECK(read_draft(other).has_vocab_map);
+  CHECK(read_draft(other).shape.window == 4096);
+}
+
+TEST_CASE("a draft that does not fit its target is refused") {
+  const std::tuple<const char*, json, const char*> wrong[] = {
+      {"hidden_size", 64, "must be the target's, 32"},
+      {"target_hidden_size", 64, "must be the target's, 32"},
+      {"vocab_size", 300, "must be the target's, 272"},
+      {"draft_vocab_size", 273, "larger than"},
+      {"num_hidden_layers", 2, "one decoder layer"},
+      {"norm_before_residual", true, "not supported"},
+      {"norm_output", true, "not supported"},
+      {"head_dim", 7, "even"}};
+  for (const auto& [key, value, part] : wrong) {
+    CAPTURE(key);
+    json config = draft();
+    config[key] = value;
+    CHECK(contains(draft_refusal(config), part));
+  }
+  json config = draft();
+  config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {0, 1, 4};
+  CHECK(contains(draft_refusal(config), "the target has 3 layers"));
+  config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {0, 1};
+  CHECK(contains(draft_refusal(config), "three layer ids"));
+  config = draft();
+  config["eagle_config"]["use_aux_hidden_state"] = false;
+  CHECK(contains(draft_refusal(config), "not supported"));
+}

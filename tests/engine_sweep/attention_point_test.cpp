@@ -1,0 +1,99 @@
+// Attention points through a whole campaign on the CPU backend: real kernels, host times.
+#include <catch2/catch.hpp>
+
+#include "engine/sweep/campaign.h"
+#include "engine/sweep/synthetic_layer.h"
+#include "model/error.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+std::vector<PointMeasurement> run(const std::string& grids) {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
+      "test", "cpu");
+  const CampaignMachine machine = open_campaign(plan, "cpu");
+  CHECK(machine.record.counter_access == "off");
+  CHECK(machine.record.device.size() > 3);
+  std::vector<PointMeasurement> points;
+  std::int64_t reports = 0;
+  const CampaignProgress progress = run_campaign(
+      plan, plan.points, machine, {.threads = 2},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [&](const CampaignProgress& at) { CHECK(at.done == ++reports); });
+  CHECK(progress.done == static_cast<std::int64_t>(plan.points.size()));
+  return points;
+}
+
+const RangeMeasurement* range_of(const PointMeasurement& point, const std::string& path) {
+  for (const RangeMeasurement& range : point.ranges) {
+    if (range.path == path) {
+      return &range;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("an attention point on the CPU has times, ranges and the reason why no counters") {
+  const auto points = run(R"([{"context_len": 1024, "draft": ["ar", "d2k2n4"], "order": "dfs"}])");
+  REQUIRE(points.size() == 2);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    CHECK(point.status == "ok");
+    CHECK(point.time_ns.size() == 2);
+    CHECK(point.stop_reason == "fixed");
+    CHECK(point.time_ns[0] > 0.0);
+    REQUIRE(!point.ranges.empty());
+    CHECK(point.ranges[0].predicted.total() > 0.0);
+    CHECK(point.ranges[0].counters.at(0).status == "unsupported");
+    CHECK(*point.unique_blocks >= 16.0);
+    CHECK(*point.unique_blocks <= 17.0);  // 1K tokens are 16 blocks and the drafts' own
+  }
+  CHECK(!points[0].adjacent_overlap);
+  CHECK(points[1].adjacent_overlap);
+}
+
+TEST_CASE("the declared overlap is met where the context allows it") {
+  const auto points = run(R"([{"context_len": 8192, "draft": "d3k2n8", "order": "dfs",
+                              "overlap": [0.3, 0.6, 0.9]}])");
+  REQUIRE(points.size() == 3);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(*point.key.overlap);
+    CHECK(std::abs(*point.adjacent_overlap - *point.key.overlap) < 0.08);
+  }
+  CHECK(*points[0].unique_blocks > *points[2].unique_blocks);
+}
+
+TEST_CASE("what cannot be run is refused or failed with a sentence, and the sweep goes on") {
+  const auto points = run(R"([{"context_len": 256, "draft": ["d1k2n8", "d2k2n4"]},
+                              {"context_len": 256, "draft": "d2k2n4", "group": "c4e"},
+                              {"context_len": 256, "draft": "ar", "model": "nsa-900b"}])");
+  REQUIRE(points.size() == 4);
+  CHECK(points[0].status == "refused");
+  CHECK(points[0].reason.find("3 nodes") != std::string::npos);
+  CHECK(points[1].status == "ok");
+  CHECK(points[2].status == "refused");
+  CHECK(!points[2].reason.empty());
+  CHECK(points[3].status == "failed");
+  CHECK(points[3].reason.find("nsa-900b") != std::string::npos);
+}
+
+TEST_CASE("synthetic numbers are the same for the same seed") {
+  SyntheticRandom a(5);
+  SyntheticRandom b(5);
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < 20000; ++i) {
+    const double value = a.normal();
+    CHECK(value == b.normal());
+    sum += value;
+    squares += value * value;
+  }
+  CHECK(std::abs(sum / 20000.0) < 0.03);
+  CHECK(squares / 20000.0 == Approx(1.0).epsilon(0.03));
+  CHECK(SyntheticRandom(6).uniform() != SyntheticRandom(5).uniform());
+}

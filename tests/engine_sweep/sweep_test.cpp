@@ -1,0 +1,169 @@
+// A sweep's text becomes one list of points, always the same; shards cut it, resume thins it out.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/sweep/campaign.h"
+#include "engine/sweep/sweep.h"
+#include "model/error.h"
+#include "model/strategy.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+SweepPlan built_in(const std::string& name, const std::string& backend = "cuda") {
+  return sweep_from_json(std::string(built_in_sweep(name)), name, backend);
+}
+
+SweepPlan small(const std::string& grids) {
+  return sweep_from_json(R"({"name": "small", "grids": )" + grids + "}", "small", "cuda");
+}
+
+std::int64_t count_of(const SweepPlan& plan, WorkloadKind kind) {
+  return std::count_if(plan.points.begin(), plan.points.end(),
+                       [&](const PointKey& key) { return key.workload == kind; });
+}
+
+}  // namespace
+
+TEST_CASE("the same text expands to the same points in the same order") {
+  for (const std::string& name : sweep_names()) {
+    CAPTURE(name);
+    CHECK(built_in(name).points == built_in(name).points);
+    CHECK(configuration_json(built_in(name)) == configuration_json(built_in(name)));
+  }
+}
+
+TEST_CASE("no sweep names a point twice, and every strategy is canonical and legal to write") {
+  for (const std::string& name : sweep_names()) {
+    const SweepPlan plan = built_in(name);
+    CAPTURE(name);
+    REQUIRE(!plan.points.empty());
+    for (std::size_t i = 0; i < plan.points.size(); ++i) {
+      const PointKey& key = plan.points[i];
+      CHECK(Strategy::parse(key.strategy).text() == key.strategy);
+      CHECK(std::find(plan.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, plan.points.end(),
+                      key) == plan.points.end());
+    }
+  }
+}
+
+TEST_CASE("the shipped campaign holds over 300 points of all three workloads") {
+  const SweepPlan plan = built_in("h200-core");
+  CHECK(plan.points.size() >= 300);
+  CHECK(count_of(plan, WorkloadKind::kAttention) >= 140);
+  CHECK(count_of(plan, WorkloadKind::kStep) >= 50);
+  CHECK(count_of(plan, WorkloadKind::kAcceptance) >= 4 * 4 * 8);
+}
+
+TEST_CASE("axes multiply, autoregressive points do not") {
+  const SweepPlan plan = small(R"([{"context_len": [1024, 2048], "draft": ["ar", "d3k2n4"],
+                                   "order": ["bfs", "dfs"], "overlap": [0.2, 0.8]}])");
+  // For each context: one autoregressive point, and 2 orders x 2 overlaps of the tree.
+  REQUIRE(plan.points.size() == 2 * (1 + 4));
+  CHECK(plan.points[0].strategy == "nsa/ar");
+  CHECK(!plan.points[0].overlap);
+  CHECK(plan.points[1].strategy == "nsa/d3k2n4/bfs/c1/F*");
+  CHECK(plan.points[1].num_queries == 4);
+  CHECK(plan.points[1].overlap == 0.2);
+  CHECK(plan.points[1].cache_state == "cold_rotate");
+  CHECK(plan.points[5].context_len == 2048);
+}
+
+TEST_CASE("the CPU backend measures in f32 and says so in the key") {
+  for (const PointKey& key : built_in("quick", "cpu").points) {
+    CHECK(key.dtype == "f32");
+    CHECK(key.backend == "cpu");
+  }
+}
+
+TEST_CASE("shards partition the points whatever their number") {
+  const std::vector<PointKey> all = built_in("h200-core").points;
+  for (const std::int64_t count : {1, 2, 3, 7, 64}) {
+    std::size_t total = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::vector<PointKey> shard = shard_of(all, i, count);
+      total += shard.size();
+      for (std::size_t j = 0; j < shard.size(); ++j) {
+        CHECK(shard[j] == all[static_cast<std::size_t>(i) + j * static_cast<std::size_t>(count)]);
+      }
+    }
+    CHECK(total == all.size());
+  }
+  CHECK(shard_of(all, 500000, 500001).empty());
+}
+
+TEST_CASE("a shard's text counts from one and is refused otherwise") {
+  CHECK(parse_shard("1/1").count == 1);
+  CHECK(parse_shard("3/8").index == 2);
+  for (const char* wrong : {"", "1", "0/2", "3/2", "1/0", "-1/2", "1/2x", "a/b", "1//2"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(parse_shard(wrong), Error);
+  }
+}
+
+TEST_CASE("resume leaves exactly the points that are not stored, in their order") {
+  const std::vector<PointKey> all = built_in("quick").points;
+  std::set<std::size_t> stored = {0, 3, 4, all.size() - 1};
+  const std::vector<PointKey> left = remaining_points(all, [&](const PointKey& key) {
+    const auto at = std::find(all.begin(), all.end(), key) - all.begin();
+    return stored.count(static_cast<std::size_t>(at)) == 1;
+  });
+  REQUIRE(left.size() == all.size() - stored.size());
+  CHECK(left[0] == all[1]);
+  CHECK(left[2] == all[5]);
+}
+
+TEST_CASE("what is wrong in a sweep's text is named") {
+  const auto sentence_of = [](const std::string& text) -> std::string {
+    try {
+      sweep_from_json(text, "mine.json", "cuda");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto names = [&](const std::string& text, const std::string& part) {
+    CAPTURE(text, sentence_of(text));
+    CHECK(sentence_of(text).find(part) != std::string::npos);
+    CHECK(sentence_of(text).find("mine.json") != std::string::npos);
+  };
+  names("{", "mine.json");
+  names("[]", "object");
+  names(R"({"name": "x"})", "grids");
+  names(R"({"name": "x", "grids": []})", "grids");
+  names(R"({"name": "x", "grids": [{}], "gird": 1})", "gird");
+  names(R"({"name": "x", "grids": [{"contextlen": 5}]})", "contextlen");
+  names(R"({"name": "x", "grids": [{"context_len": 0}]})", "context_len");
+  names(R"({"name": "x", "grids": [{"context_len": "4K"}]})", "wrong type");
+  names(R"({"name": "x", "grids": [{"overlap": 1.5}]})", "overlap");
+  names(R"({"name": "x", "grids": [{"cache_state": "hot"}]})", "hot");
+  names(R"({"name": "x", "grids": [{"draft": []}]})", "no values");
+  names(R"({"name": "x", "grids": [{}], "timing": {"min_samples": 0}})", "positive");
+  CHECK_THROWS_AS(built_in_sweep("h100-core"), Error);
+  CHECK_THROWS_AS(small(R"([{"draft": "d3"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"workload": "kernel"}])"), Error);
+}
+
+TEST_CASE("the stored configuration names every default and no shard") {
+  const nlohmann::json stored = nlohmann::json::parse(configuration_json(built_in("quick")));
+  CHECK(stored.at("seed") == 1);
+  CHECK(stored.at("timing").at("min_samples") == 30);
+  CHECK(stored.at("points").size() == built_in("quick").points.size());
+  CHECK(!stored.contains("shard"));
+}
+
+TEST_CASE("the simulator's backend is refused as not yet available") {
+  try {
+    resolved_backend("sim");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::kAnswerNo);
+    CHECK(std::string(error.what()).find("not yet available") != std::string::npos);
+  }
+  CHECK(resolved_backend("cpu") == "cpu");
+  CHECK_THROWS_AS(resolved_backend("tpu"), Error);
+}

@@ -1,0 +1,225 @@
+// The CUDA attention kernels against plain loops in double, and bit for bit against themselves in
+// other forms of the same problem.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "kernels/compress/launch.h"
+#include "kernels/nsa_verify/launch.h"
+#include "kernels/tree_attention/launch.h"
+#include "model/error.h"
+#include "tests/gpu/device.h"
+#include "tests/support/compress_case.h"
+#include "tests/support/nsa_case.h"
+#include "tests/support/tree_attention_case.h"
+
+using namespace versieve;
+using namespace versieve::testing;
+
+namespace {
+
+template <class T>
+NsaResult run(const NsaCase& c) {
+  NsaBuffers<T> host(c);
+  kernels::NsaVerifyParams<T> p = host.params();
+  const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
+      k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
+      v_cmp_tree(host.v_cmp_tree), gates(host.gates), out(host.out);
+  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), owner(c.owner),
+      indices_in(c.indices_in), indices(host.indices);
+  const DeviceArray<float> importance(host.importance);
+  p.q = q.data();
+  p.k = k.data();
+  p.v = v.data();
+  p.k_cmp = k_cmp.data();
+  p.v_cmp = v_cmp.data();
+  p.k_tree = k_tree.data();
+  p.v_tree = v_tree.data();
+  p.k_cmp_tree = k_cmp_tree.data();
+  p.v_cmp_tree = v_cmp_tree.data();
+  p.gates = gates.data();
+  p.parent = parent.data();
+  p.position = position.data();
+  p.cmp_tree_owner = owner.data();
+  p.indices_in = c.indices_in.empty() ? nullptr : indices_in.data();
+  p.out = out.data();
+  p.indices = indices.data();
+  p.importance = importance.data();
+  const std::size_t bytes = kernels::nsa_verify_scratch_bytes(p);
+  const DeviceArray<unsigned char> scratch(std::vector<unsigned char>(bytes, 0xFF));  // poison: NaN
+  kernels::LaunchContext context;
+  context.scratch = scratch.data();
+  context.scratch_bytes = bytes;
+  kernels::launch_nsa_verify(p, context);
+  kernels::check(cudaDeviceSynchronize());
+  out.read(host.out);
+  indices.read(host.indices);
+  importance.read(host.importance);
+  return host.result();
+}
+
+template <class T>
+std::vector<double> run(const TreeAttentionCase& c) {
+  TreeAttentionBuffers<T> host(c);
+  kernels::TreeAttentionParams<T> p = host.params();
+  const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_tree(host.k_tree), v_tree(host.v_tree),
+      out(host.out);
+  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), query_node(c.query_node);
+  p.q = q.data();
+  p.k = k.data();
+  p.v = v.data();
+  p.k_tree = k_tree.data();
+  p.v_tree = v_tree.data();
+  p.out = out.data();
+  p.parent = parent.data();
+  p.position = position.data();
+  p.query_node = query_node.data();
+  kernels::launch_tree_attention(p, kernels::LaunchContext{});
+  kernels::check(cudaDeviceSynchronize());
+  out.read(host.out);
+  return host.result();
+}
+
+template <class T>
+CompressResult run(const CompressCase& c) {
+  CompressBuffers<T> host(c);
+  kernels::CompressParams<T> p = host.params();
+  const DeviceArray<T> k_cache(host.k_cache), v_cache(host.v_cache), k_tree(host.k_tree),
+      v_tree(host.v_tree), compress_key(host.compress_key), compress_value(host.compress_value),
+      pe(host.intra_block_pe), k_cmp(host.k_cmp), v_cmp(host.v_cmp);
+  const DeviceArray<std::int32_t> source(c.source), block(c.block);
+  p.k_cache = k_cache.data();
+  p.v_cache = v_cache.data();
+  p.k_tree = k_tree.data();
+  p.v_tree = v_tree.data();
+  p.compress_key = compress_key.data();
+  p.compress_value = compress_value.data();
+  p.intra_block_pe = c.intra_block_pe.empty() ? nullptr : pe.data();
+  p.source = source.data();
+  p.block = block.data();
+  p.k_cmp = k_cmp.data();
+  p.v_cmp = v_cmp.data();
+  kernels::launch_compress(p, kernels::LaunchContext{});
+  kernels::check(cudaDeviceSynchronize());
+  k_cmp.read(host.k_cmp);
+  v_cmp.read(host.v_cmp);
+  return host.result();
+}
+
+template <class T>
+void check_shape(const NsaCaseShape& shape, std::mt19937_64& rng) {
+  CAPTURE(shape.text(), test_seed());
+  const NsaCase c = rounded<T>(make_nsa_case(shape, rng));
+  CHECK(disagreement(c, run<T>(c), tolerance_of<T>()) == "");
+}
+
+// Long enough for several spans of compressed tokens.
+NsaCaseShape long_shape() {
+  return {{32, 16, 64, 16, 1, 2, 512}, 4, 1, 64, 20000, 6, TreeForm::kRandom, 1.0, false, false};
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("nsa_verify on CUDA agrees with the plain answer on random shapes", "", float,
+                   Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 80; ++i) {
+    check_shape<TestType>(random_nsa_shape(rng, true), rng);
+  }
+  check_shape<TestType>(long_shape(), rng);
+}
+
+TEMPLATE_TEST_CASE("nsa_verify on CUDA agrees with the plain answer on adversarial shapes", "",
+                   float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (const NsaCaseShape& shape : adversarial_nsa_shapes()) {
+    check_shape<TestType>(shape, rng);
+  }
+}
+
+TEMPLATE_TEST_CASE("a node's bits on CUDA depend on its path alone", "", float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 61; ++i) {
+    const NsaCaseShape shape = i == 60 ? long_shape() : random_nsa_shape(rng, true);
+    CAPTURE(shape.text(), test_seed());
+    const NsaCase c = rounded<TestType>(make_nsa_case(shape, rng));
+    CHECK(invariance_failure(
+              c, [](const NsaCase& x) { return run<TestType>(x); }, rng) == "");
+  }
+}
+
+TEMPLATE_TEST_CASE("given indices are used as they are on CUDA", "", float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  NsaCase c = rounded<TestType>(make_nsa_case({{4, 2, 8, 4, 1, 2, 6}, 4, 2, 16, 100, 3}, rng));
+  const NsaResult chosen = run<TestType>(c);
+  c.indices_in = chosen.indices;
+  CHECK(run<TestType>(c).out == chosen.out);
+  c.indices_in = {0,  3,  12, -1, 1, 2,  3,  4,  5, -1, -1, -1,
+                  -1, -1, -1, -1, 0, 11, 12, 13, 7, 9,  12, -1};
+  CHECK(disagreement(c, run<TestType>(c), tolerance_of<TestType>()) == "");
+}
+
+TEST_CASE("shapes that the CUDA kernels do not take are refused with a sentence") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (const auto& [heads, kv_heads, head_dim] :
+       {std::tuple<int, int, int>{4, 2, 20}, {4, 2, 144}, {34, 2, 16}}) {
+    const NsaCase c =
+        make_nsa_case({{4, 2, 8, 4, 1, 2, 6}, heads, kv_heads, head_dim, 100, 3}, rng);
+    try {
+      run<float>(c);
+      FAIL_CHECK("taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::kAnswerNo);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("tree_attention on CUDA agrees with plain loops and with its decoded self", "",
+                   float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 60; ++i) {
+    const TreeAttentionCase c = random_tree_attention_case(rng, true);
+    CAPTURE(c.text(), test_seed());
+    const std::vector<double> whole = run<TestType>(c);
+    CHECK(relative_norm(plain_tree_attention<TestType>(c), whole) <= tolerance_of<TestType>().norm);
+    const std::int64_t width = c.heads * c.head_dim;
+    for (std::size_t query = 0; query < c.query_node.size(); ++query) {
+      const std::int64_t row = static_cast<std::int64_t>(query);
+      const std::vector<double> alone = run<TestType>(decoded_last(c, row));
+      CHECK(std::equal(alone.begin(), alone.end(), whole.begin() + row * width));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("compress on CUDA agrees with its formula", "", float, Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 40; ++i) {
+    const CompressCase c = random_compress_case(rng, true);
+    CAPTURE(c.text(), test_seed());
+    const CompressResult expected = plain_compress<TestType>(c);
+    const CompressResult got = run<TestType>(c);
+    CHECK(relative_norm(expected.k_cmp, got.k_cmp) <= tolerance_of<TestType>().norm);
+    CHECK(relative_norm(expected.v_cmp, got.v_cmp) <= tolerance_of<TestType>().norm);
+  }
+}
