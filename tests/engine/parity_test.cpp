@@ -84,10 +84,10 @@ double relative_norm(const std::vector<double>& got, const std::vector<double>& 
 // What a teacher-forced pass in chunks leaves behind, in the layout of the files.
 template <class T>
 struct Pass {
-  std::vector<std::int32_t> greedy;  // [T]
-  std::vector<double> logits;        // [T, V]
-  std::vector<double> captured;      // [T, 3 * hidden]
-  std::vector<double> last_hidden;   // [chunk, hidden]: leaving the last layer
+  std::vector<std::int32_t> greedy;                // [T]
+  std::vector<double> logits;                      // [T, V]
+  std::vector<double> captured;                    // [T, 3 * hidden]
+  std::vector<double> last_hidden;                 // [chunk, hidden]: leaving the last layer
   std::vector<std::vector<std::int32_t>> indices;  // of layers 0 and last: [T, G, n]
 };
 
@@ -162,8 +162,7 @@ TEMPLATE_TEST_CASE("the target agrees with the reference", "", float, double) {
   for (const std::filesystem::path& path : parity_files()) {
     INFO(path.string());
     const Reference reference(path);
-    const Pass<TestType> pass =
-        run_text(pair, reference.values<std::int32_t>("tokens"));
+    const Pass<TestType> pass = run_text(pair, reference.values<std::int32_t>("tokens"));
     const std::vector<double> logits = reference.values<double>("logits");
     CHECK(relative_norm(tail(pass.logits, logits.size()), logits) < kBound);
     const std::vector<double> layers = reference.values<double>("hidden_layers");
@@ -202,9 +201,9 @@ TEMPLATE_TEST_CASE("the draft agrees with the reference", "", float, double) {
     std::vector<double> logits;
     std::vector<double> features;
     for (std::int64_t p = 1; p < count; ++p) {
-      pair.draft.extend(p, std::vector<std::int32_t>{tokens[static_cast<std::size_t>(p)]},
-                        captured.data(), std::vector<std::int32_t>{static_cast<std::int32_t>(p - 1)},
-                        p >= count - 8);
+      pair.draft.extend(
+          p, std::vector<std::int32_t>{tokens[static_cast<std::size_t>(p)]}, captured.data(),
+          std::vector<std::int32_t>{static_cast<std::int32_t>(p - 1)}, p >= count - 8);
       if (p >= count - 8) {
         const std::vector<double> row = pair.download(pair.draft.logits(), vocab);
         logits.insert(logits.end(), row.begin(), row.end());
