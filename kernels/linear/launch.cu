@@ -19,17 +19,17 @@ constexpr int kWarps = 4;
 constexpr int kCols = 4;   // outputs m of one warp
 constexpr int kPiece = 4;  // neighbouring k of one lane
 
-// x[0..3] of one lane's piece; elements past `count` are 0. kWide: all four exist, 16-byte load.
-template <bool kWide, class T>
+// x[0..3] of one lane's piece; elements past `count` are 0. kVector: all four exist, 16-byte load.
+template <bool kVector, class T>
 __device__ float4 load_piece(const T* x, int count) {
-  if constexpr (kWide) {
+  if constexpr (kVector) {
     return *reinterpret_cast<const float4*>(x);
   } else {
     float4 v = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    v.x = count > 0 ? device_float(*x) : 0.0F;
-    v.y = count > 1 ? device_float(x[1]) : 0.0F;
-    v.z = count > 2 ? device_float(x[2]) : 0.0F;
-    v.w = count > 3 ? device_float(x[3]) : 0.0F;
+    v.x = count > 0 ? load_f32(x) : 0.0F;
+    v.y = count > 1 ? load_f32(x + 1) : 0.0F;
+    v.z = count > 2 ? load_f32(x + 2) : 0.0F;
+    v.w = count > 3 ? load_f32(x + 3) : 0.0F;
     return v;
   }
 }
@@ -37,7 +37,7 @@ __device__ float4 load_piece(const T* x, int count) {
 // Grid: row tile x column tile. One warp makes kRows x kCols outputs: lane l adds the products of
 // k = 4 (l + 32 i) .. + 3 in ascending order with fused multiply-adds, then lanes are added
 // pairwise at distance 16, 8, 4, 2, 1.
-template <class T, int kRows, bool kWide>
+template <class T, int kRows, bool kVector>
 __global__ void __launch_bounds__(kWarps * 32)
     linear_simt_kernel(const __grid_constant__ LinearParams<T> p) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -61,10 +61,10 @@ __global__ void __launch_bounds__(kWarps * 32)
   for (int k = lane * kPiece; k < k_end; k += 32 * kPiece) {
     float4 column[kCols];
     for (int c = 0; c < kCols; ++c) {
-      column[c] = load_piece<kWide>(w[c] + k, k_end - k);
+      column[c] = load_piece<kVector>(w[c] + k, k_end - k);
     }
     for (int r = 0; r < kRows; ++r) {
-      const float4 row = load_piece<kWide>(x[r] + k, k_end - k);
+      const float4 row = load_piece<kVector>(x[r] + k, k_end - k);
       for (int c = 0; c < kCols; ++c) {
         float sum = fmaf(row.x, column[c].x, acc[r][c]);
         sum = fmaf(row.y, column[c].y, sum);
@@ -78,29 +78,29 @@ __global__ void __launch_bounds__(kWarps * 32)
       const float sum = warp_sum(acc[r][c]);
       if (lane == r * kCols + c && n0 + r < p.n && m0 + c < p.m) {
         const std::int64_t at = (n0 + r) * p.m + m0 + c;
-        device_store(p.y + at, p.residual == nullptr ? sum : device_float(p.residual[at]) + sum);
+        store_f32(p.y + at, p.residual == nullptr ? sum : load_f32(p.residual + at) + sum);
       }
     }
   }
 }
 
-template <class T, int kRows, bool kWide>
+template <class T, int kRows, bool kVector>
 void launch_simt_tile(const LinearParams<T>& p, cudaStream_t stream) {
   const std::int64_t columns = kWarps * kCols;
   const dim3 grid(static_cast<unsigned>((p.n + kRows - 1) / kRows),
                   static_cast<unsigned>((p.m + columns - 1) / columns));
   VERSIEVE_ASSERT(grid.y <= 65535, "linear on CUDA takes up to 1,048,560 columns");
-  linear_simt_kernel<T, kRows, kWide><<<grid, kWarps * 32, 0, stream>>>(p);
+  linear_simt_kernel<T, kRows, kVector><<<grid, kWarps * 32, 0, stream>>>(p);
 }
 
-template <class T, bool kWide>
+template <class T, bool kVector>
 void launch_simt(const LinearParams<T>& p, cudaStream_t stream) {
   if (p.n == 1) {
-    launch_simt_tile<T, 1, kWide>(p, stream);
+    launch_simt_tile<T, 1, kVector>(p, stream);
   } else if (p.n <= 4) {
-    launch_simt_tile<T, 4, kWide>(p, stream);
+    launch_simt_tile<T, 4, kVector>(p, stream);
   } else {
-    launch_simt_tile<T, 8, kWide>(p, stream);
+    launch_simt_tile<T, 8, kVector>(p, stream);
   }
 }
 

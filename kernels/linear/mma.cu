@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kTileM * 2)
     }
     if (first_m + m < p.m) {
       const std::int64_t at = (first_n + n) * p.m + first_m + m;
-      device_store(p.y + at, p.residual == nullptr ? sum : device_float(p.residual[at]) + sum);
+      store_f32(p.y + at, p.residual == nullptr ? sum : load_f32(p.residual + at) + sum);
     }
   }
   cluster.sync();  // nobody's shared memory goes before all have read it

@@ -22,13 +22,13 @@ __global__ void __launch_bounds__(kThreads)
   const int k = static_cast<int>(p.k);
   float square = 0.0F;
   for (int i = static_cast<int>(threadIdx.x); i < k; i += kThreads) {
-    const float value = device_float(x[i]);
+    const float value = load_f32(x + i);
     square = fmaf(value, value, square);
   }
   const float sum = block_sum<kThreads>(square, shared);
   const float scale = 1.0F / sqrtf(sum / static_cast<float>(k) + static_cast<float>(p.eps));
   for (int i = static_cast<int>(threadIdx.x); i < k; i += kThreads) {
-    device_store(y + i, device_float(x[i]) * scale * device_float(p.weight[i]));
+    store_f32(y + i, load_f32(x + i) * scale * load_f32(p.weight + i));
   }
 }
 

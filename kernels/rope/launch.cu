@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(kThreads)
   for (int at = static_cast<int>(threadIdx.x); at < pairs; at += kThreads) {
     const int i = at % half;
     const std::int64_t low_at = row + static_cast<std::int64_t>(at / half) * p.head_dim + i;
-    const float low = device_float(p.x[low_at]);
-    const float high = device_float(p.x[low_at + half]);
-    device_store(p.y + low_at, low * cosine[i] - high * sine[i]);
-    device_store(p.y + low_at + half, high * cosine[i] + low * sine[i]);
+    const float low = load_f32(p.x + low_at);
+    const float high = load_f32(p.x + low_at + half);
+    store_f32(p.y + low_at, low * cosine[i] - high * sine[i]);
+    store_f32(p.y + low_at + half, high * cosine[i] + low * sine[i]);
   }
 }
 

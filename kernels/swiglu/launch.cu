@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kThreads)
     swiglu_kernel(const __grid_constant__ SwigluParams<T> p) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < p.count) {
-    const float gate = device_float(p.gate[i]);
-    device_store(p.y + i, gate * logistic(gate) * device_float(p.up[i]));
+    const float gate = load_f32(p.gate + i);
+    store_f32(p.y + i, gate * logistic(gate) * load_f32(p.up + i));
   }
 }
 
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
     sigmoid_kernel(const __grid_constant__ SigmoidParams<T> p) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < p.count) {
-    device_store(p.y + i, logistic(device_float(p.x[i])));
+    store_f32(p.y + i, logistic(load_f32(p.x + i)));
   }
 }
 

@@ -24,14 +24,14 @@ struct alignas(kPiece * sizeof(T)) Piece {
   T value[kPiece];
 };
 
-// visit(index, value) for the elements of this thread, ascending. kWide: whole pieces, one load
+// visit(index, value) for the elements of this thread, ascending. kVector: whole pieces, one load
 // each; the elements and their order are the same without.
-template <bool kWide, class T, class Visit>
+template <bool kVector, class T, class Visit>
 __device__ void for_own_elements(const T* row, int vocab, const Visit& visit) {
 #pragma unroll 4
   for (int first = static_cast<int>(threadIdx.x) * kPiece; first < vocab;
        first += kThreads * kPiece) {
-    if constexpr (kWide) {
+    if constexpr (kVector) {
       const Piece<T> piece = *reinterpret_cast<const Piece<T>*>(row + first);
       for (int j = 0; j < kPiece; ++j) {
         visit(first + j, piece.value[j]);
@@ -64,7 +64,7 @@ __device__ void sort_descending(std::uint64_t* rank /* [kThreads] */) {
   }
 }
 
-template <class T, bool kWide>
+template <class T, bool kVector>
 __global__ void __launch_bounds__(kThreads, 1)
     top_logits_kernel(const __grid_constant__ TopLogitsParams<T> p) {
   __shared__ std::uint64_t best[kThreads];
@@ -78,25 +78,25 @@ __global__ void __launch_bounds__(kThreads, 1)
   const std::int64_t out = static_cast<std::int64_t>(blockIdx.x) * p.k;
 
   std::uint64_t own_best = 0;  // below every element
-  for_own_elements<kWide>(logits, vocab, [&](int i, T value) {
+  for_own_elements<kVector>(logits, vocab, [&](int i, T value) {
     const std::uint64_t rank = rank_of(value, i);
     own_best = rank > own_best ? rank : own_best;
   });
   const std::uint64_t first = block_max<kThreads>(own_best, shared_max);
 
   float log_normaliser = 0.0F;
-  const float largest = device_float(logits[index_of(first)]);
+  const float largest = load_f32(logits + index_of(first));
   if (p.log_probability != nullptr) {
     float sum = 0.0F;
-    for_own_elements<kWide>(logits, vocab,
-                            [&](int, T value) { sum += expf(device_float(value) - largest); });
+    for_own_elements<kVector>(logits, vocab,
+                              [&](int, T value) { sum += expf(load_f32(&value) - largest); });
     log_normaliser = logf(block_sum<kThreads>(sum, shared_sum));
   }
   const auto write = [&](int place, std::uint64_t rank) {
     p.index[out + place] = index_of(rank);
     if (p.log_probability != nullptr) {
       p.log_probability[out + place] =
-          (device_float(logits[index_of(rank)]) - largest) - log_normaliser;
+          (load_f32(logits + index_of(rank)) - largest) - log_normaliser;
     }
   };
   if (k == 1) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   sort_descending(best);
   const std::uint64_t floor = best[k - 1];
   if (own_best >= floor) {
-    for_own_elements<kWide>(logits, vocab, [&](int i, T value) {
+    for_own_elements<kVector>(logits, vocab, [&](int i, T value) {
       const std::uint64_t rank = rank_of(value, i);
       if (rank >= floor) {
         candidate[atomicAdd(&candidate_count, 1)] = rank;  // any order: ranked below
@@ -139,14 +139,15 @@ std::int64_t candidate_capacity(std::int64_t vocab, std::int64_t k) {
   return k * pieces * kPiece;
 }
 
-template <class T, bool kWide>
+template <class T, bool kVector>
 void launch_kernel(const TopLogitsParams<T>& p, cudaStream_t stream) {
   const std::size_t shared_bytes =
       static_cast<std::size_t>(candidate_capacity(p.vocab, p.k)) * sizeof(std::uint64_t);
-  check(cudaFuncSetAttribute(top_logits_kernel<T, kWide>,
+  check(cudaFuncSetAttribute(top_logits_kernel<T, kVector>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(shared_bytes)));
-  top_logits_kernel<T, kWide><<<static_cast<unsigned>(p.rows), kThreads, shared_bytes, stream>>>(p);
+  top_logits_kernel<T, kVector>
+      <<<static_cast<unsigned>(p.rows), kThreads, shared_bytes, stream>>>(p);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct RemainingLaw {
     if (temperature.one_hot) {
       return x == argmax;
     }
-    const float exponent = (device_float(logits[x]) - whole_largest) / temperature.value;
+    const float exponent = (load_f32(logits + x) - whole_largest) / temperature.value;
     return exponent > kLeastExponent;
   }
   __device__ bool remains(int x) const {
@@ -55,7 +55,7 @@ struct RemainingLaw {
     return true;
   }
   __device__ float weight(int x) const {
-    return remains(x) ? expf((device_float(logits[x]) - largest) / temperature.value) : 0.0F;
+    return remains(x) ? expf((load_f32(logits + x) - largest) / temperature.value) : 0.0F;
   }
 };
 
@@ -64,7 +64,7 @@ __device__ RemainingLaw<T> whole_law(const T* logits, int vocab, Temperature tem
                                      const std::int32_t* removed, LawShared& shared) {
   RemainingLaw<T> law{logits, vocab, temperature};
   law.argmax = index_of(row_max(logits, vocab, shared, [](int) { return true; }));
-  law.whole_largest = device_float(logits[law.argmax]);
+  law.whole_largest = load_f32(logits + law.argmax);
   law.largest = law.whole_largest;
   law.removed = removed;
   return law;
@@ -77,7 +77,7 @@ __device__ void remove(RemainingLaw<T>& law, int count, LawShared& shared) {
   const std::uint64_t best =
       row_max(law.logits, law.vocab, shared, [&](int x) { return law.remains(x); });
   law.empty = best == 0;
-  law.largest = law.empty ? law.whole_largest : device_float(law.logits[index_of(best)]);
+  law.largest = law.empty ? law.whole_largest : load_f32(law.logits + index_of(best));
 }
 
 // The tokens of `node`'s children into `children_tokens`, their nodes into `children`, ascending;

@@ -87,7 +87,8 @@ TEST_CASE("memory that cannot be had is one sentence and exit code 4", "[ops]") 
 
 TEST_CASE("without a GPU the CUDA engine says so with exit code 4", "[ops]") {
   try {
-    CHECK(make_cuda_ops<float>() != nullptr);  // a machine with a GPU
+    const std::unique_ptr<Ops<float>> ops = make_cuda_ops<float>();
+    CHECK(ops != nullptr);  // a machine with a GPU
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::kEnvironment);
     CHECK(std::string(error.what()).find("CUDA") != std::string::npos);
