@@ -1,4 +1,111 @@
-// The desktop app.
-int main() {
-  return 0;
+// The desktop app: `versieve-gui [database]`; with --screenshot it draws one page into a PNG file,
+// without a display if there is none, and ends.
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QFileInfo>
+#include <QSaveFile>
+#include <QTimer>
+#include <cstdio>
+
+#include "gui/pages/planner_page.h"
+#include "gui/views/theme.h"
+#include "gui/window.h"
+#include "model/error.h"
+
+using versieve::ExitCode;
+using versieve::gui::Window;
+
+namespace {
+
+constexpr int kSettleMs = 300;  // for layouts and the detail job after a page is there
+
+int exit_with(ExitCode code, const QString& sentence) {
+  std::fprintf(stderr, "versieve-gui: %s\n", qPrintable(sentence));
+  return static_cast<int>(code);
+}
+
+// Whole or not at all.
+bool save_png(const QPixmap& picture, const QString& path) {
+  QSaveFile file(path);
+  return file.open(QIODevice::WriteOnly) && picture.save(&file, "PNG") && file.commit();
+}
+
+void take_screenshot(Window& window, const QString& path) {
+  const bool saved = save_png(window.grab(), path);
+  QApplication::exit(saved ? 0 : exit_with(ExitCode::kEnvironment, path + " cannot be written"));
+}
+
+// The planner's picture waits for its plan.
+void prepare_screenshot(Window& window, const QString& page, const QString& path) {
+  using versieve::gui::Document;
+  using versieve::gui::Planner;
+  const auto later = [&window, path] {
+    QTimer::singleShot(kSettleMs, &window, [&window, path] { take_screenshot(window, path); });
+  };
+  Planner& planner = window.plannerPage().planner();
+  if (page == QLatin1String("planner")) {
+    QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
+      if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
+        later();
+      }
+    });
+  } else {
+    QObject::connect(&window.document(), &Document::loaded, &window, later);
+  }
+  QObject::connect(&window.document(), &Document::failed, &window, later);
+}
+
+// Pictures can be drawn on machines without a display.
+void choose_platform(int argc, char** argv) {
+  bool screenshot = false;
+  for (int i = 1; i < argc; ++i) {
+    screenshot = screenshot || QByteArray(argv[i]).startsWith("--screenshot");
+  }
+  if (screenshot && qEnvironmentVariableIsEmpty("DISPLAY") &&
+      qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") &&
+      qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  choose_platform(argc, argv);
+  QApplication application(argc, argv);
+  QApplication::setApplicationName("versieve-gui");
+  versieve::gui::theme::apply(application);
+
+  QCommandLineParser arguments;
+  arguments.setApplicationDescription("Explores a database of Versieve.");
+  arguments.addHelpOption();
+  arguments.addPositionalArgument("database", "a file written by `versieve profile`", "[database]");
+  const QCommandLineOption screenshot("screenshot", "Draw one page into a PNG file and end.",
+                                      "file");
+  const QCommandLineOption page("page", "The page to show: " + Window::pageNames().join(", ") + ".",
+                                "name", "points");
+  const QCommandLineOption filter("filter", "Show the points for which this holds.", "text");
+  arguments.addOptions({screenshot, page, filter});
+  arguments.process(application);
+  if (arguments.positionalArguments().size() > 1) {
+    return exit_with(ExitCode::kUsage, "one database at a time");
+  }
+
+  Window window;
+  if (!window.showPage(arguments.value(page))) {
+    return exit_with(ExitCode::kUsage, "there is no page \"" + arguments.value(page) +
+                                           "\"; there are " + Window::pageNames().join(", "));
+  }
+  window.document().setFilter(arguments.value(filter));
+  if (arguments.isSet(screenshot)) {
+    prepare_screenshot(window, arguments.value(page), arguments.value(screenshot));
+  }
+  window.show();
+  if (!arguments.positionalArguments().isEmpty()) {
+    window.document().open(arguments.positionalArguments().first());
+  } else if (arguments.isSet(screenshot)) {
+    QTimer::singleShot(kSettleMs, &window,
+                       [&] { take_screenshot(window, arguments.value(screenshot)); });
+  }
+  return QApplication::exec();
 }

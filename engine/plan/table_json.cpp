@@ -131,8 +131,9 @@ class Reader {
 
   template <class Enum, std::size_t kCount>
   void read_named(const json& object, std::array<double, kCount>& out) const {
-    for (const auto& [name, value] : object.items()) {
-      out[static_cast<std::size_t>(word<Enum>(name, kCount))] = value.template get<double>();
+    for (json::const_iterator at = object.begin(); at != object.end(); ++at) {
+      const double value = *at;
+      out[static_cast<std::size_t>(word<Enum>(at.key(), kCount))] = value;
     }
   }
 

@@ -10,8 +10,8 @@
 
 #include "db/open.h"
 #include "db/store.h"
+#include "tests/db/files.h"
 #include "tests/db/sample_points.h"
-#include "tests/db/scratch.h"
 
 using namespace versieve;
 using namespace versieve::db;
@@ -61,8 +61,8 @@ int wait_for(pid_t child) {
 }  // namespace
 
 TEST_CASE("a writer killed at random moments loses no point whose add_point returned") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   constexpr int kKills = 20;
   constexpr int kPointsEach = 1000;
   std::mt19937 random(20261120);
@@ -101,8 +101,8 @@ TEST_CASE("a writer killed at random moments loses no point whose add_point retu
 }
 
 TEST_CASE("two processes that create and write one file at once both finish") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   constexpr int kPoints = 60;
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
@@ -123,8 +123,8 @@ TEST_CASE("two processes that create and write one file at once both finish") {
 }
 
 TEST_CASE("a run whose writer still lives stays running") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   Store writer = Store::open(path, OpenMode::kCreateOrOpen);
   writer.begin_run(sample_run("run-a"));
   const Store other = Store::open(path, OpenMode::kCreateOrOpen);
@@ -132,8 +132,8 @@ TEST_CASE("a run whose writer still lives stays running") {
 }
 
 TEST_CASE("a reader sees committed points while a writer goes on") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   Store writer = Store::open(path, OpenMode::kCreateOrOpen);
   const std::int64_t run_id = writer.begin_run(sample_run("run-a"));
   const Store reader = Store::open(path, OpenMode::kReadOnly);
@@ -144,8 +144,8 @@ TEST_CASE("a reader sees committed points while a writer goes on") {
 }
 
 TEST_CASE("a full disk is one sentence with exit code 4 and loses nothing stored before") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const pid_t child = ::fork();

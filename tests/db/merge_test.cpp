@@ -5,8 +5,8 @@
 #include <set>
 
 #include "db/store.h"
+#include "tests/db/files.h"
 #include "tests/db/sample_points.h"
-#include "tests/db/scratch.h"
 
 using namespace versieve;
 using namespace versieve::db;
@@ -43,10 +43,10 @@ std::set<std::string> content(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a merge brings every run and point, and merging again changes nothing") {
-  const Scratch scratch;
-  const std::string a = scratch.path("a.db");
-  const std::string b = scratch.path("b.db");
-  const std::string all = scratch.path("all.db");
+  const TempFolder scratch;
+  const std::string a = (scratch / "a.db").string();
+  const std::string b = (scratch / "b.db").string();
+  const std::string all = (scratch / "all.db").string();
   make_shard(a, "run-a", 0, 7);
   make_shard(b, "run-b", 3, 9);  // some of the same keys, in another run
   const std::vector<MergeResult> first = merge_into(all, {a, b});
@@ -65,16 +65,16 @@ TEST_CASE("a merge brings every run and point, and merging again changes nothing
   CHECK(second[0].runs_already_there == 1);
   CHECK(content(all) == expected);
 
-  const std::string other = scratch.path("other.db");
+  const std::string other = (scratch / "other.db").string();
   merge_into(other, {b});
   merge_into(other, {all});
   CHECK(content(other) == expected);
 }
 
 TEST_CASE("a run that was merged while it ran is completed by a later merge") {
-  const Scratch scratch;
-  const std::string shard = scratch.path("shard.db");
-  const std::string all = scratch.path("all.db");
+  const TempFolder scratch;
+  const std::string shard = (scratch / "shard.db").string();
+  const std::string all = (scratch / "all.db").string();
   {
     Store store = Store::open(shard, OpenMode::kCreateOrOpen);
     const std::int64_t run_id = store.begin_run(sample_run("run-a"));

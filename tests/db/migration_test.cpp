@@ -8,8 +8,8 @@
 #include "db/open.h"
 #include "db/schema.h"
 #include "db/store.h"
+#include "tests/db/files.h"
 #include "tests/db/sample_points.h"
-#include "tests/db/scratch.h"
 
 using namespace versieve;
 using namespace versieve::db;
@@ -36,8 +36,8 @@ std::vector<SchemaStep> steps_with(const char* next) {
   return steps;
 }
 
-std::string copy_of_fixture(const Scratch& scratch) {
-  const std::string path = scratch.path("a.db");
+std::string copy_of_fixture(const TempFolder& scratch) {
+  const std::string path = (scratch / "a.db").string();
   fs::copy_file(kFixture, path);
   fs::permissions(path, fs::perms::owner_all);
   return path;
@@ -60,7 +60,7 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
 }
 
 TEST_CASE("the stored file of schema 1 opens and holds what was put in") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch);
   for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
     const Store store = Store::open(path, mode);
@@ -75,9 +75,9 @@ TEST_CASE("the stored file of schema 1 opens and holds what was put in") {
 }
 
 TEST_CASE("a fresh database has the same schema as a migrated old one") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string migrated = copy_of_fixture(scratch);
-  const std::string fresh = scratch.path("fresh.db");
+  const std::string fresh = (scratch / "fresh.db").string();
   Store::open(migrated, OpenMode::kCreateOrOpen);
   Store::open(fresh, OpenMode::kCreateOrOpen);
   CHECK(schema_text(fresh).size() > 3000);
@@ -90,7 +90,7 @@ TEST_CASE("released schema scripts are never edited") {
 }
 
 TEST_CASE("a step brings an old file to the next schema, keeps its rows and a copy") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch);
   {
     Database database(path, Access::kWrite);
@@ -105,7 +105,7 @@ TEST_CASE("a step brings an old file to the next schema, keeps its rows and a co
 }
 
 TEST_CASE("a step that fails leaves the old version intact") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch);
   {
     Database database(path, Access::kWrite);
@@ -118,7 +118,7 @@ TEST_CASE("a step that fails leaves the old version intact") {
 }
 
 TEST_CASE("a step killed in the middle leaves the old version intact") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch);
   const pid_t child = ::fork();
   if (child == 0) {

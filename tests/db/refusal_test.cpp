@@ -8,8 +8,8 @@
 #include "db/open.h"
 #include "db/schema.h"
 #include "db/store.h"
+#include "tests/db/files.h"
 #include "tests/db/sample_points.h"
-#include "tests/db/scratch.h"
 
 using namespace versieve;
 using namespace versieve::db;
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string make_database(const Scratch& scratch, const std::string& name, int points) {
-  const std::string path = scratch.path(name);
+std::string make_database(const TempFolder& scratch, const std::string& name, int points) {
+  const std::string path = (scratch / name).string();
   Store store = Store::open(path, OpenMode::kCreateOrOpen);
   const std::int64_t run_id = store.begin_run(sample_run("run-" + name));
   for (int number = 0; number < points; ++number) {
@@ -46,8 +46,8 @@ void check_refused(const std::string& path, ExitCode code, const std::string& pa
 }  // namespace
 
 TEST_CASE("a missing file is refused by readers with exit code 3 and is not created") {
-  const Scratch scratch;
-  const std::string path = scratch.path("none.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "none.db").string();
   const Error error = error_of([&] { Store::open(path, OpenMode::kReadOnly); });
   CHECK(error.code() == ExitCode::kBadInput);
   CHECK(is_one_sentence(error.what()));
@@ -55,16 +55,17 @@ TEST_CASE("a missing file is refused by readers with exit code 3 and is not crea
 }
 
 TEST_CASE("a file that is no SQLite file is refused untouched") {
-  const Scratch scratch;
-  write_bytes(scratch.path("a.db"), "These are the notes of a Tuesday.\n" + std::string(500, 'x'));
-  check_refused(scratch.path("a.db"), ExitCode::kBadInput, "not a SQLite file");
-  write_bytes(scratch.path("b.db"), "short");
-  check_refused(scratch.path("b.db"), ExitCode::kBadInput, "not a SQLite file");
+  const TempFolder scratch;
+  write_bytes((scratch / "a.db").string(),
+              "These are the notes of a Tuesday.\n" + std::string(500, 'x'));
+  check_refused((scratch / "a.db").string(), ExitCode::kBadInput, "not a SQLite file");
+  write_bytes((scratch / "b.db").string(), "short");
+  check_refused((scratch / "b.db").string(), ExitCode::kBadInput, "not a SQLite file");
 }
 
 TEST_CASE("another program's SQLite file is refused untouched") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   {
     Database other(path, Access::kCreate);
     other.execute("CREATE TABLE bookmarks (url TEXT); PRAGMA application_id = 7;");
@@ -73,10 +74,10 @@ TEST_CASE("another program's SQLite file is refused untouched") {
 }
 
 TEST_CASE("a truncated database is refused untouched, wherever it was cut") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string whole = file_bytes(make_database(scratch, "whole.db", 40));
   for (const double part : {0.0001, 0.3, 0.7, 0.99}) {
-    const std::string path = scratch.path("cut.db");
+    const std::string path = (scratch / "cut.db").string();
     write_bytes(
         path, whole.substr(0, static_cast<std::size_t>(part * static_cast<double>(whole.size()))));
     check_refused(path, ExitCode::kBadInput, part < 0.001 ? "not a SQLite file" : "damaged");
@@ -84,7 +85,7 @@ TEST_CASE("a truncated database is refused untouched, wherever it was cut") {
 }
 
 TEST_CASE("a database with overwritten pages is refused untouched") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = make_database(scratch, "a.db", 40);
   std::string bytes = file_bytes(path);
   for (std::size_t at = 8192; at + 4096 <= bytes.size(); at += 8192) {
@@ -95,7 +96,7 @@ TEST_CASE("a database with overwritten pages is refused untouched") {
 }
 
 TEST_CASE("a newer schema is refused with both versions named, or read if it allows that") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = make_database(scratch, "a.db", 3);
   Database(path, Access::kWrite)
       .execute(
@@ -114,17 +115,18 @@ TEST_CASE("a newer schema is refused with both versions named, or read if it all
 }
 
 TEST_CASE("a folder that does not exist or is a file's place is exit code 4 or 3, and no crash") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const Error nowhere =
-      error_of([&] { Store::open(scratch.path("no/such/a.db"), OpenMode::kCreateOrOpen); });
+      error_of([&] { Store::open((scratch / "no/such/a.db").string(), OpenMode::kCreateOrOpen); });
   CHECK(nowhere.code() == ExitCode::kEnvironment);
   CHECK(is_one_sentence(nowhere.what()));
-  const Error folder = error_of([&] { Store::open(scratch.path(""), OpenMode::kCreateOrOpen); });
+  const Error folder =
+      error_of([&] { Store::open(scratch.path().string(), OpenMode::kCreateOrOpen); });
   CHECK(folder.code() == ExitCode::kBadInput);
 }
 
 TEST_CASE("a read-only folder can be read from and is exit code 4 for writers") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string path = make_database(scratch, "a.db", 2);
   const fs::path folder = fs::path(path).parent_path();
   constexpr fs::perms kRead =
@@ -157,11 +159,11 @@ TEST_CASE("a read-only folder can be read from and is exit code 4 for writers") 
 }
 
 TEST_CASE("a merge refuses bad sources and leaves the target as it was") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const std::string target = make_database(scratch, "target.db", 3);
   const std::string good = make_database(scratch, "good.db", 5);
   const std::string before = file_bytes(target);
-  const std::string foreign = scratch.path("foreign.db");
+  const std::string foreign = (scratch / "foreign.db").string();
   write_bytes(foreign, std::string(5000, 'q'));
   const std::string corrupt = make_database(scratch, "corrupt.db", 30);
   std::string bytes = file_bytes(corrupt);
@@ -172,7 +174,7 @@ TEST_CASE("a merge refuses bad sources and leaves the target as it was") {
       .execute(
           "PRAGMA user_version = 9; UPDATE meta SET value = '9' WHERE key = "
           "'min_reader_version'");
-  for (const std::string& bad : {foreign, corrupt, newer, scratch.path("missing.db")}) {
+  for (const std::string& bad : {foreign, corrupt, newer, (scratch / "missing.db").string()}) {
     const Error error = error_of([&] { merge_into(target, {good, bad}); });
     CAPTURE(error.what());
     CHECK(error.code() == ExitCode::kBadInput);

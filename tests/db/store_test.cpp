@@ -4,16 +4,16 @@
 #include <catch2/catch.hpp>
 
 #include "db/summary.h"
+#include "tests/db/files.h"
 #include "tests/db/sample_points.h"
-#include "tests/db/scratch.h"
 
 using namespace versieve;
 using namespace versieve::db;
 using namespace versieve::test;
 
 TEST_CASE("every field of a point and a run comes back as it was stored") {
-  const Scratch scratch;
-  const std::string path = scratch.path("a.db");
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
   RunRecord run = sample_run("run-a");
   PointMeasurement refused = sample_point(6);
   refused.status = "refused";
@@ -50,7 +50,7 @@ TEST_CASE("every field of a point and a run comes back as it was stored") {
 }
 
 TEST_CASE("a number that is not finite is stored as missing, with the reason") {
-  const Scratch scratch;
+  const TempFolder scratch;
   const double nan = std::nan("");
   const double infinity = std::numeric_limits<double>::infinity();
   PointMeasurement point = sample_point(0);
@@ -63,7 +63,7 @@ TEST_CASE("a number that is not finite is stored as missing, with the reason") {
                               {"e", 0.0, "ok"}};
   point.ranges[0].predicted.read_bytes[0] = nan;
   point.acceptance->accepted_per_step = nan;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   const std::int64_t run_id = store.begin_run(sample_run("run-a"));
   const PointMeasurement read = store.point(store.add_point(run_id, point));
 
@@ -89,8 +89,8 @@ TEST_CASE("a number that is not finite is stored as missing, with the reason") {
 }
 
 TEST_CASE("the overview says of each point what the whole point says") {
-  const Scratch scratch;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   const std::int64_t run_id = store.begin_run(sample_run("run-a"));
   const PointMeasurement point = sample_point(3);
   const std::int64_t id = store.add_point(run_id, point);
@@ -145,8 +145,8 @@ TEST_CASE("the interval of the median holds it with at least 95 percent") {
 }
 
 TEST_CASE("filters leave exactly the points that match") {
-  const Scratch scratch;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   const std::int64_t h200 = store.begin_run(sample_run("run-a"));
   const std::int64_t a100 = store.begin_run(sample_run("run-b", "NVIDIA A100"));
   for (int number = 0; number < 6; ++number) {
@@ -169,8 +169,8 @@ TEST_CASE("filters leave exactly the points that match") {
 }
 
 TEST_CASE("resume finds finished points of the same sweep and tries failed ones again") {
-  const Scratch scratch;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   const RunRecord run = sample_run("run-a");
   const std::int64_t run_id = store.begin_run(run);
   PointMeasurement failed = sample_point(1);
@@ -197,8 +197,8 @@ TEST_CASE("resume finds finished points of the same sweep and tries failed ones 
 }
 
 TEST_CASE("a key is stored once in a run, and a refused write leaves the store usable") {
-  const Scratch scratch;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   const std::int64_t run_id = store.begin_run(sample_run("run-a"));
   store.add_point(run_id, sample_point(1));
   const Error twice = error_of([&] { store.add_point(run_id, sample_point(1)); });
@@ -216,15 +216,15 @@ TEST_CASE("a key is stored once in a run, and a refused write leaves the store u
 }
 
 TEST_CASE("a store opened for reading refuses to write") {
-  const Scratch scratch;
-  { Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen); }
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kReadOnly);
+  const TempFolder scratch;
+  { Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen); }
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kReadOnly);
   CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kUsage);
 }
 
 TEST_CASE("diagnostics and counter access belong to their run") {
-  const Scratch scratch;
-  Store store = Store::open(scratch.path("a.db"), OpenMode::kCreateOrOpen);
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   RunRecord record = sample_run("");
   record.counter_access = "";
   const std::int64_t first = store.begin_run(record);

@@ -1,34 +1,14 @@
-// A folder of its own for a test, removed at its end, and whole files as text.
+// Whole files as text, and the error that an action throws.
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "model/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace versieve::test {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "versieve-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_;
-};
 
 inline std::string file_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,0 +1,90 @@
+// versieve plan: ranks every strategy that can run, for each context bucket and precision class.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "engine/cli/commands.h"
+#include "engine/cli/evidence.h"
+#include "engine/fit/fit_file.h"
+#include "engine/io/atomic_file.h"
+#include "engine/plan/hardware_file.h"
+#include "engine/plan/table_file.h"
+#include "model/planner.h"
+
+namespace versieve::cli {
+namespace {
+
+constexpr std::int64_t kRanksPrinted = 3;
+constexpr double kHoldout = 0.2;
+
+struct Options {
+  std::string database, fit, device, hardware, model = "nsa-1b", precision, buckets, baseline, out;
+};
+
+std::vector<PrecisionClass> classes_of(const std::string& name) {
+  std::string known;
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    const PrecisionClass precision = static_cast<PrecisionClass>(i);
+    if (name == name_of(precision)) {
+      return {precision};
+    }
+    known += std::string(known.empty() ? "" : ", ") + name_of(precision);
+  }
+  throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
+PlanOptions plan_options(const Options& options) {
+  PlanOptions out;
+  if (!options.buckets.empty()) {
+    out.buckets = parse_buckets(options.buckets);
+  }
+  if (!options.precision.empty()) {
+    out.classes = classes_of(options.precision);
+  }
+  if (!options.baseline.empty()) {
+    out.baseline = Strategy::parse(options.baseline).text();
+  }
+  return out;
+}
+
+FittedModel fitted_model(const Options& options, const std::string& hardware_key) {
+  if (!options.fit.empty()) {
+    return engine::read_fit(options.fit);
+  }
+  if (options.database.empty()) {
+    throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
+  }
+  return fit_evidence(read_evidence(options.database, options.device, hardware_key), "", kHoldout)
+      .model;
+}
+
+Answer run_plan(const Options& options) {
+  const HardwareSpec hardware = engine::load_hardware(options.hardware);
+  const LlmShape target = named_llm_shape(options.model);
+  const PlanOptions wanted = plan_options(options);
+  const PlanTable table = plan(fitted_model(options, hardware.key), hardware, target, wanted);
+  const std::string json = engine::plan_table_json(table);
+  if (!options.out.empty()) {
+    engine::write_file_atomically(options.out, json);
+  }
+  return {.json = nlohmann::json::parse(json),
+          .text = engine::plan_table_text(table, kRanksPrinted)};
+}
+
+}  // namespace
+
+Run declare_plan(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("--db", options->database, "database of measured points; a fit is made to them");
+  app.add_option("--fit", options->fit, "a fit written by `versieve fit --out`, instead of --db");
+  app.add_option("--device", options->device, "part of the measured device's name");
+  app.add_option("--hardware", options->hardware, "machine to plan for: catalogue key or JSON file")
+      ->required();
+  app.add_option("--model", options->model, "geometry of the target: nsa-1b, nsa-8b");
+  app.add_option("--class", options->precision, "only this precision class");
+  app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
+  app.add_option("--baseline", options->baseline, "fixed strategy to compare with");
+  app.add_option("--out", options->out, "write the table to this JSON file");
+  return [options] { return run_plan(*options); };
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,26 @@
+// Measured points for a fit or a plan, out of a database: times and bytes of one device, acceptance
+// of any machine, since a tree's yield does not depend on where it was grown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/fit/cost_fit.h"
+
+namespace versieve::cli {
+
+struct Evidence {
+  std::string device;  // as the runs name it
+  std::vector<std::string> runs;
+  std::vector<PointMeasurement> points;
+};
+
+// `device` is part of a device's name, case-insensitively; empty: the device of `hardware_key`,
+// else the one with most points. Throws Error(kAnswerNo) naming the devices that exist.
+Evidence read_evidence(const std::string& database, const std::string& device,
+                       const std::string& hardware_key);
+// Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
+engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
+                               double holdout);
+
+}  // namespace versieve::cli

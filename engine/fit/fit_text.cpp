@@ -1,0 +1,89 @@
+// A fit on one screen: how good it is, where it is weak, bytes predicted against counted by launch,
+// and the parameters that the measurements speak about.
+#include <cstdarg>
+#include <cstdio>
+
+#include "engine/fit/fit_file.h"
+
+namespace versieve::engine {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string formatted(const char* form, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, form);
+  std::vsnprintf(text, sizeof text, form, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string percent(const std::optional<double>& value) {
+  return value ? formatted("%.1f %%", 100.0 * *value) : "-";
+}
+
+std::string plain(const std::optional<double>& value) {
+  return value ? formatted("%.3f", *value) : "-";
+}
+
+std::string error_text(const char* name, const ErrorSummary& e) {
+  return formatted("  %-12s median %s, 90th %s, signed median %s (%d points)\n", name,
+                   percent(e.median_ape).c_str(), percent(e.p90_ape).c_str(),
+                   percent(e.median_signed).c_str(), static_cast<int>(e.points));
+}
+
+std::string regimes_text(const FitReport& r) {
+  std::string out =
+      "\nheld-out error by regime        latency median / p90      DRAM bytes median / p90\n";
+  for (const RegimeError& e : r.by_regime) {
+    out += formatted("  %-9s %13s x %-7s %9s / %-9s %12s / %-9s (%d)\n", e.workload.c_str(),
+                     e.context.c_str(), e.queries.c_str(), percent(e.latency.median_ape).c_str(),
+                     percent(e.latency.p90_ape).c_str(), percent(e.dram_bytes.median_ape).c_str(),
+                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
+  }
+  return out;
+}
+
+std::string terms_text(const FitReport& r) {
+  std::string out =
+      "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
+  for (const TermError& t : r.by_term) {
+    out +=
+        formatted("  %-30s %12.3f %12.3f %12s   time %s\n", t.launch.c_str(),
+                  t.predicted_bytes * 1e-6, t.measured_bytes * 1e-6,
+                  percent(t.dram_bytes.median_ape).c_str(), percent(t.latency.median_ape).c_str());
+  }
+  return out;
+}
+
+std::string parameters_text(const FitReport& r) {
+  std::string out =
+      "\nparameters (90 % intervals; those that no measurement informs are left out)\n";
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    const ParameterEstimate& e = r.model.estimates[i];
+    const ParameterInfo& info = parameter_table()[i];
+    if (e.informed) {
+      out += formatted("  %-30s %11.4g  [%.4g, %.4g] %s%s\n", info.name, e.value, e.low, e.high,
+                       info.unit, e.at_bound ? "  at its bound" : "");
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fit_text(const FitReport& r) {
+  std::string out =
+      formatted("%s: fitted to %d points, judged on %d held out (%s, %s)\n", r.model.device.c_str(),
+                static_cast<int>(r.points_train), static_cast<int>(r.points_holdout),
+                r.model.dtype.c_str(), name_of(r.model.evidence));
+  out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);
+  out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
+         plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
+  out += regimes_text(r) + terms_text(r) + parameters_text(r);
+  for (const auto& [reason, points] : r.skipped) {
+    out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
+  }
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,58 @@
+// Work away from the UI thread. Of several requests to one Job only the newest is answered: what an
+// older one finds is dropped.
+#pragma once
+
+#include <QCoreApplication>
+#include <QObject>
+#include <QPointer>
+#include <QString>
+#include <QThreadPool>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <utility>
+
+namespace versieve::gui {
+
+class Job : public QObject {
+ public:
+  using QObject::QObject;
+
+  bool isRunning() const { return finished_ != started_; }
+
+  // `work` runs on a pool thread and must own all it uses; `done` or `failed` follow on the thread
+  // of this object, unless a newer request was made or this object is gone.
+  template <typename Result>
+  void start(std::function<Result()> work, std::function<void(Result)> done,
+             std::function<void(const QString&)> failed) {
+    const int number = ++started_;
+    const QPointer<Job> self(this);
+    QThreadPool::globalInstance()->start([=] {
+      std::optional<Result> result;
+      QString sentence;
+      try {
+        result.emplace(work());
+      } catch (const std::exception& error) {
+        sentence = QString::fromUtf8(error.what());
+      }
+      // The application outlives its pool; `self` is looked at only on its own thread.
+      QMetaObject::invokeMethod(qApp, [=] {
+        if (self.isNull() || number != self->started_) {
+          return;
+        }
+        self->finished_ = number;
+        if (result) {
+          done(*result);
+        } else {
+          failed(sentence);
+        }
+      });
+    });
+  }
+
+ private:
+  int started_ = 0;
+  int finished_ = 0;
+};
+
+}  // namespace versieve::gui

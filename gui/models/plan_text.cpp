@@ -1,0 +1,93 @@
+// Planner entries as readable text.
+#include <algorithm>
+#include <numeric>
+
+#include "gui/models/numbers.h"
+#include "gui/models/planner.h"
+
+namespace versieve::gui {
+namespace {
+
+QString percent(double part) {
+  return fixed(100.0 * part, 0) + " %";
+}
+
+template <std::size_t kCount>
+std::size_t largest(const std::array<double, kCount>& values) {
+  return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+// Name, value and share of each part that is not zero, the largest first.
+template <typename Enumeration, std::size_t kCount>
+QString parts_table(const QString& title, const std::array<double, kCount>& values,
+                    QString (*text)(double)) {
+  const double total = std::accumulate(values.begin(), values.end(), 0.0);
+  std::array<std::size_t, kCount> order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&values](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  QString html =
+      "<p style='color:#6a717a; margin-top:12px; margin-bottom:2px'>" + title + "</p><table>";
+  for (const std::size_t index : order) {
+    if (values[index] > 0.0) {
+      html += QString(
+                  "<tr><td style='color:#6a717a; padding-right:12px'>%1</td><td align='right' "
+                  "style='padding-right:12px'>%2</td><td align='right'>%3</td></tr>")
+                  .arg(QString(name_of(static_cast<Enumeration>(index))).replace('_', ' '),
+                       text(values[index]), percent(values[index] / total));
+    }
+  }
+  return html + "</table>";
+}
+
+QString microseconds(double value) {
+  return fixed(value, 1) + " µs";
+}
+
+QString interval(const Interval& range, int decimals) {
+  return fixed(range.low, decimals) + " – " + fixed(range.high, decimals);
+}
+
+QString row(const QString& name, const QString& value) {
+  return "<tr><td style='color:#6a717a; padding-right:12px'>" + name + "</td><td>" + value +
+         "</td></tr>";
+}
+
+}  // namespace
+
+QString bucket_text(const ContextBucket& bucket) {
+  return tokens(bucket.low) + " – " + tokens(bucket.high);
+}
+
+QString reason_text(const PlanEntry& entry) {
+  const StepCost& cost = *entry.evaluation.cost;
+  const std::size_t bound = largest(cost.bound_us);
+  return QString("step %1 µs, %2 %3-bound; %4 tokens a step")
+      .arg(fixed(cost.time_us, 0), percent(cost.bound_us[bound] / cost.time_us),
+           QString(name_of(static_cast<Bound>(bound))),
+           fixed(entry.evaluation.expected_accepted, 2));
+}
+
+QString entry_html(const PlanEntry& entry) {
+  const Evaluation& evaluation = entry.evaluation;
+  const StepCost& cost = *evaluation.cost;
+  QString html = "<p style='font-weight:600'>" +
+                 QString::fromStdString(evaluation.strategy.text()).toHtmlEscaped() + "</p><table>";
+  html += row("expected", fixed(evaluation.throughput, 0) + " tokens/s  (90 %: " +
+                              interval(evaluation.throughput_interval, 0) + ")");
+  html += row("a step", fixed(cost.time_us, 1) +
+                            " µs  (90 %: " + interval(evaluation.latency_interval_us, 1) + ")");
+  html += row("tokens a step", fixed(evaluation.expected_accepted, 2) +
+                                   "  (90 %: " + interval(evaluation.accepted_interval, 2) + ")");
+  html += row("gain", fixed(entry.gain_over_ar, 2) + "× over autoregressive, " +
+                          fixed(entry.gain_over_baseline, 2) + "× over the fixed baseline");
+  html += row("DRAM a step", bytes(cost.dram_bytes));
+  html += row("source", name_of(evaluation.source));
+  html += entry.note.empty() ? QString() : row("note", QString::fromStdString(entry.note));
+  html += "</table>";
+  html += parts_table<Phase>("Time by part of the step", cost.phase_us, microseconds);
+  html += parts_table<Bound>("Time by what bounds it", cost.bound_us, microseconds);
+  return html + parts_table<TrafficTerm>("DRAM bytes by term", cost.term_bytes, bytes);
+}
+
+}  // namespace versieve::gui

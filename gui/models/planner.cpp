@@ -1,0 +1,172 @@
+#include "gui/models/planner.h"
+
+#include <algorithm>
+#include <map>
+
+#include "model/error.h"
+
+namespace versieve::gui {
+namespace {
+
+// The device that most finished points were measured on.
+std::string most_measured_device(const Snapshot& snapshot) {
+  std::map<std::string, std::int64_t> counts;
+  for (const db::StoredRun& run : snapshot.runs) {
+    counts[run.record.device] += run.ok_count;
+  }
+  std::string best;
+  for (const auto& [device, count] : counts) {
+    if (count > 0 && (best.empty() || count > counts[best])) {
+      best = device;
+    }
+  }
+  if (best.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "this database holds no finished point, so there is nothing to fit to");
+  }
+  return best;
+}
+
+const HardwareSpec& hardware_of(const std::string& device) {
+  const HardwareSpec* hardware = hardware_for_device(device);
+  if (hardware == nullptr) {
+    throw Error(ExitCode::kAnswerNo, "the hardware catalogue does not know \"" + device +
+                                         "\", so nothing can be fitted");
+  }
+  return *hardware;
+}
+
+std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
+  const std::string device = most_measured_device(snapshot);
+  const HardwareSpec& hardware = hardware_of(device);
+  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
+  std::vector<std::string> runs;
+  for (const db::StoredRun& run : snapshot.runs) {
+    if (run.record.device == device) {
+      runs.push_back(run.record.uuid);
+    }
+  }
+  return std::make_shared<const engine::FitReport>(
+      engine::fit_cost_model(store.points({.device = device, .only_ok = true}), device, hardware,
+                             runs, engine::FitOptions{}));
+}
+
+// The key says that this machine was made up, so that nothing measured is taken for it.
+HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
+  HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
+  value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
+  const std::string label = QString::number(terabytes_per_s, 'f', 1).toStdString() + " TB/s";
+  spec.key += " at " + label;
+  spec.name += " at " + label;
+  return spec;
+}
+
+PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier, const QString& key,
+                  const std::optional<double>& bandwidth) {
+  std::shared_ptr<Plan> result = std::make_shared<Plan>();
+  result->fit = earlier ? earlier->fit : fit(snapshot);
+  const FittedModel& model = result->fit->model;
+  const LlmShape target = named_llm_shape(model.geometry);
+  const HardwareSpec& own = hardware_by_key(model.hardware_key);
+  result->own = earlier ? earlier->own : plan(model, own, target, {});
+  HardwareSpec chosen = key.isEmpty() ? own : hardware_by_key(key.toStdString());
+  if (bandwidth) {
+    chosen = with_bandwidth(chosen, *bandwidth);
+  }
+  result->chosen = chosen.key == own.key ? result->own : plan(model, chosen, target, {});
+  return result;
+}
+
+}  // namespace
+
+Planner::Planner(Document& document, QObject* parent) : QObject(parent), document_(document) {
+  connect(&document, &Document::loaded, this, &Planner::forget);
+  connect(&document, &Document::failed, this, &Planner::forget);
+}
+
+void Planner::need() {
+  if (!needed_) {
+    needed_ = true;
+    start();
+  }
+}
+
+void Planner::setHardware(const QString& key) {
+  hardware_ = key;
+  start();
+}
+
+void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
+  bandwidth_ = terabytes_per_s;
+  start();
+}
+
+const HardwareSpec* Planner::machine() const {
+  if (!hardware_.isEmpty()) {
+    return &hardware_by_key(hardware_.toStdString());
+  }
+  return plan_ ? &hardware_by_key(plan_->fit->model.hardware_key) : nullptr;
+}
+
+void Planner::forget() {
+  plan_.reset();
+  sentence_.clear();
+  const bool again = needed_;
+  Q_EMIT changed();
+  if (again) {
+    start();
+  }
+}
+
+void Planner::start() {
+  const SnapshotPtr snapshot = document_.snapshot();
+  if (!needed_ || !snapshot) {
+    return;
+  }
+  const PlanPtr earlier = plan_;
+  const QString key = hardware_;
+  const std::optional<double> bandwidth = bandwidth_;
+  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, key, bandwidth); },
+                      [this](const PlanPtr& plan) {
+                        plan_ = plan;
+                        sentence_.clear();
+                        Q_EMIT changed();
+                      },
+                      [this](const QString& sentence) {
+                        plan_.reset();
+                        sentence_ = sentence;
+                        Q_EMIT changed();
+                      });
+  Q_EMIT changed();
+}
+
+std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
+                                         PrecisionClass precision) {
+  std::vector<const PlanEntry*> entries;
+  for (const PlanEntry& entry : table.entries) {
+    if (entry.bucket == bucket && entry.precision == precision) {
+      entries.push_back(&entry);
+    }
+  }
+  return entries;
+}
+
+const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
+  for (const PlanEntry& entry : table.entries) {
+    if (entry.bucket == bucket && entry.precision == precision && entry.rank == 1) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
+  for (const UnavailableCell& cell : table.unavailable) {
+    if (cell.bucket == bucket && cell.precision == precision) {
+      return QString::fromStdString(cell.reason);
+    }
+  }
+  return {};
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,169 @@
+#include "gui/models/point_column.h"
+
+#include <cmath>
+
+#include "gui/models/numbers.h"
+
+namespace versieve::gui {
+namespace {
+
+using db::PointOverview;
+
+constexpr double kPerMicrosecond = 1e-3;
+constexpr double kPerMegabyte = 1e-6;
+
+double number(const std::optional<double>& value, double factor = 1.0) {
+  return value ? *value * factor : std::nan("");
+}
+
+template <std::int32_t PointOverview::*kWord>
+QString word_text(const Snapshot& snapshot, const PointOverview& point) {
+  return snapshot.word(point.*kWord);
+}
+
+template <std::int32_t PointOverview::*kWord>
+double word_place(const Snapshot& snapshot, const PointOverview& point) {
+  return snapshot.word_order[static_cast<std::size_t>(point.*kWord)];
+}
+
+double run_value(const Snapshot&, const PointOverview& point) {
+  return static_cast<double>(point.run_id);
+}
+QString run_text(const Snapshot&, const PointOverview& point) {
+  return QString::number(point.run_id);
+}
+double workload_value(const Snapshot&, const PointOverview& point) {
+  return static_cast<double>(point.workload);
+}
+QString workload_text(const Snapshot&, const PointOverview& point) {
+  return name_of(point.workload);
+}
+double context_value(const Snapshot&, const PointOverview& point) {
+  return static_cast<double>(point.context_len);
+}
+QString context_text(const Snapshot&, const PointOverview& point) {
+  return tokens(point.context_len);
+}
+double queries_value(const Snapshot&, const PointOverview& point) {
+  return static_cast<double>(point.num_queries);
+}
+QString queries_text(const Snapshot&, const PointOverview& point) {
+  return QString::number(point.num_queries);
+}
+double overlap_value(const Snapshot&, const PointOverview& point) {
+  return number(point.adjacent_overlap);
+}
+QString overlap_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(overlap_value(snapshot, point), 3);
+}
+double time_value(const Snapshot&, const PointOverview& point) {
+  return number(point.median_ns, kPerMicrosecond);
+}
+QString time_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(time_value(snapshot, point), 2);
+}
+// Half the interval's width, in percent of the median.
+double spread_value(const Snapshot&, const PointOverview& point) {
+  if (!point.median_ns || !point.median_low_ns || !point.median_high_ns) {
+    return std::nan("");
+  }
+  return 50.0 * (*point.median_high_ns - *point.median_low_ns) / *point.median_ns;
+}
+QString spread_text(const Snapshot& snapshot, const PointOverview& point) {
+  const double value = spread_value(snapshot, point);
+  return std::isnan(value) ? fixed(value, 1) : "± " + fixed(value, 1);
+}
+double dram_value(const Snapshot&, const PointOverview& point) {
+  return number(point.dram_bytes, kPerMegabyte);
+}
+QString dram_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(dram_value(snapshot, point), 2);
+}
+double predicted_value(const Snapshot&, const PointOverview& point) {
+  return number(point.predicted_dram_bytes, kPerMegabyte);
+}
+QString predicted_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(predicted_value(snapshot, point), 2);
+}
+double ratio_value(const Snapshot&, const PointOverview& point) {
+  return number(point.dram_bytes) / number(point.predicted_dram_bytes);
+}
+QString ratio_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(ratio_value(snapshot, point), 2);
+}
+double accepted_value(const Snapshot&, const PointOverview& point) {
+  return number(point.accepted_per_step);
+}
+QString accepted_text(const Snapshot& snapshot, const PointOverview& point) {
+  return fixed(accepted_value(snapshot, point), 2);
+}
+double source_value(const Snapshot& snapshot, const PointOverview& point) {
+  return snapshot.word(point.backend) == QLatin1String("sim") ? 1.0 : 0.0;
+}
+
+constexpr ColumnKind kText = ColumnKind::kText;
+constexpr ColumnKind kNumber = ColumnKind::kNumber;
+using P = PointOverview;
+
+constexpr PointColumn kColumns[] = {
+    {"source", "Source", "", "Measured on a device, or simulated", kText, 10, provenance,
+     source_value},
+    {"workload", "Workload", "",
+     "attention: one layer; step: a whole verification step; acceptance: trained pair on real text",
+     kText, 10, workload_text, workload_value},
+    {"model", "Model", "", "Geometry or checkpoint", kText, 10, word_text<&P::model>,
+     word_place<&P::model>},
+    {"regime", "Regime", "", "Kind of prompt", kText, 9, word_text<&P::regime>,
+     word_place<&P::regime>},
+    {"strategy", "Strategy", "", "attention / draft tree / traversal / grouping / schedule", kText,
+     25, word_text<&P::strategy>, word_place<&P::strategy>},
+    {"L", "L", "tokens", "Context length", kNumber, 7, context_text, context_value, true},
+    {"N", "N", "", "Query tokens verified together", kNumber, 5, queries_text, queries_value},
+    {"rho", "ρ", "", "Measured overlap of neighbouring queries' selected blocks", kNumber, 6,
+     overlap_text, overlap_value},
+    {"time", "Median time", "µs", "Median of all samples", kNumber, 12, time_text, time_value},
+    {"spread", "95 %", "%", "Half width of the median's 95 % interval", kNumber, 7, spread_text,
+     spread_value},
+    {"dram", "DRAM measured", "MB", "Bytes read and written, by counters", kNumber, 13, dram_text,
+     dram_value},
+    {"predicted", "DRAM predicted", "MB", "Bytes by the traffic functions", kNumber, 13,
+     predicted_text, predicted_value},
+    {"ratio", "meas. / pred.", "", "Measured over predicted DRAM bytes", kNumber, 10, ratio_text,
+     ratio_value},
+    {"accepted", "Tokens / step", "", "Mean accepted tokens a step, bonus counted", kNumber, 11,
+     accepted_text, accepted_value},
+    {"dtype", "Type", "", "Element type", kText, 6, word_text<&P::dtype>, word_place<&P::dtype>},
+    {"cache", "Cache", "", "State of L2 before the measured work", kText, 10,
+     word_text<&P::cache_state>, word_place<&P::cache_state>},
+    {"launch", "Launch", "", "Stream launches or a captured graph", kText, 7, word_text<&P::launch>,
+     word_place<&P::launch>},
+    {"split", "Split", "", "Calibration or test text", kText, 10, word_text<&P::split>,
+     word_place<&P::split>},
+    {"run", "Run", "", "Number of the run", kNumber, 5, run_text, run_value},
+    {"status", "Status", "", "ok, refused or failed", kText, 8, word_text<&P::status>,
+     word_place<&P::status>},
+};
+
+}  // namespace
+
+std::span<const PointColumn> point_columns() {
+  return kColumns;
+}
+
+int column_index(const QString& key) {
+  int index = 0;
+  for (const PointColumn& column : kColumns) {
+    if (key == QLatin1String(column.key)) {
+      return index;
+    }
+    ++index;
+  }
+  return -1;
+}
+
+QString provenance(const Snapshot& snapshot, const PointOverview& point) {
+  return source_value(snapshot, point) == 1.0 ? QStringLiteral("simulated")
+                                              : QStringLiteral("measured");
+}
+
+}  // namespace versieve::gui

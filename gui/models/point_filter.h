@@ -1,0 +1,36 @@
+// Which points are shown: terms separated by blanks, all of which must hold.
+//   chat          a text column holds "chat"        -chat       none does
+//   model=nsa-1b  a text column is exactly this     L>=16K  time<50  N!=64   a number compares
+#pragma once
+
+#include <QString>
+#include <vector>
+
+#include "gui/models/snapshot.h"
+
+namespace versieve::gui {
+
+class PointFilter {
+ public:
+  // Throws Error(kUsage) with one sentence.
+  static PointFilter parse(const QString& text);
+
+  std::vector<std::int32_t> apply(const Snapshot& snapshot) const;  // indices, ascending
+
+ private:
+  enum class Comparison { kContains, kLacks, kEqual, kUnequal, kLess, kAtMost, kMore, kAtLeast };
+  struct Term {
+    Comparison comparison = Comparison::kContains;
+    int column = -1;  // of point_columns(); none for contains, lacks
+    QString text;     // lower case
+    double number = 0.0;
+  };
+
+  static Term parse_term(const QString& word);
+  static Term comparison_term(const QString& key, const QString& sign, const QString& value);
+  static bool holds(const Term& term, const Snapshot& snapshot, const db::PointOverview& point);
+
+  std::vector<Term> terms_;
+};
+
+}  // namespace versieve::gui

@@ -1,0 +1,37 @@
+// The shown points as a table: its own permutation instead of a sorting proxy, which is a hundred
+// thousand times slower to narrow at a million rows. Sorting is stable: sort by L, then by time.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <vector>
+
+#include "gui/models/document.h"
+
+namespace versieve::gui {
+
+class PointTable : public QAbstractTableModel {
+  Q_OBJECT
+ public:
+  explicit PointTable(Document& document, QObject* parent = nullptr);
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  void sort(int column, Qt::SortOrder order) override;
+
+  int pointAt(int row) const { return rows_[static_cast<std::size_t>(row)]; }
+  int rowOf(int point) const;  // -1 if it is not shown
+
+ private:
+  void take_shown();
+  void arrange();
+
+  Document& document_;
+  std::vector<std::int32_t> rows_;    // [row] = point
+  std::vector<std::int32_t> places_;  // [point] = row, or -1
+  int sort_column_ = -1;
+  Qt::SortOrder sort_order_ = Qt::AscendingOrder;
+};
+
+}  // namespace versieve::gui

@@ -1,0 +1,172 @@
+#include "gui/models/point_text.h"
+
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QStringList>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "gui/models/numbers.h"
+
+namespace versieve::gui {
+namespace {
+
+QString utf8(const std::string& text) {
+  return QString::fromStdString(text).toHtmlEscaped();
+}
+
+QString heading(const QString& text) {
+  return "<p style='color:#6a717a; margin-top:12px; margin-bottom:2px'>" + text + "</p>";
+}
+
+QString row(const QString& name, const QString& value) {
+  return value.isEmpty() ? QString()
+                         : "<tr><td style='color:#6a717a; padding-right:12px'>" + name +
+                               "</td><td>" + value + "</td></tr>";
+}
+
+QString cells(const QStringList& texts, const QString& style = {}) {
+  QString html = "<tr>";
+  for (qsizetype i = 0; i < texts.size(); ++i) {
+    html += QString("<td align='%1' style='padding:1px 6px 1px 0; %2'>%3</td>")
+                .arg(i == 0 ? "left" : "right", style, texts[i]);
+  }
+  return html + "</tr>";
+}
+
+std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
+  for (const CounterValue& candidate : range.counters) {
+    if (candidate.metric == metric) {
+      return candidate.value;
+    }
+  }
+  return std::nullopt;
+}
+
+double dram_bytes(const RangeMeasurement& range) {
+  const double missing = std::nan("");
+  return counter(range, "dram__bytes_read.sum").value_or(missing) +
+         counter(range, "dram__bytes_write.sum").value_or(missing);
+}
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) {
+    return std::nan("");
+  }
+  std::nth_element(samples.begin(),
+                   samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2),
+                   samples.end());
+  return samples[samples.size() / 2];
+}
+
+QString key_rows(const PointMeasurement& point) {
+  const PointKey& key = point.key;
+  QString html = row("workload", name_of(key.workload)) + row("model", utf8(key.model)) +
+                 row("regime", utf8(key.regime + (key.split.empty() ? "" : ", " + key.split)));
+  html += row("L, N", tokens(key.context_len) + ", " + QString::number(key.num_queries));
+  html += row("run as", utf8(key.backend + ", " + key.dtype + ", " + key.launch + ", cache " +
+                             key.cache_state));
+  if (key.overlap) {
+    html += row("overlap asked", fixed(*key.overlap, 3));
+  }
+  if (point.adjacent_overlap) {
+    html += row("overlap ρ", fixed(*point.adjacent_overlap, 3));
+  }
+  if (point.unique_blocks) {
+    html += row("unique blocks", fixed(*point.unique_blocks, 1));
+  }
+  return html;
+}
+
+QString result_rows(const PointMeasurement& point, const db::PointOverview& overview) {
+  QString html =
+      row("status", utf8(point.status + (point.reason.empty() ? "" : ": " + point.reason)));
+  if (overview.median_ns) {
+    html += row("median time", median_with_interval(overview.median_ns, overview.median_low_ns,
+                                                    overview.median_high_ns));
+    html += row("samples", QString::number(overview.sample_count) + ", stopped: " +
+                               utf8(point.stop_reason) + ", " + utf8(point.reliability));
+  }
+  const double missing = std::nan("");
+  if (overview.dram_bytes || overview.predicted_dram_bytes) {
+    html += row("DRAM measured", bytes(overview.dram_bytes.value_or(missing)));
+    html += row("DRAM predicted", bytes(overview.predicted_dram_bytes.value_or(missing)));
+  }
+  return html;
+}
+
+QString acceptance_rows(const AcceptanceMeasurement& acceptance) {
+  QString html = row("tokens a step", fixed(acceptance.accepted_per_step, 3) + " over " +
+                                          QString::number(acceptance.steps) + " steps");
+  if (acceptance.teacher_forced) {
+    html += row("teacher forced", fixed(*acceptance.teacher_forced, 3));
+  }
+  if (acceptance.looping) {
+    html += row("looping", "yes, kept out of means");
+  }
+  QStringList counts;
+  for (std::size_t tokens = 1; tokens < acceptance.accepted_histogram.size(); ++tokens) {
+    counts << QString::number(tokens) + ": " +
+                  QString::number(acceptance.accepted_histogram[tokens]);
+  }
+  return html + row("steps by tokens", counts.join(", "));
+}
+
+QString range_table(const std::vector<RangeMeasurement>& ranges) {
+  QString html = "<table width='100%'>" +
+                 cells({"launch", "×", "µs", "DRAM MB", "predicted", "ratio"}, "color:#6a717a;");
+  for (const RangeMeasurement& range : ranges) {
+    const double measured = dram_bytes(range);
+    const double predicted = range.predicted.total();
+    html += cells({utf8(range.path), QString::number(range.launches),
+                   fixed(median(range.gpu_time_ns) * 1e-3, 2), fixed(measured * 1e-6, 2),
+                   fixed(predicted * 1e-6, 2), fixed(measured / predicted, 2)});
+  }
+  return html + "</table>";
+}
+
+// JSON with line breaks; other text as it is.
+QString pretty(const std::string& text) {
+  const QJsonDocument json = QJsonDocument::fromJson(QByteArray::fromStdString(text));
+  const QString readable =
+      json.isNull() ? QString::fromStdString(text) : QString::fromUtf8(json.toJson()).trimmed();
+  return "<pre style='margin:0'>" + readable.toHtmlEscaped() + "</pre>";
+}
+
+}  // namespace
+
+QString point_html(const PointMeasurement& point, const db::PointOverview& overview) {
+  QString html = "<p style='font-weight:600'>" + utf8(point.key.strategy) + "</p>";
+  html += "<table>" + key_rows(point) + "</table>";
+  html += heading("Result") + "<table>" + result_rows(point, overview) + "</table>";
+  if (point.acceptance) {
+    html += heading("Acceptance") + "<table>" + acceptance_rows(*point.acceptance) + "</table>";
+  }
+  if (!point.ranges.empty()) {
+    html += heading("By launch") + range_table(point.ranges);
+  }
+  return html;
+}
+
+QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& diagnostics) {
+  const RunRecord& record = run.record;
+  QString html = "<p style='font-weight:600'>Run " + QString::number(run.id) + "  " +
+                 utf8(record.kind) + "</p><table>";
+  html += row("uuid", utf8(record.uuid)) + row("device", utf8(record.device));
+  html += row("started", utf8(record.started_utc)) + row("finished", utf8(record.finished_utc));
+  html += row("status", utf8(record.status)) + row("code", utf8(record.revision));
+  html +=
+      row("counters", utf8(record.counter_access +
+                           (record.counter_detail.empty() ? "" : ": " + record.counter_detail)));
+  html += row("self-check", utf8(record.self_check));
+  html += row("seed", QString::number(record.seed)) + "</table>";
+  for (const db::Diagnostic& diagnostic : diagnostics) {
+    html += "<p>" + utf8(diagnostic.severity + ", " + diagnostic.source + ": " + diagnostic.text) +
+            "</p>";
+  }
+  html += heading("Configuration") + pretty(record.configuration);
+  return html + heading("Environment") + pretty(record.environment);
+}
+
+}  // namespace versieve::gui

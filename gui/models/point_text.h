@@ -1,0 +1,14 @@
+// One point and one run as readable text (HTML for a QTextBrowser), with nothing left out.
+#pragma once
+
+#include <QString>
+
+#include "db/store.h"
+#include "model/measurement.h"
+
+namespace versieve::gui {
+
+QString point_html(const PointMeasurement& point, const db::PointOverview& overview);
+QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& diagnostics);
+
+}  // namespace versieve::gui

@@ -1,0 +1,215 @@
+#include "gui/pages/planner_page.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QPushButton>
+#include <QSignalBlocker>
+#include <QSlider>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QTableView>
+#include <QTextBrowser>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "gui/models/numbers.h"
+#include "gui/views/table.h"
+#include "gui/views/theme.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr int kStepsPerTerabyte = 10;
+constexpr double kBytesPerTerabyte = 1e12;
+
+QLabel* quiet(const QString& text) {
+  QLabel* label = new QLabel(text);
+  label->setStyleSheet("color: " + theme::kQuietInk.name());
+  return label;
+}
+
+}  // namespace
+
+PlannerPage::PlannerPage(Document& document, QWidget* parent)
+    : QWidget(parent),
+      planner_(new Planner(document, this)),
+      entries_(new PlanEntries(this)),
+      stack_(new QStackedWidget),
+      message_(quiet({})),
+      summary_(quiet({})),
+      hardware_(new QComboBox),
+      bandwidth_(new QSlider(Qt::Horizontal)),
+      bandwidth_text_(new QLabel),
+      reset_(new QPushButton(tr("As measured"))),
+      grid_(new PlanGrid),
+      table_(new QTableView),
+      details_(new QTextBrowser) {
+  message_->setAlignment(Qt::AlignCenter);
+  message_->setWordWrap(true);
+  message_->setObjectName("plannerMessage");
+  stack_->addWidget(message_);
+  stack_->addWidget(make_answer());
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(12, 10, 12, 10);
+  layout->addWidget(make_knobs());
+  layout->addWidget(stack_, 1);
+  connect(planner_, &Planner::changed, this, &PlannerPage::show_plan);
+  connect(grid_, &PlanGrid::cellSelected, this, &PlannerPage::show_cell);
+  show_plan();
+}
+
+void PlannerPage::showEvent(QShowEvent*) {
+  planner_->need();
+}
+
+QWidget* PlannerPage::make_knobs() {
+  hardware_->addItem(tr("the measured machine"), QString());
+  for (const HardwareSpec& machine : hardware_catalogue()) {
+    hardware_->addItem(QString::fromStdString(machine.name), QString::fromStdString(machine.key));
+  }
+  hardware_->setAccessibleName(tr("Machine"));
+  bandwidth_->setRange(1 * kStepsPerTerabyte, 10 * kStepsPerTerabyte);
+  bandwidth_->setFixedWidth(260);
+  bandwidth_->setAccessibleName(tr("Memory bandwidth"));
+  bandwidth_text_->setMinimumWidth(80);
+  connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
+    reset_bandwidth();
+    planner_->setHardware(hardware_->currentData().toString());
+  });
+  connect(bandwidth_, &QSlider::valueChanged, this, &PlannerPage::turn_bandwidth);
+  connect(reset_, &QPushButton::clicked, this, [this] {
+    reset_bandwidth();
+    hardware_->setCurrentIndex(0);
+    planner_->setBandwidth(std::nullopt);
+  });
+  QWidget* row = new QWidget;
+  QHBoxLayout* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(0, 0, 0, 4);
+  layout->addWidget(quiet(tr("Machine")));
+  layout->addWidget(hardware_);
+  layout->addSpacing(16);
+  layout->addWidget(quiet(tr("Memory bandwidth")));
+  layout->addWidget(bandwidth_);
+  layout->addWidget(bandwidth_text_);
+  layout->addWidget(reset_);
+  layout->addStretch();
+  return row;
+}
+
+QWidget* PlannerPage::make_answer() {
+  style_table(*table_);
+  table_->setModel(entries_);
+  table_->setObjectName("entries");
+  details_->setFrameShape(QFrame::NoFrame);
+  summary_->setWordWrap(true);
+  connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          [this](const QModelIndex& index) { show_entry(index.isValid() ? index.row() : -1); });
+  QSplitter* lower = new QSplitter(Qt::Horizontal);
+  lower->addWidget(table_);
+  lower->addWidget(details_);
+  lower->setStretchFactor(0, 1);
+  lower->setSizes({960, 410});
+  QSplitter* whole = new QSplitter(Qt::Vertical);
+  whole->addWidget(grid_);
+  whole->addWidget(lower);
+  whole->setSizes({430, 330});
+  QWidget* answer = new QWidget;
+  QVBoxLayout* layout = new QVBoxLayout(answer);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(summary_);
+  layout->addWidget(whole, 1);
+  return answer;
+}
+
+void PlannerPage::turn_bandwidth(int position) {
+  bandwidth_turned_ = true;
+  show_bandwidth();
+  planner_->setBandwidth(static_cast<double>(position) / kStepsPerTerabyte);
+}
+
+// Back to the machine's own, without planning yet.
+void PlannerPage::reset_bandwidth() {
+  bandwidth_turned_ = false;
+  planner_->setBandwidth(std::nullopt);
+}
+
+void PlannerPage::show_bandwidth() {
+  const HardwareSpec* machine = planner_->machine();
+  if (!bandwidth_turned_ && machine != nullptr) {
+    const QSignalBlocker quietly(bandwidth_);
+    bandwidth_->setValue(static_cast<int>(
+        std::lround(machine->raw_bandwidth() / kBytesPerTerabyte * kStepsPerTerabyte)));
+  }
+  bandwidth_->setEnabled(machine != nullptr);
+  if (machine == nullptr) {
+    bandwidth_text_->setText(QString(QChar(kAbsent)));
+    return;
+  }
+  const double shown = bandwidth_turned_
+                           ? static_cast<double>(bandwidth_->value()) / kStepsPerTerabyte
+                           : machine->raw_bandwidth() / kBytesPerTerabyte;
+  bandwidth_text_->setText(fixed(shown, bandwidth_turned_ ? 1 : 2) + " TB/s");
+}
+
+void PlannerPage::show_plan() {
+  show_bandwidth();
+  const PlanPtr& plan = planner_->plan();
+  if (!plan) {
+    message_->setText(!planner_->sentence().isEmpty()
+                          ? tr("There is no plan: %1.").arg(planner_->sentence())
+                          : tr("Fitting the cost model …"));
+    stack_->setCurrentIndex(0);
+    entries_->show(nullptr, 0, PrecisionClass::kStrict);
+    return;
+  }
+  stack_->setCurrentIndex(1);
+  summary_->setText(summary() + (planner_->isBusy() ? tr("  Planning …") : QString()));
+  grid_->show_plan(plan);
+  show_cell();
+}
+
+QString PlannerPage::summary() const {
+  const Plan& plan = *planner_->plan();
+  const engine::FitReport& fit = *plan.fit;
+  QString text = tr("%1, %2: %3.")
+                     .arg(QString::fromStdString(plan.chosen.hardware),
+                          QString::fromStdString(plan.chosen.model),
+                          QString::fromStdString(plan.chosen.provenance_note));
+  if (fit.latency.median_ape) {
+    text += tr(" Held out: time off by %1 % (median of %2 points).")
+                .arg(fixed(100.0 * *fit.latency.median_ape, 1))
+                .arg(fit.points_holdout);
+  }
+  text += tr(" Acceptance: %1.")
+              .arg(plan.chosen.acceptance_pair.empty()
+                       ? tr("not measured")
+                       : QString::fromStdString(plan.chosen.acceptance_pair));
+  return text;
+}
+
+void PlannerPage::show_cell() {
+  const PlanPtr& plan = planner_->plan();
+  if (!plan) {
+    return;
+  }
+  const PrecisionClass precision =
+      plan->chosen.classes[static_cast<std::size_t>(grid_->classRow())];
+  entries_->show(plan, grid_->bucket(), precision);
+  table_->resizeColumnsToContents();
+  if (entries_->rowCount() > 0) {
+    table_->selectRow(0);
+    show_entry(0);
+  } else {
+    details_->setPlainText(unavailable_text(plan->chosen, grid_->bucket(), precision));
+  }
+}
+
+void PlannerPage::show_entry(int row) {
+  if (const PlanEntry* entry = entries_->entryAt(row)) {
+    details_->setHtml(entry_html(*entry));
+  }
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,60 @@
+// Which strategy is best where, and what if the machine were another one? The planner's grid, the
+// entries of a cell, the whole of an entry, and knobs that plan again as they turn.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/models/plan_entries.h"
+#include "gui/models/planner.h"
+#include "gui/views/plan_grid.h"
+
+class QComboBox;
+class QLabel;
+class QPushButton;
+class QSlider;
+class QStackedWidget;
+class QTableView;
+class QTextBrowser;
+
+namespace versieve::gui {
+
+class PlannerPage : public QWidget {
+  Q_OBJECT
+ public:
+  explicit PlannerPage(Document& document, QWidget* parent = nullptr);
+
+  Planner& planner() { return *planner_; }
+  PlanGrid& grid() { return *grid_; }
+  PlanEntries& entries() { return *entries_; }
+  QSlider& bandwidth() { return *bandwidth_; }
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  QWidget* make_knobs();
+  QWidget* make_answer();
+  void show_plan();
+  void show_cell();
+  void show_entry(int row);
+  void show_bandwidth();
+  void turn_bandwidth(int position);
+  void reset_bandwidth();
+  QString summary() const;
+
+  Planner* planner_;
+  PlanEntries* entries_;
+  QStackedWidget* stack_;
+  QLabel* message_;
+  QLabel* summary_;
+  QComboBox* hardware_;
+  QSlider* bandwidth_;
+  QLabel* bandwidth_text_;
+  QPushButton* reset_;
+  PlanGrid* grid_;
+  QTableView* table_;
+  QTextBrowser* details_;
+  bool bandwidth_turned_ = false;
+};
+
+}  // namespace versieve::gui

@@ -1,0 +1,214 @@
+#include "gui/pages/points_page.h"
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QLineEdit>
+#include <QScrollBar>
+#include <QSplitter>
+#include <QTableView>
+#include <QTextBrowser>
+#include <QVBoxLayout>
+
+#include "gui/models/numbers.h"
+#include "gui/models/point_column.h"
+#include "gui/models/point_text.h"
+#include "gui/views/table.h"
+#include "gui/views/theme.h"
+
+namespace versieve::gui {
+namespace {
+
+// All columns of a kind, each with its index as data.
+QComboBox* column_box(ColumnKind kind, const char* chosen, const QString& accessible_name) {
+  QComboBox* box = new QComboBox;
+  box->setAccessibleName(accessible_name);
+  int index = 0;
+  for (const PointColumn& column : point_columns()) {
+    if (column.kind == kind) {
+      box->addItem(column.title, index);
+    }
+    ++index;
+  }
+  box->setCurrentIndex(box->findData(column_index(chosen)));
+  return box;
+}
+
+QLabel* quiet(const QString& text) {
+  QLabel* label = new QLabel(text);
+  label->setStyleSheet("color: " + theme::kQuietInk.name());
+  return label;
+}
+
+}  // namespace
+
+PointsPage::PointsPage(Document& document, QWidget* parent)
+    : QWidget(parent),
+      document_(document),
+      points_(new PointTable(document, this)),
+      table_(new QTableView),
+      scatter_(new Scatter(document)),
+      details_(new QTextBrowser),
+      filter_(new QLineEdit),
+      count_(quiet({})),
+      x_(column_box(ColumnKind::kNumber, "L", tr("Horizontal axis"))),
+      y_(column_box(ColumnKind::kNumber, "time", tr("Vertical axis"))),
+      color_(column_box(ColumnKind::kText, "workload", tr("Colour"))),
+      x_log_(new QCheckBox(tr("log"))),
+      y_log_(new QCheckBox(tr("log"))) {
+  details_->setFrameShape(QFrame::NoFrame);
+  details_->setPlaceholderText(tr("Click a point or a row to see all of it."));
+  QSplitter* upper = new QSplitter(Qt::Horizontal);
+  upper->addWidget(make_plot());
+  upper->addWidget(details_);
+  upper->setStretchFactor(0, 1);
+  upper->setSizes({950, 420});
+  QSplitter* whole = new QSplitter(Qt::Vertical);
+  whole->addWidget(upper);
+  whole->addWidget(make_table());
+  whole->setStretchFactor(0, 1);
+  whole->setSizes({450, 330});
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(12, 10, 12, 10);
+  layout->addWidget(make_filter_row());
+  layout->addWidget(whole, 1);
+
+  connect(&document, &Document::selectionChanged, this, &PointsPage::show_selected);
+  connect(&document, &Document::filterChanged, this, &PointsPage::show_filter);
+  connect(&document, &Document::loaded, this, &PointsPage::choose_axes_for_data);
+  connect(&document, &Document::pointRead, this,
+          [this](const std::shared_ptr<const PointMeasurement>& point, const QString& sentence) {
+            if (point) {
+              details_->setHtml(point_html(
+                  *point, document_.snapshot()
+                              ->overview.points[static_cast<std::size_t>(document_.selected())]));
+            } else {
+              details_->setPlainText(sentence);
+            }
+          });
+}
+
+QWidget* PointsPage::make_filter_row() {
+  filter_->setPlaceholderText(
+      tr("Filter: words, -words, and columns such as  L>=16K  time<50  model=nsa-1b"));
+  filter_->setClearButtonEnabled(true);
+  filter_->setObjectName("filter");
+  connect(filter_, &QLineEdit::textChanged, &document_, &Document::setFilter);
+  QWidget* row = new QWidget;
+  QHBoxLayout* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(filter_, 1);
+  layout->addSpacing(8);
+  layout->addWidget(count_);
+  return row;
+}
+
+QWidget* PointsPage::make_plot() {
+  x_log_->setChecked(true);
+  y_log_->setChecked(true);
+  for (QComboBox* box : {x_, y_, color_}) {
+    connect(box, &QComboBox::currentIndexChanged, this, &PointsPage::set_axes);
+  }
+  for (QCheckBox* box : {x_log_, y_log_}) {
+    connect(box, &QCheckBox::toggled, this, &PointsPage::set_axes);
+  }
+  QHBoxLayout* choices = new QHBoxLayout;
+  choices->addWidget(quiet(tr("Vertical")));
+  choices->addWidget(y_);
+  choices->addWidget(y_log_);
+  choices->addSpacing(14);
+  choices->addWidget(quiet(tr("Horizontal")));
+  choices->addWidget(x_);
+  choices->addWidget(x_log_);
+  choices->addSpacing(14);
+  choices->addWidget(quiet(tr("Colour")));
+  choices->addWidget(color_);
+  choices->addStretch();
+  choices->addWidget(quiet(tr("● measured   ○ simulated")));
+  QWidget* plot = new QWidget;
+  QVBoxLayout* layout = new QVBoxLayout(plot);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addLayout(choices);
+  layout->addWidget(scatter_, 1);
+  return plot;
+}
+
+QWidget* PointsPage::make_table() {
+  style_table(*table_);
+  table_->setObjectName("points");
+  table_->setModel(points_);
+  table_->setSortingEnabled(true);
+  table_->horizontalHeader()->setSortIndicatorClearable(false);
+  table_->sortByColumn(column_index("L"), Qt::AscendingOrder);
+  int index = 0;
+  for (const PointColumn& column : point_columns()) {
+    const int title = fontMetrics().horizontalAdvance(
+        points_->headerData(index, Qt::Horizontal, Qt::DisplayRole).toString() + "   ");
+    const int text = fontMetrics().averageCharWidth() * (column.width + 2);
+    table_->setColumnWidth(index, std::max(title + 8, text));
+    ++index;
+  }
+  connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          [this](const QModelIndex& current) {
+            if (current.isValid()) {
+              document_.select(points_->pointAt(current.row()));
+            }
+          });
+  return table_;
+}
+
+void PointsPage::set_axes() {
+  scatter_->setX(x_->currentData().toInt());
+  scatter_->setY(y_->currentData().toInt());
+  scatter_->setColor(color_->currentData().toInt());
+  scatter_->setLog(x_log_->isChecked(), y_log_->isChecked());
+}
+
+void PointsPage::show_selected(int point) {
+  const int row = points_->rowOf(point);
+  if (row < 0) {
+    table_->clearSelection();
+    table_->setCurrentIndex({});
+  } else if (table_->currentIndex().row() != row) {
+    const int column = table_->horizontalScrollBar()->value();
+    table_->setCurrentIndex(points_->index(row, 0));
+    table_->scrollTo(points_->index(row, 0), QAbstractItemView::PositionAtCenter);
+    table_->horizontalScrollBar()->setValue(column);
+  }
+  if (point < 0) {
+    details_->clear();
+  }
+}
+
+void PointsPage::show_filter() {
+  if (filter_->text() != document_.filterText()) {
+    filter_->setText(document_.filterText());
+  }
+  const QString& error = document_.filterError();
+  const qsizetype all = document_.snapshot()
+                            ? static_cast<qsizetype>(document_.snapshot()->overview.points.size())
+                            : 0;
+  count_->setText(error.isEmpty()
+                      ? tr("%1 of %2 points")
+                            .arg(fixed(static_cast<double>(document_.shown().size()), 0),
+                                 fixed(static_cast<double>(all), 0))
+                      : error);
+  count_->setStyleSheet("color: " + (error.isEmpty() ? theme::kQuietInk : theme::kWarning).name());
+  count_->setToolTip(error);
+}
+
+// A database without times (acceptance only) starts with what it has; the first row is selected, so
+// that the page shows what a selection does.
+void PointsPage::choose_axes_for_data() {
+  document_.select(points_->rowCount() > 0 ? points_->pointAt(0) : -1);
+  for (const db::PointOverview& point : document_.snapshot()->overview.points) {
+    if (point.median_ns) {
+      return;
+    }
+  }
+  y_->setCurrentIndex(y_->findData(column_index("accepted")));
+}
+
+}  // namespace versieve::gui

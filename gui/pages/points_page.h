@@ -1,0 +1,51 @@
+// What was measured? One filter, one plot, one table and one point in full, all showing the same.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/models/document.h"
+#include "gui/models/point_table.h"
+#include "gui/views/scatter.h"
+
+class QCheckBox;
+class QComboBox;
+class QLabel;
+class QLineEdit;
+class QTableView;
+class QTextBrowser;
+
+namespace versieve::gui {
+
+class PointsPage : public QWidget {
+  Q_OBJECT
+ public:
+  explicit PointsPage(Document& document, QWidget* parent = nullptr);
+
+  Scatter& scatter() { return *scatter_; }
+  QTableView& table() { return *table_; }
+  PointTable& points() { return *points_; }
+
+ private:
+  QWidget* make_filter_row();
+  QWidget* make_plot();
+  QWidget* make_table();
+  void set_axes();
+  void show_selected(int point);
+  void show_filter();
+  void choose_axes_for_data();
+
+  Document& document_;
+  PointTable* points_;
+  QTableView* table_;
+  Scatter* scatter_;
+  QTextBrowser* details_;
+  QLineEdit* filter_;
+  QLabel* count_;
+  QComboBox* x_;
+  QComboBox* y_;
+  QComboBox* color_;
+  QCheckBox* x_log_;
+  QCheckBox* y_log_;
+};
+
+}  // namespace versieve::gui

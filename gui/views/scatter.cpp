@@ -1,0 +1,417 @@
+#include "gui/views/scatter.h"
+
+#include <QMouseEvent>
+#include <QPainter>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+
+#include "gui/models/numbers.h"
+#include "gui/models/point_column.h"
+#include "gui/views/theme.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr int kLeft = 78;
+constexpr int kBottom = 46;
+constexpr int kTop = 30;
+constexpr int kRight = 18;
+constexpr double kReach = 9.0;      // pixels from a point that still mean it
+constexpr double kDragStart = 4.0;  // pixels before a press becomes a drag
+
+const PointColumn& column_at(int column) {
+  return point_columns()[static_cast<std::size_t>(column)];
+}
+
+QString axis_title(const PointColumn& column) {
+  return *column.unit == '\0' ? QString(column.title)
+                              : QString(column.title) + ", " + QString(column.unit);
+}
+
+// One mark, drawn once and then copied for each point.
+QPixmap mark(const QColor& color, double radius, bool is_hollow, double ratio) {
+  const int side = static_cast<int>(std::ceil(2.0 * radius)) + 4;
+  QPixmap pixmap(QSize(side, side) * ratio);
+  pixmap.setDevicePixelRatio(ratio);
+  pixmap.fill(Qt::transparent);
+  QPainter painter(&pixmap);
+  painter.setRenderHint(QPainter::Antialiasing);
+  QColor fill = color;
+  fill.setAlpha(190);
+  painter.setBrush(is_hollow ? QBrush(Qt::white) : QBrush(fill));
+  painter.setPen(is_hollow ? QPen(color, 1.4) : QPen(Qt::white, 0.6));
+  painter.drawEllipse(QPointF(side / 2.0, side / 2.0), radius, radius);
+  return pixmap;
+}
+
+}  // namespace
+
+Scatter::Scatter(Document& document, QWidget* parent)
+    : QWidget(parent),
+      document_(document),
+      x_column_(column_index("L")),
+      y_column_(column_index("time")),
+      color_column_(column_index("workload")) {
+  setMouseTracking(true);
+  setFocusPolicy(Qt::StrongFocus);
+  setAccessibleName(tr("Scatter plot of the shown points"));
+  connect(&document, &Document::shownChanged, this, [this] {
+    read_columns();
+    fit();
+  });
+  connect(&document, &Document::selectionChanged, this, [this] { update(); });
+  read_columns();
+  fit();
+}
+
+void Scatter::setX(int column) {
+  x_column_ = column;
+  read_columns();
+  fit();
+}
+
+void Scatter::setY(int column) {
+  y_column_ = column;
+  read_columns();
+  fit();
+}
+
+void Scatter::setLog(bool x_is_log, bool y_is_log) {
+  x_is_log_ = x_is_log;
+  y_is_log_ = y_is_log;
+  fit();
+}
+
+void Scatter::setColor(int column) {
+  color_column_ = column;
+  read_columns();
+  invalidate();
+}
+
+void Scatter::read_columns() {
+  x_.clear();
+  y_.clear();
+  category_.clear();
+  categories_.clear();
+  hovered_ = -1;
+  if (!document_.snapshot()) {
+    return;
+  }
+  const Snapshot& snapshot = *document_.snapshot();
+  const PointColumn& color = column_at(color_column_);
+  for (const db::PointOverview& point : snapshot.overview.points) {
+    x_.push_back(column_at(x_column_).value(snapshot, point));
+    y_.push_back(column_at(y_column_).value(snapshot, point));
+    const QString name = color.text(snapshot, point);
+    std::size_t index = 0;
+    while (index < categories_.size() && categories_[index].name != name &&
+           index < theme::kCategoryCount) {
+      ++index;
+    }
+    if (index == categories_.size()) {
+      categories_.push_back({index < theme::kCategoryCount ? name : tr("others")});
+    }
+    category_.push_back(static_cast<std::uint8_t>(index));
+  }
+}
+
+void Scatter::fit() {
+  std::vector<double> x;
+  std::vector<double> y;
+  for (const std::int32_t point : document_.shown()) {
+    const std::size_t at = static_cast<std::size_t>(point);
+    if (std::isfinite(x_[at]) && std::isfinite(y_[at])) {
+      x.push_back(x_[at]);
+      y.push_back(y_[at]);
+    }
+  }
+  x_axis_ = Axis::around(x, x_is_log_, column_at(x_column_).counts_tokens);
+  y_axis_ = Axis::around(y, y_is_log_, column_at(y_column_).counts_tokens);
+  invalidate();
+}
+
+void Scatter::invalidate() {
+  base_is_valid_ = false;
+  update();
+}
+
+QRect Scatter::plotArea() const {
+  return rect().adjusted(kLeft, kTop, -kRight, -kBottom);
+}
+
+QPointF Scatter::placeOf(int point) const {
+  const std::size_t at = static_cast<std::size_t>(point);
+  if (point < 0 || at >= x_.size() || !x_axis_.holds(x_[at]) || !y_axis_.holds(y_[at])) {
+    return {};
+  }
+  const QRectF area = plotArea();
+  const QPointF place(area.left() + x_axis_.place(x_[at]) * area.width(),
+                      area.bottom() - y_axis_.place(y_[at]) * area.height());
+  return area.adjusted(-1, -1, 1, 1).contains(place) ? place : QPointF();
+}
+
+double Scatter::radius() const {
+  const std::size_t count = document_.shown().size();
+  return count <= 3'000 ? 4.5 : count <= 30'000 ? 3.0 : 1.5;
+}
+
+void Scatter::draw_base() {
+  const double ratio = devicePixelRatioF();
+  base_ = QPixmap(size() * ratio);
+  base_.setDevicePixelRatio(ratio);
+  base_.fill(theme::kPanel);
+  QPainter painter(&base_);
+  draw_axes(painter);
+  draw_points(painter);
+  draw_legend(painter);
+  base_is_valid_ = true;
+}
+
+void Scatter::draw_axes(QPainter& painter) const {
+  const QRect area = plotArea();
+  QFont small = font();
+  small.setPixelSize(theme::kSmallPixels);
+  painter.setFont(small);
+  for (const Tick& tick : x_axis_.ticks(std::max(2, area.width() / 90))) {
+    const double x = area.left() + x_axis_.place(tick.value) * area.width();
+    painter.setPen(theme::kGrid);
+    painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
+    painter.setPen(theme::kQuietInk);
+    painter.drawText(QRectF(x - 40, area.bottom() + 4, 80, 16), Qt::AlignHCenter, tick.text);
+  }
+  for (const Tick& tick : y_axis_.ticks(std::max(2, area.height() / 45))) {
+    const double y = area.bottom() - y_axis_.place(tick.value) * area.height();
+    painter.setPen(theme::kGrid);
+    painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+    painter.setPen(theme::kQuietInk);
+    painter.drawText(QRectF(0, y - 8, kLeft - 8, 16), Qt::AlignRight | Qt::AlignVCenter, tick.text);
+  }
+  painter.setPen(theme::kLine);
+  painter.drawRect(area);
+  painter.setPen(theme::kInk);
+  painter.setFont(font());
+  painter.drawText(QRect(area.left(), area.bottom() + 20, area.width(), 22), Qt::AlignCenter,
+                   axis_title(column_at(x_column_)));
+  painter.drawText(QRect(8, 6, kLeft + 200, 20), Qt::AlignLeft | Qt::AlignVCenter,
+                   axis_title(column_at(y_column_)));
+}
+
+void Scatter::draw_legend(QPainter& painter) const {
+  QFont small = font();
+  small.setPixelSize(theme::kSmallPixels);
+  painter.setFont(small);
+  painter.setRenderHint(QPainter::Antialiasing);
+  const QFontMetrics metrics(small);
+  double right = width() - kRight;
+  for (std::size_t index = categories_.size(); index-- > 0;) {
+    if (categories_[index].drawn == 0) {
+      continue;
+    }
+    const QString name = categories_[index].name.isEmpty() ? tr("none") : categories_[index].name;
+    const int text_width = metrics.horizontalAdvance(name);
+    right -= text_width;
+    painter.setPen(theme::kQuietInk);
+    painter.drawText(QPointF(right, 21), name);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme::category(static_cast<int>(index)));
+    painter.drawEllipse(QPointF(right - 9, 17), 4, 4);
+    right -= 26;
+  }
+}
+
+void Scatter::draw_points(QPainter& painter) {
+  drawn_count_ = 0;
+  for (Category& category : categories_) {
+    category.drawn = 0;
+  }
+  if (!document_.snapshot()) {
+    return;
+  }
+  const Snapshot& snapshot = *document_.snapshot();
+  const double ratio = devicePixelRatioF();
+  painter.setClipRect(plotArea().adjusted(-6, -6, 6, 6));
+  if (document_.shown().size() < x_.size()) {
+    const QPixmap faint = mark(theme::kFaint, radius() * 0.6, false, ratio);
+    const double half = faint.width() / ratio / 2.0;
+    for (std::size_t point = 0; point < x_.size(); ++point) {
+      const QPointF place = placeOf(static_cast<int>(point));
+      if (!place.isNull()) {
+        painter.drawPixmap(place - QPointF(half, half), faint);
+      }
+    }
+  }
+  std::vector<QPixmap> solid;
+  std::vector<QPixmap> hollow;
+  for (std::size_t index = 0; index < categories_.size(); ++index) {
+    const QColor color = theme::category(static_cast<int>(index));
+    solid.push_back(mark(color, radius(), false, ratio));
+    hollow.push_back(mark(color, radius(), true, ratio));
+  }
+  for (const std::int32_t point : document_.shown()) {
+    const QPointF place = placeOf(point);
+    if (place.isNull()) {
+      continue;
+    }
+    const std::size_t at = static_cast<std::size_t>(point);
+    const bool is_simulated =
+        snapshot.word(snapshot.overview.points[at].backend) == QLatin1String("sim");
+    const QPixmap& pixmap = is_simulated ? hollow[category_[at]] : solid[category_[at]];
+    const double half = pixmap.width() / ratio / 2.0;
+    painter.drawPixmap(place - QPointF(half, half), pixmap);
+    ++drawn_count_;
+    ++categories_[category_[at]].drawn;
+  }
+  painter.setClipping(false);
+}
+
+void Scatter::paintEvent(QPaintEvent*) {
+  if (!base_is_valid_) {
+    draw_base();
+  }
+  QPainter painter(this);
+  painter.drawPixmap(0, 0, base_);
+  painter.setRenderHint(QPainter::Antialiasing);
+  if (drawn_count_ == 0) {
+    painter.setPen(theme::kQuietInk);
+    painter.drawText(plotArea(), Qt::AlignCenter | Qt::TextWordWrap,
+                     tr("No shown point has both a %1 and a %2.")
+                         .arg(column_at(x_column_).title, column_at(y_column_).title));
+  }
+  draw_mark(painter, document_.selected(), radius() + 4.0);
+  if (hovered_ >= 0) {
+    draw_mark(painter, hovered_, radius() + 2.0);
+    draw_card(painter, hovered_);
+  }
+}
+
+void Scatter::draw_mark(QPainter& painter, int point, double ring) const {
+  const QPointF place = placeOf(point);
+  if (!place.isNull()) {
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme::kInk, 1.6));
+    painter.drawEllipse(place, ring, ring);
+  }
+}
+
+QStringList Scatter::card_lines(int point) const {
+  const Snapshot& snapshot = *document_.snapshot();
+  const db::PointOverview& overview = snapshot.overview.points[static_cast<std::size_t>(point)];
+  QStringList lines = {snapshot.word(overview.strategy)};
+  lines << snapshot.word(overview.model) + "  " + name_of(overview.workload) + "  " +
+               snapshot.word(overview.regime) + "  " + snapshot.word(overview.dtype);
+  lines << "L = " + tokens(overview.context_len) +
+               "   N = " + QString::number(overview.num_queries) + "   " +
+               provenance(snapshot, overview) + ", run " + QString::number(overview.run_id);
+  if (overview.median_ns) {
+    lines << median_with_interval(overview.median_ns, overview.median_low_ns,
+                                  overview.median_high_ns);
+  }
+  if (overview.dram_bytes || overview.predicted_dram_bytes) {
+    const double missing = std::nan("");
+    lines << "DRAM " + bytes(overview.dram_bytes.value_or(missing)) + " measured, " +
+                 bytes(overview.predicted_dram_bytes.value_or(missing)) + " predicted";
+  }
+  if (overview.accepted_per_step) {
+    lines << fixed(*overview.accepted_per_step, 2) + " tokens a step";
+  }
+  return lines;
+}
+
+void Scatter::draw_card(QPainter& painter, int point) const {
+  const QStringList lines = card_lines(point);
+  const QFontMetrics metrics(font());
+  int text_width = 0;
+  for (const QString& line : lines) {
+    text_width = std::max(text_width, metrics.horizontalAdvance(line));
+  }
+  const int line_height = metrics.height() + 2;
+  QRectF card(0, 0, text_width + 20, static_cast<double>(lines.size()) * line_height + 14);
+  const QPointF place = placeOf(point);
+  card.moveTopLeft(place + QPointF(14, 14));
+  if (card.right() > width() - 4) {
+    card.moveRight(place.x() - 14);
+  }
+  if (card.bottom() > height() - 4) {
+    card.moveBottom(place.y() - 14);
+  }
+  painter.setPen(theme::kLine);
+  painter.setBrush(theme::kPanel);
+  painter.drawRoundedRect(card, 4, 4);
+  double y = card.top() + 7 + metrics.ascent();
+  for (const QString& line : lines) {
+    painter.setPen(&line == &lines.front() ? theme::kInk : theme::kQuietInk);
+    painter.drawText(QPointF(card.left() + 10, y), line);
+    y += line_height;
+  }
+}
+
+int Scatter::nearest(const QPointF& at) const {
+  int best = -1;
+  double best_distance = kReach * kReach;
+  for (const std::int32_t point : document_.shown()) {
+    const QPointF place = placeOf(point);
+    const QPointF away = place - at;
+    const double distance = QPointF::dotProduct(away, away);
+    if (!place.isNull() && distance <= best_distance) {
+      best = point;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+void Scatter::resizeEvent(QResizeEvent*) {
+  invalidate();
+}
+
+void Scatter::mousePressEvent(QMouseEvent* event) {
+  pressed_at_ = dragged_to_ = event->position();
+  dragging_ = false;
+}
+
+void Scatter::mouseMoveEvent(QMouseEvent* event) {
+  if (!(event->buttons() & Qt::LeftButton)) {
+    const int point = nearest(event->position());
+    if (point != hovered_) {
+      hovered_ = point;
+      update();
+    }
+    return;
+  }
+  dragging_ = dragging_ || QLineF(pressed_at_, event->position()).length() > kDragStart;
+  if (dragging_) {
+    const QPointF by = event->position() - dragged_to_;
+    dragged_to_ = event->position();
+    x_axis_.shift(-by.x() / plotArea().width());
+    y_axis_.shift(by.y() / plotArea().height());
+    hovered_ = -1;
+    invalidate();
+  }
+}
+
+void Scatter::mouseReleaseEvent(QMouseEvent* event) {
+  if (!dragging_) {
+    document_.select(nearest(event->position()));
+  }
+  dragging_ = false;
+}
+
+void Scatter::mouseDoubleClickEvent(QMouseEvent*) {
+  fit();
+}
+
+void Scatter::wheelEvent(QWheelEvent* event) {
+  const QRectF area = plotArea();
+  const double factor = std::pow(0.999, event->angleDelta().y());
+  x_axis_.zoom(factor, (event->position().x() - area.left()) / area.width());
+  y_axis_.zoom(factor, (area.bottom() - event->position().y()) / area.height());
+  invalidate();
+}
+
+void Scatter::leaveEvent(QEvent*) {
+  hovered_ = -1;
+  update();
+}
+
+}  // namespace versieve::gui

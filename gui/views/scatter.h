@@ -1,0 +1,82 @@
+// The shown points in a plane of two columns, coloured by a third: solid where measured, hollow
+// where simulated, grey where the filter leaves them out. Wheel zooms, dragging pans, a double
+// click fits; a click selects.
+#pragma once
+
+#include <QPixmap>
+#include <QWidget>
+#include <vector>
+
+#include "gui/models/document.h"
+#include "gui/views/axis.h"
+
+namespace versieve::gui {
+
+class Scatter : public QWidget {
+  Q_OBJECT
+ public:
+  explicit Scatter(Document& document, QWidget* parent = nullptr);
+
+  // Indices of point_columns(). Axes need numbers, colours a text.
+  void setX(int column);
+  void setY(int column);
+  void setLog(bool x_is_log, bool y_is_log);
+  void setColor(int column);
+
+  // Where a point is drawn, for tests; null if it cannot be.
+  QPointF placeOf(int point) const;
+  QRect plotArea() const;
+  int drawnCount() const { return drawn_count_; }
+  QSize minimumSizeHint() const override { return {320, 220}; }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void leaveEvent(QEvent* event) override;
+
+ private:
+  struct Category {
+    QString name;
+    int drawn = 0;
+  };
+
+  void fit();           // axes around the shown points
+  void read_columns();  // values and categories of all points
+  void invalidate();
+  void draw_base();
+  void draw_axes(QPainter& painter) const;
+  void draw_legend(QPainter& painter) const;
+  void draw_points(QPainter& painter);
+  void draw_mark(QPainter& painter, int point, double radius) const;
+  void draw_card(QPainter& painter, int point) const;
+  QStringList card_lines(int point) const;
+  int nearest(const QPointF& at) const;  // shown point within reach, or -1
+  double radius() const;
+
+  Document& document_;
+  int x_column_;
+  int y_column_;
+  int color_column_;
+  bool x_is_log_ = true;
+  bool y_is_log_ = true;
+  std::vector<double> x_;               // [point]
+  std::vector<double> y_;               // [point]
+  std::vector<std::uint8_t> category_;  // [point]
+  std::vector<Category> categories_;
+  Axis x_axis_;
+  Axis y_axis_;
+  QPixmap base_;  // all but selection and hover
+  bool base_is_valid_ = false;
+  int drawn_count_ = 0;
+  int hovered_ = -1;
+  QPointF pressed_at_;
+  QPointF dragged_to_;
+  bool dragging_ = false;
+};
+
+}  // namespace versieve::gui

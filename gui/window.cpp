@@ -1,0 +1,136 @@
+#include "gui/window.h"
+
+#include <QAction>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLabel>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QSet>
+#include <QStackedWidget>
+#include <QStatusBar>
+#include <QTabWidget>
+
+#include "gui/models/numbers.h"
+#include "gui/pages/planner_page.h"
+#include "gui/pages/points_page.h"
+#include "gui/pages/runs_page.h"
+#include "gui/pages/start_page.h"
+
+namespace versieve::gui {
+
+Window::Window()
+    : stack_(new QStackedWidget),
+      start_page_(new StartPage),
+      tabs_(new QTabWidget),
+      runs_page_(new RunsPage(document_)),
+      points_page_(new PointsPage(document_)),
+      planner_page_(new PlannerPage(document_)),
+      summary_(new QLabel) {
+  setWindowTitle("Versieve");
+  resize(1400, 900);
+  setAcceptDrops(true);
+  tabs_->setDocumentMode(true);
+  tabs_->addTab(runs_page_, tr("Runs"));
+  tabs_->addTab(points_page_, tr("Points"));
+  tabs_->addTab(planner_page_, tr("Planner"));
+  stack_->addWidget(start_page_);
+  stack_->addWidget(tabs_);
+  setCentralWidget(stack_);
+  statusBar()->addWidget(summary_, 1);
+  make_menus();
+
+  connect(start_page_, &StartPage::openRequested, this, &Window::ask_for_file);
+  connect(start_page_, &StartPage::shippedRequested, &document_, &Document::open);
+  connect(runs_page_, &RunsPage::pointsOfRunRequested, this, [this](qint64 run_id) {
+    document_.setFilter("run=" + QString::number(run_id));
+    tabs_->setCurrentWidget(points_page_);
+  });
+  connect(&document_, &Document::loading, this, [this](const QString& path) {
+    if (!document_.snapshot()) {
+      start_page_->showLoading(path);
+    }
+    summary_->setText(tr("Reading %1 …").arg(path));
+  });
+  connect(&document_, &Document::loaded, this, &Window::show_loaded);
+  connect(&document_, &Document::failed, this, &Window::show_failure);
+}
+
+QStringList Window::pageNames() {
+  return {"runs", "points", "planner"};
+}
+
+bool Window::showPage(const QString& name) {
+  const qsizetype index = pageNames().indexOf(name);
+  if (index >= 0) {
+    tabs_->setCurrentIndex(static_cast<int>(index));
+  }
+  return index >= 0;
+}
+
+void Window::make_menus() {
+  QMenu* file = menuBar()->addMenu(tr("&File"));
+  QAction* open = file->addAction(tr("&Open…"), this, &Window::ask_for_file);
+  open->setShortcut(QKeySequence::Open);
+  QAction* reload = file->addAction(tr("&Read again"), this, [this] {
+    if (document_.snapshot()) {
+      document_.open(document_.snapshot()->path);
+    }
+  });
+  reload->setShortcut(QKeySequence::Refresh);
+  file->addSeparator();
+  QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
+  quit->setShortcut(QKeySequence::Quit);
+  QMenu* view = menuBar()->addMenu(tr("&View"));
+  for (int index = 0; index < tabs_->count(); ++index) {
+    QAction* page = view->addAction(tabs_->tabText(index), this,
+                                    [this, index] { tabs_->setCurrentIndex(index); });
+    page->setShortcut(QKeySequence(QString("Alt+%1").arg(index + 1)));
+  }
+}
+
+void Window::ask_for_file() {
+  const QString path = QFileDialog::getOpenFileName(this, tr("Open a database"), {},
+                                                    tr("Versieve databases (*.db);;All files (*)"));
+  if (!path.isEmpty()) {
+    document_.open(path);
+  }
+}
+
+void Window::show_loaded() {
+  const Snapshot& snapshot = *document_.snapshot();
+  stack_->setCurrentWidget(tabs_);
+  setWindowTitle(QFileInfo(snapshot.path).fileName() + " – Versieve");
+  QSet<QString> devices;
+  for (const db::StoredRun& run : snapshot.runs) {
+    devices.insert(QString::fromStdString(run.record.device));
+  }
+  QStringList names(devices.begin(), devices.end());
+  names.sort();
+  summary_->setText(tr("%1    %2 runs on %3, %4 points, schema %5")
+                        .arg(snapshot.path)
+                        .arg(snapshot.runs.size())
+                        .arg(names.isEmpty() ? tr("no device") : names.join(", "))
+                        .arg(fixed(static_cast<double>(snapshot.overview.points.size()), 0))
+                        .arg(snapshot.schema_version));
+}
+
+void Window::show_failure(const QString& path, const QString& sentence) {
+  setWindowTitle("Versieve");
+  summary_->clear();
+  start_page_->showFailure(path, sentence);
+  stack_->setCurrentWidget(start_page_);
+}
+
+void Window::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile()) {
+    event->acceptProposedAction();
+  }
+}
+
+void Window::dropEvent(QDropEvent* event) {
+  document_.open(event->mimeData()->urls().first().toLocalFile());
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,51 @@
+// The main window: menus, the three pages, drag and drop, and the start page when nothing is open.
+#pragma once
+
+#include <QMainWindow>
+
+#include "gui/models/document.h"
+
+class QLabel;
+class QStackedWidget;
+class QTabWidget;
+
+namespace versieve::gui {
+
+class PlannerPage;
+class PointsPage;
+class RunsPage;
+class StartPage;
+
+class Window : public QMainWindow {
+  Q_OBJECT
+ public:
+  Window();
+
+  Document& document() { return document_; }
+  PointsPage& pointsPage() { return *points_page_; }
+  PlannerPage& plannerPage() { return *planner_page_; }
+  // "runs", "points", "planner"; false if there is no such page.
+  bool showPage(const QString& name);
+  static QStringList pageNames();
+
+ protected:
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void make_menus();
+  void ask_for_file();
+  void show_loaded();
+  void show_failure(const QString& path, const QString& sentence);
+
+  Document document_;
+  QStackedWidget* stack_;
+  StartPage* start_page_;
+  QTabWidget* tabs_;
+  RunsPage* runs_page_;
+  PointsPage* points_page_;
+  PlannerPage* planner_page_;
+  QLabel* summary_;
+};
+
+}  // namespace versieve::gui

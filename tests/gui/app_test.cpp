@@ -1,0 +1,351 @@
+// The desktop app without a display: a database goes in, tables, plot and planner must show it.
+#include <QAbstractItemModelTester>
+#include <QComboBox>
+#include <QLabel>
+#include <QLineEdit>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+
+#include "gui/models/numbers.h"
+#include "gui/models/point_column.h"
+#include "gui/models/point_filter.h"
+#include "gui/pages/planner_page.h"
+#include "gui/pages/points_page.h"
+#include "gui/views/axis.h"
+#include "gui/views/theme.h"
+#include "gui/window.h"
+#include "model/error.h"
+#include "tests/gui/made_up_sweep.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+namespace {
+
+constexpr int kWaitMs = 60'000;
+
+// Fitted and planned from measurements that never happened.
+void write_synthetic_campaign(const QString& path) {
+  db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+  const std::int64_t run = store.begin_run(test::sample_run("synthetic-run"));
+  const synthetic::Plan plan;
+  const HardwareSpec& hardware = hardware_by_key("h200-sxm");
+  for (const std::vector<PointMeasurement>& points :
+       {synthetic::attention_points(plan, hardware), synthetic::step_points(plan, hardware),
+        synthetic::acceptance_points(0.8, 0.9, 0.95)}) {
+    for (const PointMeasurement& point : points) {
+      store.add_point(run, point);
+    }
+  }
+  store.finish_run(run, "complete");
+}
+
+bool open(Window& window, const QString& path) {
+  QSignalSpy loaded(&window.document(), &Document::loaded);
+  window.document().open(path);
+  return loaded.wait(kWaitMs);
+}
+
+QString cell(const QAbstractItemModel& model, int row, int column) {
+  return model.index(row, column).data().toString();
+}
+
+// Pixels within `reach` of a place that are not the plot's background or grid.
+int marked_pixels(const QImage& picture, const QPointF& place, int reach) {
+  int count = 0;
+  for (int y = -reach; y <= reach; ++y) {
+    for (int x = -reach; x <= reach; ++x) {
+      const QColor color = picture.pixelColor(place.toPoint() + QPoint(x, y));
+      count += color.saturation() > 60 ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+class AppTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  QString sweep_;
+  QString campaign_;
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    sweep_ = folder_.filePath("sweep.db");
+    test::write_made_up_sweep(sweep_.toStdString());
+    campaign_ = folder_.filePath("campaign.db");
+    write_synthetic_campaign(campaign_);
+  }
+
+  void numbersCarryUnitsAndAbsenceIsADash() {
+    QCOMPARE(bytes(1.05e6), QString("1.05 MB"));
+    QCOMPARE(nanoseconds(12'340), QString("12.34 µs"));
+    QCOMPARE(tokens(65536), QString("64K"));
+    QCOMPARE(tokens(1000), QString("1000"));
+    QCOMPARE(fixed(std::nan(""), 2), QString(QChar(kAbsent)));
+    QCOMPARE(fixed(-1234567.26, 1).remove(QChar(0x2009)), QString("-1234567.3"));
+  }
+
+  void axesPlaceValuesAndTicks() {
+    Axis axis = Axis::around({1024, 65536, std::nan(""), -5}, true, true);
+    QVERIFY(!axis.holds(0.0));
+    QVERIFY(axis.place(1024) > 0.0 && axis.place(1024) < 0.1);
+    QVERIFY(std::fabs(axis.place(8192) - 0.5) < 1e-9);
+    QVERIFY(std::fabs(axis.value_at(axis.place(3000.0)) - 3000.0) < 1e-6);
+    QCOMPARE(axis.ticks(10).size(), std::size_t{7});
+    QCOMPARE(axis.ticks(10).front().text, QString("1K"));
+    axis.zoom(0.5, axis.place(8192));
+    QVERIFY(std::fabs(axis.place(8192) - 0.5) < 1e-9);
+    QCOMPARE(axis.ticks(10).size(), std::size_t{3});
+    const std::vector<Tick> linear = Axis::around({0.0, 1.0}, false, false).ticks(6);
+    QCOMPARE(linear[0].text, QString("0.0"));
+    QCOMPARE(linear[1].text, QString("0.2"));
+    QCOMPARE(Axis::around({7.0}, false, false).place(7.0), 0.5);  // a range even of one value
+  }
+
+  void filtersTakeWordsAndComparisons() {
+    const SnapshotPtr snapshot = read_snapshot(sweep_);
+    const auto count = [&snapshot](const char* text) {
+      return static_cast<int>(PointFilter::parse(text).apply(*snapshot).size());
+    };
+    QCOMPARE(count(""), test::kMadeUpPoints);
+    QCOMPARE(count("ATTENTION status=ok"), test::kMadeUpAttention + test::kMadeUpSimulated);
+    QCOMPARE(count("-attention"), test::kMadeUpAcceptance);
+    QCOMPARE(count("source=simulated"), test::kMadeUpSimulated);
+    QCOMPARE(count("L>=16K L<=32K workload=attention source=measured"), 10);
+    QCOMPARE(count("N=128 regime!=chat L=64K"), 1);
+    QCOMPARE(count("time>0"), test::kMadeUpAttention + test::kMadeUpSimulated);
+    for (const char* bad : {"colour=red", "L>=many", "model>3"}) {
+      QVERIFY_EXCEPTION_THROWN(PointFilter::parse(bad), Error);
+    }
+  }
+
+  void aWindowWithoutDatabaseSaysWhatToDo() {
+    Window window;
+    window.show();
+    const QLabel* title = window.findChild<QLabel*>("startTitle");
+    QVERIFY(title->isVisible());
+    QVERIFY(title->text().contains("Open a database"));
+    QVERIFY(!window.pointsPage().isVisible());
+  }
+
+  void aDatabaseShowsItsRunsAndPoints() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("runs");
+    const QTableView* runs = window.findChild<QTableView*>("runs");
+    QVERIFY(runs->isVisible());
+    QCOMPARE(runs->model()->rowCount(), 2);
+    QCOMPARE(cell(*runs->model(), 1, 4), QString("complete"));
+    QCOMPARE(cell(*runs->model(), 1, 6), QString("40"));
+    QCOMPARE(cell(*runs->model(), 1, 7), QString("1"));
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+    QVERIFY(window.windowTitle().contains("sweep.db"));
+  }
+
+  void theTableSortsAndKeepsAbsentValuesLast() {
+    Window window;
+    QVERIFY(open(window, sweep_));
+    PointTable& points = window.pointsPage().points();
+    QAbstractItemModelTester tester(&points, QAbstractItemModelTester::FailureReportingMode::Fatal);
+    const int time = column_index("time");
+    const int present = test::kMadeUpAttention + test::kMadeUpSimulated;
+    for (const Qt::SortOrder order : {Qt::AscendingOrder, Qt::DescendingOrder}) {
+      points.sort(time, order);
+      for (int row = 1; row < present; ++row) {
+        const double above = cell(points, row - 1, time).toDouble();
+        const double below = cell(points, row, time).toDouble();
+        QVERIFY(order == Qt::AscendingOrder ? above <= below : above >= below);
+      }
+      for (int row = present; row < test::kMadeUpPoints; ++row) {
+        QCOMPARE(cell(points, row, time), QString(QChar(kAbsent)));
+      }
+    }
+    points.sort(time, Qt::DescendingOrder);
+    points.sort(column_index("L"), Qt::AscendingOrder);  // stable: time still orders equal L
+    QVERIFY(cell(points, 0, time).toDouble() > cell(points, 4, time).toDouble());
+    QCOMPARE(cell(points, 4, column_index("L")), QString("1K"));
+    for (int row = 0; row < points.rowCount(); ++row) {
+      QCOMPARE(points.rowOf(points.pointAt(row)), row);
+    }
+  }
+
+  void theFilterLineNarrowsTableAndPlotAndExplainsItself() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    QLineEdit* filter = window.findChild<QLineEdit*>("filter");
+    QTest::keyClicks(filter, "source=simulated");
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpSimulated);
+    (void)window.grab();
+    QCOMPARE(window.pointsPage().scatter().drawnCount(), test::kMadeUpSimulated);
+    filter->setText("nonsense=1");
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpSimulated);  // as it was
+    QVERIFY(window.document().filterError().contains("no column is called"));
+    filter->clear();
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+  }
+
+  void thePlotDrawsEveryPointWhereItBelongs() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    Scatter& scatter = window.pointsPage().scatter();
+    window.document().select(-1);
+    const QImage picture = scatter.grab().toImage();
+    QCOMPARE(scatter.drawnCount(), test::kMadeUpAttention + test::kMadeUpSimulated);
+    int drawn = 0;
+    for (const std::int32_t point : window.document().shown()) {
+      const QPointF place = scatter.placeOf(point);
+      if (!place.isNull()) {
+        QVERIFY(scatter.plotArea().adjusted(-1, -1, 1, 1).contains(place.toPoint()));
+        QVERIFY2(marked_pixels(picture, place, 4) >= 10, "a point left no mark");
+        ++drawn;
+      }
+    }
+    QCOMPARE(drawn, test::kMadeUpAttention + test::kMadeUpSimulated);
+    const QRect area = scatter.plotArea();
+    QCOMPARE(marked_pixels(picture, area.topLeft() + QPoint(12, area.height() / 2), 8), 0);
+    QVERIFY(window.grab().save(folder_.filePath("points.png")));
+  }
+
+  void aClickInThePlotSelectsTheRowAndARowMarksThePoint() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    PointsPage& page = window.pointsPage();
+    page.points().sort(column_index("N"), Qt::DescendingOrder);
+    const int target = 17;
+    QSignalSpy read(&window.document(), &Document::pointRead);
+    QTest::mouseClick(&page.scatter(), Qt::LeftButton, {},
+                      page.scatter().placeOf(target).toPoint());
+    QCOMPARE(window.document().selected(), target);
+    QCOMPARE(page.points().pointAt(page.table().currentIndex().row()), target);
+    QVERIFY(read.wait(kWaitMs));
+    while (read.size() > 1) {
+      read.removeFirst();
+    }
+    const auto point = read.first().first().value<std::shared_ptr<const PointMeasurement>>();
+    QVERIFY(point != nullptr);
+    QCOMPARE(point->key.num_queries,
+             window.document().snapshot()->overview.points[target].num_queries);
+
+    page.table().selectRow(3);
+    const int other = page.points().pointAt(3);
+    QCOMPARE(window.document().selected(), other);
+    const QImage picture = page.scatter().grab().toImage();
+    const QPointF ring = page.scatter().placeOf(other) + QPointF(8.5, 0);
+    QVERIFY(picture.pixelColor(ring.toPoint()).lightness() < 120);  // the dark ring
+    QTest::mouseClick(&page.scatter(), Qt::LeftButton, {},
+                      page.scatter().plotArea().topLeft() + QPoint(3, 3));
+    QCOMPARE(window.document().selected(), -1);
+    QVERIFY(!page.table().currentIndex().isValid());
+  }
+
+  void otherAxesRedrawThePlot() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    Scatter& scatter = window.pointsPage().scatter();
+    scatter.setY(column_index("accepted"));
+    (void)scatter.grab();
+    QCOMPARE(scatter.drawnCount(), test::kMadeUpAcceptance);
+    scatter.setX(column_index("dram"));
+    (void)scatter.grab();
+    QCOMPARE(scatter.drawnCount(), 0);  // no point has both; the plot says so
+  }
+
+  void aBadFileIsASentenceInTheWindow() {
+    const QString path = folder_.filePath("notes.db");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(QByteArray(4000, 'n'));
+    file.close();
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    for (const QString& bad : {path, folder_.filePath("missing.db"), folder_.path()}) {
+      QSignalSpy failed(&window.document(), &Document::failed);
+      window.document().open(bad);
+      QVERIFY(failed.wait(kWaitMs));
+      const QLabel* text = window.findChild<QLabel*>("startText");
+      QVERIFY(text->isVisible());
+      QVERIFY(text->text().contains(bad));
+      (void)window.grab();
+    }
+    QVERIFY(open(window, sweep_));
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+  }
+
+  void anEmptyDatabaseIsShownAsEmpty() {
+    const QString path = folder_.filePath("empty.db");
+    { db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen); }
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    for (const QString& page : Window::pageNames()) {
+      QVERIFY(window.showPage(page));
+      (void)window.grab();
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().sentence().isEmpty(), kWaitMs);
+    QVERIFY(window.findChild<QLabel*>("plannerMessage")->text().contains("no finished point"));
+  }
+
+  void thePlannerFillsItsGridAndPlansAgainWhenAKnobTurns() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
+    const PlanPtr own = page.planner().plan();
+    QCOMPARE(own->chosen.buckets.size(), std::size_t{4});
+    QCOMPARE(own->chosen.classes.size(), std::size_t{4});
+    QTest::mouseClick(&page.grid(), Qt::LeftButton, {}, page.grid().cellRect(2, 0).center());
+    QCOMPARE(page.grid().bucket(), 2);
+    QCOMPARE(page.entries().rowCount(), 12);
+    const double before =
+        best_entry(own->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput;
+
+    page.bandwidth().setValue(10);  // 1 TB/s
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != own && !page.planner().isBusy(), kWaitMs);
+    const PlanPtr slower = page.planner().plan();
+    QCOMPARE(slower->fit, own->fit);  // not fitted again
+    QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
+    QVERIFY(slower->chosen.scaled);
+    QVERIFY(window.grab().save(folder_.filePath("planner.png")));
+  }
+
+  void cellsWithoutKernelsSayNotYetAvailable() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
+    for (const UnavailableCell& missing : page.planner().plan()->chosen.unavailable) {
+      QVERIFY(unavailable_text(page.planner().plan()->chosen, missing.bucket, missing.precision)
+                  .contains("not yet available"));
+      QVERIFY(best_entry(page.planner().plan()->chosen, missing.bucket, missing.precision) ==
+              nullptr);
+    }
+    QVERIFY(!page.planner().plan()->chosen.unavailable.empty());
+  }
+};
+
+QTEST_MAIN(AppTest)
+#include "app_test.moc"

@@ -1,0 +1,191 @@
+// Bytes and times of the cost model against numbers worked out by hand.
+#include "model/cost_model.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace versieve;
+
+namespace {
+
+// L = 16,384, N = 64 of nsa-1b: 1023 compressed tokens, 257 selection blocks.
+traffic::NsaVerifyShape shape_16k() {
+  return {.nsa = {},
+          .num_heads = 32,
+          .num_kv_heads = 8,
+          .head_dim = 64,
+          .context_len = 16384,
+          .num_queries = 64,
+          .element_bytes = 2,
+          .unique_blocks = 100.0};
+}
+
+const LaunchWork& launch(const StepWork& work, LaunchKind kind) {
+  for (const LaunchWork& w : work) {
+    if (w.kind == kind) {
+      return w;
+    }
+  }
+  throw std::logic_error("no such launch");
+}
+
+// Everything ideal: no over-fetch, no misses, nothing fixed.
+CostParameters ideal() {
+  CostParameters p = initial_parameters();
+  p[index_of(SharedParameter::kFixedBytes)] = 0.0;
+  p[index_of(SharedParameter::kHandoverMiss)] = 0.0;
+  p[index_of(SharedParameter::kWriteBack)] = 0.0;
+  p[index_of(SharedParameter::kOverfetchSparse)] = 1.0;
+  p[index_of(SharedParameter::kOverfetchStream)] = 1.0;
+  p[index_of(SharedParameter::kReloadMiss)] = 0.0;
+  return p;
+}
+
+const HardwareSpec& h200() {
+  return hardware_by_key("h200-sxm");
+}
+
+}  // namespace
+
+TEST_CASE("distinct blocks follow n (1 + (C - 1)(1 - rho)), clipped to what can be") {
+  CHECK(distinct_blocks(1, 16, 257, 0.6, 1.0) == Approx(16.0));
+  CHECK(distinct_blocks(4, 16, 257, 0.5, 1.0) == Approx(40.0));     // 16 (1 + 3 / 2)
+  CHECK(distinct_blocks(4, 16, 257, 1.0, 1.0) == Approx(16.0));     // all agree
+  CHECK(distinct_blocks(4, 16, 257, 0.0, 1.0) == Approx(64.0));     // none agree: C n
+  CHECK(distinct_blocks(128, 16, 257, 0.2, 1.0) == Approx(257.0));  // not more than there are
+  CHECK(distinct_blocks(4, 16, 5, 0.5, 1.0) == Approx(5.0));        // a short context
+  CHECK(distinct_blocks(4, 16, 257, 0.5, 0.5) == Approx(32.0));     // 16 (1 + 2 (2 - 1) / 2)
+}
+
+TEST_CASE("each term's unique bytes are those of the formulas") {
+  StepWork work;
+  add_attention(shape_16k(), false, 1.0, work);
+  REQUIRE(work.count == 5);
+  const double token = 2.0 * 8 * 64 * 2;  // K and V of one token: 2 G d e
+  const RunConditions cold;
+  const auto bytes = [&](LaunchKind kind, TrafficTerm term) {
+    return cost_of(launch(work, kind), h200(), ideal(), cold)
+        .term_bytes[static_cast<std::size_t>(term)];
+  };
+  CHECK(bytes(LaunchKind::kNsaCompressed, TrafficTerm::kCompressedCache) ==
+        Approx(1023 * token).epsilon(1e-4));
+  CHECK(bytes(LaunchKind::kNsaSelected, TrafficTerm::kSelectedBlocks) ==
+        Approx(100 * 64 * token).epsilon(1e-4));
+  CHECK(bytes(LaunchKind::kNsaWindow, TrafficTerm::kWindow) == Approx(512 * token).epsilon(1e-4));
+  // Loads that L2 must serve: every query reads the whole compressed cache and its own 16 blocks.
+  CHECK(launch(work, LaunchKind::kNsaCompressed).loaded == Approx(64 * 1023 * token));
+  CHECK(launch(work, LaunchKind::kNsaSelected).loaded == Approx(64 * 16 * 64 * token));
+}
+
+TEST_CASE("a reuse layer runs no selection and keeps the compressed cache's bytes") {
+  StepWork work;
+  add_attention(shape_16k(), true, 3.0, work);
+  CHECK(work.count == 4);
+  for (const LaunchWork& w : work) {
+    CHECK(w.kind != LaunchKind::kNsaSelect);
+    CHECK(w.launches == 3.0);
+  }
+  CHECK(launch(work, LaunchKind::kNsaCompressed).reused > 0.0);
+}
+
+TEST_CASE("repeated loads cost DRAM bytes only when L2 cannot hold what they touch") {
+  StepWork work;
+  traffic::NsaVerifyShape shape = shape_16k();
+  shape.context_len = 65536;
+  shape.num_queries = 128;
+  shape.unique_blocks = 1000.0;  // 131 MB of 60 MiB
+  add_attention(shape, false, 1.0, work);
+  CostParameters p = ideal();
+  p[index_of(SharedParameter::kReloadMiss)] = 1.0;
+  const LaunchWork& selected = launch(work, LaunchKind::kNsaSelected);
+  const double unique = 1000.0 * 64 * 2048;
+  const double spilled = cost_of(selected, h200(), p, {}).read_bytes;
+  CHECK(spilled > 1.9 * unique);
+  CHECK(spilled <= 128 * 16 * 64 * 2048.0 * 1.001 + selected.unique.total_read());
+  HardwareSpec roomy = h200();
+  roomy.fields[static_cast<std::size_t>(HardwareField::kL2Mib)].value = 4096.0;
+  CHECK(cost_of(selected, roomy, p, {}).read_bytes == Approx(unique).epsilon(0.01));
+}
+
+TEST_CASE("a warm cache that holds everything reads nothing from DRAM") {
+  StepWork work;
+  add_attention(shape_16k(), false, 1.0, work);
+  const LaunchWork& window = launch(work, LaunchKind::kNsaWindow);
+  const double cold = cost_of(window, h200(), ideal(), {.cache = CacheState::kCold}).read_bytes;
+  const double warm = cost_of(window, h200(), ideal(), {.cache = CacheState::kWarm}).read_bytes;
+  CHECK(cold == Approx(512 * 2048.0).epsilon(1e-3));
+  CHECK(warm < 0.01 * cold);
+}
+
+TEST_CASE("each limit bounds the launch that it should") {
+  const CostParameters p = initial_parameters();
+  Traffic stream;
+  stream.read(TrafficTerm::kWeights, 1e9);
+  const LaunchWork copy{.kind = LaunchKind::kLinear, .unique = stream};
+  const LaunchCost dram = cost_of(copy, h200(), p, {});
+  CHECK(dram.bound == Bound::kDram);
+  CHECK(dram.time_us == Approx(1e9 * 1.02 / (4917e9 * 0.9) * 1e6).epsilon(0.01));
+  Traffic arithmetic;
+  arithmetic.flops = 1e12;
+  const LaunchCost compute =
+      cost_of({.kind = LaunchKind::kLinear, .unique = arithmetic}, h200(), p, {});
+  CHECK(compute.bound == Bound::kCompute);
+  CHECK(compute.time_us == Approx(1e12 / (66.9e12 * 0.2) * 1e6).epsilon(0.01));
+  const LaunchCost latency =
+      cost_of({.kind = LaunchKind::kLinear, .blocks = 132 * 4 * 3, .steps = 100}, h200(), p, {});
+  CHECK(latency.bound == Bound::kLatency);
+  CHECK(latency.time_us == Approx(2.0 + 3 * 100 * 0.5).epsilon(0.01));  // three waves
+}
+
+TEST_CASE("a step is the sum of its launches with their gaps") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.tree = {6, 8, 64};
+  shape.context_len = 8192;
+  shape.num_queries = 64;
+  shape.refresh_layers = 8;
+  shape.reuse_layers = 8;
+  StepWork work;
+  add_step(shape, 0.7, work);
+  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const StepCost total = cost_of(work, h200(), initial_parameters(), graph);
+  double sum = 0.0;
+  double select_launches = 0.0;
+  for (const LaunchWork& w : work) {
+    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), graph);
+    sum += w.launches * (cost.time_us + cost.gap_us);
+    select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
+  }
+  CHECK(total.time_us == Approx(sum));
+  CHECK(select_launches == 8.0);
+  double phases = 0.0;
+  for (const double us : total.phase_us) {
+    CHECK(us > 0.0);
+    phases += us;
+  }
+  CHECK(phases == Approx(total.time_us));
+  // 16 layers' matrices and the tied head, read once, and little else at 8K.
+  const double weights =
+      2.0 *
+      (16.0 * (2048 * (2048 + 1024 + 96) + 2048 * 2048 + 3.0 * 2048 * 8192) + 128256.0 * 2048);
+  CHECK(total.term_bytes[static_cast<std::size_t>(TrafficTerm::kWeights)] ==
+        Approx(1.02 * weights).epsilon(0.02));
+}
+
+TEST_CASE("more bandwidth, more queries and more context move costs the right way") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.refresh_layers = 16;
+  const auto time_at = [&](std::int64_t context, std::int64_t queries,
+                           const HardwareSpec& machine) {
+    StepShape s = shape;
+    s.context_len = context;
+    s.num_queries = queries;
+    StepWork work;
+    add_step(s, 0.7, work);
+    return cost_of(work, machine, initial_parameters(), {}).time_us;
+  };
+  CHECK(time_at(4096, 1, h200()) < time_at(65536, 1, h200()));
+  CHECK(time_at(16384, 8, h200()) < time_at(16384, 128, h200()));
+  CHECK(time_at(16384, 64, h200()) < time_at(16384, 64, hardware_by_key("a100-sxm-80g")));
+}

@@ -1,0 +1,66 @@
+// The catalogue: every derived number follows from its factors; keys and device names lead to it.
+#include "model/hardware.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "model/error.h"
+
+using namespace versieve;
+
+TEST_CASE("every entry of the catalogue reproduces its peaks from its factors") {
+  for (const HardwareSpec& spec : hardware_catalogue()) {
+    CAPTURE(spec.key);
+    CHECK(hardware_contradictions(spec).empty());
+    for (const HardwareValue& value : spec.fields) {
+      CHECK(value.value > 0.0);
+      CHECK(!value.source.empty());
+    }
+  }
+}
+
+TEST_CASE("the catalogue has the promised keys, each once") {
+  std::set<std::string> keys;
+  for (const HardwareSpec& spec : hardware_catalogue()) {
+    CHECK(keys.insert(spec.key).second);
+  }
+  CHECK(keys == std::set<std::string>{"a100-sxm-80g", "a100-pcie-80g", "h100-pcie", "h100-sxm",
+                                      "h200-sxm", "gh200", "b200", "l40s", "rtx4090", "rtx5090"});
+}
+
+TEST_CASE("numbers that published catalogues often get wrong are right") {
+  CHECK(hardware_by_key("h200-sxm")[HardwareField::kL2Mib] == 60.0);
+  CHECK(hardware_by_key("b200")[HardwareField::kL2Mib] == 126.5);
+  CHECK(hardware_by_key("h200-sxm")[HardwareField::kBf16Tflops] == 989.0);  // dense
+  CHECK(!hardware_by_key("h200-sxm")
+             .fields[static_cast<std::size_t>(HardwareField::kTensorClockMhz)]
+             .verified);
+}
+
+TEST_CASE("a planted contradiction is noticed") {
+  HardwareSpec spec = hardware_by_key("h100-sxm");
+  spec.fields[static_cast<std::size_t>(HardwareField::kBf16Tflops)].value = 1979.0;  // sparse
+  const std::vector<std::string> found = hardware_contradictions(spec);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].find("bf16_peak") != std::string::npos);
+}
+
+TEST_CASE("an unknown key is a usage error that lists the keys") {
+  try {
+    hardware_by_key("h300");
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::kUsage);
+    CHECK(std::string(e.what()).find("h200-sxm") != std::string::npos);
+  }
+}
+
+TEST_CASE("device names lead to their entries") {
+  CHECK(hardware_for_device("NVIDIA H200")->key == "h200-sxm");
+  CHECK(hardware_for_device("NVIDIA GH200 480GB")->key == "gh200");
+  CHECK(hardware_for_device("NVIDIA H100 PCIe")->key == "h100-pcie");
+  CHECK(hardware_for_device("NVIDIA H100 80GB HBM3")->key == "h100-sxm");
+  CHECK(hardware_for_device("NVIDIA A100-SXM4-80GB")->key == "a100-sxm-80g");
+  CHECK(hardware_for_device("NVIDIA A100-SXM4-40GB") == nullptr);
+  CHECK(hardware_for_device("AMD EPYC 9654") == nullptr);
+}

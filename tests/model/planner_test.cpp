@@ -1,0 +1,164 @@
+// The planner: ranks are by throughput, both baselines are always there, and a class without
+// kernels has a reason instead of rows.
+#include "model/planner.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "model/error.h"
+#include "tests/support/planned.h"
+
+using namespace versieve;
+using synthetic::fitted_by_hand;
+
+namespace {
+
+PlanTable planned(const FittedModel& fit, const PlanOptions& options = {}) {
+  return plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"), options);
+}
+
+}  // namespace
+
+TEST_CASE("every available cell has its ranks in falling throughput") {
+  const PlanTable table = planned(fitted_by_hand());
+  std::map<std::pair<std::int64_t, PrecisionClass>, std::vector<const PlanEntry*>> cells;
+  for (const PlanEntry& e : table.entries) {
+    cells[{e.bucket, e.precision}].push_back(&e);
+  }
+  CHECK(cells.size() == 8);  // 4 buckets x Strict, Reuse-only
+  for (const auto& [cell, entries] : cells) {
+    REQUIRE(entries.size() == 12);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const Evaluation& e = entries[i]->evaluation;
+      CHECK(entries[i]->rank == static_cast<std::int64_t>(i) + 1);
+      CHECK(e.throughput == Approx(e.expected_accepted / e.cost->time_us * 1e6));
+      CHECK(e.throughput_interval.low < e.throughput);
+      CHECK(e.throughput < e.throughput_interval.high);
+      CHECK((i == 0 || e.throughput <= entries[i - 1]->evaluation.throughput));
+    }
+  }
+}
+
+TEST_CASE("classes without kernels have a reason and no rows") {
+  const PlanTable table = planned(fitted_by_hand());
+  CHECK(table.unavailable.size() == 8);
+  for (const UnavailableCell& cell : table.unavailable) {
+    CHECK(cell.reason.find("not yet available") != std::string::npos);
+    CHECK(std::none_of(table.entries.begin(), table.entries.end(),
+                       [&](const PlanEntry& e) { return e.precision == cell.precision; }));
+  }
+}
+
+TEST_CASE("the first choice is never worse than the baselines, which are always reported") {
+  for (const double first : {0.05, 0.4, 0.9}) {
+    const PlanTable table = planned(fitted_by_hand(first));
+    CHECK(table.baselines.size() == 8);
+    for (const PlanEntry& e : table.entries) {
+      if (e.rank == 1) {
+        CAPTURE(first, e.evaluation.strategy.text());
+        CHECK(e.gain_over_ar >= 1.0);
+        CHECK(e.gain_over_baseline >= 1.0);
+      }
+    }
+  }
+}
+
+TEST_CASE("when a draft is useless, plain decoding comes first") {
+  const PlanTable table = planned(fitted_by_hand(0.02));
+  CHECK(table.entries.at(0).evaluation.strategy.text() == "nsa/ar");
+  CHECK(table.entries.at(0).evaluation.expected_accepted == 1.0);
+}
+
+TEST_CASE("only tuples that the engine runs become rows, the rest is counted by reason") {
+  const PlanTable table = planned(fitted_by_hand());
+  std::int64_t excluded = 0;
+  for (const ExclusionCount& e : table.excluded) {
+    excluded += e.tuples;
+  }
+  CHECK(table.excluded.size() == 3);  // approx, exact grouping, order without groups
+  CHECK(table.runnable <= table.enumerated - excluded + 1);
+  for (const PlanEntry& e : table.entries) {
+    CHECK(e.evaluation.strategy.group_size == 1);
+    CHECK(e.lossy == (e.evaluation.strategy.schedule != "F*"));
+    CHECK(e.evaluation.strategy.text() == Strategy::parse(e.evaluation.strategy.text()).text());
+  }
+}
+
+TEST_CASE("reuse is labelled lossy, and says when its acceptance was not measured") {
+  const PlanTable table = planned(fitted_by_hand());
+  for (const PlanEntry& e : table.entries) {
+    if (e.lossy && e.evaluation.strategy.draft.speculates()) {
+      CHECK(e.note.find("lossy") != std::string::npos);
+      CHECK(e.note.find("acceptance measured without reuse") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a measured tuple is quoted as measured, and only on the machine that measured it") {
+  FittedModel fit = fitted_by_hand();
+  const PlanTable before = planned(fit);
+  const Strategy best = before.entries.at(0).evaluation.strategy;
+  const double predicted = before.entries.at(0).evaluation.cost->time_us;
+  fit.acceptance.measured.push_back({best.draft, Traversal::kBfs, "F*", 2048, 4.0, 0.05, 500});
+  fit.steps.push_back({best, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
+  const auto find = [&](const PlanTable& table) {
+    return *std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
+      return e.bucket == 0 && e.evaluation.strategy == best;
+    });
+  };
+  const PlanEntry here = find(planned(fit));
+  CHECK(here.evaluation.source == Provenance::kMeasured);
+  CHECK(here.evaluation.expected_accepted == Approx(4.0));
+  CHECK(here.evaluation.cost->time_us == Approx(predicted * 1.1));
+  const PlanTable elsewhere = plan(fit, hardware_by_key("h100-sxm"), named_llm_shape("nsa-1b"), {});
+  CHECK(elsewhere.scaled);
+  CHECK(elsewhere.provenance_note.find("scaled") != std::string::npos);
+  for (const PlanEntry& e : elsewhere.entries) {
+    CHECK(e.evaluation.source == Provenance::kPredicted);
+  }
+}
+
+TEST_CASE("another machine gets wider intervals") {
+  const FittedModel fit = fitted_by_hand();
+  const Evaluation here = planned(fit).baselines.at(0).evaluation;
+  const Evaluation there = plan(fit, hardware_by_key("h100-sxm"), named_llm_shape("nsa-1b"), {})
+                               .baselines.at(0)
+                               .evaluation;
+  CHECK(there.latency_interval_us.high / there.latency_interval_us.low >
+        1.3 * here.latency_interval_us.high / here.latency_interval_us.low);
+}
+
+TEST_CASE("the same inputs give the same table") {
+  const PlanTable a = planned(fitted_by_hand());
+  const PlanTable b = planned(fitted_by_hand());
+  REQUIRE(a.entries.size() == b.entries.size());
+  for (std::size_t i = 0; i < a.entries.size(); ++i) {
+    CHECK(a.entries[i].evaluation.strategy == b.entries[i].evaluation.strategy);
+    CHECK(a.entries[i].evaluation.throughput == b.entries[i].evaluation.throughput);
+  }
+}
+
+TEST_CASE("bucket texts are read strictly") {
+  CHECK(parse_buckets("0-4096,4096-8192") == std::vector<ContextBucket>{{0, 4096}, {4096, 8192}});
+  CHECK(parse_buckets("65536-262144").size() == 1);
+  for (const char* text : {"", "4096", "4096-", "-1-5", "8-4", "0-8,4-16", "0-4096,", "0-999999",
+                           "0-4k", "0-4096;4096-8192"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_buckets(text), Error);
+  }
+}
+
+TEST_CASE("a baseline that cannot run is refused, and so is a plan without acceptance") {
+  PlanOptions options;
+  options.baseline = "nsa/d6k8n64/bfs/c4a/F*";
+  CHECK_THROWS_AS(planned(fitted_by_hand(), options), Error);
+  FittedModel fit = fitted_by_hand();
+  fit.acceptance = {};
+  try {
+    planned(fit);
+    FAIL("planned without acceptance");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::kAnswerNo);
+  }
+}

@@ -1,0 +1,31 @@
+// A fitted model put together by hand, for tests of the planner and its files.
+#pragma once
+
+#include "model/fitted_model.h"
+
+namespace versieve::synthetic {
+
+// On an H200, geometry nsa-1b, contexts to 64K; `first` is the acceptance of the draft's best
+// child.
+inline FittedModel fitted_by_hand(double first = 0.8) {
+  FittedModel fit;
+  fit.device = "NVIDIA H200";
+  fit.hardware_key = "h200-sxm";
+  fit.geometry = "nsa-1b";
+  fit.dtype = "bf16";
+  fit.points = 200;
+  fit.runs = {"0123"};
+  const CostParameters values = initial_parameters();
+  for (const double value : values) {
+    fit.estimates.push_back({value, value, value, true, false});
+  }
+  fit.errors = {{0, 4096, 0.1, 0.1, 50}, {4096, 65536, 0.15, 0.1, 50}};
+  fit.acceptance.pair = "demo-nsa";
+  AcceptanceModel::Positional range;
+  range.context_high = 16384;
+  range.first = first;
+  fit.acceptance.positional.push_back(range);
+  return fit;
+}
+
+}  // namespace versieve::synthetic
