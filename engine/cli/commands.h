@@ -11,7 +11,6 @@ Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
-Run declare_merge(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
 
@@ -24,7 +23,6 @@ inline constexpr Command kCommands[] = {
     {"export", "write a planner table for something else to read", declare_export},
     {"merge", "join databases into one, each run once", declare_merge},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
-    {"merge", "join databases: shards, other people's runs", declare_merge},
 };
 
 }  // namespace versieve::cli
