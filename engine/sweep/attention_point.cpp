@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
-#include "engine/sweep/selection.h"
 #include "engine/sweep/synthetic_layer.h"
 #include "kernels/ops.h"
+#include "model/assert.h"
 #include "model/draft_tree.h"
 #include "model/error.h"
 #include "model/llm_shape.h"
@@ -74,10 +74,7 @@ class AttentionRunner final : public PointRunner {
       return refused_point(key, illegal);
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
-    if (grown.size() != key.num_queries) {
-      return refused_point(key, "a tree of this depth and width has only " +
-                                    std::to_string(grown.size()) + " nodes");
-    }
+    VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
     prepare_layer(shape, key);
     layer_->set_tree(reordered(grown, traversal_order(grown, strategy.order)));
     if (key.overlap) {
@@ -124,12 +121,12 @@ void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& ke
 template <class T>
 PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   layer_->run(0);
-  const std::vector<std::int32_t> indices = layer_->read_indices();
+  const BlockStatistics blocks = layer_->measured_blocks();
   PointMeasurement point{.key = key};
-  point.adjacent_overlap = adjacent_overlap(layer_->selection_shape(), indices);
-  point.unique_blocks = unique_blocks(layer_->selection_shape(), indices);
+  point.adjacent_overlap = blocks.adjacent_overlap;
+  point.unique_blocks = blocks.unique_blocks;
   traffic::NsaVerifyShape shape = layer_->traffic_shape();
-  shape.unique_blocks = *point.unique_blocks;
+  shape.unique_blocks = blocks.unique_blocks;
 
   RepeatableWork work;
   work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),

@@ -4,8 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "engine/sweep/acceptance_point.h"
 #include "engine/sweep/attention_point.h"
 #include "engine/sweep/instrument.h"
+#include "engine/sweep/step_point.h"
 #include "model/error.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
@@ -56,13 +58,20 @@ class Runners {
     std::erase_if(runners_, [](const auto& entry) { return entry.second != nullptr; });
   }
   std::unique_ptr<PointRunner> make(const PointKey& key) {
-    if (key.workload != WorkloadKind::kAttention) {
-      throw Error(ExitCode::kAnswerNo, std::string("points of workload ") + name_of(key.workload) +
-                                           " are not yet available");
+    return key.dtype == "bf16" ? make_for<Bf16>(key.workload) : make_for<float>(key.workload);
+  }
+  template <class T>
+  std::unique_ptr<PointRunner> make_for(WorkloadKind workload) {
+    switch (workload) {
+      case WorkloadKind::kAttention:
+        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, options_.threads);
+      case WorkloadKind::kStep:
+        return make_step_runner<T>(plan_, *instrument_, on_gpu_, options_.threads);
+      case WorkloadKind::kAcceptance:
+        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, options_.threads,
+                                         options_.demo_folder);
     }
-    return key.dtype == "bf16"
-               ? make_attention_runner<Bf16>(plan_, *instrument_, on_gpu_, options_.threads)
-               : make_attention_runner<float>(plan_, *instrument_, on_gpu_, options_.threads);
+    return nullptr;
   }
 
   const SweepPlan& plan_;

@@ -118,7 +118,8 @@ Grid read_grid(const json& object, const std::string& where) {
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>(
       "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
-  grid.launch = fields.axis<std::string>("launch", {text ? "stream" : "graph"});
+  grid.launch = fields.axis<std::string>(
+      "launch", {grid.workload == WorkloadKind::kAttention ? "graph" : "stream"});
   grid.context_len = fields.axis<std::int64_t>("context_len", {4096});
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
