@@ -4,29 +4,17 @@
 #include <cmath>
 #include <optional>
 
+#include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_layer.h"
-#include "kernels/ops.h"
 #include "model/assert.h"
 #include "model/draft_tree.h"
-#include "model/error.h"
 #include "model/llm_shape.h"
 #include "model/strategy.h"
-#include "profiler/gpu_timer.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMaxSets = 96;
-
-std::unique_ptr<kernels::Ops<float>> make_ops(float, bool on_gpu, void* stream, int threads) {
-  return on_gpu ? kernels::make_cuda_ops<float>(stream) : kernels::make_cpu_ops<float>(threads);
-}
-std::unique_ptr<kernels::Ops<Bf16>> make_ops(Bf16, bool on_gpu, void* stream, int) {
-  if (!on_gpu) {
-    throw Error(ExitCode::kUsage, "the CPU engine computes in f32 or f64, not in bf16");
-  }
-  return kernels::make_cuda_ops<Bf16>(stream);
-}
 
 // The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
 // query selects. What all queries share (q, out, tree) is left out.
@@ -64,7 +52,7 @@ class AttentionRunner final : public PointRunner {
       : plan_(plan),
         instrument_(instrument),
         on_gpu_(on_gpu),
-        ops_(make_ops(T{}, on_gpu, instrument.stream(), threads)) {}
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
