@@ -257,6 +257,8 @@ DraftPasses draft_passes(const DraftChoice& choice) {
   }
   // Path scores are sums of ranks; candidates are counted by score.
   constexpr std::size_t kScores = 33 * 64 + 1;
+  const std::size_t scores = static_cast<std::size_t>((choice.depth + 1) * choice.width + 1);
+  VERSIEVE_ASSERT(scores <= kScores, "strategy texts stop at depth 32 and width 64");
   std::array<std::int64_t, kScores> level{};
   std::array<std::int64_t, kScores> all{};
   for (std::int64_t rank = 1; rank <= choice.width; ++rank) {
@@ -268,14 +270,14 @@ DraftPasses draft_passes(const DraftChoice& choice) {
   for (std::int64_t depth = 1; depth < last; ++depth) {
     std::int64_t better = 0;
     std::size_t bar = 0;  // the score of the (nodes - 1)-th best candidate so far, or none
-    for (std::size_t s = 0; s < kScores; ++s) {
+    for (std::size_t s = 0; s < scores; ++s) {
       all[s] += level[s];
       better += all[s];
       bar = bar == 0 && better >= choice.nodes - 1 ? s : bar;
     }
     std::array<std::int64_t, kScores> next{};
     std::int64_t taken = 0;
-    for (std::size_t s = 0; s < (bar == 0 ? kScores : bar) && taken < choice.width; ++s) {
+    for (std::size_t s = 0; s < (bar == 0 ? scores : bar) && taken < choice.width; ++s) {
       const std::int64_t count = std::min(level[s], choice.width - taken);
       taken += count;
       for (std::size_t rank = 1; count > 0 && rank <= static_cast<std::size_t>(choice.width);
