@@ -114,7 +114,7 @@ QWidget* PlannerPage::make_answer() {
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(grid_);
   whole->addWidget(lower);
-  whole->setSizes({430, 330});
+  whole->setSizes({450, 310});
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);

@@ -1,6 +1,6 @@
 // Is speculative text the autoregressive text on every held-out prompt of the demo pair, for every
-// tree shape and both traversals? 40 prompts x 8 shapes x 2 orders on the CPU in f32; one prefill and
-// one autoregressive run a prompt.
+// tree shape and both traversals? 40 prompts x 8 shapes x 2 orders on the CPU in f32; one prefill
+// and one autoregressive run a prompt.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ std::vector<std::filesystem::path> held_out_prompts() {
 
 std::vector<std::string> strategies() {
   std::vector<std::string> texts;
-  for (const char* shape : {"d1k1n2", "d4k1n5", "d7k1n8", "d3k4n16", "d5k4n32", "d6k8n64",
-                            "d8k2n24", "d2k8n40"}) {
+  for (const char* shape :
+       {"d1k1n2", "d4k1n5", "d7k1n8", "d3k4n16", "d5k4n32", "d6k8n64", "d8k2n24", "d2k8n40"}) {
     for (const char* order : {"bfs", "dfs"}) {
       const char* group = std::string(order) == "bfs" ? "c1" : "c4e";
       texts.push_back(std::string("nsa/") + shape + "/" + order + "/" + group + "/F*");
@@ -38,12 +38,11 @@ std::vector<std::string> strategies() {
 TEST_CASE("every tree shape and traversal is lossless on every held-out prompt") {
   const std::vector<std::filesystem::path> prompts = held_out_prompts();
   REQUIRE(prompts.size() >= 40);
-  GenerateRequest request{
-      .model = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/nsa",
-      .strategies = strategies(),
-      .compares_ar = true,
-      .max_new_tokens = 40,
-      .backend = "cpu"};
+  GenerateRequest request{.model = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/nsa",
+                          .strategies = strategies(),
+                          .compares_ar = true,
+                          .max_new_tokens = 40,
+                          .backend = "cpu"};
   double yielded = 0.0;
   double steps = 0.0;
   for (const std::filesystem::path& prompt : prompts) {
