@@ -57,9 +57,12 @@ class AttentionRunner final : public PointRunner {
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
-    const std::string illegal = illegal_because(strategy, shape);
-    if (!illegal.empty()) {
-      return refused_point(key, illegal);
+    const std::string refusal = untimed_because(strategy, shape);
+    if (!refusal.empty()) {
+      return refused_point(key, refusal);
+    }
+    if (strategy.schedule.find('R') != std::string::npos) {
+      return refused_point(key, "one layer alone has no earlier layer whose blocks it could reuse");
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
     VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
@@ -135,6 +138,14 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
 }
 
 }  // namespace
+
+std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
+  const std::string illegal = illegal_because(strategy, shape);
+  if (illegal.empty() && strategy.group_size > 1) {
+    return "groups of queries have no kernel yet, so their time cannot be measured";
+  }
+  return illegal;
+}
 
 PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
   PointMeasurement point{.key = key};

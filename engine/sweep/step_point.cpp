@@ -30,9 +30,9 @@ class StepRunnerPoint final : public PointRunner {
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
-    const std::string illegal = illegal_because(strategy, shape);
-    if (!illegal.empty()) {
-      return refused_point(key, illegal);
+    const std::string refusal = untimed_because(strategy, shape);
+    if (!refusal.empty()) {
+      return refused_point(key, refusal);
     }
     prepare(shape, key);
     make_source(strategy);
