@@ -1,0 +1,53 @@
+// The frame of the command: help, version, usage, and a standard output that fails.
+#include <catch2/catch.hpp>
+
+#include "tests/end_to_end/command.h"
+#include "tests/support/errors.h"
+
+using namespace versieve::test;
+
+TEST_CASE("help and version are answers, in text and in JSON") {
+  CHECK(contains(run_versieve("--help").out, "kernel"));
+  CHECK(contains(run_versieve("kernel --help").out, "--variant"));
+  CHECK(run_versieve("--version").out == "versieve 0.1.0\n");
+  CHECK(nlohmann::json::parse(run_versieve("--version --json").out)["version"] == "0.1.0");
+  CHECK(nlohmann::json::parse(run_versieve("--json --help").out).contains("help"));
+}
+
+TEST_CASE("a wrong command line is one sentence and exit 2") {
+  for (const char* arguments : {"", "nonsense", "--nonsense", "kernel --list extra words", "''"}) {
+    CAPTURE(arguments);
+    const CommandResult run = run_versieve(arguments);
+    CHECK(run.code == 2);
+    CHECK(is_one_sentence(run.err));
+    CHECK(run.out.empty());
+  }
+  const CommandResult json = run_versieve("nonsense --json");
+  CHECK(json.code == 2);
+  CHECK(nlohmann::json::parse(json.out)["code"] == 2);
+  CHECK(is_one_sentence(json.err));
+  CHECK(contains(json.err, "unknown command 'nonsense'"));
+}
+
+TEST_CASE("a standard output that is full or closed is exit 4 with a sentence") {
+  const TempFolder folder;
+  const std::string err = (folder / "err").string();
+  const std::string versieve = VERSIEVE_BINARY_DIR "/bin/versieve kernel --list --json ";
+  for (const char* redirection : {">/dev/full", ">&-"}) {
+    CAPTURE(redirection);
+    const int status = std::system((versieve + redirection + " 2>" + err).c_str());
+    CHECK(WEXITSTATUS(status) == 4);
+    CHECK(is_one_sentence(text_of_file(err)));
+  }
+  // A reader that leaves at once: no signal kills the command.
+  const int status =
+      std::system(("{ sleep 0.1; " + versieve + "; echo $? >" + err + "; } | true").c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(text_of_file(err) == "4\n");
+}
+
+TEST_CASE("a file name that is no text is printed, not crashed on") {
+  const CommandResult run = run_versieve("kernel topk --json --in $(printf '\\377x') --out y");
+  CHECK(run.code == 3);
+  CHECK(nlohmann::json::parse(run.out)["code"] == 3);
+}
