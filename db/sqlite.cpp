@@ -50,6 +50,10 @@ Error error_for(int code, const std::string& path, const std::string& message) {
 
 }  // namespace
 
+std::string linked_version() {
+  return sqlite3_libversion();
+}
+
 Database::Database(const std::string& path, Access access) : path_(path) {
   const int code = sqlite3_open_v2(path.c_str(), &handle_, open_flags(access), nullptr);
   if (code != SQLITE_OK) {

@@ -11,6 +11,8 @@ struct sqlite3_stmt;
 
 namespace versieve::db {
 
+std::string linked_version();  // of SQLite
+
 enum class Access { kCreate, kWrite, kRead };
 
 class Database {

@@ -8,6 +8,10 @@
 #include "model/error.h"
 
 namespace versieve::db {
+std::string sqlite_version() {
+  return linked_version();
+}
+
 struct Store::Impl {
   Impl(const std::string& path, OpenMode mode)
       : database(mode == OpenMode::kReadOnly ? open_for_reading(path) : open_for_writing(path)),

@@ -17,6 +17,8 @@
 
 namespace versieve::db {
 
+std::string sqlite_version();  // of the library that is linked
+
 enum class OpenMode { kCreateOrOpen, kReadOnly };
 
 struct StoredRun {

@@ -33,7 +33,7 @@ std::optional<double> predicted_bytes(const std::vector<RangeMeasurement>& range
   for (const RangeMeasurement& range : ranges) {
     total += range.predicted.total();
   }
-  return ranges.empty() || !std::isfinite(total) ? std::nullopt : std::optional<double>(total);
+  return total == 0.0 || !std::isfinite(total) ? std::nullopt : std::optional<double>(total);
 }
 
 std::vector<double> finite_sorted(const std::vector<double>& samples) {

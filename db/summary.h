@@ -14,7 +14,7 @@ struct PointSummary {
   std::optional<double> median_low_ns;  // 95 % interval of the median; none below six samples
   std::optional<double> median_high_ns;
   std::optional<double> dram_bytes;       // read + written; none if a range lacks either counter
-  std::optional<double> predicted_bytes;  // all terms of all ranges
+  std::optional<double> predicted_bytes;  // all terms of all ranges; none if zero
   std::optional<double> accepted;
 };
 

@@ -35,14 +35,15 @@ void take_screenshot(Window& window, const QString& path) {
   QApplication::exit(saved ? 0 : exit_with(ExitCode::kEnvironment, path + " cannot be written"));
 }
 
-void prepare_screenshot(Window& window, const QString& path) {
+// The planner's picture waits for its plan.
+void prepare_screenshot(Window& window, const QString& page, const QString& path) {
   using versieve::gui::Document;
   using versieve::gui::Planner;
   const auto later = [&window, path] {
     QTimer::singleShot(kSettleMs, &window, [&window, path] { take_screenshot(window, path); });
   };
   Planner& planner = window.plannerPage().planner();
-  if (window.plannerPage().isVisibleTo(&window)) {
+  if (page == QLatin1String("planner")) {
     QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
       if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
         later();
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
   }
   window.document().setFilter(arguments.value(filter));
   if (arguments.isSet(screenshot)) {
-    prepare_screenshot(window, arguments.value(screenshot));
+    prepare_screenshot(window, arguments.value(page), arguments.value(screenshot));
   }
   window.show();
   if (!arguments.positionalArguments().isEmpty()) {

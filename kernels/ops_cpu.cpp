@@ -21,7 +21,6 @@
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
-
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line

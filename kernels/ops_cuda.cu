@@ -6,8 +6,10 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
+#include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/linear/launch.h"
+#include "kernels/nsa_verify/launch.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/rms_norm/launch.h"
 #include "kernels/rope/launch.h"
@@ -15,20 +17,11 @@
 #include "kernels/swiglu/launch.h"
 #include "kernels/top_logits/launch.h"
 #include "kernels/topk/launch.h"
+#include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
 #include "model/assert.h"
 
 namespace versieve::kernels {
-
-template <class T>
-std::size_t nsa_verify_scratch_bytes(const NsaVerifyParams<T>& p);
-template <class T>
-void launch_nsa_verify(const NsaVerifyParams<T>& p, const LaunchContext& context);
-template <class T>
-void launch_compress(const CompressParams<T>& p, const LaunchContext& context);
-template <class T>
-void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context);
-
 namespace {
 
 template <class T>

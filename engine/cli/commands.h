@@ -5,9 +5,21 @@
 
 namespace versieve::cli {
 
+Run declare_doctor(CLI::App& options, const CommandContext& context);
+Run declare_profile(CLI::App& options, const CommandContext& context);
+Run declare_generate(CLI::App& options, const CommandContext& context);
+Run declare_fit(CLI::App& options, const CommandContext& context);
+Run declare_plan(CLI::App& options, const CommandContext& context);
+Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
+    {"doctor", "what this machine has: GPU, driver, counters, toolkit, SQLite", declare_doctor},
+    {"profile", "run a sweep and store its points", declare_profile},
+    {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
+    {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
+    {"plan", "rank the strategies for a machine, by context and class", declare_plan},
+    {"export", "write a planner table for something else to read", declare_export},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };
 

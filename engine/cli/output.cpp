@@ -60,6 +60,10 @@ void write_output(std::string_view text) {
   }
 }
 
+void write_progress(std::string_view text) {
+  try_write(STDERR_FILENO, text);
+}
+
 int print_answer(const Answer& answer, bool json) {
   if (json) {
     write_output(line_of(answer.json));

@@ -16,6 +16,9 @@ void prepare_streams();
 // (a full disk, a closed pipe). Commands that print as they go use this, never with --json.
 void write_output(std::string_view text);
 
+// Writes to standard error what passes by while a command works. Lost where it cannot be written.
+void write_progress(std::string_view text);
+
 // Prints an answer; returns the process's exit code.
 int print_answer(const Answer& answer, bool json);
 // One sentence on standard error and, with `json`, {"error", "code"} on standard output.

@@ -4,29 +4,17 @@
 #include <cmath>
 #include <optional>
 
-#include "engine/sweep/selection.h"
+#include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_layer.h"
-#include "kernels/ops.h"
+#include "model/assert.h"
 #include "model/draft_tree.h"
-#include "model/error.h"
 #include "model/llm_shape.h"
 #include "model/strategy.h"
-#include "profiler/gpu_timer.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMaxSets = 96;
-
-std::unique_ptr<kernels::Ops<float>> make_ops(float, bool on_gpu, void* stream, int threads) {
-  return on_gpu ? kernels::make_cuda_ops<float>(stream) : kernels::make_cpu_ops<float>(threads);
-}
-std::unique_ptr<kernels::Ops<Bf16>> make_ops(Bf16, bool on_gpu, void* stream, int) {
-  if (!on_gpu) {
-    throw Error(ExitCode::kUsage, "the CPU engine computes in f32 or f64, not in bf16");
-  }
-  return kernels::make_cuda_ops<Bf16>(stream);
-}
 
 // The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
 // query selects. What all queries share (q, out, tree) is left out.
@@ -64,7 +52,7 @@ class AttentionRunner final : public PointRunner {
       : plan_(plan),
         instrument_(instrument),
         on_gpu_(on_gpu),
-        ops_(make_ops(T{}, on_gpu, instrument.stream(), threads)) {}
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
@@ -74,10 +62,7 @@ class AttentionRunner final : public PointRunner {
       return refused_point(key, illegal);
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
-    if (grown.size() != key.num_queries) {
-      return refused_point(key, "a tree of this depth and width has only " +
-                                    std::to_string(grown.size()) + " nodes");
-    }
+    VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
     prepare_layer(shape, key);
     layer_->set_tree(reordered(grown, traversal_order(grown, strategy.order)));
     if (key.overlap) {
@@ -124,12 +109,12 @@ void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& ke
 template <class T>
 PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   layer_->run(0);
-  const std::vector<std::int32_t> indices = layer_->read_indices();
+  const BlockStatistics blocks = layer_->measured_blocks();
   PointMeasurement point{.key = key};
-  point.adjacent_overlap = adjacent_overlap(layer_->selection_shape(), indices);
-  point.unique_blocks = unique_blocks(layer_->selection_shape(), indices);
+  point.adjacent_overlap = blocks.adjacent_overlap;
+  point.unique_blocks = blocks.unique_blocks;
   traffic::NsaVerifyShape shape = layer_->traffic_shape();
-  shape.unique_blocks = *point.unique_blocks;
+  shape.unique_blocks = blocks.unique_blocks;
 
   RepeatableWork work;
   work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),

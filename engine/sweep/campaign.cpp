@@ -4,8 +4,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "engine/sweep/acceptance_point.h"
 #include "engine/sweep/attention_point.h"
 #include "engine/sweep/instrument.h"
+#include "engine/sweep/step_point.h"
+#include "model/assert.h"
 #include "model/error.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
@@ -51,18 +54,26 @@ class Runners {
  private:
   using Kind = std::pair<WorkloadKind, std::string>;
 
+  template <class T>
+  std::unique_ptr<PointRunner> make_typed(WorkloadKind workload) {
+    const int threads = options_.threads;
+    switch (workload) {
+      case WorkloadKind::kAttention:
+        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kStep:
+        return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kAcceptance:
+        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads,
+                                         options_.demo_folder);
+    }
+    VERSIEVE_ASSERT(false, "a workload has a runner");
+  }
   // One runner at a time holds memory.
   void drop_others() {
     std::erase_if(runners_, [](const auto& entry) { return entry.second != nullptr; });
   }
   std::unique_ptr<PointRunner> make(const PointKey& key) {
-    if (key.workload != WorkloadKind::kAttention) {
-      throw Error(ExitCode::kAnswerNo, std::string("points of workload ") + name_of(key.workload) +
-                                           " are not yet available");
-    }
-    return key.dtype == "bf16"
-               ? make_attention_runner<Bf16>(plan_, *instrument_, on_gpu_, options_.threads)
-               : make_attention_runner<float>(plan_, *instrument_, on_gpu_, options_.threads);
+    return key.dtype == "bf16" ? make_typed<Bf16>(key.workload) : make_typed<float>(key.workload);
   }
 
   const SweepPlan& plan_;

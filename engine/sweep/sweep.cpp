@@ -118,7 +118,8 @@ Grid read_grid(const json& object, const std::string& where) {
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>(
       "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
-  grid.launch = fields.axis<std::string>("launch", {text ? "stream" : "graph"});
+  grid.launch = fields.axis<std::string>(
+      "launch", {grid.workload == WorkloadKind::kAttention ? "graph" : "stream"});
   grid.context_len = fields.axis<std::int64_t>("context_len", {4096});
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
@@ -128,6 +129,10 @@ Grid read_grid(const json& object, const std::string& where) {
   require_known(fields, "cache_state", grid.cache_state,
                 {"warm", "cold_rotate", "cold_flush", "as_is"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
+  if (grid.workload != WorkloadKind::kAttention) {
+    require_known(fields, "launch", grid.launch, {"stream"});
+    require_known(fields, "cache_state", grid.cache_state, {"as_is"});
+  }
   for (const std::int64_t length : grid.context_len) {
     if (length < 1 || length > (std::int64_t{1} << 20)) {
       throw Error(ExitCode::kBadInput, where + ": 'context_len' must lie within 1 and 1048576");

@@ -188,7 +188,7 @@ void SyntheticLayer<T>::set_overlap(double overlap) {
     // Near 1 the overlap changes fast: walk the angle between neighbours, not its cosine.
     set_correlation(std::sin(0.5 * std::numbers::pi * middle));
     run(0);
-    const double measured = *adjacent_overlap(selection_shape(), read_indices());
+    const double measured = *measured_blocks().adjacent_overlap;
     (measured < overlap ? low : high) = middle;
   }
 }
@@ -199,16 +199,9 @@ void SyntheticLayer<T>::run(std::int64_t set) {
 }
 
 template <class T>
-std::vector<std::int32_t> SyntheticLayer<T>::read_indices() {
+BlockStatistics SyntheticLayer<T>::measured_blocks() {
   ops_.synchronize();
-  return indices_.read();
-}
-
-template <class T>
-SelectionShape SyntheticLayer<T>::selection_shape() const {
-  return {.num_queries = tree_.size(),
-          .num_kv_heads = shape_.num_kv_heads,
-          .sel_count = shape_.nsa.sel_count};
+  return block_statistics(indices_.read(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count);
 }
 
 template <class T>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/sweep/selection.h"
+#include "engine/speculate/block_statistics.h"
 #include "kernels/ops.h"
 #include "model/draft_tree.h"
 #include "model/llm_shape.h"
@@ -43,9 +43,8 @@ class SyntheticLayer {
   // allows (a context of few blocks has a high least overlap). Runs the layer a few times.
   void set_overlap(double overlap);
 
-  void run(std::int64_t set);                // enqueues nsa_verify
-  std::vector<std::int32_t> read_indices();  // [N, G, n] of the last run; waits
-  SelectionShape selection_shape() const;
+  void run(std::int64_t set);         // enqueues nsa_verify
+  BlockStatistics measured_blocks();  // of the last run; waits
   traffic::NsaVerifyShape traffic_shape() const;
 
   std::int64_t context_len() const { return context_len_; }

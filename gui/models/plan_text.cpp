@@ -62,10 +62,10 @@ QString bucket_text(const ContextBucket& bucket) {
 QString reason_text(const PlanEntry& entry) {
   const StepCost& cost = *entry.evaluation.cost;
   const std::size_t bound = largest(cost.bound_us);
-  return QString("step %1 µs, %2 %3-bound; %4 tokens a step")
-      .arg(fixed(cost.time_us, 0), percent(cost.bound_us[bound] / cost.time_us),
-           QString(name_of(static_cast<Bound>(bound))),
-           fixed(entry.evaluation.expected_accepted, 2));
+  return QString("%1 tokens in %2, %3 %4-bound")
+      .arg(fixed(entry.evaluation.expected_accepted, 2), nanoseconds(cost.time_us * 1e3),
+           percent(cost.bound_us[bound] / cost.time_us),
+           QString(name_of(static_cast<Bound>(bound))));
 }
 
 QString entry_html(const PlanEntry& entry) {

@@ -36,7 +36,7 @@ const HardwareSpec& hardware_of(const std::string& device) {
   return *hardware;
 }
 
-std::shared_ptr<const FitReport> fit(const Snapshot& snapshot) {
+std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
   const std::string device = most_measured_device(snapshot);
   const HardwareSpec& hardware = hardware_of(device);
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
@@ -46,8 +46,9 @@ std::shared_ptr<const FitReport> fit(const Snapshot& snapshot) {
       runs.push_back(run.record.uuid);
     }
   }
-  return std::make_shared<const FitReport>(fit_cost_model(
-      store.points({.device = device, .only_ok = true}), device, hardware, runs, FitOptions{}));
+  return std::make_shared<const engine::FitReport>(
+      engine::fit_cost_model(store.points({.device = device, .only_ok = true}), device, hardware,
+                             runs, engine::FitOptions{}));
 }
 
 // The key says that this machine was made up, so that nothing measured is taken for it.

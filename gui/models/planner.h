@@ -15,7 +15,7 @@
 namespace versieve::gui {
 
 struct Plan {
-  std::shared_ptr<const FitReport> fit;
+  std::shared_ptr<const engine::FitReport> fit;
   PlanTable own;     // of the machine that was measured
   PlanTable chosen;  // of the machine that the knobs describe
 };
@@ -59,7 +59,7 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
 // Why the cell has no entries; empty if it has.
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
-// "step 812 µs, 71 % DRAM; 4.10 tokens a step"
+// "4.10 tokens in 812.40 µs, 71 % dram-bound"
 QString reason_text(const PlanEntry& entry);
 QString entry_html(const PlanEntry& entry);
 

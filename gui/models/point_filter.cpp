@@ -2,6 +2,7 @@
 
 #include <QRegularExpression>
 #include <QStringList>
+#include <utility>
 
 #include "gui/models/point_column.h"
 #include "model/error.h"
@@ -37,15 +38,49 @@ double parse_number(const QString& text) {
   return value * factor;
 }
 
-bool any_text_contains(const Snapshot& snapshot, const db::PointOverview& point,
-                       const QString& text) {
+// Whether a text column's text satisfies a term, found once for each distinct text: a million
+// points share a few hundred of them.
+class TextTest {
+ public:
+  using Condition = std::function<bool(const QString&)>;
+  TextTest(const PointColumn& column, Condition condition)
+      : column_(column), condition_(std::move(condition)) {}
+
+  bool operator()(const Snapshot& snapshot, const db::PointOverview& point) {
+    const std::size_t place = static_cast<std::size_t>(column_.value(snapshot, point));
+    if (place >= known_.size()) {
+      known_.resize(place + 1, Answer::kUnknown);
+    }
+    if (known_[place] == Answer::kUnknown) {
+      known_[place] = condition_(column_.text(snapshot, point)) ? Answer::kYes : Answer::kNo;
+    }
+    return known_[place] == Answer::kYes;
+  }
+
+ private:
+  enum class Answer : char { kUnknown, kYes, kNo };
+  const PointColumn& column_;
+  Condition condition_;
+  std::vector<Answer> known_;
+};
+
+std::function<bool(const Snapshot&, const db::PointOverview&)> contains_test(const QString& text,
+                                                                             bool wanted) {
+  std::vector<TextTest> tests;
   for (const PointColumn& column : point_columns()) {
-    if (column.kind == ColumnKind::kText &&
-        column.text(snapshot, point).contains(text, Qt::CaseInsensitive)) {
-      return true;
+    if (column.kind == ColumnKind::kText) {
+      tests.emplace_back(column, [text](const QString& candidate) {
+        return candidate.contains(text, Qt::CaseInsensitive);
+      });
     }
   }
-  return false;
+  return [tests, wanted](const Snapshot& snapshot, const db::PointOverview& point) mutable {
+    bool any = false;
+    for (TextTest& test : tests) {
+      any = any || test(snapshot, point);
+    }
+    return any == wanted;
+  };
 }
 
 }  // namespace
@@ -93,31 +128,37 @@ PointFilter::Term PointFilter::comparison_term(const QString& key, const QString
   return term;
 }
 
-bool PointFilter::holds(const Term& term, const Snapshot& snapshot,
-                        const db::PointOverview& point) {
+PointFilter::PointTest PointFilter::test_of(const Term& term) {
   if (term.column < 0) {
-    return any_text_contains(snapshot, point, term.text) ==
-           (term.comparison == Comparison::kContains);
+    return contains_test(term.text, term.comparison == Comparison::kContains);
   }
   const PointColumn& column = point_columns()[static_cast<std::size_t>(term.column)];
   if (column.kind == ColumnKind::kText) {
-    const bool equal = column.text(snapshot, point).compare(term.text, Qt::CaseInsensitive) == 0;
-    return equal == (term.comparison == Comparison::kEqual);
+    const bool wanted = term.comparison == Comparison::kEqual;
+    return TextTest(column, [text = term.text, wanted](const QString& candidate) {
+      return (candidate.compare(text, Qt::CaseInsensitive) == 0) == wanted;
+    });
   }
-  const double value = column.value(snapshot, point);  // NaN holds in no comparison but !=
-  switch (term.comparison) {
+  return [&column, term](const Snapshot& snapshot, const db::PointOverview& point) {
+    return compare(column.value(snapshot, point), term.comparison, term.number);
+  };
+}
+
+// NaN holds in no comparison but "!=".
+bool PointFilter::compare(double value, Comparison comparison, double number) {
+  switch (comparison) {
     case Comparison::kEqual:
-      return value == term.number;
+      return value == number;
     case Comparison::kUnequal:
-      return value != term.number;
+      return value != number;
     case Comparison::kLess:
-      return value < term.number;
+      return value < number;
     case Comparison::kAtMost:
-      return value <= term.number;
+      return value <= number;
     case Comparison::kMore:
-      return value > term.number;
+      return value > number;
     case Comparison::kAtLeast:
-      return value >= term.number;
+      return value >= number;
     case Comparison::kContains:
     case Comparison::kLacks:
       break;
@@ -126,12 +167,16 @@ bool PointFilter::holds(const Term& term, const Snapshot& snapshot,
 }
 
 std::vector<std::int32_t> PointFilter::apply(const Snapshot& snapshot) const {
+  std::vector<PointTest> tests;
+  for (const Term& term : terms_) {
+    tests.push_back(test_of(term));
+  }
   std::vector<std::int32_t> shown;
   std::int32_t index = 0;
   for (const db::PointOverview& point : snapshot.overview.points) {
     bool all = true;
-    for (const Term& term : terms_) {
-      all = all && holds(term, snapshot, point);
+    for (const PointTest& test : tests) {
+      all = all && test(snapshot, point);
     }
     if (all) {
       shown.push_back(index);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QString>
+#include <functional>
 #include <vector>
 
 #include "gui/models/snapshot.h"
@@ -28,7 +29,10 @@ class PointFilter {
 
   static Term parse_term(const QString& word);
   static Term comparison_term(const QString& key, const QString& sign, const QString& value);
-  static bool holds(const Term& term, const Snapshot& snapshot, const db::PointOverview& point);
+
+  using PointTest = std::function<bool(const Snapshot&, const db::PointOverview&)>;
+  static PointTest test_of(const Term& term);
+  static bool compare(double value, Comparison comparison, double number);
 
   std::vector<Term> terms_;
 };

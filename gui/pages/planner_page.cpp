@@ -114,7 +114,7 @@ QWidget* PlannerPage::make_answer() {
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(grid_);
   whole->addWidget(lower);
-  whole->setSizes({430, 330});
+  whole->setSizes({450, 310});
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);
@@ -142,7 +142,12 @@ void PlannerPage::show_bandwidth() {
     bandwidth_->setValue(static_cast<int>(
         std::lround(machine->raw_bandwidth() / kBytesPerTerabyte * kStepsPerTerabyte)));
   }
-  const double shown = bandwidth_turned_ || machine == nullptr
+  bandwidth_->setEnabled(machine != nullptr);
+  if (machine == nullptr) {
+    bandwidth_text_->setText(QString(QChar(kAbsent)));
+    return;
+  }
+  const double shown = bandwidth_turned_
                            ? static_cast<double>(bandwidth_->value()) / kStepsPerTerabyte
                            : machine->raw_bandwidth() / kBytesPerTerabyte;
   bandwidth_text_->setText(fixed(shown, bandwidth_turned_ ? 1 : 2) + " TB/s");
@@ -167,7 +172,7 @@ void PlannerPage::show_plan() {
 
 QString PlannerPage::summary() const {
   const Plan& plan = *planner_->plan();
-  const FitReport& fit = *plan.fit;
+  const engine::FitReport& fit = *plan.fit;
   QString text = tr("%1, %2: %3.")
                      .arg(QString::fromStdString(plan.chosen.hardware),
                           QString::fromStdString(plan.chosen.model),

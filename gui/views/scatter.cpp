@@ -100,20 +100,27 @@ void Scatter::read_columns() {
   }
   const Snapshot& snapshot = *document_.snapshot();
   const PointColumn& color = column_at(color_column_);
+  std::vector<int> category_at;  // [alphabetic place], -1: not met yet
   for (const db::PointOverview& point : snapshot.overview.points) {
     x_.push_back(column_at(x_column_).value(snapshot, point));
     y_.push_back(column_at(y_column_).value(snapshot, point));
-    const QString name = color.text(snapshot, point);
-    std::size_t index = 0;
-    while (index < categories_.size() && categories_[index].name != name &&
-           index < theme::kCategoryCount) {
-      ++index;
+    const std::size_t place = static_cast<std::size_t>(color.value(snapshot, point));
+    if (place >= category_at.size()) {
+      category_at.resize(place + 1, -1);
     }
-    if (index == categories_.size()) {
-      categories_.push_back({index < theme::kCategoryCount ? name : tr("others")});
+    if (category_at[place] < 0) {
+      category_at[place] = add_category(color.text(snapshot, point));
     }
-    category_.push_back(static_cast<std::uint8_t>(index));
+    category_.push_back(static_cast<std::uint8_t>(category_at[place]));
   }
+}
+
+// Its index; beyond the colours all share the last, "others".
+int Scatter::add_category(const QString& name) {
+  if (categories_.size() <= theme::kCategoryCount) {
+    categories_.push_back({categories_.size() < theme::kCategoryCount ? name : tr("others")});
+  }
+  return static_cast<int>(categories_.size()) - 1;
 }
 
 void Scatter::fit() {

@@ -47,6 +47,7 @@ class Scatter : public QWidget {
 
   void fit();           // axes around the shown points
   void read_columns();  // values and categories of all points
+  int add_category(const QString& name);
   void invalidate();
   void draw_base();
   void draw_axes(QPainter& painter) const;

@@ -7,7 +7,8 @@
 namespace versieve::kernels {
 
 // Adds lanes pairwise at distance 16, 8, 4, 2, 1.
-__device__ inline float warp_sum(float value) {
+template <class Real>
+__device__ inline Real warp_sum(Real value) {
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(0xFFFFFFFFU, value, distance);
   }
@@ -23,14 +24,14 @@ __device__ inline std::uint64_t warp_max(std::uint64_t value) {
 }
 
 // Warps are added in ascending order. `shared` may be used again at once.
-template <int kThreads>
-__device__ inline float block_sum(float value, float* shared /* [kThreads / 32] */) {
+template <int kThreads, class Real>
+__device__ inline Real block_sum(Real value, Real* shared /* [kThreads / 32] */) {
   value = warp_sum(value);
   if (threadIdx.x % 32 == 0) {
     shared[threadIdx.x / 32] = value;
   }
   __syncthreads();
-  float sum = shared[0];
+  Real sum = shared[0];
   for (int warp = 1; warp < kThreads / 32; ++warp) {
     sum += shared[warp];
   }
@@ -53,32 +54,33 @@ __device__ inline std::uint64_t block_max(std::uint64_t value, std::uint64_t* sh
   return largest;
 }
 
+template <class Real>
 struct ScanResult {
-  float before = 0.0F;  // sum over the threads with a lower index
-  float total = 0.0F;   // sum over all
+  Real before = 0;  // sum over the threads with a lower index
+  Real total = 0;   // sum over all
 };
 
 // Prefix sums over the thread index.
-template <int kThreads>
-__device__ inline ScanResult block_scan(float value, float* shared /* [kThreads / 32] */) {
+template <int kThreads, class Real>
+__device__ inline ScanResult<Real> block_scan(Real value, Real* shared /* [kThreads / 32] */) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  float inclusive = value;
+  Real inclusive = value;
   for (int distance = 1; distance < 32; distance *= 2) {
-    const float other = __shfl_up_sync(0xFFFFFFFFU, inclusive, distance);
+    const Real other = __shfl_up_sync(0xFFFFFFFFU, inclusive, distance);
     inclusive = lane >= distance ? other + inclusive : inclusive;
   }
   if (lane == 31) {
     shared[threadIdx.x / 32] = inclusive;
   }
   __syncthreads();
-  ScanResult result;
+  ScanResult<Real> result;
   for (int warp = 0; warp < kThreads / 32; ++warp) {
     result.before = warp == static_cast<int>(threadIdx.x / 32) ? result.total : result.before;
     result.total += shared[warp];
   }
   __syncthreads();
-  const float previous = __shfl_up_sync(0xFFFFFFFFU, inclusive, 1);
-  result.before += lane == 0 ? 0.0F : previous;
+  const Real previous = __shfl_up_sync(0xFFFFFFFFU, inclusive, 1);
+  result.before += lane == 0 ? Real{0} : previous;
   return result;
 }
 

@@ -12,6 +12,10 @@ namespace versieve::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+// Below this mass of max(0, p - q), f32 differences are too coarse to draw from (each is off by up
+// to 1e-7 of p): the draw recomputes them in double. Reached with at most this probability a
+// position.
+constexpr float kFineMass = 1e-2F;
 
 // Of one row's softmax.
 struct RowStatistics {
@@ -61,8 +65,8 @@ __global__ void __launch_bounds__(kLawThreads, 1)
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * vocab;
   const T* row = logits + first;
   const int argmax = index_of(row_max(row, vocab, shared, [](int) { return true; }));
-  const float largest = load_f32(row + argmax);
-  const auto weight = [&](int x) { return expf((load_f32(row + x) - largest) / temperature); };
+  const float largest = device_float(row[argmax]);
+  const auto weight = [&](int x) { return expf((device_float(row[x]) - largest) / temperature); };
   const float sum = one_hot ? 1.0F : row_sum(vocab, shared, weight);
   for (int x = static_cast<int>(threadIdx.x); x < vocab; x += kLawThreads) {
     law[first + x] = one_hot ? (x == argmax ? 1.0F : 0.0F) : weight(x) / sum;
@@ -78,7 +82,8 @@ __device__ double probability(const T* logits, int token, const RowStatistics& r
   if (t == 0.0) {
     return token == row.argmax ? 1.0 : 0.0;
   }
-  const double z = static_cast<double>(load_f32(logits + token)) - static_cast<double>(row.largest);
+  const double z =
+      static_cast<double>(device_float(logits[token])) - static_cast<double>(row.largest);
   return exp(z / t) / static_cast<double>(row.sum);
 }
 
@@ -128,6 +133,30 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A draw from max(0, p - q) of position c with laws and differences in double, as the reference has
+// them; -1 where nothing is left.
+template <class T>
+__device__ int draw_fine_residual(const SpecSampleParams<T>& s, const Laws& laws, int c, float u,
+                                  LawShared& shared) {
+  const int vocab = static_cast<int>(s.vocab);
+  const T* target = s.target_logits + c * s.vocab;
+  const T* draft = s.draft_logits + c * s.vocab;
+  const auto exponential = [&s](const T* row, int x, float largest) {
+    const double z = static_cast<double>(device_float(row[x])) - static_cast<double>(largest);
+    return exp(z / s.temperature);
+  };
+  const float p_largest = laws.target_row[c].largest;
+  const float q_largest = laws.draft_row[c].largest;
+  const double p_sum =
+      row_sum(vocab, shared, [&](int x) { return exponential(target, x, p_largest); });
+  const double q_sum =
+      row_sum(vocab, shared, [&](int x) { return exponential(draft, x, q_largest); });
+  return row_draw(vocab, u, shared, [&](int x) {
+    return fmax(
+        0.0, exponential(target, x, p_largest) / p_sum - exponential(draft, x, q_largest) / q_sum);
+  });
+}
+
 // One block a sample: how many drafts are accepted, then the draw.
 template <class T>
 __global__ void __launch_bounds__(kLawThreads, 1)
@@ -144,11 +173,18 @@ __global__ void __launch_bounds__(kLawThreads, 1)
   while (accepted < gamma && tau[accepted] > 0.0F && uniforms[accepted] <= tau[accepted]) {
     ++accepted;
   }
-  const float* target = laws.target + static_cast<std::int64_t>(accepted) * vocab;
-  const float* residual = laws.residual + static_cast<std::int64_t>(accepted) * vocab;
-  const bool left = accepted < gamma && laws.residual_sum[accepted] > 0.0F;
-  const float* law = left ? residual : target;
-  const int token = row_draw(vocab, uniforms[gamma], shared, [&](int x) { return law[x]; });
+  const float u = uniforms[gamma];
+  int token = -1;
+  if (accepted < gamma) {
+    const float* residual = laws.residual + static_cast<std::int64_t>(accepted) * vocab;
+    const bool fine = laws.residual_sum[accepted] < kFineMass && s.temperature > 0.0;
+    token = fine ? draw_fine_residual(s, laws, accepted, u, shared)
+                 : row_draw(vocab, u, shared, [&](int x) { return residual[x]; });
+  }
+  if (token < 0) {  // all accepted, or nothing left of p - q
+    const float* target = laws.target + static_cast<std::int64_t>(accepted) * vocab;
+    token = row_draw(vocab, u, shared, [&](int x) { return target[x]; });
+  }
   std::int32_t* tokens = s.tokens + sample * (gamma + 1);
   for (int c = static_cast<int>(threadIdx.x); c <= gamma; c += kLawThreads) {
     tokens[c] = c < accepted ? drafted[c] : (c == accepted ? token : -1);

@@ -22,7 +22,12 @@ inline constexpr float kLeastExponent = -745.13F;
 
 struct LawShared {
   std::uint64_t rank[kLawThreads / 32];
-  float sum[kLawThreads / 32];
+  double sum[kLawThreads / 32];  // or as many floats
+
+  template <class Real>
+  __device__ Real* sums() {
+    return reinterpret_cast<Real*>(sum);
+  }
 };
 
 // Temperature as f32, kept where a quotient by it is neither 0/0 nor inf/inf.
@@ -44,19 +49,20 @@ __device__ std::uint64_t row_max(const T* logits, int vocab, LawShared& shared, 
   return block_max<kLawThreads>(best, shared.rank);
 }
 
-// sum over x of weight(x).
+// sum over x of weight(x), in the weights' type.
 template <class Weight>
-__device__ float row_sum(int vocab, LawShared& shared, const Weight& weight) {
-  float total = 0.0F;
+__device__ auto row_sum(int vocab, LawShared& shared, const Weight& weight) {
+  using Real = decltype(weight(0));
+  Real total = 0;
   for (int tile = 0; tile < vocab; tile += kLawTile) {
-    float sum = 0.0F;
+    Real sum = 0;
     for (int strip = tile; strip < tile + kLawTile; strip += kLawStrip) {
       const int first = strip + static_cast<int>(threadIdx.x) * kLawPiece;
       for (int x = first; x < first + kLawPiece && x < vocab; ++x) {
         sum += weight(x);
       }
     }
-    total += block_sum<kLawThreads>(sum, shared.sum);
+    total += block_sum<kLawThreads>(sum, shared.sums<Real>());
   }
   return total;
 }
@@ -65,33 +71,34 @@ __device__ float row_sum(int vocab, LawShared& shared, const Weight& weight) {
 // leaves none, the last positive one; -1 if every weight is 0. The same on all threads.
 template <class Weight>
 __device__ int row_draw(int vocab, float u, LawShared& shared, const Weight& weight) {
-  const auto strip_scan = [&](int strip, float* own) {
+  using Real = decltype(weight(0));
+  const auto strip_scan = [&](int strip, Real* own) {
     const int first = strip + static_cast<int>(threadIdx.x) * kLawPiece;
-    float sum = 0.0F;
+    Real sum = 0;
     for (int j = 0; j < kLawPiece; ++j) {
-      own[j] = first + j < vocab ? weight(first + j) : 0.0F;
+      own[j] = first + j < vocab ? weight(first + j) : Real{0};
       sum += own[j];
     }
-    return block_scan<kLawThreads>(sum, shared.sum);
+    return block_scan<kLawThreads>(sum, shared.sums<Real>());
   };
-  float own[kLawPiece];
-  float total = 0.0F;
+  Real own[kLawPiece];
+  Real total = 0;
   for (int strip = 0; strip < vocab; strip += kLawStrip) {
     total += strip_scan(strip, own).total;
   }
-  const float target = u * total;
-  float before = 0.0F;
+  const Real target = static_cast<Real>(u) * total;
+  Real before = 0;
   int last_positive = -1;
   for (int strip = 0; strip < vocab; strip += kLawStrip) {
-    const ScanResult scan = strip_scan(strip, own);
-    float running = before + scan.before;
+    const ScanResult<Real> scan = strip_scan(strip, own);
+    Real running = before + scan.before;
     int found = vocab;
     int positive = -1;
     for (int j = 0; j < kLawPiece; ++j) {
       const int x = strip + static_cast<int>(threadIdx.x) * kLawPiece + j;
       running += own[j];
-      positive = own[j] > 0.0F ? x : positive;
-      found = own[j] > 0.0F && running > target && found == vocab ? x : found;
+      positive = own[j] > Real{0} ? x : positive;
+      found = own[j] > Real{0} && running > target && found == vocab ? x : found;
     }
     // Ranked so that block_max finds the lowest hit and the highest positive element.
     const std::uint64_t lowest =

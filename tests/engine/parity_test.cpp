@@ -84,10 +84,10 @@ double relative_norm(const std::vector<double>& got, const std::vector<double>& 
 // What a teacher-forced pass in chunks leaves behind, in the layout of the files.
 template <class T>
 struct Pass {
-  std::vector<std::int32_t> greedy;  // [T]
-  std::vector<double> logits;        // [T, V]
-  std::vector<double> captured;      // [T, 3 * hidden]
-  std::vector<double> last_hidden;   // [chunk, hidden]: leaving the last layer
+  std::vector<std::int32_t> greedy;                // [T]
+  std::vector<double> logits;                      // [T, V]
+  std::vector<double> captured;                    // [T, 3 * hidden]
+  std::vector<double> last_hidden;                 // [chunk, hidden]: leaving the last layer
   std::vector<std::vector<std::int32_t>> indices;  // of layers 0 and last: [T, G, n]
 };
 
@@ -154,79 +154,91 @@ void check_indices(const Pass<T>& pass, const Reference& reference, const LlmSha
   CHECK(compared > 0);
 }
 
-TEMPLATE_TEST_CASE("the target agrees with the reference", "", float, double) {
-  Pair<TestType> pair;
+template <class T>
+void check_target(const Pair<T>& pair, const Pass<T>& pass, const Reference& reference) {
   const LlmShape& shape = pair.target.shape();
   const std::size_t hidden = static_cast<std::size_t>(shape.hidden);
+  const std::vector<double> logits = reference.values<double>("logits");
+  CHECK(relative_norm(tail(pass.logits, logits.size()), logits) < kBound);
+  const std::vector<double> layers = reference.values<double>("hidden_layers");
+  CHECK(relative_norm(tail(pass.last_hidden, 4 * hidden), tail(layers, 4 * hidden)) < kBound);
+  const std::vector<double> captured = tail(pass.captured, 4 * 3 * hidden);
+  for (std::size_t slot = 0; slot < 3; ++slot) {
+    std::vector<double> got;
+    for (std::size_t row = 0; row < 4; ++row) {
+      const auto first = captured.begin() + static_cast<std::ptrdiff_t>((row * 3 + slot) * hidden);
+      got.insert(got.end(), first, first + static_cast<std::ptrdiff_t>(hidden));
+    }
+    const std::size_t layer = static_cast<std::size_t>(pair.draft.shape().capture_layers[slot]);
+    const auto first = layers.begin() + static_cast<std::ptrdiff_t>(layer * 4 * hidden);
+    CHECK(relative_norm(got, {first, first + static_cast<std::ptrdiff_t>(4 * hidden)}) < kBound);
+  }
+  check_indices(pass, reference, shape);
+  CHECK(pass.greedy == reference.values<std::int32_t>("greedy"));
+}
+
+// Entries with true features: logits and outputs of the newest 8.
+template <class T>
+void check_entries(Pair<T>& pair, const Pass<T>& pass, const Reference& reference,
+                   const std::vector<std::int32_t>& tokens) {
+  const std::int32_t count = static_cast<std::int32_t>(tokens.size());
+  const kernels::OpsBuffer<T> captured(*pair.ops,
+                                       std::vector<T>(pass.captured.begin(), pass.captured.end()));
+  std::vector<double> logits;
+  std::vector<double> features;
+  pair.draft.set_length(1);
+  for (std::int32_t p = 1; p < count; ++p) {
+    const bool compared = p >= count - 8;
+    pair.draft.extend(p, std::vector<std::int32_t>{tokens[static_cast<std::size_t>(p)]},
+                      captured.data(), std::vector<std::int32_t>{p - 1}, compared);
+    if (compared) {
+      const std::vector<double> row = pair.download(pair.draft.logits(), pair.draft.shape().vocab);
+      logits.insert(logits.end(), row.begin(), row.end());
+      const std::vector<T> feature = pair.draft.newest_feature();
+      features.insert(features.end(), feature.begin(), feature.end());
+    }
+  }
+  CHECK(relative_norm(logits, reference.values<double>("draft_logits")) < kBound);
+  CHECK(relative_norm(features, reference.values<double>("draft_feature")) < kBound);
+}
+
+// The greedy chain on the draft's own outputs. REQUIRES: check_entries just ran.
+template <class T>
+void check_chain(Pair<T>& pair, const Reference& reference, std::int32_t root_position) {
+  const std::vector<std::int32_t> chain = reference.values<std::int32_t>("draft_chain_tokens");
+  std::vector<double> logits = pair.download(pair.draft.logits(), pair.draft.shape().vocab);
+  for (std::int32_t i = 0; i + 1 < static_cast<std::int32_t>(chain.size()); ++i) {
+    pair.draft.step({.token = {chain[static_cast<std::size_t>(i)]},
+                     .position = {root_position + 1 + i},
+                     .parent = {i - 1}});
+    const std::vector<double> row = pair.download(pair.draft.logits(), pair.draft.shape().vocab);
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  CHECK(relative_norm(logits, reference.values<double>("draft_chain_logits")) < kBound);
+}
+
+template <class T>
+void check_file(Pair<T>& pair, const std::filesystem::path& path) {
+  INFO(path.string());
+  const Reference reference(path);
+  const std::vector<std::int32_t> tokens = reference.values<std::int32_t>("tokens");
+  const Pass<T> pass = run_text(pair, tokens);
+  check_target(pair, pass, reference);
+  check_entries(pair, pass, reference, tokens);
+  check_chain(pair, reference, static_cast<std::int32_t>(tokens.size()) - 1);
+}
+
+TEST_CASE("target and draft agree with the reference in f32") {
+  Pair<float> pair;
   REQUIRE(!parity_files().empty());
   for (const std::filesystem::path& path : parity_files()) {
-    INFO(path.string());
-    const Reference reference(path);
-    const Pass<TestType> pass =
-        run_text(pair, reference.values<std::int32_t>("tokens"));
-    const std::vector<double> logits = reference.values<double>("logits");
-    CHECK(relative_norm(tail(pass.logits, logits.size()), logits) < kBound);
-    const std::vector<double> layers = reference.values<double>("hidden_layers");
-    CHECK(relative_norm(tail(pass.last_hidden, 4 * hidden), tail(layers, 4 * hidden)) < kBound);
-    const std::vector<double> captured = tail(pass.captured, 4 * 3 * hidden);
-    for (std::size_t slot = 0; slot < 3; ++slot) {
-      std::vector<double> got;
-      for (std::size_t row = 0; row < 4; ++row) {
-        const auto first =
-            captured.begin() + static_cast<std::ptrdiff_t>((row * 3 + slot) * hidden);
-        got.insert(got.end(), first, first + static_cast<std::ptrdiff_t>(hidden));
-      }
-      const auto first =
-          layers.begin() +
-          static_cast<std::ptrdiff_t>(
-              static_cast<std::size_t>(pair.draft.shape().capture_layers[slot]) * 4 * hidden);
-      CHECK(relative_norm(got, {first, first + static_cast<std::ptrdiff_t>(4 * hidden)}) < kBound);
-    }
-    check_indices(pass, reference, shape);
-    CHECK(pass.greedy == reference.values<std::int32_t>("greedy"));
+    check_file(pair, path);
   }
 }
 
-TEMPLATE_TEST_CASE("the draft agrees with the reference", "", float, double) {
-  Pair<TestType> pair;
-  const std::int64_t hidden = pair.target.shape().hidden;
-  const std::int64_t vocab = pair.draft.shape().vocab;
-  for (const std::filesystem::path& path : parity_files()) {
-    INFO(path.string());
-    const Reference reference(path);
-    const std::vector<std::int32_t> tokens = reference.values<std::int32_t>("tokens");
-    const std::int64_t count = static_cast<std::int64_t>(tokens.size());
-    const Pass<TestType> pass = run_text(pair, tokens);
-    const kernels::OpsBuffer<TestType> captured(
-        *pair.ops, std::vector<TestType>(pass.captured.begin(), pass.captured.end()));
-    std::vector<double> logits;
-    std::vector<double> features;
-    for (std::int64_t p = 1; p < count; ++p) {
-      pair.draft.extend(p, std::vector<std::int32_t>{tokens[static_cast<std::size_t>(p)]},
-                        captured.data(), std::vector<std::int32_t>{static_cast<std::int32_t>(p - 1)},
-                        p >= count - 8);
-      if (p >= count - 8) {
-        const std::vector<double> row = pair.download(pair.draft.logits(), vocab);
-        logits.insert(logits.end(), row.begin(), row.end());
-        const std::vector<TestType> feature = pair.draft.newest_feature();
-        features.insert(features.end(), feature.begin(), feature.end());
-      }
-    }
-    CHECK(relative_norm(logits, reference.values<double>("draft_logits")) < kBound);
-    CHECK(relative_norm(features, reference.values<double>("draft_feature")) < kBound);
-    CHECK(static_cast<std::int64_t>(features.size()) == 8 * hidden);
-
-    const std::vector<std::int32_t> chain = reference.values<std::int32_t>("draft_chain_tokens");
-    std::vector<double> chain_logits = pair.download(pair.draft.logits(), vocab);
-    for (std::int32_t i = 0; i + 1 < static_cast<std::int32_t>(chain.size()); ++i) {
-      pair.draft.step({.token = {chain[static_cast<std::size_t>(i)]},
-                       .position = {static_cast<std::int32_t>(count) + i},
-                       .parent = {i - 1}});
-      const std::vector<double> row = pair.download(pair.draft.logits(), vocab);
-      chain_logits.insert(chain_logits.end(), row.begin(), row.end());
-    }
-    CHECK(relative_norm(chain_logits, reference.values<double>("draft_chain_logits")) < kBound);
-  }
+TEST_CASE("target and draft agree with the reference in f64") {
+  Pair<double> pair;
+  check_file(pair, parity_files().front());
 }
 
 }  // namespace

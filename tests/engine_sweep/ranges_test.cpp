@@ -1,8 +1,7 @@
-// Launches, traces and counters joined by path, and what queries agree on: literal in, literal out.
+// Launches, traces and counters joined by path: literal in, literal out.
 #include <catch2/catch.hpp>
 
 #include "engine/sweep/ranges.h"
-#include "engine/sweep/selection.h"
 #include "profiler/metric_group.h"
 
 using namespace versieve;
@@ -75,23 +74,4 @@ TEST_CASE("a counter that one launch lacks is lacking, with that launch's reason
   CHECK(!ranges[0].counters[0].value);
   CHECK(ranges[0].counters[0].status == "nan");
   CHECK(ranges[0].counters[1].status == "ok");
-}
-
-TEST_CASE("overlap is the shared part of neighbours' blocks, per KV head") {
-  const SelectionShape shape{.num_queries = 3, .num_kv_heads = 2, .sel_count = 4};
-  const std::vector<std::int32_t> indices = {0, 1, 2, 3, /**/ 0, 5, 6, 7,  // query 0, heads 0 and 1
-                                             0, 1, 2, 9, /**/ 0, 5, 6, 7,  // query 1
-                                             0, 4, 8, 9, /**/ 1, 2, 3, 4};  // query 2
-  // Head 0: 3/4 then 2/4; head 1: 4/4 then 0.
-  CHECK(*adjacent_overlap(shape, indices) == Approx((0.75 + 0.5 + 1.0 + 0.0) / 4.0));
-  // Head 0: 0 1 2 3 9 4 8; head 1: 0 5 6 7 1 2 3 4.
-  CHECK(unique_blocks(shape, indices) == Approx((7.0 + 8.0) / 2.0));
-}
-
-TEST_CASE("padding is no block, and one query has no neighbour") {
-  const SelectionShape two{.num_queries = 2, .num_kv_heads = 1, .sel_count = 3};
-  CHECK(*adjacent_overlap(two, {0, 1, -1, 0, 1, -1}) == 1.0);
-  CHECK(unique_blocks(two, {0, 1, -1, 0, 1, -1}) == 2.0);
-  const SelectionShape one{.num_queries = 1, .num_kv_heads = 1, .sel_count = 3};
-  CHECK(!adjacent_overlap(one, {0, 1, 2}));
 }

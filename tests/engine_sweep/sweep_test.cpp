@@ -145,6 +145,7 @@ TEST_CASE("what is wrong in a sweep's text is named") {
   names(R"({"name": "x", "grids": [{}], "timing": {"min_samples": 0}})", "positive");
   CHECK_THROWS_AS(built_in_sweep("h100-core"), Error);
   CHECK_THROWS_AS(small(R"([{"draft": "d3"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"draft": "d1k2n8"}])"), Error);  // such a tree has 3 nodes
   CHECK_THROWS_AS(small(R"([{"workload": "kernel"}])"), Error);
 }
 

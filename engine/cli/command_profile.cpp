@@ -1,0 +1,188 @@
+// versieve profile: runs a sweep and stores each point in a transaction of its own, so that an
+// interrupted sweep resumes where it was.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "db/store.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/output.h"
+#include "engine/io/strict_json.h"
+#include "engine/sweep/campaign.h"
+#include "profiler/environment.h"
+
+namespace versieve::cli {
+namespace {
+
+using engine::CampaignMachine;
+using engine::CampaignProgress;
+using engine::SweepPlan;
+
+constexpr std::int64_t kMaxSweepBytes = 1 << 20;
+
+// Set by SIGINT and SIGTERM; looked at after each point.
+volatile std::sig_atomic_t stop_requested = 0;
+
+void request_stop(int) {
+  stop_requested = 1;
+}
+
+struct Options {
+  std::string database, sweep, backend = "auto", shard = "1/1", demo = "engine/demo";
+  int threads = 0;
+  bool resume = false;
+};
+
+SweepPlan plan_of(const Options& options, const std::string& backend) {
+  for (const std::string& name : engine::sweep_names()) {
+    if (name == options.sweep) {
+      return engine::sweep_from_json(std::string(engine::built_in_sweep(name)), name, backend);
+    }
+  }
+  if (!std::filesystem::exists(options.sweep)) {
+    engine::built_in_sweep(options.sweep);  // throws, naming those that there are
+  }
+  return engine::sweep_from_json(engine::read_text_file(options.sweep, kMaxSweepBytes),
+                                 options.sweep, backend);
+}
+
+std::string duration_text(double seconds) {
+  const int whole = static_cast<int>(seconds + 0.5);
+  char text[32];
+  std::snprintf(text, sizeof text, "%d:%02d", whole / 60, whole % 60);
+  return text;
+}
+
+std::string progress_text(const CampaignProgress& progress) {
+  std::string text = "\r" + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
+                     " points, " + duration_text(progress.elapsed_s) + " passed, about " +
+                     duration_text(progress.left_s) + " left";
+  if (progress.failed > 0) {
+    text += ", " + std::to_string(progress.failed) + " failed";
+  }
+  return text + "   " + (progress.done == progress.total ? "\n" : "");
+}
+
+// The run in the database: closed as aborted if it is left by an exception.
+class StoredCampaign {
+ public:
+  StoredCampaign(db::Store& store, const RunRecord& record)
+      : store_(store), id_(store.begin_run(record)) {}
+  ~StoredCampaign() {
+    if (open_) {
+      try {
+        store_.finish_run(id_, "aborted");
+      } catch (const Error&) {
+        // The next writer marks the run as aborted.
+      }
+    }
+  }
+  StoredCampaign(const StoredCampaign&) = delete;
+  StoredCampaign& operator=(const StoredCampaign&) = delete;
+
+  void add(const PointMeasurement& point) { store_.add_point(id_, point); }
+  void complete() {
+    store_.finish_run(id_, "complete");
+    open_ = false;
+  }
+  std::string uuid() const {
+    for (const db::StoredRun& run : store_.runs()) {
+      if (run.id == id_) {
+        return run.record.uuid;
+      }
+    }
+    return {};
+  }
+
+ private:
+  db::Store& store_;
+  std::int64_t id_ = 0;
+  bool open_ = true;
+};
+
+Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progress,
+                 std::int64_t skipped, const std::string& uuid, const std::string& database) {
+  const RunRecord& record = machine.record;
+  Answer answer;
+  answer.json = {{"run", uuid},
+                 {"sweep", record.kind},
+                 {"backend", machine.backend},
+                 {"device", record.device},
+                 {"counter_access", record.counter_access},
+                 {"counter_detail", record.counter_detail},
+                 {"self_check", record.self_check},
+                 {"points", progress.done},
+                 {"ok", progress.done - progress.refused - progress.failed},
+                 {"refused", progress.refused},
+                 {"failed", progress.failed},
+                 {"skipped", skipped},
+                 {"seconds", progress.elapsed_s},
+                 {"database", database}};
+  answer.text = record.kind + " on " + record.device + ": " + std::to_string(progress.done) +
+                " points stored in " + database + " (" + std::to_string(progress.refused) +
+                " refused, " + std::to_string(progress.failed) + " failed, " +
+                std::to_string(skipped) + " there before) in " + duration_text(progress.elapsed_s) +
+                ". " + record.counter_detail;
+  const bool all_failed = progress.done > 0 && progress.failed == progress.done;
+  answer.code = all_failed ? ExitCode::kAnswerNo : ExitCode::kDone;
+  return answer;
+}
+
+void stop_if_requested(const CampaignProgress& progress) {
+  if (stop_requested != 0) {
+    throw Error(ExitCode::kEnvironment,
+                "interrupted after " + std::to_string(progress.done) +
+                    " points, which are stored; --resume goes on with the rest");
+  }
+}
+
+Answer run_profile(const Options& options) {
+  const engine::Shard shard = engine::parse_shard(options.shard);
+  const std::string backend = engine::resolved_backend(options.backend);
+  const SweepPlan plan = plan_of(options, backend);
+  db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
+  CampaignMachine machine = engine::open_campaign(plan, backend);
+  std::vector<PointKey> points = engine::shard_of(plan.points, shard.index, shard.count);
+  const std::size_t all = points.size();
+  if (options.resume) {
+    points = engine::remaining_points(points, [&](const PointKey& key) {
+      return store.has_point(machine.record.kind, machine.record.configuration, key);
+    });
+  }
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
+                                         .demo_folder = options.demo};
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  StoredCampaign stored(store, machine.record);
+  const CampaignProgress progress = engine::run_campaign(
+      plan, points, machine, campaign, [&](const PointMeasurement& point) { stored.add(point); },
+      [](const CampaignProgress& at) {
+        write_progress(progress_text(at));
+        stop_if_requested(at);
+      });
+  stored.complete();
+  return answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()), stored.uuid(),
+                   options.database);
+}
+
+}  // namespace
+
+Run declare_profile(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("--db", options->database, "database that takes the points; made if not there")
+      ->required();
+  app.add_option("--sweep", options->sweep, "a built-in sweep's name, or a JSON file")->required();
+  app.add_option("--backend", options->backend, "auto, cuda, cpu or sim");
+  app.add_option("--shard", options->shard, "i/n: every n-th point, from the i-th (from 1)");
+  app.add_option("--demo", options->demo, "folder of the trained pair and its prompts");
+  app.add_option("--threads", options->threads, "CPU threads; all if left out")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--resume", options->resume, "leave out the points that the database has");
+  return [options] { return run_profile(*options); };
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,169 @@
+#include "engine/speculate/generate_request.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/tokenizer.h"
+#include "engine/model/load.h"
+#include "kernels/ops.h"
+#include "model/error.h"
+#include "profiler/environment.h"
+
+namespace versieve::engine {
+namespace {
+
+struct Device {
+  std::string backend;  // cpu, cuda
+  std::string name;
+  int threads = 1;
+};
+
+void check_request(const GenerateRequest& request) {
+  if (request.strategies.empty()) {
+    throw Error(ExitCode::kUsage, "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*");
+  }
+  if (request.temperature < 0.0) {
+    throw Error(ExitCode::kUsage, "the temperature must not be negative");
+  }
+  if (request.max_new_tokens < 1) {
+    throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
+  }
+  if (request.compares_ar && request.temperature > 0.0) {
+    throw Error(ExitCode::kUsage,
+                "compare-ar needs temperature 0: above it, speculative and autoregressive text are "
+                "equal in distribution, not token for token");
+  }
+}
+
+Device device_for(const GenerateRequest& request) {
+  const profiler::Environment environment = profiler::read_environment();
+  const bool wants_gpu =
+      request.backend == "cuda" || (request.backend == "auto" && environment.gpu.has_value());
+  if (request.backend != "cpu" && request.backend != "cuda" && request.backend != "auto") {
+    throw Error(ExitCode::kUsage,
+                "backend '" + request.backend + "' is none of cpu, cuda and auto");
+  }
+  if (wants_gpu) {
+    if (!environment.gpu) {
+      throw Error(ExitCode::kEnvironment, environment.gpu_missing_because);
+    }
+    return {.backend = "cuda", .name = environment.gpu->name};
+  }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return {.backend = "cpu",
+          .name = environment.cpu_name,
+          .threads = request.threads > 0 ? request.threads : cores};
+}
+
+GenerateOptions options_of(const GenerateRequest& request, const Strategy& strategy,
+                           const std::vector<std::int32_t>& eos) {
+  return {.strategy = strategy,
+          .max_new_tokens = request.max_new_tokens,
+          .temperature = request.temperature,
+          .seed = request.seed,
+          .eos = eos,
+          .measures_gaps = request.compares_ar};
+}
+
+// Autoregressive decoding with the strategy's attention and schedule.
+Strategy reference_of(const Strategy& strategy) {
+  Strategy plain = strategy;
+  plain.draft = {};
+  plain.order = Traversal::kBfs;
+  plain.group_size = 1;
+  plain.group_mode = GroupMode::kExact;
+  return plain;
+}
+
+std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
+  std::vector<Strategy> strategies;
+  for (const std::string& text : texts) {
+    strategies.push_back(Strategy::parse(text));
+  }
+  return strategies;
+}
+
+template <class T>
+void run_strategies(const GenerateRequest& request, const std::vector<Strategy>& strategies,
+                    Generator<T>& generator, const ByteTokenizer& tokenizer,
+                    const std::vector<std::int32_t>& eos, GenerateReport& report) {
+  std::map<std::string, Generation> references;  // one a schedule: decoding is deterministic
+  for (const Strategy& strategy : strategies) {
+    StrategyRun run{.strategy = strategy,
+                    .generation = generator.run(options_of(request, strategy, eos))};
+    run.text = tokenizer.decode(run.generation.tokens);
+    if (request.compares_ar) {
+      const Strategy plain = reference_of(strategy);
+      if (references.count(plain.text()) == 0) {
+        references[plain.text()] = generator.run(options_of(request, plain, eos));
+      }
+      run.reference = references[plain.text()];
+      run.divergence = first_divergence(run.generation, *run.reference);
+    }
+    report.runs.push_back(std::move(run));
+  }
+}
+
+template <class T>
+GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy>& strategies,
+                      const Device& device, std::unique_ptr<kernels::Ops<T>> ops) {
+  const std::string prompt = read_prompt(request.prompt_file);
+  const Checkpoint checkpoint = load_target(request.model);
+  const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
+  const bool drafts = std::any_of(strategies.begin(), strategies.end(),
+                                  [](const Strategy& s) { return s.draft.speculates(); });
+  std::optional<DraftCheckpoint> draft_checkpoint;
+  std::error_code ignored;
+  if (drafts && std::filesystem::exists(request.model / "draft", ignored)) {
+    draft_checkpoint = load_draft(request.model / "draft", checkpoint.shape);
+  }
+  Target<T> target = make_target(*ops, checkpoint, draft_checkpoint ? &*draft_checkpoint : nullptr);
+  std::optional<Draft<T>> draft;
+  if (draft_checkpoint) {
+    draft.emplace(make_draft(*ops, *draft_checkpoint, target));
+  }
+  Generator<T> generator(*ops, target, draft ? &*draft : nullptr);
+  for (const Strategy& strategy : strategies) {
+    const std::string reason =
+        generator.refusal(options_of(request, strategy, checkpoint.special.eos));
+    if (!reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
+    }
+  }
+  const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+  generator.prefill(tokens);
+  GenerateReport report{.backend = device.backend,
+                        .device = device.name,
+                        .dtype = request.dtype,
+                        .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
+                        .prefill_seconds = generator.prefill_seconds()};
+  run_strategies(request, strategies, generator, tokenizer, checkpoint.special.eos, report);
+  return report;
+}
+
+}  // namespace
+
+GenerateReport run_request(const GenerateRequest& request) {
+  check_request(request);
+  const std::vector<Strategy> strategies = parsed(request.strategies);
+  const Device device = device_for(request);
+  const bool cpu = device.backend == "cpu";
+  if (request.dtype == "f32") {
+    return run_on<float>(
+        request, strategies, device,
+        cpu ? kernels::make_cpu_ops<float>(device.threads) : kernels::make_cuda_ops<float>());
+  }
+  if (request.dtype == "f64" && cpu) {
+    return run_on<double>(request, strategies, device,
+                          kernels::make_cpu_ops<double>(device.threads));
+  }
+  if (request.dtype == "bf16" && !cpu) {
+    return run_on<Bf16>(request, strategies, device, kernels::make_cuda_ops<Bf16>());
+  }
+  throw Error(ExitCode::kUsage, "dtype '" + request.dtype + "' is not for " + device.backend +
+                                    (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,23 @@
+// WorkloadKind::kStep: a whole speculative step (draft, verification, acceptance, commit) of a
+// geometry with synthetic weights, through the engine itself. The time is the host's, phase by
+// phase, because a step asks the device between its phases; ranges are its kernels.
+#pragma once
+
+#include <memory>
+
+#include "engine/sweep/point_runner.h"
+#include "kernels/common/bf16.h"
+
+namespace versieve::engine {
+
+// As make_attention_runner.
+template <class T>
+std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
+                                              bool on_gpu, int threads);
+
+extern template std::unique_ptr<PointRunner> make_step_runner<float>(const SweepPlan&, Instrument&,
+                                                                     bool, int);
+extern template std::unique_ptr<PointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&,
+                                                                    bool, int);
+
+}  // namespace versieve::engine
