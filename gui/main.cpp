@@ -4,6 +4,7 @@
 #include <QCommandLineParser>
 #include <QFileInfo>
 #include <QSaveFile>
+#include <QThreadPool>
 #include <QTimer>
 #include <cstdio>
 
@@ -107,5 +108,7 @@ int main(int argc, char** argv) {
     QTimer::singleShot(kSettleMs, &window,
                        [&] { take_screenshot(window, arguments.value(screenshot)); });
   }
-  return QApplication::exec();
+  const int code = QApplication::exec();
+  QThreadPool::globalInstance()->waitForDone();  // a fit still under way posts to the application
+  return code;
 }

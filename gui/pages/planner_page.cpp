@@ -110,7 +110,7 @@ QWidget* PlannerPage::make_answer() {
   lower->addWidget(table_);
   lower->addWidget(details_);
   lower->setStretchFactor(0, 1);
-  lower->setSizes({960, 410});
+  lower->setSizes({1000, 370});
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(grid_);
   whole->addWidget(lower);

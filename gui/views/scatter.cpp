@@ -40,7 +40,8 @@ QPixmap mark(const QColor& color, double radius, bool is_hollow, double ratio) {
   QColor fill = color;
   fill.setAlpha(190);
   painter.setBrush(is_hollow ? QBrush(Qt::white) : QBrush(fill));
-  painter.setPen(is_hollow ? QPen(color, 1.4) : QPen(Qt::white, 0.6));
+  const QPen rim = radius > 2.0 ? QPen(Qt::white, 0.6) : QPen(Qt::NoPen);
+  painter.setPen(is_hollow ? QPen(color, std::min(1.4, radius / 2.0)) : rim);
   painter.drawEllipse(QPointF(side / 2.0, side / 2.0), radius, radius);
   return pixmap;
 }

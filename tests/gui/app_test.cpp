@@ -8,6 +8,7 @@
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QThreadPool>
 #include <cmath>
 
 #include "gui/models/numbers.h"
@@ -85,6 +86,8 @@ class AppTest : public QObject {
     campaign_ = folder_.filePath("campaign.db");
     write_synthetic_campaign(campaign_);
   }
+
+  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
 
   void numbersCarryUnitsAndAbsenceIsADash() {
     QCOMPARE(bytes(1.05e6), QString("1.05 MB"));
