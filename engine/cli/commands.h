@@ -11,6 +11,7 @@ Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
+Run declare_merge(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
@@ -20,6 +21,7 @@ inline constexpr Command kCommands[] = {
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},
+    {"merge", "join databases into one, each run once", declare_merge},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };
 
