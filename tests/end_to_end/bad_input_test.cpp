@@ -115,7 +115,7 @@ TEST_CASE("a database of a newer schema is refused untouched by every command th
   file.write("\x00\x00\x03\xe7", 4);
   file.close();
   const std::string before = text_of_file(database);
-  check_refused("merge --into " + database.string() + " " + database.string(), 3, "999");
+  check_refused("merge --into " + (folder / "all.db").string() + " " + database.string(), 3, "999");
   check_refused("profile --db " + database.string() + " --sweep quick --backend cpu", 3, "999");
   CHECK(text_of_file(database) == before);
 }
