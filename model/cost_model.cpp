@@ -40,14 +40,16 @@ double miss_probability(double working_set, double capacity, double knee) {
 // serve, hand-over that it pushed out, writes that it let go.
 void add_bytes(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
                CacheState cache, LaunchCost& cost) {
-  const double miss = miss_probability(
-      work.working_set, value(p, SharedParameter::kEffectiveL2) * hardware.l2_bytes(),
-      value(p, SharedParameter::kL2Knee));
+  const double capacity = value(p, SharedParameter::kEffectiveL2) * hardware.l2_bytes();
+  const double knee = value(p, SharedParameter::kL2Knee);
+  const double miss = miss_probability(work.working_set, capacity, knee);
+  const double reload_miss = miss_probability(work.reuse_distance, capacity, knee);
   const double first_read = cache == CacheState::kWarm ? miss : 1.0;
   const auto fitting_or_missed = [miss](double fits) { return fits + (1.0 - fits) * miss; };
   const double handover = fitting_or_missed(value(p, SharedParameter::kHandoverMiss));
   const double written = fitting_or_missed(value(p, SharedParameter::kWriteBack));
-  const double reload = (work.loaded - work.reused) * miss * value(p, SharedParameter::kReloadMiss);
+  const double reload =
+      (work.loaded - work.reused) * reload_miss * value(p, SharedParameter::kReloadMiss);
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const TrafficTerm term = static_cast<TrafficTerm>(i);
     const double overfetch =
@@ -127,6 +129,10 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions) {
   StepCost total;
+  const double waits = step.host_trips * value(parameters, SharedParameter::kHostTripUs);
+  total.time_us = waits;
+  total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
+  total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;
   for (const LaunchWork& work : step) {
     const LaunchCost cost = cost_of(work, hardware, parameters, conditions);
     total.time_us += work.launches * (cost.time_us + cost.gap_us);

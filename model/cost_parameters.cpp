@@ -36,6 +36,7 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
     {"l2_rate", {"B/clock/SM", 4.0, 128.0, 26.0, Evidence::kTime}},
     {"stream_gap", {"us", 0.1, 20.0, 3.0, Evidence::kTime}},
     {"graph_gap", {"us", 0.1, 5.0, 0.6, Evidence::kTime}},
+    {"host_trip", {"us", 1.0, 500.0, 20.0, Evidence::kTime}},
 }};
 
 constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{

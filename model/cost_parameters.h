@@ -28,8 +28,9 @@ enum class SharedParameter {
   kL2BytesPerClockSm,  // L2 bytes a clock and SM
   kStreamGapUs,        // between two launches on a stream
   kGraphGapUs,         // between two nodes of a graph
+  kHostTripUs,         // the host waits for a result and enqueues again
 };
-inline constexpr std::size_t kSharedParameterCount = 13;
+inline constexpr std::size_t kSharedParameterCount = 14;
 
 // Parameters of each kind of launch: its own arithmetic and latency.
 enum class KindParameter {

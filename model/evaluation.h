@@ -39,7 +39,8 @@ struct StepCost {
   double flops = 0.0;
   double launches = 0.0;
   std::array<double, kPhaseCount> phase_us{};
-  std::array<double, kBoundCount> bound_us{};  // time of launches bounded by each; launch = gaps
+  std::array<double, kBoundCount>
+      bound_us{};  // time of launches bounded by each; launch = gaps, waits
   std::array<double, kTrafficTermCount> term_bytes{};  // DRAM bytes by term
 };
 

@@ -14,9 +14,13 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {
     "linear",         "rms_norm",   "rope",           "swiglu",     "sigmoid",
     "copy_rows",      "compress",   "tree_attention", "top_logits", "tree_sample"};
 
-// Threads of an elementwise block, keys that a block takes in one dependent step.
-constexpr double kElementsPerBlock = 256.0;
-constexpr double kKeysPerStep = 32.0;
+// Shapes of the CUDA kernels that dependent steps and waves follow from.
+constexpr double kElementsPerBlock = 256.0;     // of elementwise kernels
+constexpr double kKeysPerStep = 64.0;           // a chunk of keys (common/warp_attention.cuh)
+constexpr double kSpanKeys = 512.0;             // compressed tokens of a block (nsa_verify)
+constexpr double kRowElementsPerStep = 1024.0;  // of a block that walks one row
+constexpr double kLinearTileK = 64.0;           // linear, tensor-core form
+constexpr double kCombineElements = 512.0;      // of a block of nsa_combine
 
 double number(std::int64_t value) {
   return static_cast<double>(value);
@@ -37,7 +41,8 @@ LaunchWork streaming(LaunchKind kind, Phase phase, double launches, const Traffi
           .reused = 0.0,
           .blocks = at_least_one(blocks),
           .steps = at_least_one(steps),
-          .working_set = traffic.total()};
+          .working_set = traffic.total(),
+          .reuse_distance = 0.0};
 }
 
 // Launches whose thread blocks load the bytes of one cached term, `reused` in all, again and again.
@@ -46,133 +51,182 @@ LaunchWork reloading(LaunchKind kind, Phase phase, double launches, const Traffi
   LaunchWork work = streaming(kind, phase, launches, traffic, blocks, steps);
   work.reused = traffic.read_bytes[static_cast<std::size_t>(cached)];
   work.loaded = std::max(work.reused, loaded);
+  work.reuse_distance = work.working_set;
   return work;
 }
 
 // Rows of one forward pass and where its time is booked.
 struct Pass {
-  std::int64_t rows = 1;
+  double rows = 1.0;
   double times = 1.0;  // how often the pass (or layer) runs in a step
   Phase matrices = Phase::kMatrices;
   Phase other = Phase::kOther;
   TrafficTerm weights = TrafficTerm::kWeights;
   std::int64_t element_bytes = 2;
+
+  std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
 };
 
+// How the tensor-core form cuts K (kernels/linear/mma.cu): a function of K and M alone.
+double linear_slices(double k, double m) {
+  const double tiles = std::ceil(m / 64.0);
+  double slices = 1.0;
+  while (slices < 8.0 && tiles * slices < 256.0 && k / (2.0 * slices) >= 256.0) {
+    slices *= 2.0;
+  }
+  return slices;
+}
+
+// Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
 void add_linear(const Pass& p, double times, std::int64_t k, std::int64_t m, StepWork& out) {
-  const Traffic t = traffic::linear(p.rows, k, m, p.element_bytes, p.weights);
-  const double row_tiles = std::ceil(number(p.rows) / 16.0);
-  const double weight_bytes = number(m * k * p.element_bytes);
-  out.add(reloading(LaunchKind::kLinear, p.matrices, times * p.times, t, p.weights,
-                    row_tiles * weight_bytes, row_tiles * std::ceil(number(m) / 64.0),
-                    number(k) / kKeysPerStep));
+  const Traffic t = traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
+  const double row_tiles = std::ceil(p.rows / 128.0);
+  const double slices = linear_slices(number(k), number(m));
+  LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, times * p.times, t, p.weights,
+                              row_tiles * number(m * k * p.element_bytes),
+                              row_tiles * slices * std::ceil(number(m) / 64.0),
+                              number(k) / slices / kLinearTileK);
+  work.reuse_distance = 0.0;
+  out.add(work);
 }
 
 void add_norm(const Pass& p, double times, std::int64_t width, StepWork& out) {
   out.add(streaming(LaunchKind::kRmsNorm, p.other, times * p.times,
-                    traffic::rms_norm(p.rows, width, p.element_bytes), number(p.rows),
-                    number(width) / kElementsPerBlock));
+                    traffic::rms_norm(p.whole_rows(), width, p.element_bytes), p.rows,
+                    number(width) / kRowElementsPerStep));
 }
 
 void add_rope(const Pass& p, std::int64_t heads, std::int64_t head_dim, StepWork& out) {
-  const double count = number(p.rows * heads * head_dim);
   out.add(streaming(LaunchKind::kRope, p.other, p.times,
-                    traffic::rope(p.rows, heads, head_dim, p.element_bytes),
-                    count / kElementsPerBlock, 1.0));
+                    traffic::rope(p.whole_rows(), heads, head_dim, p.element_bytes), p.rows,
+                    number(heads * head_dim) / kRowElementsPerStep));
 }
 
 void add_elementwise(LaunchKind kind, const Pass& p, std::int64_t width, std::int64_t inputs,
                      double flops, StepWork& out) {
-  const std::int64_t count = p.rows * width;
   out.add(streaming(kind, p.other, p.times,
-                    traffic::elementwise(count, inputs, p.element_bytes, flops),
-                    number(count) / kElementsPerBlock, 1.0));
+                    traffic::elementwise(p.whole_rows() * width, inputs, p.element_bytes, flops),
+                    p.rows * number(width) / kElementsPerBlock, 1.0));
 }
 
 void add_copy(const Pass& p, double times, std::int64_t width, TrafficTerm term, StepWork& out) {
   out.add(streaming(LaunchKind::kCopyRows, p.other, times * p.times,
-                    traffic::copy_rows(p.rows, width, p.element_bytes, term),
-                    number(p.rows * width) / kElementsPerBlock, 1.0));
+                    traffic::copy_rows(p.whole_rows(), width, p.element_bytes, term), p.rows,
+                    number(width) / kRowElementsPerStep));
 }
 
 void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
   out.add(streaming(LaunchKind::kTopLogits, phase, p.times,
-                    traffic::top_logits(p.rows, vocab, k, p.element_bytes), number(p.rows),
-                    number(vocab) / kElementsPerBlock));
+                    traffic::top_logits(p.whole_rows(), vocab, k, p.element_bytes), p.rows,
+                    number(vocab) / kRowElementsPerStep));
 }
 
-// Projections, norms, rotary and MLP around one layer's attention.
-void add_layer_matrices(const Pass& p, std::int64_t input, std::int64_t hidden,
-                        std::int64_t intermediate, std::int64_t heads, std::int64_t kv_heads,
-                        std::int64_t head_dim, StepWork& out) {
-  add_norm(p, 2.0, hidden, out);
-  add_linear(p, 1.0, input, heads * head_dim, out);
-  add_linear(p, 2.0, input, kv_heads * head_dim, out);
-  add_rope(p, heads, head_dim, out);
-  add_rope(p, kv_heads, head_dim, out);
-  add_linear(p, 1.0, heads * head_dim, hidden, out);
+// From the output projection to the end of the MLP.
+void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
+                        std::int64_t intermediate, StepWork& out) {
+  add_linear(p, 1.0, q_width, hidden, out);
+  add_norm(p, 1.0, hidden, out);
   add_linear(p, 2.0, hidden, intermediate, out);
   add_elementwise(LaunchKind::kSwiglu, p, intermediate, 2, 5.0, out);
   add_linear(p, 1.0, intermediate, hidden, out);
 }
 
+// The node whose position completes a compression block forms one more compressed token.
+void add_compress(const StepShape& s, const Pass& layer, StepWork& out) {
+  const double levels = s.tree.speculates() ? number(s.tree.depth) + 1.0 : 1.0;
+  const double times = layer.times * std::min(1.0, levels / number(s.target.nsa.cmp_stride));
+  const std::int64_t rows = std::max<std::int64_t>(1, std::llround(layer.rows / levels));
+  const Traffic t = traffic::compress({.rows = rows,
+                                       .num_kv_heads = s.target.num_kv_heads,
+                                       .head_dim = s.target.head_dim,
+                                       .cmp_block = s.target.nsa.cmp_block,
+                                       .cmp_stride = s.target.nsa.cmp_stride,
+                                       .element_bytes = s.element_bytes});
+  out.add(streaming(LaunchKind::kCompress, layer.other, times, t,
+                    number(rows * s.target.num_kv_heads), number(s.target.nsa.cmp_block)));
+}
+
 void add_target(const StepShape& s, double growth, StepWork& out) {
   const LlmShape& t = s.target;
-  Pass layer{.rows = s.num_queries, .times = number(t.layers), .element_bytes = s.element_bytes};
+  const Pass layer{
+      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
-  add_copy(once, 1.0, t.hidden, TrafficTerm::kActivations, out);
-  add_layer_matrices(layer, t.hidden, t.hidden, t.intermediate, t.num_heads, t.num_kv_heads,
-                     t.head_dim, out);
+  const double captures = s.tree.speculates() ? 3.0 : 0.0;
+  add_copy(once, 1.0 + captures, t.hidden, TrafficTerm::kActivations, out);
+  add_norm(layer, 1.0, t.hidden, out);
+  add_linear(layer, 1.0, t.hidden, t.q_width(), out);
+  add_linear(layer, 2.0, t.hidden, t.kv_width(), out);
   add_linear(layer, 1.0, t.hidden, 3 * t.num_heads, out);
   add_elementwise(LaunchKind::kSigmoid, layer, 3 * t.num_heads, 1, 3.0, out);
+  add_rope(layer, t.num_heads, t.head_dim, out);
+  add_rope(layer, t.num_kv_heads, t.head_dim, out);
+  add_compress(s, layer, out);
   const traffic::NsaVerifyShape attention = attention_shape(s, growth);
   add_attention(attention, false, number(s.refresh_layers), out);
   add_attention(attention, true, number(s.reuse_layers), out);
+  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
   add_norm(once, 1.0, t.hidden, out);
   add_linear(once, 1.0, t.hidden, t.vocab, out);
 }
 
-// One forward pass of the draft a level: the first takes the newest committed tokens, the others
-// the `width` best nodes of the level above.
+void add_draft_attention(const StepShape& s, const Pass& pass, StepWork& out) {
+  const DraftShape& d = s.draft;
+  const Traffic t = traffic::tree_attention({.num_heads = d.num_heads,
+                                             .num_kv_heads = d.num_kv_heads,
+                                             .head_dim = d.head_dim,
+                                             .context_len = s.context_len,
+                                             .first_position = 0,
+                                             .window = d.window,
+                                             .num_queries = pass.whole_rows(),
+                                             .num_nodes = s.tree.nodes,
+                                             .element_bytes = s.element_bytes,
+                                             .cache_term = TrafficTerm::kDraft});
+  const double keys = number(std::min(d.window, s.context_len));
+  const double token = number(2 * d.num_kv_heads * d.head_dim * s.element_bytes);
+  out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, t, TrafficTerm::kDraft,
+                    pass.rows * keys * token, pass.rows * number(d.num_kv_heads),
+                    keys / kKeysPerStep));
+}
+
+// The first pass takes in the newest committed tokens, the others the best nodes of a level.
 void add_draft(const StepShape& s, StepWork& out) {
   const DraftShape& d = s.draft;
-  Pass pass{.rows = s.tree.width,
-            .times = number(s.tree.depth),
-            .matrices = Phase::kDraft,
-            .other = Phase::kDraft,
-            .weights = TrafficTerm::kDraft,
-            .element_bytes = s.element_bytes};
+  const DraftPasses grown = draft_passes(s.tree);
+  const Pass pass{.rows = grown.rows,
+                  .times = grown.passes,
+                  .matrices = Phase::kDraft,
+                  .other = Phase::kDraft,
+                  .weights = TrafficTerm::kDraft,
+                  .element_bytes = s.element_bytes};
   Pass first = pass;
   first.times = 1.0;
+  add_copy(first, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
   add_linear(first, 1.0, 3 * d.hidden, d.hidden, out);
-  add_layer_matrices(pass, 2 * d.hidden, d.hidden, d.intermediate, d.num_heads, d.num_kv_heads,
-                     d.head_dim, out);
-  const double keys = number(std::min(d.window, s.context_len));
-  Traffic window;
-  const double kv = 2.0 * number(d.num_kv_heads * d.head_dim * s.element_bytes);
-  const double query = number(pass.rows * d.num_heads * d.head_dim * s.element_bytes);
-  window.read(TrafficTerm::kDraft, keys * kv);
-  window.read(TrafficTerm::kQueryOutput, query);
-  window.write(TrafficTerm::kQueryOutput, query);
-  window.flops = 4.0 * number(pass.rows * d.num_heads * d.head_dim) * keys;
-  out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, window,
-                    TrafficTerm::kDraft, number(pass.rows) * keys * kv,
-                    number(pass.rows * d.num_kv_heads), keys / kKeysPerStep));
+  add_copy(pass, 2.0, d.hidden, TrafficTerm::kDraft, out);
+  add_norm(pass, 2.0, d.hidden, out);
+  add_linear(pass, 2.0, 2 * d.hidden, d.num_kv_heads * d.head_dim, out);
+  add_linear(pass, 1.0, 2 * d.hidden, d.num_heads * d.head_dim, out);
+  add_rope(pass, d.num_heads, d.head_dim, out);
+  add_rope(pass, d.num_kv_heads, d.head_dim, out);
+  add_draft_attention(s, pass, out);
+  add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
   add_norm(pass, 1.0, d.hidden, out);
   add_linear(pass, 1.0, d.hidden, d.vocab, out);
   add_logits(pass, d.vocab, s.tree.width, Phase::kDraft, out);
+  out.host_trips += grown.passes;
 }
 
-// Accepted rows move into the cache; finished compression blocks are pooled.
+// Accepted rows of all layers move into the cache: keys, values and keys before rotary.
 void add_commit(const StepShape& s, StepWork& out) {
   const LlmShape& t = s.target;
-  const Pass layer{.rows = s.num_queries,
-                   .times = number(t.layers),
-                   .matrices = Phase::kAcceptance,
-                   .other = Phase::kAcceptance,
-                   .element_bytes = s.element_bytes};
-  add_copy(layer, 2.0, t.kv_width(), TrafficTerm::kKvAppend, out);
+  const double accepted = s.tree.speculates() ? 1.0 + 0.5 * number(s.tree.depth) : 1.0;
+  const Pass rows{.rows = number(t.layers) * accepted,
+                  .matrices = Phase::kAcceptance,
+                  .other = Phase::kAcceptance,
+                  .element_bytes = s.element_bytes};
+  const double keeps_raw = t.compress_stage == CompressStage::kBeforeRope ? 1.0 : 0.0;
+  add_copy(rows, 2.0 + keeps_raw, t.kv_width(), TrafficTerm::kKvAppend, out);
 }
 
 }  // namespace
@@ -195,6 +249,51 @@ void StepWork::add(const LaunchWork& launch) {
   if (launch.launches > 0.0) {
     work[count++] = launch;
   }
+}
+
+DraftPasses draft_passes(const DraftChoice& choice) {
+  if (!choice.speculates()) {
+    return {};
+  }
+  // Path scores are sums of ranks; candidates are counted by score.
+  constexpr std::size_t kScores = 33 * 64 + 1;
+  const std::size_t scores = static_cast<std::size_t>((choice.depth + 1) * choice.width + 1);
+  VERSIEVE_ASSERT(scores <= kScores, "strategy texts stop at depth 32 and width 64");
+  std::array<std::int64_t, kScores> level{};
+  std::array<std::int64_t, kScores> all{};
+  for (std::int64_t rank = 1; rank <= choice.width; ++rank) {
+    level[static_cast<std::size_t>(rank)] = 1;
+  }
+  DraftPasses out{.passes = 1.0, .rows = 1.0};  // the first reads out one row
+  double rows = 1.0;
+  const std::int64_t last = std::min(choice.depth, choice.nodes - 1);
+  for (std::int64_t depth = 1; depth < last; ++depth) {
+    std::int64_t better = 0;
+    std::size_t bar = 0;  // the score of the (nodes - 1)-th best candidate so far, or none
+    for (std::size_t s = 0; s < scores; ++s) {
+      all[s] += level[s];
+      better += all[s];
+      bar = bar == 0 && better >= choice.nodes - 1 ? s : bar;
+    }
+    std::array<std::int64_t, kScores> next{};
+    std::int64_t taken = 0;
+    for (std::size_t s = 0; s < (bar == 0 ? scores : bar) && taken < choice.width; ++s) {
+      const std::int64_t count = std::min(level[s], choice.width - taken);
+      taken += count;
+      for (std::size_t rank = 1; count > 0 && rank <= static_cast<std::size_t>(choice.width);
+           ++rank) {
+        next[s + rank] += count;
+      }
+    }
+    if (taken == 0) {
+      break;
+    }
+    out.passes += 1.0;
+    rows += static_cast<double>(taken);
+    level = next;
+  }
+  out.rows = rows / out.passes;
+  return out;
 }
 
 double distinct_blocks(double queries, double chosen, double blocks, double overlap,
@@ -222,7 +321,9 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
           .unique_blocks = unique};
 }
 
-void add_attention(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
+void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers, StepWork& out) {
+  traffic::NsaVerifyShape s = shape;
+  s.routing = !reuse;
   const double rows = number(s.num_queries);
   const double row_blocks = rows * number(s.num_kv_heads);
   const double blocks = std::floor(number(s.context_len) / number(s.nsa.sel_block)) + 1.0;
@@ -231,12 +332,15 @@ void add_attention(const traffic::NsaVerifyShape& s, bool reuse, double layers, 
   const double keys = number(compressed_count(s.nsa, s.context_len));
   const double window = number(std::min(s.nsa.window, s.context_len));
   const double chosen_keys = std::min(chosen * number(s.nsa.sel_block), number(s.context_len));
-  out.add(reloading(LaunchKind::kNsaCompressed, Phase::kAttention, layers,
-                    traffic::nsa_compressed(s), TrafficTerm::kCompressedCache, rows * keys * kv,
-                    row_blocks, keys / kKeysPerStep));
+  if (keys > 0.0) {
+    out.add(reloading(LaunchKind::kNsaCompressed, Phase::kAttention, layers,
+                      traffic::nsa_compressed(s), TrafficTerm::kCompressedCache, rows * keys * kv,
+                      row_blocks * std::ceil(keys / kSpanKeys),
+                      std::min(keys, kSpanKeys) / kKeysPerStep));
+  }
   if (!reuse) {
     out.add(streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
-                      row_blocks, blocks / kKeysPerStep + chosen));
+                      row_blocks, keys / kElementsPerBlock + chosen));
   }
   out.add(reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers, traffic::nsa_selected(s),
                     TrafficTerm::kSelectedBlocks, rows * chosen_keys * kv, row_blocks,
@@ -244,7 +348,7 @@ void add_attention(const traffic::NsaVerifyShape& s, bool reuse, double layers, 
   out.add(reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
                     TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep));
   out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
-                    rows * number(s.num_heads * s.head_dim) / kElementsPerBlock, 1.0));
+                    rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0));
 }
 
 void add_step(const StepShape& s, double growth, StepWork& out) {
@@ -253,9 +357,10 @@ void add_step(const StepShape& s, double growth, StepWork& out) {
   if (s.tree.speculates()) {
     add_draft(s, out);
   }
-  const Pass once{.rows = s.num_queries, .element_bytes = s.element_bytes};
+  const Pass once{.rows = number(s.num_queries), .element_bytes = s.element_bytes};
   add_logits(once, s.target.vocab, 1, Phase::kAcceptance, out);
   add_commit(s, out);
+  out.host_trips += 3.0;  // verification, acceptance and commit end with a wait each
 }
 
 }  // namespace versieve

@@ -42,12 +42,13 @@ struct LaunchWork {
   LaunchKind kind = LaunchKind::kLinear;
   Phase phase = Phase::kOther;
   double launches = 1.0;
-  Traffic unique;            // bytes that must move once
-  double loaded = 0.0;       // bytes of cached terms that thread blocks load, repeats counted
-  double reused = 0.0;       // of `unique`: the bytes that those loads touch
-  double blocks = 1.0;       // thread blocks
-  double steps = 1.0;        // dependent steps of a block
-  double working_set = 0.0;  // bytes alive in L2 between two uses of a byte
+  Traffic unique;               // bytes that must move once
+  double loaded = 0.0;          // bytes of cached terms that thread blocks load, repeats counted
+  double reused = 0.0;          // of `unique`: the bytes that those loads touch
+  double blocks = 1.0;          // thread blocks
+  double steps = 1.0;           // dependent steps of a block
+  double working_set = 0.0;     // bytes that the launch touches
+  double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
 };
 
 // A fixed store, so that composing a step allocates nothing.
@@ -55,6 +56,7 @@ struct StepWork {
   static constexpr std::size_t kCapacity = 64;
   std::array<LaunchWork, kCapacity> work;
   std::size_t count = 0;
+  double host_trips = 0.0;  // times that the host waits for a result before it goes on
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }
@@ -74,6 +76,14 @@ struct StepShape {
   double overlap = 0.6;        // of adjacent queries' selected blocks
   double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
 };
+
+// Forward passes of the draft in a step and their mean rows, for a tree whose j-th child has
+// probability 2^-j: the passes that a confident draft runs. Allocates nothing.
+struct DraftPasses {
+  double passes = 0.0;
+  double rows = 1.0;
+};
+DraftPasses draft_passes(const DraftChoice& choice);
 
 // U(C, rho): distinct blocks of `queries` adjacent queries that select `chosen` of `blocks` each,
 // clipped to [chosen, min(queries chosen, blocks)]. growth 1 is the linear formula of the cost

@@ -1,5 +1,5 @@
 // Are the counters right today? Two kernels whose bytes are known, counted before a campaign: a
-// copy of 256 MiB, and 16 MiB read eight times, of which seven must come from L2. More than 2 % off
+// copy of 1 GiB, and 16 MiB read eight times, of which seven must come from L2. More than 2 % off
 // makes the campaign suspect.
 #pragma once
 

@@ -11,8 +11,8 @@ Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
-Run declare_kernel(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
+Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
     {"doctor", "what this machine has: GPU, driver, counters, toolkit, SQLite", declare_doctor},

@@ -112,17 +112,9 @@ Generator<T>::Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft
 template <class T>
 std::string Generator<T>::refusal(const GenerateOptions& options) const {
   const Strategy& strategy = options.strategy;
-  const std::string reason = illegal_because(strategy, target_->shape());
+  const std::string reason = unavailable_because(strategy, target_->shape());
   if (!reason.empty()) {
     return reason;
-  }
-  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
-    return "approximate groups have no kernel yet: use an exact group (c" +
-           std::to_string(strategy.group_size) + "e) or c1";
-  }
-  if (target_->shape().attention == AttentionKind::kDense &&
-      strategy.schedule.find('R') != std::string::npos) {
-    return "a dense target selects no blocks, so there is nothing for an R layer to reuse";
   }
   if (strategy.draft.speculates() && draft_ == nullptr) {
     return "the model has no draft head, so it can only decode with ar";

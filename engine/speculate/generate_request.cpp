@@ -1,6 +1,7 @@
 #include "engine/speculate/generate_request.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -24,8 +25,8 @@ void check_request(const GenerateRequest& request) {
   if (request.strategies.empty()) {
     throw Error(ExitCode::kUsage, "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*");
   }
-  if (request.temperature < 0.0) {
-    throw Error(ExitCode::kUsage, "the temperature must not be negative");
+  if (!std::isfinite(request.temperature) || request.temperature < 0.0) {
+    throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
   }
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");

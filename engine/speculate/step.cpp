@@ -7,6 +7,22 @@
 
 namespace versieve::engine {
 
+std::string unavailable_because(const Strategy& strategy, const LlmShape& target) {
+  const std::string reason = illegal_because(strategy, target);
+  if (!reason.empty()) {
+    return reason;
+  }
+  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
+    return "approximate groups have no kernel yet: use an exact group (c" +
+           std::to_string(strategy.group_size) + "e) or c1";
+  }
+  if (target.attention == AttentionKind::kDense &&
+      strategy.schedule.find('R') != std::string::npos) {
+    return "a dense target selects no blocks, so there is nothing for an R layer to reuse";
+  }
+  return {};
+}
+
 const char* name_of(StepPhase phase) {
   switch (phase) {
     case StepPhase::kDraft:

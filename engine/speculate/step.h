@@ -12,8 +12,13 @@
 #include "engine/speculate/acceptance.h"
 #include "engine/speculate/block_statistics.h"
 #include "engine/speculate/tree_source.h"
+#include "model/strategy.h"
 
 namespace versieve::engine {
+
+// Why the engine cannot run that strategy on a target of that shape, or an empty text: what
+// illegal_because says, and what has no kernel in the engine yet.
+std::string unavailable_because(const Strategy& strategy, const LlmShape& target);
 
 enum class StepPhase { kDraft, kVerify, kAccept, kCommit };
 inline constexpr std::size_t kStepPhaseCount = 4;

@@ -45,7 +45,7 @@ StepResult SyntheticSession<T>::step(const Strategy& strategy, std::int64_t yiel
   const bool speculates = strategy.draft.speculates();
   VERSIEVE_ASSERT(yield >= 1 && yield <= kLongestPath && yield < context_len_,
                   "a step commits a path of tokens that the context could have held");
-  const std::string reason = illegal_because(strategy, target_.shape());
+  const std::string reason = unavailable_because(strategy, target_.shape());
   if (!reason.empty()) {
     throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
   }

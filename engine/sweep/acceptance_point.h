@@ -1,33 +1,25 @@
-// WorkloadKind::kAcceptance: a trained pair on held-out text; how many tokens a step emits, and how
-// much the queries of a step share of their blocks. Its times are not kept: they say nothing of a
-// deployment's model.
+// WorkloadKind::kAcceptance: the trained pair on real text. How many tokens a step emits (generated
+// greedily, and along the author's own continuation), and what its queries' selected blocks share.
+// No times: those come from points with synthetic weights.
 #pragma once
 
-#include <cstdint>
+#include <filesystem>
 #include <memory>
-#include <span>
 
 #include "engine/sweep/point_runner.h"
 #include "kernels/common/bf16.h"
 
 namespace versieve::engine {
 
-// Whether greedy output fell into a loop: some 64 tokens in a row repeat with a period of at most
-// 16. Such output is easy to draft and would flatter the means.
-bool is_looping(std::span<const std::int32_t> tokens);
-
-// T = float, or Bf16 on a GPU. `demo_folder` holds the pairs (nsa/) and prompts/index.json.
-// Throws Error(kBadInput) when they cannot be read.
+// `demo`: the folder with nsa/ (target, draft/, tokenizer) and prompts/.
 template <class T>
 std::unique_ptr<PointRunner> make_acceptance_runner(const SweepPlan& plan, Instrument& instrument,
                                                     bool on_gpu, int threads,
-                                                    const std::string& demo_folder);
+                                                    const std::filesystem::path& demo);
 
-extern template std::unique_ptr<PointRunner> make_acceptance_runner<float>(const SweepPlan&,
-                                                                           Instrument&, bool, int,
-                                                                           const std::string&);
-extern template std::unique_ptr<PointRunner> make_acceptance_runner<Bf16>(const SweepPlan&,
-                                                                          Instrument&, bool, int,
-                                                                          const std::string&);
+extern template std::unique_ptr<PointRunner> make_acceptance_runner<float>(
+    const SweepPlan&, Instrument&, bool, int, const std::filesystem::path&);
+extern template std::unique_ptr<PointRunner> make_acceptance_runner<Bf16>(
+    const SweepPlan&, Instrument&, bool, int, const std::filesystem::path&);
 
 }  // namespace versieve::engine

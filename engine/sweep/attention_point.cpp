@@ -4,29 +4,17 @@
 #include <cmath>
 #include <optional>
 
+#include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_layer.h"
-#include "kernels/ops.h"
 #include "model/assert.h"
 #include "model/draft_tree.h"
-#include "model/error.h"
 #include "model/llm_shape.h"
 #include "model/strategy.h"
-#include "profiler/gpu_timer.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMaxSets = 96;
-
-std::unique_ptr<kernels::Ops<float>> make_ops(float, bool on_gpu, void* stream, int threads) {
-  return on_gpu ? kernels::make_cuda_ops<float>(stream) : kernels::make_cpu_ops<float>(threads);
-}
-std::unique_ptr<kernels::Ops<Bf16>> make_ops(Bf16, bool on_gpu, void* stream, int) {
-  if (!on_gpu) {
-    throw Error(ExitCode::kUsage, "the CPU engine computes in f32 or f64, not in bf16");
-  }
-  return kernels::make_cuda_ops<Bf16>(stream);
-}
 
 // The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
 // query selects. What all queries share (q, out, tree) is left out.
@@ -64,14 +52,17 @@ class AttentionRunner final : public PointRunner {
       : plan_(plan),
         instrument_(instrument),
         on_gpu_(on_gpu),
-        ops_(make_ops(T{}, on_gpu, instrument.stream(), threads)) {}
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
-    const std::string illegal = illegal_because(strategy, shape);
-    if (!illegal.empty()) {
-      return refused_point(key, illegal);
+    const std::string refusal = untimed_because(strategy, shape);
+    if (!refusal.empty()) {
+      return refused_point(key, refusal);
+    }
+    if (strategy.schedule.find('R') != std::string::npos) {
+      return refused_point(key, "one layer alone has no earlier layer whose blocks it could reuse");
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
     VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
@@ -147,6 +138,14 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
 }
 
 }  // namespace
+
+std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
+  const std::string illegal = illegal_because(strategy, shape);
+  if (illegal.empty() && strategy.group_size > 1) {
+    return "groups of queries have no kernel yet, so their time cannot be measured";
+  }
+  return illegal;
+}
 
 PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
   PointMeasurement point{.key = key};

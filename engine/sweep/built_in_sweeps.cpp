@@ -7,7 +7,7 @@
 namespace versieve::engine {
 namespace {
 
-// Under a minute: every workload's kind of point, few of each.
+// Under a minute on a GPU: a layer's attention, and the trained pair on short text.
 constexpr std::string_view kQuick = R"({
   "name": "quick", "trace_repetitions": 3, "counter_repetitions": 2,
   "timing": {"warm_up_s": 0.02, "time_limit_s": 0.3},
@@ -17,7 +17,9 @@ constexpr std::string_view kQuick = R"({
     {"workload": "attention", "context_len": [4096], "draft": ["d5k4n16"], "order": ["dfs"],
      "overlap": [0.2, 0.5, 0.95]},
     {"workload": "attention", "context_len": [4096], "draft": ["ar", "d5k4n16"], "order": ["dfs"],
-     "cache_state": "warm"}
+     "cache_state": "warm"},
+    {"workload": "acceptance", "regime": ["chat", "code"], "context_len": 600, "dtype": "f32",
+     "draft": ["ar", "d7k1n8", "d5k4n16"]}
   ]})";
 
 // The campaign that ships in db/measured.

@@ -8,6 +8,7 @@
 #include "engine/sweep/attention_point.h"
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/step_point.h"
+#include "model/assert.h"
 #include "model/error.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
@@ -53,25 +54,26 @@ class Runners {
  private:
   using Kind = std::pair<WorkloadKind, std::string>;
 
+  template <class T>
+  std::unique_ptr<PointRunner> make_typed(WorkloadKind workload) {
+    const int threads = options_.threads;
+    switch (workload) {
+      case WorkloadKind::kAttention:
+        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kStep:
+        return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kAcceptance:
+        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads,
+                                         options_.demo_folder);
+    }
+    VERSIEVE_ASSERT(false, "a workload has a runner");
+  }
   // One runner at a time holds memory.
   void drop_others() {
     std::erase_if(runners_, [](const auto& entry) { return entry.second != nullptr; });
   }
   std::unique_ptr<PointRunner> make(const PointKey& key) {
-    return key.dtype == "bf16" ? make_for<Bf16>(key.workload) : make_for<float>(key.workload);
-  }
-  template <class T>
-  std::unique_ptr<PointRunner> make_for(WorkloadKind workload) {
-    switch (workload) {
-      case WorkloadKind::kAttention:
-        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, options_.threads);
-      case WorkloadKind::kStep:
-        return make_step_runner<T>(plan_, *instrument_, on_gpu_, options_.threads);
-      case WorkloadKind::kAcceptance:
-        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, options_.threads,
-                                         options_.demo_folder);
-    }
-    return nullptr;
+    return key.dtype == "bf16" ? make_typed<Bf16>(key.workload) : make_typed<float>(key.workload);
   }
 
   const SweepPlan& plan_;

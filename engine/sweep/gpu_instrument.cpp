@@ -97,14 +97,20 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
     }
   };
   std::optional<GpuGraph> graph;
-  if (plan.launch == "graph") {
+  if (plan.launch == "graph" && !work.host_timed) {
     graph.emplace(stream_, enqueue);
   }
   const auto sample_ns = [&] {
     if (plan.cache_state == "cold_flush") {
       timer_.flush_l2();
+      stream_.synchronize();
     }
-    const double time_ns = timer_.time_ns([&] { graph ? graph->launch() : enqueue(); });
+    const double time_ns = work.host_timed
+                               ? profiler::host_time_ns([&] {
+                                   enqueue();
+                                   work.synchronize();
+                                 })
+                               : timer_.time_ns([&] { graph ? graph->launch() : enqueue(); });
     return time_ns / static_cast<double>(sets.size());
   };
   const std::uint64_t before = state_.clock_events();

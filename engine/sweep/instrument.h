@@ -18,6 +18,9 @@ namespace versieve::engine {
 // The work: `run(set)` enqueues one whole run on buffer set 0 ... sets - 1.
 struct RepeatableWork {
   std::int64_t sets = 1;
+  // The work asks the device between its launches: no graph can hold it, and the host's clock is
+  // the one that counts.
+  bool host_timed = false;
   std::function<void(std::int64_t set)> run;
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;

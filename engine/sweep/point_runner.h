@@ -3,10 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/sweep.h"
+#include "model/llm_shape.h"
 #include "model/measurement.h"
+#include "model/strategy.h"
 
 namespace versieve::engine {
 
@@ -17,6 +20,10 @@ class PointRunner {
   // wrong; the campaign stores it as "failed".
   virtual PointMeasurement run(const PointKey& key) = 0;
 };
+
+// Why the time of that strategy cannot be measured on a geometry, or an empty text: what has no
+// kernel of its own yet would be timed as something else.
+std::string untimed_because(const Strategy& strategy, const LlmShape& shape);
 
 // A point that will not be measured, and why.
 PointMeasurement refused_point(const PointKey& key, const std::string& reason);

@@ -3,113 +3,153 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/speculate/synthetic_session.h"
-#include "engine/sweep/device_ops.h"
-#include "model/error.h"
-#include "model/llm_shape.h"
+#include "engine/model/synthetic.h"
+#include "engine/speculate/draft_source.h"
+#include "engine/speculate/step.h"
+#include "engine/sweep/sweep_ops.h"
+#include "model/assert.h"
 #include "model/strategy.h"
 
 namespace versieve::engine {
 namespace {
 
-// Tokens that a timed step commits with a draft: about what the demo pair yields
-// (engine/demo/RECORD.md), so that the draft takes in as many entries as in real decoding.
-constexpr std::int64_t kYield = 4;
-
-// Means over the layers of one step's selected blocks.
-void add_block_statistics(const StepResult& step, PointMeasurement& point) {
-  double overlap = 0.0;
-  double unique = 0.0;
-  std::int64_t with_overlap = 0;
-  for (const BlockStatistics& layer : step.blocks) {
-    unique += layer.unique_blocks;
-    if (layer.adjacent_overlap) {
-      overlap += *layer.adjacent_overlap;
-      with_overlap += 1;
-    }
-  }
-  if (!step.blocks.empty()) {
-    point.unique_blocks = unique / static_cast<double>(step.blocks.size());
-  }
-  if (with_overlap > 0) {
-    point.adjacent_overlap = overlap / static_cast<double>(with_overlap);
-  }
-}
+// Nodes of the path that is committed whatever the untrained target says: a trained pair yields
+// some four tokens a step, and a commit's cost grows with them.
+constexpr std::int64_t kCommittedNodes = 4;
+constexpr std::int64_t kRoom = 512;  // cache rows beyond the context, more than any tree
+constexpr std::int32_t kToken = 17;  // any token: weights are random
 
 template <class T>
-class StepPointRunner final : public PointRunner {
+class StepRunnerPoint final : public PointRunner {
  public:
-  StepPointRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+  StepRunnerPoint(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
       : plan_(plan),
         instrument_(instrument),
-        ops_(make_runner_ops<T>(on_gpu, instrument.stream(), threads)) {}
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
-    const std::string illegal = illegal_because(strategy, shape);
-    if (!illegal.empty()) {
-      return refused_point(key, illegal);
-    }
-    if (key.launch == "graph") {
-      return refused_point(key,
-                           "a step asks the host which tokens were accepted, so it is no graph");
+    const std::string refusal = untimed_because(strategy, shape);
+    if (!refusal.empty()) {
+      return refused_point(key, refusal);
     }
     prepare(shape, key);
-    return measure(key, strategy);
+    make_source(strategy);
+    options_ = {.verify = {.schedule = strategy.schedule_for(shape.layers)},
+                .forced_yield = kCommittedNodes};
+    return measure(key);
   }
 
  private:
-  void prepare(const LlmShape& shape, const PointKey& key) {
-    if (!session_ || model_ != key.model) {
-      session_.reset();  // its memory first
-      session_.emplace(*ops_, shape, plan_.seed);
-      model_ = key.model;
-      // Contexts are filled once, up to the longest of the plan.
-      std::int64_t longest = key.context_len;
-      for (const PointKey& other : plan_.points) {
-        if (other.workload == WorkloadKind::kStep && other.model == key.model) {
-          longest = std::max(longest, other.context_len);
-        }
-      }
-      session_->set_context(longest);
-    }
-    session_->set_context(key.context_len);
-  }
-
-  PointMeasurement measure(const PointKey& key, const Strategy& strategy) {
-    const std::int64_t yield =
-        strategy.draft.speculates() ? std::min(kYield, strategy.draft.depth + 1) : 1;
-    PointMeasurement point{.key = key};
-    add_block_statistics(session_->step(strategy, yield, nullptr, true), point);
-    RepeatableWork work;
-    work.run = [this, &strategy, yield](std::int64_t) { session_->step(strategy, yield); };
-    work.synchronize = [this] { ops_->synchronize(); };
-    work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
-    // Each of some 500 launches is a counter range of its own: one repetition is a second or more.
-    const MeasurePlan plan{
-        .timing = plan_.timing,
-        .trace_repetitions = std::min<std::int64_t>(plan_.trace_repetitions, 2),
-        .counter_repetitions = std::min<std::int64_t>(plan_.counter_repetitions, 1),
-        .cache_state = key.cache_state,
-        .launch = key.launch};
-    instrument_.measure(work, plan, point);
-    return point;
-  }
+  void prepare(const LlmShape& shape, const PointKey& key);
+  void make_source(const Strategy& strategy);
+  StepResult step(bool measures_blocks);
+  PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
   Instrument& instrument_;
   std::unique_ptr<kernels::Ops<T>> ops_;
-  std::optional<SyntheticSession<T>> session_;
   std::string model_;
+  std::int64_t context_len_ = 0;
+  std::optional<Target<T>> target_;
+  std::optional<Draft<T>> draft_;
+  std::optional<StepRunner<T>> runner_;
+  kernels::OpsBuffer<T> captured_;  // [3 * hidden]: what the newest token left for the draft
+  std::unique_ptr<TreeSource<T>> source_;
+  StepOptions options_;
 };
+
+// The model stays from point to point, the context as long as its length does.
+template <class T>
+void StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
+  source_.reset();
+  if (model_ != key.model) {
+    runner_.reset();
+    draft_.reset();
+    target_.reset();
+    model_.clear();
+    const DraftShape draft = draft_shape_for(shape);
+    target_.emplace(make_synthetic_target<T>(*ops_, shape, draft, plan_.seed));
+    draft_.emplace(make_synthetic_draft<T>(*ops_, draft, *target_, plan_.seed + 1));
+    runner_.emplace(*ops_, *target_);
+    captured_ = kernels::OpsBuffer<T>(
+        *ops_, std::vector<T>(static_cast<std::size_t>(3 * shape.hidden), T{}));
+    model_ = key.model;
+    context_len_ = 0;
+  }
+  if (context_len_ != key.context_len) {
+    target_->cache().truncate(0);
+    target_->cache().reserve(key.context_len + kRoom);
+    draft_->reserve(key.context_len + kRoom);
+    fill_context(*ops_, *target_, key.context_len, plan_.seed + 2);
+    fill_context(*ops_, *draft_, key.context_len, plan_.seed + 3);
+    ops_->synchronize();
+    context_len_ = key.context_len;
+  }
+}
+
+template <class T>
+void StepRunnerPoint<T>::make_source(const Strategy& strategy) {
+  if (!strategy.draft.speculates()) {
+    source_ = std::make_unique<NoDraft<T>>();
+    return;
+  }
+  source_ = std::make_unique<DraftSource<T>>(
+      *ops_, *draft_,
+      DraftSourceOptions{
+          .choice = strategy.draft, .order = strategy.order, .scores_by_rank = true});
+}
+
+// One step from the same context each time; what the last one committed is forgotten first.
+template <class T>
+StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
+  target_->cache().truncate(context_len_);
+  draft_->set_length(context_len_);
+  source_->observe({.first = context_len_ - 1,
+                    .next_token = {kToken},
+                    .captured = captured_.data(),
+                    .rows = {0}});
+  StepOptions options = options_;
+  options.measures_blocks = measures_blocks;
+  return runner_->run(*source_, kToken, options);
+}
+
+template <class T>
+PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
+  const StepResult first = step(true);
+  VERSIEVE_ASSERT(first.tree.size() == key.num_queries, "a tree scored by rank has all its nodes");
+  PointMeasurement point{.key = key};
+  point.unique_blocks = 0.0;
+  for (const BlockStatistics& layer : first.blocks) {
+    const double share = 1.0 / static_cast<double>(first.blocks.size());
+    *point.unique_blocks += share * layer.unique_blocks;
+    if (layer.adjacent_overlap) {
+      point.adjacent_overlap =
+          point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
+    }
+  }
+  RepeatableWork work;
+  work.host_timed = true;
+  work.run = [this](std::int64_t) { step(false); };
+  work.synchronize = [this] { ops_->synchronize(); };
+  work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
+  instrument_.measure(work,
+                      {.timing = plan_.timing,
+                       .trace_repetitions = plan_.trace_repetitions,
+                       .counter_repetitions = plan_.counter_repetitions,
+                       .cache_state = key.cache_state,
+                       .launch = key.launch},
+                      point);
+  return point;
+}
 
 }  // namespace
 
 template <class T>
 std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
                                               bool on_gpu, int threads) {
-  return std::make_unique<StepPointRunner<T>>(plan, instrument, on_gpu, threads);
+  return std::make_unique<StepRunnerPoint<T>>(plan, instrument, on_gpu, threads);
 }
 
 template std::unique_ptr<PointRunner> make_step_runner<float>(const SweepPlan&, Instrument&, bool,

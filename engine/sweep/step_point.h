@@ -1,5 +1,6 @@
-// WorkloadKind::kStep: a whole verification step (draft, verify, accept, commit) of a named
-// geometry with synthetic weights, for time and bytes. Never used for acceptance.
+// WorkloadKind::kStep: a whole speculative step (draft, verification, acceptance, commit) of a
+// geometry with synthetic weights, through the engine itself. The time is the host's, phase by
+// phase, because a step asks the device between its phases; ranges are its kernels.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 namespace versieve::engine {
 
-// T = float, or Bf16 on a GPU (`instrument` then owns its stream). Both outlive the runner.
+// As make_attention_runner.
 template <class T>
 std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
                                               bool on_gpu, int threads);

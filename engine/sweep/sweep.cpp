@@ -129,6 +129,10 @@ Grid read_grid(const json& object, const std::string& where) {
   require_known(fields, "cache_state", grid.cache_state,
                 {"warm", "cold_rotate", "cold_flush", "as_is"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
+  if (grid.workload != WorkloadKind::kAttention) {
+    require_known(fields, "launch", grid.launch, {"stream"});
+    require_known(fields, "cache_state", grid.cache_state, {"as_is"});
+  }
   for (const std::int64_t length : grid.context_len) {
     if (length < 1 || length > (std::int64_t{1} << 20)) {
       throw Error(ExitCode::kBadInput, where + ": 'context_len' must lie within 1 and 1048576");

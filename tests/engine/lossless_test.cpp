@@ -10,24 +10,17 @@ using tiny::Engine;
 
 constexpr std::int64_t kTokens = 90;
 
-// Runs trees that are right for random depths and compares; returns mean tokens a step.
+// Compares; returns mean tokens a step.
 template <class T>
 double check_scripted(Engine<T>& engine, std::int64_t prompt_len, const std::string& rest,
                       Traversal order, bool chain) {
-  engine.generator.prefill(tiny::prompt(prompt_len));
-  const std::string schedule = rest.substr(rest.rfind('/') + 1);
-  const std::string kind = engine.target.shape().attention == AttentionKind::kNsa ? "nsa" : "dense";
-  const Generation plain = engine.generator.run(
-      tiny::options(kind + (schedule == "F*" ? "/ar" : "/ar/bfs/c1/" + schedule), kTokens));
-  REQUIRE(plain.tokens.size() == kTokens);
-  REQUIRE(plain.steps == kTokens - 1);
-  tiny::ScriptedSource<T> source(prompt_len, plain.tokens, order, 11, chain);
-  const Generation tree = engine.generator.run(
-      tiny::options(kind + "/d5k3n12/" + name_of(order) + rest, kTokens), source);
+  const tiny::TwoRuns runs = tiny::scripted_runs(engine, prompt_len, rest, order, chain, kTokens);
+  REQUIRE(runs.plain.tokens.size() == kTokens);
+  REQUIRE(runs.plain.steps == kTokens - 1);
   INFO("prompt of " << prompt_len << ", " << rest << ", " << name_of(order));
-  CHECK(tree.tokens == plain.tokens);
-  CHECK(!first_divergence(tree, plain).has_value());
-  return tree.accepted_per_step();
+  CHECK(runs.tree.tokens == runs.plain.tokens);
+  CHECK(!first_divergence(runs.tree, runs.plain).has_value());
+  return runs.tree.accepted_per_step();
 }
 
 TEMPLATE_TEST_CASE("deep accepted paths keep the autoregressive text", "", float, double) {

@@ -47,7 +47,10 @@ inline DraftShape draft_shape(const LlmShape& target) {
 template <class T>
 struct Engine {
   explicit Engine(const LlmShape& llm = shape(), std::uint64_t seed = 11)
-      : ops(kernels::make_cpu_ops<T>(1)),
+      : Engine(kernels::make_cpu_ops<T>(1), llm, seed) {}
+  explicit Engine(std::unique_ptr<kernels::Ops<T>> device, const LlmShape& llm = shape(),
+                  std::uint64_t seed = 11)
+      : ops(std::move(device)),
         target(make_synthetic_target(*ops, llm, draft_shape(llm), seed)),
         draft(make_synthetic_draft(*ops, draft_shape(llm), target, seed + 1)),
         generator(*ops, target, &draft) {}
@@ -139,5 +142,29 @@ class ScriptedSource final : public TreeSource<T> {
   bool chain_;
   std::mt19937_64 random_{3};
 };
+
+// An autoregressive run and one along trees that are right for random depths, from one prompt.
+struct TwoRuns {
+  Generation plain;
+  Generation tree;
+};
+
+// `rest`: group and schedule of the strategy, "/c1/F*".
+template <class T>
+TwoRuns scripted_runs(Engine<T>& engine, std::int64_t prompt_len, const std::string& rest,
+                      Traversal order, bool chain, std::int64_t tokens) {
+  engine.generator.prefill(prompt(prompt_len));
+  const std::string schedule = rest.substr(rest.rfind('/') + 1);
+  const std::string kind = engine.target.shape().attention == AttentionKind::kNsa ? "nsa" : "dense";
+  TwoRuns runs;
+  GenerateOptions plain =
+      options(kind + (schedule == "F*" ? "/ar" : "/ar/bfs/c1/" + schedule), tokens);
+  plain.measures_gaps = true;
+  runs.plain = engine.generator.run(plain);
+  ScriptedSource<T> source(prompt_len, runs.plain.tokens, order, 11, chain);
+  runs.tree =
+      engine.generator.run(options(kind + "/d5k3n12/" + name_of(order) + rest, tokens), source);
+  return runs;
+}
 
 }  // namespace versieve::engine::tiny

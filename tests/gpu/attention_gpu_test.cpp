@@ -2,6 +2,7 @@
 // other forms of the same problem.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "kernels/compress/launch.h"
@@ -110,7 +111,12 @@ template <class T>
 void check_shape(const NsaCaseShape& shape, std::mt19937_64& rng) {
   CAPTURE(shape.text(), test_seed());
   const NsaCase c = rounded<T>(make_nsa_case(shape, rng));
-  CHECK(disagreement(c, run<T>(c), tolerance_of<T>()) == "");
+  // A score of 10^4 carries an f32 rounding error of some 6e-4, which the exponential passes on.
+  const double scale = std::max(1.0, std::fabs(shape.logit_scale) / 1000.0);
+  Tolerance tolerance = tolerance_of<T>();
+  tolerance.norm *= scale;
+  tolerance.row *= scale;
+  CHECK(disagreement(c, run<T>(c), tolerance) == "");
 }
 
 // Long enough for several spans of compressed tokens.

@@ -65,7 +65,7 @@ TEST_CASE("the first choice is never worse than the baselines, which are always 
 }
 
 TEST_CASE("when a draft is useless, plain decoding comes first") {
-  const PlanTable table = planned(fitted_by_hand(0.02));
+  const PlanTable table = planned(fitted_by_hand(0.02, 0.02));
   CHECK(table.entries.at(0).evaluation.strategy.text() == "nsa/ar");
   CHECK(table.entries.at(0).evaluation.expected_accepted == 1.0);
 }
@@ -100,7 +100,7 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   const PlanTable before = planned(fit);
   const Strategy best = before.entries.at(0).evaluation.strategy;
   const double predicted = before.entries.at(0).evaluation.cost->time_us;
-  fit.acceptance.measured.push_back({best.draft, Traversal::kBfs, "F*", 2048, 4.0, 0.05, 500});
+  fit.acceptance.measured.push_back({best.draft, Traversal::kBfs, "F*", 2048, 6.0, 0.05, 500});
   fit.steps.push_back({best, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
   const auto find = [&](const PlanTable& table) {
     return *std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
@@ -109,7 +109,7 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   };
   const PlanEntry here = find(planned(fit));
   CHECK(here.evaluation.source == Provenance::kMeasured);
-  CHECK(here.evaluation.expected_accepted == Approx(4.0));
+  CHECK(here.evaluation.expected_accepted == Approx(6.0));
   CHECK(here.evaluation.cost->time_us == Approx(predicted * 1.1));
   const PlanTable elsewhere = plan(fit, hardware_by_key("h100-sxm"), named_llm_shape("nsa-1b"), {});
   CHECK(elsewhere.scaled);

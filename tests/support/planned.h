@@ -7,7 +7,7 @@ namespace versieve::synthetic {
 
 // On an H200, geometry nsa-1b, contexts to 64K; `first` is the acceptance of the draft's best
 // child.
-inline FittedModel fitted_by_hand(double first = 0.8) {
+inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9) {
   FittedModel fit;
   fit.device = "NVIDIA H200";
   fit.hardware_key = "h200-sxm";
@@ -24,6 +24,7 @@ inline FittedModel fitted_by_hand(double first = 0.8) {
   AcceptanceModel::Positional range;
   range.context_high = 16384;
   range.first = first;
+  range.spread = spread;
   fit.acceptance.positional.push_back(range);
   return fit;
 }

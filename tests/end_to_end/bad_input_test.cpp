@@ -1,0 +1,159 @@
+// Bad input to the built command: one sentence, the right exit code, and no file left behind.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/end_to_end/command.h"
+#include "tests/support/tiny_model.h"
+
+using namespace versieve;
+using namespace versieve::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A tiny pair, a prompt, and the command that runs them.
+struct Scene {
+  TempFolder folder;
+  fs::path model = folder / "model";
+  fs::path prompt = folder / "prompt.txt";
+
+  Scene() {
+    write_tiny_pair(model, TinyModel{});
+    std::ofstream(prompt) << "The quick brown fox jumps over the lazy dog.";
+  }
+  std::string generate(const std::string& strategy = "nsa/ar") const {
+    return "generate --model " + model.string() + " --prompt-file " + prompt.string() +
+           " --strategy '" + strategy + "' --max-new-tokens 4 --backend cpu";
+  }
+  fs::path weights() const {
+    for (const fs::directory_entry& entry : fs::directory_iterator(model)) {
+      if (entry.path().extension() == ".safetensors") {
+        return entry.path();
+      }
+    }
+    return {};
+  }
+};
+
+void check_refused(const std::string& arguments, int code, const std::string& word) {
+  const CommandResult result = run_versieve(arguments);
+  CAPTURE(arguments, result.out, result.err);
+  CHECK(result.code == code);
+  CHECK(result.out.empty());
+  CHECK(is_one_sentence(result.err));
+  CHECK(result.err.find(word) != std::string::npos);
+  const CommandResult as_json = run_versieve(arguments + " --json");
+  const nlohmann::json object = nlohmann::json::parse(as_json.out);
+  CHECK(as_json.code == code);
+  CHECK(object.at("code") == code);
+  CHECK(object.at("error").get<std::string>().find(word) != std::string::npos);
+}
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+}  // namespace
+
+TEST_CASE("the scene itself runs") {
+  const Scene scene;
+  const CommandResult result = run_versieve(scene.generate() + " --json");
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+  CHECK(nlohmann::json::parse(result.out).at("identical_to_ar").is_null());
+}
+
+TEST_CASE("truncated weights are bad input") {
+  const Scene scene;
+  const fs::path weights = scene.weights();
+  fs::resize_file(weights, fs::file_size(weights) - 7);
+  check_refused(scene.generate(), 3, weights.filename().string());
+}
+
+TEST_CASE("weights with a hostile header are bad input") {
+  const Scene scene;
+  std::fstream file(scene.weights(), std::ios::in | std::ios::out | std::ios::binary);
+  file.write("\xff\xff\xff\xff\xff\xff\xff\x7f", 8);
+  file.close();
+  check_refused(scene.generate(), 3, "header");
+}
+
+TEST_CASE("a wrong configuration is bad input") {
+  const Scene scene;
+  nlohmann::json config = nlohmann::json::parse(text_of_file(scene.model / "config.json"));
+  config["num_key_value_heads"] = 3;  // does not divide the heads
+  std::ofstream(scene.model / "config.json") << config;
+  check_refused(scene.generate(), 3, "config.json");
+  std::ofstream(scene.model / "config.json") << "{";
+  check_refused(scene.generate(), 3, "config.json");
+}
+
+TEST_CASE("an empty or missing prompt is bad input") {
+  const Scene scene;
+  std::ofstream(scene.prompt, std::ios::trunc).close();
+  check_refused(scene.generate(), 3, "prompt.txt");
+  fs::remove(scene.prompt);
+  check_refused(scene.generate(), 3, "prompt.txt");
+}
+
+TEST_CASE("an unknown strategy text is a usage error that names the part") {
+  const Scene scene;
+  check_refused(scene.generate("nsa/d6k8n64/zigzag/c1/F*"), 2, "order");
+  check_refused(scene.generate("nsa/d6k8n64/dfs/c1/R*"), 2, "begin with F");
+}
+
+TEST_CASE("a database of a newer schema is refused untouched by every command that reads one") {
+  const TempFolder folder;
+  const fs::path database = folder / "new.db";
+  fs::copy_file(fs::path(VERSIEVE_SOURCE_DIR) / "tests/data/schema_v1.db", database);
+  // user_version stands at byte 60 of a SQLite file, big-endian; the least reader beside it.
+  std::fstream file(database, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(60);
+  file.write("\x00\x00\x03\xe7", 4);
+  file.close();
+  const std::string before = text_of_file(database);
+  check_refused("merge --into " + (folder / "all.db").string() + " " + database.string(), 3, "999");
+  check_refused("profile --db " + database.string() + " --sweep quick --backend cpu", 3, "999");
+  CHECK(text_of_file(database) == before);
+}
+
+TEST_CASE("a foreign file is no database") {
+  const TempFolder folder;
+  std::ofstream(folder / "notes.db")
+      << "These are notes, no database at all; keep them as they are.";
+  const std::string before = text_of_file(folder / "notes.db");
+  const std::string path = (folder / "notes.db").string();
+  check_refused("fit --db " + path + " --device H200", 3, "notes.db");
+  check_refused("profile --db " + path + " --sweep quick --backend cpu", 3, "notes.db");
+  CHECK(text_of_file(folder / "notes.db") == before);
+}
+
+TEST_CASE("a full disk leaves no partial file") {
+  const TempFolder folder;
+  const std::string database = (fs::path(VERSIEVE_SOURCE_DIR) / "db/measured/h200.db").string();
+  // 8 blocks of 512 bytes: less than the fit's file needs.
+  const CommandResult result = run_versieve(
+      "fit --db " + database + " --device H200 --out " + (folder / "fit.json").string(),
+      "trap '' XFSZ; ulimit -f 8; ");
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 4);
+  CHECK(is_one_sentence(result.err));
+  CHECK(files_in(folder / ".") == 0);
+}
+
+TEST_CASE("without a GPU the cuda backend is the environment's fault") {
+  const Scene scene;
+  const CommandResult doctor = run_versieve("doctor --json");
+  CHECK(doctor.code <= 1);
+  if (run_versieve("profile --db /nonexistent/x.db --sweep quick --backend cuda").err.find("GPU") ==
+      std::string::npos) {
+    WARN("a GPU is here: nothing to refuse");
+    return;
+  }
+  std::string arguments = scene.generate();
+  arguments.replace(arguments.rfind("cpu"), 3, "cuda");
+  check_refused(arguments, 4, "GPU");
+}

@@ -1,0 +1,155 @@
+// `versieve fit`, `plan` and `export` as a user meets them: answers, exit codes, one sentence for
+// each bad input, and no file where nothing was written.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "db/store.h"
+#include "tests/end_to_end/command.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+namespace fs = std::filesystem;
+
+namespace {
+
+class World {
+ public:
+  World() {
+    const synthetic::Plan plan;
+    const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+    store(database(), "NVIDIA H200",
+          {synthetic::attention_points(plan, h200), synthetic::step_points(plan, h200),
+           synthetic::acceptance_points(0.8, 0.9, 0.98)});
+  }
+
+  fs::path database() const { return folder_ / "points.db"; }
+  fs::path file(const std::string& name) const { return folder_ / name; }
+
+  void store(const fs::path& path, const std::string& device,
+             const std::vector<std::vector<PointMeasurement>>& parts) const {
+    db::Store store = db::Store::open(path.string(), db::OpenMode::kCreateOrOpen);
+    const std::int64_t run = store.begin_run({.kind = "test", .device = device});
+    for (const std::vector<PointMeasurement>& part : parts) {
+      for (const PointMeasurement& point : part) {
+        store.add_point(run, point);
+      }
+    }
+    store.finish_run(run, "complete");
+  }
+
+ private:
+  test::TempFolder folder_;
+};
+
+const World& world() {
+  static const World instance;
+  return instance;
+}
+
+std::string db_option() {
+  return " --db " + world().database().string();
+}
+
+void check_refused(const std::string& arguments, int code, const std::string& part) {
+  const test::CommandResult outcome = test::run_versieve(arguments);
+  CAPTURE(arguments, outcome.out, outcome.err);
+  CHECK(outcome.code == code);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.find(part) != std::string::npos);
+  CHECK(test::is_one_sentence(outcome.err));
+  const test::CommandResult json = test::run_versieve(arguments + " --json");
+  CHECK(nlohmann::json::parse(json.out)["code"] == code);
+}
+
+}  // namespace
+
+TEST_CASE("a fit prints its errors, as text and as JSON") {
+  const test::CommandResult text = test::run_versieve("fit --device h200" + db_option());
+  CHECK(text.code == 0);
+  CHECK(text.out.find("NVIDIA H200") != std::string::npos);
+  const test::CommandResult json = test::run_versieve(
+      "fit --json --device h200 --out " + world().file("fit.json").string() + db_option());
+  CHECK(json.code == 0);
+  const nlohmann::json fit = nlohmann::json::parse(json.out);
+  CHECK(fit["device"] == "NVIDIA H200");
+  CHECK(fit["latency"]["median_ape"].get<double>() < 0.1);
+  CHECK(nlohmann::json::parse(test::text_of_file(world().file("fit.json"))) == fit);
+}
+
+TEST_CASE("plan, then export, in every form") {
+  const std::string table = world().file("table.json").string();
+  const test::CommandResult planned =
+      test::run_versieve("plan --hardware h200-sxm --out " + table + db_option());
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  CHECK(planned.out.find("0-4096 tokens, Strict") != std::string::npos);
+  CHECK(planned.out.find("not yet available") != std::string::npos);
+  for (const char* format : {"json", "csv", "cpp"}) {
+    const fs::path out = world().file(std::string("export.") + format);
+    CHECK(test::run_versieve("export --table " + table + " --format " + format + " --out " +
+                             out.string())
+              .code == 0);
+    CHECK(fs::file_size(out) > 1000);
+  }
+  CHECK(test::text_of_file(world().file("export.json")) == test::text_of_file(table));
+}
+
+TEST_CASE("plans differ by class, buckets and machine as asked") {
+  const test::CommandResult one = test::run_versieve(
+      "plan --json --hardware h100-pcie --class Strict --buckets 0-2048,16384-65536" + db_option());
+  CAPTURE(one.err);
+  REQUIRE(one.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(one.out);
+  CHECK(table["classes"] == nlohmann::json::array({"Strict"}));
+  CHECK(table["buckets"].size() == 2);
+  CHECK(table["entries"].size() == 24);
+  CHECK(table["provenance"]["scaled"] == true);
+  CHECK(table["entries"][23]["note"].get<std::string>().find("nearest context range") !=
+        std::string::npos);
+}
+
+TEST_CASE("bad inputs of fit, plan and export are one sentence and the right code") {
+  const std::string db = db_option();
+  check_refused("fit --db " + world().file("absent.db").string() + " --device H200", 3,
+                "absent.db");
+  check_refused("fit --device B200" + db, 1, "NVIDIA H200");
+  check_refused("fit --device H200 --holdout 1.5" + db, 2, "--holdout");
+  check_refused("fit --device H200 --out /nonexistent/fit.json" + db, 4, "/nonexistent/fit.json");
+  check_refused("plan --hardware h300" + db, 2, "h200-sxm");
+  check_refused("plan --hardware " + world().file("absent.json").string() + db, 3, "absent.json");
+  check_refused("plan --hardware h200-sxm --class Loose" + db, 2, "Approx+Reuse");
+  check_refused("plan --hardware h200-sxm --buckets 8-4" + db, 2, "ascending");
+  check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
+  check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2, "baseline");
+  check_refused("plan --hardware h200-sxm", 2, "--db");
+  check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,
+                "/nonexistent/table.json");
+  const std::string out = " --out " + world().file("never").string();
+  check_refused("export --format csv --table " + world().file("none.json").string() + out, 3,
+                "none.json");
+  std::ofstream(world().file("other.json"))
+      << R"({"format": "versieve planner table", "schema": 7})";
+  check_refused("export --format csv --table " + world().file("other.json").string() + out, 3,
+                "schema 7");
+  CHECK(!fs::exists(world().file("never")));
+}
+
+TEST_CASE("a format that does not exist yet is a no and leaves no file") {
+  const std::string table = world().file("for_vllm.json").string();
+  REQUIRE(test::run_versieve("plan --hardware h200-sxm --out " + table + db_option()).code == 0);
+  const std::string out = " --out " + world().file("vllm.yaml").string();
+  check_refused("export --format vllm --table " + table + out, 1, "not yet available");
+  check_refused("export --format xml --table " + table + out, 2, "formats are");
+  CHECK(!fs::exists(world().file("vllm.yaml")));
+}
+
+TEST_CASE("a device without a catalogue entry needs a description") {
+  const fs::path path = world().file("odd.db");
+  world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});
+  check_refused("fit --device Homemade --db " + path.string(), 1, "Homemade GPU");
+  CHECK(test::run_versieve("fit --device Homemade --hardware l40s --db " + path.string()).code ==
+        0);
+  check_refused("plan --hardware l40s --db " + path.string(), 1, "Homemade GPU");
+}

@@ -1,0 +1,145 @@
+// Is speculation lossless on the GPU: in f32 token for token, in bf16 how often? Does the GPU's
+// engine compute what the CPU's does?
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "engine/speculate/generate_request.h"
+#include "engine/speculate/synthetic_session.h"
+#include "profiler/environment.h"
+#include "tests/engine/tiny_engine.h"
+#include "tests/gpu/gpu_ops.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kTokens = 90;
+
+// Runs every prompt length, order and shape on tiny random weights; counts the identical ones.
+template <class T>
+void count_identical(tiny::Engine<T>& engine, int& identical, int& runs) {
+  for (const std::int64_t prompt_len : {1, 8, 61, 300}) {
+    for (const char* rest : {"/c1/F*", "/c4e/F*", "/c1/FRR"}) {
+      for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+        const tiny::TwoRuns both =
+            tiny::scripted_runs(engine, prompt_len, rest, order, false, kTokens);
+        identical += first_divergence(both.tree, both.plain) ? 0 : 1;
+        ++runs;
+      }
+    }
+  }
+}
+
+TEST_CASE("deep accepted paths keep the autoregressive text on the GPU in f32") {
+  std::unique_ptr<kernels::Ops<float>> ops = test::try_gpu_ops<float>();
+  if (ops == nullptr) {
+    return;
+  }
+  int identical = 0;
+  int runs = 0;
+  tiny::Engine<float> engine(std::move(ops));
+  count_identical(engine, identical, runs);
+  CHECK(identical == runs);
+}
+
+TEST_CASE("deep accepted paths keep the autoregressive text on the GPU in bf16") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  int identical = 0;
+  int runs = 0;
+  tiny::Engine<Bf16> engine(std::move(ops));
+  count_identical(engine, identical, runs);
+  CHECK(identical == runs);  // every op is batch invariant in bf16 too
+}
+
+TEST_CASE("GPU and CPU verify the same tree to the same logits in f32") {
+  std::unique_ptr<kernels::Ops<float>> ops = test::try_gpu_ops<float>();
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<float> gpu(std::move(ops));
+  tiny::Engine<float> cpu;
+  std::mt19937_64 random(2);
+  const DraftTree tree = tiny::random_tree(40, 12, 3, random);
+  const auto logits = [&](tiny::Engine<float>& engine) {
+    engine.generator.prefill(tiny::prompt(333));
+    engine.target.verify(tree, {});
+    std::vector<float> values(static_cast<std::size_t>(tree.size() * engine.target.shape().vocab));
+    engine.ops->download(values.data(), engine.target.logits(), values.size() * sizeof(float));
+    return values;
+  };
+  const std::vector<float> a = logits(gpu);
+  const std::vector<float> b = logits(cpu);
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  CHECK(std::sqrt(difference / norm) < 1e-4);
+}
+
+// The demo pair on a prompt of each regime.
+void run_demo(const std::string& dtype, int& identical, int& runs) {
+  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  for (const char* prompt : {"chat-1000-3", "plan-1000-3", "prose-4000-5", "code-4000-5"}) {
+    const GenerateReport report = run_request(
+        {.model = demo / "nsa",
+         .prompt_file = demo / "prompts/test" / (std::string(prompt) + ".txt"),
+         .strategies = {"nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d6k8n64/bfs/c4e/F*"},
+         .compares_ar = true,
+         .max_new_tokens = 200,
+         .backend = "cuda",
+         .dtype = dtype});
+    for (const StrategyRun& run : report.runs) {
+      identical += run.identical() ? 1 : 0;
+      ++runs;
+      std::printf("%s %s %s: %.2f tokens a step, %.0f tokens/s, autoregressive %.0f; %s\n",
+                  dtype.c_str(), prompt, run.strategy.text().c_str(),
+                  run.generation.accepted_per_step(), run.generation.tokens_per_second(),
+                  run.reference->tokens_per_second(), run.identical() ? "identical" : "different");
+    }
+  }
+}
+
+TEST_CASE("the demo pair is lossless on the GPU in f32, and in bf16 it is counted") {
+  if (!profiler::describe_gpu()) {
+    std::printf("skipped: no GPU here\n");
+    return;
+  }
+  int identical = 0;
+  int runs = 0;
+  run_demo("f32", identical, runs);
+  CHECK(identical == runs);
+  identical = runs = 0;
+  run_demo("bf16", identical, runs);
+  std::printf("bf16: %d of %d outputs identical to autoregressive decoding\n", identical, runs);
+  CHECK(identical * 2 > runs);
+}
+
+TEST_CASE("a session of the 1B geometry fills and steps in bf16") {
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  SyntheticSession<Bf16> session(*ops, named_llm_shape("nsa-1b"), 1);
+  session.set_context(8192);
+  for (const char* text : {"nsa/ar", "nsa/d6k8n64/bfs/c1/F*"}) {
+    const Strategy strategy = Strategy::parse(text);
+    StepResult step;
+    for (int i = 0; i < 3; ++i) {
+      step = session.step(strategy, strategy.draft.speculates() ? 4 : 1);
+    }
+    std::printf("nsa-1b %s: draft %.2f ms, verify %.2f ms, accept %.2f ms, commit %.2f ms\n", text,
+                1e3 * step.seconds[0], 1e3 * step.seconds[1], 1e3 * step.seconds[2],
+                1e3 * step.seconds[3]);
+    CHECK(step.context_len == 8192);
+  }
+}
+
+}  // namespace
+}  // namespace versieve::engine

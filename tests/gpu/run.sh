@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, from prebuilt programs: what the machine is, the GPU test programs, a
+# memory check of their quick cases, and a sweep. Run from the repository's root.
+#   tests/gpu/run.sh [BUILD_FOLDER] [OUT_FOLDER] [SWEEP]
+# defaults: build/release, $OUT or build/gpu, quick. Each part has its own time limit; logs go to OUT,
+# the table comes last. Exit code 0: every part passed or had nothing to test; 1: one failed.
+set -uo pipefail
+
+build=${1:-build/release}
+out=${2:-${OUT:-build/gpu}}
+sweep=${3:-quick}
+versieve=$build/bin/versieve
+mkdir -p "$out"
+table=()
+failed=0
+
+add_row() { table+=("$(printf '%-28s %-10s %6ss  %s' "$1" "$2" "$3" "$4")"); }
+
+# part NAME LIMIT_S COMMAND...: runs it with its limit, keeps its output, remembers how it went.
+part() {
+  local name=$1 limit=$2 begin=$SECONDS code verdict
+  shift 2
+  printf '== %s\n' "$name"
+  timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1
+  code=$?
+  case $code in
+    0) verdict=passed ;;
+    124 | 137) verdict=timeout failed=1 ;;
+    *) verdict=failed failed=1 ;;
+  esac
+  [ "$verdict" = passed ] || tail -n 40 "$out/$name.log"
+  add_row "$name" "$verdict" $((SECONDS - begin)) "exit $code, $out/$name.log"
+}
+
+# The checker slows kernels a hundredfold: only cases that ask for little, and no timing.
+find_sanitizer() {
+  command -v compute-sanitizer && return
+  local path
+  for path in "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer \
+    /usr/local/cuda*/bin/compute-sanitizer "$build"/bin/compute-sanitizer; do
+    [ -x "$path" ] && echo "$path" && return
+  done
+}
+
+part doctor 60 "$versieve" doctor
+cat "$out/doctor.log"
+for program in "$build"/bin/test_gpu_*; do
+  part "$(basename "$program")" 240 "$program"
+done
+
+sanitizer=$(find_sanitizer)
+if [ -n "$sanitizer" ]; then
+  for program in "$build"/bin/test_gpu_{ops,attention}; do
+    [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
+      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]'
+  done
+else
+  add_row memcheck skipped 0 "compute-sanitizer was not found"
+fi
+
+if "$versieve" bench --help >/dev/null 2>&1; then
+  part bench 240 "$versieve" bench all
+else
+  add_row bench skipped 0 "this build has no benchmarks"
+fi
+part "profile_$sweep" 560 "$versieve" profile --db "$out/measured.db" --sweep "$sweep" --backend cuda
+tail -c 600 "$out/profile_$sweep.log"
+
+printf '\n'
+printf '%s\n' "${table[@]}" | tee "$out/summary.txt"
+exit $failed
