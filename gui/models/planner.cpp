@@ -8,37 +8,45 @@
 namespace versieve::gui {
 namespace {
 
-// The device that most finished points were measured on.
+// Of the devices that the catalogue knows, the one with most attention and step points.
 std::string most_measured_device(const Snapshot& snapshot) {
   std::map<std::string, std::int64_t> counts;
-  for (const db::StoredRun& run : snapshot.runs) {
-    counts[run.record.device] += run.ok_count;
+  for (const db::PointOverview& point : snapshot.overview.points) {
+    const db::StoredRun* run = snapshot.run(point.run_id);
+    if (run != nullptr && point.workload != WorkloadKind::kAcceptance && point.median_ns) {
+      ++counts[run->record.device];
+    }
   }
   std::string best;
   for (const auto& [device, count] : counts) {
-    if (count > 0 && (best.empty() || count > counts[best])) {
+    if (hardware_for_device(device) != nullptr && (best.empty() || count > counts[best])) {
       best = device;
     }
   }
   if (best.empty()) {
     throw Error(ExitCode::kAnswerNo,
-                "this database holds no finished point, so there is nothing to fit to");
+                "this database holds no timed point of a device in the hardware catalogue, so "
+                "there is nothing to fit to");
   }
   return best;
 }
 
-const HardwareSpec& hardware_of(const std::string& device) {
-  const HardwareSpec* hardware = hardware_for_device(device);
-  if (hardware == nullptr) {
-    throw Error(ExitCode::kAnswerNo, "the hardware catalogue does not know \"" + device +
-                                         "\", so nothing can be fitted");
+// Times and bytes of the device; acceptance of any, since a tree's yield does not depend on where
+// it was grown.
+std::vector<PointMeasurement> evidence(const db::Store& store, const std::string& device) {
+  std::vector<PointMeasurement> points;
+  for (const WorkloadKind kind :
+       {WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kAcceptance}) {
+    const std::string of = kind == WorkloadKind::kAcceptance ? std::string() : device;
+    const std::vector<PointMeasurement> more =
+        store.points({.workload = kind, .device = of, .only_ok = true});
+    points.insert(points.end(), more.begin(), more.end());
   }
-  return *hardware;
+  return points;
 }
 
 std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
   const std::string device = most_measured_device(snapshot);
-  const HardwareSpec& hardware = hardware_of(device);
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   std::vector<std::string> runs;
   for (const db::StoredRun& run : snapshot.runs) {
@@ -46,9 +54,8 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
       runs.push_back(run.record.uuid);
     }
   }
-  return std::make_shared<const engine::FitReport>(
-      engine::fit_cost_model(store.points({.device = device, .only_ok = true}), device, hardware,
-                             runs, engine::FitOptions{}));
+  return std::make_shared<const engine::FitReport>(engine::fit_cost_model(
+      evidence(store, device), device, *hardware_for_device(device), runs, {}));
 }
 
 // The key says that this machine was made up, so that nothing measured is taken for it.

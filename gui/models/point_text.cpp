@@ -165,8 +165,8 @@ QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& di
     html += "<p>" + utf8(diagnostic.severity + ", " + diagnostic.source + ": " + diagnostic.text) +
             "</p>";
   }
-  html += heading("Configuration") + pretty(record.configuration);
-  return html + heading("Environment") + pretty(record.environment);
+  html += heading("Environment") + pretty(record.environment);
+  return html + heading("Configuration") + pretty(record.configuration);
 }
 
 }  // namespace versieve::gui

@@ -305,7 +305,7 @@ class AppTest : public QObject {
       (void)window.grab();
     }
     QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().sentence().isEmpty(), kWaitMs);
-    QVERIFY(window.findChild<QLabel*>("plannerMessage")->text().contains("no finished point"));
+    QVERIFY(window.findChild<QLabel*>("plannerMessage")->text().contains("no timed point"));
   }
 
   void thePlannerFillsItsGridAndPlansAgainWhenAKnobTurns() {
