@@ -149,12 +149,7 @@ void check_readable(const Database& database) {
   }
   const std::int64_t version = database.integer("PRAGMA user_version");
   if (version > schema_version()) {
-    const std::string needs =
-        database.text("SELECT value FROM meta WHERE key = 'min_reader_version'");
-    const std::int64_t minimum = needs.empty() ? version : std::atoll(needs.c_str());
-    if (minimum > schema_version()) {
-      throw newer(database, version, minimum, schema_version());
-    }
+    throw newer(database, version, version, schema_version());
   }
 }
 
