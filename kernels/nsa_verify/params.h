@@ -7,13 +7,29 @@
 #include <cstdint>
 
 #include "kernels/common/element.h"
+#include "kernels/common/step_counts.h"
 #include "model/llm_shape.h"
+#include "model/strategy.h"
 
 namespace versieve::kernels {
+
+// Which launches do the work. kVanilla: five launches, the baseline. kFused: two in a refresh layer
+// (routing; selection + window + gates), one in a reuse layer. Answers agree within the door's
+// tolerances; each form by itself is batch invariant.
+enum class NsaForm { kVanilla, kFused };
 
 template <class T>
 struct NsaVerifyParams {
   NsaGeometry nsa;
+  NsaForm form = NsaForm::kFused;
+  // Groups are rows [jC, (j+1)C). kExact: never changes an answer, only what is loaded how often.
+  // kApprox: all rows of a group take the blocks that its representative routes to, the row with
+  // the greatest position (the lowest such row); ignored where indices_in is given.
+  GroupMode group_mode = GroupMode::kExact;
+  std::int64_t group_size = 1;  // C
+  // Device memory; null: the counts below. Not null (kFused, CUDA): context_len, num_compressed,
+  // num_tree_compressed and num_blocks are upper bounds, and position follows the counts read.
+  const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0;            // H
   std::int64_t num_kv_heads = 0;         // G, divides H
   std::int64_t head_dim = 0;             // d
