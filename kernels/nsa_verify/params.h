@@ -54,6 +54,10 @@ struct NsaVerifyParams {
   const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
   const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
 
+  // For measurements of a refresh layer under an imposed overlap (kFused, CUDA): routing runs and
+  // writes `indices`, selection attends these instead. [N, G, n] or null.
+  const std::int32_t* imposed_indices = nullptr;
+
   T* out = nullptr;                 // [N, H, d]
   std::int32_t* indices = nullptr;  // [N, G, n], ascending, then -1
   SumOf<T>* importance = nullptr;   // [N, G, S], or null if it is not wanted
