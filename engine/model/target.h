@@ -22,6 +22,9 @@ namespace versieve::engine {
 struct VerifyOptions {
   // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
   std::string schedule;
+  NsaForm form = NsaForm::kFused;
+  std::int64_t group_size = 1;  // C: how many neighbouring nodes share loads of selected blocks
+  GroupMode group_mode = GroupMode::kExact;
   bool last_logits_only = false;  // prefill: one row of logits, the last node's
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
