@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/speculate/step.h"
+#include "engine/sweep/cold_sets.h"
 #include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_layer.h"
 #include "model/assert.h"
@@ -17,28 +18,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kMaxSets = 96;
 constexpr double kSpareBytes = 4e9;  // of a GPU's memory, left to scratch
-
-// The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
-// query selects. What all queries share (q, out, tree) is left out.
-double touched_bytes(traffic::NsaVerifyShape shape, double unique_blocks) {
-  shape.unique_blocks = unique_blocks;
-  const Traffic selected = traffic::nsa_selected(shape);
-  const Traffic compressed = traffic::nsa_compressed(shape);
-  const Traffic window = traffic::nsa_window(shape);
-  const auto at = [](const Traffic& t, TrafficTerm term) {
-    return t.read_bytes[static_cast<std::size_t>(term)];
-  };
-  // Window and selected blocks overlap (the newest blocks are forced): the larger one counts.
-  return at(compressed, TrafficTerm::kCompressedCache) +
-         std::max(at(selected, TrafficTerm::kSelectedBlocks), at(window, TrafficTerm::kWindow));
-}
-
-std::int64_t sets_for(double cold_bytes, double bytes_each) {
-  const double sets = std::ceil(cold_bytes / bytes_each) + 1.0;
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(sets), 2, kMaxSets);
-}
 
 // The traffic function of a range, told how many distinct blocks there were.
 std::optional<Traffic> predicted_for(const std::string& path,
@@ -111,7 +91,7 @@ void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& ke
                                           .num_queries = 1,
                                           .element_bytes = sizeof(T)};
   const std::int64_t sets =
-      rotate ? sets_for(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query, 0))
+      rotate ? cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query))
              : 1;
   const std::pair name{key.model, key.context_len};
   const auto found = layers_.find(name);
@@ -144,8 +124,8 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   shape.group_blocks = layer_->measured_group_blocks();
 
   RepeatableWork work;
-  work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),
-                                                touched_bytes(shape, shape.unique_blocks)));
+  work.sets = std::min(layer_->sets(), cold_sets(static_cast<double>(instrument_.cold_bytes()),
+                                                 touched_bytes(shape)));
   work.run = [this](std::int64_t set) { layer_->run(set); };
   work.synchronize = [this] { ops_->synchronize(); };
   work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };

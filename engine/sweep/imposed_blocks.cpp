@@ -73,12 +73,21 @@ class Chain {
 
   // Fills up from blocks that no remembered set holds, or from any.
   void fill(std::int32_t own, std::size_t wanted, bool only_fresh, Blocks& blocks) {
+    std::vector<char> taken(static_cast<std::size_t>(own) + 1, 0);
+    const auto take = [&](const Blocks& set) {
+      for (const std::int32_t block : set) {
+        if (block <= own) {
+          taken[static_cast<std::size_t>(block)] = 1;
+        }
+      }
+    };
+    take(blocks);
+    if (only_fresh) {
+      std::for_each(past_.begin(), past_.end(), take);
+    }
     std::vector<std::int32_t> candidates;
     for (std::int32_t block = 0; block <= own; ++block) {
-      const bool seen =
-          only_fresh && std::any_of(past_.begin(), past_.end(),
-                                    [block](const Blocks& set) { return set.count(block) != 0; });
-      if (!seen && blocks.count(block) == 0) {
+      if (taken[static_cast<std::size_t>(block)] == 0) {
         candidates.push_back(block);
       }
     }

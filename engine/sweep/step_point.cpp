@@ -13,9 +13,6 @@
 namespace versieve::engine {
 namespace {
 
-// Nodes of the path that is committed whatever the untrained target says: a trained pair yields
-// some four tokens a step, and a commit's cost grows with them.
-constexpr std::int64_t kCommittedNodes = 4;
 constexpr std::int64_t kRoom = 512;  // cache rows beyond the context, more than any tree
 constexpr std::int32_t kToken = 17;  // any token: weights are random
 

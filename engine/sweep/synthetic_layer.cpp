@@ -136,7 +136,8 @@ void SyntheticLayer<T>::set_tree(const DraftTree& tree) {
   make_tree_cache();
   set_correlation(1.0);
   overlap_ = 1.0;
-  make_inherited();
+  inherited_.clear();
+  impose_overlap();
 }
 
 template <class T>
@@ -164,19 +165,28 @@ void SyntheticLayer<T>::set_correlation(double correlation) {
   q_.write(q);
 }
 
-// What an earlier layer would have left: the queries' own blocks, or their representatives'.
 template <class T>
-void SyntheticLayer<T>::make_inherited() {
+void SyntheticLayer<T>::impose_overlap() {
   SyntheticRandom random(seed_ + 3);
   std::vector<std::int32_t> own;
   for (const std::int32_t position : position_) {
     own.push_back(position / static_cast<std::int32_t>(shape_.nsa.sel_block));
   }
-  inherited_ = imposed_blocks(shape_.nsa, shape_.num_kv_heads, own, overlap_, random);
-  if (variant_.group_mode == GroupMode::kApprox) {
-    share_in_groups(position_, variant_.group_size, inherited_);
+  imposed_ = imposed_blocks(shape_.nsa, shape_.num_kv_heads, own, overlap_, random);
+  make_inherited();
+}
+
+// What an earlier layer would have left: the queries' own blocks, or their representatives'.
+template <class T>
+void SyntheticLayer<T>::make_inherited() {
+  std::vector<std::int32_t> blocks = imposed_;
+  if (variant_.group_mode == GroupMode::kApprox && variant_.group_size > 1) {
+    share_in_groups(position_, variant_.group_size, blocks);
   }
-  inherited_buffer_.write(inherited_);
+  if (blocks != inherited_) {
+    inherited_ = std::move(blocks);
+    inherited_buffer_.write(inherited_);
+  }
 }
 
 template <class T>
@@ -194,7 +204,7 @@ void SyntheticLayer<T>::set_overlap(double overlap) {
     return;
   }
   overlap_ = overlap;
-  make_inherited();
+  impose_overlap();
   const std::pair key{tree_.parent, overlap};
   if (const auto found = correlations_.find(key); found != correlations_.end()) {
     set_correlation(found->second);
@@ -224,19 +234,20 @@ void SyntheticLayer<T>::run(std::int64_t set) {
 
 // A reuse layer takes its blocks as given.
 template <class T>
-std::vector<std::int32_t> SyntheticLayer<T>::last_indices() {
+std::vector<std::int32_t> SyntheticLayer<T>::selected_blocks() {
   ops_.synchronize();
   return variant_.reuse ? inherited_ : indices_.read();
 }
 
 template <class T>
 BlockStatistics SyntheticLayer<T>::measured_blocks() {
-  return block_statistics(last_indices(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count);
+  return block_statistics(selected_blocks(), tree_.size(), shape_.num_kv_heads,
+                          shape_.nsa.sel_count);
 }
 
 template <class T>
 double SyntheticLayer<T>::measured_group_blocks() {
-  return group_blocks(last_indices(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count,
+  return group_blocks(selected_blocks(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count,
                       variant_.group_size);
 }
 

@@ -48,6 +48,8 @@ class SyntheticLayer {
 
   void run(std::int64_t set);         // enqueues nsa_verify
   BlockStatistics measured_blocks();  // of the last run; waits
+  // What it attended to: [N, G, n]; waits.
+  std::vector<std::int32_t> selected_blocks();
   // Distinct blocks of a group of the variant's size, mean over groups and KV heads; waits.
   double measured_group_blocks();
   traffic::NsaVerifyShape traffic_shape() const;
@@ -59,8 +61,8 @@ class SyntheticLayer {
  private:
   void make_cache(SyntheticRandom& random);
   void make_tree_cache();
+  void impose_overlap();
   void make_inherited();
-  std::vector<std::int32_t> last_indices();
   kernels::NsaVerifyParams<T> params(std::int64_t set);
 
   kernels::Ops<T>& ops_;
@@ -73,10 +75,11 @@ class SyntheticLayer {
   LayerVariant variant_;
   double overlap_ = 1.0;
   std::map<std::pair<std::vector<std::int32_t>, double>, double> correlations_;  // of tree, overlap
-  std::vector<std::int32_t> inherited_;                                          // [N, G, n]
-  std::vector<std::int32_t> position_;                                           // [N]
-  std::vector<std::int32_t> cmp_owner_;                                          // [E]
-  std::vector<float> innovation_;  // [N, H, d]: what the queries are made of
+  std::vector<std::int32_t> imposed_;    // [N, G, n]: of that overlap, each query its own
+  std::vector<std::int32_t> inherited_;  // [N, G, n]: what a reuse layer of the variant gets
+  std::vector<std::int32_t> position_;   // [N]
+  std::vector<std::int32_t> cmp_owner_;  // [E]
+  std::vector<float> innovation_;        // [N, H, d]: what the queries are made of
 
   kernels::OpsBuffer<T> k_, v_;                    // [R, L, G, d]
   kernels::OpsBuffer<T> k_cmp_, v_cmp_;            // [R, Lc, G, d]

@@ -1,0 +1,96 @@
+// A step bench as JSON and as text.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "engine/bench/step_bench.h"
+#include "model/hardware.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json json_of(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json json_of(const StepRow& row) {
+  ordered_json out = {{"strategy", row.strategy.text()},
+                      {"context", row.context_len},
+                      {"n", row.strategy.draft.nodes},
+                      {"refused_because", row.refused_because}};
+  if (!row.refused_because.empty()) {
+    return out;
+  }
+  out["time_us"] = {{"median", row.time.median},
+                    {"low", row.time.median_low},
+                    {"high", row.time.median_high},
+                    {"mad", row.time.mad}};
+  out["bytes"] = row.step_bytes;
+  out["bound_us"] = json_of(row.bound_us);
+  out["share_of_bandwidth"] =
+      row.bound_us ? ordered_json(*row.bound_us / row.time.median) : ordered_json();
+  out["over_autoregressive"] = json_of(row.over_ar);
+  out["tokens"] = row.tokens;
+  out["tokens_per_second"] = row.tokens / row.time.median * 1e6;
+  return out;
+}
+
+std::string line_of(const StepRow& row) {
+  char text[256];
+  if (!row.refused_because.empty()) {
+    std::snprintf(text, sizeof text, "%7lld  %-32s ", static_cast<long long>(row.context_len),
+                  row.strategy.text().c_str());
+    return text + row.refused_because + "\n";
+  }
+  const std::string share =
+      row.bound_us ? std::to_string(static_cast<int>(100.0 * *row.bound_us / row.time.median + 0.5))
+                   : "-";
+  char ratio[16] = "-";
+  if (row.over_ar) {
+    std::snprintf(ratio, sizeof ratio, "%.2f", *row.over_ar);
+  }
+  std::snprintf(text, sizeof text, "%7lld  %-32s %9.1f [%.1f, %.1f] %6s %8s %4.0f %10.1f\n",
+                static_cast<long long>(row.context_len), row.strategy.text().c_str(),
+                row.time.median, row.time.median_low, row.time.median_high, share.c_str(), ratio,
+                row.tokens, row.tokens / row.time.median * 1e6);
+  return text;
+}
+
+}  // namespace
+
+std::string step_bench_json(const StepBench& b) {
+  ordered_json rows = ordered_json::array();
+  for (const StepRow& row : b.rows) {
+    rows.push_back(json_of(row));
+  }
+  return ordered_json{{"bench", "step"},
+                      {"device", b.device},
+                      {"backend", b.backend},
+                      {"dtype", b.dtype},
+                      {"geometry", b.options.geometry},
+                      {"samples", b.options.samples},
+                      {"seed", b.options.seed},
+                      {"interval", "95 % order statistics of the median"},
+                      {"rate_source", cold_read_source()},
+                      {"rows", rows}}
+             .dump(1) +
+         "\n";
+}
+
+std::string step_bench_text(const StepBench& b) {
+  std::string out = "whole steps of " + b.options.geometry + ", synthetic weights, " + b.dtype +
+                    ", on " + b.device + " (" + b.backend + "), median of " +
+                    std::to_string(b.options.samples) + " [95 % interval], us\n" +
+                    "      L  strategy                              step                 % of bw"
+                    "  over ar  tok   tokens/s\n";
+  for (const StepRow& row : b.rows) {
+    out += line_of(row);
+  }
+  return out +
+         "% of bw: weights and caches read once at the machine's measured read rate. tok: "
+         "committed a "
+         "step, whatever the untrained target says.\n";
+}
+
+}  // namespace versieve::engine
