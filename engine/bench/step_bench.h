@@ -28,8 +28,12 @@ struct StepBenchOptions {
 struct StepRow {
   Strategy strategy;
   std::int64_t context_len = 0;
-  std::string refused_because;     // empty: measured
-  profiler::SampleSummary time;    // us
+  std::string refused_because;   // empty: measured
+  profiler::SampleSummary time;  // us
+  // Without draft: verification, acceptance and commit. On a GPU the sum of their kernels' times,
+  // no gaps and no host in it; on the CPU by the host's clock. None where no trace can be had.
+  std::optional<double> verification_us;
+  std::optional<double> verification_over_ar;
   double step_bytes = 0.0;         // what it must read
   std::optional<double> bound_us;  // those bytes at the machine's measured read rate
   double tokens = 1.0;             // committed a step, whatever the untrained target says

@@ -1,5 +1,6 @@
 // A step bench as JSON and as text.
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "engine/bench/step_bench.h"
@@ -26,6 +27,8 @@ ordered_json json_of(const StepRow& row) {
                     {"low", row.time.median_low},
                     {"high", row.time.median_high},
                     {"mad", row.time.mad}};
+  out["verification_us"] = json_of(row.verification_us);
+  out["verification_over_autoregressive"] = json_of(row.verification_over_ar);
   out["bytes"] = row.step_bytes;
   out["bound_us"] = json_of(row.bound_us);
   out["share_of_bandwidth"] =
@@ -36,25 +39,29 @@ ordered_json json_of(const StepRow& row) {
   return out;
 }
 
+std::string column(const char* form, const std::optional<double>& value) {
+  char text[32];
+  std::snprintf(text, sizeof text, form, value.value_or(0.0));
+  return value ? text : std::string(std::strlen(text) - 1, ' ') + "-";
+}
+
 std::string line_of(const StepRow& row) {
-  char text[256];
+  char text[160];
+  std::snprintf(text, sizeof text, "%7lld  %-32s", static_cast<long long>(row.context_len),
+                row.strategy.text().c_str());
+  std::string line = text;
   if (!row.refused_because.empty()) {
-    std::snprintf(text, sizeof text, "%7lld  %-32s ", static_cast<long long>(row.context_len),
-                  row.strategy.text().c_str());
-    return text + row.refused_because + "\n";
+    return line + " " + row.refused_because + "\n";
   }
-  const std::string share =
-      row.bound_us ? std::to_string(static_cast<int>(100.0 * *row.bound_us / row.time.median + 0.5))
-                   : "-";
-  char ratio[16] = "-";
-  if (row.over_ar) {
-    std::snprintf(ratio, sizeof ratio, "%.2f", *row.over_ar);
-  }
-  std::snprintf(text, sizeof text, "%7lld  %-32s %9.1f [%.1f, %.1f] %6s %8s %4.0f %10.1f\n",
-                static_cast<long long>(row.context_len), row.strategy.text().c_str(),
-                row.time.median, row.time.median_low, row.time.median_high, share.c_str(), ratio,
-                row.tokens, row.tokens / row.time.median * 1e6);
-  return text;
+  std::snprintf(text, sizeof text, " %9.1f [%8.1f, %8.1f]", row.time.median, row.time.median_low,
+                row.time.median_high);
+  const std::optional<double> share =
+      row.bound_us ? std::optional<double>(100.0 * *row.bound_us / row.time.median) : std::nullopt;
+  line += text + column(" %7.0f", share) + column(" %8.2f", row.over_ar) +
+          column(" %9.1f", row.verification_us) + column(" %8.2f", row.verification_over_ar);
+  std::snprintf(text, sizeof text, " %4.0f %10.1f\n", row.tokens,
+                row.tokens / row.time.median * 1e6);
+  return line + text;
 }
 
 }  // namespace
@@ -82,15 +89,16 @@ std::string step_bench_text(const StepBench& b) {
   std::string out = "whole steps of " + b.options.geometry + ", synthetic weights, " + b.dtype +
                     ", on " + b.device + " (" + b.backend + "), median of " +
                     std::to_string(b.options.samples) + " [95 % interval], us\n" +
-                    "      L  strategy                              step                 % of bw"
-                    "  over ar  tok   tokens/s\n";
+                    "      L  strategy                              step  [95 % interval]     "
+                    "% of bw  over ar    verify  over ar  tok   tokens/s\n";
   for (const StepRow& row : b.rows) {
     out += line_of(row);
   }
-  return out +
-         "% of bw: weights and caches read once at the machine's measured read rate. tok: "
-         "committed a "
-         "step, whatever the untrained target says.\n";
+  out +=
+      "% of bw: target's weights and caches read once, the draft's weights once a pass, at the "
+      "machine's measured read rate.\nverify: verification, acceptance and commit without draft, ";
+  out += b.options.on_gpu ? "sum of their kernels' times.\n" : "by the host's clock.\n";
+  return out + "tok: committed a step, whatever the untrained target says.\n";
 }
 
 }  // namespace versieve::engine

@@ -33,11 +33,7 @@ class StepRunnerPoint final : public PointRunner {
     }
     prepare(shape, key);
     make_source(strategy);
-    options_ = {.verify = {.schedule = strategy.schedule_for(shape.layers),
-                           .form = strategy.form,
-                           .group_size = strategy.group_size,
-                           .group_mode = strategy.group_mode},
-                .forced_yield = kCommittedNodes};
+    options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
     return measure(key);
   }
 

@@ -43,6 +43,8 @@ TEST_CASE("steps are timed on the CPU and compared with plain decoding") {
   CHECK(ar.time.count == 6);
   CHECK(*ar.over_ar == 1.0);
   CHECK(*tree.over_ar == Approx(tree.time.median / ar.time.median));
+  CHECK(*ar.verification_us > 0.0);
+  CHECK(*tree.verification_over_ar == Approx(*tree.verification_us / *ar.verification_us));
   CHECK(ar.tokens == 1.0);
   CHECK(tree.tokens == 3.0);  // two levels and the root
   CHECK(!ar.bound_us);        // nobody measured this CPU's reads
