@@ -58,7 +58,8 @@ struct StepWork {
   static constexpr std::size_t kCapacity = 64;
   std::array<LaunchWork, kCapacity> work;
   std::size_t count = 0;
-  double host_trips = 0.0;  // times that the host waits for a result before it goes on
+  // Times that the host waits for a result before it goes on, where it leads the step (a stream).
+  double host_trips = 0.0;
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }

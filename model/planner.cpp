@@ -491,9 +491,8 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaFo
            "alone: c1 stands for them";
   }
   if (s.order == Traversal::kDfs) {
-    return "the traversal order changes no launch of groups of one query, and the overlap of "
-           "larger "
-           "ones is not known by order: bfs stands for dfs";
+    return "the traversal order changes no launch of groups of one query, and how much larger ones "
+           "share is not known by order: bfs stands for dfs";
   }
   return {};
 }

@@ -28,8 +28,9 @@ struct StepBenchOptions {
 struct StepRow {
   Strategy strategy;
   std::int64_t context_len = 0;
-  std::string refused_because;   // empty: measured
-  profiler::SampleSummary time;  // us
+  const char* launch = "stream";  // graph: recorded steps; stream: led by the host
+  std::string refused_because;    // empty: measured
+  profiler::SampleSummary time;   // us
   // Without draft: verification, acceptance and commit. On a GPU the sum of their kernels' times,
   // no gaps and no host in it; on the CPU by the host's clock. None where no trace can be had.
   std::optional<double> verification_us;

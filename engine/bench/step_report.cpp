@@ -19,6 +19,7 @@ ordered_json json_of(const StepRow& row) {
   ordered_json out = {{"strategy", row.strategy.text()},
                       {"context", row.context_len},
                       {"n", row.strategy.draft.nodes},
+                      {"launch", row.launch},
                       {"refused_because", row.refused_because}};
   if (!row.refused_because.empty()) {
     return out;
@@ -59,8 +60,8 @@ std::string line_of(const StepRow& row) {
       row.bound_us ? std::optional<double>(100.0 * *row.bound_us / row.time.median) : std::nullopt;
   line += text + column(" %7.0f", share) + column(" %8.2f", row.over_ar) +
           column(" %9.1f", row.verification_us) + column(" %8.2f", row.verification_over_ar);
-  std::snprintf(text, sizeof text, " %4.0f %10.1f\n", row.tokens,
-                row.tokens / row.time.median * 1e6);
+  std::snprintf(text, sizeof text, " %4.0f %10.1f  %s\n", row.tokens,
+                row.tokens / row.time.median * 1e6, row.launch);
   return line + text;
 }
 
@@ -90,7 +91,7 @@ std::string step_bench_text(const StepBench& b) {
                     ", on " + b.device + " (" + b.backend + "), median of " +
                     std::to_string(b.options.samples) + " [95 % interval], us\n" +
                     "      L  strategy                              step  [95 % interval]     "
-                    "% of bw  over ar    verify  over ar  tok   tokens/s\n";
+                    "% of bw  over ar    verify  over ar  tok   tokens/s  launch\n";
   for (const StepRow& row : b.rows) {
     out += line_of(row);
   }

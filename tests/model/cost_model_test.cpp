@@ -237,17 +237,23 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
   StepWork work;
   add_step(shape, 0.7, work);
   const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
-  const StepCost total = cost_of(work, h200(), initial_parameters(), graph);
+  const RunConditions stream{CacheState::kCold, LaunchMode::kStream};
+  const StepCost total = cost_of(work, h200(), initial_parameters(), stream);
   double sum = 0.0;
+  double recorded_us = 0.0;
   double select_launches = 0.0;
   for (const LaunchWork& w : work) {
-    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), graph);
+    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), stream);
+    const LaunchCost recorded = cost_of(w, h200(), initial_parameters(), graph);
     sum += w.launches * (cost.time_us + cost.gap_us);
+    recorded_us += w.launches * (recorded.time_us + recorded.gap_us);
     select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
   }
   CHECK(work.host_trips == 3.0 + draft_passes(shape.tree).passes);
   sum += work.host_trips * initial_parameters()[index_of(SharedParameter::kHostTripUs)];
   CHECK(total.time_us == Approx(sum));
+  // Recorded as one graph it waits for no host.
+  CHECK(cost_of(work, h200(), initial_parameters(), graph).time_us == Approx(recorded_us));
   CHECK(select_launches == 8.0);
   double phases = 0.0;
   for (const double us : total.phase_us) {
