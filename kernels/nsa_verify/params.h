@@ -13,10 +13,8 @@
 
 namespace versieve::kernels {
 
-// Which launches do the work. kVanilla: five launches, the baseline. kFused: two in a refresh layer
-// (routing; selection + window + gates), one in a reuse layer. Answers agree within the door's
-// tolerances; each form by itself is batch invariant.
-enum class NsaForm { kVanilla, kFused };
+// Answers of the forms agree within the door's tolerances; each by itself is batch invariant.
+using versieve::NsaForm;
 
 template <class T>
 struct NsaVerifyParams {
