@@ -214,6 +214,8 @@ void Target<T>::attend_sparse(std::int64_t layer) {
   }
   ops_->nsa_verify(
       {.nsa = shape_.nsa,
+       .group_mode = options_.group_mode,
+       .group_size = options_.group_size,
        .num_heads = shape_.num_heads,
        .num_kv_heads = shape_.num_kv_heads,
        .head_dim = shape_.head_dim,

@@ -16,12 +16,16 @@
 #include "kernels/ops.h"
 #include "model/draft_tree.h"
 #include "model/llm_shape.h"
+#include "model/strategy.h"
 
 namespace versieve::engine {
 
 struct VerifyOptions {
   // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
   std::string schedule;
+  // Of nodes in the tree's order. Exact groups of any size give the bits of single queries.
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
   bool last_logits_only = false;  // prefill: one row of logits, the last node's
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;

@@ -36,8 +36,7 @@ class StepRunnerPoint final : public PointRunner {
     }
     prepare(shape, key);
     make_source(strategy);
-    options_ = {.verify = {.schedule = strategy.schedule_for(shape.layers)},
-                .forced_yield = kCommittedNodes};
+    options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
     return measure(key);
   }
 
