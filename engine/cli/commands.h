@@ -5,6 +5,7 @@
 
 namespace versieve::cli {
 
+Run declare_calibrate(CLI::App& options, const CommandContext& context);
 Run declare_doctor(CLI::App& options, const CommandContext& context);
 Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_generate(CLI::App& options, const CommandContext& context);
@@ -18,6 +19,7 @@ inline constexpr Command kCommands[] = {
     {"doctor", "what this machine has: GPU, driver, counters, toolkit, SQLite", declare_doctor},
     {"profile", "run a sweep and store its points", declare_profile},
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
+    {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},
