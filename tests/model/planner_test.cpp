@@ -175,6 +175,20 @@ TEST_CASE("bucket texts are read strictly") {
   }
 }
 
+TEST_CASE("a calibrated schedule is named by its letters, one a layer") {
+  PlanOptions options;
+  options.baseline = "nsa/d6k8n64/bfs/c1/FRRRFRRFFRRRRFRR";
+  options.ranks = 100000;
+  const PlanTable table = planned(fitted_by_hand(), options);
+  const PlanBaseline& fixed = table.baselines.at(1);
+  CHECK(fixed.evaluation.strategy.text() == options.baseline);
+  CHECK(std::any_of(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
+    return e.evaluation.strategy.text() == options.baseline && e.lossy;
+  }));
+  options.baseline = "nsa/d6k8n64/bfs/c1/FRRR";  // the model has 16 layers
+  CHECK_THROWS_AS(planned(fitted_by_hand(), options), Error);
+}
+
 TEST_CASE("a baseline that cannot run is refused, and so is a plan without acceptance") {
   PlanOptions options;
   options.baseline = "nsa/d6k8n64/bfs/c4a/F*";
