@@ -42,7 +42,7 @@ struct RmsNormParams {
   std::int64_t x_stride = 0, y_stride = 0;  // elements between rows; 0 means k
   double eps = 1e-5;
   const T* x = nullptr;       // [N, K]
-  const T* weight = nullptr;  // [K]
+  const T* weight = nullptr;  // [K]; read early on CUDA, as linear's w
   T* y = nullptr;             // [N, K]
 };
 

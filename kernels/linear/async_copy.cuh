@@ -60,12 +60,18 @@ __device__ inline void cluster_arrive() {
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// Writes to the same shared address of another block of the cluster.
+__device__ inline void store_remote(std::uint32_t address, unsigned block, float value) {
+  std::uint32_t remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(block));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+}
 // Writes to shared memory so far may be read by the copy engine.
 __device__ inline void fence_for_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 // `bytes` (a multiple of 16) of this block's shared memory to the address `to` of another block of
-// the cluster, or of this one; counts on that block's barrier at the address `barrier`.
+// the cluster; counts on that block's barrier at the address `barrier`.
 __device__ inline void copy_to_block(unsigned block, std::uint32_t to, std::uint32_t from,
                                      int bytes, std::uint32_t barrier) {
   std::uint32_t remote_to, remote_barrier;

@@ -5,8 +5,8 @@
 //    k-th best, so at most k threads hold anything that reaches it. What does is collected and
 //    ranked by counting: a sorted list of k.
 // 3. The first block merges 8 lists: an entry's place is how many entries stand above it.
-// The normaliser adds a thread's elements ascending, the threads of a block in an order fixed by
-// the thread index, the blocks ascending. Starts under the launch before it. Bound by latency for a
+// The normaliser adds a thread's elements ascending, lanes pairwise (warp_sum), warps pairwise, the
+// blocks ascending. Starts under the launch before it. Bound by latency for a
 // few rows, by reading the logits for many.
 #include <cooperative_groups.h>
 
@@ -26,6 +26,8 @@ namespace {
 namespace cg = cooperative_groups;
 
 constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+static_assert(kWarps == 32, "one lane a warp in the second round");
 constexpr int kBlocks = 8;  // of a cluster
 constexpr int kPiece = 8;
 constexpr int kMaxK = 64;
@@ -90,6 +92,13 @@ __device__ inline void for_own(const OwnLogits<T, kTurns>& own, const Visit& vis
   }
 }
 
+__device__ inline std::uint64_t warp_best(std::uint64_t rank) {
+  const unsigned high = static_cast<unsigned>(rank >> 32);
+  const unsigned best_high = __reduce_max_sync(0xFFFFFFFFU, high);
+  const unsigned low = high == best_high ? static_cast<unsigned>(rank) : 0;
+  return static_cast<std::uint64_t>(best_high) << 32 | __reduce_max_sync(0xFFFFFFFFU, low);
+}
+
 // The k-th largest of the threads' ranks, or 0 if fewer are above 0: the largest floor that k of
 // them reach, bit by bit. Index bits above kIndexBits are ones in every rank.
 template <class T>
@@ -131,8 +140,8 @@ struct Shared {
   std::uint64_t best[kBlocks];         // each block's largest rank
   float sum[kBlocks];                  // each block's part of the normaliser
   std::uint64_t list[kBlocks][kMaxK];  // each block's k best, descending; 0: none
-  std::uint64_t warp_best[kThreads / 32];
-  float warp_sum[kThreads / 32];
+  std::uint64_t warp_best[kWarps];
+  float warp_sum[kWarps];
   std::uint64_t own_list[kMaxK];
   int candidate_count;
 };
@@ -170,7 +179,7 @@ __device__ inline void list_own(const OwnLogits<T, kTurns>& own, std::uint64_t o
 }
 
 template <class T, int kTurns, bool kVector>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, sizeof(T) * kTurns <= 4 ? 2 : 1)
     top_logits_kernel(const __grid_constant__ TopLogitsParams<T> p) {
   extern __shared__ std::uint64_t candidate[];  // [k * kTurns * kPiece], none if k is 1
   __shared__ Shared shared;
@@ -185,12 +194,27 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   const OwnLogits<T, kTurns> own =
       load_own<T, kTurns, kVector>(logits, static_cast<int>(p.vocab), block);
-  std::uint64_t own_best = 0;  // below every element
+  unsigned best_key = 0;
+  int best_index = -1;
   for_own(own, [&](int index, T value) {
-    const std::uint64_t rank = rank_of(value, index);
-    own_best = rank > own_best ? rank : own_best;
+    const unsigned key = order_key<T>(bits_of(value));
+    if (best_index < 0 || key > best_key) {  // ascending: the lowest index of equals stays
+      best_key = key;
+      best_index = index;
+    }
   });
-  const std::uint64_t block_best = block_max<kThreads>(own_best, shared.warp_best);
+  const std::uint64_t own_best =  // 0: below every element
+      best_index < 0
+          ? 0
+          : static_cast<std::uint64_t>(best_key) << 32 | static_cast<unsigned>(~best_index);
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned lane = threadIdx.x % 32;
+  const std::uint64_t own_warp_best = warp_best(own_best);
+  if (lane == 0) {
+    shared.warp_best[warp] = own_warp_best;
+  }
+  __syncthreads();
+  const std::uint64_t block_best = warp_best(shared.warp_best[lane]);
   if (threadIdx.x < kBlocks) {
     cluster.map_shared_rank(&shared, threadIdx.x)->best[block] = block_best;
   }
@@ -204,9 +228,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (p.log_probability != nullptr) {
     float sum = 0.0F;
     for_own(own, [&](int, T value) { sum += expf(device_float(value) - largest); });
-    sum = block_sum<kThreads>(sum, shared.warp_sum);
-    if (threadIdx.x == 0) {
-      cluster.map_shared_rank(&shared, 0)->sum[block] = sum;
+    sum = warp_sum(sum);
+    if (lane == 0) {
+      shared.warp_sum[warp] = sum;
+    }
+    __syncthreads();
+    if (warp == 0) {
+      sum = warp_sum(shared.warp_sum[lane]);
+      if (lane == 0) {
+        cluster.map_shared_rank(&shared, 0)->sum[block] = sum;
+      }
     }
   }
   if (k > 1) {
