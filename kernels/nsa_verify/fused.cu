@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/nsa_verify/fused_attend.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
@@ -109,7 +110,7 @@ class Planner {
         (row_tiles * p_.num_kv_heads * ranks_ + kWantedBlocks - 1) / kWantedBlocks);
     for (int tiles = std::max(std::min(team, most), std::min(wanted, most)); tiles >= 1; tiles /= 2) {
       const FusedPlan plan = with_row_tiles(tiles);
-      if (plan.stages >= 3 * (tiles / plan.team_tiles)) {
+      if (plan.stages >= 2 * (tiles / plan.team_tiles)) {
         return plan;
       }
     }
@@ -132,7 +133,7 @@ class Planner {
     const int teams = tiles / plan.team_tiles;
     std::size_t fixed = static_cast<std::size_t>(queries) * (4 + 2 * (path_compressed_ + depth_)) +
                         static_cast<std::size_t>(p_.num_queries) * 4 + 32 +
-                        static_cast<std::size_t>(tiles) * merge_bytes();
+                        static_cast<std::size_t>(tiles) * kMergeFloats * 4;
     const int compressed_entries = rank_tokens_ / kTileKeys + 1 +
                                    (path_compressed_ / kSliceKeys + 2) * tiles * tail_groups_;
     if (launch_ == Launch::kRoute) {
@@ -160,10 +161,6 @@ class Planner {
     }
     finish(plan, (fixed + 127) / 128 * 128, teams);
     return plan;
-  }
-
-  std::size_t merge_bytes() const {
-    return static_cast<std::size_t>(head_width(p_) == 64 ? kMergeFloats<64> : kMergeFloats<128>) * 4;
   }
 
   void finish(FusedPlan& plan, std::size_t fixed, int teams) const {
@@ -331,24 +328,14 @@ void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, co
   VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
   a.plan = *plan;
   a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
-  const Kernel kernel = kernel_of(launch, head_width(p));
-  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(plan->shared_bytes)));
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(plan->ranks);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(plan->ranks), static_cast<unsigned>(plan->tiles),
-                        static_cast<unsigned>(a.kv_heads));
-  config.blockDim = dim3(static_cast<unsigned>(plan->row_tiles * kSlices * 32));
-  config.dynamicSmemBytes = plan->shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, a, maps));
+  launch_dependent({.grid = dim3(static_cast<unsigned>(plan->ranks),
+                                 static_cast<unsigned>(plan->tiles),
+                                 static_cast<unsigned>(a.kv_heads)),
+                    .threads = static_cast<unsigned>(plan->row_tiles * kSlices * 32),
+                    .cluster = static_cast<unsigned>(plan->ranks),
+                    .shared_bytes = plan->shared_bytes,
+                    .stream = stream},
+                   kernel_of(launch, head_width(p)), a, maps);
 }
 
 traffic::NsaVerifyShape shape_of(const NsaVerifyParams<Bf16>& p) {
