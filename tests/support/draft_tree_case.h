@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -39,6 +40,10 @@ inline ScoredChildren children_of(const std::vector<std::int32_t>& path, std::in
 struct FinishedTree {
   std::int32_t nodes = 0, owners = 0;
   std::vector<std::int32_t> token, parent, position, owner, block, source;
+};
+
+struct KernelTimes {
+  double grow_us = 0.0, finish_bfs_us = 0.0, finish_dfs_us = 0.0, accept_us = 0.0;
 };
 
 template <class T>
@@ -78,15 +83,7 @@ class DeviceGrowth {
       }
       ops_.upload(index_.data(), index.data(), index.size() * sizeof(std::int32_t));
       ops_.upload(score_.data(), score.data(), score.size() * sizeof(float));
-      ops_.grow_tree({.choice = choice_,
-                      .branch = width,
-                      .level = level,
-                      .index = index_.data(),
-                      .log_probability = score_.data(),
-                      .state = state_.data(),
-                      .node_token = node_token_.data(),
-                      .slot_parent = slot_parent_.data(),
-                      .slot_position = slot_position_.data()});
+      grow_level(level);
       follow_frontier(level);
     }
   }
@@ -121,10 +118,80 @@ class DeviceGrowth {
             .source = source.read()};
   }
 
+  // Of one launch among `count` in a recording, the last level's growth again and again.
+  KernelTimes times(std::int64_t count) {
+    const NsaGeometry nsa;
+    const std::int64_t nodes = choice_.nodes, path = kernels::longest_path(choice_);
+    const kernels::OpsBuffer<T, std::int32_t> lists(ops_, (7 + nsa.cmp_block) * nodes + 3 * path);
+    std::int32_t* list = lists.data();
+    kernels::FinishTreeParams finish{.nodes = nodes,
+                                     .state = state_.data(),
+                                     .token = list,
+                                     .parent = list + nodes,
+                                     .position = list + 2 * nodes,
+                                     .owner = list + 3 * nodes,
+                                     .block = list + 4 * nodes,
+                                     .source = list + 6 * nodes};
+    const auto finish_tree = [&] { ops_.finish_tree(finish); };
+    KernelTimes times;
+    times.grow_us = us_each(count, [&] { grow_level(kernels::level_count(choice_) - 1); });
+    times.finish_bfs_us = us_each(count, finish_tree);
+    finish.order = Traversal::kDfs;
+    times.finish_dfs_us = us_each(count, finish_tree);
+    kernels::StepYield* yields = static_cast<kernels::StepYield*>(
+        ops_.allocate_host(kernels::kYieldSlots * sizeof(kernels::StepYield)));
+    std::int32_t* entries = list + (7 + nsa.cmp_block) * nodes;
+    times.accept_us = us_each(count, [&] {
+      ops_.accept_tree({.nodes = nodes,
+                        .max_path = path,
+                        .choice = finish.token,
+                        .token = finish.token,
+                        .parent = finish.parent,
+                        .position = finish.position,
+                        .owner = finish.owner,
+                        .state = state_.data(),
+                        .yield = yields,
+                        .entry_token = entries,
+                        .entry_row = entries + path,
+                        .entry_position = entries + 2 * path});
+    });
+    ops_.release_host(yields);
+    return times;
+  }
+
   kernels::StepState state() const { return state_.read()[0]; }
   std::vector<std::int32_t> slot_positions() const { return slot_position_.read(); }
 
  private:
+  void grow_level(std::int64_t level) {
+    ops_.grow_tree({.choice = choice_,
+                    .branch = choice_.width,
+                    .level = level,
+                    .index = index_.data(),
+                    .log_probability = score_.data(),
+                    .state = state_.data(),
+                    .node_token = node_token_.data(),
+                    .slot_parent = slot_parent_.data(),
+                    .slot_position = slot_position_.data()});
+  }
+
+  template <class Work>
+  double us_each(std::int64_t count, const Work& work) {
+    work();
+    const std::unique_ptr<kernels::Recording> recording = ops_.record([&] {
+      for (std::int64_t i = 0; i < count; ++i) {
+        work();
+      }
+    });
+    recording->launch();
+    ops_.synchronize();
+    const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+    recording->launch();
+    ops_.synchronize();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    return 1e6 * taken.count() / static_cast<double>(count);
+  }
+
   // The paths of the slots that the kernel named; padding gets the root's and no child of it
   // counts.
   void follow_frontier(std::int64_t level) {
