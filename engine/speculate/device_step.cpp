@@ -115,8 +115,14 @@ typename Draft<T>::DeviceSlots DeviceStepRunner<T>::slots() const {
 }
 
 template <class T>
-std::string DeviceStepRunner<T>::refusal() const {
-  if (!target_->can_verify_device(device_tree())) {
+std::string DeviceStepRunner<T>::refusal(const Target<T>& target, const DeviceStepOptions& options,
+                                         std::int64_t max_context) {
+  const kernels::StepCounts counts;
+  const DeviceTree tree{.nodes = options.choice.nodes,
+                        .max_depth = kernels::level_count(options.choice),
+                        .max_context = max_context,
+                        .counts = &counts};
+  if (!target.can_verify_device(tree)) {
     return "the attention kernels of this backend, type and shape take the context's length from "
            "the host, so steps are not recorded";
   }
@@ -127,6 +133,8 @@ template <class T>
 void DeviceStepRunner<T>::begin(const Start& start) {
   VERSIEVE_ASSERT(start.context_len >= 1 && start.max_context >= start.context_len,
                   "steps begin after a context");
+  VERSIEVE_ASSERT(refusal(*target_, options_, start.max_context).empty(),
+                  "refused steps are not run");
   ops_->synchronize();
   launched_ = waited_ = 0;
   length_ = start.context_len;

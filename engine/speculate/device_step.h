@@ -39,8 +39,9 @@ class DeviceStepRunner {
   DeviceStepRunner& operator=(const DeviceStepRunner&) = delete;
   ~DeviceStepRunner();
 
-  // Why steps cannot run on these ops, or an empty text.
-  std::string refusal() const;
+  // Why such steps cannot run up to that context, or an empty text.
+  static std::string refusal(const Target<T>& target, const DeviceStepOptions& options,
+                             std::int64_t max_context);
 
   struct Start {
     std::int64_t context_len =
@@ -49,7 +50,7 @@ class DeviceStepRunner {
     const T* captured = nullptr;  // [3 * hidden]: streams of the token before it; null: no draft
     std::int64_t max_context = 0;  // no step will begin at a longer context
   };
-  // Forgets what ran before. REQUIRES: refusal() is empty.
+  // Forgets what ran before. REQUIRES: refusal() is empty up to max_context.
   void begin(const Start& start);
 
   // Enqueues a step after those enqueued before. REQUIRES: can_launch().

@@ -9,6 +9,8 @@
 namespace versieve::engine {
 namespace {
 
+constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
+
 DeviceStepOptions device_options(const GenerateOptions& options, std::int64_t layers) {
   return {.choice = options.strategy.draft,
           .order = options.strategy.order,
@@ -22,9 +24,8 @@ template <class T>
 bool Generator<T>::can_record(const GenerateOptions& options) const {
   return options.temperature == 0.0 && !options.measures_blocks && !options.measures_gaps &&
          options.observer == nullptr && !options.on_step &&
-         DeviceStepRunner<T>(*ops_, *target_, draft_,
-                             device_options(options, target_->shape().layers))
-             .refusal()
+         DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape().layers),
+                                      prompt_len_ + token_limit(options) + 2 * kDeepestPath)
              .empty();
 }
 

@@ -42,15 +42,17 @@ class StepRunnerPoint final : public PointRunner {
                 .forced_yield = kCommittedNodes};
     recorded_.reset();
     if (key.launch == "graph") {
-      recorded_.emplace(*ops_, *target_, &*draft_,
-                        DeviceStepOptions{.choice = strategy.draft,
-                                          .order = strategy.order,
-                                          .verify = options_.verify,
-                                          .scores_by_rank = true,
-                                          .forced_yield = kCommittedNodes});
-      if (const std::string reason = recorded_->refusal(); !reason.empty()) {
+      const DeviceStepOptions steps{.choice = strategy.draft,
+                                    .order = strategy.order,
+                                    .verify = options_.verify,
+                                    .scores_by_rank = true,
+                                    .forced_yield = kCommittedNodes};
+      const std::string reason =
+          DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
+      if (!reason.empty()) {
         return refused_point(key, reason + " (launch \"stream\" can be measured)");
       }
+      recorded_.emplace(*ops_, *target_, &*draft_, steps);
     }
     return measure(key);
   }

@@ -62,12 +62,13 @@ void check_caches(AttentionKind kind) {
   const DraftChoice choice{6, 3, 18};
   tiny::Engine<T> host(std::move(ops), tiny::shape(kind));
   tiny::Engine<T> device(test::try_gpu_ops<T>(), tiny::shape(kind));
-  DeviceStepRunner<T> recorded(*device.ops, device.target, &device.draft,
-                               {.choice = choice, .order = Traversal::kDfs, .forced_yield = 4});
-  if (!recorded.refusal().empty()) {
-    std::printf("skipped: %s\n", recorded.refusal().c_str());
+  const DeviceStepOptions options{.choice = choice, .order = Traversal::kDfs, .forced_yield = 4};
+  const std::string reason = DeviceStepRunner<T>::refusal(device.target, options, kContext + 100);
+  if (!reason.empty()) {
+    std::printf("skipped: %s\n", reason.c_str());
     return;
   }
+  DeviceStepRunner<T> recorded(*device.ops, device.target, &device.draft, options);
   const std::vector<T> values = test::random_elements<T>(3 * 32, 7);
   const kernels::OpsBuffer<T> host_seen(*host.ops, values);
   const kernels::OpsBuffer<T> device_seen(*device.ops, values);
@@ -206,15 +207,17 @@ TEST_CASE("a step of the 1B geometry in graphs in bf16", "[timing]") {
           session.step(strategy, yield);
         }
       });
-      DeviceStepRunner<Bf16> steps(*ops, session.target(), &session.draft(),
-                                   {.choice = strategy.draft,
-                                    .order = strategy.order,
-                                    .scores_by_rank = true,
-                                    .forced_yield = yield});
-      if (!steps.refusal().empty()) {
-        std::printf("nsa-1b %s: %s\n", text, steps.refusal().c_str());
+      const DeviceStepOptions options{.choice = strategy.draft,
+                                      .order = strategy.order,
+                                      .scores_by_rank = true,
+                                      .forced_yield = yield};
+      const std::string reason =
+          DeviceStepRunner<Bf16>::refusal(session.target(), options, context_len + 256);
+      if (!reason.empty()) {
+        std::printf("nsa-1b %s: %s\n", text, reason.c_str());
         continue;
       }
+      DeviceStepRunner<Bf16> steps(*ops, session.target(), &session.draft(), options);
       steps.begin({.context_len = context_len,
                    .token = 0,
                    .captured = captured.data(),
@@ -235,6 +238,35 @@ TEST_CASE("a step of the 1B geometry in graphs in bf16", "[timing]") {
       std::printf("nsa-1b %s L %lld: host-led %.0f us a step, graph %.0f us a step\n", text,
                   static_cast<long long>(context_len), 1e6 * led / 5, 1e6 * alone / kSteps);
     }
+  }
+}
+
+TEST_CASE("top_logits of long rows takes microseconds", "[timing]") {
+  const std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  constexpr std::int64_t kVocab = 128256;
+  const kernels::OpsBuffer<Bf16> logits(*ops, test::random_elements<Bf16>(64 * kVocab, 5, 2.0));
+  const kernels::OpsBuffer<Bf16, std::int32_t> index(*ops, 64 * 16);
+  const kernels::OpsBuffer<Bf16, float> score(*ops, 64 * 16);
+  struct Case {
+    std::int64_t rows, k;
+    bool scores;
+  };
+  for (const Case c : {Case{1, 1, false}, Case{1, 8, true}, Case{8, 8, true}, Case{64, 1, false}}) {
+    const auto work = [&] {
+      ops->top_logits({.rows = c.rows,
+                       .vocab = kVocab,
+                       .k = c.k,
+                       .logits = logits.data(),
+                       .index = index.data(),
+                       .log_probability = c.scores ? score.data() : nullptr});
+    };
+    const double us = test::us_each(*ops, 50, work);
+    std::printf("top_logits %lld rows, k %lld: %.2f us\n", static_cast<long long>(c.rows),
+                static_cast<long long>(c.k), us);
+    CHECK(us < 100.0);
   }
 }
 

@@ -46,6 +46,24 @@ struct KernelTimes {
   double grow_us = 0.0, finish_bfs_us = 0.0, finish_dfs_us = 0.0, accept_us = 0.0;
 };
 
+// Of one piece of work among `count` in a recording.
+template <class T, class Work>
+double us_each(kernels::Ops<T>& ops, std::int64_t count, const Work& work) {
+  work();
+  const std::unique_ptr<kernels::Recording> recording = ops.record([&] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      work();
+    }
+  });
+  recording->launch();
+  ops.synchronize();
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  recording->launch();
+  ops.synchronize();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  return 1e6 * taken.count() / static_cast<double>(count);
+}
+
 template <class T>
 class DeviceGrowth {
  public:
@@ -134,14 +152,14 @@ class DeviceGrowth {
                                      .source = list + 6 * nodes};
     const auto finish_tree = [&] { ops_.finish_tree(finish); };
     KernelTimes times;
-    times.grow_us = us_each(count, [&] { grow_level(kernels::level_count(choice_) - 1); });
-    times.finish_bfs_us = us_each(count, finish_tree);
+    times.grow_us = us_each(ops_, count, [&] { grow_level(kernels::level_count(choice_) - 1); });
+    times.finish_bfs_us = us_each(ops_, count, finish_tree);
     finish.order = Traversal::kDfs;
-    times.finish_dfs_us = us_each(count, finish_tree);
+    times.finish_dfs_us = us_each(ops_, count, finish_tree);
     kernels::StepYield* yields = static_cast<kernels::StepYield*>(
         ops_.allocate_host(kernels::kYieldSlots * sizeof(kernels::StepYield)));
     std::int32_t* entries = list + (7 + nsa.cmp_block) * nodes;
-    times.accept_us = us_each(count, [&] {
+    times.accept_us = us_each(ops_, count, [&] {
       ops_.accept_tree({.nodes = nodes,
                         .max_path = path,
                         .choice = finish.token,
@@ -173,23 +191,6 @@ class DeviceGrowth {
                     .node_token = node_token_.data(),
                     .slot_parent = slot_parent_.data(),
                     .slot_position = slot_position_.data()});
-  }
-
-  template <class Work>
-  double us_each(std::int64_t count, const Work& work) {
-    work();
-    const std::unique_ptr<kernels::Recording> recording = ops_.record([&] {
-      for (std::int64_t i = 0; i < count; ++i) {
-        work();
-      }
-    });
-    recording->launch();
-    ops_.synchronize();
-    const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-    recording->launch();
-    ops_.synchronize();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    return 1e6 * taken.count() / static_cast<double>(count);
   }
 
   // The paths of the slots that the kernel named; padding gets the root's and no child of it
