@@ -16,7 +16,7 @@ constexpr std::int64_t kHeadroom = 256;  // positions, so that a new recording l
 
 std::int64_t recording_bound(std::int64_t context_len) {
   std::int64_t piece = kSmallestPiece;
-  while (8 * piece <= context_len) {
+  while (32 * piece <= context_len) {
     piece *= 2;
   }
   return (context_len + kHeadroom + piece - 1) / piece * piece;

@@ -26,7 +26,9 @@ struct DeviceStepOptions {
   std::int64_t forced_yield = 0;  // StepOptions
 };
 
-// Positions that a recording made at this context serves: up to a quarter more, in whole pieces.
+// Positions that a recording made at this context serves: the next piece of 512, or of a sixteenth
+// to a thirty-second of a long context, some way ahead. Work is cut by the bound, so it is tight; a
+// recording costs about a millisecond.
 std::int64_t recording_bound(std::int64_t context_len);
 
 template <class T>

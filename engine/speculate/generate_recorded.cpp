@@ -14,8 +14,7 @@ constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
 DeviceStepOptions device_options(const GenerateOptions& options, std::int64_t layers) {
   return {.choice = options.strategy.draft,
           .order = options.strategy.order,
-          .verify = {.schedule = options.strategy.schedule_for(layers),
-                     .hide_tree_compressed = options.hide_tree_compressed}};
+          .verify = {.schedule = options.strategy.schedule_for(layers)}};
 }
 
 }  // namespace
@@ -23,7 +22,7 @@ DeviceStepOptions device_options(const GenerateOptions& options, std::int64_t la
 template <class T>
 bool Generator<T>::can_record(const GenerateOptions& options) const {
   return options.temperature == 0.0 && !options.measures_blocks && !options.measures_gaps &&
-         options.observer == nullptr && !options.on_step &&
+         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
          DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape().layers),
                                       prompt_len_ + token_limit(options) + 2 * kDeepestPath)
              .empty();

@@ -36,7 +36,7 @@ TEST_CASE("a recording's bound lies above its context and not far") {
   for (std::int64_t context_len = 1; context_len < 300000; context_len += 1 + context_len / 7) {
     const std::int64_t bound = recording_bound(context_len);
     CHECK(bound > context_len);
-    CHECK(bound <= context_len + context_len / 4 + 1024);
+    CHECK(bound <= context_len + context_len / 16 + 1024);
     CHECK(recording_bound(bound) > bound);
   }
 }
