@@ -3,6 +3,7 @@
 // graph.
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
@@ -10,6 +11,7 @@
 #include "kernels/copy_rows/launch.h"
 #include "kernels/draft_tree/launch.h"
 #include "kernels/linear/launch.h"
+#include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/rms_norm/launch.h"
@@ -141,7 +143,10 @@ class CudaOps final : public Ops<T> {
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
   }
-  bool reads_counts(const NsaVerifyParams<T>&) const override {
+  bool reads_counts(const NsaVerifyParams<T>& p) const override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return p.form == NsaForm::kFused && fused_takes(p);
+    }
     return false;  // the vanilla form takes its sizes from the host
   }
   void tree_attention(const TreeAttentionParams<T>& p) override {

@@ -129,7 +129,11 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions) {
   StepCost total;
-  const double waits = step.host_trips * value(parameters, SharedParameter::kHostTripUs);
+  // A step that is one graph asks the host nothing before it ends, and the next is already
+  // enqueued.
+  const double waits = conditions.launch == LaunchMode::kStream
+                           ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
+                           : 0.0;
   total.time_us = waits;
   total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;

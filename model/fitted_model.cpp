@@ -1,5 +1,7 @@
 #include "model/fitted_model.h"
 
+#include <algorithm>
+
 #include "model/assert.h"
 
 namespace versieve {
@@ -11,6 +13,20 @@ CostParameters FittedModel::parameters() const {
     values[i] = estimates[i].value;
   }
   return values;
+}
+
+bool FittedModel::informs(LaunchKind kind) const {
+  VERSIEVE_ASSERT(estimates.size() == kParameterCount, "one estimate a parameter");
+  const auto first =
+      estimates.begin() + static_cast<std::ptrdiff_t>(index_of(kind, KindParameter::kComputeShare));
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(kKindParameterCount),
+                     [](const ParameterEstimate& e) { return e.informed; });
+}
+
+NsaForm FittedModel::priced_form() const {
+  const bool fused = informs(LaunchKind::kNsaRoute) && informs(LaunchKind::kNsaAttend) &&
+                     informs(LaunchKind::kNsaReuse);
+  return fused ? NsaForm::kFused : NsaForm::kVanilla;
 }
 
 }  // namespace versieve

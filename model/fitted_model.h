@@ -53,6 +53,10 @@ struct FittedModel {
   AcceptanceModel acceptance;
 
   CostParameters parameters() const;
+  // Has a measured launch of that kind moved one of its parameters?
+  bool informs(LaunchKind kind) const;
+  // The form whose launches were all measured: fused if it can be, else vanilla.
+  NsaForm priced_form() const;
 };
 
 }  // namespace versieve

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +58,21 @@ struct HardwareSpec {
   double l2_clock_hz()
       const;  // the SMs' greatest clock; L2 rates are stated per SM and clock of it
 };
+
+// Measured time of a kernel that only reads, launch and ramp included: the data-movement floor of
+// whatever must fetch that many bytes.
+struct ReadTime {
+  double mebibytes = 0.0;
+  double microseconds = 0.0;
+};
+// Bytes that lie in DRAM (buffers rotated), ascending; empty for a machine where nobody measured
+// it.
+std::span<const ReadTime> cold_read_times(const HardwareSpec& spec);
+const char* cold_read_source();
+// Interpolated; beyond the table by its last segment's rate. None without a table.
+std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes);
+// bytes/s of the longest read of the table.
+std::optional<double> cold_read_rate(const HardwareSpec& spec);
 
 // The machines that ship, in the order of the key list in product documents.
 std::span<const HardwareSpec> hardware_catalogue();

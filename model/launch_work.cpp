@@ -4,56 +4,20 @@
 #include <cmath>
 
 #include "model/assert.h"
+#include "model/launch_parts.h"
 #include "model/op_traffic.h"
 
 namespace versieve {
 namespace {
 
 constexpr std::array<const char*, kLaunchKindCount> kNames = {
-    "nsa_compressed", "nsa_select", "nsa_selected",   "nsa_window", "nsa_combine",
-    "linear",         "rms_norm",   "rope",           "swiglu",     "sigmoid",
-    "copy_rows",      "compress",   "tree_attention", "top_logits", "tree_sample"};
+    "nsa_compressed", "nsa_select", "nsa_selected", "nsa_window",     "nsa_combine", "nsa_route",
+    "nsa_attend",     "nsa_reuse",  "linear",       "rms_norm",       "rope",        "swiglu",
+    "sigmoid",        "copy_rows",  "compress",     "tree_attention", "top_logits",  "tree_sample"};
 
 // Shapes of the CUDA kernels that dependent steps and waves follow from.
-constexpr double kElementsPerBlock = 256.0;     // of elementwise kernels
-constexpr double kKeysPerStep = 64.0;           // a chunk of keys (common/warp_attention.cuh)
-constexpr double kSpanKeys = 512.0;             // compressed tokens of a block (nsa_verify)
 constexpr double kRowElementsPerStep = 1024.0;  // of a block that walks one row
 constexpr double kLinearTileK = 64.0;           // linear, tensor-core form
-constexpr double kCombineElements = 512.0;      // of a block of nsa_combine
-
-double number(std::int64_t value) {
-  return static_cast<double>(value);
-}
-
-double at_least_one(double value) {
-  return std::max(1.0, value);
-}
-
-// Launches whose bytes are all used once.
-LaunchWork streaming(LaunchKind kind, Phase phase, double launches, const Traffic& traffic,
-                     double blocks, double steps) {
-  return {.kind = kind,
-          .phase = phase,
-          .launches = launches,
-          .unique = traffic,
-          .loaded = 0.0,
-          .reused = 0.0,
-          .blocks = at_least_one(blocks),
-          .steps = at_least_one(steps),
-          .working_set = traffic.total(),
-          .reuse_distance = 0.0};
-}
-
-// Launches whose thread blocks load the bytes of one cached term, `reused` in all, again and again.
-LaunchWork reloading(LaunchKind kind, Phase phase, double launches, const Traffic& traffic,
-                     TrafficTerm cached, double loaded, double blocks, double steps) {
-  LaunchWork work = streaming(kind, phase, launches, traffic, blocks, steps);
-  work.reused = traffic.read_bytes[static_cast<std::size_t>(cached)];
-  work.loaded = std::max(work.reused, loaded);
-  work.reuse_distance = work.working_set;
-  return work;
-}
 
 // Rows of one forward pass and where its time is booked.
 struct Pass {
@@ -163,8 +127,8 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
   add_rope(layer, t.num_kv_heads, t.head_dim, out);
   add_compress(s, layer, out);
   const traffic::NsaVerifyShape attention = attention_shape(s, growth);
-  add_attention(attention, false, number(s.refresh_layers), out);
-  add_attention(attention, true, number(s.reuse_layers), out);
+  add_attention(attention, s.form, false, number(s.refresh_layers), out);
+  add_attention(attention, s.form, true, number(s.reuse_layers), out);
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
   add_norm(once, 1.0, t.hidden, out);
   add_linear(once, 1.0, t.hidden, t.vocab, out);
@@ -302,53 +266,6 @@ double distinct_blocks(double queries, double chosen, double blocks, double over
   const double more = growth == 1.0 ? queries - 1.0 : (std::pow(queries, growth) - 1.0) / growth;
   const double distinct = picked * (1.0 + more * (1.0 - overlap));
   return std::clamp(distinct, picked, std::min(queries * picked, blocks));
-}
-
-traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
-  const LlmShape& t = s.target;
-  const double blocks = std::floor(number(s.context_len) / number(t.nsa.sel_block)) + 1.0;
-  const double unique = s.unique_blocks > 0.0
-                            ? s.unique_blocks
-                            : distinct_blocks(number(s.num_queries), number(t.nsa.sel_count),
-                                              blocks, s.overlap, growth);
-  return {.nsa = t.nsa,
-          .num_heads = t.num_heads,
-          .num_kv_heads = t.num_kv_heads,
-          .head_dim = t.head_dim,
-          .context_len = s.context_len,
-          .num_queries = s.num_queries,
-          .element_bytes = s.element_bytes,
-          .unique_blocks = unique};
-}
-
-void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers, StepWork& out) {
-  traffic::NsaVerifyShape s = shape;
-  s.routing = !reuse;
-  const double rows = number(s.num_queries);
-  const double row_blocks = rows * number(s.num_kv_heads);
-  const double blocks = std::floor(number(s.context_len) / number(s.nsa.sel_block)) + 1.0;
-  const double chosen = std::min(number(s.nsa.sel_count), blocks);
-  const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
-  const double keys = number(compressed_count(s.nsa, s.context_len));
-  const double window = number(std::min(s.nsa.window, s.context_len));
-  const double chosen_keys = std::min(chosen * number(s.nsa.sel_block), number(s.context_len));
-  if (keys > 0.0) {
-    out.add(reloading(LaunchKind::kNsaCompressed, Phase::kAttention, layers,
-                      traffic::nsa_compressed(s), TrafficTerm::kCompressedCache, rows * keys * kv,
-                      row_blocks * std::ceil(keys / kSpanKeys),
-                      std::min(keys, kSpanKeys) / kKeysPerStep));
-  }
-  if (!reuse) {
-    out.add(streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
-                      row_blocks, keys / kElementsPerBlock + chosen));
-  }
-  out.add(reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers, traffic::nsa_selected(s),
-                    TrafficTerm::kSelectedBlocks, rows * chosen_keys * kv, row_blocks,
-                    chosen_keys / kKeysPerStep));
-  out.add(reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
-                    TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep));
-  out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
-                    rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0));
 }
 
 void add_step(const StepShape& s, double growth, StepWork& out) {

@@ -1,7 +1,6 @@
 // What a verification step launches: for each launch its unique bytes by term, the bytes that its
-// thread blocks ask of L2, its arithmetic and its shape on the machine. The composition follows the
-// engine's vanilla form; kinds bear the kernels' root words, so that predictions meet measured
-// ranges by name.
+// thread blocks ask of L2, its arithmetic and its shape on the machine. Kinds bear the kernels'
+// root words, so that predictions meet measured ranges by name.
 #pragma once
 
 #include <array>
@@ -22,6 +21,9 @@ enum class LaunchKind {
   kNsaSelected,
   kNsaWindow,
   kNsaCombine,
+  kNsaRoute,
+  kNsaAttend,
+  kNsaReuse,
   kLinear,
   kRmsNorm,
   kRope,
@@ -33,7 +35,7 @@ enum class LaunchKind {
   kTopLogits,
   kTreeSample,
 };
-inline constexpr std::size_t kLaunchKindCount = 15;
+inline constexpr std::size_t kLaunchKindCount = 18;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
 std::optional<LaunchKind> launch_kind(std::string_view path);
 
@@ -56,7 +58,8 @@ struct StepWork {
   static constexpr std::size_t kCapacity = 64;
   std::array<LaunchWork, kCapacity> work;
   std::size_t count = 0;
-  double host_trips = 0.0;  // times that the host waits for a result before it goes on
+  // Times that the host waits for a result before it goes on, where it leads the step (a stream).
+  double host_trips = 0.0;
 
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }
@@ -75,6 +78,9 @@ struct StepShape {
   std::int64_t element_bytes = 2;
   double overlap = 0.6;        // of adjacent queries' selected blocks
   double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
+  NsaForm form = NsaForm::kFused;
+  std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
+  GroupMode group_mode = GroupMode::kExact;
 };
 
 // Forward passes of the draft in a step and their mean rows, for a tree whose j-th child has
@@ -93,7 +99,8 @@ double distinct_blocks(double queries, double chosen, double blocks, double over
 // One layer's attention in that step, distinct blocks filled in.
 traffic::NsaVerifyShape attention_shape(const StepShape& shape, double growth);
 // The launches of one layer's attention (a reuse layer runs no importance and no selection).
-void add_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers, StepWork& out);
+void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reuse, double layers,
+                   StepWork& out);
 // The whole step: target, draft, acceptance, commit. `growth` as in distinct_blocks.
 void add_step(const StepShape& shape, double growth, StepWork& out);
 

@@ -76,8 +76,18 @@ LlmShape named_llm_shape(std::string_view name) {
     shape.tied_embeddings = false;
     return shape;
   }
-  throw Error(ExitCode::kUsage,
-              "unknown geometry '" + std::string(name) + "': the named ones are nsa-1b and nsa-8b");
+  if (name == "demo") {
+    shape.layers = 8;
+    shape.hidden = 320;
+    shape.intermediate = 896;
+    shape.vocab = 272;
+    shape.num_heads = 8;
+    shape.num_kv_heads = 2;
+    shape.max_position = 1 << 14;
+    return shape;
+  }
+  throw Error(ExitCode::kUsage, "unknown geometry '" + std::string(name) +
+                                    "': the named ones are nsa-1b, nsa-8b and demo");
 }
 
 DraftShape draft_shape_for(const LlmShape& target) {

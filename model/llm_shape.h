@@ -75,8 +75,9 @@ struct DraftShape {
 };
 
 // Named geometries: `nsa-1b` (16 layers, 2048, 32/8 heads, d 64, MLP 8192, vocabulary 128,256),
-// `nsa-8b` (32 layers, 4096, 32/8, d 128, MLP 14336, vocabulary 128,256), used with synthetic
-// weights. Throws Error(kUsage) naming the known ones.
+// `nsa-8b` (32 layers, 4096, 32/8, d 128, MLP 14336, vocabulary 128,256), `demo` (the shipped
+// trained pair's: 8 layers, 320, 8/2, d 64, MLP 896, 272 tokens), used with synthetic weights.
+// Throws Error(kUsage) naming the known ones.
 LlmShape named_llm_shape(std::string_view name);
 // The draft that goes with a target of that shape: one layer of the target's widths, window 512,
 // capturing the streams entering layers 2, layers/2 and layers-3 (EAGLE-3).

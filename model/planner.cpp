@@ -77,7 +77,7 @@ std::int64_t count_letters(const std::string& schedule, char letter) {
 }
 
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, std::int64_t context_len,
-                     double overlap, std::int64_t element_bytes) {
+                     double overlap, std::int64_t element_bytes, NsaForm form) {
   const std::string letters = strategy.schedule_for(target.layers);
   return {.target = target,
           .draft = draft_shape_for(target),
@@ -87,7 +87,10 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, std::int6
           .refresh_layers = count_letters(letters, 'F'),
           .reuse_layers = count_letters(letters, 'R'),
           .element_bytes = element_bytes,
-          .overlap = overlap};
+          .overlap = overlap,
+          .form = form,
+          .group_size = strategy.group_size,
+          .group_mode = strategy.group_mode};
 }
 
 // Predicted and measured latencies of one tuple in one range.
@@ -104,10 +107,12 @@ class Pricer {
         hardware_(hardware),
         target_(target),
         parameters_(fit.parameters()),
+        form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
         same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
+  NsaForm form() const { return form_; }
 
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const {
@@ -163,7 +168,7 @@ class Pricer {
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
     StepWork work;
-    add_step(step_shape(strategy, target_, context, overlap, element_bytes()),
+    add_step(step_shape(strategy, target_, context, overlap, element_bytes(), form_),
              parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
     return cost_of(work, hardware_, parameters_, fit_.conditions);
   }
@@ -227,8 +232,14 @@ class Pricer {
   }
 
   // With groups of one query the traversal order changes no launch.
-  static bool same_launches(Strategy measured, const Strategy& strategy) {
-    measured.order = strategy.order;
+  bool same_launches(Strategy measured, const Strategy& strategy) const {
+    if (measured.form != form_) {
+      return false;
+    }
+    measured.form = strategy.form;
+    if (strategy.group_size == 1) {
+      measured.order = strategy.order;
+    }
     return measured == strategy;
   }
 
@@ -251,6 +262,7 @@ class Pricer {
   const HardwareSpec& hardware_;
   const LlmShape& target_;
   CostParameters parameters_;
+  NsaForm form_;
   bool scaled_;
   bool same_geometry_;
 };
@@ -299,6 +311,7 @@ class Planner {
     table_.acceptance_pair = fit.acceptance.pair;
     table_.dtype = fit.dtype;
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
+    table_.form = pricer_.form();
     table_.evidence = fit.evidence;
     table_.scaled = pricer_.scaled();
     table_.fit_points = fit.points;
@@ -312,17 +325,22 @@ class Planner {
                   " by bandwidth, clocks and SM count; nothing was measured on it"
             : "step times come from a fit to " + std::to_string(fit.points) + " points " +
                   name_of(fit.evidence) + " on " + fit.device;
+    table_.provenance_note +=
+        std::string("; attention by the ") + name_of(table_.form) + " launches";
+    if (table_.form == NsaForm::kVanilla) {
+      table_.provenance_note += ", as the fused ones were not measured";
+    }
   }
 
   void sort_space() {
-    const std::string refusal = not_planned_because(fixed_, target_);
+    const std::string refusal = not_planned_because(fixed_, target_, table_.form);
     if (!refusal.empty()) {
       throw Error(ExitCode::kUsage, "the baseline '" + options_.baseline + "': " + refusal);
     }
     std::map<std::string, std::int64_t> reasons;
     for (const Strategy& s : enumerate_space(target_)) {
       table_.enumerated += 1;
-      const std::string reason = not_planned_because(s, target_);
+      const std::string reason = not_planned_because(s, target_, table_.form);
       if (reason.empty()) {
         runnable_.push_back(s);
       } else {
@@ -457,7 +475,7 @@ std::vector<Strategy> enumerate_space(const LlmShape&) {
   return space;
 }
 
-std::string not_planned_because(const Strategy& s, const LlmShape& target) {
+std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaForm form) {
   const std::string illegal = illegal_because(s, target);
   if (!illegal.empty()) {
     return illegal;
@@ -468,11 +486,13 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target) {
   if (s.group_size > 1 && s.group_mode == GroupMode::kApprox) {
     return "approximate grouping has no kernel yet";
   }
-  if (s.group_size > 1) {
-    return "exact grouping has no kernel of its own yet and the output of c1: c1 stands for it";
+  if (s.group_size > 1 && form == NsaForm::kVanilla) {
+    return "exact groups have the output of c1, and the launches measured here load for each query "
+           "alone: c1 stands for them";
   }
   if (s.order == Traversal::kDfs) {
-    return "with groups of one query the traversal order changes no launch: bfs stands for dfs";
+    return "the traversal order changes no launch of groups of one query, and how much larger ones "
+           "share is not known by order: bfs stands for dfs";
   }
   return {};
 }

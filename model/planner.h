@@ -83,7 +83,8 @@ struct PlanTable {
   std::string fit_hardware;     // its key
   std::string acceptance_pair;
   std::string dtype;
-  std::string launch;  // stream, graph
+  std::string launch;              // stream, graph
+  NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
   Provenance evidence = Provenance::kMeasured;
   bool scaled = false;  // planned for another machine than the fit's
   std::int64_t fit_points = 0;
@@ -101,8 +102,9 @@ struct PlanTable {
 
 // Every tuple of the grid, legal or not, in a fixed order.
 std::vector<Strategy> enumerate_space(const LlmShape& target);
-// Why the engine cannot run it today or need not be asked, or an empty text.
-std::string not_planned_because(const Strategy& strategy, const LlmShape& target);
+// Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
+// are priced; the vanilla one loads for each query alone.
+std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options);
 

@@ -196,8 +196,13 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
       return;
     }
   }
+  if (part == std::string("form=") + name_of(NsaForm::kVanilla)) {
+    s.form = NsaForm::kVanilla;
+    return;
+  }
   refuse(text, "the option '" + std::string(part) +
-                   "' is neither topk=sort|radix|gvr nor sampling=greedy|baseline|exact|sigmoid");
+                   "' is none of topk=sort|radix|gvr, sampling=greedy|baseline|exact|sigmoid, "
+                   "form=vanilla");
 }
 
 void parse_tail(std::string_view text, const std::vector<std::string_view>& parts, Strategy& s) {
@@ -279,6 +284,10 @@ const char* name_of(SamplingAlgorithm algorithm) {
   return "";
 }
 
+const char* name_of(NsaForm form) {
+  return form == NsaForm::kVanilla ? "vanilla" : "fused";
+}
+
 const char* name_of(PrecisionClass precision) {
   switch (precision) {
     case PrecisionClass::kStrict:
@@ -323,7 +332,8 @@ std::string Strategy::text() const {
            std::to_string(draft.nodes);
   } else {
     out += "ar";
-    if (schedule == "F*" && !topk && !sampling && group_size == 1 && order == Traversal::kBfs) {
+    if (schedule == "F*" && !topk && !sampling && form == NsaForm::kFused && group_size == 1 &&
+        order == Traversal::kBfs) {
       return out;
     }
   }
@@ -333,6 +343,9 @@ std::string Strategy::text() const {
   }
   if (sampling) {
     out += std::string("/sampling=") + name_of(*sampling);
+  }
+  if (form != NsaForm::kFused) {
+    out += std::string("/form=") + name_of(form);
   }
   return out;
 }

@@ -17,6 +17,9 @@ enum class Traversal { kBfs, kDfs };
 enum class GroupMode { kExact, kApprox };
 enum class TopkAlgorithm { kSort, kRadix, kGvr };
 enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid };
+// Which launches do the sparse attention of a layer. kVanilla: five, the baseline. kFused: two in a
+// refresh layer (routing; selection + window + gates), one in a reuse layer.
+enum class NsaForm { kVanilla, kFused };
 
 // What may differ from autoregressive decoding (seed 000, section 4: precision classes).
 enum class PrecisionClass { kStrict, kReuseOnly, kApproxOnly, kApproxReuse };
@@ -26,6 +29,7 @@ const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "s
 const char* name_of(Traversal traversal);          // "bfs", "dfs"
 const char* name_of(TopkAlgorithm algorithm);      // "sort", "radix", "gvr"
 const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "baseline", "exact", "sigmoid"
+const char* name_of(NsaForm form);                 // "vanilla", "fused"
 const char* name_of(
     PrecisionClass precision);  // "Strict", "Reuse-only", "Approx-only", "Approx+Reuse"
 
@@ -55,6 +59,7 @@ struct Strategy {
   std::string schedule = "F*";                // one letter a layer, or a repeated pattern
   std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
   std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else baseline
+  NsaForm form = NsaForm::kFused;             // only the vanilla form is written
 
   // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise
   // throws Error(kUsage) naming the part and what is allowed.

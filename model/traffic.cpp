@@ -1,6 +1,7 @@
 #include "model/traffic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace versieve {
@@ -77,7 +78,86 @@ double score_bytes(const NsaVerifyShape& s) {
   return static_cast<double>(s.num_queries * s.num_heads) * compressed * 4.0;
 }
 
+// Partial softmax states and outputs of `parts` pieces of every row: written, read once to be
+// merged.
+void add_partials(const NsaVerifyShape& s, double parts, Traffic& t) {
+  const double bytes =
+      static_cast<double>(s.num_queries * s.num_heads * (s.head_dim + 2)) * parts * 4.0;
+  t.write(TrafficTerm::kQueryOutput, bytes);
+  t.read(TrafficTerm::kQueryOutput, bytes);
+}
+
+// Rows that the tensor cores compute for every query: head tiles are padded to whole MMA tiles.
+double padded_rows(const NsaVerifyShape& s, double queries_of_tile) {
+  const double heads = static_cast<double>(s.num_heads / s.num_kv_heads);
+  const double rows = queries_of_tile * heads;
+  return std::ceil(rows / kMmaRows) * kMmaRows / rows;
+}
+
+// Compressed branch of the fused form, up to its output.
+Traffic routed_attention(const NsaVerifyShape& s) {
+  const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
+  Traffic t;
+  t.read(TrafficTerm::kCompressedCache, keys * kv_bytes(s));
+  t.read(TrafficTerm::kQueryOutput, query_bytes(s));
+  add_partials(s, nsa_route_spans(compressed_count(s.nsa, s.context_len)), t);
+  t.flops = attention_flops(s, keys);
+  return t;
+}
+
+double index_bytes(const NsaVerifyShape& s) {
+  return static_cast<double>(s.num_queries * s.num_kv_heads * s.nsa.sel_count) * 4.0;
+}
+
+// Selection, window, gates and the one write of the output.
+Traffic fused_branches(const NsaVerifyShape& s) {
+  const double window = static_cast<double>(std::min(s.nsa.window, s.context_len));
+  const double block = static_cast<double>(s.nsa.sel_block);
+  Traffic t = nsa_selected(s);
+  t.write_bytes.fill(0.0);
+  t.read(TrafficTerm::kWindow, window * kv_bytes(s));
+  t.read(TrafficTerm::kScores, index_bytes(s));
+  t.read(TrafficTerm::kQueryOutput,
+         static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
+  add_partials(s, kSelectedSegments + kWindowSegments, t);
+  t.write(TrafficTerm::kQueryOutput, query_bytes(s));
+  t.flops = attention_flops(s, s.blocks_of_group() * block) *
+                padded_rows(s, static_cast<double>(s.group_size)) +
+            attention_flops(s, window) * padded_rows(s, nsa_window_sharers(s));
+  return t;
+}
+
 }  // namespace
+
+double NsaVerifyShape::group_count() const {
+  return std::ceil(static_cast<double>(num_queries) / static_cast<double>(group_size));
+}
+
+double NsaVerifyShape::chosen_blocks() const {
+  const double blocks = static_cast<double>(context_len / nsa.sel_block + 1);
+  return std::min(static_cast<double>(nsa.sel_count), blocks);
+}
+
+double NsaVerifyShape::blocks_of_group() const {
+  if (group_mode == GroupMode::kApprox || group_size == 1) {
+    return chosen_blocks();
+  }
+  const double blocks = static_cast<double>(context_len / nsa.sel_block + 1);
+  const double queries = static_cast<double>(std::min(group_size, num_queries));
+  const double most = std::min(queries * chosen_blocks(), blocks);
+  return group_blocks > 0.0 ? std::min(group_blocks, most) : most;
+}
+
+double nsa_route_spans(std::int64_t compressed) {
+  const double keys = static_cast<double>(compressed);
+  return std::ceil(std::min(keys, 1024.0) / 128.0) +
+         std::ceil(std::max(keys - 1024.0, 0.0) / 512.0);
+}
+
+double nsa_window_sharers(const NsaVerifyShape& s) {
+  const double heads = static_cast<double>(s.num_heads / s.num_kv_heads);
+  return std::max(static_cast<double>(s.group_size), std::floor(kMmaRows / heads));
+}
 
 Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
                TrafficTerm weight_term) {
@@ -169,6 +249,33 @@ Traffic nsa_combine(const NsaVerifyShape& s) {
              static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
   t.write(TrafficTerm::kQueryOutput, query_bytes(s));
   t.flops = 5.0 * static_cast<double>(s.num_queries * s.num_heads * s.head_dim);
+  return t;
+}
+
+Traffic nsa_route(const NsaVerifyShape& s) {
+  const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
+  const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
+  const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
+  Traffic t = routed_attention(s);
+  // Probabilities are summed over the heads of a KV head before they pass through memory.
+  t.write(TrafficTerm::kScores, rows * keys * 4.0);
+  t.read(TrafficTerm::kScores, rows * keys * 4.0);
+  t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
+  t.write(TrafficTerm::kScores, index_bytes(s) + (s.importance ? rows * blocks * 4.0 : 0.0));
+  return t;
+}
+
+Traffic nsa_attend(const NsaVerifyShape& s) {
+  Traffic t = fused_branches(s);
+  t.read(TrafficTerm::kQueryOutput, branch_bytes(s));
+  return t;
+}
+
+Traffic nsa_reuse(const NsaVerifyShape& s) {
+  Traffic t = routed_attention(s);
+  t += fused_branches(s);
+  // Both parts ask for the queries, which are touched once.
+  t.read(TrafficTerm::kQueryOutput, -query_bytes(s));
   return t;
 }
 

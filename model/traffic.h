@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "model/llm_shape.h"
+#include "model/strategy.h"
 
 namespace versieve {
 
@@ -58,7 +59,29 @@ struct NsaVerifyShape {
   // as min(N * n, blocks of the context).
   double unique_blocks = 0.0;
   bool routing = true;  // false in a reuse layer: no scores are kept and no blocks are chosen
+  // The fused form's groups. A group's distinct blocks are U(C, rho), a mean over groups and KV
+  // heads; 0: not known, taken as the most there can be.
+  std::int64_t group_size = 1;  // C
+  GroupMode group_mode = GroupMode::kExact;
+  double group_blocks = 0.0;
+  bool importance = false;  // the fused form writes block importance too
+
+  double group_count() const;    // ceil(N / C)
+  double chosen_blocks() const;  // min(n, blocks of the context)
+  double blocks_of_group() const;
 };
+
+// How the fused form cuts its work; what a CTA or a segment takes depends on positions and ranks
+// alone, never on the number of queries.
+inline constexpr double kRouteTileQueries = 32.0;
+inline constexpr double kRouteTileHeads = 4.0;
+inline constexpr double kMmaRows = 16.0;          // rows of a tensor-core tile: queries x heads
+inline constexpr double kSelectedSegments = 6.0;  // partials of a row over its selected blocks
+inline constexpr double kWindowSegments = 2.0;    // and over its window
+// Spans of compressed tokens that one CTA reduces: 128 tokens up to 1,024, 512 from there on.
+double nsa_route_spans(std::int64_t compressed);
+// Queries that share one load of the window's keys.
+double nsa_window_sharers(const NsaVerifyShape& shape);
 
 // Dense or windowed attention of tree nodes (kernels/tree_attention).
 struct TreeAttentionShape {
@@ -87,6 +110,11 @@ Traffic nsa_select(const NsaVerifyShape& shape);
 Traffic nsa_selected(const NsaVerifyShape& shape);
 Traffic nsa_window(const NsaVerifyShape& shape);
 Traffic nsa_combine(const NsaVerifyShape& shape);
+// The fused form: two launches of a refresh layer, one of a reuse layer. Flops are those that the
+// tensor cores execute, rows that a mask or a tile throws away included.
+Traffic nsa_route(const NsaVerifyShape& shape);
+Traffic nsa_attend(const NsaVerifyShape& shape);
+Traffic nsa_reuse(const NsaVerifyShape& shape);
 
 }  // namespace traffic
 }  // namespace versieve

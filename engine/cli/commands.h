@@ -7,6 +7,7 @@ namespace versieve::cli {
 
 Run declare_doctor(CLI::App& options, const CommandContext& context);
 Run declare_profile(CLI::App& options, const CommandContext& context);
+Run declare_bench(CLI::App& options, const CommandContext& context);
 Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
@@ -17,6 +18,7 @@ Run declare_kernel(CLI::App& options, const CommandContext& context);
 inline constexpr Command kCommands[] = {
     {"doctor", "what this machine has: GPU, driver, counters, toolkit, SQLite", declare_doctor},
     {"profile", "run a sweep and store its points", declare_profile},
+    {"bench", "time verification against baseline, floor and public path", declare_bench},
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},

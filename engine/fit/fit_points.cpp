@@ -94,6 +94,9 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
   s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
+  s.form = strategy.form;
+  s.group_size = strategy.group_size;
+  s.group_mode = strategy.group_mode;
   return s;
 }
 
@@ -102,11 +105,23 @@ bool has_range(const PointMeasurement& m, const char* path) {
                      [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
+// What was launched decides which form was measured: points older than the fused form, and those of
+// a dtype that has none, bear no mark of theirs.
+Strategy measured_strategy(const PointMeasurement& m) {
+  Strategy strategy = Strategy::parse(m.key.strategy);
+  if (has_range(m, name_of(LaunchKind::kNsaSelected))) {
+    strategy.form = NsaForm::kVanilla;
+  }
+  return strategy;
+}
+
 FitPoint fit_point(const PointMeasurement& m, double holdout) {
-  FitPoint p{.key = m.key, .strategy = Strategy::parse(m.key.strategy)};
+  FitPoint p{.key = m.key, .strategy = measured_strategy(m)};
+  p.key.strategy = p.strategy.text();
   p.shape = shape_of(m, p.strategy);
   p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
-            !has_range(m, "nsa_select");
+            !has_range(m, name_of(LaunchKind::kNsaSelect)) &&
+            !has_range(m, name_of(LaunchKind::kNsaRoute));
   p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
   p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
   p.unique_blocks = m.unique_blocks;
@@ -214,7 +229,7 @@ StepWork work_of(const FitPoint& point, double unique_growth, bool known) {
     add_step(shape, unique_growth, work);
     return work;
   }
-  add_attention(attention_shape(shape, unique_growth), point.reuse, 1.0, work);
+  add_attention(attention_shape(shape, unique_growth), shape.form, point.reuse, 1.0, work);
   return work;
 }
 

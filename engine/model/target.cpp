@@ -121,8 +121,11 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
 }
 
 template <class T>
-bool Target<T>::can_verify_device(const DeviceTree& tree) const {
+bool Target<T>::can_verify_device(const DeviceTree& tree, const VerifyOptions& options) const {
   kernels::NsaVerifyParams<T> p{.nsa = shape_.nsa,
+                                .form = options.form,
+                                .group_mode = options.group_mode,
+                                .group_size = options.group_size,
                                 .counts = tree.counts,
                                 .num_heads = shape_.num_heads,
                                 .num_kv_heads = shape_.num_kv_heads,
@@ -262,6 +265,9 @@ void Target<T>::attend_sparse(std::int64_t layer) {
   }
   ops_->nsa_verify(
       {.nsa = shape_.nsa,
+       .form = options_.form,
+       .group_mode = options_.group_mode,
+       .group_size = options_.group_size,
        .counts = counts_,
        .num_heads = shape_.num_heads,
        .num_kv_heads = shape_.num_kv_heads,

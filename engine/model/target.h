@@ -16,15 +16,20 @@
 #include "kernels/ops.h"
 #include "model/draft_tree.h"
 #include "model/llm_shape.h"
+#include "model/strategy.h"
 
 namespace versieve::engine {
 
 struct VerifyOptions {
   // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
   std::string schedule;
+  // Of nodes in the tree's order. Exact groups of any size give the bits of single queries.
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
   bool last_logits_only = false;  // prefill: one row of logits, the last node's
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
+  NsaForm form = NsaForm::kFused;
 };
 
 // A tree that device code made: its sizes are bounds, the true ones are read where it runs. Nodes
@@ -61,7 +66,7 @@ class Target {
   // max_context + max_depth + 1, can_verify_device().
   void verify_device(const DeviceTree& tree, const VerifyOptions& options);
   // Whether every op of verify_device takes its sizes from device memory.
-  bool can_verify_device(const DeviceTree& tree) const;
+  bool can_verify_device(const DeviceTree& tree, const VerifyOptions& options) const;
   // Appends the path that `state` holds; the cache's length on the host stays as it is.
   void commit_device(const kernels::StepState* state, std::int64_t max_path);
   // Appends the path, node 0 first, each the parent of the next, of the last verify.

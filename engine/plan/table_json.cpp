@@ -77,6 +77,7 @@ ordered_json provenance_of(const PlanTable& t) {
           {"acceptance_pair", t.acceptance_pair},
           {"dtype", t.dtype},
           {"launch", t.launch},
+          {"attention_form", name_of(t.form)},
           {"tuples_enumerated", t.enumerated},
           {"tuples_runnable", t.runnable},
           {"excluded", excluded}};
@@ -195,6 +196,9 @@ class Reader {
     t.acceptance_pair = p.at("acceptance_pair").get<std::string>();
     t.dtype = p.at("dtype").get<std::string>();
     t.launch = p.at("launch").get<std::string>();
+    // Tables older than the fused form do not say it.
+    t.form = p.value("attention_form", "vanilla") == name_of(NsaForm::kFused) ? NsaForm::kFused
+                                                                              : NsaForm::kVanilla;
     t.enumerated = p.at("tuples_enumerated").get<std::int64_t>();
     t.runnable = p.at("tuples_runnable").get<std::int64_t>();
     for (const json& e : p.at("excluded")) {

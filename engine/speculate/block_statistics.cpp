@@ -45,4 +45,25 @@ BlockStatistics block_statistics(const std::vector<std::int32_t>& indices, std::
   return result;
 }
 
+double group_blocks(const std::vector<std::int32_t>& indices, std::int64_t num_queries,
+                    std::int64_t num_kv_heads, std::int64_t sel_count, std::int64_t group_size) {
+  VERSIEVE_ASSERT(group_size >= 1 && num_queries >= 1, "a group has queries");
+  double distinct = 0.0;
+  std::int64_t groups = 0;
+  for (std::int64_t first = 0; first < num_queries; first += group_size) {
+    const std::int64_t end = std::min(num_queries, first + group_size);
+    for (std::int64_t g = 0; g < num_kv_heads; ++g) {
+      std::set<std::int32_t> blocks;
+      for (std::int64_t query = first; query < end; ++query) {
+        const std::ptrdiff_t row = (query * num_kv_heads + g) * sel_count;
+        blocks.insert(indices.begin() + row, indices.begin() + row + sel_count);
+      }
+      blocks.erase(-1);
+      distinct += static_cast<double>(blocks.size());
+    }
+    ++groups;
+  }
+  return distinct / static_cast<double>(groups * num_kv_heads);
+}
+
 }  // namespace versieve::engine

@@ -18,4 +18,9 @@ struct BlockStatistics {
 BlockStatistics block_statistics(const std::vector<std::int32_t>& indices, std::int64_t num_queries,
                                  std::int64_t num_kv_heads, std::int64_t sel_count);
 
+// Distinct blocks of a group of rows [j C, (j + 1) C), a short last one included, mean over groups
+// and KV heads: U(C, rho).
+double group_blocks(const std::vector<std::int32_t>& indices, std::int64_t num_queries,
+                    std::int64_t num_kv_heads, std::int64_t sel_count, std::int64_t group_size);
+
 }  // namespace versieve::engine

@@ -122,7 +122,7 @@ std::string DeviceStepRunner<T>::refusal(const Target<T>& target, const DeviceSt
                         .max_depth = kernels::level_count(options.choice),
                         .max_context = max_context,
                         .counts = &counts};
-  if (!target.can_verify_device(tree)) {
+  if (!target.can_verify_device(tree, options.verify)) {
     return "the attention kernels of this backend, type and shape take the context's length from "
            "the host, so steps are not recorded";
   }

@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
 
-DeviceStepOptions device_options(const GenerateOptions& options, std::int64_t layers) {
+DeviceStepOptions device_options(const GenerateOptions& options, const LlmShape& target) {
   return {.choice = options.strategy.draft,
           .order = options.strategy.order,
-          .verify = {.schedule = options.strategy.schedule_for(layers)}};
+          .verify = verify_options(options.strategy, target)};
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ template <class T>
 bool Generator<T>::can_record(const GenerateOptions& options) const {
   return options.temperature == 0.0 && !options.measures_blocks && !options.measures_gaps &&
          !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
-         DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape().layers),
+         DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape()),
                                       prompt_len_ + token_limit(options) + 2 * kDeepestPath)
              .empty();
 }
@@ -34,8 +34,7 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   const std::int64_t limit = token_limit(options);
   Generation run{.recorded = true};
   bool over = begin_run(options, run);
-  DeviceStepRunner<T> steps(*ops_, *target_, draft_,
-                            device_options(options, target_->shape().layers));
+  DeviceStepRunner<T> steps(*ops_, *target_, draft_, device_options(options, target_->shape()));
   target_->cache().truncate(prompt_len_);
   if (draft_ != nullptr) {
     draft_->set_length(prompt_len_);

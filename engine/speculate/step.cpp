@@ -23,6 +23,13 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
   return {};
 }
 
+VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
+  return {.schedule = strategy.schedule_for(target.layers),
+          .group_size = strategy.group_size,
+          .group_mode = strategy.group_mode,
+          .form = strategy.form};
+}
+
 const char* name_of(StepPhase phase) {
   switch (phase) {
     case StepPhase::kDraft:

@@ -68,7 +68,7 @@ StepResult SyntheticSession<T>::step(const Strategy& strategy, std::int64_t yiel
   std::iota(seen.rows.begin(), seen.rows.end(), 0);
   source_->observe(seen);
   return runner_.run(*source_, 0,
-                     {.verify = {.schedule = strategy.schedule_for(target_.shape().layers)},
+                     {.verify = verify_options(strategy, target_.shape()),
                       .measures_blocks = measures_blocks,
                       .observer = observer,
                       .forced_yield = speculates ? yield : 0});

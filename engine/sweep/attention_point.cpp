@@ -2,45 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
+#include "engine/speculate/step.h"
+#include "engine/sweep/cold_sets.h"
 #include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_layer.h"
 #include "model/assert.h"
 #include "model/draft_tree.h"
 #include "model/llm_shape.h"
 #include "model/strategy.h"
+#include "profiler/gpu_timer.h"
 
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kMaxSets = 96;
-
-// The bytes of its copy of the cache that a run reads at least: the compressed cache, and what one
-// query selects. What all queries share (q, out, tree) is left out.
-double touched_bytes(traffic::NsaVerifyShape shape, double unique_blocks) {
-  shape.unique_blocks = unique_blocks;
-  const Traffic selected = traffic::nsa_selected(shape);
-  const Traffic compressed = traffic::nsa_compressed(shape);
-  const Traffic window = traffic::nsa_window(shape);
-  const auto at = [](const Traffic& t, TrafficTerm term) {
-    return t.read_bytes[static_cast<std::size_t>(term)];
-  };
-  // Window and selected blocks overlap (the newest blocks are forced): the larger one counts.
-  return at(compressed, TrafficTerm::kCompressedCache) +
-         std::max(at(selected, TrafficTerm::kSelectedBlocks), at(window, TrafficTerm::kWindow));
-}
-
-std::int64_t sets_for(double cold_bytes, double bytes_each) {
-  const double sets = std::ceil(cold_bytes / bytes_each) + 1.0;
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(sets), 2, kMaxSets);
-}
+constexpr double kSpareBytes = 4e9;  // of a GPU's memory, left to scratch
 
 // The traffic function of a range, told how many distinct blocks there were.
 std::optional<Traffic> predicted_for(const std::string& path,
                                      const traffic::NsaVerifyShape& shape) {
   if (path == "nsa_selected") {
     return traffic::nsa_selected(shape);
+  }
+  if (path == "nsa_attend") {
+    return traffic::nsa_attend(shape);
+  }
+  if (path == "nsa_reuse") {
+    return traffic::nsa_reuse(shape);
   }
   return std::nullopt;
 }
@@ -57,12 +47,9 @@ class AttentionRunner final : public PointRunner {
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
     const LlmShape shape = named_llm_shape(key.model);
-    const std::string refusal = untimed_because(strategy, shape);
+    const std::string refusal = illegal_because(strategy, shape);
     if (!refusal.empty()) {
       return refused_point(key, refusal);
-    }
-    if (strategy.schedule.find('R') != std::string::npos) {
-      return refused_point(key, "one layer alone has no earlier layer whose blocks it could reuse");
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
     VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
@@ -71,6 +58,11 @@ class AttentionRunner final : public PointRunner {
     if (key.overlap) {
       layer_->set_overlap(*key.overlap);
     }
+    // A schedule with an R asks for its reuse layer, which is given blocks of the declared overlap.
+    layer_->set_variant({.form = strategy.form,
+                         .group_size = strategy.group_size,
+                         .group_mode = strategy.group_mode,
+                         .reuse = strategy.schedule.find('R') != std::string::npos});
     return measure(key);
   }
 
@@ -82,11 +74,12 @@ class AttentionRunner final : public PointRunner {
   Instrument& instrument_;
   bool on_gpu_;
   std::unique_ptr<kernels::Ops<T>> ops_;
-  std::optional<SyntheticLayer<T>> layer_;
-  std::string layer_model_;
+  std::map<std::pair<std::string, std::int64_t>, SyntheticLayer<T>> layers_;  // by model, context
+  SyntheticLayer<T>* layer_ = nullptr;                                        // the point's
 };
 
-// One layer serves all points of its context: as many copies as the least greedy point needs.
+// One layer serves all points of its context: as many copies as the least greedy point needs. It
+// stays for later points as long as there is memory.
 template <class T>
 void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& key) {
   const bool rotate = key.cache_state == "cold_rotate" && on_gpu_;
@@ -98,15 +91,25 @@ void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& ke
                                           .num_queries = 1,
                                           .element_bytes = sizeof(T)};
   const std::int64_t sets =
-      rotate ? sets_for(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query, 0))
+      rotate ? cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query))
              : 1;
-  const bool fits = layer_ && layer_model_ == key.model &&
-                    layer_->context_len() == key.context_len && layer_->sets() >= sets;
-  if (!fits) {
-    layer_.reset();  // its memory first
-    layer_.emplace(*ops_, shape, key.context_len, sets, plan_.seed);
-    layer_model_ = key.model;
+  const std::pair name{key.model, key.context_len};
+  const auto found = layers_.find(name);
+  if (found != layers_.end() && found->second.sets() >= sets) {
+    layer_ = &found->second;
+    return;
   }
+  const double bytes = 2.2 * static_cast<double>(sets * key.context_len * shape.kv_width()) *
+                       static_cast<double>(sizeof(T));
+  if (!on_gpu_ || bytes > static_cast<double>(profiler::gpu_free_bytes()) - kSpareBytes) {
+    layers_.clear();  // its memory first
+  } else {
+    layers_.erase(name);
+  }
+  layer_ = &layers_
+                .emplace(std::piecewise_construct, std::forward_as_tuple(name),
+                         std::forward_as_tuple(*ops_, shape, key.context_len, sets, plan_.seed))
+                .first->second;
 }
 
 template <class T>
@@ -118,10 +121,11 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   point.unique_blocks = blocks.unique_blocks;
   traffic::NsaVerifyShape shape = layer_->traffic_shape();
   shape.unique_blocks = blocks.unique_blocks;
+  shape.group_blocks = layer_->measured_group_blocks();
 
   RepeatableWork work;
-  work.sets = std::min(layer_->sets(), sets_for(static_cast<double>(instrument_.cold_bytes()),
-                                                touched_bytes(shape, shape.unique_blocks)));
+  work.sets = std::min(layer_->sets(), cold_sets(static_cast<double>(instrument_.cold_bytes()),
+                                                 touched_bytes(shape)));
   work.run = [this](std::int64_t set) { layer_->run(set); };
   work.synchronize = [this] { ops_->synchronize(); };
   work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
@@ -140,11 +144,7 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
 }  // namespace
 
 std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
-  const std::string illegal = illegal_because(strategy, shape);
-  if (illegal.empty() && strategy.group_size > 1) {
-    return "groups of queries have no kernel yet, so their time cannot be measured";
-  }
-  return illegal;
+  return unavailable_because(strategy, shape);
 }
 
 PointMeasurement refused_point(const PointKey& key, const std::string& reason) {

@@ -5,6 +5,7 @@
 
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/ranges.h"
+#include "model/assert.h"
 #include "model/error.h"
 #include "profiler/activity_trace.h"
 #include "profiler/environment.h"
@@ -20,8 +21,10 @@ using profiler::GpuGraph;
 using profiler::GpuStream;
 using profiler::GpuTimer;
 
-// A step of 32 layers launches some 700 kernels.
+// Repetitions share a collection, whose opening and closing cost more than the work of a layer: as
+// many as fit. A step of 32 layers launches some 700 kernels; a layer's attention at most five.
 constexpr std::int64_t kMaxRanges = 2048;
+constexpr std::int64_t kFewRanges = 64;
 // Runs of warm work in one graph, so that the events' own cost vanishes.
 constexpr std::int64_t kWarmRuns = 8;
 
@@ -47,8 +50,11 @@ class GpuInstrument final : public Instrument {
   void measure_trace(const RepeatableWork& work, const MeasurePlan& plan, PointMeasurement& point);
   void measure_counters(const RepeatableWork& work, const MeasurePlan& plan,
                         PointMeasurement& point);
-  std::vector<profiler::RangeSample> count_once(const RepeatableWork& work,
-                                                const MeasurePlan& plan);
+  // `repetitions` in one collection.
+  std::vector<std::vector<profiler::RangeSample>> count(const RepeatableWork& work,
+                                                        const MeasurePlan& plan,
+                                                        std::int64_t repetitions);
+  void make_counters(std::int64_t ranges);
   // One run in the declared cache state, on the set whose last use is longest ago.
   void run_next(const RepeatableWork& work, const MeasurePlan& plan);
 
@@ -57,6 +63,7 @@ class GpuInstrument final : public Instrument {
   GpuTimer timer_;
   profiler::GpuStateReader state_;
   std::optional<profiler::RangeCounters> counters_;  // made at the first use
+  std::int64_t counter_ranges_ = 0;                  // that a collection of theirs can hold
   std::int64_t turn_ = 0;
 };
 
@@ -144,37 +151,62 @@ std::vector<RangeMeasurement> GpuInstrument::log_launches(const RepeatableWork& 
   return ranges_of(log);
 }
 
+// A collection's launches cut into its repetitions, which launch the same kernels.
+template <class Range>
+std::vector<std::vector<Range>> in_repetitions(const std::vector<Range>& ranges,
+                                               std::int64_t repetitions) {
+  const std::size_t each = ranges.size() / static_cast<std::size_t>(repetitions);
+  VERSIEVE_ASSERT(each * static_cast<std::size_t>(repetitions) == ranges.size(),
+                  "every repetition launches the same kernels");
+  std::vector<std::vector<Range>> cut;
+  for (std::size_t first = 0; first < ranges.size(); first += each) {
+    cut.emplace_back(ranges.begin() + static_cast<std::ptrdiff_t>(first),
+                     ranges.begin() + static_cast<std::ptrdiff_t>(first + each));
+  }
+  return cut;
+}
+
 void GpuInstrument::measure_trace(const RepeatableWork& work, const MeasurePlan& plan,
                                   PointMeasurement& point) {
   if (plan.trace_repetitions == 0 || !profiler::ActivityTrace::missing_because().empty()) {
     return;
   }
-  std::vector<std::vector<profiler::TracedRange>> repetitions;
   profiler::ActivityTrace trace;
-  for (std::int64_t i = 0; i < plan.trace_repetitions; ++i) {
-    TraceObserver observer(trace);
-    trace.begin();
-    {
-      const Watch watch(work, observer);
+  TraceObserver observer(trace);
+  trace.begin();
+  {
+    const Watch watch(work, observer);
+    for (std::int64_t i = 0; i < plan.trace_repetitions; ++i) {
       run_next(work, plan);
     }
-    repetitions.push_back(trace.end());
-    observer.rethrow();
   }
-  add_trace(repetitions, point.ranges);
+  const std::vector<profiler::TracedRange> ranges = trace.end();
+  observer.rethrow();
+  add_trace(in_repetitions(ranges, plan.trace_repetitions), point.ranges);
 }
 
-std::vector<profiler::RangeSample> GpuInstrument::count_once(const RepeatableWork& work,
-                                                             const MeasurePlan& plan) {
+void GpuInstrument::make_counters(std::int64_t ranges) {
+  const std::int64_t wanted = ranges <= kFewRanges ? kFewRanges : kMaxRanges;
+  if (!counters_ || counter_ranges_ < wanted) {
+    counters_.emplace(profiler::core_metrics(), wanted);
+    counter_ranges_ = wanted;
+  }
+}
+
+std::vector<std::vector<profiler::RangeSample>> GpuInstrument::count(const RepeatableWork& work,
+                                                                     const MeasurePlan& plan,
+                                                                     std::int64_t repetitions) {
   CounterObserver observer(*counters_, [this] { stream_.synchronize(); });
   counters_->begin();
   {
     const Watch watch(work, observer);
-    run_next(work, plan);
+    for (std::int64_t i = 0; i < repetitions; ++i) {
+      run_next(work, plan);
+    }
   }
   stream_.synchronize();
   observer.rethrow();
-  return counters_->end();
+  return in_repetitions(counters_->end(), repetitions);
 }
 
 void GpuInstrument::measure_counters(const RepeatableWork& work, const MeasurePlan& plan,
@@ -183,17 +215,25 @@ void GpuInstrument::measure_counters(const RepeatableWork& work, const MeasurePl
     add_absent_counters(access_.ok() ? "off" : counter_status(access_.state), point.ranges);
     return;
   }
+  std::int64_t launches = 0;
+  for (const RangeMeasurement& range : point.ranges) {
+    launches += range.launches;
+  }
   std::vector<std::vector<profiler::RangeSample>> repetitions;
   try {
-    if (!counters_) {
-      counters_.emplace(profiler::core_metrics(), kMaxRanges);
-    }
-    for (std::int64_t i = 0; i < plan.counter_repetitions; ++i) {
-      repetitions.push_back(count_once(work, plan));
+    make_counters(launches * plan.counter_repetitions);
+    const std::int64_t most = std::max<std::int64_t>(1, counter_ranges_ / launches);
+    while (static_cast<std::int64_t>(repetitions.size()) < plan.counter_repetitions) {
+      const std::int64_t left =
+          plan.counter_repetitions - static_cast<std::int64_t>(repetitions.size());
+      for (auto& repetition : count(work, plan, std::min(most, left))) {
+        repetitions.push_back(std::move(repetition));
+      }
     }
     counters_->release();
   } catch (...) {
     counters_.reset();  // a half-done repetition is given up
+    counter_ranges_ = 0;
     throw;
   }
   add_counters(repetitions, point.ranges);

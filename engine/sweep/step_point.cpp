@@ -14,9 +14,6 @@
 namespace versieve::engine {
 namespace {
 
-// Nodes of the path that is committed whatever the untrained target says: a trained pair yields
-// some four tokens a step, and a commit's cost grows with them.
-constexpr std::int64_t kCommittedNodes = 4;
 constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
 constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
 constexpr std::int32_t kToken = 17;          // any token: weights are random
@@ -38,8 +35,7 @@ class StepRunnerPoint final : public PointRunner {
     }
     prepare(shape, key);
     make_source(strategy);
-    options_ = {.verify = {.schedule = strategy.schedule_for(shape.layers)},
-                .forced_yield = kCommittedNodes};
+    options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
     recorded_.reset();
     if (key.launch == "graph") {
       const DeviceStepOptions steps{.choice = strategy.draft,

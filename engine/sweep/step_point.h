@@ -11,6 +11,11 @@
 
 namespace versieve::engine {
 
+// Nodes of the path that is committed whatever the untrained target says (fewer where a tree is
+// less deep, one without a tree): a trained pair yields some four tokens a step, and a commit's
+// cost grows with them.
+inline constexpr std::int64_t kCommittedNodes = 4;
+
 // As make_attention_runner.
 template <class T>
 std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,

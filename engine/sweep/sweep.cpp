@@ -85,7 +85,7 @@ class Fields {
 // The axes of one grid; the points are their product.
 struct Grid {
   WorkloadKind workload = WorkloadKind::kAttention;
-  std::vector<std::string> model, regime, split, draft, order, group, schedule, dtype;
+  std::vector<std::string> model, regime, split, draft, order, group, schedule, form, dtype;
   std::vector<std::string> cache_state, launch;
   std::vector<std::int64_t> context_len;
   std::vector<double> overlap;
@@ -101,6 +101,19 @@ void require_known(const Fields& fields, const char* key, const std::vector<std:
   }
 }
 
+// One layer alone is a refresh or a reuse layer; whole models follow a schedule.
+std::vector<std::string> read_schedules(Fields& fields, WorkloadKind workload) {
+  if (workload != WorkloadKind::kAttention) {
+    return fields.axis<std::string>("schedule", {"F*"});
+  }
+  std::vector<std::string> schedules = fields.axis<std::string>("layer", {"refresh"});
+  require_known(fields, "layer", schedules, {"refresh", "reuse"});
+  for (std::string& layer : schedules) {
+    layer = layer == "reuse" ? "(FR)*" : "F*";
+  }
+  return schedules;
+}
+
 Grid read_grid(const json& object, const std::string& where) {
   Fields fields(object, where);
   Grid grid;
@@ -114,7 +127,8 @@ Grid read_grid(const json& object, const std::string& where) {
   grid.draft = fields.axis<std::string>("draft", {"ar"});
   grid.order = fields.axis<std::string>("order", {"bfs"});
   grid.group = fields.axis<std::string>("group", {"c1"});
-  grid.schedule = fields.axis<std::string>("schedule", {"F*"});
+  grid.schedule = read_schedules(fields, grid.workload);
+  grid.form = fields.axis<std::string>("form", {"fused"});
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>(
       "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
@@ -125,6 +139,7 @@ Grid read_grid(const json& object, const std::string& where) {
   }
   fields.refuse_the_rest();
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
+  require_known(fields, "form", grid.form, {"fused", "vanilla"});
   require_known(fields, "cache_state", grid.cache_state,
                 {"warm", "cold_rotate", "cold_flush", "as_is"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
@@ -147,17 +162,39 @@ Grid read_grid(const json& object, const std::string& where) {
   return grid;
 }
 
-// The canonical text; an autoregressive point has no order, group or schedule worth naming.
+// Autoregressive points have one query: no order and no group.
 Strategy strategy_of(const std::string& draft, const std::string& order, const std::string& group,
-                     const std::string& schedule) {
-  const bool speculates = draft != "ar";
-  return Strategy::parse(speculates ? "nsa/" + draft + "/" + order + "/" + group + "/" + schedule
-                                    : std::string("nsa/ar"));
+                     const std::string& schedule, const std::string& form) {
+  const std::string tail =
+      "/" + schedule + (form == "vanilla" ? std::string("/form=vanilla") : std::string());
+  if (draft != "ar") {
+    return Strategy::parse("nsa/" + draft + "/" + order + "/" + group + tail);
+  }
+  return Strategy::parse(tail == "/F*" ? std::string("nsa/ar") : "nsa/ar/bfs/c1" + tail);
 }
 
 void add_point(const PointKey& key, SweepPlan& plan) {
   if (std::find(plan.points.begin(), plan.points.end(), key) == plan.points.end()) {
     plan.points.push_back(key);
+  }
+}
+
+// Strategies of one draft and order at one overlap: the queries stay as they are.
+void expand_variants(const Grid& grid, const std::string& draft, const std::string& order,
+                     PointKey key, SweepPlan& plan) {
+  for (const std::string& group : grid.group) {
+    for (const std::string& schedule : grid.schedule) {
+      for (const std::string& form : grid.form) {
+        key.strategy = strategy_of(draft, order, group, schedule, form).text();
+        for (const std::string& cache_state : grid.cache_state) {
+          for (const std::string& launch : grid.launch) {
+            key.cache_state = cache_state;
+            key.launch = launch;
+            add_point(key, plan);
+          }
+        }
+      }
+    }
   }
 }
 
@@ -168,23 +205,11 @@ void expand_strategies(const Grid& grid, PointKey key, SweepPlan& plan) {
           ? std::vector<std::optional<double>>{std::nullopt}
           : std::vector<std::optional<double>>(grid.overlap.begin(), grid.overlap.end());
   for (const std::string& draft : grid.draft) {
+    key.num_queries = strategy_of(draft, "bfs", "c1", "F*", "fused").draft.nodes;
     for (const std::string& order : grid.order) {
-      for (const std::string& group : grid.group) {
-        for (const std::string& schedule : grid.schedule) {
-          for (const std::optional<double>& overlap : overlaps) {
-            const Strategy strategy = strategy_of(draft, order, group, schedule);
-            key.strategy = strategy.text();
-            key.num_queries = strategy.draft.nodes;
-            key.overlap = key.num_queries > 1 ? overlap : std::nullopt;
-            for (const std::string& cache_state : grid.cache_state) {
-              for (const std::string& launch : grid.launch) {
-                key.cache_state = cache_state;
-                key.launch = launch;
-                add_point(key, plan);
-              }
-            }
-          }
-        }
+      for (const std::optional<double>& overlap : overlaps) {
+        key.overlap = key.num_queries > 1 ? overlap : std::nullopt;
+        expand_variants(grid, draft, order, key, plan);
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/sweep/imposed_blocks.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
@@ -57,27 +58,6 @@ void fill_sets(kernels::Ops<T>& ops, kernels::OpsBuffer<T>& buffer, std::int64_t
 
 }  // namespace
 
-double SyntheticRandom::uniform() {
-  state_ += 0x9e3779b97f4a7c15U;  // splitmix64
-  std::uint64_t z = state_;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  z ^= z >> 31U;
-  return (static_cast<double>(z >> 11U) + 0.5) * 0x1.0p-53;
-}
-
-double SyntheticRandom::normal() {
-  if (has_spare_) {
-    has_spare_ = false;
-    return spare_;
-  }
-  const double radius = std::sqrt(-2.0 * std::log(uniform()));
-  const double angle = 2.0 * std::numbers::pi * uniform();
-  spare_ = radius * std::sin(angle);
-  has_spare_ = true;
-  return radius * std::cos(angle);
-}
-
 template <class T>
 SyntheticLayer<T>::SyntheticLayer(kernels::Ops<T>& ops, const LlmShape& shape,
                                   std::int64_t context_len, std::int64_t sets, std::uint64_t seed)
@@ -120,6 +100,9 @@ void SyntheticLayer<T>::make_cache(SyntheticRandom& random) {
 
 template <class T>
 void SyntheticLayer<T>::set_tree(const DraftTree& tree) {
+  if (tree.parent == tree_.parent && q_.count() > 0) {
+    return;  // neighbours in a sweep mostly have the same tree
+  }
   tree_ = tree;
   position_.clear();
   cmp_owner_.clear();
@@ -149,8 +132,12 @@ void SyntheticLayer<T>::set_tree(const DraftTree& tree) {
   out_ = kernels::OpsBuffer<T>(ops_, q_count);
   indices_ = kernels::OpsBuffer<T, std::int32_t>(
       ops_, tree.size() * shape_.num_kv_heads * shape_.nsa.sel_count);
+  inherited_buffer_ = kernels::OpsBuffer<T, std::int32_t>(ops_, indices_.count());
   make_tree_cache();
   set_correlation(1.0);
+  overlap_ = 1.0;
+  inherited_.clear();
+  impose_overlap();
 }
 
 template <class T>
@@ -179,18 +166,65 @@ void SyntheticLayer<T>::set_correlation(double correlation) {
 }
 
 template <class T>
+void SyntheticLayer<T>::impose_overlap() {
+  SyntheticRandom random(seed_ + 3);
+  std::vector<std::int32_t> own;
+  for (const std::int32_t position : position_) {
+    own.push_back(position / static_cast<std::int32_t>(shape_.nsa.sel_block));
+  }
+  imposed_ = imposed_blocks(shape_.nsa, shape_.num_kv_heads, own, overlap_, random);
+  make_inherited();
+}
+
+// What an earlier layer would have left: the queries' own blocks, or their representatives'.
+template <class T>
+void SyntheticLayer<T>::make_inherited() {
+  std::vector<std::int32_t> blocks = imposed_;
+  if (variant_.group_mode == GroupMode::kApprox && variant_.group_size > 1) {
+    share_in_groups(position_, variant_.group_size, blocks);
+  }
+  if (blocks != inherited_) {
+    inherited_ = std::move(blocks);
+    inherited_buffer_.write(inherited_);
+  }
+}
+
+template <class T>
+void SyntheticLayer<T>::set_variant(const LayerVariant& variant) {
+  if (variant == variant_) {
+    return;
+  }
+  variant_ = variant;
+  make_inherited();
+}
+
+template <class T>
 void SyntheticLayer<T>::set_overlap(double overlap) {
+  if (tree_.size() == 1 || overlap == overlap_) {
+    return;
+  }
+  overlap_ = overlap;
+  impose_overlap();
+  const std::pair key{tree_.parent, overlap};
+  if (const auto found = correlations_.find(key); found != correlations_.end()) {
+    set_correlation(found->second);
+    return;
+  }
+  const LayerVariant wanted = variant_;
+  variant_ = {};  // each query routes for itself while the correlation is sought
   double low = 0.0;
   double high = 1.0;
   // Overlap grows with correlation; halving the interval finds the least that reaches it.
   for (int step = 0; step < kOverlapSteps && tree_.size() > 1; ++step) {
     const double middle = 0.5 * (low + high);
     // Near 1 the overlap changes fast: walk the angle between neighbours, not its cosine.
-    set_correlation(std::sin(0.5 * std::numbers::pi * middle));
+    correlations_[key] = std::sin(0.5 * std::numbers::pi * middle);
+    set_correlation(correlations_[key]);
     run(0);
     const double measured = *measured_blocks().adjacent_overlap;
     (measured < overlap ? low : high) = middle;
   }
+  variant_ = wanted;
 }
 
 template <class T>
@@ -198,10 +232,23 @@ void SyntheticLayer<T>::run(std::int64_t set) {
   ops_.nsa_verify(params(set));
 }
 
+// A reuse layer takes its blocks as given.
+template <class T>
+std::vector<std::int32_t> SyntheticLayer<T>::selected_blocks() {
+  ops_.synchronize();
+  return variant_.reuse ? inherited_ : indices_.read();
+}
+
 template <class T>
 BlockStatistics SyntheticLayer<T>::measured_blocks() {
-  ops_.synchronize();
-  return block_statistics(indices_.read(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count);
+  return block_statistics(selected_blocks(), tree_.size(), shape_.num_kv_heads,
+                          shape_.nsa.sel_count);
+}
+
+template <class T>
+double SyntheticLayer<T>::measured_group_blocks() {
+  return group_blocks(selected_blocks(), tree_.size(), shape_.num_kv_heads, shape_.nsa.sel_count,
+                      variant_.group_size);
 }
 
 template <class T>
@@ -212,7 +259,10 @@ traffic::NsaVerifyShape SyntheticLayer<T>::traffic_shape() const {
           .head_dim = shape_.head_dim,
           .context_len = context_len_,
           .num_queries = tree_.size(),
-          .element_bytes = static_cast<std::int64_t>(sizeof(T))};
+          .element_bytes = static_cast<std::int64_t>(sizeof(T)),
+          .routing = !variant_.reuse,
+          .group_size = variant_.group_size,
+          .group_mode = variant_.group_mode};
 }
 
 template <class T>
@@ -221,6 +271,9 @@ kernels::NsaVerifyParams<T> SyntheticLayer<T>::params(std::int64_t set) {
   const std::int64_t width = shape_.kv_width();
   kernels::NsaVerifyParams<T> p;
   p.nsa = shape_.nsa;
+  p.form = variant_.form;
+  p.group_mode = variant_.group_mode;
+  p.group_size = variant_.group_size;
   p.num_heads = shape_.num_heads;
   p.num_kv_heads = shape_.num_kv_heads;
   p.head_dim = shape_.head_dim;
@@ -242,6 +295,7 @@ kernels::NsaVerifyParams<T> SyntheticLayer<T>::params(std::int64_t set) {
   p.parent = parent_.data();
   p.position = position_buffer_.data();
   p.cmp_tree_owner = owner_buffer_.data();
+  p.indices_in = variant_.reuse ? inherited_buffer_.data() : nullptr;
   p.out = out_.data();
   p.indices = indices_.data();
   return p;

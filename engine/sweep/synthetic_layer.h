@@ -4,28 +4,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "engine/speculate/block_statistics.h"
+#include "engine/sweep/synthetic_random.h"
 #include "kernels/ops.h"
 #include "model/draft_tree.h"
 #include "model/llm_shape.h"
+#include "model/strategy.h"
 #include "model/traffic.h"
 
 namespace versieve::engine {
 
-// Numbers in a fixed order from a seed: splitmix64, and normals by Box and Muller, so that the
-// same seed gives the same tensors with every compiler.
-class SyntheticRandom {
- public:
-  explicit SyntheticRandom(std::uint64_t seed) : state_(seed) {}
-  double uniform();  // in (0, 1)
-  double normal();
+// Whose launches run, in which groups, and whether the layer routes or inherits its blocks.
+struct LayerVariant {
+  NsaForm form = NsaForm::kFused;
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
+  bool reuse = false;
 
- private:
-  std::uint64_t state_;
-  double spare_ = 0.0;
-  bool has_spare_ = false;
+  bool operator==(const LayerVariant&) const = default;
 };
 
 template <class T>
@@ -39,20 +39,30 @@ class SyntheticLayer {
   void set_tree(const DraftTree& tree);
   // Queries with that correlation of neighbours: 0 unrelated, 1 the same.
   void set_correlation(double correlation);
-  // Moves the correlation until the measured overlap is near `overlap`, as near as the context
-  // allows (a context of few blocks has a high least overlap). Runs the layer a few times.
+  // Moves the correlation until the overlap of what queries route to is near `overlap`, as near as
+  // the context allows (a context of few blocks has a high least overlap), and gives reuse layers
+  // blocks of that overlap. Runs the layer a few times; an answer found for a tree is kept.
   void set_overlap(double overlap);
+  // From the next run on. Without a set_overlap before, a reuse layer's queries all agree.
+  void set_variant(const LayerVariant& variant);
 
   void run(std::int64_t set);         // enqueues nsa_verify
   BlockStatistics measured_blocks();  // of the last run; waits
+  // What it attended to: [N, G, n]; waits.
+  std::vector<std::int32_t> selected_blocks();
+  // Distinct blocks of a group of the variant's size, mean over groups and KV heads; waits.
+  double measured_group_blocks();
   traffic::NsaVerifyShape traffic_shape() const;
 
   std::int64_t context_len() const { return context_len_; }
   std::int64_t sets() const { return sets_; }
+  const LlmShape& shape() const { return shape_; }
 
  private:
   void make_cache(SyntheticRandom& random);
   void make_tree_cache();
+  void impose_overlap();
+  void make_inherited();
   kernels::NsaVerifyParams<T> params(std::int64_t set);
 
   kernels::Ops<T>& ops_;
@@ -62,6 +72,11 @@ class SyntheticLayer {
   std::int64_t sets_ = 1;            // R
   std::uint64_t seed_ = 0;
   DraftTree tree_;
+  LayerVariant variant_;
+  double overlap_ = 1.0;
+  std::map<std::pair<std::vector<std::int32_t>, double>, double> correlations_;  // of tree, overlap
+  std::vector<std::int32_t> imposed_;    // [N, G, n]: of that overlap, each query its own
+  std::vector<std::int32_t> inherited_;  // [N, G, n]: what a reuse layer of the variant gets
   std::vector<std::int32_t> position_;   // [N]
   std::vector<std::int32_t> cmp_owner_;  // [E]
   std::vector<float> innovation_;        // [N, H, d]: what the queries are made of
@@ -71,7 +86,8 @@ class SyntheticLayer {
   kernels::OpsBuffer<T> k_tree_, v_tree_;          // [N, G, d]
   kernels::OpsBuffer<T> k_cmp_tree_, v_cmp_tree_;  // [E, G, d]
   kernels::OpsBuffer<T> q_, gates_, out_;          // [N, H, d], [N, H, 3], [N, H, d]
-  kernels::OpsBuffer<T, std::int32_t> parent_, position_buffer_, owner_buffer_, indices_;
+  kernels::OpsBuffer<T, std::int32_t> parent_, position_buffer_, owner_buffer_, indices_,
+      inherited_buffer_;
 };
 
 extern template class SyntheticLayer<float>;

@@ -1,11 +1,13 @@
 #include "kernels/nsa_verify/launch.h"
 
 #include <string>
+#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/nsa_verify/combine.cuh"
 #include "kernels/nsa_verify/compressed.cuh"
+#include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/select.cuh"
 #include "kernels/nsa_verify/tokens.cuh"
 #include "model/assert.h"
@@ -167,6 +169,11 @@ class Vanilla {
 
 template <class T>
 std::size_t nsa_verify_scratch_bytes(const NsaVerifyParams<T>& p) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (p.form == NsaForm::kFused && fused_takes(p)) {
+      return fused_scratch_bytes(p);
+    }
+  }
   return plan_vanilla(p).bytes;
 }
 
@@ -174,6 +181,13 @@ template <class T>
 void launch_nsa_verify(const NsaVerifyParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(geometry_error(p.nsa).empty(), "the geometry was checked");
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (p.form == NsaForm::kFused && fused_takes(p)) {
+      launch_fused(p, context);
+      return;
+    }
+  }
+  VERSIEVE_ASSERT(p.counts == nullptr, "only the fused form reads counts from memory");
   if (const std::string reason = refusal(p); !reason.empty()) {
     throw Error(ExitCode::kAnswerNo, reason);
   }

@@ -13,10 +13,8 @@
 
 namespace versieve::kernels {
 
-// Which launches do the work. kVanilla: five launches, the baseline. kFused: two in a refresh layer
-// (routing; selection + window + gates), one in a reuse layer. Answers agree within the door's
-// tolerances; each form by itself is batch invariant.
-enum class NsaForm { kVanilla, kFused };
+// Answers of the forms agree within the door's tolerances; each by itself is batch invariant.
+using versieve::NsaForm;
 
 template <class T>
 struct NsaVerifyParams {
@@ -53,6 +51,10 @@ struct NsaVerifyParams {
   const std::int32_t* position = nullptr;  // [N], L + depth
   const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
   const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
+
+  // For measurements of a refresh layer under an imposed overlap (kFused, CUDA): routing runs and
+  // writes `indices`, selection attends these instead. [N, G, n] or null.
+  const std::int32_t* imposed_indices = nullptr;
 
   T* out = nullptr;                 // [N, H, d]
   std::int32_t* indices = nullptr;  // [N, G, n], ascending, then -1

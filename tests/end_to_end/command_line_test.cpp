@@ -51,3 +51,21 @@ TEST_CASE("a file name that is no text is printed, not crashed on") {
   CHECK(run.code == 3);
   CHECK(nlohmann::json::parse(run.out)["code"] == 3);
 }
+
+TEST_CASE("a bench needs a GPU or says that it was asked for the CPU") {
+  const CommandResult run = run_versieve(
+      "bench verify --backend cpu --geometry demo --n 4 --context 600 --overlap 0.5 --group c1 "
+      "--samples 6 --json");
+  REQUIRE(run.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(run.out);
+  CHECK(json["backend"] == "cpu");
+  CHECK(json["cells"][0]["variants"].size() == 3);
+  CHECK(run_versieve("bench verify --backend cpu --geometry demo --peer-path /x").code == 2);
+  CHECK(run_versieve("bench everything").code == 2);
+  if (nlohmann::json::parse(run_versieve("doctor --json").out)["gpu"].is_null()) {
+    const CommandResult absent = run_versieve("bench step");
+    CHECK(absent.code == 4);
+    CHECK(is_one_sentence(absent.err));
+    CHECK(absent.out.empty());
+  }
+}

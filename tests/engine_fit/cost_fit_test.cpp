@@ -74,6 +74,50 @@ TEST_CASE("planted parameters are found again") {
   CHECK(*report.top1_regret < 0.05);
 }
 
+TEST_CASE("each form's launches inform their own parameters, and decide which form is priced") {
+  synthetic::Plan plan = planted();
+  plan.parameters[index_of(LaunchKind::kNsaReuse, KindParameter::kStepNs)] = 900.0;
+  const std::vector<PointMeasurement> vanilla = synthetic::attention_points(plan, h200());
+  const auto fit = [&](const std::vector<PointMeasurement>& points) {
+    return fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, {}).model;
+  };
+  const FittedModel old = fit(vanilla);
+  CHECK(old.informs(LaunchKind::kNsaSelected));
+  CHECK(!old.informs(LaunchKind::kNsaRoute));
+  CHECK(!old.informs(LaunchKind::kNsaAttend));
+  CHECK(!old.informs(LaunchKind::kNsaReuse));
+  CHECK(old.priced_form() == NsaForm::kVanilla);
+
+  plan.form = NsaForm::kFused;
+  const std::vector<PointMeasurement> fused = synthetic::attention_points(plan, h200());
+  const FitReport both = fit_cost_model(joined(vanilla, fused), "NVIDIA H200", h200(), {"run"}, {});
+  CHECK(both.model.priced_form() == NsaForm::kFused);
+  CHECK(*both.latency.median_ape < 0.05);
+  check_found(both, index_of(LaunchKind::kNsaReuse, KindParameter::kStepNs), 900.0);
+}
+
+TEST_CASE("a point is of the form that its launches show, whatever its text leaves open") {
+  synthetic::Plan plan = planted();
+  std::vector<PointMeasurement> points = synthetic::attention_points(plan, h200());
+  plan.form = NsaForm::kFused;
+  for (const PointMeasurement& m : synthetic::attention_points(plan, h200())) {
+    points.push_back(m);
+  }
+  std::int64_t vanilla = 0;
+  std::int64_t reuse = 0;
+  for (const FitPoint& p : fit_points(points, 0.2).points) {
+    const bool is_vanilla = p.ranges.front().kind == LaunchKind::kNsaCompressed ||
+                            p.ranges.front().kind == LaunchKind::kNsaSelect;
+    CHECK(is_vanilla == (p.strategy.form == NsaForm::kVanilla));
+    CHECK(p.key.strategy == p.strategy.text());
+    CHECK(p.reuse == (p.strategy.schedule != "F*"));
+    vanilla += is_vanilla ? 1 : 0;
+    reuse += p.reuse ? 1 : 0;
+  }
+  CHECK(vanilla == static_cast<std::int64_t>(points.size()) / 2);
+  CHECK(reuse == static_cast<std::int64_t>(points.size()) / 4);
+}
+
 TEST_CASE("intervals of planted parameters hold most of the time") {
   int held = 0;
   int judged = 0;

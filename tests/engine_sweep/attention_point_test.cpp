@@ -60,16 +60,46 @@ TEST_CASE("the declared overlap is met where the context allows it") {
   CHECK(*points[0].unique_blocks > *points[2].unique_blocks);
 }
 
-TEST_CASE("what cannot be run is refused or failed with a sentence, and the sweep goes on") {
-  const auto points = run(R"([{"context_len": 256, "draft": "d2k2n4", "group": "c4e"},
-                              {"context_len": 256, "draft": "ar", "model": "nsa-900b"},
-                              {"context_len": 256, "draft": "d2k2n4"}])");
+TEST_CASE("a reuse layer runs on blocks of exactly the declared overlap, and no routing") {
+  const auto points = run(R"([{"context_len": 16384, "draft": "d3k2n8", "layer": "reuse",
+                              "overlap": [0.2, 0.5, 0.8]}])");
   REQUIRE(points.size() == 3);
-  CHECK(points[0].status == "refused");
-  CHECK(points[0].reason.find("no kernel yet") != std::string::npos);
-  CHECK(points[1].status == "failed");
-  CHECK(points[1].reason.find("nsa-900b") != std::string::npos);
-  CHECK(points[2].status == "ok");
+  for (const PointMeasurement& point : points) {
+    CAPTURE(*point.key.overlap, point.reason);
+    REQUIRE(point.status == "ok");
+    CHECK(point.key.strategy == "nsa/d3k2n8/bfs/c1/(FR)*");
+    CHECK(std::abs(*point.adjacent_overlap - *point.key.overlap) < 0.03);
+    for (const RangeMeasurement& range : point.ranges) {
+      CHECK(range.path != "nsa_select");
+      CHECK(range.path != "nsa_route");
+    }
+  }
+}
+
+TEST_CASE("groups take their turns on one layer; exact ones leave the blocks as they are") {
+  const auto points =
+      run(R"([{"context_len": 8192, "draft": "d3k2n8", "layer": ["refresh", "reuse"],
+                              "overlap": 0.5, "group": ["c1", "c8e"]},
+                              {"context_len": 8192, "draft": "d3k2n8", "layer": "reuse",
+                               "overlap": 0.5, "group": "c8a"}])");
+  REQUIRE(points.size() == 5);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    REQUIRE(point.status == "ok");
+  }
+  CHECK(points[0].unique_blocks == points[2].unique_blocks);  // c1 and c8e, refresh
+  CHECK(points[1].unique_blocks == points[3].unique_blocks);  // reuse
+  CHECK(*points[4].unique_blocks == 16.0);                    // one representative
+  CHECK(*points[4].adjacent_overlap == 1.0);
+}
+
+TEST_CASE("what cannot be run is refused or failed with a sentence, and the sweep goes on") {
+  const auto points = run(R"([{"context_len": 256, "draft": "ar", "model": "nsa-900b"},
+                              {"context_len": 256, "draft": "d2k2n4"}])");
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].status == "failed");
+  CHECK(points[0].reason.find("nsa-900b") != std::string::npos);
+  CHECK(points[1].status == "ok");
 }
 
 TEST_CASE("synthetic numbers are the same for the same seed") {

@@ -1,6 +1,7 @@
 // A sweep's text becomes one list of points, always the same; shards cut it, resume thins it out.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -57,6 +58,74 @@ TEST_CASE("the shipped campaign holds over 300 points of all three workloads") {
   CHECK(count_of(plan, WorkloadKind::kAttention) >= 140);
   CHECK(count_of(plan, WorkloadKind::kStep) >= 50);
   CHECK(count_of(plan, WorkloadKind::kAcceptance) >= 4 * 4 * 8);
+}
+
+TEST_CASE("the attention campaign covers its grid in both layers, both states and all groups") {
+  const SweepPlan plan = built_in("h200-ssv");
+  CAPTURE(plan.points.size());
+  CHECK(plan.points.size() >= 1200);
+  CHECK(plan.points.size() <= 1300);
+  CHECK(count_of(plan, WorkloadKind::kAttention) == static_cast<std::int64_t>(plan.points.size()));
+  std::map<std::string, std::int64_t> grouped;
+  std::set<std::pair<std::int64_t, std::int64_t>> cells;
+  std::int64_t reuse = 0;
+  std::int64_t vanilla = 0;
+  std::int64_t warm = 0;
+  for (const PointKey& key : plan.points) {
+    const Strategy s = Strategy::parse(key.strategy);
+    grouped["c" + std::to_string(s.group_size) + (s.group_mode == GroupMode::kExact ? "e" : "a")] +=
+        1;
+    cells.insert({key.context_len, key.num_queries});
+    reuse += s.schedule == "(FR)*" ? 1 : 0;
+    vanilla += s.form == NsaForm::kVanilla ? 1 : 0;
+    warm += key.cache_state == "warm" ? 1 : 0;
+    CHECK((s.form == NsaForm::kFused || s.group_size == 1));
+  }
+  for (const std::int64_t context : {1024, 4096, 16384, 65536}) {
+    for (const std::int64_t queries : {1, 4, 16, 64, 128}) {
+      CHECK(cells.count({context, queries}) == 1);
+    }
+  }
+  for (const char* group : {"c1e", "c4e", "c8e", "c8a"}) {
+    CHECK(grouped[group] >= 200);
+  }
+  CHECK(reuse * 2 == static_cast<std::int64_t>(plan.points.size()));
+  CHECK(vanilla >= 150);
+  CHECK(warm >= 400);
+}
+
+TEST_CASE("the campaign of steps covers schedules and groups; both make 1,500 with the core") {
+  const SweepPlan plan = built_in("h200-ssv-step");
+  CAPTURE(plan.points.size());
+  CHECK(plan.points.size() >= 110);
+  CHECK(plan.points.size() <= 130);
+  std::set<std::string> schedules;
+  for (const PointKey& key : plan.points) {
+    CHECK(key.workload == WorkloadKind::kStep);
+    schedules.insert(Strategy::parse(key.strategy).schedule);
+  }
+  CHECK(schedules == std::set<std::string>{"F*", "(FR)*", "(FRRR)*"});
+  CHECK(plan.points.size() + built_in("h200-ssv").points.size() +
+            built_in("h200-core").points.size() >=
+        1500);
+}
+
+TEST_CASE("an attention point names its form and layer in its strategy") {
+  const SweepPlan plan = small(R"([{"draft": ["ar", "d3k2n4"], "layer": ["refresh", "reuse"],
+                                   "form": ["fused", "vanilla"], "group": ["c1"]}])");
+  std::vector<std::string> texts;
+  for (const PointKey& key : plan.points) {
+    texts.push_back(key.strategy);
+  }
+  CHECK(texts ==
+        std::vector<std::string>{"nsa/ar", "nsa/ar/bfs/c1/F*/form=vanilla", "nsa/ar/bfs/c1/(FR)*",
+                                 "nsa/ar/bfs/c1/(FR)*/form=vanilla", "nsa/d3k2n4/bfs/c1/F*",
+                                 "nsa/d3k2n4/bfs/c1/F*/form=vanilla", "nsa/d3k2n4/bfs/c1/(FR)*",
+                                 "nsa/d3k2n4/bfs/c1/(FR)*/form=vanilla"});
+  CHECK_THROWS_AS(small(R"([{"schedule": "F*"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"layer": "both"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"form": "triton"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"workload": "step", "layer": "reuse"}])"), Error);
 }
 
 TEST_CASE("axes multiply, autoregressive points do not") {

@@ -10,6 +10,7 @@
 #include "kernels/tree_attention/launch.h"
 #include "model/error.h"
 #include "tests/gpu/device.h"
+#include "tests/gpu/nsa_run.h"
 #include "tests/support/compress_case.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/tree_attention_case.h"
@@ -18,46 +19,6 @@ using namespace versieve;
 using namespace versieve::testing;
 
 namespace {
-
-template <class T>
-NsaResult run(const NsaCase& c) {
-  NsaBuffers<T> host(c);
-  kernels::NsaVerifyParams<T> p = host.params();
-  const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
-      k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
-      v_cmp_tree(host.v_cmp_tree), gates(host.gates), out(host.out);
-  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), owner(c.owner),
-      indices_in(c.indices_in), indices(host.indices);
-  const DeviceArray<float> importance(host.importance);
-  p.q = q.data();
-  p.k = k.data();
-  p.v = v.data();
-  p.k_cmp = k_cmp.data();
-  p.v_cmp = v_cmp.data();
-  p.k_tree = k_tree.data();
-  p.v_tree = v_tree.data();
-  p.k_cmp_tree = k_cmp_tree.data();
-  p.v_cmp_tree = v_cmp_tree.data();
-  p.gates = gates.data();
-  p.parent = parent.data();
-  p.position = position.data();
-  p.cmp_tree_owner = owner.data();
-  p.indices_in = c.indices_in.empty() ? nullptr : indices_in.data();
-  p.out = out.data();
-  p.indices = indices.data();
-  p.importance = importance.data();
-  const std::size_t bytes = kernels::nsa_verify_scratch_bytes(p);
-  const DeviceArray<unsigned char> scratch(std::vector<unsigned char>(bytes, 0xFF));  // poison: NaN
-  kernels::LaunchContext context;
-  context.scratch = scratch.data();
-  context.scratch_bytes = bytes;
-  kernels::launch_nsa_verify(p, context);
-  kernels::check(cudaDeviceSynchronize());
-  out.read(host.out);
-  indices.read(host.indices);
-  importance.read(host.importance);
-  return host.result();
-}
 
 template <class T>
 std::vector<double> run(const TreeAttentionCase& c) {
@@ -116,7 +77,7 @@ void check_shape(const NsaCaseShape& shape, std::mt19937_64& rng) {
   Tolerance tolerance = tolerance_of<T>();
   tolerance.norm *= scale;
   tolerance.row *= scale;
-  CHECK(disagreement(c, run<T>(c), tolerance) == "");
+  CHECK(disagreement(c, run_nsa<T>(c), tolerance) == "");
 }
 
 // Long enough for several spans of compressed tokens.
@@ -159,7 +120,7 @@ TEMPLATE_TEST_CASE("a node's bits on CUDA depend on its path alone", "", float, 
     CAPTURE(shape.text(), test_seed());
     const NsaCase c = rounded<TestType>(make_nsa_case(shape, rng));
     CHECK(invariance_failure(
-              c, [](const NsaCase& x) { return run<TestType>(x); }, rng) == "");
+              c, [](const NsaCase& x) { return run_nsa<TestType>(x); }, rng) == "");
   }
 }
 
@@ -169,12 +130,12 @@ TEMPLATE_TEST_CASE("given indices are used as they are on CUDA", "", float, Bf16
   }
   std::mt19937_64 rng(test_seed());
   NsaCase c = rounded<TestType>(make_nsa_case({{4, 2, 8, 4, 1, 2, 6}, 4, 2, 16, 100, 3}, rng));
-  const NsaResult chosen = run<TestType>(c);
+  const NsaResult chosen = run_nsa<TestType>(c);
   c.indices_in = chosen.indices;
-  CHECK(run<TestType>(c).out == chosen.out);
+  CHECK(run_nsa<TestType>(c).out == chosen.out);
   c.indices_in = {0,  3,  12, -1, 1, 2,  3,  4,  5, -1, -1, -1,
                   -1, -1, -1, -1, 0, 11, 12, 13, 7, 9,  12, -1};
-  CHECK(disagreement(c, run<TestType>(c), tolerance_of<TestType>()) == "");
+  CHECK(disagreement(c, run_nsa<TestType>(c), tolerance_of<TestType>()) == "");
 }
 
 TEST_CASE("shapes that the CUDA kernels do not take are refused with a sentence") {
@@ -187,7 +148,7 @@ TEST_CASE("shapes that the CUDA kernels do not take are refused with a sentence"
     const NsaCase c =
         make_nsa_case({{4, 2, 8, 4, 1, 2, 6}, heads, kv_heads, head_dim, 100, 3}, rng);
     try {
-      run<float>(c);
+      run_nsa<float>(c);
       FAIL_CHECK("taken");
     } catch (const Error& error) {
       CHECK(error.code() == ExitCode::kAnswerNo);

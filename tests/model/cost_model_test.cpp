@@ -59,7 +59,7 @@ TEST_CASE("distinct blocks follow n (1 + (C - 1)(1 - rho)), clipped to what can 
 
 TEST_CASE("each term's unique bytes are those of the formulas") {
   StepWork work;
-  add_attention(shape_16k(), false, 1.0, work);
+  add_attention(shape_16k(), NsaForm::kVanilla, false, 1.0, work);
   REQUIRE(work.count == 5);
   const double token = 2.0 * 8 * 64 * 2;  // K and V of one token: 2 G d e
   const RunConditions cold;
@@ -79,7 +79,7 @@ TEST_CASE("each term's unique bytes are those of the formulas") {
 
 TEST_CASE("a reuse layer runs no selection and keeps the compressed cache's bytes") {
   StepWork work;
-  add_attention(shape_16k(), true, 3.0, work);
+  add_attention(shape_16k(), NsaForm::kVanilla, true, 3.0, work);
   CHECK(work.count == 4);
   for (const LaunchWork& w : work) {
     CHECK(w.kind != LaunchKind::kNsaSelect);
@@ -88,13 +88,98 @@ TEST_CASE("a reuse layer runs no selection and keeps the compressed cache's byte
   CHECK(launch(work, LaunchKind::kNsaCompressed).reused > 0.0);
 }
 
+TEST_CASE("spans of compressed tokens are short at first, and cut by position alone") {
+  CHECK(traffic::nsa_route_spans(0) == 0.0);
+  CHECK(traffic::nsa_route_spans(1) == 1.0);
+  CHECK(traffic::nsa_route_spans(129) == 2.0);
+  CHECK(traffic::nsa_route_spans(1024) == 8.0);
+  CHECK(traffic::nsa_route_spans(1025) == 9.0);
+  CHECK(traffic::nsa_route_spans(4095) == 14.0);  // 8 and ceil(3071 / 512)
+}
+
+TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique byte once") {
+  const traffic::NsaVerifyShape shape = shape_16k();
+  const double token = 2.0 * 8 * 64 * 2;
+  const double q = 64.0 * 2048 * 2;
+  const auto read = [](const Traffic& t, TrafficTerm term) {
+    return t.read_bytes[static_cast<std::size_t>(term)];
+  };
+  const auto written = [](const Traffic& t, TrafficTerm term) {
+    return t.write_bytes[static_cast<std::size_t>(term)];
+  };
+  const Traffic route = traffic::nsa_route(shape);
+  CHECK(read(route, TrafficTerm::kCompressedCache) == 1023 * token);
+  const double states = 64.0 * 32 * 8 * 66 * 4;  // N H spans (d + 2) f32
+  CHECK(read(route, TrafficTerm::kQueryOutput) == q + states);
+  CHECK(written(route, TrafficTerm::kQueryOutput) == states + 64.0 * 2048 * 4);
+  const double sums = 64.0 * 8 * 1023 * 4;  // N G Lc f32
+  CHECK(read(route, TrafficTerm::kScores) == sums);
+  CHECK(written(route, TrafficTerm::kScores) == sums + 64.0 * 8 * 16 * 4);
+
+  const Traffic attend = traffic::nsa_attend(shape);
+  const double partials = 64.0 * 32 * 8 * 66 * 4;  // N H 8 (d + 2) f32
+  CHECK(read(attend, TrafficTerm::kSelectedBlocks) == 100 * 64 * token);
+  CHECK(read(attend, TrafficTerm::kWindow) == 512 * token);
+  CHECK(read(attend, TrafficTerm::kTreeBuffer) == 64 * token);
+  CHECK(read(attend, TrafficTerm::kQueryOutput) == q + partials + 64.0 * 2048 * 4 + 64.0 * 96 * 2);
+  CHECK(written(attend, TrafficTerm::kQueryOutput) == partials + q);
+
+  const Traffic reuse = traffic::nsa_reuse(shape);
+  CHECK(written(reuse, TrafficTerm::kScores) == 0.0);
+  CHECK(read(reuse, TrafficTerm::kScores) == 64.0 * 8 * 16 * 4);
+  CHECK(read(reuse, TrafficTerm::kCompressedCache) == 1023 * token);
+  CHECK(read(reuse, TrafficTerm::kSelectedBlocks) == 100 * 64 * token);
+  CHECK(read(reuse, TrafficTerm::kQueryOutput) == q + states + partials + 64.0 * 96 * 2);
+  CHECK(written(reuse, TrafficTerm::kQueryOutput) == states + partials + q);
+
+  StepWork work;
+  add_attention(shape, NsaForm::kFused, false, 2.0, work);
+  add_attention(shape, NsaForm::kFused, true, 3.0, work);
+  REQUIRE(work.count == 3);
+  CHECK(launch(work, LaunchKind::kNsaRoute).launches == 2.0);
+  CHECK(launch(work, LaunchKind::kNsaAttend).launches == 2.0);
+  CHECK(launch(work, LaunchKind::kNsaReuse).launches == 3.0);
+  // Two tiles of 32 queries share the compressed cache's loads.
+  CHECK(launch(work, LaunchKind::kNsaRoute).loaded == 2 * 1023 * token);
+}
+
+TEST_CASE("a group loads each of its distinct blocks once, U(C, rho) of them") {
+  StepShape step{.target = named_llm_shape("nsa-1b")};
+  step.context_len = 65536;
+  step.num_queries = 64;
+  step.overlap = 0.8;
+  const double block = 64.0 * 2 * 8 * 64 * 2;
+  const auto attend = [&](std::int64_t group, GroupMode mode) {
+    step.group_size = group;
+    step.group_mode = mode;
+    StepWork work;
+    add_attention(attention_shape(step, 1.0), NsaForm::kFused, false, 1.0, work);
+    return launch(work, LaunchKind::kNsaAttend);
+  };
+  const double window = 512.0 * 2048;
+  // U = 16 (1 + (C - 1) 0.2); the window is shared by max(C, 4) queries.
+  CHECK(attend(1, GroupMode::kExact).loaded == Approx(64 * 16 * block + 16 * window));
+  CHECK(attend(2, GroupMode::kExact).loaded == Approx(32 * 19.2 * block + 16 * window));
+  CHECK(attend(4, GroupMode::kExact).loaded == Approx(16 * 25.6 * block + 16 * window));
+  CHECK(attend(8, GroupMode::kExact).loaded == Approx(8 * 38.4 * block + 8 * window));
+  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(8 * 16 * block + 8 * window));
+  // What one group has beyond n is what all groups together touch once.
+  CHECK(attend(8, GroupMode::kExact).reused ==
+        Approx(16 * (1 + 63 * 0.2) * block + window).epsilon(1e-9));
+  // Rows of a tensor-core tile beyond 4 queries x 4 heads cost arithmetic, not the padding below.
+  CHECK(attend(1, GroupMode::kExact).unique.flops > attend(4, GroupMode::kExact).unique.flops);
+  // A short last group counts as one.
+  step.num_queries = 65;
+  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(9 * 16 * block + 9 * window));
+}
+
 TEST_CASE("repeated loads cost DRAM bytes only when L2 cannot hold what they touch") {
   StepWork work;
   traffic::NsaVerifyShape shape = shape_16k();
   shape.context_len = 65536;
   shape.num_queries = 128;
   shape.unique_blocks = 1000.0;  // 131 MB of 60 MiB
-  add_attention(shape, false, 1.0, work);
+  add_attention(shape, NsaForm::kVanilla, false, 1.0, work);
   CostParameters p = ideal();
   p[index_of(SharedParameter::kReloadMiss)] = 1.0;
   const LaunchWork& selected = launch(work, LaunchKind::kNsaSelected);
@@ -109,7 +194,7 @@ TEST_CASE("repeated loads cost DRAM bytes only when L2 cannot hold what they tou
 
 TEST_CASE("a warm cache that holds everything reads nothing from DRAM") {
   StepWork work;
-  add_attention(shape_16k(), false, 1.0, work);
+  add_attention(shape_16k(), NsaForm::kVanilla, false, 1.0, work);
   const LaunchWork& window = launch(work, LaunchKind::kNsaWindow);
   const double cold = cost_of(window, h200(), ideal(), {.cache = CacheState::kCold}).read_bytes;
   const double warm = cost_of(window, h200(), ideal(), {.cache = CacheState::kWarm}).read_bytes;
@@ -148,20 +233,27 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
   shape.num_queries = 64;
   shape.refresh_layers = 8;
   shape.reuse_layers = 8;
+  shape.form = NsaForm::kVanilla;
   StepWork work;
   add_step(shape, 0.7, work);
   const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
-  const StepCost total = cost_of(work, h200(), initial_parameters(), graph);
+  const RunConditions stream{CacheState::kCold, LaunchMode::kStream};
+  const StepCost total = cost_of(work, h200(), initial_parameters(), stream);
   double sum = 0.0;
+  double recorded_us = 0.0;
   double select_launches = 0.0;
   for (const LaunchWork& w : work) {
-    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), graph);
+    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), stream);
+    const LaunchCost recorded = cost_of(w, h200(), initial_parameters(), graph);
     sum += w.launches * (cost.time_us + cost.gap_us);
+    recorded_us += w.launches * (recorded.time_us + recorded.gap_us);
     select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
   }
   CHECK(work.host_trips == 3.0 + draft_passes(shape.tree).passes);
   sum += work.host_trips * initial_parameters()[index_of(SharedParameter::kHostTripUs)];
   CHECK(total.time_us == Approx(sum));
+  // Recorded as one graph it waits for no host.
+  CHECK(cost_of(work, h200(), initial_parameters(), graph).time_us == Approx(recorded_us));
   CHECK(select_launches == 8.0);
   double phases = 0.0;
   for (const double us : total.phase_us) {

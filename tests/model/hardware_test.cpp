@@ -64,3 +64,17 @@ TEST_CASE("device names lead to their entries") {
   CHECK(hardware_for_device("NVIDIA A100-SXM4-40GB") == nullptr);
   CHECK(hardware_for_device("AMD EPYC 9654") == nullptr);
 }
+
+TEST_CASE("the floor of a fetch is the measured cold read of its bytes, interpolated") {
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  constexpr double kMebibyte = 1048576.0;
+  for (const ReadTime& row : cold_read_times(h200)) {
+    CHECK(*cold_read_us(h200, row.mebibytes * kMebibyte) == Approx(row.microseconds));
+  }
+  CHECK(*cold_read_us(h200, 12 * kMebibyte) == Approx((3.54 + 6.01) / 2));
+  CHECK(*cold_read_us(h200, 0.0) == Approx(1.71 - 0.26));
+  CHECK(*cold_read_us(h200, 8192 * kMebibyte) == Approx(925 + (925 - 233) * 4096.0 / 3072.0));
+  CHECK(*cold_read_rate(h200) == Approx(4.643e12).epsilon(0.001));
+  CHECK(!cold_read_us(hardware_by_key("h100-sxm"), kMebibyte));
+  CHECK(!cold_read_rate(hardware_by_key("h100-sxm")));
+}

@@ -101,7 +101,9 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   const Strategy best = before.entries.at(0).evaluation.strategy;
   const double predicted = before.entries.at(0).evaluation.cost->time_us;
   fit.acceptance.measured.push_back({best.draft, Traversal::kBfs, "F*", 2048, 6.0, 0.05, 500});
-  fit.steps.push_back({best, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
+  Strategy measured = best;
+  measured.form = NsaForm::kVanilla;  // as the fit says of the steps of a device without the other
+  fit.steps.push_back({measured, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
   const auto find = [&](const PlanTable& table) {
     return *std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
       return e.bucket == 0 && e.evaluation.strategy == best;
@@ -137,6 +139,33 @@ TEST_CASE("the same inputs give the same table") {
     CHECK(a.entries[i].evaluation.strategy == b.entries[i].evaluation.strategy);
     CHECK(a.entries[i].evaluation.throughput == b.entries[i].evaluation.throughput);
   }
+}
+
+TEST_CASE("a table is about the form whose launches were measured, and says which") {
+  const PlanTable vanilla = planned(fitted_by_hand());
+  CHECK(vanilla.form == NsaForm::kVanilla);
+  CHECK(vanilla.provenance_note.find("vanilla launches, as the fused") != std::string::npos);
+  const PlanTable fused = planned(fitted_by_hand(0.8, 0.9, true));
+  CHECK(fused.form == NsaForm::kFused);
+  CHECK(fused.provenance_note.find("by the fused launches") != std::string::npos);
+  // Groups change what the fused launches load, so they are candidates of their own.
+  CHECK(fused.runnable > 3 * vanilla.runnable);
+  const PlanBaseline& before = vanilla.baselines.at(1);
+  const PlanBaseline& after = fused.baselines.at(1);
+  REQUIRE(before.evaluation.strategy == after.evaluation.strategy);
+  CHECK(after.evaluation.cost->launches < before.evaluation.cost->launches - 2 * 16);
+}
+
+TEST_CASE("a step measured with one form's launches says nothing about the other's") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const Strategy ar = Strategy::parse("nsa/ar");
+  Strategy old = ar;
+  old.form = NsaForm::kVanilla;
+  const double predicted = planned(fit).baselines.at(0).evaluation.cost->time_us;
+  fit.steps.push_back({old, 2048, predicted * 2.0, 0.005, predicted, Provenance::kMeasured});
+  CHECK(planned(fit).baselines.at(0).evaluation.cost->time_us == Approx(predicted));
+  fit.steps.push_back({ar, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
+  CHECK(planned(fit).baselines.at(0).evaluation.cost->time_us == Approx(1.1 * predicted));
 }
 
 TEST_CASE("bucket texts are read strictly") {

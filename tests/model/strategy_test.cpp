@@ -12,7 +12,8 @@ TEST_CASE("canonical strategy texts are read back to themselves") {
        {"nsa/ar", "nsa/ar/bfs/c1/(FR)*", "dense/ar", "nsa/d6k8n64/dfs/c4e/(FR)*",
         "nsa/d7k1n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c8a/FRRFRRFR", "resa:b16p0.1f32/ar",
         "specattn:p0.97/d4k2n8/bfs/c1/F*", "nsa/d6k8n64/dfs/c4e/(FRR)*/topk=gvr/sampling=exact",
-        "nsa/d2k2n4/bfs/c1/F*/sampling=greedy"}) {
+        "nsa/d2k2n4/bfs/c1/F*/sampling=greedy", "nsa/ar/bfs/c1/F*/form=vanilla",
+        "nsa/d2k2n4/bfs/c1/(FR)*/topk=gvr/form=vanilla"}) {
     CAPTURE(text);
     CHECK(Strategy::parse(text).text() == text);
   }
@@ -43,6 +44,8 @@ TEST_CASE("texts that are not canonical are refused, not repaired") {
                            "nsa/d6k8n64/dfs/c4e/F*/topk=heap",
                            "nsa/d6k8n64/dfs/c4e/F*/sampling=exact/topk=gvr",
                            "nsa/d6k8n64/dfs/c4e/F*/topk=gvr/topk=gvr",
+                           "nsa/d2k2n4/bfs/c1/F*/form=fused",
+                           "nsa/d2k2n4/bfs/c1/F*/form=vanilla/topk=gvr",
                            "resa:b16p0.10f32/ar",
                            "resa:b16p0f32/ar",
                            "specattn:p1.5/ar",

@@ -6,8 +6,9 @@
 namespace versieve::synthetic {
 
 // On an H200, geometry nsa-1b, contexts to 64K; `first` is the acceptance of the draft's best
-// child.
-inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9) {
+// child. Without `fused_measured` the vanilla launches alone were measured.
+inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9,
+                                  bool fused_measured = false) {
   FittedModel fit;
   fit.device = "NVIDIA H200";
   fit.hardware_key = "h200-sxm";
@@ -18,6 +19,12 @@ inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9) {
   const CostParameters values = initial_parameters();
   for (const double value : values) {
     fit.estimates.push_back({value, value, value, true, false});
+  }
+  for (const LaunchKind kind :
+       {LaunchKind::kNsaRoute, LaunchKind::kNsaAttend, LaunchKind::kNsaReuse}) {
+    for (std::size_t p = 0; p < kKindParameterCount; ++p) {
+      fit.estimates[index_of(kind, static_cast<KindParameter>(p))].informed = fused_measured;
+    }
   }
   fit.errors = {{0, 4096, 0.1, 0.1, 50}, {4096, 65536, 0.15, 0.1, 50}};
   fit.acceptance.pair = "demo-nsa";

@@ -85,18 +85,30 @@ StepShape shape_at(const Strategy& strategy, std::int64_t context, double overla
 std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareSpec& hardware) {
   Maker maker(plan, hardware);
   std::vector<PointMeasurement> points;
+  const bool fused = plan.form == NsaForm::kFused;
   for (const std::int64_t context : {1024, 2048, 4096, 8192, 12288, 16384, 32768, 65536}) {
     for (const std::int64_t queries : {1, 2, 4, 8, 16, 32, 64, 128}) {
       for (const double overlap : {0.3, 0.6, 0.9}) {
+        // Reuse and groups take turns, so that fused points are as many as vanilla ones.
+        const bool reuse = fused && points.size() % 2 == 1;
+        const std::int64_t group = fused && queries > 1 && points.size() % 4 >= 2 ? 8 : 1;
+        const std::string tail =
+            std::string(group == 8 ? "/c8e" : "/c1") + (reuse ? "/(FR)*" : "/F*");
+        const std::string tuple = queries > 1
+                                      ? "nsa/d8k8n" + std::to_string(queries) + "/bfs" + tail
+                                  : reuse ? "nsa/ar/bfs" + tail
+                                          : "nsa/ar";
         StepShape shape = shape_at(Strategy::parse("nsa/ar"), context, overlap);
         shape.num_queries = queries;
+        shape.form = plan.form;
+        shape.group_size = group;
         StepWork work;
         const traffic::NsaVerifyShape attention = attention_shape(shape, growth_of(plan));
-        add_attention(attention, false, 1.0, work);
+        add_attention(attention, plan.form, reuse, 1.0, work);
         PointKey key{.workload = WorkloadKind::kAttention,
                      .model = "nsa-1b",
                      .regime = "synthetic",
-                     .strategy = "nsa/ar",
+                     .strategy = fused ? tuple : "nsa/ar",
                      .dtype = "bf16",
                      .backend = "cuda",
                      .cache_state = "cold_rotate",
@@ -121,7 +133,9 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
           "nsa/d6k4n32/bfs/c1/F*", "nsa/d6k8n64/bfs/c1/F*", "nsa/d8k8n128/bfs/c1/F*"}) {
       const Strategy strategy = Strategy::parse(text);
       StepWork work;
-      add_step(shape_at(strategy, context, 0.6), growth_of(plan), work);
+      StepShape shape = shape_at(strategy, context, 0.6);
+      shape.form = plan.form;
+      add_step(shape, growth_of(plan), work);
       PointKey key{.workload = WorkloadKind::kStep,
                    .model = "nsa-1b",
                    .regime = "synthetic",

@@ -16,6 +16,8 @@ struct Plan {
   std::uint64_t seed = 1;
   double time_factor = 1.0;  // on attention times beyond `factor_above`: a law that the model lacks
   std::int64_t factor_above = 1 << 30;
+  // Of attention points; fused points come as refresh and reuse layers in groups of 1 and 8.
+  NsaForm form = NsaForm::kVanilla;
 };
 
 // Attention points over contexts 1K-64K x queries 1-128 x overlaps, steps over tree shapes, of

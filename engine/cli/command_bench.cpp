@@ -1,0 +1,174 @@
+// versieve bench: one layer's verification against the baseline, the floor and the public path;
+// whole steps against plain decoding and the memory's bandwidth.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <thread>
+
+#include "engine/bench/step_bench.h"
+#include "engine/bench/verify_bench.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/output.h"
+#include "engine/io/atomic_file.h"
+#include "profiler/gpu_timer.h"
+
+namespace versieve::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
+  std::string peer_script = "engine/bench/peer_nsa_triton.py";
+  std::vector<std::int64_t> queries, contexts;
+  std::vector<double> overlaps;
+  std::vector<std::string> groups, strategies;
+  std::int64_t samples = 31;
+  int threads = 0;
+
+  int cpu_threads() const {
+    return threads > 0 ? threads
+                       : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+};
+
+// Options that were not given keep the bench's own.
+template <class T>
+void take(const std::vector<T>& given, std::vector<T>& into) {
+  if (!given.empty()) {
+    into = given;
+  }
+}
+
+engine::VerifyBenchOptions verify_options(const Options& options) {
+  engine::VerifyBenchOptions out;
+  out.geometry = options.geometry;
+  take(options.queries, out.queries);
+  take(options.contexts, out.contexts);
+  take(options.overlaps, out.overlaps);
+  take(options.groups, out.groups);
+  out.warm = options.cache == "warm";
+  out.samples = options.samples;
+  out.on_gpu = options.backend == "cuda";
+  out.threads = options.cpu_threads();
+  return out;
+}
+
+engine::StepBenchOptions step_options(const Options& options) {
+  engine::StepBenchOptions out;
+  out.geometry = options.geometry;
+  take(options.contexts, out.contexts);
+  take(options.strategies, out.strategies);
+  out.samples = options.samples;
+  out.on_gpu = options.backend == "cuda";
+  out.threads = options.cpu_threads();
+  return out;
+}
+
+void run_peer(const Options& options, engine::VerifyBench& bench) {
+  std::vector<engine::PublicPathCell> cells;
+  for (const engine::VerifyCell& cell : bench.cells) {
+    const bool known = std::any_of(cells.begin(), cells.end(), [&](const auto& other) {
+      return other.context_len == cell.context_len && other.queries == cell.queries;
+    });
+    if (!known) {
+      cells.push_back({cell.context_len, cell.queries});
+    }
+  }
+  bench.peer = engine::run_public_path(options.peer_path, options.peer_script, cells);
+  for (engine::VerifyCell& cell : bench.cells) {
+    for (const engine::PublicPathTime& time : bench.peer->cells) {
+      if (time.context_len == cell.context_len && time.queries == cell.queries) {
+        cell.peer = time;
+      }
+    }
+  }
+}
+
+engine::VerifyBench verify(const Options& options, const engine::VerifyBenchOptions& wanted) {
+  if (!options.peer_path.empty() && options.geometry != "nsa-1b") {
+    throw Error(ExitCode::kUsage, "the public operators are run at the geometry nsa-1b only");
+  }
+  engine::VerifyBench bench = engine::bench_verify(wanted, [](const engine::VerifyCell& cell) {
+    write_progress("\rL " + std::to_string(cell.context_len) + ", N " +
+                   std::to_string(cell.queries) + " done   ");
+  });
+  write_progress("\n");
+  if (!options.peer_path.empty()) {
+    run_peer(options, bench);
+  }
+  return bench;
+}
+
+Answer bench_verify(const Options& options) {
+  const engine::VerifyBench bench = verify(options, verify_options(options));
+  return {.json = json::parse(engine::verify_bench_json(bench)),
+          .text = engine::verify_bench_text(bench)};
+}
+
+Answer bench_step(const Options& options) {
+  const engine::StepBench bench = engine::bench_steps(
+      step_options(options),
+      [](const engine::StepRow& row) { write_progress("\r" + row.strategy.text() + " done   "); });
+  write_progress("\n");
+  return {.json = json::parse(engine::step_bench_json(bench)),
+          .text = engine::step_bench_text(bench)};
+}
+
+// Both, the first one on a part of its grid.
+Answer bench_all(Options options) {
+  const Answer step = bench_step(options);
+  if (options.queries.empty()) {
+    options.queries = {16, 64};
+  }
+  if (options.overlaps.empty()) {
+    options.overlaps = {0.8};
+  }
+  const Answer verified = bench_verify(options);
+  return {.json = {{"bench", "all"}, {"verify", verified.json}, {"step", step.json}},
+          .text = verified.text + "\n" + step.text};
+}
+
+Answer run_bench(const Options& options) {
+  if (options.backend == "cuda") {
+    if (const std::string missing = profiler::gpu_missing_because(); !missing.empty()) {
+      throw Error(ExitCode::kEnvironment, missing);
+    }
+  }
+  const Answer answer = options.what == "verify" ? bench_verify(options)
+                        : options.what == "step" ? bench_step(options)
+                                                 : bench_all(options);
+  if (!options.out.empty()) {
+    engine::write_file_atomically(options.out, answer.json.dump(1) + "\n");
+  }
+  return answer;
+}
+
+}  // namespace
+
+Run declare_bench(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("WHAT", options->what, "verify: one layer; step: whole steps; all: both")
+      ->required()
+      ->check(CLI::IsMember({"verify", "step", "all"}));
+  app.add_option("--geometry", options->geometry, "nsa-1b, nsa-8b or demo");
+  app.add_option("--n", options->queries, "verifier queries, as 4,16,64")->delimiter(',');
+  app.add_option("--context", options->contexts, "committed tokens, as 4096,65536")->delimiter(',');
+  app.add_option("--overlap", options->overlaps, "of neighbours' blocks, as 0.5,0.8")
+      ->delimiter(',');
+  app.add_option("--group", options->groups, "c1, c2e, c4e, c8e, c2a, c4a, c8a")->delimiter(',');
+  app.add_option("--strategy", options->strategies, "of steps; may be repeated");
+  app.add_option("--cache", options->cache, "cold (rotated buffers) or warm")
+      ->check(CLI::IsMember({"cold", "warm"}));
+  app.add_option("--samples", options->samples, "of each contender, taking turns");
+  app.add_option("--peer-path", options->peer_path,
+                 "checkout of native-sparse-attention-triton, run beside");
+  app.add_option("--peer-script", options->peer_script, "the script that runs it");
+  app.add_option("--backend", options->backend, "cuda, or cpu for the reference kernels")
+      ->check(CLI::IsMember({"cuda", "cpu"}));
+  app.add_option("--threads", options->threads, "CPU threads; all if left out")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--out", options->out, "write the answer to this JSON file");
+  return [options] { return run_bench(*options); };
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,404 @@
+#include "kernels/nsa_verify/fused.h"
+
+#include <cudaTypedefs.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_range.h"
+#include "kernels/nsa_verify/fused_attend.cuh"
+#include "kernels/nsa_verify/fused_route.cuh"
+#include "model/assert.h"
+#include "model/traffic.h"
+
+namespace versieve::kernels {
+namespace {
+
+constexpr std::size_t kMaxSharedBytes = 227 * 1024;  // of one CTA on compute capability 9.0
+constexpr int kMaxRanks = 8;                         // the portable cluster size
+constexpr int kWantedBlocks = 132;                   // CTAs that fill the chip once
+constexpr int kMaxStages = 16;
+
+enum class Launch { kRoute, kAttend, kReuse };
+
+int round_up_to_power_of_two(std::int64_t x) {
+  int power = 1;
+  while (power < x) {
+    power *= 2;
+  }
+  return power;
+}
+
+int head_width(const NsaVerifyParams<Bf16>& p) {
+  return p.head_dim <= 64 ? 64 : 128;
+}
+
+std::int64_t most_compressed(const NsaVerifyParams<Bf16>& p) {
+  const std::int64_t tokens = p.counts != nullptr
+                                  ? p.context_len + p.num_queries
+                                  : std::min(p.context_len + p.num_queries,
+                                             p.num_blocks * p.nsa.sel_block);
+  return (compressed_count(p.nsa, tokens) + 3) / 4 * 4;  // rows of whole 16-byte words
+}
+
+std::int64_t most_blocks(const NsaVerifyParams<Bf16>& p) {
+  return (p.num_blocks + 3) / 4 * 4;
+}
+
+int most_rank_tokens(int spans, int ranks, bool shorter_too) {
+  int most = 0;
+  for (int used = shorter_too ? 1 : spans; used <= spans; ++used) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      most = std::max(most, span_start(first_span(rank + 1, ranks, used)) -
+                                span_start(first_span(rank, ranks, used)));
+    }
+  }
+  return most;
+}
+
+// The plan of a launch with that many warps a CTA, or nothing if it does not fit.
+class Planner {
+ public:
+  Planner(const NsaVerifyParams<Bf16>& p, Launch launch) : p_(p), launch_(launch) {
+    padded_heads_ = round_up_to_power_of_two(p.num_heads / p.num_kv_heads);
+    tile_queries_ = kTileRows / padded_heads_;
+    tail_groups_ = (tile_queries_ + kTailQueries - 1) / kTailQueries;
+    depth_ = static_cast<int>(
+        p.counts != nullptr ? p.num_queries
+                            : std::max<std::int64_t>(
+                                  1, std::min(p.num_queries,
+                                              p.num_blocks * p.nsa.sel_block - p.context_len)));
+    path_compressed_ = static_cast<int>((depth_ + p.nsa.cmp_stride - 1) / p.nsa.cmp_stride) + 1;
+    spans_ = span_count(static_cast<int>(most_compressed(p)));
+    ranks_ = launch == Launch::kRoute ? std::clamp(spans_, 1, kMaxRanks) : kMaxRanks;
+    rank_tokens_ = std::max(most_rank_tokens(spans_, ranks_, p.counts != nullptr), kShortSpan);
+    group_ = 1;
+    while (group_ < 8 && group_ * 2 <= p.group_size) {
+      group_ *= 2;
+    }
+  }
+
+  std::optional<FusedPlan> best() const {
+    const std::int64_t row_tiles = (p_.num_queries + tile_queries_ - 1) / tile_queries_;
+    const int most = kMaxRowTiles * 64 / head_width(p_);
+    const int team = std::max(1, group_ / tile_queries_);
+    const int wanted = round_up_to_power_of_two(
+        (row_tiles * p_.num_kv_heads * ranks_ + kWantedBlocks - 1) / kWantedBlocks);
+    for (int tiles = std::max(std::min(team, most), std::min(wanted, most)); tiles >= 1; tiles /= 2) {
+      const FusedPlan plan = with_row_tiles(tiles);
+      if (plan.stages >= 3 * (tiles / plan.team_tiles)) {
+        return plan;
+      }
+    }
+    return {};
+  }
+
+ private:
+  FusedPlan with_row_tiles(int tiles) const {
+    FusedPlan plan;
+    plan.row_tiles = tiles;
+    plan.ranks = ranks_;
+    plan.team_tiles =
+        launch_ == Launch::kRoute ? tiles : std::min(tiles, std::max(1, group_ / tile_queries_));
+    plan.group = std::min(group_, plan.team_tiles * tile_queries_);
+    plan.depth_capacity = depth_;
+    plan.path_compressed = path_compressed_;
+    plan.rank_tokens = rank_tokens_;
+    const int queries = tiles * tile_queries_;
+    plan.tiles = static_cast<int>((p_.num_queries + queries - 1) / queries);
+    const int teams = tiles / plan.team_tiles;
+    std::size_t fixed = static_cast<std::size_t>(queries) * (4 + 2 * (path_compressed_ + depth_)) +
+                        static_cast<std::size_t>(p_.num_queries) * 4 + 32 +
+                        static_cast<std::size_t>(tiles) * merge_bytes();
+    const int compressed_entries = rank_tokens_ / kTileKeys + 1 +
+                                   (path_compressed_ / kSliceKeys + 2) * tiles * tail_groups_;
+    if (launch_ == Launch::kRoute) {
+      plan.list_capacity = compressed_entries;
+      plan.barriers = 2;
+      const std::size_t rows = static_cast<std::size_t>(tiles) * kTileRows;
+      fixed += rows * (rank_tokens_ + 8) * 2 + rows * (rank_tokens_ / kSliceKeys) * 4 +
+               compressed_entries * sizeof(Entry);
+    } else {
+      plan.barriers = 4;
+      const int team_queries = plan.team_tiles * tile_queries_;
+      const int ranks = static_cast<int>((p_.nsa.sel_count + kSelectedSegments - 1) / kSelectedSegments);
+      const int parts = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
+      const std::int64_t window = std::min(p_.nsa.window, p_.context_len) + depth_;
+      const int chunks = static_cast<int>(window / kTileKeys / kWindowSegments) + 3;
+      plan.candidates = 2 * team_queries * ranks;
+      plan.list_capacity = std::max(team_queries * ranks * parts, chunks) +
+                           (depth_ / kSliceKeys + 2) * plan.team_tiles * tail_groups_;
+      if (launch_ == Launch::kReuse) {
+        plan.list_capacity = std::max(plan.list_capacity, (compressed_entries + teams - 1) / teams);
+      }
+      fixed += static_cast<std::size_t>(teams) *
+                   (plan.list_capacity * sizeof(Entry) + plan.candidates * 4) +
+               static_cast<std::size_t>(teams + 1) / 2 * 8;
+    }
+    finish(plan, (fixed + 127) / 128 * 128, teams);
+    return plan;
+  }
+
+  std::size_t merge_bytes() const {
+    return static_cast<std::size_t>(head_width(p_) == 64 ? kMergeFloats<64> : kMergeFloats<128>) * 4;
+  }
+
+  void finish(FusedPlan& plan, std::size_t fixed, int teams) const {
+    const std::size_t tile = static_cast<std::size_t>(kTileKeys) * head_width(p_) * 4;
+    const std::size_t unit = tile + static_cast<std::size_t>(plan.barriers) * 8;
+    const int room = fixed < kMaxSharedBytes ? static_cast<int>((kMaxSharedBytes - fixed) / unit) : 0;
+    plan.stages = std::min({room, std::max(4, 3 * teams), kMaxStages}) / teams * teams;
+    plan.shared_bytes = static_cast<std::size_t>(plan.stages) * unit + fixed;
+    if (launch_ == Launch::kRoute) {
+      const std::size_t select =
+          static_cast<std::size_t>(plan.row_tiles) * kSlices *
+          select_floats(static_cast<int>(p_.num_blocks), static_cast<int>(p_.nsa.sel_count)) * 4;
+      const std::size_t reused =
+          static_cast<std::size_t>(plan.stages) * tile +
+          static_cast<std::size_t>(plan.row_tiles) * kTileRows * (plan.rank_tokens + 8) * 2;
+      if (select > reused) {  // a larger ring makes room
+        plan.stages += static_cast<int>((select - reused + tile - 1) / tile);
+        plan.shared_bytes = static_cast<std::size_t>(plan.stages) * unit + fixed;
+      }
+    }
+    if (plan.shared_bytes > kMaxSharedBytes) {
+      plan.stages = 0;
+    }
+  }
+
+  const NsaVerifyParams<Bf16>& p_;
+  Launch launch_;
+  int padded_heads_, tile_queries_, tail_groups_, depth_, path_compressed_, spans_, ranks_,
+      rank_tokens_, group_;
+};
+
+struct Layout {
+  std::size_t span_states, span_outs, importance_own, importance_before, compressed, segment_states,
+      segment_outs, bytes;
+};
+
+Layout layout_of(const NsaVerifyParams<Bf16>& p) {
+  std::size_t bytes = 0;
+  const auto place = [&](std::int64_t floats) {
+    const std::size_t at = bytes;
+    bytes += (static_cast<std::size_t>(floats) * sizeof(float) + 255) / 256 * 256;
+    return at;
+  };
+  const std::int64_t rows = p.num_queries * p.num_heads;
+  const std::int64_t tokens = most_compressed(p);
+  const std::int64_t spans = span_count(static_cast<int>(tokens));
+  const bool routes = p.indices_in == nullptr;
+  Layout l{};
+  l.span_states = place(rows * spans * 2);
+  l.span_outs = place(rows * spans * p.head_dim);
+  const std::int64_t blocks = routes ? p.num_queries * p.num_kv_heads * most_blocks(p) : 0;
+  l.importance_own = place(blocks);
+  l.importance_before = place(blocks);
+  l.compressed = place(routes ? rows * p.head_dim : 0);
+  l.segment_states = place(rows * kSegments * 2);
+  l.segment_outs = place(rows * kSegments * p.head_dim);
+  l.bytes = bytes;
+  return l;
+}
+
+FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
+  const Layout layout = layout_of(p);
+  VERSIEVE_ASSERT(context.scratch_bytes >= layout.bytes, "scratch was sized for this call");
+  char* const base = static_cast<char*>(context.scratch);
+  const auto small = [](std::int64_t x) { return static_cast<int>(x); };
+  FusedArguments a{};
+  a.nodes = small(p.num_queries);
+  a.heads = small(p.num_heads);
+  a.kv_heads = small(p.num_kv_heads);
+  a.head_dim = small(p.head_dim);
+  a.group_heads = a.heads / a.kv_heads;
+  a.head_bits = std::countr_zero(static_cast<unsigned>(round_up_to_power_of_two(a.group_heads)));
+  a.context_len = small(p.context_len);
+  a.tree_compressed = small(p.num_tree_compressed);
+  a.cmp_block = small(p.nsa.cmp_block);
+  a.stride_bits = std::countr_zero(static_cast<unsigned>(p.nsa.cmp_stride));
+  a.block_bits = std::countr_zero(static_cast<unsigned>(p.nsa.sel_block));
+  a.sel_count = small(p.nsa.sel_count);
+  a.init_blocks = small(p.nsa.init_blocks);
+  a.local_blocks = small(p.nsa.local_blocks);
+  a.window = small(p.nsa.window);
+  a.num_blocks = small(p.num_blocks);
+  a.group_size = p.group_mode == GroupMode::kApprox ? small(std::min(p.group_size, p.num_queries)) : 1;
+  a.max_spans = span_count(small(most_compressed(p)));
+  a.max_blocks = small(most_blocks(p));
+  a.counts = p.counts;
+  a.q = p.q;
+  a.k = p.k;
+  a.v = p.v;
+  a.k_cmp = p.k_cmp;
+  a.v_cmp = p.v_cmp;
+  a.k_tree = p.k_tree;
+  a.v_tree = p.v_tree;
+  a.k_cmp_tree = p.k_cmp_tree;
+  a.v_cmp_tree = p.v_cmp_tree;
+  a.gates = p.gates;
+  a.parent = p.parent;
+  a.position = p.position;
+  a.owner = p.cmp_tree_owner;
+  a.chosen = p.indices_in != nullptr        ? p.indices_in
+             : p.imposed_indices != nullptr ? p.imposed_indices
+                                            : p.indices;
+  a.out = p.out;
+  a.indices = p.indices;
+  a.importance = p.importance;
+  a.span_states = reinterpret_cast<float2*>(base + layout.span_states);
+  a.span_outs = reinterpret_cast<float*>(base + layout.span_outs);
+  a.importance_own = reinterpret_cast<float*>(base + layout.importance_own);
+  a.importance_before = reinterpret_cast<float*>(base + layout.importance_before);
+  a.compressed = reinterpret_cast<float*>(base + layout.compressed);
+  a.segment_states = reinterpret_cast<float2*>(base + layout.segment_states);
+  a.segment_outs = reinterpret_cast<float*>(base + layout.segment_outs);
+  return a;
+}
+
+using Kernel = void (*)(FusedArguments, TileMaps);
+
+Kernel kernel_of(Launch launch, int width) {
+  switch (launch) {
+    case Launch::kRoute:
+      return width == 64 ? &nsa_route_kernel<64> : &nsa_route_kernel<128>;
+    case Launch::kAttend:
+      return width == 64 ? &nsa_attend_kernel<64, false> : &nsa_attend_kernel<128, false>;
+    case Launch::kReuse:
+      return width == 64 ? &nsa_attend_kernel<64, true> : &nsa_attend_kernel<128, true>;
+  }
+  VERSIEVE_ASSERT(false, "a launch has a kernel");
+}
+
+// A cache [rows, G, d] in boxes of 64 rows of one KV head and 64 elements; what lies outside is zero.
+CUtensorMap tile_map(const NsaVerifyParams<Bf16>& p, const Bf16* cache, std::int64_t rows) {
+  static const PFN_cuTensorMapEncodeTiled_v12000 encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                           cudaEnableDefault, &found));
+    VERSIEVE_ASSERT(found == cudaDriverEntryPointSuccess, "drivers for compute capability 9.0 have it");
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+  }();
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(p.head_dim),
+                               static_cast<cuuint64_t>(p.num_kv_heads),
+                               static_cast<cuuint64_t>(std::max<std::int64_t>(rows, 1))};
+  const cuuint64_t strides[2] = {sizes[0] * sizeof(Bf16), sizes[0] * sizes[1] * sizeof(Bf16)};
+  const cuuint32_t box[3] = {64, 1, kTileKeys};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+             const_cast<Bf16*>(cache != nullptr ? cache : p.q), sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  VERSIEVE_ASSERT(result == CUDA_SUCCESS, "the shape was checked");
+  return map;
+}
+
+TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
+  const std::int64_t compressed = compressed_count(p.nsa, p.context_len);
+  return {tile_map(p, p.k, p.context_len), tile_map(p, p.v, p.context_len),
+          tile_map(p, p.k_cmp, compressed), tile_map(p, p.v_cmp, compressed)};
+}
+
+void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, const TileMaps& maps,
+             cudaStream_t stream) {
+  const std::optional<FusedPlan> plan = Planner(p, launch).best();
+  VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
+  a.plan = *plan;
+  a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
+  const Kernel kernel = kernel_of(launch, head_width(p));
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(plan->shared_bytes)));
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(plan->ranks);
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(plan->ranks), static_cast<unsigned>(plan->tiles),
+                        static_cast<unsigned>(a.kv_heads));
+  config.blockDim = dim3(static_cast<unsigned>(plan->row_tiles * kSlices * 32));
+  config.dynamicSmemBytes = plan->shared_bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, a, maps));
+}
+
+traffic::NsaVerifyShape shape_of(const NsaVerifyParams<Bf16>& p) {
+  traffic::NsaVerifyShape shape;
+  shape.nsa = p.nsa;
+  shape.num_heads = p.num_heads;
+  shape.num_kv_heads = p.num_kv_heads;
+  shape.head_dim = p.head_dim;
+  shape.context_len = p.context_len;
+  shape.num_queries = p.num_queries;
+  shape.element_bytes = sizeof(Bf16);
+  shape.routing = p.indices_in == nullptr;
+  return shape;
+}
+
+Traffic sum_of(std::initializer_list<Traffic> parts) {
+  Traffic total;
+  for (const Traffic& part : parts) {
+    total += part;
+  }
+  return total;
+}
+
+}  // namespace
+
+bool fused_takes(const NsaVerifyParams<Bf16>& p) {
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  const std::int64_t per_block = p.nsa.sel_block / p.nsa.cmp_stride;
+  const std::int64_t overlaps = p.nsa.cmp_block / p.nsa.cmp_stride;
+  const auto power_of_two = [](std::int64_t x) { return (x & (x - 1)) == 0; };
+  if (p.head_dim % 16 != 0 || p.head_dim > 128 || group_heads > kTileRows ||
+      !power_of_two(p.nsa.cmp_stride) || !power_of_two(p.nsa.sel_block) ||
+      p.context_len > (1 << 20) || p.nsa.cmp_block > (1 << 20) ||
+      p.num_queries > kMaxFusedQueries || p.nsa.sel_block % kSliceKeys != 0 ||
+      p.nsa.sel_block > 4096 || p.nsa.sel_count > 1024 || p.nsa.window > (1 << 22) ||
+      kShortSpan % per_block != 0 || overlaps - 1 > per_block || most_compressed(p) > (1 << 20)) {
+    return false;
+  }
+  if (p.indices_in != nullptr) {
+    return Planner(p, Launch::kReuse).best().has_value();
+  }
+  return Planner(p, Launch::kRoute).best().has_value() &&
+         Planner(p, Launch::kAttend).best().has_value();
+}
+
+std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
+  return layout_of(p).bytes;
+}
+
+void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
+  const FusedArguments a = arguments_of(p, context);
+  const TileMaps maps = tile_maps(p);
+  const traffic::NsaVerifyShape shape = shape_of(p);
+  if (p.indices_in != nullptr) {
+    const LaunchRange range("nsa_reuse",
+                            sum_of({traffic::nsa_compressed(shape), traffic::nsa_selected(shape),
+                                    traffic::nsa_window(shape)}),
+                            context.observer);
+    enqueue(Launch::kReuse, p, a, maps, context.stream);
+    return;
+  }
+  {
+    const LaunchRange range("nsa_route",
+                            sum_of({traffic::nsa_compressed(shape), traffic::nsa_select(shape)}),
+                            context.observer);
+    enqueue(Launch::kRoute, p, a, maps, context.stream);
+  }
+  const LaunchRange range("nsa_attend",
+                          sum_of({traffic::nsa_selected(shape), traffic::nsa_window(shape)}),
+                          context.observer);
+  enqueue(Launch::kAttend, p, a, maps, context.stream);
+}
+
+}  // namespace versieve::kernels

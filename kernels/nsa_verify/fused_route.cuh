@@ -1,0 +1,443 @@
+// nsa_route: the compressed branch, the importance of every selection block and each node's n blocks,
+// in one launch.
+//
+// Grid: cluster rank x tile of queries x KV head; a cluster's ranks share out the spans of compressed
+// tokens. 1. Each CTA attends its spans; softmax weights stay in shared memory as bf16, with the
+// reference they were taken under. 2. After a cluster barrier every row's maximum and sum are known:
+// weights become probabilities, are summed over the H/G heads and weighted into the importance of the
+// rank's blocks, which goes to memory (L2). 3. After a second one a warp a query picks n blocks; the
+// compressed output is merged in between.
+// Traffic: traffic::nsa_route. Bound by tensor-core and exponential throughput at many nodes, by
+// latency at few.
+#pragma once
+
+#include "kernels/nsa_verify/fused_lists.cuh"
+
+namespace versieve::kernels {
+
+// Candidates that a selecting warp ranks at once.
+inline constexpr int kMaxRanked = 64;
+// Shared memory of a selecting warp, in floats: keys, chosen, candidates (key, block).
+__host__ __device__ inline int select_floats(int blocks, int sel_count) {
+  return (blocks + 3) / 4 * 4 + (sel_count + 3) / 4 * 4 + 2 * kMaxRanked;
+}
+
+// Weights of the rows of a CTA: p as bf16 [row, token of the rank] and references by slice.
+struct WeightStore {
+  std::uint16_t* weights;  // [row tiles * 16, pitch]
+  float* references;       // [row tiles * 16, slices]
+  int pitch;               // elements; 8 mod 64 spreads rows over the banks
+  int slices;
+  int first_token;
+};
+
+// Weights of the slice of tokens token, ..., token + 15, of rows lane / 4 and lane / 4 + 8.
+template <int kD>
+__device__ __forceinline__ void keep_weights(const Queries& t, const SliceRows<kD>& rows, int token,
+                                             bool first_row, bool second_row,
+                                             const WeightStore& store) {
+  const int at = token - store.first_token;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (r == 0 ? first_row : second_row) {
+      const int row = t.tile * kTileRows + t.lane / 4 + r * 8;
+      std::uint32_t* const to =
+          reinterpret_cast<std::uint32_t*>(store.weights + row * store.pitch + at);
+      to[t.lane % 4] = rows.p[r];
+      to[t.lane % 4 + 4] = rows.p[2 + r];
+      if (t.lane % 4 == 0) {
+        store.references[row * store.slices + at / kSliceKeys] = rows.reference[r];
+      }
+    }
+  }
+}
+
+// References of a row tile's rows become factors in place: 2^(reference - maximum) / sum. Each of its
+// warps takes four rows, eight lanes a row.
+__device__ __forceinline__ void finish_references(const Queries& t, const WeightStore& store,
+                                                  int used_slices) {
+  const int row = t.slice * 4 + t.lane / 8;
+  float most = kNoReference;
+  float sum = 0.0F;
+  if (t.has_row(row)) {
+    const int spans = span_count(t.seen_by(t.query_of(row)));
+    const float2* const states =
+        t.a.span_states + t.row_index(t.query_of(row), t.head_of(row)) * t.a.max_spans;
+#pragma unroll 4
+    for (int i = 0; i < spans; ++i) {
+      const float2 state = __ldcg(states + i);
+      most = state.y > 0.0F ? fmaxf(most, state.x) : most;
+    }
+#pragma unroll 4
+    for (int i = 0; i < spans; ++i) {
+      const float2 state = __ldcg(states + i);
+      sum += state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
+    }
+  }
+  const float inverse = sum > 0.0F ? 1.0F / sum : 0.0F;
+  float* const references = store.references + (t.tile * kTileRows + row) * store.slices;
+#pragma unroll 1
+  for (int slice = t.lane % 8; slice < used_slices; slice += 8) {
+    references[slice] = multiply_flushed(state_weight(references[slice], most), inverse);
+  }
+}
+
+// Importance of the blocks whose tokens are the rank's, in two parts that add up: tokens of the block
+// itself (`own`), and the last tokens of the block before it, whose compression blocks reach into it
+// (`before`). Heads are summed in their order, tokens ascending. A row tile's warps share out its
+// queries' blocks. kFour: B/s = 4, l/s = 2.
+template <bool kFour>
+__device__ __forceinline__ void weigh_blocks_of_rank(const Queries& t, const WeightStore& store,
+                                                     int end_token) {
+  const FusedArguments& a = t.a;
+  const int per_bits = kFour ? 2 : a.block_bits - a.stride_bits;
+  const int per_block = 1 << per_bits;
+  const int overlaps = kFour ? 2 : a.cmp_block >> a.stride_bits;
+  const int blocks = (end_token - store.first_token + per_block - 1) >> per_bits;
+#pragma unroll 1
+  for (int i = t.slice * 32 + t.lane; i < blocks * t.per_tile; i += kSlices * 32) {
+    const int local = i / blocks;
+    const int query = t.tile * t.per_tile + local;
+    if (query >= t.count) {
+      break;
+    }
+    const int first = store.first_token + ((i - local * blocks) << per_bits);
+    const int end = min(end_token, t.seen_by(query));
+    if (first >= end) {
+      continue;
+    }
+    const int first_row = t.tile * kTileRows + (local << a.head_bits);
+    const std::int16_t* const path = t.path_row + query * a.plan.path_compressed;
+    float own = 0.0F;
+    float before = 0.0F;
+#pragma unroll 1
+    for (int o = 0; o < per_block; o += kFour ? 4 : 1) {
+      const int at = first + o - store.first_token;
+      const float* factor = store.references + first_row * store.slices + at / kSliceKeys;
+      const std::uint16_t* weights = store.weights + first_row * store.pitch + at;
+      float total[kFour ? 4 : 1] = {};
+#pragma unroll 1
+      for (int head = 0; head < a.group_heads; ++head) {
+        if constexpr (kFour) {
+          const uint2 four = *reinterpret_cast<const uint2*>(weights);
+          total[0] += multiply_flushed(__uint_as_float(four.x << 16), *factor);
+          total[1] += multiply_flushed(__uint_as_float(four.x & 0xFFFF0000U), *factor);
+          total[2] += multiply_flushed(__uint_as_float(four.y << 16), *factor);
+          total[3] += multiply_flushed(__uint_as_float(four.y & 0xFFFF0000U), *factor);
+        } else {
+          total[0] += multiply_flushed(
+              __uint_as_float(static_cast<unsigned>(*weights) << 16), *factor);
+        }
+        factor += store.slices;
+        weights += store.pitch;
+      }
+#pragma unroll
+      for (int k = 0; k < (kFour ? 4 : 1); ++k) {
+        const int token = first + o + k;
+        // Weights of tokens that the query does not see were never written.
+        const bool seen =
+            token < end &&
+            (token < t.committed || (t.tree_compressed > 0 && path[token - t.committed] >= 0));
+        const float p = seen ? total[k] : 0.0F;
+        // The double sum over m < B/s and u < l/s meets offset o this often.
+        const int mine = min(per_block, o + k + overlaps) - (o + k);
+        const int next = o + k - per_block + overlaps;
+        own = fmaf(static_cast<float>(mine), p, own);
+        before = next > 0 ? fmaf(static_cast<float>(next), p, before) : before;
+      }
+    }
+    const int at = t.pair_index(query) * a.max_blocks + (first >> per_bits);
+    __stcg(a.importance_own + at, own);
+    if ((first >> per_bits) + 1 < a.max_blocks) {
+      __stcg(a.importance_before + at + 1, before);
+    }
+  }
+}
+
+// Whether node `node` chooses its own blocks: it does not share, or it is its group's representative,
+// the row with the greatest position, the lowest such row.
+__device__ inline bool chooses(const FusedArguments& a, int node) {
+  if (a.group_size == 1) {
+    return true;
+  }
+  const int first = node / a.group_size * a.group_size;
+  const int end = min(first + a.group_size, a.nodes);
+  int best = first;
+#pragma unroll 1
+  for (int i = first + 1; i < end; ++i) {
+    best = a.position[i] > a.position[best] ? i : best;
+  }
+  return best == node;
+}
+
+// This lane's best candidate; lower block first among equals.
+__device__ inline void best_of_lane(const unsigned* keys, int blocks, unsigned& key,
+                                    unsigned& block) {
+  key = 0U;
+  block = 0xFFFFFFFFU;
+#pragma unroll 1
+  for (int j = static_cast<int>(threadIdx.x) % 32; j < blocks; j += 32) {
+    const unsigned other = keys[j];
+    if (other > key) {
+      key = other;
+      block = static_cast<unsigned>(j);
+    }
+  }
+}
+
+// The `wanted` best of keys[0, blocks) into chosen, by repeated maximum: any input.
+__device__ __noinline__ void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
+                                           std::int32_t* chosen) {
+  unsigned key;
+  unsigned block;
+  best_of_lane(keys, blocks, key, block);
+  for (int round = 0; round < wanted; ++round) {
+    const unsigned top = __reduce_max_sync(0xFFFFFFFFU, key);
+    const unsigned best = __reduce_min_sync(0xFFFFFFFFU, key == top ? block : 0xFFFFFFFFU);
+    if (block == best) {
+      chosen[round] = static_cast<std::int32_t>(best);
+      keys[best] = 0U;
+      best_of_lane(keys, blocks, key, block);
+    }
+  }
+  __syncwarp();
+}
+
+// The same where few candidates reach the bound that the lanes' maxima give: the wanted-th largest
+// of 32 maxima is no more than the wanted-th largest key. False: too many reach it, nothing chosen.
+__device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int wanted,
+                                          unsigned lane_most, uint2* candidates,
+                                          std::int32_t* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (wanted > 32) {
+    return false;
+  }
+  int ahead = 0;
+#pragma unroll 4
+  for (int i = 0; i < 32; ++i) {
+    const unsigned other = __shfl_sync(0xFFFFFFFFU, lane_most, i);
+    ahead += other > lane_most || (other == lane_most && i < lane) ? 1 : 0;
+  }
+  const unsigned bound =
+      max(1U, __reduce_max_sync(0xFFFFFFFFU, ahead == wanted - 1 ? lane_most : 0U));
+  int count = 0;
+#pragma unroll 1
+  for (int base = 0; base < blocks; base += 128) {
+    const int j = base + lane * 4;
+    const uint4 four = j < blocks ? *reinterpret_cast<const uint4*>(keys + j) : uint4{};
+    const unsigned key[4] = {four.x, four.y, four.z, four.w};
+    int mine = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      mine += key[i] >= bound ? 1 : 0;
+    }
+    if (__any_sync(0xFFFFFFFFU, mine > 0)) {
+      int place = mine;
+#pragma unroll
+      for (int apart = 1; apart < 32; apart *= 2) {
+        const int below = __shfl_up_sync(0xFFFFFFFFU, place, apart);
+        place += lane >= apart ? below : 0;
+      }
+      const int total = __shfl_sync(0xFFFFFFFFU, place, 31);
+      place += count - mine;
+      count += total;
+      if (count > kMaxRanked) {
+        return false;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (key[i] >= bound) {
+          candidates[place++] = make_uint2(key[i], static_cast<unsigned>(j + i));
+        }
+      }
+    }
+  }
+  __syncwarp();
+#pragma unroll 1
+  for (int i = lane; i < count; i += 32) {
+    const uint2 mine = candidates[i];
+    int rank = 0;
+#pragma unroll 4
+    for (int k = 0; k < count; ++k) {  // candidates ascend by block: the lower one first
+      const unsigned other = candidates[k].x;
+      rank += other > mine.x || (other == mine.x && k < i) ? 1 : 0;
+    }
+    if (rank < wanted) {
+      chosen[rank] = static_cast<std::int32_t>(mine.y);
+    }
+  }
+  __syncwarp();
+  return true;
+}
+
+// One warp: importance of the node's blocks into keys (and memory, if wanted), its n blocks.
+// `keys`: [blocks rounded up to 4], `chosen`: [n], `candidates`: [kMaxRanked], of this warp.
+__device__ __forceinline__ void select_of_node(const FusedArguments& a, int node, int g, int count,
+                                               int own, unsigned* keys, std::int32_t* chosen,
+                                               uint2* candidates) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int pair = node * a.kv_heads + g;
+  const float* const own_part = a.importance_own + pair * a.max_blocks;
+  const float* const before_part = a.importance_before + pair * a.max_blocks;
+  float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
+  const int per_bits = a.block_bits - a.stride_bits;
+  const int n = a.sel_count;
+  const int initial = min(a.init_blocks, own + 1);
+  const int first_local = max(initial, own - a.local_blocks + 1);
+  unsigned lane_most = 0U;
+#pragma unroll 1
+  for (int base = 0; base <= own; base += 128) {
+    const int j = base + lane * 4;
+    if (j > own) {
+      continue;
+    }
+    const float4 mine = __ldcg(reinterpret_cast<const float4*>(own_part + j));
+    const float4 reach = __ldcg(reinterpret_cast<const float4*>(before_part + j));
+    const float parts[4][2] = {{mine.x, reach.x}, {mine.y, reach.y}, {mine.z, reach.z}, {mine.w, reach.w}};
+    unsigned key[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      // Parts of blocks without a visible token were never written.
+      const float sum = ((j + i) << per_bits < count ? parts[i][0] : 0.0F) +
+                        (j + i > 0 && (j + i - 1) << per_bits < count ? parts[i][1] : 0.0F);
+      const bool candidate = j + i >= initial && j + i < first_local;
+      key[i] = candidate ? __float_as_uint(sum) + 1U : 0U;
+      lane_most = max(lane_most, key[i]);
+      if (importance != nullptr && j + i <= own) {
+        importance[j + i] = sum;
+      }
+    }
+    *reinterpret_cast<uint4*>(keys + j) = make_uint4(key[0], key[1], key[2], key[3]);
+  }
+#pragma unroll 1
+  for (int j = own + 1 + lane; importance != nullptr && j < a.num_blocks; j += 32) {
+    importance[j] = 0.0F;
+  }
+  const int forced = initial + own + 1 - first_local;
+  for (int i = lane; i < forced; i += 32) {
+    chosen[i] = i < initial ? i : first_local + i - initial;
+  }
+  __syncwarp();
+  const int wanted = min(n, own + 1);
+  if (wanted > forced && !take_best_by_bound(keys, own + 1, wanted - forced, lane_most, candidates,
+                                             chosen + forced)) {
+    take_best_by_rounds(keys, own + 1, wanted - forced, chosen + forced);
+  }
+  // The group's rows take them; ascending.
+  const int first = node / a.group_size * a.group_size;
+  const int end = min(first + a.group_size, a.nodes);
+#pragma unroll 1
+  for (int i = lane; i < n; i += 32) {
+    int rank = i;
+    if (i < wanted) {
+      rank = 0;
+#pragma unroll 4
+      for (int other = 0; other < wanted; ++other) {
+        rank += chosen[other] < chosen[i] ? 1 : 0;
+      }
+    }
+#pragma unroll 1
+    for (int row = first; row < end; ++row) {
+      a.indices[(row * a.kv_heads + g) * n + rank] = i < wanted ? chosen[i] : -1;
+    }
+  }
+  __syncwarp();
+}
+
+template <int kD>
+__global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
+    nsa_route_kernel(const __grid_constant__ FusedArguments a, const __grid_constant__ TileMaps maps) {
+  namespace cg = cooperative_groups;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const FusedPlan& plan = a.plan;
+  const int rank = static_cast<int>(blockIdx.x);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  WeightStore store;
+  store.pitch = plan.rank_tokens + 8;
+  store.slices = plan.rank_tokens / kSliceKeys;
+  store.weights =
+      reinterpret_cast<std::uint16_t*>(shared + plan.stages * SliceRows<kD>::kStageBytes);
+  store.references =
+      reinterpret_cast<float*>(store.weights + plan.row_tiles * kTileRows * store.pitch);
+  float* const merges = store.references + plan.row_tiles * kTileRows * store.slices;
+  std::uint64_t* const barriers =
+      reinterpret_cast<std::uint64_t*>(merges + plan.row_tiles * kMergeFloats<kD>);
+  const Ring ring{static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)),
+                  static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)), plan.stages};
+  Entry* const entries = reinterpret_cast<Entry*>(barriers + 2 * plan.stages);
+  if (threadIdx.x == 0) {
+    ring.init(plan.row_tiles * kSlices);
+    publish_barriers();
+  }
+  Queries t = make_queries(a);
+  SliceRows<kD> rows;
+  rows.load(a.head_dim, [&](int row) {
+    return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
+                          : nullptr;
+  });
+  fill_tables(t, reinterpret_cast<std::int32_t*>(entries + plan.list_capacity));
+
+  const int visible = t.compressed_of(t.most_position + 1);
+  const int spans = span_count(visible);
+  const int from = first_span(rank, plan.ranks, spans);
+  const int to = first_span(rank + 1, plan.ranks, spans);
+  store.first_token = span_start(from);
+  if (from < to) {
+    const Team team{0, plan.row_tiles, static_cast<int>(threadIdx.x), 0};
+    const int count = list_compressed(t, team, from, to, entries);
+    const int low[2] = {0, 0};
+    run_entries(t, make_source(t, maps, true), team, entries, count, ring, low,
+                merges + t.tile * kMergeFloats<kD>,
+                PartStore{from, to, a.max_spans, a.span_states, a.span_outs, true}, rows,
+                [&](int token, bool first_row, bool second_row) {
+                  keep_weights(t, rows, token, first_row, second_row, store);
+                });
+  }
+  cg::cluster_group cluster = cg::this_cluster();
+  cluster.sync();  // all states of the queries' rows are there
+  if (from < to) {
+    const int end_token = min(span_start(to), visible);
+    finish_references(t, store, (end_token - store.first_token + kSliceKeys - 1) / kSliceKeys);
+    named_barrier(1 + t.tile, kSlices * 32);
+    if (a.block_bits - a.stride_bits == 2 && a.cmp_block == 2 << a.stride_bits) {
+      weigh_blocks_of_rank<true>(t, store, end_token);
+    } else {
+      weigh_blocks_of_rank<false>(t, store, end_token);
+    }
+  }
+  const int warps = plan.row_tiles * kSlices * plan.ranks;
+#pragma unroll 1
+  for (int i = rank + warp * plan.ranks; i < t.count * a.group_heads; i += warps) {
+    const int query = i / a.group_heads;
+    const int row = t.row_index(query, i - query * a.group_heads);
+    float2 value[kD / 64] = {};
+    const int used = span_count(t.seen_by(query));
+    if (used > 0) {
+      add_merged<kD>(a.head_dim, a.span_states + row * a.max_spans,
+                     a.span_outs + row * a.max_spans * a.head_dim, used, 1.0F, value);
+    }
+#pragma unroll
+    for (int w = 0; w < kD / 64; ++w) {
+      const int element = w * 64 + t.lane * 2;
+      if (element < a.head_dim) {
+        *reinterpret_cast<float2*>(a.compressed + row * a.head_dim + element) = value[w];
+      }
+    }
+  }
+  cluster.sync();  // the importance of all blocks is there
+  unsigned* const keys =
+      reinterpret_cast<unsigned*>(shared) + warp * select_floats(a.num_blocks, a.sel_count);
+  std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
+  uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
+  // Neighbouring queries go to different CTAs.
+#pragma unroll 1
+  for (int query = rank + warp * plan.ranks; query < t.count; query += warps) {
+    const int node = t.first_node + query;
+    if (chooses(a, node)) {
+      select_of_node(a, node, t.g, t.seen_by(query), t.position[query] >> a.block_bits, keys, chosen,
+                     candidates);
+    }
+  }
+}
+
+}  // namespace versieve::kernels

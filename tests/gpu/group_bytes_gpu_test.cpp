@@ -1,0 +1,140 @@
+// Exact groups by the counters: nsa_reuse reads as many fewer bytes from L2 as U(C, rho) says, and
+// no more from DRAM. N = 64, L = 64K, nsa-1b, bf16, blocks of exactly the declared overlap.
+//
+// What else the launch reads (compressed cache, window, partials, queries) does not depend on rho,
+// and for C <= 4 not on C either. So the runs at rho = 1, where every group holds n blocks,
+// calibrate the bytes of one block and that rest; at rho < 1 the selected bytes are the read bytes
+// less the rest.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "engine/sweep/observe.h"
+#include "engine/sweep/synthetic_layer.h"
+#include "kernels/common/bf16.h"
+#include "model/launch_work.h"
+#include "profiler/counter_access.h"
+#include "profiler/gpu_timer.h"
+#include "profiler/metric_group.h"
+#include "profiler/range_counters.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+constexpr std::int64_t kContext = 65536;
+constexpr std::int64_t kQueries = 64;
+constexpr const char* kL2Reads = "lts__t_sectors_op_read.sum";
+constexpr const char* kL2ReadsOfSms = "lts__t_sectors_srcunit_tex.sum";
+constexpr double kSectorBytes = 32.0;
+
+struct ReadBytes {
+  double l2 = 0.0;
+  double l2_of_sms = 0.0;  // reads and writes of the SMs, for the record
+  double dram = 0.0;
+  double group_blocks = 0.0;
+};
+
+class Bench {
+ public:
+  Bench()
+      : ops_(kernels::make_cuda_ops<Bf16>(stream_.handle())),
+        layer_(*ops_, named_llm_shape("nsa-1b"), kContext, kSets, 1),
+        counters_({kL2Reads, kL2ReadsOfSms, profiler::kDramBytesRead}, 64) {
+    layer_.set_tree(synthetic_tree({.depth = 6, .width = 8, .nodes = kQueries}));
+  }
+
+  // On a copy of the cache that was not used lately.
+  ReadBytes of(std::int64_t group, double overlap) {
+    layer_.set_overlap(overlap);
+    layer_.set_variant({.group_size = group, .reuse = true});
+    layer_.run(turn_++ % kSets);
+    ReadBytes read{.group_blocks = layer_.measured_group_blocks()};
+    CounterObserver observer(counters_, [this] { stream_.synchronize(); });
+    ops_->set_observer(&observer);
+    counters_.begin();
+    layer_.run(turn_++ % kSets);
+    ops_->set_observer(nullptr);
+    observer.rethrow();
+    for (const profiler::RangeSample& range : counters_.end()) {
+      INFO("the fused form launches nsa_reuse alone in a reuse layer");
+      REQUIRE(range.path == name_of(LaunchKind::kNsaReuse));
+      for (const CounterValue& counter : range.counters) {
+        REQUIRE(counter.value);
+      }
+      read.l2 += kSectorBytes * *range.counters[0].value;
+      read.l2_of_sms += kSectorBytes * *range.counters[1].value;
+      read.dram += *range.counters[2].value;
+    }
+    return read;
+  }
+
+  traffic::NsaVerifyShape shape() const { return layer_.traffic_shape(); }
+
+ private:
+  static constexpr std::int64_t kSets = 4;
+
+  profiler::GpuStream stream_;
+  std::unique_ptr<kernels::Ops<Bf16>> ops_;
+  SyntheticLayer<Bf16> layer_;
+  profiler::RangeCounters counters_;
+  std::int64_t turn_ = 0;
+};
+
+// Why nothing can be counted here, or an empty text.
+std::string missing_because() {
+  const std::string gpu = profiler::gpu_missing_because();
+  if (!gpu.empty()) {
+    return gpu;
+  }
+  const profiler::CounterAccess access = profiler::probe_counter_access();
+  return access.ok() ? std::string() : access.sentence;
+}
+
+}  // namespace
+
+TEST_CASE("exact groups read from L2 what U(C, rho) says, within 10 %") {
+  if (const std::string missing = missing_because(); !missing.empty()) {
+    std::printf("skipped: %s\n", missing.c_str());
+    return;
+  }
+  Bench bench;
+  const ReadBytes one = bench.of(1, 1.0);
+  const ReadBytes two = bench.of(2, 1.0);
+  const double n = one.group_blocks;
+  const double block = (one.l2 - two.l2) / (kQueries / 2 * n);
+  const double nominal = 64.0 * 2 * 8 * 64 * 2;  // B 2 G d e
+  const double rest = one.l2 - kQueries * n * block;
+  std::printf("a block: %.0f bytes read from L2, %.0f nominal; the rest %.2f MB\n", block, nominal,
+              rest * 1e-6);
+  CHECK(block == Approx(nominal).epsilon(0.1));
+
+  std::printf("  rho C  U(C, rho)  measured   L2 read MB  selected MB  ratio  U ratio  DRAM MB\n");
+  for (const double overlap : {0.5, 0.8, 0.95}) {
+    double alone = 0.0;
+    double dram_alone = 0.0;
+    for (const std::int64_t group : {1, 2, 4, 8}) {
+      const ReadBytes read = bench.of(group, overlap);
+      traffic::NsaVerifyShape shape = bench.shape();
+      shape.group_size = group;
+      const double window = 512.0 * 2048;
+      const double spared = window * (std::ceil(kQueries / 4.0) -
+                                      std::ceil(kQueries / traffic::nsa_window_sharers(shape)));
+      const double selected = read.l2 - (rest - spared);
+      alone = group == 1 ? selected : alone;
+      dram_alone = group == 1 ? read.dram : dram_alone;
+      const double groups = std::ceil(static_cast<double>(kQueries) / static_cast<double>(group));
+      const double u = distinct_blocks(static_cast<double>(group), 16, 1025, overlap, 1.0);
+      const double expected = groups * u / (kQueries * 16.0);
+      std::printf("%5.2f %lld %10.2f %9.2f %12.2f %12.2f %6.3f %8.3f %8.2f (SMs %.2f MB)\n",
+                  overlap, static_cast<long long>(group), u, read.group_blocks, read.l2 * 1e-6,
+                  selected * 1e-6, selected / alone, expected, read.dram * 1e-6,
+                  read.l2_of_sms * 1e-6);
+      CHECK(read.group_blocks == Approx(u).epsilon(0.02));
+      CHECK(selected / alone == Approx(expected).epsilon(0.1));
+      CHECK(read.dram <= 1.05 * dram_alone);
+    }
+  }
+}

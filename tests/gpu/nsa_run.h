@@ -1,0 +1,70 @@
+// One nsa_verify problem through the CUDA launches: uploads, poisons scratch, runs, downloads.
+#pragma once
+
+#include <vector>
+
+#include "kernels/nsa_verify/launch.h"
+#include "tests/gpu/device.h"
+#include "tests/support/nsa_case.h"
+
+namespace versieve::testing {
+
+struct NsaChoice {
+  kernels::NsaForm form = kernels::NsaForm::kVanilla;
+  GroupMode group_mode = GroupMode::kExact;
+  std::int64_t group_size = 1;
+  bool counts_from_memory = false;
+};
+
+template <class T>
+NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
+  NsaBuffers<T> host(c);
+  kernels::NsaVerifyParams<T> p = host.params();
+  p.form = choice.form;
+  p.group_mode = choice.group_mode;
+  p.group_size = choice.group_size;
+  DeviceArray<kernels::StepCounts> counts(std::vector<kernels::StepCounts>{
+      {static_cast<std::int32_t>(p.context_len), static_cast<std::int32_t>(p.num_tree_compressed)}});
+  if (choice.counts_from_memory) {  // the params hold bounds
+    p.counts = counts.data();
+    p.context_len += 1000;
+    p.num_compressed = compressed_count(p.nsa, p.context_len);
+    p.num_tree_compressed = p.num_queries;
+  }
+  const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
+      k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
+      v_cmp_tree(host.v_cmp_tree), gates(host.gates), out(host.out);
+  const DeviceArray<std::int32_t> parent(c.parent), position(c.position), owner(c.owner),
+      indices_in(c.indices_in), indices(host.indices);
+  const DeviceArray<float> importance(host.importance);
+  p.q = q.data();
+  p.k = k.data();
+  p.v = v.data();
+  p.k_cmp = k_cmp.data();
+  p.v_cmp = v_cmp.data();
+  p.k_tree = k_tree.data();
+  p.v_tree = v_tree.data();
+  p.k_cmp_tree = k_cmp_tree.data();
+  p.v_cmp_tree = v_cmp_tree.data();
+  p.gates = gates.data();
+  p.parent = parent.data();
+  p.position = position.data();
+  p.cmp_tree_owner = owner.data();
+  p.indices_in = c.indices_in.empty() ? nullptr : indices_in.data();
+  p.out = out.data();
+  p.indices = indices.data();
+  p.importance = importance.data();
+  const std::size_t bytes = kernels::nsa_verify_scratch_bytes(p);
+  const DeviceArray<unsigned char> scratch(std::vector<unsigned char>(bytes, 0xFF));  // poison: NaN
+  kernels::LaunchContext context;
+  context.scratch = scratch.data();
+  context.scratch_bytes = bytes;
+  kernels::launch_nsa_verify(p, context);
+  kernels::check(cudaDeviceSynchronize());
+  out.read(host.out);
+  indices.read(host.indices);
+  importance.read(host.importance);
+  return host.result();
+}
+
+}  // namespace versieve::testing
