@@ -2,14 +2,11 @@
 // of 4,096. The k-th best of the threads' own bests is a floor under the k-th best of all, so only
 // what reaches it is collected (at most k threads' elements) and ranked by counting. Logits are
 // read once, or twice with log-probabilities, and a third time by the few threads that collect.
-// Bound by one SM's reads; long rows with k <= 16 go to spread.cuh.
-#include <algorithm>
-
+// Bound by one SM's reads.
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/top_logits/launch.h"
-#include "kernels/top_logits/spread.cuh"
 #include "kernels/topk/ranked_element.cuh"
 #include "model/assert.h"
 #include "model/op_traffic.h"
@@ -153,18 +150,6 @@ void launch_kernel(const TopLogitsParams<T>& p, cudaStream_t stream) {
       <<<static_cast<unsigned>(p.rows), kThreads, shared_bytes, stream>>>(p);
 }
 
-template <class T, bool kVector>
-void launch_spread(const TopLogitsParams<T>& p, cudaStream_t stream) {
-  const std::int64_t candidates = std::max<std::int64_t>(
-      p.k == 1 ? 0 : p.k * group_size<T>(static_cast<int>(p.vocab)), kSpreadBlocks * p.k);
-  const std::size_t shared_bytes = static_cast<std::size_t>(candidates) * sizeof(std::uint64_t);
-  check(cudaFuncSetAttribute(top_logits_spread_kernel<T, kVector>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)));
-  top_logits_spread_kernel<T, kVector>
-      <<<static_cast<unsigned>(p.rows * kSpreadBlocks), kSpreadThreads, shared_bytes, stream>>>(p);
-}
-
 }  // namespace
 
 template <class T>
@@ -177,14 +162,6 @@ void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context
   }
   const LaunchRange range("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, sizeof(T)),
                           context.observer);
-  if (p.vocab >= kSpreadMinVocab && p.k <= kSpreadMaxK) {
-    const bool whole_words = p.vocab * static_cast<std::int64_t>(sizeof(T)) % 16 == 0 &&
-                             reinterpret_cast<std::uintptr_t>(p.logits) % 16 == 0;
-    whole_words ? launch_spread<T, true>(p, context.stream)
-                : launch_spread<T, false>(p, context.stream);
-    check(cudaGetLastError());
-    return;
-  }
   const bool whole_pieces =
       p.vocab % kPiece == 0 && reinterpret_cast<std::uintptr_t>(p.logits) % sizeof(Piece<T>) == 0;
   whole_pieces ? launch_kernel<T, true>(p, context.stream)
