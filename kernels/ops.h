@@ -9,12 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
+#include "kernels/draft_tree/params.h"
 #include "kernels/nsa_verify/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
@@ -122,6 +124,9 @@ struct CopyRowsParams {
 // Mean pooling is the caller's weights 1/l and a null intra_block_pe.
 template <class T>
 struct CompressParams {
+  // Device memory; null: all rows. Not null: rows is an upper bound of counts->tree_compressed, and
+  // what lies past it is left alone.
+  const StepCounts* counts = nullptr;
   std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
   bool rotate = true;
   double theta = 10000.0;
@@ -145,6 +150,8 @@ struct CompressParams {
 // position.
 template <class T>
 struct TreeAttentionParams {
+  // Device memory; null: context_len. Not null: context_len is an upper bound of it.
+  const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   std::int64_t context_len = 0, first_position = 0, window = 0;
   std::int64_t num_queries = 0;
@@ -206,6 +213,23 @@ struct TreeSampleParams {
   SumOf<T>* tau = nullptr;               // [R, N]
 };
 
+// Work that was enqueued once and can be enqueued again: on a GPU a graph. Pointers and sizes are
+// those of the recording.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void launch() = 0;
+};
+
+// A point between pieces of enqueued work, which the host can wait for.
+class Marker {
+ public:
+  virtual ~Marker() = default;
+  virtual void mark() = 0;
+  // Everything enqueued before the newest mark has run, or nothing was marked.
+  virtual void wait() = 0;
+};
+
 template <class T>
 class Ops {
  public:
@@ -219,6 +243,13 @@ class Ops {
   // Everything enqueued so far has run.
   virtual void synchronize() = 0;
   virtual void set_observer(LaunchObserver* observer) = 0;
+  // Memory of the host that ops can write; released by release_host.
+  virtual void* allocate_host(std::size_t bytes) = 0;
+  virtual void release_host(void* memory) noexcept = 0;
+  // `work` calls ops that only enqueue, each of which ran before with the same sizes. It is called
+  // once at the recording on a GPU (nothing runs then), at each launch on the CPU.
+  virtual std::unique_ptr<Recording> record(std::function<void()> work) = 0;
+  virtual std::unique_ptr<Marker> make_marker() = 0;
 
   virtual void linear(const LinearParams<T>& p) = 0;
   virtual void rms_norm(const RmsNormParams<T>& p) = 0;
@@ -230,11 +261,17 @@ class Ops {
   virtual void copy_rows(const CopyRowsParams<T>& p) = 0;
   virtual void compress(const CompressParams<T>& p) = 0;
   virtual void nsa_verify(const NsaVerifyParams<T>& p) = 0;
+  // Whether nsa_verify of that shape can read its sizes from device memory (p.counts).
+  virtual bool reads_counts(const NsaVerifyParams<T>& p) const = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
+  virtual void grow_tree(const GrowTreeParams& p) = 0;
+  virtual void finish_tree(const FinishTreeParams& p) = 0;
+  virtual void accept_tree(const AcceptTreeParams& p) = 0;
+  virtual void commit_path(const CommitPathParams<T>& p) = 0;
 };
 
 // T = double or float. `threads` >= 1; results do not depend on it.

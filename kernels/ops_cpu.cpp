@@ -5,6 +5,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/copy_rows/cpu.h"
+#include "kernels/draft_tree/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
@@ -26,6 +27,22 @@ namespace versieve::kernels {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line
+
+class CpuRecording final : public Recording {
+ public:
+  explicit CpuRecording(std::function<void()> work) : work_(std::move(work)) {}
+  void launch() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+// Nothing is ever pending.
+class CpuMarker final : public Marker {
+ public:
+  void mark() override {}
+  void wait() override {}
+};
 
 template <class T>
 class CpuOps final : public Ops<T> {
@@ -52,6 +69,12 @@ class CpuOps final : public Ops<T> {
   }
   void synchronize() override {}
   void set_observer(LaunchObserver* observer) override { observer_ = observer; }
+  void* allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void release_host(void* memory) noexcept override { release(memory); }
+  std::unique_ptr<Recording> record(std::function<void()> work) override {
+    return std::make_unique<CpuRecording>(std::move(work));
+  }
+  std::unique_ptr<Marker> make_marker() override { return std::make_unique<CpuMarker>(); }
 
   void linear(const LinearParams<T>& p) override {
     observed("linear", linear_traffic(p), [&] { linear_cpu(p, threads_); });
@@ -87,6 +110,7 @@ class CpuOps final : public Ops<T> {
   }
   void compress(const CompressParams<T>& p) override { compress_cpu(p, threads_); }
   void nsa_verify(const NsaVerifyParams<T>& p) override { nsa_verify_cpu(p, threads_); }
+  bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override { tree_attention_cpu(p, threads_); }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),
@@ -103,6 +127,10 @@ class CpuOps final : public Ops<T> {
     observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
              [&] { tree_sample_cpu(p, threads_); });
   }
+  void grow_tree(const GrowTreeParams& p) override { grow_tree_cpu(p); }
+  void finish_tree(const FinishTreeParams& p) override { finish_tree_cpu(p); }
+  void accept_tree(const AcceptTreeParams& p) override { accept_tree_cpu(p); }
+  void commit_path(const CommitPathParams<T>& p) override { commit_path_cpu(p); }
 
  private:
   static constexpr std::int64_t kBytes = sizeof(T);

@@ -3,12 +3,15 @@
 // graph.
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
+#include "kernels/draft_tree/launch.h"
 #include "kernels/linear/launch.h"
+#include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/rms_norm/launch.h"
@@ -24,6 +27,55 @@
 
 namespace versieve::kernels {
 namespace {
+
+class CudaGraph final : public Recording {
+ public:
+  // Captures what `work` enqueues. A graph that could not be captured leaves the stream usable.
+  CudaGraph(cudaStream_t stream, const std::function<void()>& work) : stream_(stream) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph));
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status);
+    check(cudaGraphUpload(executable_, stream));
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() override {
+    cudaStreamSynchronize(stream_);
+    cudaGraphExecDestroy(executable_);
+  }
+  void launch() override { check(cudaGraphLaunch(executable_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+class CudaMarker final : public Marker {
+ public:
+  explicit CudaMarker(cudaStream_t stream) : stream_(stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+  }
+  CudaMarker(const CudaMarker&) = delete;
+  CudaMarker& operator=(const CudaMarker&) = delete;
+  ~CudaMarker() override { cudaEventDestroy(event_); }
+  void mark() override { check(cudaEventRecord(event_, stream_)); }
+  void wait() override { check(cudaEventSynchronize(event_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t event_ = nullptr;
+};
 
 template <class T>
 class CudaOps final : public Ops<T> {
@@ -67,6 +119,18 @@ class CudaOps final : public Ops<T> {
   }
   void synchronize() override { check(cudaStreamSynchronize(context_.stream)); }
   void set_observer(LaunchObserver* observer) override { context_.observer = observer; }
+  void* allocate_host(std::size_t bytes) override {
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault));
+    return memory;
+  }
+  void release_host(void* memory) noexcept override { cudaFreeHost(memory); }
+  std::unique_ptr<Recording> record(std::function<void()> work) override {
+    return std::make_unique<CudaGraph>(context_.stream, work);
+  }
+  std::unique_ptr<Marker> make_marker() override {
+    return std::make_unique<CudaMarker>(context_.stream);
+  }
 
   void linear(const LinearParams<T>& p) override { launch_linear(p, context_); }
   void rms_norm(const RmsNormParams<T>& p) override { launch_rms_norm(p, context_); }
@@ -78,8 +142,15 @@ class CudaOps final : public Ops<T> {
   void copy_rows(const CopyRowsParams<T>& p) override { launch_copy_rows(p, context_); }
   void compress(const CompressParams<T>& p) override { launch_compress(p, context_); }
   void nsa_verify(const NsaVerifyParams<T>& p) override {
+    VERSIEVE_ASSERT(p.counts == nullptr || reads_counts(p), "this form takes sizes of the host");
     reserve(nsa_verify_scratch_bytes(p));
     launch_nsa_verify(p, context_);
+  }
+  bool reads_counts(const NsaVerifyParams<T>& p) const override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return p.form == NsaForm::kFused && fused_takes(p);
+    }
+    return false;  // the vanilla form takes its sizes from the host
   }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     launch_tree_attention(p, context_);
@@ -94,6 +165,10 @@ class CudaOps final : public Ops<T> {
     launch_spec_sample(p, context_);
   }
   void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
+  void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
+  void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }
+  void commit_path(const CommitPathParams<T>& p) override { launch_commit_path(p, context_); }
 
   cudaStream_t stream() const { return context_.stream; }
 

@@ -37,6 +37,9 @@ Run declare_generate(CLI::App& app, const CommandContext&) {
   app.add_option("--dtype", request->dtype, "f32, bf16 (cuda) or f64 (cpu)");
   app.add_option("--threads", request->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
+  app.add_flag(
+      "--no-graphs", [request](std::int64_t) { request->uses_graphs = false; },
+      "cuda: lead each step from the host instead of replaying CUDA graphs; the text is the same");
   return [request] { return run_generate(*request); };
 }
 

@@ -47,6 +47,28 @@ class Draft {
   };
   void step(const Nodes& nodes);
 
+  // The same two in device memory, for steps that no host takes part in; they only enqueue, once
+  // reserve_device was called. Slot 0 is the newest entry.
+  struct DeviceSlots {
+    const kernels::StepCounts* counts = nullptr;  // context_len: the newest entry's position
+    std::int64_t max_context = 0;                 // its bound
+    const std::int32_t* identity = nullptr;       // [slots]: 0, 1, ...
+    const std::int32_t* parent = nullptr;         // [slots], -1 for slot 0
+    const std::int32_t* position = nullptr;       // [slots]
+  };
+  struct DeviceEntries {
+    std::int64_t rows = 0;                   // P
+    const std::int32_t* token = nullptr;     // [P], row 0 the newest
+    const std::int32_t* row = nullptr;       // [P]: of `captured`
+    const std::int32_t* position = nullptr;  // [P]; padding lies beyond the newest
+  };
+  // Room for entries up to `positions`, P of them a call, `rows` nodes a step and `slots` in all.
+  void reserve_device(std::int64_t positions, std::int64_t rows, std::int64_t slots);
+  void extend_device(const DeviceSlots& slots, const DeviceEntries& entries, const T* captured);
+  // Runs slots first ... first + count - 1.
+  void step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
+                   const std::int32_t* token);
+
   const T* logits() const { return logits_.data(); }  // [rows, draft V]
   std::vector<T> newest_feature() const;              // [hidden]: the newest entry's output
   T* k() const { return k_.data(); }                  // [capacity, G, d]
@@ -64,6 +86,7 @@ class Draft {
                bool keys, T* k, T* v);
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
   void finish(std::int64_t rows, const T* feature, T* output);
+  kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;
   void read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows);
   void linear(std::int64_t rows, const T* x, const T* w, std::int64_t k, std::int64_t m, T* y,
               const T* residual = nullptr);

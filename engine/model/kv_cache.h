@@ -34,6 +34,8 @@ class KvCache {
 
   std::int64_t length() const { return length_; }
   std::int64_t compressed_length() const;
+  std::int64_t capacity() const { return capacity_; }
+  std::int64_t compressed_capacity() const { return cmp_capacity_; }
   // Makes room for that many tokens, at least doubling; the committed rows stay.
   void reserve(std::int64_t tokens);
   // Forgets all but the oldest `length` tokens. REQUIRES: length <= length().

@@ -93,6 +93,16 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
   ensure_rows(tree_.size());
   cache_.reserve(std::max<std::int64_t>(length(), 1));
   upload_layout();
+  counts_ = nullptr;
+  context_len_ = length();
+  compressed_rows_ = layout_.compressed_rows();
+  newest_position_ = layout_.newest_position();
+  run_nodes();
+}
+
+// The forward over the nodes whose arrays and sizes are set.
+template <class T>
+void Target<T>::run_nodes() {
   ops_->copy_rows({.rows = tree_.size(),
                    .width = shape_.hidden,
                    .src_row = tokens_,
@@ -181,11 +191,12 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
 
 template <class T>
 void Target<T>::compress(const LayerWeights<T>& w, std::int64_t layer) {
-  if (layout_.compressed_rows() == 0) {
+  if (compressed_rows_ == 0) {
     return;
   }
   const bool before_rope = cache_.keeps_raw_keys();
-  ops_->compress({.rows = layout_.compressed_rows(),
+  ops_->compress({.counts = counts_,
+                  .rows = compressed_rows_,
                   .num_kv_heads = shape_.num_kv_heads,
                   .head_dim = shape_.head_dim,
                   .cmp_block = shape_.nsa.cmp_block,
@@ -218,14 +229,15 @@ void Target<T>::attend_sparse(std::int64_t layer) {
        .form = options_.form,
        .group_mode = options_.group_mode,
        .group_size = options_.group_size,
+       .counts = counts_,
        .num_heads = shape_.num_heads,
        .num_kv_heads = shape_.num_kv_heads,
        .head_dim = shape_.head_dim,
-       .context_len = length(),
+       .context_len = context_len_,
        .num_queries = tree_.size(),
-       .num_compressed = cache_.compressed_length(),
-       .num_tree_compressed = options_.hide_tree_compressed ? 0 : layout_.compressed_rows(),
-       .num_blocks = layout_.newest_position() / shape_.nsa.sel_block + 1,
+       .num_compressed = compressed_count(shape_.nsa, context_len_),
+       .num_tree_compressed = options_.hide_tree_compressed ? 0 : compressed_rows_,
+       .num_blocks = newest_position_ / shape_.nsa.sel_block + 1,
        .q = query_.data(),
        .k = cache_.k(layer),
        .v = cache_.v(layer),
@@ -246,10 +258,11 @@ void Target<T>::attend_sparse(std::int64_t layer) {
 
 template <class T>
 void Target<T>::attend_dense(std::int64_t layer) {
-  ops_->tree_attention({.num_heads = shape_.num_heads,
+  ops_->tree_attention({.counts = counts_,
+                        .num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
-                        .context_len = length(),
+                        .context_len = context_len_,
                         .num_queries = tree_.size(),
                         .num_nodes = tree_.size(),
                         .parent = parents_,

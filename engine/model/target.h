@@ -32,6 +32,21 @@ struct VerifyOptions {
   NsaForm form = NsaForm::kFused;
 };
 
+// A tree that device code made: its sizes are bounds, the true ones are read where it runs. Nodes
+// beyond the grown tree are padding that belongs to no path.
+struct DeviceTree {
+  std::int64_t nodes = 1;        // N
+  std::int64_t max_depth = 0;    // of a node
+  std::int64_t max_context = 0;  // bound of counts->context_len
+  const kernels::StepCounts* counts = nullptr;
+  const std::int32_t* token = nullptr;     // [N]
+  const std::int32_t* parent = nullptr;    // [N]
+  const std::int32_t* position = nullptr;  // [N]
+  const std::int32_t* owner = nullptr;     // [E <= N], as TreeLayout's
+  const std::int32_t* block = nullptr;     // [E]
+  const std::int32_t* source = nullptr;    // [E, l]
+};
+
 template <class T>
 class Target {
  public:
@@ -47,13 +62,22 @@ class Target {
 
   // Runs the tree's nodes over the committed context; results stay valid until the next verify.
   void verify(const DraftTree& tree, const VerifyOptions& options);
+  // The same of a tree in device memory; only enqueues. REQUIRES: the cache is reserved up to
+  // max_context + max_depth + 1, can_verify_device().
+  void verify_device(const DeviceTree& tree, const VerifyOptions& options);
+  // Whether every op of verify_device takes its sizes from device memory.
+  bool can_verify_device(const DeviceTree& tree, const VerifyOptions& options) const;
+  // Appends the path that `state` holds; the cache's length on the host stays as it is.
+  void commit_device(const kernels::StepState* state, std::int64_t max_path);
   // Appends the path, node 0 first, each the parent of the next, of the last verify.
   void commit(std::span<const std::int32_t> path);
 
   // Of the last verify.
   std::int64_t node_count() const { return tree_.size(); }
-  const T* logits() const { return logits_.data(); }                    // [N or 1, V]
-  const T* captured() const { return captured_.data(); }                // [N, 3 * hidden]
+  const T* logits() const { return logits_.data(); }      // [N or 1, V]
+  const T* captured() const { return captured_.data(); }  // [N, 3 * hidden]
+  // Room for the captured streams of that many nodes, to be filled by hand.
+  T* reserve_captured(std::int64_t nodes);
   const std::int32_t* device_tokens() const { return tokens_; }         // [N]
   const std::int32_t* device_parents() const { return parents_; }       // [N]
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
@@ -63,6 +87,7 @@ class Target {
   using Buffer = kernels::OpsBuffer<T>;
 
   void ensure_rows(std::int64_t nodes);
+  void run_nodes();
   void upload_layout();
   void capture(std::int64_t layer);
   void run_layer(std::int64_t layer);
@@ -93,8 +118,12 @@ class Target {
   KvCache<T> cache_;
 
   // The running step.
-  DraftTree tree_;
-  TreeLayout layout_;
+  DraftTree tree_;                               // after verify_device: N nodes without content
+  TreeLayout layout_;                            // after verify_device: empty
+  const kernels::StepCounts* counts_ = nullptr;  // null: the sizes are the host's, not bounds
+  std::int64_t context_len_ = 0;
+  std::int64_t compressed_rows_ = 0;  // E
+  std::int64_t newest_position_ = 0;
   VerifyOptions options_;
   DeviceInts<T> staged_;
   const std::int32_t* tokens_ = nullptr;     // [N]

@@ -14,22 +14,6 @@ namespace {
 constexpr std::int64_t kPrefillChunk = 256;
 constexpr std::int64_t kDeepestTree = 33;  // nodes of the longest path
 
-// Appends what a step yields, up to an EOS or the limit; true when generation is over.
-bool append_tokens(const std::vector<std::int32_t>& yielded, std::int64_t limit,
-                   const std::vector<std::int32_t>& eos, Generation& run) {
-  for (const std::int32_t token : yielded) {
-    if (static_cast<std::int64_t>(run.tokens.size()) == limit) {
-      return true;
-    }
-    run.tokens.push_back(token);
-    if (std::find(eos.begin(), eos.end(), token) != eos.end()) {
-      run.stopped = StopReason::kEos;
-      return true;
-    }
-  }
-  return static_cast<std::int64_t>(run.tokens.size()) == limit;
-}
-
 std::vector<std::int32_t> yielded_tokens(const StepResult& step) {
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 1; i < step.acceptance.path.size(); ++i) {
@@ -84,7 +68,31 @@ double Generation::accepted_per_step() const {
 }
 
 double Generation::decode_seconds() const {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  return std::accumulate(seconds.begin(), seconds.end(), recorded_seconds);
+}
+
+bool Generation::append(std::span<const std::int32_t> yielded, std::int64_t limit,
+                        std::span<const std::int32_t> eos) {
+  for (const std::int32_t token : yielded) {
+    if (static_cast<std::int64_t>(tokens.size()) == limit) {
+      return true;
+    }
+    tokens.push_back(token);
+    if (std::find(eos.begin(), eos.end(), token) != eos.end()) {
+      stopped = StopReason::kEos;
+      return true;
+    }
+  }
+  return static_cast<std::int64_t>(tokens.size()) == limit;
+}
+
+void Generation::count_yield(std::int64_t yield) {
+  const std::size_t at = static_cast<std::size_t>(yield);
+  if (accepted_histogram.size() <= at) {
+    accepted_histogram.resize(at + 1, 0);
+  }
+  ++accepted_histogram[at];
+  ++steps;
 }
 
 double Generation::tokens_per_second() const {
@@ -230,12 +238,7 @@ void Generator<T>::rewind(TreeSource<T>& source, std::int32_t first_token) {
 
 template <class T>
 void Generator<T>::record(const StepResult& step, const GenerateOptions& options, Generation& run) {
-  const std::size_t yield = static_cast<std::size_t>(step.acceptance.yield());
-  if (run.accepted_histogram.size() <= yield) {
-    run.accepted_histogram.resize(yield + 1, 0);
-  }
-  ++run.accepted_histogram[yield];
-  ++run.steps;
+  run.count_yield(step.acceptance.yield());
   for (std::size_t phase = 0; phase < kStepPhaseCount; ++phase) {
     run.seconds[phase] += step.seconds[phase];
   }
@@ -247,33 +250,48 @@ void Generator<T>::record(const StepResult& step, const GenerateOptions& options
 
 template <class T>
 Generation Generator<T>::run(const GenerateOptions& options) {
+  if (options.records_steps && can_record(options)) {
+    return run_recorded(options);
+  }
   const std::unique_ptr<TreeSource<T>> source = make_source(options);
   return run(options, *source);
 }
 
 template <class T>
-Generation Generator<T>::run(const GenerateOptions& options, TreeSource<T>& source) {
+std::int64_t Generator<T>::token_limit(const GenerateOptions& options) const {
+  return std::min(options.max_new_tokens, target_->shape().max_position - prompt_len_ + 1);
+}
+
+// The token that prefill's logits give; true when it ends the run.
+template <class T>
+bool Generator<T>::begin_run(const GenerateOptions& options, Generation& run) {
   VERSIEVE_ASSERT(prompt_len_ >= 1, "a run follows a prefill");
-  Generation run;
   const std::int64_t room = target_->shape().max_position - prompt_len_ + 1;
-  const std::int64_t limit = std::min(options.max_new_tokens, room);
+  const std::int64_t limit = token_limit(options);
   run.stopped = limit == room ? StopReason::kMaxPosition : StopReason::kMaxNewTokens;
-  const StepOptions step_choice = step_options(options);
   const DraftTree last = NoDraft<T>().propose(0, 0);
   const Acceptance first = runner_.acceptor().accept({.tree = last,
                                                       .position = prompt_len_ - 1,
                                                       .vocab = target_->shape().vocab,
                                                       .logits = last_logits_.data()},
-                                                     step_choice.acceptance);
-  rewind(source, first.next_token);
-  target_->cache().reserve(prompt_len_ + limit + kDeepestTree);
+                                                     step_options(options).acceptance);
   run.gaps.push_back(first.logit_gap);
-  bool over = append_tokens({first.next_token}, limit, options.eos, run);
+  return run.append({&first.next_token, 1}, limit, options.eos);
+}
+
+template <class T>
+Generation Generator<T>::run(const GenerateOptions& options, TreeSource<T>& source) {
+  Generation run;
+  bool over = begin_run(options, run);
+  const std::int64_t limit = token_limit(options);
+  rewind(source, run.tokens.back());
+  target_->cache().reserve(prompt_len_ + limit + kDeepestTree);
+  const StepOptions step_choice = step_options(options);
   while (!over) {
     const StepResult step = runner_.run(source, run.tokens.back(), step_choice);
     record(step, options, run);
     run.gaps.push_back(step.acceptance.logit_gap);
-    over = append_tokens(yielded_tokens(step), limit, options.eos, run);
+    over = run.append(yielded_tokens(step), limit, options.eos);
   }
   finish_overlap(run);
   return run;

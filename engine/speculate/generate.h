@@ -30,6 +30,9 @@ struct GenerateOptions {
   bool hide_tree_compressed = false;  // planted fault for tests (VerifyOptions)
   PhaseObserver* observer = nullptr;
   std::function<void(const StepResult&)> on_step;
+  // Steps run whole on the device where they can (device_step.h): greedy ones of which nothing
+  // above is asked. The tokens are the same.
+  bool records_steps = false;
 };
 
 enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
@@ -51,12 +54,20 @@ struct Generation {
   // too.
   std::vector<std::int64_t> accepted_histogram;
   PhaseSeconds seconds{};
+  // Recorded steps have no phases: their time, and what making the recordings took, not part of it.
+  bool recorded = false;
+  double recorded_seconds = 0.0;
+  double record_seconds = 0.0;
   std::vector<LayerOverlap> overlap;
 
   double accepted_per_step() const;  // mean of the histogram; 0 without steps
   double decode_seconds() const;
   // Tokens of the steps a second of decoding.
   double tokens_per_second() const;
+  // Appends what a step yields, up to an EOS or the limit; true when generation is over.
+  bool append(std::span<const std::int32_t> yielded, std::int64_t limit,
+              std::span<const std::int32_t> eos);
+  void count_yield(std::int64_t yield);
 };
 
 // Index of the first token that differs, and the reference's gap there; none: identical.
@@ -89,6 +100,10 @@ class Generator {
   Generation teacher_forced(const GenerateOptions& options, std::span<const std::int32_t> text);
 
  private:
+  bool can_record(const GenerateOptions& options) const;
+  Generation run_recorded(const GenerateOptions& options);
+  bool begin_run(const GenerateOptions& options, Generation& run);
+  std::int64_t token_limit(const GenerateOptions& options) const;
   StepOptions step_options(const GenerateOptions& options) const;
   std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options);
   void rewind(TreeSource<T>& source, std::int32_t first_token);

@@ -24,6 +24,7 @@ nlohmann::json phases_json(const Generation& run) {
   for (std::size_t i = 0; i < kStepPhaseCount; ++i) {
     phases[name_of(static_cast<StepPhase>(i))] = run.seconds[i];
   }
+  phases["recorded_step"] = run.recorded_seconds;
   return phases;
 }
 
@@ -41,6 +42,8 @@ nlohmann::json run_json(const StrategyRun& run) {
                         {"first_divergence", nullptr},
                         {"decode_s", generation.decode_seconds()},
                         {"phase_s", phases_json(generation)},
+                        {"launch", generation.recorded ? "graph" : "stream"},
+                        {"record_s", generation.record_seconds},
                         {"stopped", name_of(generation.stopped)},
                         {"text", printable(run.text)}};
   if (run.reference) {
@@ -60,7 +63,8 @@ std::string run_text(const StrategyRun& run) {
                     " (vanilla kernels): " + std::to_string(generation.tokens.size()) +
                     " tokens in " + std::to_string(generation.steps) + " steps, " +
                     fixed(generation.accepted_per_step(), 2) + " a step, " +
-                    fixed(generation.tokens_per_second(), 1) + " tokens/s";
+                    fixed(generation.tokens_per_second(), 1) + " tokens/s" +
+                    (generation.recorded ? " in graphs" : "");
   if (run.reference) {
     const double plain = run.reference->tokens_per_second();
     out += "; autoregressive " + fixed(plain, 1) + " tokens/s";

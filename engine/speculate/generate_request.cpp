@@ -31,14 +31,14 @@ void check_request(const GenerateRequest& request) {
   }
 }
 
-GenerateOptions options_of(const GenerateRequest& request, const Strategy& strategy,
-                           const std::vector<std::int32_t>& eos) {
+GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& device,
+                           const Strategy& strategy, const std::vector<std::int32_t>& eos) {
   return {.strategy = strategy,
           .max_new_tokens = request.max_new_tokens,
           .temperature = request.temperature,
           .seed = request.seed,
           .eos = eos,
-          .measures_gaps = request.compares_ar};
+          .records_steps = request.uses_graphs && device.backend == "cuda"};
 }
 
 // Autoregressive decoding with the strategy's attention and schedule.
@@ -59,22 +59,37 @@ std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
   return strategies;
 }
 
+// How close the reference's choice was where a text left it: decoded once more, with gaps.
 template <class T>
-void run_strategies(const GenerateRequest& request, const std::vector<Strategy>& strategies,
-                    Generator<T>& generator, const ByteTokenizer& tokenizer,
-                    const std::vector<std::int32_t>& eos, GenerateReport& report) {
+void measure_gap(GenerateOptions options, Generator<T>& generator, Divergence& divergence) {
+  options.max_new_tokens = divergence.index + 1;
+  options.measures_gaps = true;
+  const Generation measured = generator.run(options);
+  if (static_cast<std::size_t>(divergence.index) < measured.gaps.size()) {
+    divergence.logit_gap = measured.gaps[static_cast<std::size_t>(divergence.index)];
+  }
+}
+
+template <class T>
+void run_strategies(const GenerateRequest& request, const ComputeDevice& device,
+                    const std::vector<Strategy>& strategies, Generator<T>& generator,
+                    const ByteTokenizer& tokenizer, const std::vector<std::int32_t>& eos,
+                    GenerateReport& report) {
   std::map<std::string, Generation> references;  // one a schedule: decoding is deterministic
   for (const Strategy& strategy : strategies) {
     StrategyRun run{.strategy = strategy,
-                    .generation = generator.run(options_of(request, strategy, eos))};
+                    .generation = generator.run(options_of(request, device, strategy, eos))};
     run.text = tokenizer.decode(run.generation.tokens);
     if (request.compares_ar) {
       const Strategy plain = reference_of(strategy);
       if (references.count(plain.text()) == 0) {
-        references[plain.text()] = generator.run(options_of(request, plain, eos));
+        references[plain.text()] = generator.run(options_of(request, device, plain, eos));
       }
       run.reference = references[plain.text()];
       run.divergence = first_divergence(run.generation, *run.reference);
+      if (run.divergence) {
+        measure_gap(options_of(request, device, plain, eos), generator, *run.divergence);
+      }
     }
     report.runs.push_back(std::move(run));
   }
@@ -101,7 +116,7 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
   Generator<T> generator(*ops, target, draft ? &*draft : nullptr);
   for (const Strategy& strategy : strategies) {
     const std::string reason =
-        generator.refusal(options_of(request, strategy, checkpoint.special.eos));
+        generator.refusal(options_of(request, device, strategy, checkpoint.special.eos));
     if (!reason.empty()) {
       throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
     }
@@ -113,7 +128,7 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
                         .dtype = request.dtype,
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
                         .prefill_seconds = generator.prefill_seconds()};
-  run_strategies(request, strategies, generator, tokenizer, checkpoint.special.eos, report);
+  run_strategies(request, device, strategies, generator, tokenizer, checkpoint.special.eos, report);
   return report;
 }
 

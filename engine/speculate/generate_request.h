@@ -24,6 +24,7 @@ struct GenerateRequest {
   std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
   std::string dtype = "f32";     // f32, bf16 (cuda), f64 (cpu)
   int threads = 0;               // of the CPU; 0: all
+  bool uses_graphs = true;       // cuda: whole steps in CUDA graphs where they can be
 };
 
 struct StrategyRun {

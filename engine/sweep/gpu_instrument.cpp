@@ -114,8 +114,12 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
     }
     const double time_ns = work.host_timed
                                ? profiler::host_time_ns([&] {
-                                   enqueue();
-                                   work.synchronize();
+                                   if (work.run_timed) {
+                                     work.run_timed();
+                                   } else {
+                                     enqueue();
+                                     work.synchronize();
+                                   }
                                  })
                                : timer_.time_ns([&] { graph ? graph->launch() : enqueue(); });
     return time_ns / static_cast<double>(sets.size());

@@ -17,6 +17,10 @@ class HostInstrument final : public Instrument {
     work.observe(nullptr);
     std::int64_t turn = 0;
     const auto run_once = [&] {
+      if (work.run_timed) {
+        work.run_timed();
+        return;
+      }
       work.run(turn++ % work.sets);
       work.synchronize();
     };

@@ -22,6 +22,9 @@ struct RepeatableWork {
   // the one that counts.
   bool host_timed = false;
   std::function<void(std::int64_t set)> run;
+  // host_timed: what the samples time if it is not run(0), the same work in another form (a
+  // recording); returns once it has run. May be empty.
+  std::function<void()> run_timed;
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;
 };

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/model/synthetic.h"
+#include "engine/speculate/device_step.h"
 #include "engine/speculate/draft_source.h"
 #include "engine/speculate/step.h"
 #include "engine/sweep/sweep_ops.h"
@@ -13,8 +14,9 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kRoom = 512;  // cache rows beyond the context, more than any tree
-constexpr std::int32_t kToken = 17;  // any token: weights are random
+constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
+constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
+constexpr std::int32_t kToken = 17;          // any token: weights are random
 
 template <class T>
 class StepRunnerPoint final : public PointRunner {
@@ -34,6 +36,20 @@ class StepRunnerPoint final : public PointRunner {
     prepare(shape, key);
     make_source(strategy);
     options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
+    recorded_.reset();
+    if (key.launch == "graph") {
+      const DeviceStepOptions steps{.choice = strategy.draft,
+                                    .order = strategy.order,
+                                    .verify = options_.verify,
+                                    .scores_by_rank = true,
+                                    .forced_yield = kCommittedNodes};
+      const std::string reason =
+          DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
+      if (!reason.empty()) {
+        return refused_point(key, reason + " (launch \"stream\" can be measured)");
+      }
+      recorded_.emplace(*ops_, *target_, &*draft_, steps);
+    }
     return measure(key);
   }
 
@@ -41,6 +57,9 @@ class StepRunnerPoint final : public PointRunner {
   void prepare(const LlmShape& shape, const PointKey& key);
   void make_source(const Strategy& strategy);
   StepResult step(bool measures_blocks);
+  void finish_recorded();
+  void begin_recorded();
+  void recorded_step();
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
@@ -53,6 +72,7 @@ class StepRunnerPoint final : public PointRunner {
   std::optional<StepRunner<T>> runner_;
   kernels::OpsBuffer<T> captured_;  // [3 * hidden]: what the newest token left for the draft
   std::unique_ptr<TreeSource<T>> source_;
+  std::optional<DeviceStepRunner<T>> recorded_;
   StepOptions options_;
 };
 
@@ -60,6 +80,7 @@ class StepRunnerPoint final : public PointRunner {
 template <class T>
 void StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
   source_.reset();
+  recorded_.reset();
   if (model_ != key.model) {
     runner_.reset();
     draft_.reset();
@@ -100,6 +121,7 @@ void StepRunnerPoint<T>::make_source(const Strategy& strategy) {
 // One step from the same context each time; what the last one committed is forgotten first.
 template <class T>
 StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
+  finish_recorded();
   target_->cache().truncate(context_len_);
   draft_->set_length(context_len_);
   source_->observe({.first = context_len_ - 1,
@@ -109,6 +131,34 @@ StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
   StepOptions options = options_;
   options.measures_blocks = measures_blocks;
   return runner_->run(*source_, kToken, options);
+}
+
+template <class T>
+void StepRunnerPoint<T>::finish_recorded() {
+  while (recorded_ && recorded_->pending() > 0) {
+    recorded_->wait();
+  }
+}
+
+template <class T>
+void StepRunnerPoint<T>::begin_recorded() {
+  finish_recorded();
+  recorded_->begin({.context_len = context_len_,
+                    .token = kToken,
+                    .captured = captured_.data(),
+                    .max_context = context_len_ + kRecordedRoom});
+  recorded_->launch();
+}
+
+// The steady state of generation: one more step is enqueued, then the oldest is waited for. Each
+// begins where the last one ended, until the room is used up.
+template <class T>
+void StepRunnerPoint<T>::recorded_step() {
+  if (recorded_->pending() == 0 || !recorded_->can_launch()) {
+    begin_recorded();
+  }
+  recorded_->launch();
+  recorded_->wait();
 }
 
 template <class T>
@@ -128,6 +178,9 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
   RepeatableWork work;
   work.host_timed = true;
   work.run = [this](std::int64_t) { step(false); };
+  if (recorded_) {
+    work.run_timed = [this] { recorded_step(); };
+  }
   work.synchronize = [this] { ops_->synchronize(); };
   work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
   instrument_.measure(work,

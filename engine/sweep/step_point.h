@@ -1,6 +1,7 @@
 // WorkloadKind::kStep: a whole speculative step (draft, verification, acceptance, commit) of a
-// geometry with synthetic weights, through the engine itself. The time is the host's, phase by
-// phase, because a step asks the device between its phases; ranges are its kernels.
+// geometry with synthetic weights, through the engine itself. The time is the host's: launch
+// `graph` times recorded steps one after the other as generation runs them (the next is enqueued
+// while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels.
 #pragma once
 
 #include <memory>

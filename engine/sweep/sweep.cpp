@@ -132,8 +132,7 @@ Grid read_grid(const json& object, const std::string& where) {
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>(
       "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
-  grid.launch = fields.axis<std::string>(
-      "launch", {grid.workload == WorkloadKind::kAttention ? "graph" : "stream"});
+  grid.launch = fields.axis<std::string>("launch", {text ? "stream" : "graph"});
   grid.context_len = fields.axis<std::int64_t>("context_len", {4096});
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
@@ -144,8 +143,10 @@ Grid read_grid(const json& object, const std::string& where) {
   require_known(fields, "cache_state", grid.cache_state,
                 {"warm", "cold_rotate", "cold_flush", "as_is"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
-  if (grid.workload != WorkloadKind::kAttention) {
+  if (text) {
     require_known(fields, "launch", grid.launch, {"stream"});
+  }
+  if (grid.workload != WorkloadKind::kAttention) {
     require_known(fields, "cache_state", grid.cache_state, {"as_is"});
   }
   for (const std::int64_t length : grid.context_len) {

@@ -66,7 +66,9 @@ void compress_row(const CompressParams<T>& p, std::int64_t row, std::int64_t g) 
 }  // namespace
 
 template <class T>
-void compress_cpu(const CompressParams<T>& p, int threads) {
+void compress_cpu(const CompressParams<T>& params, int threads) {
+  CompressParams<T> p = params;
+  p.rows = p.counts == nullptr ? p.rows : p.counts->tree_compressed;
   VERSIEVE_ASSERT(p.cmp_block >= 1 && p.num_kv_heads >= 1, "phi pools at least one token");
   VERSIEVE_ASSERT(!p.rotate || p.head_dim % 2 == 0, "rotary pairs need an even head size");
   const std::int64_t count = p.rows * p.num_kv_heads;

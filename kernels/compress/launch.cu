@@ -39,6 +39,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   extern __shared__ float key_row[];  // [d]
   const std::int64_t row = blockIdx.x;
   const std::int64_t g = blockIdx.y;
+  if (p.counts != nullptr && row >= p.counts->tree_compressed) {
+    return;
+  }
   const int e = static_cast<int>(threadIdx.x);
   const std::int32_t* source = p.source + row * p.cmp_block;
   float key = 0.0F;

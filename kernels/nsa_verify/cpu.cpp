@@ -264,6 +264,19 @@ class NodeAttention {
   ChunkKeys<T> keys_;
 };
 
+// With counts in memory the sizes that follow from them; num_tree_compressed 0 stays 0.
+template <class T>
+NsaVerifyParams<T> counted(NsaVerifyParams<T> p) {
+  if (p.counts != nullptr) {
+    p.context_len = p.counts->context_len;
+    p.num_compressed = compressed_count(p.nsa, p.context_len);
+    p.num_tree_compressed =
+        std::min<std::int64_t>(p.num_tree_compressed, p.counts->tree_compressed);
+    p.num_blocks = *std::max_element(p.position, p.position + p.num_queries) / p.nsa.sel_block + 1;
+  }
+  return p;
+}
+
 // Rows [first, end) and one KV head. The representative goes first: the others repeat its blocks.
 template <class T>
 void attend_group(const Call<T>& call, std::int64_t first, std::int64_t end, std::int64_t g) {
@@ -291,7 +304,8 @@ void attend_node(const Call<T>& call, std::int64_t node, std::int64_t g) {
 }  // namespace
 
 template <class T>
-void nsa_verify_cpu(const NsaVerifyParams<T>& p, int threads) {
+void nsa_verify_cpu(const NsaVerifyParams<T>& params, int threads) {
+  const NsaVerifyParams<T> p = counted(params);
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(geometry_error(p.nsa).empty(), "the geometry was checked");
   VERSIEVE_ASSERT(p.num_compressed == compressed_count(p.nsa, p.context_len), "Lc follows from L");

@@ -84,7 +84,9 @@ void attend(const TreeAttentionParams<T>& p, std::int64_t query, std::int64_t g)
 }  // namespace
 
 template <class T>
-void tree_attention_cpu(const TreeAttentionParams<T>& p, int threads) {
+void tree_attention_cpu(const TreeAttentionParams<T>& params, int threads) {
+  TreeAttentionParams<T> p = params;
+  p.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(p.first_position >= 0 && p.window >= 0, "positions are not negative");
   parallel_for(p.num_kv_heads * p.num_queries, threads,

@@ -23,18 +23,19 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   const std::int64_t g = blockIdx.y;
   const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
   const std::int64_t t = p.position[node];
+  const std::int64_t context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
   int* parents = reinterpret_cast<int*>(shared);
   int* ancestors = parents + p.num_nodes;
   const int tree_tokens =
-      static_cast<int>(min(t - p.context_len + 1, p.num_nodes));  // that a path can hold
+      static_cast<int>(min(t - context_len + 1, p.num_nodes));  // that a path can hold
   walk_ancestors(p.parent, node, tree_tokens, parents, ancestors);
   const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
   const auto row_at = [&](std::int64_t position) -> KeyRow<T> {
     if (position < oldest || position > t) {
       return {};
     }
-    const bool committed = position < p.context_len;
+    const bool committed = position < context_len;
     std::int64_t row = position;
     if (committed) {
       row = position < p.first_position ? -1 : position;
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   const std::int64_t head_row = query * p.num_heads + g * group_heads;
   WarpAttention<T, kLanesPerKey> attention(p.q + head_row * p.head_dim, group_heads,
                                            static_cast<int>(p.head_dim));
-  const std::int64_t first = max(oldest, min(p.first_position, p.context_len));
+  const std::int64_t first = max(oldest, min(p.first_position, context_len));
   for (std::int64_t base = max(std::int64_t{0}, first) / kDeviceChunk * kDeviceChunk; base <= t;
        base += kDeviceChunk) {
     attention.absorb(base, row_at, NoScores{});

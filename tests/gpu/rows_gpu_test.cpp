@@ -237,8 +237,8 @@ TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[
   if (!ops) {
     return;
   }
-  for (const std::int64_t vocab : {64, 100, 1027, 4096, 4100, 32000, 131072}) {
-    for (const std::int64_t k : {1, 2, 8, 64}) {
+  for (const std::int64_t vocab : {64, 100, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
+    for (const std::int64_t k : {1, 2, 8, 16, 64}) {
       for (const bool ties : {false, true}) {
         const std::int64_t rows = 3;
         std::vector<float> values = test::random_tensor<float>(rows * vocab, 7, 2.0);
@@ -246,6 +246,9 @@ TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[
           value = ties ? std::round(value) : value;
         }
         values[1] = -std::numeric_limits<float>::infinity();
+        // The best of row 1 lie side by side; row 2 begins with a quarter of nothing.
+        std::fill_n(values.begin() + vocab + vocab / 3, vocab / 7, 9.0F);
+        std::fill_n(values.begin() + 2 * vocab, vocab / 4, -std::numeric_limits<float>::infinity());
         const auto logits = test::narrow_all<TestType>(values);
         const OpsBuffer<TestType> device_logits(*ops, logits);
         OpsBuffer<TestType, std::int32_t> index(*ops, Ints(static_cast<std::size_t>(rows * k), -5));

@@ -1,0 +1,106 @@
+// The draft head's entries and nodes when their lists are in device memory: static sizes, padded
+// rows, nothing asked of the host. The sums are those of draft.cpp, row by row.
+#include <algorithm>
+
+#include "engine/model/draft.h"
+#include "model/assert.h"
+
+namespace versieve::engine {
+
+template <class T>
+void Draft<T>::reserve_device(std::int64_t positions, std::int64_t rows, std::int64_t slots) {
+  reserve(positions);
+  ensure_rows(rows);
+  ensure_slots(slots);
+  ensure_count(*ops_, logits_, rows * shape_.vocab);
+}
+
+// Attention over the committed entries before the newest and over the slots.
+template <class T>
+kernels::TreeAttentionParams<T> Draft<T>::attention_over(const DeviceSlots& slots) const {
+  return {.counts = slots.counts,
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = slots.max_context,
+          .first_position = 1,
+          .window = shape_.window,
+          .parent = slots.parent,
+          .position = slots.position,
+          .q = query_.data(),
+          .k = k_.data(),
+          .v = v_.data(),
+          .k_tree = k_tree_.data(),
+          .v_tree = v_tree_.data(),
+          .out = attention_.data(),
+          .cache_term = TrafficTerm::kDraft};
+}
+
+// The entries' keys and values pass through the first slots, whose own rows follow later; slot 0
+// keeps the newest entry's.
+template <class T>
+void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entries,
+                             const T* captured) {
+  VERSIEVE_ASSERT(entries.rows >= 1 && entries.rows <= rows_ && entries.rows <= slot_capacity_,
+                  "rows were reserved");
+  ops_->copy_rows({.rows = entries.rows,
+                   .width = 3 * shape_.hidden,
+                   .src_row = entries.row,
+                   .src = captured,
+                   .dst = captured_.data(),
+                   .term = TrafficTerm::kDraft});
+  linear(entries.rows, captured_.data(), weights_.fuse, 3 * shape_.hidden, shape_.hidden,
+         feature_.data());
+  project(entries.rows, entries.token, entries.position, k_tree_.data(), v_tree_.data());
+  for (const bool keys : {true, false}) {
+    ops_->copy_rows({.rows = entries.rows,
+                     .width = kv_width(),
+                     .dst_row = entries.position,
+                     .src = keys ? k_tree_.data() : v_tree_.data(),
+                     .dst = keys ? k_.data() : v_.data(),
+                     .term = TrafficTerm::kDraft});
+  }
+  query(1, input_.data(), entries.position);
+  kernels::TreeAttentionParams<T> attention = attention_over(slots);
+  attention.num_queries = 1;
+  attention.num_nodes = 1;
+  attention.position = entries.position;
+  ops_->tree_attention(attention);
+  finish(1, feature_.data(), output_.data());
+}
+
+template <class T>
+void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
+                           const std::int32_t* token) {
+  VERSIEVE_ASSERT(count <= rows_ && first + count <= slot_capacity_, "slots were reserved");
+  ops_->copy_rows({.rows = count,
+                   .width = shape_.hidden,
+                   .src_row = slots.parent + first,
+                   .src = output_.data(),
+                   .dst = feature_.data(),
+                   .term = TrafficTerm::kDraft});
+  project(count, token, slots.position + first, k_tree_.data() + first * kv_width(),
+          v_tree_.data() + first * kv_width());
+  query(count, input_.data(), slots.position + first);
+  kernels::TreeAttentionParams<T> attention = attention_over(slots);
+  attention.num_queries = count;
+  attention.num_nodes = first + count;
+  attention.query_node = slots.identity + first;
+  ops_->tree_attention(attention);
+  finish(count, feature_.data(), output_.data() + first * shape_.hidden);
+}
+
+template void Draft<double>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
+template void Draft<float>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
+template void Draft<Bf16>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
+template void Draft<double>::extend_device(const DeviceSlots&, const DeviceEntries&, const double*);
+template void Draft<float>::extend_device(const DeviceSlots&, const DeviceEntries&, const float*);
+template void Draft<Bf16>::extend_device(const DeviceSlots&, const DeviceEntries&, const Bf16*);
+template void Draft<double>::step_device(const DeviceSlots&, std::int64_t, std::int64_t,
+                                         const std::int32_t*);
+template void Draft<float>::step_device(const DeviceSlots&, std::int64_t, std::int64_t,
+                                        const std::int32_t*);
+template void Draft<Bf16>::step_device(const DeviceSlots&, std::int64_t, std::int64_t,
+                                       const std::int32_t*);
+
+}  // namespace versieve::engine

@@ -1,0 +1,18 @@
+// draft_tree on CUDA: one block a launch, except the commit's copies. Nothing waits or allocates.
+#pragma once
+
+#ifdef VERSIEVE_HAS_CUDA
+#include "kernels/common/launch_context.h"
+#include "kernels/draft_tree/params.h"
+
+namespace versieve::kernels {
+
+void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context);
+void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context);
+void launch_accept_tree(const AcceptTreeParams& p, const LaunchContext& context);
+// T = float or Bf16.
+template <class T>
+void launch_commit_path(const CommitPathParams<T>& p, const LaunchContext& context);
+
+}  // namespace versieve::kernels
+#endif

@@ -1,0 +1,192 @@
+// Do steps that run whole on the device give the tokens of steps that the host leads?
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/tokenizer.h"
+#include "engine/model/load.h"
+#include "engine/speculate/device_step.h"
+#include "engine/speculate/draft_source.h"
+#include "tests/engine/tiny_engine.h"
+#include "tests/support/device_tree_checks.h"
+
+namespace versieve::engine {
+namespace {
+
+TEST_CASE("device code grows and lays out the host's trees") {
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    for (const DraftChoice choice :
+         {DraftChoice{4, 3, 12}, DraftChoice{6, 2, 20}, DraftChoice{3, 5, 6}, DraftChoice{7, 1, 5},
+          DraftChoice{1, 4, 5}, DraftChoice{5, 4, 50}, DraftChoice{6, 8, 64}}) {
+      test::check_growth(*ops, choice, static_cast<std::int64_t>(seed) + 1, seed);
+    }
+  }
+}
+
+TEST_CASE("device code walks and lists what the host would") {
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    test::check_acceptance(*ops, seed, 0);
+    test::check_acceptance(*ops, seed, static_cast<std::int64_t>(seed % 6) + 1);
+  }
+}
+
+TEST_CASE("a recording's bound lies above its context and not far") {
+  for (std::int64_t context_len = 1; context_len < 300000; context_len += 1 + context_len / 7) {
+    const std::int64_t bound = recording_bound(context_len);
+    CHECK(bound > context_len);
+    CHECK(bound <= context_len + context_len / 16 + 1024);
+    CHECK(recording_bound(bound) > bound);
+  }
+}
+
+template <class T>
+void check_recorded(tiny::Engine<T>& engine, GenerateOptions options, std::int64_t prompt_len) {
+  INFO(options.strategy.text() << ", prompt " << prompt_len);
+  const Generation host = engine.generator.run(options);
+  options.records_steps = true;
+  const Generation device = engine.generator.run(options);
+  CHECK(!host.recorded);
+  CHECK(device.recorded);
+  CHECK(device.tokens == host.tokens);
+  CHECK(device.accepted_histogram == host.accepted_histogram);
+  CHECK(device.steps == host.steps);
+  CHECK(device.stopped == host.stopped);
+}
+
+TEST_CASE("recorded steps generate the host's tokens from tiny random models") {
+  for (const AttentionKind kind : {AttentionKind::kNsa, AttentionKind::kDense}) {
+    tiny::Engine<float> engine(tiny::shape(kind));
+    const bool nsa = kind == AttentionKind::kNsa;
+    for (const std::int64_t prompt_len : {1, 8, 61}) {
+      engine.generator.prefill(tiny::prompt(prompt_len));
+      for (const char* rest : {"/ar", "/d3k2n8/bfs/c1/F*", "/d4k4n20/dfs/c1/F*",
+                               "/d7k1n8/bfs/c1/F*", "/d1k5n6/dfs/c1/F*"}) {
+        const std::string text = (nsa ? "nsa" : "dense") + std::string(rest);
+        check_recorded(engine, tiny::options(text, 70), prompt_len);
+      }
+      if (nsa) {
+        check_recorded(engine, tiny::options("nsa/d4k3n14/dfs/c4e/FRR", 70), prompt_len);
+        check_recorded(engine, tiny::options("nsa/d4k3n14/dfs/c4a/FRF", 70), prompt_len);
+      }
+    }
+  }
+}
+
+TEST_CASE("recorded steps stop where the host's do") {
+  tiny::Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(30));
+  GenerateOptions options = tiny::options("nsa/d3k2n8/bfs/c1/F*", 60);
+  const Generation whole = engine.generator.run(options);
+  options.eos = {whole.tokens[40]};
+  check_recorded(engine, options, 30);
+  for (const std::int64_t limit : {1, 2, 3}) {
+    check_recorded(engine, tiny::options("nsa/d3k2n8/bfs/c1/F*", limit), 30);
+  }
+  LlmShape shape = tiny::shape();
+  shape.max_position = 48;
+  tiny::Engine<float> small(shape);
+  small.generator.prefill(tiny::prompt(30));
+  check_recorded(small, tiny::options("nsa/d3k2n8/bfs/c1/F*", 60), 30);
+}
+
+TEST_CASE("what asks for phases, blocks or gaps is led by the host") {
+  tiny::Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(30));
+  GenerateOptions options = tiny::options("nsa/d3k2n8/bfs/c1/F*", 12);
+  options.records_steps = true;
+  CHECK(engine.generator.run(options).recorded);
+  for (int what = 0; what < 4; ++what) {
+    GenerateOptions asking = options;
+    asking.measures_blocks = what == 0;
+    asking.measures_gaps = what == 1;
+    asking.temperature = what == 2 ? 0.7 : 0.0;
+    if (what == 3) {
+      asking.on_step = [](const StepResult&) {};
+    }
+    CHECK(!engine.generator.run(asking).recorded);
+  }
+}
+
+// Committed rows and entries of a step that accepts long paths, whatever the model says.
+TEST_CASE("forced paths leave the caches that the host leaves") {
+  const std::int64_t context_len = 37;
+  for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+    for (const std::int64_t forced : {1, 2, 4, 7}) {
+      INFO("forced " << forced);
+      tiny::Engine<float> host;
+      tiny::Engine<float> device;
+      const DraftChoice choice{6, 3, 18};
+      std::vector<float> captured(3 * 32);
+      for (std::size_t i = 0; i < captured.size(); ++i) {
+        captured[i] = 0.01F * static_cast<float>(i % 17);
+      }
+      for (tiny::Engine<float>* engine : {&host, &device}) {
+        engine->generator.prefill(tiny::prompt(context_len));
+        engine->draft.reserve(context_len + 200);
+        engine->draft.set_length(context_len);
+      }
+      DraftSource<float> source(*host.ops, host.draft, {.choice = choice, .order = order});
+      StepRunner<float> steps(*host.ops, host.target);
+      DeviceStepRunner<float> recorded(*device.ops, device.target, &device.draft,
+                                       {.choice = choice, .order = order, .forced_yield = forced});
+      source.observe(
+          {.first = context_len - 1, .next_token = {5}, .captured = captured.data(), .rows = {0}});
+      recorded.begin({.context_len = context_len,
+                      .token = 5,
+                      .captured = captured.data(),
+                      .max_context = context_len + 100});
+      std::int32_t token = 5;
+      for (int step = 0; step < 8; ++step) {
+        const StepResult led = steps.run(source, token, {.forced_yield = forced});
+        token = led.acceptance.next_token;
+        recorded.launch();
+        const kernels::StepYield yield = recorded.wait();
+        REQUIRE(yield.count == led.acceptance.yield());
+        CHECK(yield.token[yield.count - 1] == token);
+      }
+      REQUIRE(recorded.length() == host.target.length());
+      const LlmShape& shape = host.target.shape();
+      for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+        const auto same = [&](const float* a, const float* b, std::int64_t rows) {
+          return std::equal(a, a + rows * shape.kv_width(), b);
+        };
+        KvCache<float>& a = host.target.cache();
+        KvCache<float>& b = device.target.cache();
+        CHECK(same(a.k(layer), b.k(layer), a.length()));
+        CHECK(same(a.v(layer), b.v(layer), a.length()));
+        CHECK(same(a.k_raw(layer), b.k_raw(layer), a.length()));
+        CHECK(same(a.k_cmp(layer), b.k_cmp(layer), a.compressed_length()));
+        CHECK(same(a.v_cmp(layer), b.v_cmp(layer), a.compressed_length()));
+      }
+    }
+  }
+}
+
+TEST_CASE("the trained pair generates the same text through recorded steps") {
+  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(2);
+  const Checkpoint checkpoint = load_target(demo / "nsa");
+  const DraftCheckpoint draft_checkpoint = load_draft(demo / "nsa/draft", checkpoint.shape);
+  const ByteTokenizer tokenizer = ByteTokenizer::load(demo / "nsa", checkpoint.shape);
+  Target<float> target = make_target(*ops, checkpoint, &draft_checkpoint);
+  Draft<float> draft = make_draft(*ops, draft_checkpoint, target);
+  Generator<float> generator(*ops, target, &draft);
+  const std::string text = "| id | name | value |\n| 1 | alpha | 10 |\n| 2 | beta | 20 |\n| 3 |";
+  generator.prefill(tokenizer.encode(text));
+  for (const char* strategy :
+       {"nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d4k3n12/bfs/c2e/(FR)*"}) {
+    INFO(strategy);
+    GenerateOptions options = tiny::options(strategy, 48);
+    const Generation host = generator.run(options);
+    options.records_steps = true;
+    const Generation device = generator.run(options);
+    CHECK(device.recorded);
+    CHECK(device.tokens == host.tokens);
+    CHECK(device.accepted_histogram == host.accepted_histogram);
+  }
+}
+
+}  // namespace
+}  // namespace versieve::engine
