@@ -23,12 +23,15 @@
 
 namespace versieve::kernels {
 
-// y = x w^T (+ residual). Sums over K in a fixed order.
+// y = x w^T (+ residual), or with `swiglu` y = silu(x wg^T) (x wu^T). Sums over K in a fixed order.
+// On CUDA weights are read before the launches that came before have ended: they are written once,
+// when the model is made.
 template <class T>
 struct LinearParams {
   std::int64_t n = 0, k = 0, m = 0;
+  bool swiglu = false;          // w is wg over wu; takes no residual
   const T* x = nullptr;         // [N, K]
-  const T* w = nullptr;         // [M, K]
+  const T* w = nullptr;         // [M, K], or [2 M, K]
   const T* residual = nullptr;  // [N, M] or null; may alias y
   T* y = nullptr;               // [N, M]
   TrafficTerm weight_term = TrafficTerm::kWeights;
@@ -41,7 +44,7 @@ struct RmsNormParams {
   std::int64_t x_stride = 0, y_stride = 0;  // elements between rows; 0 means k
   double eps = 1e-5;
   const T* x = nullptr;       // [N, K]
-  const T* weight = nullptr;  // [K]
+  const T* weight = nullptr;  // [K]; read early on CUDA, as linear's w
   T* y = nullptr;             // [N, K]
 };
 
@@ -54,6 +57,33 @@ struct RopeParams {
   const std::int32_t* position = nullptr;  // [N]
   const T* x = nullptr;                    // [N, heads, d]
   T* y = nullptr;                          // [N, heads, d], may be x
+};
+
+// Cosines and sines of position[n] * theta^(-2i/d), i < d/2: what all layers of a step share.
+// Frequencies and angles in double, rounded once.
+template <class T>
+struct RopeTableParams {
+  std::int64_t n = 0, head_dim = 0;
+  double theta = 10000.0;
+  const std::int32_t* position = nullptr;  // [N]
+  SumOf<T>* cosine = nullptr;              // [N, d/2]
+  SumOf<T>* sine = nullptr;                // [N, d/2]
+};
+
+// Takes apart the rows of a joint projection, [q | k | v | gates]: queries and keys turn (rotary as
+// in RopeParams), values are copied, gates go through the sigmoid.
+template <class T>
+struct RopeAppendParams {
+  std::int64_t n = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;  // H may be 0
+  std::int64_t gate_count = 0;
+  const T* x = nullptr;              // [N, (H + 2 G) d + gate_count]
+  const SumOf<T>* cosine = nullptr;  // [N, d/2]
+  const SumOf<T>* sine = nullptr;    // [N, d/2]
+  T* q = nullptr;                    // [N, H, d]
+  T* k_raw = nullptr;                // [N, G, d] before rotary, or null
+  T* k = nullptr;                    // [N, G, d]
+  T* v = nullptr;                    // [N, G, d]
+  T* gates = nullptr;                // [N, gate_count]
 };
 
 // y = silu(gate) * up.
@@ -224,6 +254,8 @@ class Ops {
   virtual void linear(const LinearParams<T>& p) = 0;
   virtual void rms_norm(const RmsNormParams<T>& p) = 0;
   virtual void rope(const RopeParams<T>& p) = 0;
+  virtual void rope_table(const RopeTableParams<T>& p) = 0;
+  virtual void rope_append(const RopeAppendParams<T>& p) = 0;
   virtual void swiglu(const SwigluParams<T>& p) = 0;
   virtual void sigmoid(const SigmoidParams<T>& p) = 0;
   virtual void copy_rows(const CopyRowsParams<T>& p) = 0;

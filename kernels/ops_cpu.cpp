@@ -7,10 +7,12 @@
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/draft_tree/cpu.h"
 #include "kernels/linear/cpu.h"
+#include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
+#include "kernels/rope_append/cpu.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/top_logits/cpu.h"
@@ -75,8 +77,7 @@ class CpuOps final : public Ops<T> {
   std::unique_ptr<Marker> make_marker() override { return std::make_unique<CpuMarker>(); }
 
   void linear(const LinearParams<T>& p) override {
-    observed("linear", traffic::linear(p.n, p.k, p.m, kBytes, p.weight_term),
-             [&] { linear_cpu(p, threads_); });
+    observed("linear", linear_traffic(p), [&] { linear_cpu(p, threads_); });
   }
   void rms_norm(const RmsNormParams<T>& p) override {
     observed("rms_norm", traffic::rms_norm(p.n, p.k, kBytes), [&] { rms_norm_cpu(p, threads_); });
@@ -84,6 +85,16 @@ class CpuOps final : public Ops<T> {
   void rope(const RopeParams<T>& p) override {
     observed("rope", traffic::rope(p.n, p.heads, p.head_dim, kBytes),
              [&] { rope_cpu(p, threads_); });
+  }
+  void rope_table(const RopeTableParams<T>& p) override {
+    observed("rope", traffic::rope_table(p.n, p.head_dim, kBytes),
+             [&] { rope_table_cpu(p, threads_); });
+  }
+  void rope_append(const RopeAppendParams<T>& p) override {
+    observed("rope",
+             traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
+                                  p.k_raw != nullptr, kBytes),
+             [&] { rope_append_cpu(p, threads_); });
   }
   void swiglu(const SwigluParams<T>& p) override {
     observed("swiglu", traffic::elementwise(p.count, 2, kBytes, 5.0),

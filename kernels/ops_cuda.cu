@@ -16,6 +16,7 @@
 #include "kernels/ops_cuda.h"
 #include "kernels/rms_norm/launch.h"
 #include "kernels/rope/launch.h"
+#include "kernels/rope_append/launch.h"
 #include "kernels/spec_sample/launch.h"
 #include "kernels/swiglu/launch.h"
 #include "kernels/top_logits/launch.h"
@@ -134,6 +135,8 @@ class CudaOps final : public Ops<T> {
   void linear(const LinearParams<T>& p) override { launch_linear(p, context_); }
   void rms_norm(const RmsNormParams<T>& p) override { launch_rms_norm(p, context_); }
   void rope(const RopeParams<T>& p) override { launch_rope(p, context_); }
+  void rope_table(const RopeTableParams<T>& p) override { launch_rope_table(p, context_); }
+  void rope_append(const RopeAppendParams<T>& p) override { launch_rope_append(p, context_); }
   void swiglu(const SwigluParams<T>& p) override { launch_swiglu(p, context_); }
   void sigmoid(const SigmoidParams<T>& p) override { launch_sigmoid(p, context_); }
   void copy_rows(const CopyRowsParams<T>& p) override { launch_copy_rows(p, context_); }

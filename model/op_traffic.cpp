@@ -15,6 +15,14 @@ Traffic moved(TrafficTerm term, std::int64_t read, std::int64_t written, double 
 
 }  // namespace
 
+Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+                      TrafficTerm weights) {
+  Traffic t = moved(TrafficTerm::kActivations, n * k * element_bytes, n * m * element_bytes,
+                    static_cast<double>(n * m) * (4.0 * static_cast<double>(k) + 5.0));
+  t.read(weights, static_cast<double>(2 * m * k * element_bytes));
+  return t;
+}
+
 Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
   Traffic t = moved(TrafficTerm::kActivations, n * k * element_bytes, n * k * element_bytes,
                     4.0 * static_cast<double>(n * k));
@@ -27,6 +35,20 @@ Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim,
   const std::int64_t count = n * heads * head_dim;
   return moved(TrafficTerm::kActivations, count * element_bytes, count * element_bytes,
                3.0 * static_cast<double>(count));
+}
+
+Traffic rope_table(std::int64_t n, std::int64_t head_dim, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kActivations, n * kF32Bytes, n * head_dim * element_bytes,
+               20.0 * static_cast<double>(n * head_dim));
+}
+
+Traffic rope_append(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
+                    std::int64_t head_dim, std::int64_t gates, bool keeps_raw_keys,
+                    std::int64_t element_bytes) {
+  const std::int64_t in = n * ((heads + 2 * kv_heads) * head_dim + gates);
+  const std::int64_t raw = keeps_raw_keys ? n * kv_heads * head_dim : 0;
+  return moved(TrafficTerm::kActivations, in * element_bytes, (in + raw) * element_bytes,
+               3.0 * static_cast<double>(in));
 }
 
 Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,

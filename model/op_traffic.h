@@ -8,8 +8,17 @@
 
 namespace versieve::traffic {
 
+// y = silu(x wg^T) (x wu^T): 2 m weight rows in, m columns out.
+Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+                      TrafficTerm weights);
 Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes);
 Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim, std::int64_t element_bytes);
+// Positions in, a cosine and a sine of each pair out.
+Traffic rope_table(std::int64_t n, std::int64_t head_dim, std::int64_t element_bytes);
+// The joint projection's rows in, their parts out, keys twice if `keeps_raw_keys`.
+Traffic rope_append(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
+                    std::int64_t head_dim, std::int64_t gates, bool keeps_raw_keys,
+                    std::int64_t element_bytes);
 // `inputs` tensors of `count` elements in, one out.
 Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,
                     double flops_per_element);

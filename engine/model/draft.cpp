@@ -64,8 +64,10 @@ void Draft<T>::ensure_rows(std::int64_t rows) {
   ensure_count(*ops_, query_, rows * q_width());
   ensure_count(*ops_, attention_, rows * q_width());
   ensure_count(*ops_, normed_, rows * shape_.hidden);
-  ensure_count(*ops_, mlp_gate_, rows * shape_.intermediate);
-  ensure_count(*ops_, mlp_up_, rows * shape_.intermediate);
+  ensure_count(*ops_, joint_, rows * (q_width() + 2 * kv_width()));
+  ensure_count(*ops_, cosine_, rows * shape_.head_dim / 2);
+  ensure_count(*ops_, sine_, rows * shape_.head_dim / 2);
+  ensure_count(*ops_, mlp_, rows * shape_.intermediate);
 }
 
 // The slots' rows are kept when the buffers grow.
@@ -92,13 +94,13 @@ void Draft<T>::ensure_slots(std::int64_t slots) {
 }
 
 template <class T>
-void Draft<T>::linear(std::int64_t rows, const T* x, const Buffer& w, std::int64_t k,
-                      std::int64_t m, T* y, const T* residual) {
+void Draft<T>::linear(std::int64_t rows, const T* x, const T* w, std::int64_t k, std::int64_t m,
+                      T* y, const T* residual) {
   ops_->linear({.n = rows,
                 .k = k,
                 .m = m,
                 .x = x,
-                .w = w.data(),
+                .w = w,
                 .residual = residual,
                 .y = y,
                 .weight_term = TrafficTerm::kDraft});
@@ -117,8 +119,7 @@ void Draft<T>::norm(std::int64_t rows, const T* x, const Buffer& weight, T* y,
 }
 
 template <class T>
-void Draft<T>::project(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
-                       T* k, T* v) {
+void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens) {
   const std::int64_t width = 2 * shape_.hidden;
   ops_->copy_rows({.rows = rows,
                    .width = shape_.hidden,
@@ -128,44 +129,52 @@ void Draft<T>::project(std::int64_t rows, const std::int32_t* tokens, const std:
                    .term = TrafficTerm::kDraft});
   norm(rows, embedded_.data(), weights_.layer.input_norm, input_.data(), width);
   norm(rows, feature_.data(), weights_.hidden_norm, input_.data() + shape_.hidden, width);
-  linear(rows, input_.data(), weights_.layer.key, width, kv_width(), k);
-  linear(rows, input_.data(), weights_.layer.value, width, kv_width(), v);
-  ops_->rope({.n = rows,
-              .heads = shape_.num_kv_heads,
-              .head_dim = shape_.head_dim,
-              .theta = shape_.rope_theta,
-              .position = positions,
-              .x = k,
-              .y = k});
 }
 
 template <class T>
-void Draft<T>::query(std::int64_t rows, const T* input, const std::int32_t* positions) {
-  linear(rows, input, weights_.layer.query, 2 * shape_.hidden, q_width(), query_.data());
-  ops_->rope({.n = rows,
-              .heads = shape_.num_heads,
-              .head_dim = shape_.head_dim,
-              .theta = shape_.rope_theta,
-              .position = positions,
-              .x = query_.data(),
-              .y = query_.data()});
+void Draft<T>::project(std::int64_t rows, const T* input, const std::int32_t* positions,
+                       bool queries, bool keys, T* k, T* v) {
+  const std::int64_t heads = queries ? shape_.num_heads : 0;
+  const std::int64_t kv_heads = keys ? shape_.num_kv_heads : 0;
+  const std::int64_t width = 2 * shape_.hidden;
+  const std::int64_t first_row = queries ? 0 : q_width();
+  ops_->rope_table({.n = rows,
+                    .head_dim = shape_.head_dim,
+                    .theta = shape_.rope_theta,
+                    .position = positions,
+                    .cosine = cosine_.data(),
+                    .sine = sine_.data()});
+  linear(rows, input, weights_.layer.joint.data() + first_row * width, width,
+         (heads + 2 * kv_heads) * shape_.head_dim, joint_.data());
+  ops_->rope_append({.n = rows,
+                     .num_heads = heads,
+                     .num_kv_heads = kv_heads,
+                     .head_dim = shape_.head_dim,
+                     .x = joint_.data(),
+                     .cosine = cosine_.data(),
+                     .sine = sine_.data(),
+                     .q = query_.data(),
+                     .k = k,
+                     .v = v});
 }
 
 template <class T>
 void Draft<T>::finish(std::int64_t rows, const T* feature, T* output) {
   const LayerWeights<T>& w = weights_.layer;
-  linear(rows, attention_.data(), w.output, q_width(), shape_.hidden, output, feature);
+  linear(rows, attention_.data(), w.output.data(), q_width(), shape_.hidden, output, feature);
   norm(rows, output, w.post_norm, normed_.data());
-  linear(rows, normed_.data(), w.mlp_gate, shape_.hidden, shape_.intermediate, mlp_gate_.data());
-  linear(rows, normed_.data(), w.mlp_up, shape_.hidden, shape_.intermediate, mlp_up_.data());
-  ops_->swiglu({.count = rows * shape_.intermediate,
-                .gate = mlp_gate_.data(),
-                .up = mlp_up_.data(),
-                .y = mlp_gate_.data()});
-  linear(rows, mlp_gate_.data(), w.mlp_down, shape_.intermediate, shape_.hidden, output, output);
+  ops_->linear({.n = rows,
+                .k = shape_.hidden,
+                .m = shape_.intermediate,
+                .swiglu = true,
+                .x = normed_.data(),
+                .w = w.mlp_gate_up.data(),
+                .y = mlp_.data(),
+                .weight_term = TrafficTerm::kDraft});
+  linear(rows, mlp_.data(), w.mlp_down.data(), shape_.intermediate, shape_.hidden, output, output);
   norm(rows, output, weights_.norm, normed_.data());
   ensure_count(*ops_, logits_, rows * shape_.vocab);
-  linear(rows, normed_.data(), weights_.head, shape_.hidden, shape_.vocab, logits_.data());
+  linear(rows, normed_.data(), weights_.head.data(), shape_.hidden, shape_.vocab, logits_.data());
 }
 
 template <class T>
@@ -190,8 +199,10 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
                    .src = captured,
                    .dst = captured_.data(),
                    .term = TrafficTerm::kDraft});
-  linear(count, captured_.data(), weights_.fuse, 3 * shape_.hidden, shape_.hidden, feature_.data());
-  project(count, staged, staged + count, k_.data() + first * kv_width(),
+  linear(count, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
+         feature_.data());
+  embed(count, staged);
+  project(count, input_.data(), staged + count, false, true, k_.data() + first * kv_width(),
           v_.data() + first * kv_width());
   length_ = first + count;
   slot_parent_.clear();
@@ -206,7 +217,8 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
 template <class T>
 void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows) {
   const std::int32_t* position = ints + 2 * rows - 1;
-  query(1, input_.data() + (rows - 1) * 2 * shape_.hidden, position);
+  project(1, input_.data() + (rows - 1) * 2 * shape_.hidden, position, true, false, nullptr,
+          nullptr);
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
@@ -252,9 +264,9 @@ void Draft<T>::step(const Nodes& nodes) {
                    .src = output_.data(),
                    .dst = feature_.data(),
                    .term = TrafficTerm::kDraft});
-  project(count, staged, staged + count, k_tree_.data() + before * kv_width(),
+  embed(count, staged);
+  project(count, input_.data(), staged + count, true, true, k_tree_.data() + before * kv_width(),
           v_tree_.data() + before * kv_width());
-  query(count, input_.data(), staged + count);
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,

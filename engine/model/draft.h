@@ -79,15 +79,16 @@ class Draft {
 
   void ensure_rows(std::int64_t rows);
   void ensure_slots(std::int64_t slots);
-  // feature_ [rows, hidden] -> input_ [rows, 2 * hidden] and the entries' keys and values.
-  void project(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions, T* k,
-               T* v);
-  void query(std::int64_t rows, const T* input, const std::int32_t* positions);
+  // feature_ [rows, hidden] and the tokens' embeddings -> input_ [rows, 2 * hidden].
+  void embed(std::int64_t rows, const std::int32_t* tokens);
+  // input [rows, 2 * hidden] -> query_ and (or) the entries' keys and values.
+  void project(std::int64_t rows, const T* input, const std::int32_t* positions, bool queries,
+               bool keys, T* k, T* v);
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
   void finish(std::int64_t rows, const T* feature, T* output);
   kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;
   void read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows);
-  void linear(std::int64_t rows, const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
+  void linear(std::int64_t rows, const T* x, const T* w, std::int64_t k, std::int64_t m, T* y,
               const T* residual = nullptr);
   void norm(std::int64_t rows, const T* x, const Buffer& weight, T* y, std::int64_t y_stride = 0);
 
@@ -111,17 +112,18 @@ class Draft {
   Buffer v_tree_;  // [slots, G, d]
   Buffer output_;  // [1 + slots, hidden]: row 0 the newest entry's, then the slots'
 
-  Buffer k_, v_;      // [capacity, G, d]
-  Buffer captured_;   // [rows, 3 * hidden]
-  Buffer embedded_;   // [rows, hidden]
-  Buffer feature_;    // [rows, hidden]
-  Buffer input_;      // [rows, 2 * hidden]
-  Buffer query_;      // [rows, H, d]
-  Buffer attention_;  // [rows, H, d]
-  Buffer normed_;     // [rows, hidden]
-  Buffer mlp_gate_;   // [rows, intermediate]
-  Buffer mlp_up_;     // [rows, intermediate]
-  Buffer logits_;     // [rows, draft V]
+  Buffer k_, v_;                                            // [capacity, G, d]
+  Buffer captured_;                                         // [rows, 3 * hidden]
+  Buffer embedded_;                                         // [rows, hidden]
+  Buffer feature_;                                          // [rows, hidden]
+  Buffer input_;                                            // [rows, 2 * hidden]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [rows, d/2]: rotary angles
+  Buffer query_;                                            // [rows, H, d]
+  Buffer attention_;                                        // [rows, H, d]
+  Buffer normed_;                                           // [rows, hidden]
+  Buffer joint_;   // [rows, (H + 2 G) d]: the joint projection
+  Buffer mlp_;     // [rows, intermediate]: silu(gate) * up
+  Buffer logits_;  // [rows, draft V]
 };
 
 }  // namespace versieve::engine

@@ -1,6 +1,7 @@
 #include "engine/model/load.h"
 
 #include <utility>
+#include <vector>
 
 namespace versieve::engine {
 namespace {
@@ -13,6 +14,15 @@ class Uploader {
   kernels::OpsBuffer<T> operator()(const std::string& name) const {
     return {*ops_, table_->values<T>(name)};
   }
+  // Their rows under each other.
+  kernels::OpsBuffer<T> stacked(const std::vector<std::string>& names) const {
+    std::vector<T> rows;
+    for (const std::string& name : names) {
+      const std::vector<T> values = table_->values<T>(name);
+      rows.insert(rows.end(), values.begin(), values.end());
+    }
+    return {*ops_, rows};
+  }
   // An empty buffer where the checkpoint has no such weight.
   kernels::OpsBuffer<T> optional(const std::string& name) const {
     return table_->has(name) ? (*this)(name) : kernels::OpsBuffer<T>();
@@ -24,17 +34,22 @@ class Uploader {
 };
 
 // Matrices and norms that a target layer and the draft's layer share; `prefix` ends with a dot.
+// `gated`: a layer of NSA.
 template <class T>
-LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& prefix) {
+LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& prefix, bool gated) {
   LayerWeights<T> w;
   w.input_norm = upload(prefix + "input_layernorm.weight");
-  w.query = upload(prefix + "self_attn.q_proj.weight");
-  w.key = upload(prefix + "self_attn.k_proj.weight");
-  w.value = upload(prefix + "self_attn.v_proj.weight");
+  std::vector<std::string> joint;
+  for (const char* part : {"q_proj", "k_proj", "v_proj"}) {
+    joint.push_back(prefix + "self_attn." + part + ".weight");
+  }
+  if (gated) {
+    joint.push_back(prefix + "self_attn.g_proj.weight");
+  }
+  w.joint = upload.stacked(joint);
   w.output = upload(prefix + "self_attn.o_proj.weight");
   w.post_norm = upload(prefix + "post_attention_layernorm.weight");
-  w.mlp_gate = upload(prefix + "mlp.gate_proj.weight");
-  w.mlp_up = upload(prefix + "mlp.up_proj.weight");
+  w.mlp_gate_up = upload.stacked({prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"});
   w.mlp_down = upload(prefix + "mlp.down_proj.weight");
   return w;
 }
@@ -60,7 +75,6 @@ void add_sparse_weights(kernels::Ops<T>& ops, const Uploader<T>& upload, const L
   const auto name = [&](const char* rest) {
     return layer_name(layer, std::string("self_attn.") + rest);
   };
-  w.branch_gate = upload(name("g_proj.weight"));
   w.intra_block_pe = upload.optional(name("intra_block_pe"));
   if (shape.pooling == CompressPooling::kMean) {
     w.compress_key = mean_pooling(ops, shape);
@@ -84,8 +98,9 @@ Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
     weights.head = upload("lm_head.weight");
   }
   for (std::int64_t layer = 0; layer < checkpoint.shape.layers; ++layer) {
-    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""));
-    if (checkpoint.shape.attention == AttentionKind::kNsa) {
+    const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
+    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse);
+    if (sparse) {
       add_sparse_weights(ops, upload, checkpoint.shape, layer, w);
     }
     weights.layers.push_back(std::move(w));
@@ -104,7 +119,7 @@ Draft<T> make_draft(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,
   DraftWeights<T> weights;
   weights.fuse = upload("fc.weight");
   weights.hidden_norm = upload("midlayer.hidden_norm.weight");
-  weights.layer = decoder_layer(upload, "midlayer.");
+  weights.layer = decoder_layer(upload, "midlayer.", false);
   weights.norm = upload("norm.weight");
   weights.head = upload("lm_head.weight");
   for (std::size_t i = 0; i < checkpoint.d2t.size(); ++i) {

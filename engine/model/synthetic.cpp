@@ -34,35 +34,33 @@ class Filler {
 };
 
 struct LayerSizes {
-  std::int64_t input = 0, hidden = 0, intermediate = 0, q_width = 0, kv_width = 0;
+  std::int64_t input = 0, hidden = 0, intermediate = 0, q_width = 0, kv_width = 0, gates = 0;
 };
 
 template <class T>
 LayerWeights<T> random_layer(Filler<T>& fill, const LayerSizes& sizes) {
   LayerWeights<T> w;
   w.input_norm = fill.ones(sizes.hidden);
-  w.query = fill.matrix(sizes.q_width, sizes.input);
-  w.key = fill.matrix(sizes.kv_width, sizes.input);
-  w.value = fill.matrix(sizes.kv_width, sizes.input);
+  w.joint = fill.matrix(sizes.q_width + 2 * sizes.kv_width + sizes.gates, sizes.input);
   w.output = fill.matrix(sizes.hidden, sizes.q_width);
   w.post_norm = fill.ones(sizes.hidden);
-  w.mlp_gate = fill.matrix(sizes.intermediate, sizes.hidden);
-  w.mlp_up = fill.matrix(sizes.intermediate, sizes.hidden);
+  w.mlp_gate_up = fill.matrix(2 * sizes.intermediate, sizes.hidden);
   w.mlp_down = fill.matrix(sizes.hidden, sizes.intermediate);
   return w;
 }
 
 template <class T>
 LayerWeights<T> random_target_layer(Filler<T>& fill, const LlmShape& shape) {
+  const bool sparse = shape.attention == AttentionKind::kNsa;
   LayerWeights<T> w = random_layer(fill, {.input = shape.hidden,
                                           .hidden = shape.hidden,
                                           .intermediate = shape.intermediate,
                                           .q_width = shape.q_width(),
-                                          .kv_width = shape.kv_width()});
-  if (shape.attention == AttentionKind::kNsa) {
+                                          .kv_width = shape.kv_width(),
+                                          .gates = sparse ? 3 * shape.num_heads : 0});
+  if (sparse) {
     const std::int64_t pooled = shape.num_kv_heads * shape.nsa.cmp_block;
     const double scale = 1.0 / std::sqrt(static_cast<double>(shape.nsa.cmp_block));
-    w.branch_gate = fill.matrix(3 * shape.num_heads, shape.hidden);
     w.compress_key = fill.normal(pooled, scale);
     w.compress_value = fill.normal(pooled, scale);
     w.intra_block_pe = fill.normal(pooled * shape.head_dim, 0.1);

@@ -44,8 +44,10 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   ensure_count(*ops_, normed_, rows_ * shape_.hidden);
   ensure_count(*ops_, query_, rows_ * shape_.q_width());
   ensure_count(*ops_, attention_, rows_ * shape_.q_width());
-  ensure_count(*ops_, mlp_gate_, rows_ * shape_.intermediate);
-  ensure_count(*ops_, mlp_up_, rows_ * shape_.intermediate);
+  ensure_count(*ops_, joint_, rows_ * joint_width());
+  ensure_count(*ops_, cosine_, rows_ * shape_.head_dim / 2);
+  ensure_count(*ops_, sine_, rows_ * shape_.head_dim / 2);
+  ensure_count(*ops_, mlp_, rows_ * shape_.intermediate);
   ensure_count(*ops_, k_tree_, cache_rows);
   ensure_count(*ops_, v_tree_, cache_rows);
   if (!capture_layers_.empty()) {
@@ -162,30 +164,29 @@ void Target<T>::run_layer(std::int64_t layer) {
 
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
-  const std::int64_t hidden = shape_.hidden;
-  T* const k = tree_row(k_tree_, layer);
-  T* const k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : k;
-  norm(w.input_norm);
-  linear(normed_.data(), w.query, hidden, shape_.q_width(), query_.data());
-  linear(normed_.data(), w.key, hidden, shape_.kv_width(), k_raw);
-  linear(normed_.data(), w.value, hidden, shape_.kv_width(), tree_row(v_tree_, layer));
-  if (is_sparse(shape_)) {
-    linear(normed_.data(), w.branch_gate, hidden, 3 * shape_.num_heads, gates_.data());
-    ops_->sigmoid(
-        {.count = tree_.size() * 3 * shape_.num_heads, .x = gates_.data(), .y = gates_.data()});
+  if (layer == 0) {
+    ops_->rope_table({.n = tree_.size(),
+                      .head_dim = shape_.head_dim,
+                      .theta = shape_.rope_theta,
+                      .position = positions_,
+                      .cosine = cosine_.data(),
+                      .sine = sine_.data()});
   }
-  kernels::RopeParams<T> rope{.n = tree_.size(),
-                              .heads = shape_.num_heads,
-                              .head_dim = shape_.head_dim,
-                              .theta = shape_.rope_theta,
-                              .position = positions_,
-                              .x = query_.data(),
-                              .y = query_.data()};
-  ops_->rope(rope);
-  rope.heads = shape_.num_kv_heads;
-  rope.x = k_raw;
-  rope.y = k;
-  ops_->rope(rope);
+  norm(w.input_norm);
+  linear(normed_.data(), w.joint, shape_.hidden, joint_width(), joint_.data());
+  ops_->rope_append({.n = tree_.size(),
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
+                     .head_dim = shape_.head_dim,
+                     .gate_count = gate_count(),
+                     .x = joint_.data(),
+                     .cosine = cosine_.data(),
+                     .sine = sine_.data(),
+                     .q = query_.data(),
+                     .k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : nullptr,
+                     .k = tree_row(k_tree_, layer),
+                     .v = tree_row(v_tree_, layer),
+                     .gates = gates_.data()});
 }
 
 template <class T>
@@ -277,13 +278,14 @@ void Target<T>::attend_dense(std::int64_t layer) {
 template <class T>
 void Target<T>::run_mlp(const LayerWeights<T>& w) {
   norm(w.post_norm);
-  linear(normed_.data(), w.mlp_gate, shape_.hidden, shape_.intermediate, mlp_gate_.data());
-  linear(normed_.data(), w.mlp_up, shape_.hidden, shape_.intermediate, mlp_up_.data());
-  ops_->swiglu({.count = tree_.size() * shape_.intermediate,
-                .gate = mlp_gate_.data(),
-                .up = mlp_up_.data(),
-                .y = mlp_gate_.data()});
-  linear(mlp_gate_.data(), w.mlp_down, shape_.intermediate, shape_.hidden, hidden_.data(),
+  ops_->linear({.n = tree_.size(),
+                .k = shape_.hidden,
+                .m = shape_.intermediate,
+                .swiglu = true,
+                .x = normed_.data(),
+                .w = w.mlp_gate_up.data(),
+                .y = mlp_.data()});
+  linear(mlp_.data(), w.mlp_down, shape_.intermediate, shape_.hidden, hidden_.data(),
          hidden_.data());
 }
 

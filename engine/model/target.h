@@ -100,6 +100,12 @@ class Target {
   void linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
               const T* residual = nullptr);
   void norm(const Buffer& weight);
+  std::int64_t gate_count() const {
+    return shape_.attention == AttentionKind::kNsa ? 3 * shape_.num_heads : 0;
+  }
+  std::int64_t joint_width() const {
+    return shape_.q_width() + 2 * shape_.kv_width() + gate_count();
+  }
   T* tree_row(const Buffer& buffer, std::int64_t layer) const {
     return buffer.data() + layer * rows_ * shape_.kv_width();
   }
@@ -130,20 +136,21 @@ class Target {
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;
-  Buffer hidden_;      // [N, hidden]: the residual stream
-  Buffer normed_;      // [N, hidden]
-  Buffer query_;       // [N, H, d]
-  Buffer gates_;       // [N, H, 3]
-  Buffer attention_;   // [N, H, d]
-  Buffer mlp_gate_;    // [N, intermediate]
-  Buffer mlp_up_;      // [N, intermediate]
-  Buffer captured_;    // [N, 3, hidden]
-  Buffer logits_;      // [N or 1, V]
-  Buffer k_tree_;      // [layers, rows, G, d], after rotary
-  Buffer v_tree_;      // [layers, rows, G, d]
-  Buffer k_raw_tree_;  // [layers, rows, G, d], before rotary, or [rows, G, d] as scratch
-  Buffer k_cmp_tree_;  // [layers, rows, G, d]
-  Buffer v_cmp_tree_;  // [layers, rows, G, d]
+  Buffer hidden_;                                           // [N, hidden]: the residual stream
+  Buffer normed_;                                           // [N, hidden]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [N, d/2]: the step's rotary angles
+  Buffer query_;                                            // [N, H, d]
+  Buffer gates_;                                            // [N, H, 3]
+  Buffer attention_;                                        // [N, H, d]
+  Buffer joint_;                                 // [N, (H + 2 G) d + gates]: the joint projection
+  Buffer mlp_;                                   // [N, intermediate]: silu(gate) * up
+  Buffer captured_;                              // [N, 3, hidden]
+  Buffer logits_;                                // [N or 1, V]
+  Buffer k_tree_;                                // [layers, rows, G, d], after rotary
+  Buffer v_tree_;                                // [layers, rows, G, d]
+  Buffer k_raw_tree_;                            // [layers, rows, G, d], before rotary
+  Buffer k_cmp_tree_;                            // [layers, rows, G, d]
+  Buffer v_cmp_tree_;                            // [layers, rows, G, d]
   kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
 };
 

@@ -13,18 +13,16 @@ template <class T>
 struct LayerWeights {
   using Buffer = kernels::OpsBuffer<T>;
 
-  Buffer input_norm;    // [input]: hidden of a target
-  Buffer query;         // [H*d, input]
-  Buffer key;           // [G*d, input]
-  Buffer value;         // [G*d, input]
-  Buffer output;        // [hidden, H*d]
-  Buffer branch_gate;   // [3*H, hidden], row h*3 + branch (compressed, selected, window); NSA only
-  Buffer compress_key;  // [G, l]; NSA only
+  Buffer input_norm;  // [input]: hidden of a target
+  // [H*d + 2*G*d + gates, input]: query, key and value rows, then for NSA 3*H gate rows, h*3 +
+  // branch (compressed, selected, window). One matrix, one launch.
+  Buffer joint;
+  Buffer output;          // [hidden, H*d]
+  Buffer compress_key;    // [G, l]; NSA only
   Buffer compress_value;  // [G, l]; NSA only
   Buffer intra_block_pe;  // [G, l, d], or empty: none
   Buffer post_norm;       // [hidden]
-  Buffer mlp_gate;        // [intermediate, hidden]
-  Buffer mlp_up;          // [intermediate, hidden]
+  Buffer mlp_gate_up;     // [2*intermediate, hidden]: gate rows, then up rows
   Buffer mlp_down;        // [hidden, intermediate]
 };
 

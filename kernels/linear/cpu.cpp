@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/common/parallel_for.h"
 #include "kernels/common/small_work.h"
+#include "kernels/swiglu/cpu.h"
 #include "model/assert.h"
 
 namespace versieve::kernels {
@@ -152,12 +154,37 @@ void linear_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) 
   }
 }
 
+// Panel by panel: gate sums into y, up sums beside them, then their product.
+template <class T>
+void linear_swiglu(const LinearParams<T>& p, int threads) {
+  std::vector<T> up(static_cast<std::size_t>(p.n * p.m));
+  LinearParams<T> up_rows = p;
+  up_rows.w = p.w + p.m * p.k;
+  up_rows.y = up.data();
+  const std::int64_t panels = (p.m + kPanel - 1) / kPanel;
+  parallel_for(panels, p.n * p.k * p.m < kSmallProducts ? 1 : threads, [&](std::int64_t panel) {
+    const std::int64_t end = std::min(p.m, (panel + 1) * kPanel);
+    linear_panel(p, panel * kPanel, end);
+    linear_panel(up_rows, panel * kPanel, end);
+    for (std::int64_t n = 0; n < p.n; ++n) {
+      for (std::int64_t at = n * p.m + panel * kPanel; at < n * p.m + end; ++at) {
+        p.y[at] = silu_product(p.y[at], up[static_cast<std::size_t>(at)]);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
 void linear_cpu(const LinearParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.n >= 0 && p.k >= 1 && p.m >= 1, "linear needs K and M");
   VERSIEVE_ASSERT(p.n == 0 || (p.x != nullptr && p.w != nullptr && p.y != nullptr), "no memory");
+  VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
+  if (p.swiglu) {
+    linear_swiglu(p, threads);
+    return;
+  }
   const std::int64_t panels = (p.m + kPanel - 1) / kPanel;
   parallel_for(panels, p.n * p.k * p.m < kSmallProducts ? 1 : threads, [&](std::int64_t panel) {
     linear_panel(p, panel * kPanel, std::min(p.m, (panel + 1) * kPanel));

@@ -3,20 +3,22 @@
 // Every output is summed in an order fixed by K, M and the element type alone; neither N nor the
 // tile an output falls in shows in its bits.
 // - f32, and bf16 with K not a multiple of 8: linear_simt_kernel below.
-// - bf16 with K a multiple of 8: tensor cores, linear/mma.cu.
+// - bf16 with K a multiple of 8: tensor cores, linear/stream.cu.
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/linear/launch.h"
-#include "kernels/linear/mma.h"
+#include "kernels/linear/stream.h"
+#include "kernels/linear/traffic.h"
+#include "kernels/swiglu/activation.cuh"
 #include "model/assert.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kCols = 4;   // outputs m of one warp
+constexpr int kCols = 4;   // weight rows of one warp: outputs m, or half of them under swiglu
 constexpr int kPiece = 4;  // neighbouring k of one lane
 
 // x[0..3] of one lane's piece; elements past `count` are 0. kVector: all four exist, 16-byte load.
@@ -37,13 +39,14 @@ __device__ float4 load_piece(const T* x, int count) {
 // Grid: row tile x column tile. One warp makes kRows x kCols outputs: lane l adds the products of
 // k = 4 (l + 32 i) .. + 3 in ascending order with fused multiply-adds, then lanes are added
 // pairwise at distance 16, 8, 4, 2, 1.
-template <class T, int kRows, bool kVector>
+template <class T, int kRows, bool kVector, bool kSwiglu>
 __global__ void __launch_bounds__(kWarps * 32)
     linear_simt_kernel(const __grid_constant__ LinearParams<T> p) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t n0 = static_cast<std::int64_t>(blockIdx.x) * kRows;
+  constexpr int kOuts = kSwiglu ? kCols / 2 : kCols;
   const std::int64_t m0 =
-      (static_cast<std::int64_t>(blockIdx.y) * kWarps + threadIdx.x / 32) * kCols;
+      (static_cast<std::int64_t>(blockIdx.y) * kWarps + threadIdx.x / 32) * kOuts;
   if (m0 >= p.m) {
     return;
   }
@@ -53,7 +56,8 @@ __global__ void __launch_bounds__(kWarps * 32)
     x[r] = p.x + min(n0 + r, static_cast<std::int64_t>(p.n - 1)) * p.k;
   }
   for (int c = 0; c < kCols; ++c) {
-    w[c] = p.w + min(m0 + c, static_cast<std::int64_t>(p.m - 1)) * p.k;
+    const std::int64_t row = min(m0 + c % kOuts, static_cast<std::int64_t>(p.m - 1));
+    w[c] = p.w + (c < kOuts ? row : row + p.m) * p.k;
   }
   float acc[kRows][kCols] = {};
   const int k_end = static_cast<int>(p.k);
@@ -75,8 +79,11 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kCols; ++c) {
-      const float sum = warp_sum(acc[r][c]);
-      if (lane == r * kCols + c && n0 + r < p.n && m0 + c < p.m) {
+      acc[r][c] = warp_sum(acc[r][c]);
+    }
+    for (int c = 0; c < kOuts; ++c) {
+      const float sum = kSwiglu ? silu_product(acc[r][c], acc[r][c + kCols / 2]) : acc[r][c];
+      if (lane == r * kOuts + c && n0 + r < p.n && m0 + c < p.m) {
         const std::int64_t at = (n0 + r) * p.m + m0 + c;
         store_f32(p.y + at, p.residual == nullptr ? sum : load_f32(p.residual + at) + sum);
       }
@@ -86,11 +93,15 @@ __global__ void __launch_bounds__(kWarps * 32)
 
 template <class T, int kRows, bool kVector>
 void launch_simt_tile(const LinearParams<T>& p, cudaStream_t stream) {
-  const std::int64_t columns = kWarps * kCols;
+  const std::int64_t columns = kWarps * (p.swiglu ? kCols / 2 : kCols);
   const dim3 grid(static_cast<unsigned>((p.n + kRows - 1) / kRows),
                   static_cast<unsigned>((p.m + columns - 1) / columns));
   VERSIEVE_ASSERT(grid.y <= 65535, "linear on CUDA takes up to 1,048,560 columns");
-  linear_simt_kernel<T, kRows, kVector><<<grid, kWarps * 32, 0, stream>>>(p);
+  if (p.swiglu) {
+    linear_simt_kernel<T, kRows, kVector, true><<<grid, kWarps * 32, 0, stream>>>(p);
+  } else {
+    linear_simt_kernel<T, kRows, kVector, false><<<grid, kWarps * 32, 0, stream>>>(p);
+  }
 }
 
 template <class T, bool kVector>
@@ -120,7 +131,7 @@ void launch_kernel(const LinearParams<float>& p, cudaStream_t stream) {
 void launch_kernel(const LinearParams<Bf16>& p, cudaStream_t stream) {
   if (p.k % 8 == 0) {
     VERSIEVE_ASSERT(aligned_to_16(p.x) && aligned_to_16(p.w), "rows start on 16 bytes");
-    launch_linear_mma(p, stream);
+    launch_linear_stream(p, stream);
   } else {
     launch_simt<Bf16, false>(p, stream);
   }
@@ -131,11 +142,11 @@ void launch_kernel(const LinearParams<Bf16>& p, cudaStream_t stream) {
 template <class T>
 void launch_linear(const LinearParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.k >= 1 && p.k < (1 << 30) && p.m >= 1, "linear needs K and M");
+  VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
   if (p.n == 0) {
     return;
   }
-  const LaunchRange range("linear", traffic::linear(p.n, p.k, p.m, sizeof(T), p.weight_term),
-                          context.observer);
+  const LaunchRange range("linear", linear_traffic(p), context.observer);
   launch_kernel(p, context.stream);
   check(cudaGetLastError());
 }

@@ -2,6 +2,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/swiglu/activation.cuh"
 #include "kernels/swiglu/launch.h"
 #include "model/op_traffic.h"
 
@@ -10,17 +11,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ float logistic(float x) {
-  return 1.0F / (1.0F + expf(-x));
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     swiglu_kernel(const __grid_constant__ SwigluParams<T> p) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < p.count) {
     const float gate = load_f32(p.gate + i);
-    store_f32(p.y + i, gate * logistic(gate) * load_f32(p.up + i));
+    store_f32(p.y + i, silu_product(gate, load_f32(p.up + i)));
   }
 }
 

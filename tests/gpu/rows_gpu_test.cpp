@@ -1,5 +1,6 @@
 // rms_norm, rope, swiglu, sigmoid, copy_rows and top_logits on CUDA against the CPU forms in
 // double, and topk against the CPU form bit for bit.
+#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
+#include "kernels/rope_append/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/top_logits/cpu.h"
 #include "kernels/topk/cpu.h"
@@ -93,6 +95,84 @@ TEMPLATE_TEST_CASE("CUDA rope agrees with the CPU to the end of the context", "[
                                 .y = want.data()},
              1);
     CHECK(relative_error(widen_all(y.read()), want) < kTolerance<TestType>);
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as the CPU does",
+                   "[rope_append]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const auto& [heads, kv_heads, d, gate_count] :
+       {std::array<std::int64_t, 4>{4, 2, 64, 24}, {32, 8, 64, 96}, {3, 1, 6, 9}, {0, 2, 16, 0}}) {
+    const std::int64_t n = 4, width = (heads + 2 * kv_heads) * d + gate_count;
+    const Ints position = {0, 1, 16383, 262143};
+    const auto x = random_elements<TestType>(n * width, 31);
+    const OpsBuffer<TestType> device_x(*ops, x);
+    const OpsBuffer<TestType, std::int32_t> device_position(*ops, position);
+    const OpsBuffer<TestType, float> cosine(*ops, n * d / 2), sine(*ops, n * d / 2);
+    ops->rope_table({.n = n,
+                     .head_dim = d,
+                     .theta = 500000.0,
+                     .position = device_position.data(),
+                     .cosine = cosine.data(),
+                     .sine = sine.data()});
+    OpsBuffer<TestType> q = test::poisoned<TestType>(*ops, n * heads * d);
+    OpsBuffer<TestType> gates = test::poisoned<TestType>(*ops, n * gate_count);
+    OpsBuffer<TestType> kv[3];
+    for (OpsBuffer<TestType>& buffer : kv) {
+      buffer = test::poisoned<TestType>(*ops, n * kv_heads * d);
+    }
+    ops->rope_append({.n = n,
+                      .num_heads = heads,
+                      .num_kv_heads = kv_heads,
+                      .head_dim = d,
+                      .gate_count = gate_count,
+                      .x = device_x.data(),
+                      .cosine = cosine.data(),
+                      .sine = sine.data(),
+                      .q = q.data(),
+                      .k_raw = kv[0].data(),
+                      .k = kv[1].data(),
+                      .v = kv[2].data(),
+                      .gates = gates.data()});
+    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    const std::vector<double> wide = widen_all(x);
+    std::vector<double> table(size(n * d)), want_q(size(n * heads * d)),
+        want_gates(size(n * gate_count));
+    std::vector<double> want_kv[3];
+    for (std::vector<double>& want : want_kv) {
+      want.resize(size(n * kv_heads * d));
+    }
+    rope_table_cpu(RopeTableParams<double>{.n = n,
+                                           .head_dim = d,
+                                           .theta = 500000.0,
+                                           .position = position.data(),
+                                           .cosine = table.data(),
+                                           .sine = table.data() + n * d / 2},
+                   1);
+    rope_append_cpu(RopeAppendParams<double>{.n = n,
+                                             .num_heads = heads,
+                                             .num_kv_heads = kv_heads,
+                                             .head_dim = d,
+                                             .gate_count = gate_count,
+                                             .x = wide.data(),
+                                             .cosine = table.data(),
+                                             .sine = table.data() + n * d / 2,
+                                             .q = want_q.data(),
+                                             .k_raw = want_kv[0].data(),
+                                             .k = want_kv[1].data(),
+                                             .v = want_kv[2].data(),
+                                             .gates = want_gates.data()},
+                    1);
+    INFO("heads " << heads << " d " << d);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(relative_error(widen_all(kv[i].read()), want_kv[i]) < kTolerance<TestType>);
+    }
+    CHECK((heads == 0 || relative_error(widen_all(q.read()), want_q) < kTolerance<TestType>));
+    CHECK((gate_count == 0 ||
+           relative_error(widen_all(gates.read()), want_gates) < kTolerance<TestType>));
   }
 }
 

@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/linear/cpu.h"
+#include "kernels/swiglu/cpu.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {
@@ -79,6 +81,37 @@ TEST_CASE("linear adds the residual, also in place", "[linear]") {
   for (std::size_t i = 0; i < plain.size(); ++i) {
     CHECK(in_place[i] == residual[i] + plain[i]);
   }
+}
+
+TEMPLATE_TEST_CASE("linear with swiglu is the product of its halves, bit for bit", "[linear]",
+                   float, double) {
+  const Sizes s{5, 33, 50};
+  const auto x = random_tensor<TestType>(s.n * s.k, 10);
+  const auto gate_rows = random_tensor<TestType>(s.m * s.k, 11);
+  const auto up_rows = random_tensor<TestType>(s.m * s.k, 12);
+  std::vector<TestType> rows = gate_rows;
+  rows.insert(rows.end(), up_rows.begin(), up_rows.end());
+  std::vector<TestType> y(static_cast<std::size_t>(s.n * s.m), TestType(-777));
+  linear_cpu(LinearParams<TestType>{.n = s.n,
+                                    .k = s.k,
+                                    .m = s.m,
+                                    .swiglu = true,
+                                    .x = x.data(),
+                                    .w = rows.data(),
+                                    .y = y.data()},
+             2);
+  std::vector<TestType> want = run<TestType>(s, x, gate_rows, nullptr, 1);
+  const std::vector<TestType> up = run<TestType>(s, x, up_rows, nullptr, 1);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    want[i] = want[i] / (TestType{1} + std::exp(-want[i])) * up[i];
+  }
+  CHECK(test::relative_error(y, std::vector<double>(want.begin(), want.end())) < 1e-6);
+  swiglu_cpu(SwigluParams<TestType>{.count = s.n * s.m,
+                                    .gate = run<TestType>(s, x, gate_rows, nullptr, 1).data(),
+                                    .up = up.data(),
+                                    .y = want.data()},
+             1);
+  CHECK(y == want);
 }
 
 TEMPLATE_TEST_CASE("a row of linear has the same bits in a batch of any size", "[linear]", float,

@@ -6,6 +6,7 @@
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
+#include "kernels/rope_append/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "tests/kernels/random_tensor.h"
 
@@ -80,6 +81,70 @@ TEMPLATE_TEST_CASE("rope turns pairs (i, i + d/2) by position * theta^(-2i/d)", 
   }
   CHECK(relative_error(y, want) < (sizeof(TestType) == 4 ? 1e-6 : 1e-14));
   CHECK(std::equal(x.begin(), x.begin() + heads * d, y.begin()));  // position 0 turns nothing
+}
+
+TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of a joint row",
+                   "[rope_append]", float, double) {
+  const std::int64_t n = 3, heads = 3, kv_heads = 2, d = 6, gates = 5;
+  const std::int64_t q_width = heads * d, kv_width = kv_heads * d;
+  const std::int64_t width = q_width + 2 * kv_width + gates;
+  const std::vector<std::int32_t> position = {0, 5, 16383};
+  const auto x = random_tensor<TestType>(n * width, 21);
+  const auto part = [&](std::int64_t first, std::int64_t count) {
+    std::vector<TestType> rows;
+    for (std::int64_t row = 0; row < n; ++row) {
+      const auto begin = x.begin() + row * width + first;
+      rows.insert(rows.end(), begin, begin + count);
+    }
+    return rows;
+  };
+  const auto turned = [&](std::vector<TestType> rows, std::int64_t row_heads) {
+    rope_cpu(RopeParams<TestType>{.n = n,
+                                  .heads = row_heads,
+                                  .head_dim = d,
+                                  .position = position.data(),
+                                  .x = rows.data(),
+                                  .y = rows.data()},
+             1);
+    return rows;
+  };
+  std::vector<TestType> want_gates = part(q_width + 2 * kv_width, gates);
+  sigmoid_cpu(
+      SigmoidParams<TestType>{.count = n * gates, .x = want_gates.data(), .y = want_gates.data()},
+      1);
+  std::vector<TestType> cosine(static_cast<std::size_t>(n * d / 2)), sine(cosine);
+  rope_table_cpu(RopeTableParams<TestType>{.n = n,
+                                           .head_dim = d,
+                                           .position = position.data(),
+                                           .cosine = cosine.data(),
+                                           .sine = sine.data()},
+                 1);
+  const std::vector<TestType> poison(x.size(), TestType(-777));
+  std::vector<TestType> q = poison, k_raw = poison, k = poison, v = poison, gate = poison;
+  rope_append_cpu(RopeAppendParams<TestType>{.n = n,
+                                             .num_heads = heads,
+                                             .num_kv_heads = kv_heads,
+                                             .head_dim = d,
+                                             .gate_count = gates,
+                                             .x = x.data(),
+                                             .cosine = cosine.data(),
+                                             .sine = sine.data(),
+                                             .q = q.data(),
+                                             .k_raw = k_raw.data(),
+                                             .k = k.data(),
+                                             .v = v.data(),
+                                             .gates = gate.data()},
+                  2);
+  const auto is = [&](std::vector<TestType>& got, const std::vector<TestType>& want) {
+    const bool untouched = got[want.size()] == TestType(-777);
+    got.resize(want.size());
+    return untouched && got == want;
+  };
+  CHECK(is(q, turned(part(0, q_width), heads)));
+  CHECK(is(k_raw, part(q_width, kv_width)));
+  CHECK(is(k, turned(part(q_width, kv_width), kv_heads)));
+  CHECK(is(v, part(q_width + kv_width, kv_width)));
+  CHECK(is(gate, want_gates));
 }
 
 TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", "[swiglu]") {

@@ -1,0 +1,262 @@
+// linear in bf16: y[N, M] = x[N, K] w[M, K]^T, or silu(x wg^T) (x wu^T) with w = [wg; wu].
+//
+// Weights are the 64-row side of wgmma and tree nodes its column side, so a step of few nodes
+// wastes little. A block owns 128 weight rows (two groups of 64: gate and up rows under swiglu), or
+// 64 of a small matrix, and a slice of K. One thread fills a ring of 64-wide K tiles with bulk
+// copies: the weights of the whole ring before it waits for the launches before this one, x after.
+// A warpgroup multiplies a group. The blocks of one row tile's K slices form a cluster; each is
+// sent its share of the rows' partial sums of all slices and adds them in ascending slice order.
+//
+// Bits: an output is sum over slices (ascending) of sum over 16-wide k steps (ascending) of the
+// tensor core's product; the slices depend on K and M alone, so N and the tile sizes never show.
+// Bound by streaming the weights while N is below some 200 nodes.
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/linear/stream.h"
+#include "kernels/linear/stream_partials.cuh"
+#include "kernels/linear/stream_plan.cuh"
+#include "kernels/linear/wgmma.cuh"
+#include "model/assert.h"
+
+namespace versieve::kernels {
+namespace {
+
+// Shared addresses of a block.
+struct Places {
+  std::uint32_t ring, full, empty, received;  // and barriers: of stages, of what others send
+
+  __device__ std::uint32_t stage(int i, int stage_bytes, int stages) const {
+    return ring + static_cast<std::uint32_t>(i % stages * stage_bytes);
+  }
+  __device__ std::uint32_t full_of(int stage) const {
+    return full + static_cast<std::uint32_t>(stage * 8);
+  }
+  __device__ std::uint32_t empty_of(int stage) const {
+    return empty + static_cast<std::uint32_t>(stage * 8);
+  }
+};
+
+// Weights of K tile i into its stage; by one thread.
+template <class Plan>
+__device__ inline void copy_weights(const StreamParams& s, const Tile& t, const Places& at, int i) {
+  const std::uint32_t to = at.stage(i, Plan::kStageBytes, Plan::kStages);
+  const std::uint32_t barrier = at.full_of(i % Plan::kStages);
+  barrier_expect(barrier, Plan::kStageBytes);
+#pragma unroll
+  for (int group = 0; group < Plan::kGroups; ++group) {
+    copy_box(to + static_cast<std::uint32_t>(group * kGroupBytes), &s.weights,
+             (t.first_k + i) * kTileK, t.first_row[group], barrier, kEvictFirst);
+  }
+}
+
+// x of K tile i into its stage; by one thread.
+template <class Plan>
+__device__ inline void copy_nodes(const StreamParams& s, const Tile& t, const Places& at, int i) {
+  copy_box(at.stage(i, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes, &s.nodes,
+           (t.first_k + i) * kTileK, t.first_node, at.full_of(i % Plan::kStages), kEvictLast);
+}
+
+// The copying thread, after the wait: x of the first ring-full, then both, stage by stage.
+template <class Plan>
+__device__ inline void copy_tiles(const StreamParams& s, const Tile& t, const Places& at) {
+  const int ahead = min(Plan::kStages, t.k_tiles);
+  for (int i = 0; i < ahead; ++i) {
+    copy_nodes<Plan>(s, t, at, i);
+  }
+  for (int i = ahead; i < t.k_tiles; ++i) {
+    const int turn = i / Plan::kStages;
+    barrier_wait(at.empty_of(i % Plan::kStages), (turn - 1) & 1);
+    copy_weights<Plan>(s, t, at, i);
+    copy_nodes<Plan>(s, t, at, i);
+    if (Plan::kReleasesLate && i + Plan::kReleaseTiles == t.k_tiles) {
+      release_successors();
+    }
+  }
+}
+
+// A warpgroup's products of its 64 rows with all nodes of the tile.
+template <class Plan>
+__device__ inline void multiply_tiles(int k_tiles, int group, const Places& places,
+                                      float (&sum)[Plan::kNodes / 8][4]) {
+  const bool signals = threadIdx.x % 32 == 0;
+  for (int i = 0; i < k_tiles; ++i) {
+    const std::uint32_t at = places.stage(i, Plan::kStageBytes, Plan::kStages);
+    const std::uint64_t a = wgmma_operand(at + static_cast<std::uint32_t>(group * kGroupBytes));
+    const std::uint64_t b = wgmma_operand(at + Plan::kWeightBytes);
+    barrier_wait(places.full_of(i % Plan::kStages), (i / Plan::kStages) & 1);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kTileK / 16; ++step) {  // 16 elements of K: 2 units of 16 bytes
+      wgmma<Plan::kNodes>(sum, a + static_cast<std::uint64_t>(2 * step),
+                          b + static_cast<std::uint64_t>(2 * step));
+    }
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (i > 0 && signals) {
+      barrier_arrive(places.empty_of((i - 1) % Plan::kStages));
+    }
+  }
+  wgmma_wait<0>();
+}
+
+// All partial sums to where they are added, then y. Few nodes: sent one by one.
+template <class Plan>
+__device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, const Places& places,
+                                  unsigned char* shared, int warp,
+                                  const float (&sum)[Plan::kNodes / 8][4]) {
+  float* const made = reinterpret_cast<float*>(shared);
+  float* const received = reinterpret_cast<float*>(shared + Plan::kReceivedAt);
+  if (t.slices == 1) {
+    __syncthreads();  // the ring is free
+    if (warp < Plan::kMultiplyWarps) {
+      write_partials<Plan>(1, warp / 4, 0, made, sum);
+    }
+    __syncthreads();
+    finish_rows<Plan>(p, t, t.first_node, t.node_count, made, made);
+    return;
+  }
+  cluster_wait();
+  if (warp < Plan::kMultiplyWarps) {
+    send_partials<Plan>(t, warp / 4, places.ring + Plan::kReceivedAt, sum);
+  }
+  cluster_arrive();
+  cluster_wait();
+  finish_rows<Plan>(p, t, t.first_node, t.node_count, received, received);
+}
+
+// Many nodes: collected by receiver and copied, kRoundNodes at a time.
+template <class Plan>
+__device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
+                                     const Places& places, unsigned char* shared, int warp,
+                                     const float (&sum)[Plan::kNodes / 8][4]) {
+  __syncthreads();  // the ring is free
+  if (!Plan::kOwnRoom && t.slices > 1) {
+    cluster_arrive();
+  }
+  float* const made = reinterpret_cast<float*>(shared);
+  const float* const received = reinterpret_cast<const float*>(shared + Plan::kReceivedAt);
+#pragma unroll
+  for (int round = 0; round < Plan::kNodes / Plan::kRoundNodes; ++round) {
+    const int first_node = round * Plan::kRoundNodes;
+    const int node_count = min(Plan::kRoundNodes, t.node_count - first_node);
+    if (node_count <= 0) {
+      break;
+    }
+    if (warp < Plan::kMultiplyWarps) {
+      write_partials<Plan>(t.slices, warp / 4, first_node, made, sum);
+    }
+    if (t.slices > 1) {
+      fence_for_copies();
+    }
+    __syncthreads();
+    if (t.slices > 1) {
+      if (round == 0) {
+        cluster_wait();
+      }
+      exchange_partials<Plan>(t, node_count, places.ring, places.received);
+      barrier_wait(places.received, round & 1);
+    }
+    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received);
+    if (t.slices > 1) {
+      cluster_arrive();  // what this block sent has been received
+      cluster_wait();
+    } else {
+      __syncthreads();
+    }
+  }
+}
+
+template <class Plan>
+__global__ void __launch_bounds__(Plan::kThreads)
+    linear_stream_kernel(const __grid_constant__ StreamParams s) {
+  extern __shared__ unsigned char unaligned[];
+  __shared__ std::uint64_t barriers[2 * Plan::kStages + 1];
+  unsigned char* const shared =
+      unaligned + (kAlignment - shared_address(unaligned) % kAlignment) % kAlignment;
+  const Places places{.ring = shared_address(shared),
+                      .full = shared_address(barriers),
+                      .empty = shared_address(barriers + Plan::kStages),
+                      .received = shared_address(barriers + 2 * Plan::kStages)};
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const Tile t = own_tile<Plan>(s.p);
+
+  if (threadIdx.x == Plan::kMultiplyWarps * 32) {
+    for (int i = 0; i < Plan::kStages; ++i) {
+      barrier_init(places.full_of(i), 1);
+      barrier_init(places.empty_of(i), Plan::kMultiplyWarps);
+    }
+    barrier_init(places.received, 1);
+    fence_barrier_init();
+    for (int i = 0; i < min(Plan::kStages, t.k_tiles); ++i) {
+      copy_weights<Plan>(s, t, places, i);
+    }
+    prefetch_descriptor(&s.nodes);
+    if (!Plan::kReleasesLate || t.k_tiles <= Plan::kStages) {
+      release_successors();
+    }
+  }
+  __syncthreads();
+  if (Plan::kOwnRoom && t.slices > 1) {
+    cluster_arrive();  // this block runs and its barriers are ready: it may be sent to
+  }
+  wait_for_predecessors();
+
+  float sum[Plan::kNodes / 8][4] = {};
+  if (warp == Plan::kMultiplyWarps) {
+    if (threadIdx.x % 32 == 0) {
+      copy_tiles<Plan>(s, t, places);
+    }
+    __syncwarp();
+  } else {
+    multiply_tiles<Plan>(t.k_tiles, warp / 4, places, sum);
+  }
+  if constexpr (Plan::kNodes == 8) {
+    finish_few<Plan>(s.p, t, places, shared, warp, sum);
+  } else {
+    finish_rounds<Plan>(s.p, t, places, shared, warp, sum);
+  }
+}
+
+template <int kGroups, int kNodes, int kStages>
+void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stream) {
+  using Plan = StreamPlan<kGroups, kNodes, kStages>;
+  const std::int64_t step = p.swiglu ? kGroupRows : kGroups * kGroupRows;
+  const StreamParams s{.weights = matrix_map(p.w, p.swiglu ? 2 * p.m : p.m, p.k, kGroupRows),
+                       .nodes = matrix_map(p.x, p.n, p.k, kNodes),
+                       .p = p};
+  launch_dependent({.grid = dim3(slices, static_cast<unsigned>((p.n + kNodes - 1) / kNodes),
+                                 static_cast<unsigned>((p.m + step - 1) / step)),
+                    .threads = Plan::kThreads,
+                    .cluster = slices,
+                    .shared_bytes = Plan::kSharedBytes,
+                    .stream = stream},
+                   linear_stream_kernel<Plan>, s);
+}
+
+// The ring is as deep as half an SM allows.
+template <int kGroups>
+void launch_groups(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stream) {
+  constexpr bool kWide = kGroups == 2;
+  if (p.n <= 8) {
+    launch_plan<kGroups, 8, kWide ? 6 : 10>(p, slices, stream);
+  } else if (p.n <= 16) {
+    launch_plan<kGroups, 16, kWide ? 5 : 9>(p, slices, stream);
+  } else if (p.n <= 32) {
+    launch_plan<kGroups, 32, kWide ? 5 : 9>(p, slices, stream);
+  } else if (p.n <= 64) {
+    launch_plan<kGroups, 64, kWide ? 4 : 6>(p, slices, stream);
+  } else {
+    launch_plan<kGroups, 128, kWide ? 3 : 4>(p, slices, stream);
+  }
+}
+
+}  // namespace
+
+void launch_linear_stream(const LinearParams<Bf16>& p, cudaStream_t stream) {
+  VERSIEVE_ASSERT(p.k % 8 == 0 && p.n >= 1, "the tensor-core form takes K in chunks of 8");
+  VERSIEVE_ASSERT(p.n < (1 << 22) && p.m <= 65535 * kGroupRows, "the grid holds that many tiles");
+  const Cut cut = cut_of(p.k, p.m, p.swiglu);
+  const unsigned slices = static_cast<unsigned>(cut.slices);
+  cut.groups == 2 ? launch_groups<2>(p, slices, stream) : launch_groups<1>(p, slices, stream);
+}
+
+}  // namespace versieve::kernels

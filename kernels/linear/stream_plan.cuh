@@ -1,0 +1,100 @@
+// How linear/stream.cu cuts its work: tiles, K slices, shared memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/linear/tensor_map.h"
+#include "kernels/ops.h"
+
+namespace versieve::kernels {
+
+inline constexpr int kGroupRows = 64;  // weight rows of a warpgroup
+inline constexpr int kTileK = 64;      // 128 bytes of a row
+inline constexpr int kRowBytes = kTileK * 2;
+inline constexpr int kGroupBytes = kGroupRows * kRowBytes;
+inline constexpr int kMaxSlices = 8;                // the portable cluster size
+inline constexpr std::int64_t kBlocksWanted = 132;  // one for each SM of an H200
+inline constexpr std::int64_t kLeastSliceK = 256;
+inline constexpr int kAlignment = 1024;  // of a swizzled tile
+inline constexpr int kBlockBytes =
+    112 * 1024;  // of an SM's 227 KiB: two blocks, with their barriers
+
+// How rows and K are cut: functions of K, M and swiglu alone.
+struct Cut {
+  int groups;  // of 64 rows a block: 2, or 1 where 2 would leave SMs idle
+  int slices;  // of K
+};
+inline Cut cut_of(std::int64_t k, std::int64_t m, bool swiglu) {
+  const std::int64_t rows = swiglu ? 2 * m : m;
+  const bool wide = swiglu || (rows + 127) / 128 * 2 >= kBlocksWanted;
+  const std::int64_t tiles = wide ? (rows + 127) / 128 : (rows + 63) / 64;
+  int slices = 1;
+  while (slices < kMaxSlices && tiles * slices * 2 <= kBlocksWanted &&
+         k / (2 * slices) >= kLeastSliceK) {
+    slices *= 2;
+  }
+  return {.groups = wide ? 2 : 1, .slices = slices};
+}
+
+// A block of kGroups warpgroups against kNodes nodes. Two blocks share an SM, of one launch or of
+// two that follow each other.
+template <int kBlockGroups, int kTileNodes, int kRingStages>
+struct StreamPlan {
+  static constexpr int kGroups = kBlockGroups;
+  static constexpr int kNodes = kTileNodes;
+  static constexpr int kStages = kRingStages;
+  static constexpr int kMultiplyWarps = 4 * kGroups;
+  static constexpr int kThreads = (kMultiplyWarps + 1) * 32;  // and a warp for the copies
+  static constexpr int kWeightBytes = kGroups * kGroupBytes;
+  static constexpr int kStageBytes = kWeightBytes + kNodes * kRowBytes;
+  static constexpr int kRingBytes = kStages * kStageBytes;
+  // Partial sums of some nodes, [slices, nodes, groups, share + kPad] f32 with share = 64 / slices
+  // rows of each group: one such array is made here for all blocks, one received from all blocks.
+  static constexpr int kRoundNodes = std::min(kNodes, 64);
+  static constexpr int kPad = 4;  // keeps a warp's stores in different banks
+  static constexpr int kPartialBytes = kRoundNodes * kGroups * (kGroupRows + kPad * kMaxSlices) * 4;
+  // K tiles before its last that a block lets the next launch in; with few nodes at its start.
+  // Measured, H200: late costs 70 us of 800 a step at N = 1 and gains 16 of 870 at 16, 40 of 1,088
+  // at 64.
+  static constexpr bool kReleasesLate = kNodes > 8;
+  static constexpr int kReleaseTiles = 4;
+  // With few nodes what is received has room of its own: a block may send before others are done.
+  static constexpr bool kOwnRoom = kNodes <= 16;
+  static constexpr int kReceivedAt = kOwnRoom ? kRingBytes : kPartialBytes;
+  static constexpr int kSharedBytes =
+      kAlignment + std::max(kRingBytes, kReceivedAt + kPartialBytes);
+  static_assert(kPartialBytes <= kRingBytes && kSharedBytes <= kBlockBytes, "two blocks on an SM");
+};
+
+struct StreamParams {
+  CUtensorMap weights;  // boxes of 64 rows
+  CUtensorMap nodes;    // boxes of kNodes rows
+  LinearParams<Bf16> p;
+};
+
+// What a block works on.
+struct Tile {
+  int slice, slices;
+  int first_node, node_count;
+  int first_row[2];  // weight row of each group
+  int first_k, k_tiles;
+};
+
+template <class Plan>
+__device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
+  const int k_tiles = (static_cast<int>(p.k) + kTileK - 1) / kTileK;
+  const int row_step = p.swiglu ? kGroupRows : Plan::kGroups * kGroupRows;
+  Tile t;
+  t.slice = static_cast<int>(blockIdx.x);
+  t.slices = static_cast<int>(gridDim.x);
+  t.first_node = static_cast<int>(blockIdx.y) * Plan::kNodes;
+  t.node_count = min(Plan::kNodes, static_cast<int>(p.n) - t.first_node);
+  t.first_row[0] = static_cast<int>(blockIdx.z) * row_step;
+  t.first_row[1] = t.first_row[0] + (p.swiglu ? static_cast<int>(p.m) : kGroupRows);
+  t.first_k = k_tiles * t.slice / t.slices;
+  t.k_tiles = k_tiles * (t.slice + 1) / t.slices - t.first_k;
+  return t;
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,19 @@
+// The copy engine's description of a row-major bf16 matrix (CUtensorMap).
+#pragma once
+
+#ifdef VERSIEVE_HAS_CUDA
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/common/bf16.h"
+
+namespace versieve::kernels {
+
+// Boxes of `box_rows` (<= 256) rows by 64 columns (128 bytes, 128-byte swizzle) of `matrix`
+// [rows, columns]; what lies outside reads as 0. REQUIRES: matrix on 16 bytes, columns a multiple
+// of 8. Throws Error(kEnvironment) if the driver has no tensor maps.
+CUtensorMap matrix_map(const Bf16* matrix, std::int64_t rows, std::int64_t columns, int box_rows);
+
+}  // namespace versieve::kernels
+#endif

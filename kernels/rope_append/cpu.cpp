@@ -1,0 +1,74 @@
+#include "kernels/rope_append/cpu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/common/parallel_for.h"
+#include "kernels/common/small_work.h"
+#include "kernels/swiglu/cpu.h"
+#include "model/assert.h"
+
+namespace versieve::kernels {
+namespace {
+
+// One head: pair (i, i + d/2) turns by the row's angle i.
+template <class T>
+void rotate(const T* x, const T* cosine, const T* sine, std::int64_t half, T* y) {
+  for (std::int64_t i = 0; i < half; ++i) {
+    const T low = x[i];
+    const T high = x[i + half];
+    y[i] = low * cosine[i] - high * sine[i];
+    y[i + half] = high * cosine[i] + low * sine[i];
+  }
+}
+
+template <class T>
+void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
+  const std::int64_t d = p.head_dim, half = d / 2, width = p.num_kv_heads * d;
+  const T* x = p.x + n * ((p.num_heads + 2 * p.num_kv_heads) * d + p.gate_count);
+  for (std::int64_t h = 0; h < p.num_heads; ++h, x += d) {
+    rotate(x, p.cosine + n * half, p.sine + n * half, half, p.q + (n * p.num_heads + h) * d);
+  }
+  if (p.k_raw != nullptr) {
+    std::copy_n(x, width, p.k_raw + n * width);
+  }
+  for (std::int64_t g = 0; g < p.num_kv_heads; ++g, x += d) {
+    rotate(x, p.cosine + n * half, p.sine + n * half, half, p.k + n * width + g * d);
+  }
+  std::copy_n(x, width, p.v + n * width);
+  for (std::int64_t i = 0; i < p.gate_count; ++i) {
+    p.gates[n * p.gate_count + i] = logistic(x[width + i]);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void rope_table_cpu(const RopeTableParams<T>& p, int threads) {
+  VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
+  const std::int64_t half = p.head_dim / 2;
+  parallel_for(half, p.n * half < kSmallElements ? 1 : threads, [&](std::int64_t i) {
+    const double frequency =
+        std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
+    for (std::int64_t n = 0; n < p.n; ++n) {
+      const double angle = p.position[n] * frequency;
+      p.cosine[n * half + i] = static_cast<T>(std::cos(angle));
+      p.sine[n * half + i] = static_cast<T>(std::sin(angle));
+    }
+  });
+}
+
+template <class T>
+void rope_append_cpu(const RopeAppendParams<T>& p, int threads) {
+  VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
+  const std::int64_t width = (p.num_heads + 2 * p.num_kv_heads) * p.head_dim + p.gate_count;
+  parallel_for(p.n, p.n * width < kSmallElements ? 1 : threads,
+               [&](std::int64_t n) { append_row(p, n); });
+}
+
+template void rope_table_cpu<double>(const RopeTableParams<double>&, int);
+template void rope_table_cpu<float>(const RopeTableParams<float>&, int);
+template void rope_append_cpu<double>(const RopeAppendParams<double>&, int);
+template void rope_append_cpu<float>(const RopeAppendParams<float>&, int);
+
+}  // namespace versieve::kernels
