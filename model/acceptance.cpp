@@ -29,13 +29,14 @@ const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::in
 
 // Mean over the measured contexts of the range; steps weigh nothing, as regimes and prompts do not.
 bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
-                   const std::string& schedule, std::int64_t low, std::int64_t high,
-                   AcceptedTokens& out) {
+                   const std::string& schedule, std::int64_t group, std::int64_t low,
+                   std::int64_t high, AcceptedTokens& out) {
   double sum = 0.0;
   double variance = 0.0;
   double count = 0.0;
   for (const AcceptanceModel::Measured& m : model.measured) {
-    if (m.draft == strategy.draft && m.schedule == schedule && in_range(m.context_len, low, high)) {
+    if (m.draft == strategy.draft && m.schedule == schedule && m.approximate_group == group &&
+        (group == 1 || m.order == strategy.order) && in_range(m.context_len, low, high)) {
       sum += m.mean;
       variance += m.standard_error * m.standard_error;
       count += 1.0;
@@ -66,6 +67,10 @@ std::vector<double> child_probabilities(const AcceptanceModel::Positional& model
 }
 
 }  // namespace
+
+std::int64_t approximate_group(const Strategy& strategy) {
+  return strategy.group_mode == GroupMode::kApprox ? strategy.group_size : 1;
+}
 
 bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high) {
   return (context_len > low || (low == 0 && context_len == 0)) && context_len <= high;
@@ -110,11 +115,20 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
     out.source = Provenance::kMeasured;  // one token a step, by definition
     return out;
   }
-  if (measured_mean(model, strategy, strategy.schedule, context_low, context_high, out)) {
+  const std::int64_t group = approximate_group(strategy);
+  if (measured_mean(model, strategy, strategy.schedule, group, context_low, context_high, out)) {
     return out;
   }
-  out.other_schedule = strategy.schedule != "F*";
-  if (out.other_schedule && measured_mean(model, strategy, "F*", context_low, context_high, out)) {
+  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
+  out.other_group = group > 1;
+  bool found = out.other_group &&
+               measured_mean(model, strategy, strategy.schedule, 1, context_low, context_high, out);
+  if (!found) {
+    out.other_schedule = strategy.schedule != "F*";
+    found = out.other_schedule &&
+            measured_mean(model, strategy, "F*", 1, context_low, context_high, out);
+  }
+  if (found) {
     out.source = Provenance::kPredicted;
     return out;
   }

@@ -23,6 +23,9 @@ struct AcceptanceModel {
     double standard_error = 0.0;  // of the mean over regimes
     std::int64_t steps = 0;
     bool looping = false;  // at least one prompt looped; its teacher-forced mean stands in
+    // C of an approximate group, whose `order` then matters. 1: none; exact groups of any size
+    // accept what single queries accept.
+    std::int64_t approximate_group = 1;
   };
   // Of one context range.
   struct Positional {
@@ -43,9 +46,12 @@ struct AcceptedTokens {
   double log_error = 0.0;  // standard deviation of log(mean)
   Provenance source = Provenance::kPredicted;
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
+  bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
   bool outside_data = false;    // the nearest context range stands in for one without evidence
 };
 
+// C if the strategy's groups are approximate, else 1.
+std::int64_t approximate_group(const Strategy& strategy);
 // A context range is (low, high], so that 4096 belongs to 0-4K; an empty context to the first.
 bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
 // Expected tokens a step of the best-first tree of that choice, bonus counted.

@@ -146,6 +146,9 @@ class Pricer {
     if (accepted.other_schedule) {
       note += "; acceptance measured without reuse";
     }
+    if (accepted.other_group) {
+      note += "; acceptance measured without approximate groups";
+    }
     if (accepted.outside_data) {
       note += std::string(note.empty() ? "" : "; ") + "acceptance from the nearest context range";
     }
@@ -395,8 +398,7 @@ class Planner {
 
   static std::string unavailable_because(PrecisionClass precision) {
     return std::string(name_of(precision)) +
-           " is not yet available: approximate grouping has no kernel in this version, so there is "
-           "nothing to measure or to predict from";
+           " is not yet available: no tuple of this class is planned on this target";
   }
 
   PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
@@ -483,10 +485,11 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaFo
   if (s.attention != AttentionMethod::kNsa) {
     return "only nsa is planned in this version";
   }
-  if (s.group_size > 1 && s.group_mode == GroupMode::kApprox) {
-    return "approximate grouping has no kernel yet";
+  if (form == NsaForm::kVanilla && approximate_group(s) > 2) {
+    return "the launches priced load for each query alone, whatever its approximate group: c2a, "
+           "which shares least, stands for c4a and c8a";
   }
-  if (s.group_size > 1 && form == NsaForm::kVanilla) {
+  if (form == NsaForm::kVanilla && s.group_size > 1 && s.group_mode == GroupMode::kExact) {
     return "exact groups have the output of c1, and the launches measured here load for each query "
            "alone: c1 stands for them";
   }

@@ -5,6 +5,7 @@
 
 namespace versieve::cli {
 
+Run declare_calibrate(CLI::App& options, const CommandContext& context);
 Run declare_doctor(CLI::App& options, const CommandContext& context);
 Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_bench(CLI::App& options, const CommandContext& context);
@@ -20,6 +21,7 @@ inline constexpr Command kCommands[] = {
     {"profile", "run a sweep and store its points", declare_profile},
     {"bench", "time verification against baseline, floor and public path", declare_bench},
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
+    {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},

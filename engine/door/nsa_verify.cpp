@@ -20,7 +20,29 @@ constexpr std::int64_t kCudaHeadDimStep = 16;
 constexpr std::int64_t kCudaMaxGroup = 16;
 
 constexpr DoorVariant kVariants[] = {
-    {"vanilla", true}, {"refresh", false}, {"reuse", true}, {"exact", false}, {"approx", false}};
+    {"vanilla", true}, {"refresh", true}, {"reuse", true}, {"exact", true}, {"approx", true}};
+
+// What a variant asks of the kernels. `vanilla` and `refresh` verify one query a thread block.
+struct Plan {
+  kernels::NsaForm form = kernels::NsaForm::kFused;
+  GroupMode group_mode = GroupMode::kExact;
+  bool groups = false;  // by the file's group_size
+  bool reuse = false;   // blocks are given, routing does not run
+};
+
+Plan plan_of(const std::string& variant) {
+  if (variant == "vanilla") {
+    return {.form = kernels::NsaForm::kVanilla};
+  }
+  if (variant == "reuse") {
+    return {.reuse = true};
+  }
+  if (variant == "approx") {
+    return {.group_mode = GroupMode::kApprox, .groups = true};
+  }
+  return {.groups = variant == "exact"};
+}
+
 constexpr DoorTensor kInputs[] = {{"q", "float", "N,H,d"},
                                   {"k", "float", "L,G,d"},
                                   {"v", "float", "L,G,d"},
@@ -63,9 +85,11 @@ struct NsaTensors {
   NsaGeometry nsa;
   std::vector<T> q, k, v, k_cmp, v_cmp, k_tree, v_tree, gates, k_cmp_tree, v_cmp_tree;
   std::vector<std::int32_t> parent, position, cmp_tree_owner, indices_in;
-  std::vector<T> out;                         // [N, H, d]
-  std::vector<std::int32_t> indices;          // [N, G, n]
-  std::vector<kernels::SumOf<T>> importance;  // [N, G, blocks]; empty: routing does not run
+  std::int64_t group_size = 1;
+  std::vector<T> out;                 // [N, H, d]
+  std::vector<std::int32_t> indices;  // [N, G, n]
+  // [N, G, blocks], 0 in rows where it is not defined; empty: routing does not run.
+  std::vector<kernels::SumOf<T>> importance;
 };
 
 template <class T>
@@ -82,11 +106,11 @@ void read_path_local(DoorInput& input, NsaTensors<T>& tensors) {
 }
 
 template <class T>
-NsaTensors<T> read_tensors(DoorInput& input, bool reuse) {
+NsaTensors<T> read_tensors(DoorInput& input, const Plan& plan) {
   NsaTensors<T> tensors;
   tensors.nsa = geometry_of(input);
-  if (!reuse) {
-    input.integer_key("group_size", 1, INT32_MAX);
+  if (!plan.reuse) {
+    tensors.group_size = input.integer_key("group_size", 1, INT32_MAX);
   }
   tensors.q = input.finite_floats<T>("q", "N,H,d");
   tensors.k = input.finite_floats<T>("k", "L,G,d");
@@ -99,7 +123,7 @@ NsaTensors<T> read_tensors(DoorInput& input, bool reuse) {
   tensors.parent = input.integers("parent", "N");
   tensors.position = input.integers("position", "N");
   read_path_local(input, tensors);
-  if (reuse) {
+  if (plan.reuse) {
     input.set_dim("n", tensors.nsa.sel_count);
     tensors.indices_in = input.integers("indices_in", "N,G,n");
   }
@@ -107,9 +131,13 @@ NsaTensors<T> read_tensors(DoorInput& input, bool reuse) {
 }
 
 template <class T>
-NsaVerifyParams<T> shape_params(const DoorInput& input, const NsaTensors<T>& tensors) {
+NsaVerifyParams<T> shape_params(const DoorInput& input, const Plan& plan,
+                                const NsaTensors<T>& tensors) {
   NsaVerifyParams<T> p;
   p.nsa = tensors.nsa;
+  p.form = plan.form;
+  p.group_mode = plan.group_mode;
+  p.group_size = plan.groups ? tensors.group_size : 1;
   p.num_heads = input.dim("H");
   p.num_kv_heads = input.dim("G");
   p.head_dim = input.dim("d");
@@ -171,9 +199,9 @@ void compute(const DoorRequest& request, NsaVerifyParams<T> p, NsaTensors<T>& te
 
 template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
-  const bool reuse = request.variant == "reuse";
-  NsaTensors<T> tensors = read_tensors<T>(input, reuse);
-  NsaVerifyParams<T> p = shape_params(input, tensors);
+  const Plan plan = plan_of(request.variant);
+  NsaTensors<T> tensors = read_tensors<T>(input, plan);
+  NsaVerifyParams<T> p = shape_params(input, plan, tensors);
   check_rules(input, p, tensors);
   if (request.backend == DoorBackend::kCuda) {
     check_cuda(p);
@@ -186,12 +214,12 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   tensors.out.resize(static_cast<std::size_t>(p.num_queries * p.num_heads * p.head_dim));
   const std::int64_t rows = p.num_queries * p.num_kv_heads;
   tensors.indices.resize(static_cast<std::size_t>(rows * p.nsa.sel_count));
-  tensors.importance.resize(reuse ? 0 : static_cast<std::size_t>(rows * p.num_blocks));
+  tensors.importance.resize(plan.reuse ? 0 : static_cast<std::size_t>(rows * p.num_blocks));
   compute(request, p, tensors);
   TensorSet results;
   results.tensors["out"] = float_result(tensors.out, out_shape);
   results.tensors["indices"] = tensor_of(tensors.indices, index_shape);
-  if (!reuse) {
+  if (!plan.reuse) {
     results.tensors["importance"] = float_result(tensors.importance, importance_shape);
   }
   return results;

@@ -111,14 +111,17 @@ AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
 }
 
 std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>& samples) {
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t>,
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t,
+                      std::int64_t, Traversal>,
            std::vector<Sample>>
       groups;
   for (const Sample& s : samples) {
     const Strategy strategy = Strategy::parse(s.point->key.strategy);
     if (strategy.draft.speculates()) {
+      const std::int64_t group = approximate_group(strategy);
       groups[{s.point->key.context_len, strategy.draft.depth, strategy.draft.width,
-              strategy.schedule, strategy.draft.nodes}]
+              strategy.schedule, strategy.draft.nodes, group,
+              group > 1 ? strategy.order : Traversal::kBfs}]
           .push_back(s);
     }
   }
@@ -128,15 +131,19 @@ std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>
     m.context_len = std::get<0>(key);
     m.draft = {std::get<1>(key), std::get<2>(key), std::get<4>(key)};
     m.schedule = std::get<3>(key);
+    m.approximate_group = std::get<5>(key);
+    m.order = std::get<6>(key);
     out.push_back(m);
   }
   return out;
 }
 
+// Of the queries' own choices: rows of an approximate group share theirs.
 double overlap_of(const std::vector<Sample>& samples, std::optional<std::size_t> range) {
   std::vector<double> values;
   for (const Sample& s : samples) {
-    if (s.point->adjacent_overlap &&
+    const bool own = approximate_group(Strategy::parse(s.point->key.strategy)) == 1;
+    if (s.point->adjacent_overlap && own &&
         (!range || context_range_of(s.point->key.context_len) == *range)) {
       values.push_back(*s.point->adjacent_overlap);
     }
@@ -196,7 +203,7 @@ AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
   std::map<std::size_t, std::vector<const AcceptanceModel::Measured*>> ranges;
   std::vector<const AcceptanceModel::Measured*> all;
   for (const AcceptanceModel::Measured& m : out.measured) {
-    if (m.schedule == "F*") {
+    if (m.schedule == "F*" && m.approximate_group == 1) {
       ranges[context_range_of(m.context_len)].push_back(&m);
       all.push_back(&m);
     }

@@ -103,6 +103,8 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
   for (const AcceptanceModel::Measured& m : a.measured) {
     measured.push_back({{"draft", {m.draft.depth, m.draft.width, m.draft.nodes}},
                         {"schedule", m.schedule},
+                        {"approximate_group", m.approximate_group},
+                        {"order", name_of(m.order)},
                         {"context_len", m.context_len},
                         {"mean", m.mean},
                         {"standard_error", m.standard_error},
@@ -195,6 +197,8 @@ class Reader {
       row.draft = {m.at("draft").at(0).get<std::int64_t>(), m.at("draft").at(1).get<std::int64_t>(),
                    m.at("draft").at(2).get<std::int64_t>()};
       row.schedule = m.at("schedule").get<std::string>();
+      row.approximate_group = m.value("approximate_group", std::int64_t{1});
+      row.order = m.value("order", "bfs") == "dfs" ? Traversal::kDfs : Traversal::kBfs;
       row.context_len = m.at("context_len").get<std::int64_t>();
       row.mean = m.at("mean").get<double>();
       row.standard_error = m.at("standard_error").get<double>();

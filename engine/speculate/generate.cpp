@@ -199,9 +199,9 @@ void Generator<T>::feed_draft(std::span<const std::int32_t> prompt, std::int64_t
 
 template <class T>
 StepOptions Generator<T>::step_options(const GenerateOptions& options) const {
-  const std::int64_t layers = target_->shape().layers;
-  return {.verify = {.schedule = options.strategy.schedule_for(layers),
-                     .hide_tree_compressed = options.hide_tree_compressed},
+  VerifyOptions verify = verify_options(options.strategy, target_->shape());
+  verify.hide_tree_compressed = options.hide_tree_compressed;
+  return {.verify = verify,
           .acceptance = {.temperature = options.temperature,
                          .seed = options.seed,
                          .measures_gap = options.measures_gaps},

@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <thread>
+#include <utility>
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/tokenizer.h"
+#include "engine/model/compute_device.h"
 #include "engine/model/load.h"
-#include "kernels/ops.h"
 #include "model/error.h"
-#include "profiler/environment.h"
 
 namespace versieve::engine {
 namespace {
-
-struct Device {
-  std::string backend;  // cpu, cuda
-  std::string name;
-  int threads = 1;
-};
 
 void check_request(const GenerateRequest& request) {
   if (request.strategies.empty()) {
@@ -38,27 +31,7 @@ void check_request(const GenerateRequest& request) {
   }
 }
 
-Device device_for(const GenerateRequest& request) {
-  const profiler::Environment environment = profiler::read_environment();
-  const bool wants_gpu =
-      request.backend == "cuda" || (request.backend == "auto" && environment.gpu.has_value());
-  if (request.backend != "cpu" && request.backend != "cuda" && request.backend != "auto") {
-    throw Error(ExitCode::kUsage,
-                "backend '" + request.backend + "' is none of cpu, cuda and auto");
-  }
-  if (wants_gpu) {
-    if (!environment.gpu) {
-      throw Error(ExitCode::kEnvironment, environment.gpu_missing_because);
-    }
-    return {.backend = "cuda", .name = environment.gpu->name};
-  }
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return {.backend = "cpu",
-          .name = environment.cpu_name,
-          .threads = request.threads > 0 ? request.threads : cores};
-}
-
-GenerateOptions options_of(const GenerateRequest& request, const Device& device,
+GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& device,
                            const Strategy& strategy, const std::vector<std::int32_t>& eos) {
   return {.strategy = strategy,
           .max_new_tokens = request.max_new_tokens,
@@ -98,7 +71,7 @@ void measure_gap(GenerateOptions options, Generator<T>& generator, Divergence& d
 }
 
 template <class T>
-void run_strategies(const GenerateRequest& request, const Device& device,
+void run_strategies(const GenerateRequest& request, const ComputeDevice& device,
                     const std::vector<Strategy>& strategies, Generator<T>& generator,
                     const ByteTokenizer& tokenizer, const std::vector<std::int32_t>& eos,
                     GenerateReport& report) {
@@ -124,7 +97,7 @@ void run_strategies(const GenerateRequest& request, const Device& device,
 
 template <class T>
 GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy>& strategies,
-                      const Device& device, std::unique_ptr<kernels::Ops<T>> ops) {
+                      const ComputeDevice& device, std::unique_ptr<kernels::Ops<T>> ops) {
   const std::string prompt = read_prompt(request.prompt_file);
   const Checkpoint checkpoint = load_target(request.model);
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
@@ -164,22 +137,10 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
 GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
   const std::vector<Strategy> strategies = parsed(request.strategies);
-  const Device device = device_for(request);
-  const bool cpu = device.backend == "cpu";
-  if (request.dtype == "f32") {
-    return run_on<float>(
-        request, strategies, device,
-        cpu ? kernels::make_cpu_ops<float>(device.threads) : kernels::make_cuda_ops<float>());
-  }
-  if (request.dtype == "f64" && cpu) {
-    return run_on<double>(request, strategies, device,
-                          kernels::make_cpu_ops<double>(device.threads));
-  }
-  if (request.dtype == "bf16" && !cpu) {
-    return run_on<Bf16>(request, strategies, device, kernels::make_cuda_ops<Bf16>());
-  }
-  throw Error(ExitCode::kUsage, "dtype '" + request.dtype + "' is not for " + device.backend +
-                                    (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
+  const ComputeDevice device = compute_device(request.backend, request.threads);
+  return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    return run_on<T>(request, strategies, device, std::move(ops));
+  });
 }
 
 }  // namespace versieve::engine

@@ -12,9 +12,10 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
   if (!reason.empty()) {
     return reason;
   }
-  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
-    return "approximate groups have no kernel yet: use an exact group (c" +
-           std::to_string(strategy.group_size) + "e) or c1";
+  if (target.attention == AttentionKind::kDense && strategy.group_size > 1 &&
+      strategy.group_mode == GroupMode::kApprox) {
+    return "a dense target selects no blocks, so there is nothing for an approximate group to "
+           "share";
   }
   if (target.attention == AttentionKind::kDense &&
       strategy.schedule.find('R') != std::string::npos) {

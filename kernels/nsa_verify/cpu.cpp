@@ -17,6 +17,12 @@ std::size_t at(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
+// Of a node's and KV head's row in [N, G, n].
+template <class T>
+std::int64_t index_offset(const NsaVerifyParams<T>& p, std::int64_t node, std::int64_t g) {
+  return (node * p.num_kv_heads + g) * p.nsa.sel_count;
+}
+
 // What all nodes of a call share.
 template <class T>
 struct Call {
@@ -69,10 +75,11 @@ class NodeAttention {
     load_queries();
   }
 
-  void run() {
+  // Routes, or takes the blocks of `given`, a row of [N, G, n].
+  void run(const std::int32_t* given) {
     attend_compressed();
-    if (p_.indices_in != nullptr) {
-      std::copy_n(p_.indices_in + index_row(), p_.nsa.sel_count, p_.indices + index_row());
+    if (given != nullptr) {
+      std::copy_n(given, p_.nsa.sel_count, p_.indices + index_row());
     } else {
       route();
     }
@@ -84,7 +91,7 @@ class NodeAttention {
   }
 
  private:
-  std::int64_t index_row() const { return (node_ * p_.num_kv_heads + g_) * p_.nsa.sel_count; }
+  std::int64_t index_row() const { return index_offset(p_, node_, g_); }
   std::int64_t query_head(std::int64_t h) const { return g_ * rows_ + h; }
 
   void walk_path() {
@@ -270,6 +277,30 @@ NsaVerifyParams<T> counted(NsaVerifyParams<T> p) {
   return p;
 }
 
+// Rows [first, end) and one KV head. The representative goes first: the others repeat its blocks.
+template <class T>
+void attend_group(const Call<T>& call, std::int64_t first, std::int64_t end, std::int64_t g) {
+  thread_local Workspace<SumOf<T>> work;
+  const NsaVerifyParams<T>& p = call.p;
+  const std::int64_t router = representative(p.position, first, end);
+  NodeAttention<T>(call, work, router, g).run(nullptr);
+  for (std::int64_t node = first; node < end; ++node) {
+    if (node != router) {
+      NodeAttention<T>(call, work, node, g).run(p.indices + index_offset(p, router, g));
+    }
+  }
+}
+
+// One node and KV head that routes for itself or was given its blocks.
+template <class T>
+void attend_node(const Call<T>& call, std::int64_t node, std::int64_t g) {
+  thread_local Workspace<SumOf<T>> work;
+  const NsaVerifyParams<T>& p = call.p;
+  const std::int32_t* given =
+      p.indices_in == nullptr ? nullptr : p.indices_in + index_offset(p, node, g);
+  NodeAttention<T>(call, work, node, g).run(given);
+}
+
 }  // namespace
 
 template <class T>
@@ -278,10 +309,20 @@ void nsa_verify_cpu(const NsaVerifyParams<T>& params, int threads) {
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(geometry_error(p.nsa).empty(), "the geometry was checked");
   VERSIEVE_ASSERT(p.num_compressed == compressed_count(p.nsa, p.context_len), "Lc follows from L");
+  VERSIEVE_ASSERT(p.group_size >= 1, "a group has a row");
   const Call<T> call(p);
-  parallel_for(p.num_kv_heads * p.num_queries, threads, [&](std::int64_t i) {
-    thread_local Workspace<SumOf<T>> work;
-    NodeAttention<T>(call, work, i % p.num_queries, i / p.num_queries).run();
+  // Exact groups share loads, of which a CPU's caches take care, and never an answer.
+  const bool shares = p.group_mode == GroupMode::kApprox && p.indices_in == nullptr;
+  const std::int64_t size = shares ? std::min(p.group_size, p.num_queries) : 1;
+  const std::int64_t groups = (p.num_queries + size - 1) / size;
+  parallel_for(p.num_kv_heads * groups, threads, [&](std::int64_t i) {
+    const std::int64_t first = i % groups * size;
+    const std::int64_t g = i / groups;
+    if (shares) {
+      attend_group(call, first, std::min(first + size, p.num_queries), g);
+    } else {
+      attend_node(call, first, g);
+    }
   });
 }
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <tuple>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
@@ -47,15 +50,30 @@ std::int64_t most_blocks(const NsaVerifyParams<Bf16>& p) {
   return (p.num_blocks + 3) / 4 * 4;
 }
 
-int most_rank_tokens(int spans, int ranks, bool shorter_too) {
+int longest_rank(int tokens, int ranks) {
   int most = 0;
-  for (int used = shorter_too ? 1 : spans; used <= spans; ++used) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      most = std::max(most, span_start(first_span(rank + 1, ranks, used)) -
-                                span_start(first_span(rank, ranks, used)));
-    }
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int begin = span_start(first_span(rank, ranks, tokens));
+    const int end = std::min(span_start(first_span(rank + 1, ranks, tokens)), tokens);
+    most = std::max(most, end - begin);
   }
   return most;
+}
+
+// Tokens of the longest rank over all contexts of least to most tokens, rounded up to a tile. What
+// was computed is kept: a captured step asks for all contexts at once.
+int most_rank_tokens(int least, int most, int ranks) {
+  static std::mutex mutex;
+  static std::map<std::tuple<int, int, int>, int> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [at, is_new] = known.try_emplace({least, most, ranks}, 0);
+  if (is_new) {
+    for (int tokens = least; tokens <= most; ++tokens) {
+      at->second = std::max(at->second, longest_rank(tokens, ranks));
+    }
+    at->second = (at->second + kTileKeys - 1) / kTileKeys * kTileKeys;
+  }
+  return at->second;
 }
 
 // The plan of a launch with that many warps a CTA, or nothing if it does not fit.
@@ -73,7 +91,10 @@ class Planner {
     path_compressed_ = static_cast<int>((depth_ + p.nsa.cmp_stride - 1) / p.nsa.cmp_stride) + 1;
     spans_ = span_count(static_cast<int>(most_compressed(p)));
     ranks_ = launch == Launch::kRoute ? std::clamp(spans_, 1, kMaxRanks) : kMaxRanks;
-    rank_tokens_ = std::max(most_rank_tokens(spans_, ranks_, p.counts != nullptr), kShortSpan);
+    const std::int64_t committed = compressed_count(p.nsa, p.context_len);
+    rank_tokens_ = std::max(most_rank_tokens(p.counts != nullptr ? 1 : static_cast<int>(committed),
+                                             static_cast<int>(most_compressed(p)), ranks_),
+                            kShortSpan);
     group_ = 1;
     while (group_ < 8 && group_ * 2 <= p.group_size) {
       group_ *= 2;

@@ -47,10 +47,19 @@ __host__ __device__ inline int span_start(int span) {
 __host__ __device__ inline int span_count(int tokens) {
   return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
 }
-// First span of rank `rank` of `ranks` when `spans` spans are shared out by their tokens.
-__host__ __device__ inline int first_span(int rank, int ranks, int spans) {
-  const int least = (rank * span_start(spans) + ranks - 1) / ranks;
-  return least > 0 ? span_of(least - 1) + 1 : 0;
+// First span of rank `rank` of `ranks` when the spans of `tokens` tokens are shared out: a span goes
+// where its middle falls.
+__host__ __device__ inline int first_span(int rank, int ranks, int tokens) {
+  const int spans = span_count(tokens);
+  int span = 0;
+  while (span < spans) {
+    const int end = span_start(span + 1);
+    if ((span_start(span) + (end < tokens ? end : tokens)) * ranks >= 2 * rank * tokens) {
+      break;
+    }
+    ++span;
+  }
+  return span;
 }
 
 // What the copy engine knows of the caches: [rows, G, d] in boxes of 64 rows x 1 x 64 elements.
@@ -279,42 +288,18 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
   __syncthreads();
 }
 
-// Where keys and values lie, for KV head g: tokens of the sequence or compressed tokens.
-struct Source {
-  const CUtensorMap* k_map;
-  const CUtensorMap* v_map;
-  const Bf16* k;  // shared rows
-  const Bf16* v;
-  const Bf16* k_tree;
-  const Bf16* v_tree;
-  int shared_rows;            // rows from here on are a query's own
-  const std::int16_t* table;  // [tile_queries, pitch]: tree row of a query's drafted rows
-  int pitch;
-};
-__device__ inline Source make_source(const Queries& t, const TileMaps& maps, bool compressed) {
-  const FusedArguments& a = t.a;
-  const int at = t.g * a.head_dim;
-  if (compressed) {
-    return {&maps.k_cmp,       &maps.v_cmp,       a.k_cmp + at, a.v_cmp + at,
-            a.k_cmp_tree + at, a.v_cmp_tree + at, t.committed,  t.path_row,
-            a.plan.path_compressed};
-  }
-  return {&maps.k,       &maps.v,       a.k + at,      a.v + at,
-          a.k_tree + at, a.v_tree + at, t.context_len, t.ancestor,
-          a.plan.depth_capacity};
-}
-
 // One warp copies a tile whose keys do not all lie in the cache into a stage, 16 bytes a lane.
 template <int kD>
-__device__ __forceinline__ void load_gathered(const Queries& t, const Source& source,
-                                              int first_query, const Entry& entry,
-                                              std::uint32_t stage) {
+__device__ __forceinline__ void load_gathered(const Queries& t, bool compressed, int first_query,
+                                              const Entry& entry, std::uint32_t stage) {
   constexpr int kChunks = kD / 8;
+  const FusedArguments& a = t.a;
   const int chunk = t.lane % kChunks;
-  const int stride = t.a.kv_heads * t.a.head_dim;
+  const int stride = a.kv_heads * a.head_dim;
+  const int shared_rows = compressed ? t.committed : t.context_len;
 #pragma unroll 1
   for (int row = t.lane / kChunks; row < kTileKeys; row += 32 / kChunks) {
-    bool exists = chunk * 8 < t.a.head_dim;
+    bool exists = chunk * 8 < a.head_dim;
     int at = entry.first + row;
     bool shared = true;
     if (entry.tail < 0) {
@@ -322,24 +307,30 @@ __device__ __forceinline__ void load_gathered(const Queries& t, const Source& so
     } else {
       exists = exists && (entry.valid >> row & 1) != 0;
       at = entry.first + row % kSliceKeys;
-      shared = at < source.shared_rows;
+      shared = at < shared_rows;
       if (exists && !shared) {
         const int query = first_query + entry.tail + row / kSliceKeys;
-        at = source.table[query * source.pitch + at - source.shared_rows];
+        at = compressed ? t.path_row[query * a.plan.path_compressed + at - shared_rows]
+                        : t.ancestor[query * a.plan.depth_capacity + at - shared_rows];
       }
     }
-    const std::int64_t offset = exists ? static_cast<std::int64_t>(at) * stride + chunk * 8 : 0;
+    const std::int64_t offset =
+        exists ? static_cast<std::int64_t>(at) * stride + t.g * a.head_dim + chunk * 8 : 0;
+    const Bf16* const k = shared ? (compressed ? a.k_cmp : a.k)
+                                 : (compressed ? a.k_cmp_tree : a.k_tree);
+    const Bf16* const v = shared ? (compressed ? a.v_cmp : a.v)
+                                 : (compressed ? a.v_cmp_tree : a.v_tree);
     const std::uint32_t to = unit_chunk(stage, row, chunk);
-    copy_chunk_async(to, (shared ? source.k : source.k_tree) + offset, exists);
-    copy_chunk_async(to + SliceRows<kD>::kUnitBytes,
-                     (shared ? source.v : source.v_tree) + offset, exists);
+    copy_chunk_async(to, exists ? k + offset : a.q, exists);
+    copy_chunk_async(to + SliceRows<kD>::kUnitBytes, exists ? v + offset : a.q, exists);
   }
 }
 
 // The loading warp fills place `place` of the ring.
 template <int kD>
-__device__ __forceinline__ void load_stage(const Queries& t, const Source& source, const Team& team,
-                                           const Entry& entry, const Ring& ring, int place) {
+__device__ __forceinline__ void load_stage(const Queries& t, const TileMaps& maps, bool compressed,
+                                           const Team& team, const Entry& entry, const Ring& ring,
+                                           int place) {
   const std::uint32_t stage =
       ring.stages_at + static_cast<std::uint32_t>(place * SliceRows<kD>::kStageBytes);
   if (entry.tail < 0 && entry.count == kTileKeys) {
@@ -348,14 +339,14 @@ __device__ __forceinline__ void load_stage(const Queries& t, const Source& sourc
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
         const std::uint32_t to = stage + static_cast<std::uint32_t>(panel * kTileKeys * 128);
-        copy_tile_async(to, source.k_map, panel * 64, t.g, entry.first, ring.full(place));
-        copy_tile_async(to + SliceRows<kD>::kUnitBytes, source.v_map, panel * 64, t.g, entry.first,
-                        ring.full(place));
+        copy_tile_async(to, compressed ? &maps.k_cmp : &maps.k, panel * 64, t.g, entry.first, ring.full(place));
+        copy_tile_async(to + SliceRows<kD>::kUnitBytes, compressed ? &maps.v_cmp : &maps.v,
+                        panel * 64, t.g, entry.first, ring.full(place));
       }
     }
     return;
   }
-  load_gathered<kD>(t, source, team.first_tile * t.per_tile, entry, stage);
+  load_gathered<kD>(t, compressed, team.first_tile * t.per_tile, entry, stage);
   barrier_await_copies(ring.full(place));
   __syncwarp();
   if (t.lane == 0) {
@@ -363,24 +354,17 @@ __device__ __forceinline__ void load_stage(const Queries& t, const Source& sourc
   }
 }
 
-// Where finished states go: parts `part`, part + 1, ... < end of `parts` parts of each row.
-struct PartStore {
-  int part, end, parts;
-  float2* states;
-  float* outs;
-  bool by_span;  // parts are spans of compressed tokens; else one part takes all
-};
-
 // Shared memory of a row tile in which its four states are merged, in floats.
 template <int kD>
 inline constexpr int kMergePitch = kD + 8;
 template <int kD>
 inline constexpr int kMergeFloats = kSlices * kTileRows * (kMergePitch<kD> + 2);
 
-// The row tile's four warps merge their states in ascending slice class and write a part.
+// The row tile's four warps merge their states in ascending slice class and write a part: a span of
+// compressed tokens, or a segment.
 template <int kD>
-__device__ __forceinline__ void store_part(const Queries& t, SliceRows<kD>& rows,
-                                           const PartStore& store, float* merge) {
+__device__ __forceinline__ void store_part(const Queries& t, SliceRows<kD>& rows, bool compressed,
+                                           int part, float* merge) {
   constexpr int kPitch = kMergePitch<kD>;
   float2* const states = reinterpret_cast<float2*>(merge);  // [slice, row]
   float* const outs = merge + 2 * kSlices * kTileRows;      // [slice, row, pitch]
@@ -427,15 +411,17 @@ __device__ __forceinline__ void store_part(const Queries& t, SliceRows<kD>& rows
         value[w].y = fmaf(weight, pair.y, value[w].y);
       }
     }
-    const int at = t.row_index(t.query_of(row), t.head_of(row)) * store.parts + store.part;
+    const int at = t.row_index(t.query_of(row), t.head_of(row)) *
+                       (compressed ? t.a.max_spans : kSegments) + part;
     if (t.lane == 0) {
-      __stcg(store.states + at, make_float2(most, sum));
+      __stcg((compressed ? t.a.span_states : t.a.segment_states) + at, make_float2(most, sum));
     }
 #pragma unroll
     for (int w = 0; w < kD / 64; ++w) {
       const int element = w * 64 + t.lane * 2;
       if (element < t.a.head_dim) {
-        __stcg(reinterpret_cast<float2*>(store.outs + at * t.a.head_dim + element), value[w]);
+        float* const outs_at = (compressed ? t.a.span_outs : t.a.segment_outs) + at * t.a.head_dim;
+        __stcg(reinterpret_cast<float2*>(outs_at + element), value[w]);
       }
     }
   }
@@ -443,14 +429,14 @@ __device__ __forceinline__ void store_part(const Queries& t, SliceRows<kD>& rows
 }
 
 // Runs a list of entries through the rows: tiles flow through the ring, each barrier's first phase
-// first; finished states go to `store`. after_keys(first key of
+// first; finished states become parts [part, end_part). after_keys(first key of
 // the slice, whether rows lane / 4 and lane / 4 + 8 took part) sees the weights in rows.p. `low`: first visible key of rows lane / 4 and
 // lane / 4 + 8.
 template <int kD, class AfterKeys>
-__device__ __forceinline__ void run_entries(const Queries& t, const Source& source,
+__device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps, bool compressed,
                                             const Team& team, const Entry* entries, int count,
                                             const Ring& ring, const int (&low)[2], float* merge,
-                                            PartStore store, SliceRows<kD>& rows,
+                                            int part, int end_part, SliceRows<kD>& rows,
                                             const AfterKeys& after_keys) {
   const int ahead = ring.stages - 1;  // the place filled next was read two tiles ago
   const bool loads = team.thread < 32;
@@ -471,7 +457,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Source& sour
       if (filled_round > 0) {
         barrier_wait(ring.empty(filled), (filled_round - 1) & 1);
       }
-      load_stage<kD>(t, source, team, entries[i + ahead], ring, filled);
+      load_stage<kD>(t, maps, compressed, team, entries[i + ahead], ring, filled);
       if (++filled == ring.stages) {
         filled = 0;
         ++filled_round;
@@ -482,9 +468,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Source& sour
     }
     const int first = entries[i].first;
     const int tail = entries[i].tail;
-    if (store.by_span && store.part < span_of(first)) {
-      store_part(t, rows, store, merge);
-      ++store.part;  // lists hold every span
+    if (compressed && part < span_of(first)) {
+      store_part(t, rows, true, part++, merge);  // lists hold every span
     }
     const std::uint32_t keys =
         ring.stages_at + static_cast<std::uint32_t>(place * SliceRows<kD>::kStageBytes);
@@ -530,8 +515,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Source& sour
     }
   }
 #pragma unroll 1
-  for (; store.part < store.end; ++store.part) {
-    store_part(t, rows, store, merge);
+  for (; part < end_part; ++part) {
+    store_part(t, rows, compressed, part, merge);
   }
 }
 

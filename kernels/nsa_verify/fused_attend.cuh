@@ -102,13 +102,14 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
     Entry* const entries = compressed ? lists : lists + index * plan.list_capacity;
     int low[2] = {0, 0};
     int count = 0;
-    PartStore store{rank, rank + 1, kSegments, a.segment_states, a.segment_outs, false};
+    int part = rank;
+    int end_part = rank + 1;
     if (compressed) {
-      const int spans = span_count(t.compressed_of(t.most_position + 1));
-      store = {first_span(rank, plan.ranks, spans), first_span(rank + 1, plan.ranks, spans),
-               a.max_spans, a.span_states, a.span_outs, true};
-      if (store.part < store.end) {
-        count = list_compressed(t, team, store.part, store.end, entries);
+      const int visible = t.compressed_of(t.most_position + 1);
+      part = first_span(rank, plan.ranks, visible);
+      end_part = first_span(rank + 1, plan.ranks, visible);
+      if (part < end_part) {
+        count = list_compressed(t, team, part, end_part, entries);
       }
     } else if (rank < kSelectedSegments) {
       count = list_selected(t, team, rank, candidates + index * plan.candidates, counters + index,
@@ -121,8 +122,8 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
         low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
       }
     }
-    run_entries(t, make_source(t, maps, compressed), team, entries, count,
-                compressed ? whole : own, low, merges + t.tile * kMergeFloats<kD>, store, rows,
+    run_entries(t, maps, compressed, team, entries, count, compressed ? whole : own, low,
+                merges + t.tile * kMergeFloats<kD>, part, end_part, rows,
                 [](int, bool, bool) {});
     if (compressed) {
       __syncthreads();  // lists and units change hands

@@ -57,21 +57,32 @@ __device__ __forceinline__ void keep_weights(const Queries& t, const SliceRows<k
 __device__ __forceinline__ void finish_references(const Queries& t, const WeightStore& store,
                                                   int used_slices) {
   const int row = t.slice * 4 + t.lane / 8;
+  const int spans = t.has_row(row) ? span_count(t.seen_by(t.query_of(row))) : 0;
+  const float2* const states =
+      t.has_row(row) ? t.a.span_states +
+                           t.row_index(t.query_of(row), t.head_of(row)) * t.a.max_spans
+                     : t.a.span_states;
+  const int longest = __reduce_max_sync(0xFFFFFFFFU, spans);
   float most = kNoReference;
+#pragma unroll 1
+  for (int i = t.lane % 8; i < spans; i += 8) {
+    const float2 state = __ldcg(states + i);
+    most = state.y > 0.0F ? fmaxf(most, state.x) : most;
+  }
+#pragma unroll
+  for (int apart = 4; apart > 0; apart /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
+  }
   float sum = 0.0F;
-  if (t.has_row(row)) {
-    const int spans = span_count(t.seen_by(t.query_of(row)));
-    const float2* const states =
-        t.a.span_states + t.row_index(t.query_of(row), t.head_of(row)) * t.a.max_spans;
-#pragma unroll 4
-    for (int i = 0; i < spans; ++i) {
-      const float2 state = __ldcg(states + i);
-      most = state.y > 0.0F ? fmaxf(most, state.x) : most;
-    }
-#pragma unroll 4
-    for (int i = 0; i < spans; ++i) {
-      const float2 state = __ldcg(states + i);
-      sum += state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
+#pragma unroll 1
+  for (int base = 0; base < longest; base += 8) {
+    const int i = base + t.lane % 8;
+    const float2 state = i < spans ? __ldcg(states + i) : make_float2(kNoReference, 0.0F);
+    const float share =
+        state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      sum += __shfl_sync(0xFFFFFFFFU, share, t.lane / 8 * 8 + k);
     }
   }
   const float inverse = sum > 0.0F ? 1.0F / sum : 0.0F;
@@ -226,31 +237,18 @@ __device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int 
     const int j = base + lane * 4;
     const uint4 four = j < blocks ? *reinterpret_cast<const uint4*>(keys + j) : uint4{};
     const unsigned key[4] = {four.x, four.y, four.z, four.w};
-    int mine = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      mine += key[i] >= bound ? 1 : 0;
-    }
-    if (__any_sync(0xFFFFFFFFU, mine > 0)) {
-      int place = mine;
-#pragma unroll
-      for (int apart = 1; apart < 32; apart *= 2) {
-        const int below = __shfl_up_sync(0xFFFFFFFFU, place, apart);
-        place += lane >= apart ? below : 0;
-      }
-      const int total = __shfl_sync(0xFFFFFFFFU, place, 31);
-      place += count - mine;
-      count += total;
-      if (count > kMaxRanked) {
-        return false;
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (key[i] >= bound) {
-          candidates[place++] = make_uint2(key[i], static_cast<unsigned>(j + i));
-        }
+      const unsigned found = __ballot_sync(0xFFFFFFFFU, key[i] >= bound);
+      const int place = count + __popc(found & ((1U << lane) - 1U));
+      count += __popc(found);
+      if (key[i] >= bound && place < kMaxRanked) {
+        candidates[place] = make_uint2(key[i], static_cast<unsigned>(j + i));
       }
     }
+  }
+  if (count > kMaxRanked) {
+    return false;
   }
   __syncwarp();
 #pragma unroll 1
@@ -258,9 +256,9 @@ __device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int 
     const uint2 mine = candidates[i];
     int rank = 0;
 #pragma unroll 4
-    for (int k = 0; k < count; ++k) {  // candidates ascend by block: the lower one first
-      const unsigned other = candidates[k].x;
-      rank += other > mine.x || (other == mine.x && k < i) ? 1 : 0;
+    for (int k = 0; k < count; ++k) {
+      const uint2 other = candidates[k];
+      rank += other.x > mine.x || (other.x == mine.x && other.y < mine.y) ? 1 : 0;
     }
     if (rank < wanted) {
       chosen[rank] = static_cast<std::int32_t>(mine.y);
@@ -285,14 +283,20 @@ __device__ __forceinline__ void select_of_node(const FusedArguments& a, int node
   const int initial = min(a.init_blocks, own + 1);
   const int first_local = max(initial, own - a.local_blocks + 1);
   unsigned lane_most = 0U;
+  float4 next_mine{};
+  float4 next_reach{};
+  if (lane * 4 <= own) {
+    next_mine = __ldcg(reinterpret_cast<const float4*>(own_part + lane * 4));
+    next_reach = __ldcg(reinterpret_cast<const float4*>(before_part + lane * 4));
+  }
 #pragma unroll 1
-  for (int base = 0; base <= own; base += 128) {
-    const int j = base + lane * 4;
-    if (j > own) {
-      continue;
+  for (int j = lane * 4; j <= own; j += 128) {
+    const float4 mine = next_mine;
+    const float4 reach = next_reach;
+    if (j + 128 <= own) {
+      next_mine = __ldcg(reinterpret_cast<const float4*>(own_part + j + 128));
+      next_reach = __ldcg(reinterpret_cast<const float4*>(before_part + j + 128));
     }
-    const float4 mine = __ldcg(reinterpret_cast<const float4*>(own_part + j));
-    const float4 reach = __ldcg(reinterpret_cast<const float4*>(before_part + j));
     const float parts[4][2] = {{mine.x, reach.x}, {mine.y, reach.y}, {mine.z, reach.z}, {mine.w, reach.w}};
     unsigned key[4];
 #pragma unroll
@@ -378,17 +382,15 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
   fill_tables(t, reinterpret_cast<std::int32_t*>(entries + plan.list_capacity));
 
   const int visible = t.compressed_of(t.most_position + 1);
-  const int spans = span_count(visible);
-  const int from = first_span(rank, plan.ranks, spans);
-  const int to = first_span(rank + 1, plan.ranks, spans);
+  const int from = first_span(rank, plan.ranks, visible);
+  const int to = first_span(rank + 1, plan.ranks, visible);
   store.first_token = span_start(from);
   if (from < to) {
     const Team team{0, plan.row_tiles, static_cast<int>(threadIdx.x), 0};
     const int count = list_compressed(t, team, from, to, entries);
     const int low[2] = {0, 0};
-    run_entries(t, make_source(t, maps, true), team, entries, count, ring, low,
-                merges + t.tile * kMergeFloats<kD>,
-                PartStore{from, to, a.max_spans, a.span_states, a.span_outs, true}, rows,
+    run_entries(t, maps, true, team, entries, count, ring, low,
+                merges + t.tile * kMergeFloats<kD>, from, to, rows,
                 [&](int token, bool first_row, bool second_row) {
                   keep_weights(t, rows, token, first_row, second_row, store);
                 });

@@ -45,6 +45,10 @@ void select_blocks(const NsaGeometry& nsa, const S* importance, std::int64_t own
   std::fill(indices + count, indices + nsa.sel_count, -1);
 }
 
+std::int64_t representative(const std::int32_t* position, std::int64_t first, std::int64_t end) {
+  return std::max_element(position + first, position + end) - position;
+}
+
 template void select_blocks<double>(const NsaGeometry&, const double*, std::int64_t,
                                     std::vector<std::int32_t>&, std::int32_t*);
 template void select_blocks<float>(const NsaGeometry&, const float*, std::int64_t,

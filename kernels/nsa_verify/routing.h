@@ -29,4 +29,8 @@ template <class S>
 void select_blocks(const NsaGeometry& nsa, const S* importance, std::int64_t own,
                    std::vector<std::int32_t>& order, std::int32_t* indices);
 
+// The row of a group [first, end) whose blocks the whole group takes (approximate groups): the one
+// with the greatest position, the lowest such row.
+std::int64_t representative(const std::int32_t* position, std::int64_t first, std::int64_t end);
+
 }  // namespace versieve::kernels

@@ -1,4 +1,5 @@
-// nsa_select: importance of every selection block of a node and KV head, and its n blocks.
+// nsa_select: importance of every selection block of a node and KV head, and its n blocks. In an
+// approximate group every node's CTA repeats the routing of the representative from its scores.
 // Grid: (node, KV head). Three phases: probabilities summed over heads and weighted into
 // importance, tile by tile; the n - forced best by repeated maximum, lower index first among
 // equals; rank sort. Traffic: traffic::nsa_select. Bound by latency: few bytes, n rounds with one
@@ -83,17 +84,32 @@ __device__ float summed_probability(const VanillaArguments<T>& a, std::int64_t p
   return total;
 }
 
-// Fills keys[0, own] and writes the importance row if it is wanted.
+// The node whose importance chooses the blocks of `node`: itself, or its group's representative.
 template <class T>
-__device__ void weigh_blocks(const VanillaArguments<T>& a, int node, std::int64_t g,
-                             std::int64_t count, std::int64_t own, const SelectShared& s) {
+__device__ int routing_node(const NsaVerifyParams<T>& p, int node) {
+  if (p.group_mode == GroupMode::kExact) {
+    return node;
+  }
+  const std::int64_t first = node / p.group_size * p.group_size;
+  const std::int64_t end = min(first + p.group_size, p.num_queries);
+  int best = static_cast<int>(first);
+  for (int other = best + 1; other < end; ++other) {
+    if (p.position[other] > p.position[best]) {
+      best = other;
+    }
+  }
+  return best;
+}
+
+// Fills keys[0, own] and the importance row [S], unless that is null.
+template <class T>
+__device__ void weigh_blocks(const VanillaArguments<T>& a, std::int64_t pair, std::int64_t count,
+                             std::int64_t own, float* importance, const SelectShared& s) {
   const NsaVerifyParams<T>& p = a.p;
-  const std::int64_t pair = node * p.num_kv_heads + g;
   const int per_block = static_cast<int>(p.nsa.sel_block / p.nsa.cmp_stride);
   const int overlaps = static_cast<int>(p.nsa.cmp_block / p.nsa.cmp_stride);
   const int offsets = per_block + overlaps - 1;
   const std::int64_t tile_blocks = (kTileTokens - offsets) / per_block + 1;
-  float* importance = p.importance == nullptr ? nullptr : p.importance + pair * p.num_blocks;
   for (std::int64_t block = 0; block <= own; block += tile_blocks) {
     const std::int64_t end_block = min(own + 1, block + tile_blocks);
     const std::int64_t first = block * per_block - (overlaps - 1);
@@ -197,16 +213,18 @@ __global__ void __launch_bounds__(kSelectThreads)
   const SelectShared s(shared, p.num_blocks, p.nsa.sel_count);
   const int node = static_cast<int>(blockIdx.x);
   const std::int64_t g = blockIdx.y;
-  const std::int64_t t = p.position[node];
+  const int router = routing_node(p, node);
+  const std::int64_t t = p.position[router];
   const std::int64_t own = t / p.nsa.sel_block;
   const std::int64_t count = device_compressed_count(p.nsa, t + 1);
-  const std::int64_t pair = node * p.num_kv_heads + g;
+  const std::int64_t pair = router * p.num_kv_heads + g;
   merge_head_states(a, pair, static_cast<int>((count + kSpan - 1) / kSpan), s);
-  weigh_blocks(a, node, g, count, own, s);
+  const bool writes = p.importance != nullptr && router == node;
+  weigh_blocks(a, pair, count, own, writes ? p.importance + pair * p.num_blocks : nullptr, s);
   const int wanted = static_cast<int>(min(p.nsa.sel_count, own + 1));
   const int forced = take_forced(p, own, s);
   take_best(s, static_cast<int>(own) + 1, forced, wanted);
-  std::int32_t* indices = p.indices + pair * p.nsa.sel_count;
+  std::int32_t* indices = p.indices + (node * p.num_kv_heads + g) * p.nsa.sel_count;
   for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kSelectThreads) {
     int rank = 0;
     for (int other = 0; other < wanted && i < wanted; ++other) {

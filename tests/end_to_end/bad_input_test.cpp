@@ -157,3 +157,24 @@ TEST_CASE("without a GPU the cuda backend is the environment's fault") {
   arguments.replace(arguments.rfind("cpu"), 3, "cuda");
   check_refused(arguments, 4, "GPU");
 }
+
+TEST_CASE("calibrate writes its curve whole or not at all") {
+  Scene scene;
+  std::ofstream(scene.prompt, std::ios::app) << std::string(200, 'x');
+  const fs::path out = scene.folder / "schedule.json";
+  const auto calibrate = [&](const fs::path& text, const char* budget, const fs::path& to) {
+    return "calibrate --model " + scene.model.string() + " --text " + text.string() + " --budget " +
+           budget + " --backend cpu --out " + to.string();
+  };
+  const std::size_t before = files_in(scene.folder.path());
+  check_refused(calibrate(scene.prompt, "-1", out), 2, "budget");
+  check_refused(calibrate(scene.folder / "absent", "0.1", out), 3, "absent");
+  check_refused(calibrate(scene.prompt, "0.1", "/nonexistent/schedule.json"), 4, "/nonexistent");
+  CHECK(files_in(scene.folder.path()) == before);
+  const CommandResult done = run_versieve(calibrate(scene.prompt, "0.1", out) + " --json");
+  CAPTURE(done.err);
+  REQUIRE(done.code == 0);
+  const nlohmann::json curve = nlohmann::json::parse(text_of_file(out));
+  CHECK(nlohmann::json::parse(done.out) == curve);
+  CHECK(curve.at("curve")[0].at("schedule") == "FFF");
+}

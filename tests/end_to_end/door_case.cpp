@@ -33,7 +33,7 @@ TensorSet nsa_tensors(const NsaCase& c) {
       {"cmp_block", s.nsa.cmp_block},     {"cmp_stride", s.nsa.cmp_stride},
       {"sel_block", s.nsa.sel_block},     {"sel_count", s.nsa.sel_count},
       {"init_blocks", s.nsa.init_blocks}, {"local_blocks", s.nsa.local_blocks},
-      {"window", s.nsa.window},           {"group_size", 1}};
+      {"window", s.nsa.window},           {"group_size", s.group_size}};
   for (const auto& [key, value] : keys) {
     set.metadata[key] = std::to_string(value);
   }
@@ -56,6 +56,15 @@ NsaCase small_nsa_case(std::uint64_t seed) {
   shape.context_len = 40;
   shape.nodes = 6;
   shape.tree = testing::TreeForm::kChain;
+  return testing::make_nsa_case(shape, rng);
+}
+
+NsaCase many_blocks_case(std::uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  NsaCaseShape shape = small_nsa_case(seed).shape;
+  shape.context_len = 300;
+  shape.nodes = 11;
+  shape.tree = testing::TreeForm::kRandom;
   return testing::make_nsa_case(shape, rng);
 }
 

@@ -14,6 +14,8 @@ namespace versieve::test {
 engine::TensorSet nsa_tensors(const testing::NsaCase& c);
 // L = 40, N = 6, H = 4, G = 2, d = 8; blocks 8/4/16, 4 selected, window 12.
 testing::NsaCase small_nsa_case(std::uint64_t seed);
+// L = 300, N = 11, a random tree: more blocks than are selected, so that rows choose differently.
+testing::NsaCase many_blocks_case(std::uint64_t seed);
 engine::TensorSet topk_tensors();         // R = 2, Lp = 5, k = 3
 engine::TensorSet spec_sample_tensors();  // gamma = 2, V = 4
 engine::TensorSet tree_sample_tensors();  // N = 4, V = 4

@@ -117,6 +117,18 @@ TEST_CASE("nsa_verify refuses every broken rule with exit 3") {
   check_all(valid, "nsa_verify", cases);
 }
 
+TEST_CASE("the grouped variants of nsa_verify keep the rules of the others") {
+  const TensorSet valid = nsa_tensors(small_nsa_case(1));
+  for (const char* variant : {"refresh", "exact", "approx"}) {
+    CAPTURE(variant);
+    check_all(valid, std::string("nsa_verify --variant ") + variant,
+              {{"no group size", drop_key("group_size"), "'group_size' is missing"},
+               {"groups of none", key("group_size", "0"), "must be an integer"},
+               {"no finite q", poke("q", 0, kNan), "not finite"},
+               {"a child before its parent", poke<std::int32_t>("parent", 2, 4), "parent[2]"}});
+  }
+}
+
 TEST_CASE("nsa_verify reuse refuses wrong index rows") {
   TensorSet valid = nsa_tensors(small_nsa_case(1));
   std::vector<std::int32_t> rows;
@@ -250,8 +262,7 @@ TEST_CASE("names that the contract does not know are usage errors") {
 
 TEST_CASE("names without a kernel yet answer no") {
   for (const char* arguments :
-       {"nsa_verify --variant refresh", "nsa_verify --variant exact", "nsa_verify --variant approx",
-        "topk --variant gvr", "spec_sample --variant sigmoid", "layer_map", "resa_decode"}) {
+       {"topk --variant gvr", "spec_sample --variant sigmoid", "layer_map", "resa_decode"}) {
     CAPTURE(arguments);
     check_refused(run_door_on(topk_tensors(), arguments), 1, "no kernel yet");
   }

@@ -97,6 +97,58 @@ TEST_CASE("nsa_verify reuse takes the indices as they are and routes nothing") {
   CHECK(floats(other, "out") != floats(vanilla, "out"));
 }
 
+TEST_CASE("nsa_verify gives the same bits as vanilla, refresh and exact groups of any size") {
+  NsaCase c = small_nsa_case(13);
+  const DoorRun vanilla = run_door_on(nsa_tensors(c), "nsa_verify --variant vanilla");
+  REQUIRE(vanilla.command.code == 0);
+  for (const std::int64_t size : {1, 2, 5, 100}) {
+    c.shape.group_size = size;
+    for (const char* variant : {"vanilla", "refresh", "exact"}) {
+      CAPTURE(size, variant);
+      const DoorRun run =
+          run_door_on(nsa_tensors(c), std::string("nsa_verify --variant ") + variant);
+      INFO(run.command.err);
+      REQUIRE(run.command.code == 0);
+      for (const char* name : {"out", "importance"}) {
+        CHECK(floats(run, name) == floats(vanilla, name));
+      }
+      CHECK(integers(run, "indices") == integers(vanilla, "indices"));
+    }
+  }
+}
+
+template <class T>
+void check_approx(const char* dtype, std::int64_t size) {
+  CAPTURE(dtype, size);
+  NsaCase c = many_blocks_case(17);
+  c.shape.group_mode = GroupMode::kApprox;
+  c.shape.group_size = size;
+  const std::string more = std::string(" --dtype ") + dtype;
+  TensorSet set = nsa_tensors(c);
+  const DoorRun run = run_door_on(set, "nsa_verify --variant approx" + more);
+  INFO(run.command.err);
+  REQUIRE(run.command.code == 0);
+  CHECK(testing::disagreement(testing::rounded<T>(c), nsa_result(run),
+                              testing::tolerance_of<T>()) == "");
+  // Approximate reuse is reuse fed with the indices of approximate routing.
+  set.tensors["indices_in"] = tensor_of(integers(run, "indices"), shape(run, "indices"));
+  const DoorRun reuse = run_door_on(set, "nsa_verify --variant reuse" + more);
+  REQUIRE(reuse.command.code == 0);
+  CHECK(floats(reuse, "out") == floats(run, "out"));
+  CHECK(integers(reuse, "indices") == integers(run, "indices"));
+  // The groups bite: other rows than the representatives' change.
+  const DoorRun exact = run_door_on(set, "nsa_verify --variant exact" + more);
+  CHECK((integers(exact, "indices") == integers(run, "indices")) == (size == 1));
+}
+
+TEST_CASE("nsa_verify approx shares the blocks of each group's newest row") {
+  for (const std::int64_t size : {1, 2, 3, 8, 50}) {
+    check_approx<double>("f64", size);
+    check_approx<float>("f32", size);
+    check_approx<Bf16>("bf16", size);
+  }
+}
+
 TEST_CASE("F32 and F64 inputs of the same values give the same bits") {
   const NsaCase c = testing::rounded<float>(small_nsa_case(11));
   TensorSet narrow = nsa_tensors(c);
@@ -237,7 +289,8 @@ TEST_CASE("--list names every family with its variants, tensors and metadata") {
   const nlohmann::json families = nlohmann::json::parse(list.out)["families"];
   REQUIRE(families.size() == 4);
   CHECK(families[0]["family"] == "nsa_verify");
-  CHECK(families[0]["variants"] == nlohmann::json({"vanilla", "reuse"}));
+  CHECK(families[0]["variants"] ==
+        nlohmann::json({"vanilla", "refresh", "reuse", "exact", "approx"}));
   CHECK(families[0]["tensors"][0]["shape"] == "[N,H,d]");
   CHECK(contains(run_versieve("kernel --list").out, "spec_sample: baseline"));
 }

@@ -68,6 +68,7 @@ TEST_CASE("recorded steps generate the host's tokens from tiny random models") {
       }
       if (nsa) {
         check_recorded(engine, tiny::options("nsa/d4k3n14/dfs/c4e/FRR", 70), prompt_len);
+        check_recorded(engine, tiny::options("nsa/d4k3n14/dfs/c4a/FRF", 70), prompt_len);
       }
     }
   }

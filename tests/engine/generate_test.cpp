@@ -48,8 +48,7 @@ TEST_CASE("the histogram counts every step and every token of it") {
 TEST_CASE("what has no kernel or no draft is refused with a sentence") {
   Engine<float> engine;
   CHECK(engine.generator.refusal(tiny::options("nsa/d4k3n14/bfs/c4e/F*")).empty());
-  CHECK_THAT(engine.generator.refusal(tiny::options("nsa/d4k3n14/bfs/c4a/F*")),
-             Catch::Contains("approximate groups"));
+  CHECK(engine.generator.refusal(tiny::options("nsa/d4k3n14/bfs/c4a/F*")) == "");
   CHECK_THAT(engine.generator.refusal(tiny::options("dense/ar")), Catch::Contains("dense"));
   Generator<float> no_draft(*engine.ops, engine.target, nullptr);
   CHECK_THAT(no_draft.refusal(tiny::options("nsa/d4k3n14/bfs/c1/F*")), Catch::Contains("no draft"));

@@ -82,6 +82,45 @@ TEST_CASE("a node's logits do not depend on the order of the tree") {
   }
 }
 
+TEMPLATE_TEST_CASE("exact groups of any size leave a tree's logits as they are", "", float,
+                   double) {
+  Engine<TestType> engine;
+  std::mt19937_64 random(13);
+  decode(engine, tiny::prompt(131));
+  const DraftTree tree = tiny::random_tree(29, 8, 7, random);
+  for (const char* schedule : {"", "FRF"}) {
+    engine.target.verify(tree, {.schedule = schedule});
+    const std::vector<TestType> single = logits_of(engine, tree.size());
+    for (const std::int64_t size : {2, 4, 8, 64}) {
+      engine.target.verify(tree, {.schedule = schedule, .group_size = size});
+      CHECK(same_bits(single.data(), logits_of(engine, tree.size()).data(),
+                      static_cast<std::int64_t>(single.size())));
+    }
+  }
+}
+
+TEST_CASE("nodes of an approximate group attend to the same blocks, in reuse layers too") {
+  Engine<float> engine;
+  std::mt19937_64 random(17);
+  decode(engine, tiny::prompt(300));
+  const DraftTree tree = tiny::random_tree(30, 6, 7, random);
+  const std::int64_t row = engine.target.shape().num_kv_heads * engine.target.shape().nsa.sel_count;
+  engine.target.verify(tree, {.schedule = "FRF"});
+  const std::vector<std::int32_t> own = engine.target.selected_blocks(0);
+  for (const std::int64_t size : {2, 4, 8}) {
+    engine.target.verify(tree,
+                         {.schedule = "FRF", .group_size = size, .group_mode = GroupMode::kApprox});
+    const std::vector<std::int32_t> shared = engine.target.selected_blocks(0);
+    CHECK(shared != own);
+    for (std::int64_t node = 0; node < tree.size(); ++node) {
+      const std::int64_t first = node / size * size;
+      CHECK(std::equal(shared.begin() + node * row, shared.begin() + (node + 1) * row,
+                       shared.begin() + first * row));
+    }
+    CHECK(engine.target.selected_blocks(1) == shared);
+  }
+}
+
 // Every committed bit: keys, values, raw keys and compressed tokens of all layers.
 template <class T>
 std::vector<T> committed_rows(Engine<T>& engine) {

@@ -57,6 +57,29 @@ TEST_CASE("looping output counts by its teacher-forced mean or not at all") {
   CHECK(fit_acceptance(points).positional.empty());
 }
 
+TEST_CASE("approximate groups are evidence for themselves alone") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (PointMeasurement m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*") {
+      m.key.strategy = "nsa/d7k1n8/bfs/c4a/F*";
+      m.acceptance->accepted_per_step = 1.5;
+      m.adjacent_overlap = 1.0;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel without = fit_acceptance(points);
+  const AcceptanceModel with = fit_acceptance(more);
+  const auto mean_of = [&](const AcceptanceModel& model, const char* text) {
+    return accepted_tokens(model, Strategy::parse(text), 0, 4096).mean;
+  };
+  CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4a/F*") == Approx(1.5));
+  CHECK(mean_of(with, "nsa/d7k1n8/dfs/c4a/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
+  CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4e/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
+  CHECK(with.positional.at(0).first == without.positional.at(0).first);
+  CHECK(with.positional.at(0).overlap == without.positional.at(0).overlap);
+}
+
 TEST_CASE("the test split stays unseen where there is a calibration split") {
   std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
   std::vector<PointMeasurement> with_test = points;

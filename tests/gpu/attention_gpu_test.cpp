@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/compress/launch.h"
-#include "kernels/nsa_verify/launch.h"
 #include "kernels/tree_attention/launch.h"
 #include "model/error.h"
 #include "tests/gpu/device.h"

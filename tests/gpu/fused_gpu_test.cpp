@@ -44,35 +44,45 @@ NsaCaseShape random_fused_shape(std::mt19937_64& rng) {
 }
 
 NsaCaseShape long_shape(std::int64_t context_len, std::int64_t nodes, TreeForm tree) {
-  return {{32, 16, 64, 16, 1, 2, 512}, 4, 1, 64, context_len, nodes, tree, 1.0, false, false};
+  NsaCaseShape shape;
+  shape.nsa = {32, 16, 64, 16, 1, 2, 512};
+  shape.heads = 4;
+  shape.kv_heads = 1;
+  shape.head_dim = 64;
+  shape.context_len = context_len;
+  shape.nodes = nodes;
+  shape.tree = tree;
+  return shape;
 }
 
-NsaChoice fused(std::int64_t group_size = 1, GroupMode mode = GroupMode::kExact) {
-  return {NsaForm::kFused, mode, group_size};
+constexpr NsaChoice kFused{NsaForm::kFused};
+
+NsaCase grouped(NsaCase c, std::int64_t size, GroupMode mode = GroupMode::kExact) {
+  c.shape.group_size = size;
+  c.shape.group_mode = mode;
+  return c;
 }
 
 void check_case(const NsaCaseShape& shape, std::mt19937_64& rng) {
   const NsaCase c = rounded<Bf16>(make_nsa_case(shape, rng));
   CAPTURE(shape.text(), test_seed());
-  const NsaResult one = run_nsa<Bf16>(c, fused());
+  const NsaResult one = run_nsa<Bf16>(c, kFused);
   CHECK(disagreement(c, one, tolerance_of<Bf16>()) == "");
   for (const std::int64_t group : {2, 4, 8}) {
-    const NsaResult grouped = run_nsa<Bf16>(c, fused(group));
-    CHECK(grouped.indices == one.indices);
-    CHECK(grouped.importance == one.importance);
-    CHECK(grouped.out == one.out);
+    const NsaResult other = run_nsa<Bf16>(grouped(c, group), kFused);
+    CHECK(other.indices == one.indices);
+    CHECK(other.importance == one.importance);
+    CHECK(other.out == one.out);
   }
-  NsaChoice from_memory = fused(4);
-  from_memory.counts_from_memory = true;
-  const NsaResult counted = run_nsa<Bf16>(c, from_memory);
+  const NsaResult counted = run_nsa<Bf16>(grouped(c, 4), {NsaForm::kFused, true});
   CHECK(counted.indices == one.indices);
   CHECK(counted.out == one.out);
   NsaCase given = c;
   given.indices_in = one.indices;
-  const NsaResult reused = run_nsa<Bf16>(given, fused());
+  const NsaResult reused = run_nsa<Bf16>(given, kFused);
   CHECK(disagreement(given, reused, tolerance_of<Bf16>()) == "");
   CHECK(reused.indices == one.indices);
-  CHECK(run_nsa<Bf16>(given, fused(8)).out == reused.out);
+  CHECK(run_nsa<Bf16>(grouped(given, 8), kFused).out == reused.out);
 }
 
 }  // namespace
@@ -102,7 +112,7 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
     check_case(long_shape(context, nodes, tree), rng);
   }
   const NsaCase c = rounded<Bf16>(make_nsa_case(long_shape(262144, 2, TreeForm::kChain), rng));
-  CHECK(disagreement(c, run_nsa<Bf16>(c, fused()), tolerance_of<Bf16>()) == "");
+  CHECK(disagreement(c, run_nsa<Bf16>(c, kFused), tolerance_of<Bf16>()) == "");
 }
 
 TEST_CASE("fused nsa_verify agrees with the plain answer on adversarial shapes") {
@@ -114,7 +124,7 @@ TEST_CASE("fused nsa_verify agrees with the plain answer on adversarial shapes")
     shape.nsa = {32, 16, 64, 16, 1, 2, 512};
     const NsaCase c = rounded<Bf16>(make_nsa_case(shape, rng));
     CAPTURE(shape.text(), test_seed());
-    CHECK(disagreement(c, run_nsa<Bf16>(c, fused(8)), tolerance_of<Bf16>()) == "");
+    CHECK(disagreement(c, run_nsa<Bf16>(grouped(c, 8), kFused), tolerance_of<Bf16>()) == "");
   }
 }
 
@@ -130,39 +140,8 @@ TEST_CASE("a node's bits in the fused form depend on its path alone") {
                                : i == 32 ? long_shape(2047, 40, TreeForm::kChain)
                                          : long_shape(16384 + 15, 33, TreeForm::kRandom);
     CAPTURE(i, shape.text(), test_seed());
-    const NsaCase c = rounded<Bf16>(make_nsa_case(shape, rng));
-    const std::int64_t group = pick(rng, {1, 2, 4, 8});
+    const NsaCase c = grouped(rounded<Bf16>(make_nsa_case(shape, rng)), pick(rng, {1, 2, 4, 8}));
     CHECK(invariance_failure(
-              c, [&](const NsaCase& x) { return run_nsa<Bf16>(x, fused(group)); }, rng) == "");
-  }
-}
-
-TEST_CASE("approximate groups share their representative's blocks") {
-  if (no_gpu()) {
-    return;
-  }
-  std::mt19937_64 rng(test_seed());
-  for (int i = 0; i < 12; ++i) {
-    const NsaCaseShape shape = random_fused_shape(rng);
-    CAPTURE(shape.text(), test_seed());
-    const NsaCase c = rounded<Bf16>(make_nsa_case(shape, rng));
-    const std::int64_t size = pick(rng, {2, 3, 4, 8});
-    const NsaResult exact = run_nsa<Bf16>(c, fused());
-    const NsaResult approx = run_nsa<Bf16>(c, fused(size, GroupMode::kApprox));
-    const std::int64_t row = shape.kv_heads * shape.nsa.sel_count;
-    for (std::int64_t node = 0; node < shape.nodes; ++node) {
-      const std::int64_t first = node / size * size;
-      std::int64_t leader = first;
-      for (std::int64_t j = first; j < std::min(first + size, shape.nodes); ++j) {
-        if (c.position[static_cast<std::size_t>(j)] > c.position[static_cast<std::size_t>(leader)]) {
-          leader = j;
-        }
-      }
-      CHECK(std::equal(approx.indices.begin() + node * row, approx.indices.begin() + (node + 1) * row,
-                       exact.indices.begin() + leader * row));
-    }
-    NsaCase given = c;
-    given.indices_in = approx.indices;
-    CHECK(disagreement(given, {approx.out, approx.indices, {}}, tolerance_of<Bf16>()) == "");
+              c, [&](const NsaCase& x) { return run_nsa<Bf16>(x, kFused); }, rng) == "");
   }
 }

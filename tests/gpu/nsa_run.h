@@ -11,8 +11,6 @@ namespace versieve::testing {
 
 struct NsaChoice {
   kernels::NsaForm form = kernels::NsaForm::kVanilla;
-  GroupMode group_mode = GroupMode::kExact;
-  std::int64_t group_size = 1;
   bool counts_from_memory = false;
 };
 
@@ -21,8 +19,6 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   NsaBuffers<T> host(c);
   kernels::NsaVerifyParams<T> p = host.params();
   p.form = choice.form;
-  p.group_mode = choice.group_mode;
-  p.group_size = choice.group_size;
   DeviceArray<kernels::StepCounts> counts(std::vector<kernels::StepCounts>{
       {static_cast<std::int32_t>(p.context_len), static_cast<std::int32_t>(p.num_tree_compressed)}});
   if (choice.counts_from_memory) {  // the params hold bounds

@@ -145,10 +145,18 @@ class PlainNode {
     return keys;
   }
 
-  Rows importance_of(const std::vector<Attended>& heads) const {
+  std::vector<Attended> compressed_heads(std::int64_t g) const {
+    std::vector<Attended> heads;
+    for (std::int64_t h = 0; h < group(); ++h) {
+      heads.push_back(attend(query(g * group() + h), s_.head_dim, compressed_keys(g)));
+    }
+    return heads;
+  }
+
+  Rows importance_of(std::int64_t g) const {
     const std::int64_t ratio = s_.nsa.sel_block / s_.nsa.cmp_stride;
     Rows importance(at(c_.num_blocks()), 0.0);
-    for (const Attended& head : heads) {
+    for (const Attended& head : compressed_heads(g)) {
       for (std::int64_t j = 0; j <= t_ / s_.nsa.sel_block; ++j) {
         for (std::int64_t m = 0; m < ratio; ++m) {
           for (std::int64_t u = 0; u < s_.nsa.cmp_block / s_.nsa.cmp_stride; ++u) {
@@ -184,15 +192,13 @@ class PlainNode {
   }
 
   void answer_kv_head(std::int64_t g, NsaResult& result) {
-    std::vector<Attended> heads;
-    for (std::int64_t h = 0; h < group(); ++h) {
-      heads.push_back(attend(query(g * group() + h), s_.head_dim, compressed_keys(g)));
-    }
+    const std::vector<Attended> heads = compressed_heads(g);
     std::vector<std::int32_t> chosen;
     if (c_.indices_in.empty()) {
-      const Rows importance = importance_of(heads);
+      const PlainNode router(c_, routing_row(c_, node_));
+      const Rows importance = router.importance_of(g);
       result.importance.insert(result.importance.end(), importance.begin(), importance.end());
-      chosen = chosen_blocks(importance);
+      chosen = router.chosen_blocks(importance);
     } else {
       const auto first = c_.indices_in.begin() + (node_ * s_.kv_heads + g) * s_.nsa.sel_count;
       chosen.assign(first, first + s_.nsa.sel_count);
@@ -300,6 +306,31 @@ std::string indices_error(const NsaCase& c, const NsaResult& expected, const Nsa
   return {};
 }
 
+// Every row of a group repeats the row that routes.
+std::string shared_rows_error(const NsaCase& c, const NsaResult& got) {
+  const std::int64_t width = c.shape.kv_heads * c.shape.nsa.sel_count;
+  for (std::int32_t node = 0; node < c.shape.nodes; ++node) {
+    const auto row = got.indices.begin() + node * width;
+    if (!std::equal(row, row + width, got.indices.begin() + routing_row(c, node) * width)) {
+      return "indices of node " + std::to_string(node) + " are not its representative's";
+    }
+  }
+  return {};
+}
+
+// `got` with the importance of `expected` in the rows where it is not defined.
+Rows defined_importance(const NsaCase& c, const NsaResult& got, const NsaResult& expected) {
+  const std::int64_t width = c.shape.kv_heads * c.num_blocks();
+  Rows importance = got.importance;
+  for (std::int32_t node = 0; node < c.shape.nodes; ++node) {
+    if (routing_row(c, node) != node) {
+      std::copy_n(expected.importance.begin() + node * width, width,
+                  importance.begin() + node * width);
+    }
+  }
+  return importance;
+}
+
 // A random order that keeps parents before children.
 std::vector<std::int32_t> shuffled_order(const NsaCase& c, std::mt19937_64& rng) {
   std::vector<std::int32_t> order;
@@ -350,12 +381,26 @@ std::string NsaCaseShape::text() const {
        << " W=" << nsa.window << " H=" << heads << " G=" << kv_heads << " d=" << head_dim
        << " L=" << context_len << " N=" << nodes << " tree=" << static_cast<int>(tree)
        << " logit_scale=" << logit_scale << " equal_keys=" << equal_keys
-       << " zero_keys=" << zero_keys;
+       << " zero_keys=" << zero_keys << " C=" << group_size
+       << (group_mode == GroupMode::kExact ? " exact" : " approx");
   return text.str();
 }
 
 std::int64_t NsaCase::num_blocks() const {
   return *std::max_element(position.begin(), position.end()) / shape.nsa.sel_block + 1;
+}
+
+std::int32_t routing_row(const NsaCase& c, std::int32_t node) {
+  std::int32_t row = node;
+  for (std::int32_t other = 0; other < c.shape.nodes; ++other) {
+    const bool same_group = other / c.shape.group_size == node / c.shape.group_size;
+    const std::int32_t lead = c.position[at(other)] - c.position[at(row)];
+    if (c.shape.group_mode == GroupMode::kApprox && same_group &&
+        (lead > 0 || (lead == 0 && other < row))) {
+      row = other;
+    }
+  }
+  return row;
 }
 
 NsaCase make_nsa_case(const NsaCaseShape& s, std::mt19937_64& rng) {
@@ -485,6 +530,8 @@ kernels::NsaVerifyParams<T> NsaBuffers<T>::params() {
   const NsaCaseShape& s = source.shape;
   kernels::NsaVerifyParams<T> p;
   p.nsa = s.nsa;
+  p.group_mode = s.group_mode;
+  p.group_size = s.group_size;
   p.num_heads = s.heads;
   p.num_kv_heads = s.kv_heads;
   p.head_dim = s.head_dim;
@@ -544,11 +591,13 @@ std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance
   const NsaResult expected = plain_nsa_verify(c);
   if (c.indices_in.empty()) {
     const std::string indices = indices_error(c, expected, got, tolerance.importance);
-    if (!indices.empty()) {
-      return indices;
+    const std::string shared = indices.empty() ? shared_rows_error(c, got) : indices;
+    if (!shared.empty()) {
+      return shared;
     }
     const std::string importance =
-        norm_error(expected.importance, got.importance, c.num_blocks(), tolerance, "importance");
+        norm_error(expected.importance, defined_importance(c, got, expected), c.num_blocks(),
+                   tolerance, "importance");
     if (!importance.empty()) {
       return importance;
     }

@@ -21,6 +21,8 @@ struct NsaCaseShape {
   double logit_scale = 1.0;  // multiplies q
   bool equal_keys = false;   // every key the same: every score equal
   bool zero_keys = false;
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
   std::string text() const;
 };
 
@@ -36,8 +38,12 @@ struct NsaCase {
 struct NsaResult {
   std::vector<double> out;            // [N, H, d]
   std::vector<std::int32_t> indices;  // [N, G, n]
-  std::vector<double> importance;     // [N, G, S]; empty where routing did not run
+  std::vector<double> importance;     // [N, G, S]; empty where routing did not run. The plain
+                                      // answer holds in each row what chose that row's blocks
 };
+
+// The row whose importance chooses the blocks of `node`: itself, unless its group is approximate.
+std::int32_t routing_row(const NsaCase& c, std::int32_t node);
 
 NsaCase make_nsa_case(const NsaCaseShape& shape, std::mt19937_64& rng);
 // All tensors rounded to T and back.

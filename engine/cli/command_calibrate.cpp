@@ -1,0 +1,54 @@
+// versieve calibrate: finds a schedule of refresh and reuse layers within a loss budget.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "engine/calibrate/calibrate_request.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/output.h"
+#include "engine/io/atomic_file.h"
+
+namespace versieve::cli {
+namespace {
+
+struct Options {
+  engine::CalibrateRequest request;
+  std::string out;
+};
+
+Answer run_calibrate(const Options& options) {
+  engine::AtomicFile file(options.out);  // before the work: a bad path is told at once
+  const engine::CalibrateReport report = engine::run_calibration(options.request);
+  const nlohmann::ordered_json curve = engine::calibration_json(report);
+  file.write(curve.dump(1) + "\n");
+  file.commit();
+  return {.json = curve, .text = engine::calibration_text(report)};
+}
+
+}  // namespace
+
+Run declare_calibrate(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  engine::CalibrateRequest& request = options->request;
+  app.add_option("--model", request.model, "model directory: config.json, weights, tokenizer")
+      ->required();
+  app.add_option("--text", request.texts,
+                 "held-out text whose bytes are predicted; may be given more than once")
+      ->required();
+  app.add_option("--budget", request.budget,
+                 "how much the mean loss may rise over all-F, in nats a token")
+      ->required();
+  app.add_option("--out", options->out, "JSON file for the schedule and its loss curve")
+      ->required();
+  app.add_option("--backend", request.backend, "cpu, cuda or auto");
+  app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
+  app.add_option("--threads", request.threads, "CPU threads; all if left out")
+      ->check(CLI::Range(1, 1024));
+  request.on_loss = [](const std::string& schedule, double loss) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%s %.6f\n", schedule.c_str(), loss);
+    write_progress(line);
+  };
+  return [options] { return run_calibrate(*options); };
+}
+
+}  // namespace versieve::cli
