@@ -49,9 +49,11 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
                    .src = captured,
                    .dst = captured_.data(),
                    .term = TrafficTerm::kDraft});
-  linear(entries.rows, captured_.data(), weights_.fuse, 3 * shape_.hidden, shape_.hidden,
+  linear(entries.rows, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
-  project(entries.rows, entries.token, entries.position, k_tree_.data(), v_tree_.data());
+  embed(entries.rows, entries.token);
+  project(entries.rows, input_.data(), entries.position, false, true, k_tree_.data(),
+          v_tree_.data());
   for (const bool keys : {true, false}) {
     ops_->copy_rows({.rows = entries.rows,
                      .width = kv_width(),
@@ -60,7 +62,7 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
                      .dst = keys ? k_.data() : v_.data(),
                      .term = TrafficTerm::kDraft});
   }
-  query(1, input_.data(), entries.position);
+  project(1, input_.data(), entries.position, true, false, nullptr, nullptr);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = 1;
   attention.num_nodes = 1;
@@ -79,9 +81,9 @@ void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::in
                    .src = output_.data(),
                    .dst = feature_.data(),
                    .term = TrafficTerm::kDraft});
-  project(count, token, slots.position + first, k_tree_.data() + first * kv_width(),
-          v_tree_.data() + first * kv_width());
-  query(count, input_.data(), slots.position + first);
+  embed(count, token);
+  project(count, input_.data(), slots.position + first, true, true,
+          k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = count;
   attention.num_nodes = first + count;
