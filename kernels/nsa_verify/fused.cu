@@ -133,7 +133,8 @@ class Planner {
     const int teams = tiles / plan.team_tiles;
     std::size_t fixed = static_cast<std::size_t>(queries) * (4 + 2 * (path_compressed_ + depth_)) +
                         static_cast<std::size_t>(p_.num_queries) * 4 + 32 +
-                        static_cast<std::size_t>(tiles) * kMergeFloats * 4;
+                        static_cast<std::size_t>(tiles) *
+                            (head_width(p_) == 64 ? kMergeFloats<64> : kMergeFloats<128>) * 4;
     const int compressed_entries = rank_tokens_ / kTileKeys + 1 +
                                    (path_compressed_ / kSliceKeys + 2) * tiles * tail_groups_;
     if (launch_ == Launch::kRoute) {

@@ -355,73 +355,74 @@ __device__ __forceinline__ void load_stage(const Queries& t, const TileMaps& map
   }
 }
 
-// Shared memory of a row tile in which its four states are merged, 32 elements at a time, in floats.
-inline constexpr int kMergeElements = 32;
-inline constexpr int kMergePitch = kMergeElements + 8;
-inline constexpr int kMergeFloats = kSlices * kTileRows * (kMergePitch + 2);
+// Shared memory of a row tile in which its four states are merged, in floats.
+template <int kD>
+inline constexpr int kMergePitch = kD + 8;
+template <int kD>
+inline constexpr int kMergeFloats = kSlices * kTileRows * (kMergePitch<kD> + 2);
 
 // The row tile's four warps merge their states in ascending slice class and write a part: a span of
-// compressed tokens, or a segment. Half a warp takes a row.
+// compressed tokens, or a segment.
 template <int kD>
 __device__ __forceinline__ void store_part(const Queries& t, SliceRows<kD>& rows, bool compressed,
                                            int part, float* merge) {
-  const FusedArguments& a = t.a;
+  constexpr int kPitch = kMergePitch<kD>;
   float2* const states = reinterpret_cast<float2*>(merge);  // [slice, row]
   float* const outs = merge + 2 * kSlices * kTileRows;      // [slice, row, pitch]
+  named_barrier(1 + t.tile, kSlices * 32);  // nobody still reads the part before
 #pragma unroll
-  for (int first = 0; first < kD; first += kMergeElements) {
-    named_barrier(1 + t.tile, kSlices * 32);  // nobody still reads what was there
+  for (int r = 0; r < 2; ++r) {
+    const int row = t.slice * kTileRows + t.lane / 4 + r * 8;
+    float total = rows.sum[r];
+    total += __shfl_xor_sync(0xFFFFFFFFU, total, 1);
+    total += __shfl_xor_sync(0xFFFFFFFFU, total, 2);
+    if (t.lane % 4 == 0) {
+      states[row] = make_float2(rows.reference[r], total);
+    }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = t.slice * kTileRows + t.lane / 4 + r * 8;
-      if (first == 0) {
-        float total = rows.sum[r];
-        total += __shfl_xor_sync(0xFFFFFFFFU, total, 1);
-        total += __shfl_xor_sync(0xFFFFFFFFU, total, 2);
-        if (t.lane % 4 == 0) {
-          states[row] = make_float2(rows.reference[r], total);
-        }
-      }
+    for (int n = 0; n < kD / 8; ++n) {
+      *reinterpret_cast<float2*>(outs + row * kPitch + n * 8 + t.lane % 4 * 2) =
+          make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]);
+    }
+  }
+  named_barrier(1 + t.tile, kSlices * 32);
+#pragma unroll 1
+  for (int row = t.slice; row < kTileRows; row += kSlices) {
+    if (!t.has_row(row)) {
+      continue;
+    }
+    float most = kNoReference;
 #pragma unroll
-      for (int n = 0; n < kMergeElements / 8; ++n) {
-        *reinterpret_cast<float2*>(outs + row * kMergePitch + n * 8 + t.lane % 4 * 2) =
-            make_float2(rows.out[first / 8 + n][r * 2], rows.out[first / 8 + n][r * 2 + 1]);
+    for (int i = 0; i < kSlices; ++i) {
+      const float2 state = states[i * kTileRows + row];
+      most = state.y > 0.0F ? fmaxf(most, state.x) : most;
+    }
+    float sum = 0.0F;
+    float2 value[kD / 64] = {};
+#pragma unroll
+    for (int i = 0; i < kSlices; ++i) {
+      const float2 state = states[i * kTileRows + row];
+      const float weight = state.y > 0.0F ? state_weight(state.x, most) : 0.0F;
+      sum = fmaf(weight, state.y, sum);
+#pragma unroll
+      for (int w = 0; w < kD / 64; ++w) {
+        const float2 pair = *reinterpret_cast<const float2*>(
+            outs + (i * kTileRows + row) * kPitch + w * 64 + t.lane * 2);
+        value[w].x = fmaf(weight, pair.x, value[w].x);
+        value[w].y = fmaf(weight, pair.y, value[w].y);
       }
     }
-    named_barrier(1 + t.tile, kSlices * 32);
-#pragma unroll 1
-    for (int row = t.slice * 4 + t.lane / 16; row < t.slice * 4 + 4; row += 2) {
-      if (!t.has_row(row)) {
-        continue;
-      }
-      float most = kNoReference;
+    const int at = t.row_index(t.query_of(row), t.head_of(row)) *
+                       (compressed ? t.a.max_spans : kSegments) + part;
+    if (t.lane == 0) {
+      __stcg((compressed ? t.a.span_states : t.a.segment_states) + at, make_float2(most, sum));
+    }
 #pragma unroll
-      for (int i = 0; i < kSlices; ++i) {
-        const float2 state = states[i * kTileRows + row];
-        most = state.y > 0.0F ? fmaxf(most, state.x) : most;
-      }
-      float sum = 0.0F;
-      float2 value = make_float2(0.0F, 0.0F);
-#pragma unroll
-      for (int i = 0; i < kSlices; ++i) {
-        const float2 state = states[i * kTileRows + row];
-        const float weight = state.y > 0.0F ? state_weight(state.x, most) : 0.0F;
-        sum = fmaf(weight, state.y, sum);
-        const float2 pair = *reinterpret_cast<const float2*>(
-            outs + (i * kTileRows + row) * kMergePitch + t.lane % 16 * 2);
-        value.x = fmaf(weight, pair.x, value.x);
-        value.y = fmaf(weight, pair.y, value.y);
-      }
-      const int at = t.row_index(t.query_of(row), t.head_of(row)) *
-                         (compressed ? a.max_spans : kSegments) +
-                     part;
-      if (first == 0 && t.lane % 16 == 0) {
-        __stcg((compressed ? a.span_states : a.segment_states) + at, make_float2(most, sum));
-      }
-      const int element = first + t.lane % 16 * 2;
-      if (element < a.head_dim) {
-        float* const to = (compressed ? a.span_outs : a.segment_outs) + at * a.head_dim + element;
-        __stcg(reinterpret_cast<float2*>(to), value);
+    for (int w = 0; w < kD / 64; ++w) {
+      const int element = w * 64 + t.lane * 2;
+      if (element < t.a.head_dim) {
+        float* const outs_at = (compressed ? t.a.span_outs : t.a.segment_outs) + at * t.a.head_dim;
+        __stcg(reinterpret_cast<float2*>(outs_at + element), value[w]);
       }
     }
   }
@@ -452,7 +453,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   int place = 0;  // place read next and the parity of its phase
   int parity = 0;
 #pragma unroll 1
-  for (int i = -ahead; i < count; ++i) {
+  for (int i = -ahead; i <= count; ++i) {
     if (loads && i + ahead < count) {
       if (filled_round > 0) {
         barrier_wait(ring.empty(filled), (filled_round - 1) & 1);
@@ -466,11 +467,16 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
     if (i < 0) {
       continue;
     }
-    const int first = entries[i].first;
-    const int tail = entries[i].tail;
-    if (compressed && part < span_of(first)) {
-      store_part(t, rows, true, part++, merge);  // lists hold every span
+    const int first = entries[max(min(i, count - 1), 0)].first;
+    const int until = i == count ? end_part : compressed ? span_of(first) : part;
+#pragma unroll 1
+    for (; part < until; ++part) {
+      store_part(t, rows, compressed, part, merge);
     }
+    if (i == count) {
+      break;
+    }
+    const int tail = entries[i].tail;
     const std::uint32_t keys =
         ring.stages_at + static_cast<std::uint32_t>(place * SliceRows<kD>::kStageBytes);
     const std::uint32_t values = keys + SliceRows<kD>::kUnitBytes;
@@ -513,10 +519,6 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
       place = 0;
       parity ^= 1;
     }
-  }
-#pragma unroll 1
-  for (; part < end_part; ++part) {
-    store_part(t, rows, compressed, part, merge);
   }
 }
 

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
   std::uint64_t* const barriers =
       reinterpret_cast<std::uint64_t*>(shared + plan.stages * SliceRows<kD>::kStageBytes);
   float* const merges = reinterpret_cast<float*>(barriers + 4 * plan.stages);
-  Entry* const lists = reinterpret_cast<Entry*>(merges + plan.row_tiles * kMergeFloats);
+  Entry* const lists = reinterpret_cast<Entry*>(merges + plan.row_tiles * kMergeFloats<kD>);
   std::int32_t* const candidates =
       reinterpret_cast<std::int32_t*>(lists + teams * plan.list_capacity);
   std::int32_t* const counters = candidates + teams * plan.candidates;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
       }
     }
     run_entries(t, maps, compressed, team, entries, count, compressed ? whole : own, low,
-                merges + t.tile * kMergeFloats, part, end_part, rows,
+                merges + t.tile * kMergeFloats<kD>, part, end_part, rows,
                 [](int, bool, bool) {});
     if (compressed) {
       __syncthreads();  // lists and units change hands

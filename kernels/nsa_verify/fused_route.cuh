@@ -366,7 +366,7 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
       reinterpret_cast<float*>(store.weights + plan.row_tiles * kTileRows * store.pitch);
   float* const merges = store.references + plan.row_tiles * kTileRows * store.slices;
   std::uint64_t* const barriers =
-      reinterpret_cast<std::uint64_t*>(merges + plan.row_tiles * kMergeFloats);
+      reinterpret_cast<std::uint64_t*>(merges + plan.row_tiles * kMergeFloats<kD>);
   const Ring ring{static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)),
                   static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)), plan.stages};
   Entry* const entries = reinterpret_cast<Entry*>(barriers + 2 * plan.stages);
@@ -392,7 +392,7 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
     const int count = list_compressed(t, team, from, to, entries);
     const int low[2] = {0, 0};
     run_entries(t, maps, true, team, entries, count, ring, low,
-                merges + t.tile * kMergeFloats, from, to, rows,
+                merges + t.tile * kMergeFloats<kD>, from, to, rows,
                 [&](int token, bool first_row, bool second_row) {
                   keep_weights(t, rows, token, first_row, second_row, store);
                 });
