@@ -146,7 +146,8 @@ class Planner {
     } else {
       plan.barriers = 4;
       const int team_queries = plan.team_tiles * tile_queries_;
-      const int ranks = static_cast<int>((p_.nsa.sel_count + kSelectedSegments - 1) / kSelectedSegments);
+      // All blocks of a list may fall into one segment.
+      const int ranks = static_cast<int>(p_.nsa.sel_count);
       const int parts = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
       const std::int64_t window = std::min(p_.nsa.window, p_.context_len) + depth_;
       const int chunks = static_cast<int>(window / kTileKeys / kWindowSegments) + 3;
@@ -158,7 +159,7 @@ class Planner {
       }
       fixed += static_cast<std::size_t>(teams) *
                    (plan.list_capacity * sizeof(Entry) + plan.candidates * 4) +
-               static_cast<std::size_t>(teams + 1) / 2 * 8;
+               static_cast<std::size_t>(teams) * 8;
     }
     finish(plan, (fixed + 127) / 128 * 128, teams);
     return plan;

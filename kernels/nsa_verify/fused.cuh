@@ -3,8 +3,8 @@
 //
 // A CTA holds up to four row tiles of 16 rows for one KV head, four warps each (fused_rows.cuh):
 // consecutive nodes with their query heads. A cluster of CTAs takes the same queries; its ranks share
-// out the keys: spans of compressed tokens, six segments of selected blocks (by a block's rank in its
-// row), two segments of the window (chunks of 64 positions, even and odd). All these cuts depend on
+// out the keys: spans of compressed tokens, six segments of selected blocks (by a block's number
+// modulo six), two segments of the window (chunks of 64 positions, even and odd). All these cuts depend on
 // positions and on a node's own list, never on the call, so partial results and their order are a
 // node's own.
 //
@@ -221,6 +221,15 @@ __device__ inline Queries make_queries(const FusedArguments& a) {
   t.shared_tokens = t.context_len & -kSliceKeys;
   t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
   return t;
+}
+
+template <int kD>
+__device__ __forceinline__ void load_rows(const Queries& t, SliceRows<kD>& rows) {
+  const FusedArguments& a = t.a;
+  rows.load(a.head_dim, [&](int row) {
+    return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
+                          : nullptr;
+  });
 }
 
 // Fills the tables in `memory` (8-byte aligned). Ends with a barrier of the CTA.

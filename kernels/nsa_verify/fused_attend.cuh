@@ -2,8 +2,8 @@
 // written once. nsa_attend finds the compressed branch done by nsa_route; nsa_reuse attends the
 // compressed cache first, in the same launch, and takes its blocks as given.
 //
-// Grid: cluster rank x tile of queries x KV head, clusters of 8. Rank r takes segment r: ranks 0-5 a
-// sixth of each query's list each, ranks 6 and 7 the window's even and odd chunks of 64 positions.
+// Grid: cluster rank x tile of queries x KV head, clusters of 8. Rank r takes segment r: ranks 0-5 the
+// selected blocks whose number is r modulo 6, ranks 6 and 7 the window's even and odd chunks of 64 positions.
 // Traffic: traffic::nsa_attend, traffic::nsa_reuse.
 #pragma once
 
@@ -50,8 +50,29 @@ __device__ __forceinline__ void finish_row(const Queries& t, int query, int head
   }
 }
 
-// Two passes of one body, so that its code is there once: the CTA's spans of compressed tokens
-// (reuse), all row tiles together; then its segment of selected blocks or window, team by team.
+// This CTA's spans of compressed tokens, all row tiles together. A function of its own, so that
+// nothing of it stays in registers afterwards.
+template <int kD>
+__device__ __noinline__ void attend_spans(Queries t, const TileMaps& maps, Ring ring, Entry* entries,
+                                          float* merge) {
+  const FusedArguments& a = t.a;
+  const FusedPlan& plan = a.plan;
+  const int rank = static_cast<int>(blockIdx.x);
+  const int visible = t.compressed_of(t.most_position + 1);
+  const int part = first_span(rank, plan.ranks, visible);
+  const int end_part = first_span(rank + 1, plan.ranks, visible);
+  if (part >= end_part) {
+    return;
+  }
+  SliceRows<kD> rows;
+  load_rows(t, rows);
+  const Team team{0, plan.row_tiles, static_cast<int>(threadIdx.x), 0};
+  const int count = list_compressed(t, team, part, end_part, entries);
+  const int low[2] = {0, 0};
+  run_entries(t, maps, true, team, entries, count, ring, low, merge, part, end_part, rows,
+              [](int, bool, bool) {});
+}
+
 template <int kD, bool kReuse>
 __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
@@ -88,49 +109,30 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
   }
   wait_for_predecessors();
   Queries t = make_queries(a);
+  fill_tables(t, counters + 2 * teams);
+  float* const merge = merges + t.tile * kMergeFloats<kD>;
+  if constexpr (kReuse) {
+    attend_spans<kD>(t, maps, whole, lists, merge);
+    __syncthreads();  // lists and stages change hands
+  }
   SliceRows<kD> rows;
-  rows.load(a.head_dim, [&](int row) {
-    return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
-                          : nullptr;
-  });
-  fill_tables(t, counters + (teams + 1) / 2 * 2);
-
-#pragma unroll 1
-  for (int pass = kReuse ? 0 : 1; pass < 2; ++pass) {
-    const bool compressed = pass == 0;
-    const Team team = compressed
-                          ? Team{0, plan.row_tiles, static_cast<int>(threadIdx.x), 0}
-                          : own_team;
-    Entry* const entries = compressed ? lists : lists + index * plan.list_capacity;
-    int low[2] = {0, 0};
-    int count = 0;
-    int part = rank;
-    int end_part = rank + 1;
-    if (compressed) {
-      const int visible = t.compressed_of(t.most_position + 1);
-      part = first_span(rank, plan.ranks, visible);
-      end_part = first_span(rank + 1, plan.ranks, visible);
-      if (part < end_part) {
-        count = list_compressed(t, team, part, end_part, entries);
-      }
-    } else if (rank < kSelectedSegments) {
-      count = list_selected(t, team, rank, candidates + index * plan.candidates, counters + index,
-                            entries);
-    } else {
-      count = list_window(t, team, rank - kSelectedSegments, entries);
+  load_rows(t, rows);
+  Entry* const entries = lists + index * plan.list_capacity;
+  int low[2] = {0, 0};
+  int count;
+  if (rank < kSelectedSegments) {
+    count = list_selected(t, own_team, rank, candidates + index * plan.candidates,
+                          counters + 2 * index, entries);
+  } else {
+    count = list_window(t, own_team, rank - kSelectedSegments, entries);
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int query = t.query_of(t.lane / 4 + r * 8);
-        low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
-      }
-    }
-    run_entries(t, maps, compressed, team, entries, count, compressed ? whole : own, low,
-                merges + t.tile * kMergeFloats<kD>, part, end_part, rows,
-                [](int, bool, bool) {});
-    if (compressed) {
-      __syncthreads();  // lists and units change hands
+    for (int r = 0; r < 2; ++r) {
+      const int query = t.query_of(t.lane / 4 + r * 8);
+      low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
     }
   }
+  run_entries(t, maps, false, own_team, entries, count, own, low, merge, rank, rank + 1, rows,
+              [](int, bool, bool) {});
   cg::this_cluster().sync();  // all parts of the queries' rows are there
   const int warps = plan.row_tiles * kSlices;
   const int warp = static_cast<int>(threadIdx.x) / 32;

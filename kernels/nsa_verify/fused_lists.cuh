@@ -48,67 +48,96 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
   return count;
 }
 
-// Blocks of segment `segment` of each query's list. `candidates`: [2, team queries, per segment].
+// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a block
+// is one segment's whoever lists it. `lists`: [2, team queries, n], `counts`: [2].
 __device__ __forceinline__ int list_selected(const Queries& t, const Team& team, int segment,
-                                             std::int32_t* candidates, int* counter,
-                                             Entry* entries) {
+                                             std::int32_t* lists, int* counts, Entry* entries) {
   const FusedArguments& a = t.a;
   const int n = a.sel_count;
-  const int ranks = (n + kSelectedSegments - 1) / kSelectedSegments;
   const int first_query = team.first_tile * t.per_tile;
-  const int group_ranks = a.plan.group * ranks;
-  const int count = team.tiles * t.per_tile * ranks;
-#pragma unroll 1
-  for (int i = team.thread; i < count; i += team.threads()) {
-    const int query = i / ranks;
-    const int rank = segment * ranks + i - query * ranks;
-    candidates[i] = first_query + query < t.count && rank < n
-                        ? __ldcg(a.chosen + t.pair_index(first_query + query) * n + rank)
-                        : -1;
-  }
-  if (team.thread == 0) {
-    *counter = 0;
+  const int queries = team.tiles * t.per_tile;
+  std::int32_t* const leaders = lists + queries * n;
+  int* const longest = counts;
+  int* const total = counts + 1;
+  if (team.thread < 2) {
+    counts[team.thread] = 0;
   }
   team.sync();
-  // The first query of a group that lists a block stands for it.
-  std::int32_t* const leaders = candidates + count;
+  // A warp a query: its blocks of the segment move up, in order.
 #pragma unroll 1
-  for (int i = team.thread; i < count; i += team.threads()) {
-    const int block = candidates[i];
-    bool first = block >= 0 && (block << a.block_bits) < t.shared_tokens;
+  for (int query = team.thread / 32; query < queries; query += team.threads() / 32) {
+    int count = 0;
 #pragma unroll 1
-    for (int j = i / group_ranks * group_ranks; j < i / ranks * ranks; ++j) {
-      first = first && candidates[j] != block;
+    for (int base = 0; base < n; base += 32) {
+      const int rank = base + t.lane;
+      const int block = first_query + query < t.count && rank < n
+                            ? __ldcg(a.chosen + t.pair_index(first_query + query) * n + rank)
+                            : -1;
+      const bool mine = block >= 0 && block % kSelectedSegments == segment;
+      const unsigned found = __ballot_sync(0xFFFFFFFFU, mine);
+      if (mine) {
+        lists[query * n + count + __popc(found & ((1U << t.lane) - 1U))] = block;
+      }
+      count += __popc(found);
     }
-    leaders[i] = first ? block : INT32_MAX;
+    if (t.lane == 0) {
+      if (count < n) {
+        lists[query * n + count] = -1;
+      }
+      atomicMax(longest, count);
+    }
+  }
+  team.sync();
+  const int width = *longest;
+  // The first query of a group that lists a block stands for it.
+#pragma unroll 1
+  for (int i = team.thread; i < queries * width; i += team.threads()) {
+    const int query = i / width;
+    const int at = query * n + i - query * width;
+    int block = INT32_MAX;
+    bool listed = true;
+#pragma unroll 1
+    for (int j = query * n; j <= at; ++j) {
+      listed = listed && lists[j] >= 0;
+    }
+    if (listed && (lists[at] << a.block_bits) < t.shared_tokens) {
+      block = lists[at];
+    }
+#pragma unroll 1
+    for (int other = query / a.plan.group * a.plan.group; other < query && block != INT32_MAX;
+         ++other) {
+#pragma unroll 1
+      for (int j = other * n; j < other * n + width && lists[j] >= 0; ++j) {
+        block = lists[j] == block ? INT32_MAX : block;
+      }
+    }
+    leaders[at] = block;
   }
   team.sync();
   const int block_size = 1 << a.block_bits;
   const int parts = (block_size + kTileKeys - 1) / kTileKeys;
 #pragma unroll 1
-  for (int i = team.thread; i < count; i += team.threads()) {
-    const int block = leaders[i];
+  for (int i = team.thread; i < queries * width; i += team.threads()) {
+    const int query = i / width;
+    const int block = leaders[query * n + i - query * width];
     if (block == INT32_MAX) {
       continue;
     }
     // Its place: the number of such pairs (group, block) that come before.
-    const int group_begin = i / group_ranks * group_ranks;
-    const int group_end = min(group_begin + group_ranks, count);
+    const int group_begin = query / a.plan.group * a.plan.group;
+    const int group_end = min(group_begin + a.plan.group, queries);
     int place = 0;
-#pragma unroll 1
-    for (int j = 0; j < group_begin; ++j) {
-      place += leaders[j] != INT32_MAX ? 1 : 0;
-    }
     std::uint32_t owners = 0U;
-    std::uint32_t bit = 1U << (group_begin / ranks);
-    int rank = 0;
 #pragma unroll 1
-    for (int j = group_begin; j < group_end; ++j) {
-      place += leaders[j] < block ? 1 : 0;
-      owners |= candidates[j] == block ? bit : 0U;
-      if (++rank == ranks) {
-        rank = 0;
-        bit <<= 1;
+    for (int other = 0; other < group_end; ++other) {
+#pragma unroll 1
+      for (int j = other * n; j < other * n + width; ++j) {
+        if (lists[j] < 0) {
+          break;
+        }
+        const int leader = leaders[j];
+        place += leader < (other < group_begin ? INT32_MAX : block) ? 1 : 0;
+        owners |= other >= group_begin && lists[j] == block ? 1U << other : 0U;
       }
     }
 #pragma unroll 1
@@ -117,16 +146,16 @@ __device__ __forceinline__ int list_selected(const Queries& t, const Team& team,
       const int end = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
       entries[place * parts + part] = {first, max(end - first, 0), owners, -1, 0};
     }
-    atomicAdd(counter, 1);
+    atomicAdd(total, 1);
   }
   team.sync();
   const int listed =
-      append_tails(t, team, t.shared_tokens, t.most_position, entries, *counter * parts,
+      append_tails(t, team, t.shared_tokens, t.most_position, entries, *total * parts,
                    [&](int query, int slice) {
-                     const int* mine = candidates + (query - first_query) * ranks;
+                     const int* mine = lists + (query - first_query) * n;
                      bool chosen = false;
 #pragma unroll 1
-                     for (int k = 0; k < ranks; ++k) {
+                     for (int k = 0; k < width && mine[k] >= 0; ++k) {
                        chosen |= mine[k] == slice >> a.block_bits;
                      }
                      return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;

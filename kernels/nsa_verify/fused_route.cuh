@@ -377,10 +377,7 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
   wait_for_predecessors();
   Queries t = make_queries(a);
   SliceRows<kD> rows;
-  rows.load(a.head_dim, [&](int row) {
-    return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
-                          : nullptr;
-  });
+  load_rows(t, rows);
   fill_tables(t, reinterpret_cast<std::int32_t*>(entries + plan.list_capacity));
 
   const int visible = t.compressed_of(t.most_position + 1);

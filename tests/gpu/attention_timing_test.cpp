@@ -94,6 +94,7 @@ class Problem {
  public:
   Problem(std::int64_t context_len, std::int64_t nodes, bool rotate) : rng_(1) {
     kernels::NsaVerifyParams<Bf16>& p = params_;
+    p.form = kernels::NsaForm::kVanilla;
     p.num_heads = 32;
     p.num_kv_heads = 8;
     p.head_dim = 64;
