@@ -84,18 +84,73 @@ struct FusedLoads {
   }
 };
 
-// Compressed attention by tiles of queries and spans of keys.
-FusedLoads route_loads(const traffic::NsaVerifyShape& s, const Traffic& unique) {
-  const double tiles = std::ceil(number(s.num_queries) / traffic::kRouteTileQueries);
+// How a fused launch lies on the chip; kernels/nsa_verify/fused.cu plans the same. A CTA holds up to
+// four tiles of 16 rows (queries x heads of a KV head), a cluster of `ranks` CTAs shares out the keys.
+struct FusedGrid {
+  double row_tiles = 1.0;  // of a CTA
+  double ranks = 1.0;
+  double waves = 1.0;
+};
+
+constexpr double kSms = 132.0;             // the chip whose measurements the capacities come from
+constexpr double kClustersOfEight = 15.0;  // that it holds at one CTA an SM
+constexpr double kMaxRowTiles = 4.0;
+constexpr double kMaxRanks = 8.0;
+constexpr double kTileKeys = 64.0;
+// A CTA's tables, lists, barriers and merges weigh as many tiles of keys, and so many more for each
+// row tile (by least squares over 1,391 attention points of one H200, 2026-11-21).
+constexpr double kCtaTiles = 8.0;
+constexpr double kRowTileTiles = 2.0;
+
+double power_of_two_from(double x) {
+  double power = 1.0;
+  while (power < x) {
+    power *= 2.0;
+  }
+  return power;
+}
+
+double queries_of_row_tile(const traffic::NsaVerifyShape& s) {
+  const double heads = power_of_two_from(number(s.num_heads / s.num_kv_heads));
+  return std::max(1.0, traffic::kMmaRows / heads);
+}
+
+// `sharing_tiles`: row tiles that share tiles of keys; 0: all of a CTA. `rank_keys`: compressed keys
+// whose weights a CTA keeps.
+FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double ranks, double sharing_tiles,
+                     double rank_keys) {
+  FusedGrid grid{.ranks = ranks};
+  const double row_tiles = std::ceil(number(s.num_queries) / queries_of_row_tile(s));
+  const double heads = number(s.num_kv_heads);
+  grid.row_tiles = std::min(kMaxRowTiles, power_of_two_from(row_tiles * heads * ranks / kSms));
+  grid.row_tiles = std::max(grid.row_tiles, std::min(sharing_tiles, kMaxRowTiles));
+  // Shared memory: states to merge and kept weights a row tile, three stages a team, four at least.
+  const double teams = sharing_tiles > 0.0 ? grid.row_tiles / std::min(sharing_tiles, grid.row_tiles) : 1.0;
+  const double bytes = grid.row_tiles * (18944.0 + 34.0 * rank_keys) +
+                       std::max(4.0, 3.0 * teams) * kTileKeys * number(s.head_dim) * 4.0;
+  const double ctas_an_sm = bytes <= 113e3 && grid.row_tiles <= 2.0 ? 2.0 : 1.0;
+  const double clusters = std::ceil(row_tiles / grid.row_tiles) * heads;
+  const double capacity =
+      ctas_an_sm * (ranks == kMaxRanks ? kClustersOfEight : std::floor(kSms / ranks));
+  grid.waves = std::ceil(clusters / capacity);
+  return grid;
+}
+
+// Compressed attention: each row tile reads the whole cache, a CTA's share by spans.
+FusedLoads route_loads(const traffic::NsaVerifyShape& s, const Traffic& unique, bool with_weights) {
   const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
   const double spans = traffic::nsa_route_spans(compressed);
+  const double ranks = with_weights ? std::clamp(spans, 1.0, kMaxRanks) : kMaxRanks;
+  // A span goes to one rank whole.
+  const double keys = std::max(number(compressed) / ranks,
+                               compressed > 1024 ? 512.0 : std::min(128.0, number(compressed)));
+  const FusedGrid grid = fused_grid(s, ranks, 0.0, with_weights ? keys : 0.0);
+  const double tiles = std::ceil(number(s.num_queries) / (queries_of_row_tile(s) * grid.row_tiles));
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
   FusedLoads loads;
   loads.add(tiles * cached, cached);
-  const double heads = number(s.num_heads / s.num_kv_heads);
-  loads.blocks = tiles * number(s.num_kv_heads) * std::ceil(heads / traffic::kRouteTileHeads) *
-                 at_least_one(spans);
-  loads.steps = number(compressed) / at_least_one(spans) / kKeysPerStep;
+  loads.blocks = grid.waves * kSms;
+  loads.steps = kCtaTiles + kRowTileTiles * grid.row_tiles + keys / kTileKeys;
   return loads;
 }
 
@@ -111,9 +166,17 @@ FusedLoads attend_loads(const traffic::NsaVerifyShape& s, const Traffic& unique)
   FusedLoads loads;
   loads.add(s.group_count() * group_keys * kv, read(TrafficTerm::kSelectedBlocks));
   loads.add(sharing * read(TrafficTerm::kWindow), read(TrafficTerm::kWindow));
-  loads.blocks = number(s.num_kv_heads) * (traffic::kSelectedSegments * s.group_count() +
-                                           traffic::kWindowSegments * sharing);
-  loads.steps = group_keys / traffic::kSelectedSegments / kKeysPerStep;
+  const double tile_queries = queries_of_row_tile(s);
+  const double group = number(s.group_size);
+  const double sharing_tiles = std::max(1.0, std::floor(group / tile_queries));
+  const FusedGrid grid = fused_grid(s, kMaxRanks, sharing_tiles, 0.0);
+  // Groups smaller than a row tile go through it one after the other.
+  const double groups = std::max(
+      1.0, std::min(tile_queries, number(s.num_queries)) / std::min(group, tile_queries));
+  const double selected = groups * group_keys / kTileKeys / traffic::kSelectedSegments;
+  const double window = number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + 1.5;
+  loads.blocks = grid.waves * kSms;
+  loads.steps = kCtaTiles + kRowTileTiles * grid.row_tiles + std::max(selected, window);
   return loads;
 }
 
@@ -129,19 +192,16 @@ void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, Step
   if (!reuse) {
     const Traffic route = traffic::nsa_route(s);
     const Traffic attend = traffic::nsa_attend(s);
-    FusedLoads loads = route_loads(s, route);
-    loads.steps += s.chosen_blocks();  // top-n takes one block after the other
-    out.add(fused(LaunchKind::kNsaRoute, layers, route, loads));
+    out.add(fused(LaunchKind::kNsaRoute, layers, route, route_loads(s, route, true)));
     out.add(fused(LaunchKind::kNsaAttend, layers, attend, attend_loads(s, attend)));
     return;
   }
   const Traffic traffic = traffic::nsa_reuse(s);
-  FusedLoads loads = route_loads(s, traffic);
-  const FusedLoads attend = attend_loads(s, traffic);
-  loads.loaded += attend.loaded;
-  loads.reused += attend.reused;
-  loads.blocks += attend.blocks;
-  loads.steps = std::max(loads.steps, attend.steps);
+  FusedLoads loads = attend_loads(s, traffic);
+  const FusedLoads spans = route_loads(s, traffic, false);
+  loads.loaded += spans.loaded;
+  loads.reused += spans.reused;
+  loads.steps += spans.steps - kCtaTiles;
   out.add(fused(LaunchKind::kNsaReuse, layers, traffic, loads));
 }
 

@@ -253,13 +253,13 @@ Traffic nsa_combine(const NsaVerifyShape& s) {
 }
 
 Traffic nsa_route(const NsaVerifyShape& s) {
-  const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
   const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
   Traffic t = routed_attention(s);
-  // Probabilities are summed over the heads of a KV head before they pass through memory.
-  t.write(TrafficTerm::kScores, rows * keys * 4.0);
-  t.read(TrafficTerm::kScores, rows * keys * 4.0);
+  // A block's importance passes through memory in two parts: from its own compressed tokens and
+  // from those of the block before that reach into it.
+  t.write(TrafficTerm::kScores, 2.0 * rows * blocks * 4.0);
+  t.read(TrafficTerm::kScores, 2.0 * rows * blocks * 4.0);
   t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
   t.write(TrafficTerm::kScores, index_bytes(s) + (s.importance ? rows * blocks * 4.0 : 0.0));
   return t;

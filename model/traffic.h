@@ -73,8 +73,6 @@ struct NsaVerifyShape {
 
 // How the fused form cuts its work; what a CTA or a segment takes depends on positions and ranks
 // alone, never on the number of queries.
-inline constexpr double kRouteTileQueries = 32.0;
-inline constexpr double kRouteTileHeads = 4.0;
 inline constexpr double kMmaRows = 16.0;          // rows of a tensor-core tile: queries x heads
 inline constexpr double kSelectedSegments = 6.0;  // partials of a row over its selected blocks
 inline constexpr double kWindowSegments = 2.0;    // and over its window

@@ -350,15 +350,10 @@ traffic::NsaVerifyShape shape_of(const NsaVerifyParams<Bf16>& p) {
   shape.num_queries = p.num_queries;
   shape.element_bytes = sizeof(Bf16);
   shape.routing = p.indices_in == nullptr;
+  shape.group_size = p.group_size;
+  shape.group_mode = p.group_mode;
+  shape.importance = p.importance != nullptr;
   return shape;
-}
-
-Traffic sum_of(std::initializer_list<Traffic> parts) {
-  Traffic total;
-  for (const Traffic& part : parts) {
-    total += part;
-  }
-  return total;
 }
 
 }  // namespace
@@ -392,22 +387,15 @@ void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) 
   const TileMaps maps = tile_maps(p);
   const traffic::NsaVerifyShape shape = shape_of(p);
   if (p.indices_in != nullptr) {
-    const LaunchRange range("nsa_reuse",
-                            sum_of({traffic::nsa_compressed(shape), traffic::nsa_selected(shape),
-                                    traffic::nsa_window(shape)}),
-                            context.observer);
+    const LaunchRange range("nsa_reuse", traffic::nsa_reuse(shape), context.observer);
     enqueue(Launch::kReuse, p, a, maps, context.stream);
     return;
   }
   {
-    const LaunchRange range("nsa_route",
-                            sum_of({traffic::nsa_compressed(shape), traffic::nsa_select(shape)}),
-                            context.observer);
+    const LaunchRange range("nsa_route", traffic::nsa_route(shape), context.observer);
     enqueue(Launch::kRoute, p, a, maps, context.stream);
   }
-  const LaunchRange range("nsa_attend",
-                          sum_of({traffic::nsa_selected(shape), traffic::nsa_window(shape)}),
-                          context.observer);
+  const LaunchRange range("nsa_attend", traffic::nsa_attend(shape), context.observer);
   enqueue(Launch::kAttend, p, a, maps, context.stream);
 }
 

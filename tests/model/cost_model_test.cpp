@@ -112,7 +112,7 @@ TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique
   const double states = 64.0 * 32 * 8 * 66 * 4;  // N H spans (d + 2) f32
   CHECK(read(route, TrafficTerm::kQueryOutput) == q + states);
   CHECK(written(route, TrafficTerm::kQueryOutput) == states + 64.0 * 2048 * 4);
-  const double sums = 64.0 * 8 * 1023 * 4;  // N G Lc f32
+  const double sums = 2.0 * 64 * 8 * 257 * 4;  // two parts of N G S f32
   CHECK(read(route, TrafficTerm::kScores) == sums);
   CHECK(written(route, TrafficTerm::kScores) == sums + 64.0 * 8 * 16 * 4);
 
@@ -139,8 +139,8 @@ TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique
   CHECK(launch(work, LaunchKind::kNsaRoute).launches == 2.0);
   CHECK(launch(work, LaunchKind::kNsaAttend).launches == 2.0);
   CHECK(launch(work, LaunchKind::kNsaReuse).launches == 3.0);
-  // Two tiles of 32 queries share the compressed cache's loads.
-  CHECK(launch(work, LaunchKind::kNsaRoute).loaded == 2 * 1023 * token);
+  // Four row tiles of four queries share the compressed cache's loads.
+  CHECK(launch(work, LaunchKind::kNsaRoute).loaded == 4 * 1023 * token);
 }
 
 TEST_CASE("a group loads each of its distinct blocks once, U(C, rho) of them") {
