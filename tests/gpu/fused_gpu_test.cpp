@@ -115,6 +115,15 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
   CHECK(disagreement(c, run_nsa<Bf16>(c, kFused), tolerance_of<Bf16>()) == "");
 }
 
+TEST_CASE("fused nsa_verify takes a short path") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  check_case(long_shape(300, 9, TreeForm::kRandom), rng);
+  check_case(long_shape(2100, 5, TreeForm::kChain), rng);
+}
+
 TEST_CASE("fused nsa_verify agrees with the plain answer on adversarial shapes") {
   if (no_gpu()) {
     return;

@@ -54,6 +54,11 @@ if [ -n "$sanitizer" ]; then
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]'
   done
+  # The launches whose warps meet at barriers of their own, on small trees and contexts.
+  for tool in racecheck synccheck; do
+    part "${tool}_fused" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      "$build"/bin/test_gpu_attention "fused nsa_verify takes a short path"
+  done
 else
   add_row memcheck skipped 0 "compute-sanitizer was not found"
 fi
