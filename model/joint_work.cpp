@@ -216,6 +216,12 @@ void add_commit(const StepShape& s, StepWork& out) {
   add_copy(completed, 2.0, t.kv_width(), TrafficTerm::kKvAppend, out);
 }
 
+// Kinds that are launched as programmatic dependents (kernels/common/dependent_launch.cuh).
+constexpr bool is_dependent(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kRmsNorm || kind == LaunchKind::kRope ||
+         kind == LaunchKind::kTopLogits;
+}
+
 }  // namespace
 
 void add_joint_step(const StepShape& s, double growth, StepWork& out) {
@@ -236,6 +242,9 @@ void add_joint_step(const StepShape& s, double growth, StepWork& out) {
   add_commit(s, out);
   out.host_trips +=
       s.recorded ? 0.0 : 3.0;  // verification, acceptance and commit each end in a wait
+  for (std::size_t i = 0; i < out.count; ++i) {
+    out.work[i].dependent = out.work[i].dependent || is_dependent(out.work[i].kind);
+  }
 }
 
 }  // namespace versieve

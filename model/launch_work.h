@@ -55,6 +55,7 @@ struct LaunchWork {
   double steps = 1.0;           // dependent steps of a block
   double working_set = 0.0;     // bytes that the launch touches
   double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
+  bool dependent = false;       // may start before the launch before it has ended
 };
 
 // A fixed store, so that composing a step allocates nothing.

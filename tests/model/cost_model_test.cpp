@@ -247,8 +247,8 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
   for (const LaunchWork& w : work) {
     const LaunchCost cost = cost_of(w, h200(), initial_parameters(), stream);
     const LaunchCost recorded = cost_of(w, h200(), initial_parameters(), graph);
-    sum += w.launches * (cost.time_us + cost.gap_us);
-    recorded_us += w.launches * (recorded.time_us + recorded.gap_us);
+    sum += w.launches * (cost.time_us - cost.overlapped_us + cost.gap_us);
+    recorded_us += w.launches * (recorded.time_us - recorded.overlapped_us + recorded.gap_us);
     select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
   }
   CHECK(work.host_trips == 3.0 + draft_passes(shape.tree).passes);
@@ -310,6 +310,44 @@ TEST_CASE(
   CHECK(count(LaunchKind::kRope) == 32.0);
   CHECK(count(LaunchKind::kSigmoid) == 16.0);
   CHECK(count(LaunchKind::kSwiglu) == 16.0);
+}
+
+TEST_CASE("dependent launches add less than they take alone, others all of it") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.context_len = 8192;
+  shape.refresh_layers = 16;
+  CostParameters p = initial_parameters();
+  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const auto step = [&](StepLaunches launches, double overlap) {
+    shape.launches = launches;
+    p[index_of(SharedParameter::kOverlap)] = overlap;
+    StepWork work;
+    add_step(shape, 0.7, work);
+    double alone = 0.0;
+    double hidden = 0.0;
+    for (const LaunchWork& w : work) {
+      const LaunchCost cost = cost_of(w, h200(), p, graph);
+      CHECK(cost.overlapped_us == Approx(w.dependent ? overlap * cost.time_us : 0.0));
+      CHECK(cost.added_us() > 0.0);
+      alone += w.launches * (cost.time_us + cost.gap_us);
+      hidden += w.launches * cost.overlapped_us;
+    }
+    const StepCost total = cost_of(work, h200(), p, graph);
+    CHECK(total.time_us == Approx(alone - hidden));
+    double bounds = 0.0;
+    for (const double us : total.bound_us) {
+      CHECK(us >= 0.0);
+      bounds += us;
+    }
+    CHECK(bounds == Approx(total.time_us));
+    return hidden / alone;
+  };
+  CHECK(step(StepLaunches::kJoint, 0.3) > 0.2);  // most of a step are linear layers
+  CHECK(step(StepLaunches::kJoint, 0.3) < 0.3);
+  // The vanilla attention and separate launches wait for each other.
+  shape.form = NsaForm::kVanilla;
+  CHECK(step(StepLaunches::kSeparate, 0.3) == 0.0);
 }
 
 TEST_CASE("a linear layer is cut by its weights alone") {

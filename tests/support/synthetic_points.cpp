@@ -31,7 +31,7 @@ class Maker {
     for (const LaunchWork& launch : work) {
       const LaunchCost cost = cost_of(launch, hardware_, plan_.parameters, conditions);
       const double us = launch.launches * cost.time_us * extra(key) * shared * noise();
-      total_us += us + launch.launches * cost.gap_us;
+      total_us += us * (1.0 - cost.overlapped_us / cost.time_us) + launch.launches * cost.gap_us;
       RangeMeasurement& range = range_of(m, name_of(launch.kind));
       range.launches += std::llround(launch.launches);
       range.gpu_time_ns[0] += us * 1e3;
