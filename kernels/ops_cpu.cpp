@@ -4,6 +4,7 @@
 
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
+#include "kernels/compress/traffic.h"
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/draft_tree/cpu.h"
 #include "kernels/linear/cpu.h"
@@ -18,6 +19,7 @@
 #include "kernels/top_logits/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_attention/cpu.h"
+#include "kernels/tree_attention/traffic.h"
 #include "kernels/tree_sample/cpu.h"
 #include "model/assert.h"
 #include "model/error.h"
@@ -108,10 +110,14 @@ class CpuOps final : public Ops<T> {
     observed("copy_rows", traffic::copy_rows(p.rows, p.width, kBytes, p.term),
              [&] { copy_rows_cpu(p, threads_); });
   }
-  void compress(const CompressParams<T>& p) override { compress_cpu(p, threads_); }
+  void compress(const CompressParams<T>& p) override {
+    observed("compress", compress_traffic(p), [&] { compress_cpu(p, threads_); });
+  }
   void nsa_verify(const NsaVerifyParams<T>& p) override { nsa_verify_cpu(p, threads_); }
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
-  void tree_attention(const TreeAttentionParams<T>& p) override { tree_attention_cpu(p, threads_); }
+  void tree_attention(const TreeAttentionParams<T>& p) override {
+    observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
+  }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),
              [&] { top_logits_cpu(p, threads_); });
@@ -127,10 +133,21 @@ class CpuOps final : public Ops<T> {
     observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
              [&] { tree_sample_cpu(p, threads_); });
   }
-  void grow_tree(const GrowTreeParams& p) override { grow_tree_cpu(p); }
-  void finish_tree(const FinishTreeParams& p) override { finish_tree_cpu(p); }
-  void accept_tree(const AcceptTreeParams& p) override { accept_tree_cpu(p); }
-  void commit_path(const CommitPathParams<T>& p) override { commit_path_cpu(p); }
+  void grow_tree(const GrowTreeParams& p) override {
+    const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
+    observed("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),
+             [&] { grow_tree_cpu(p); });
+  }
+  void finish_tree(const FinishTreeParams& p) override {
+    observed("finish_tree", traffic::finish_tree(p.nodes), [&] { finish_tree_cpu(p); });
+  }
+  void accept_tree(const AcceptTreeParams& p) override {
+    observed("accept_tree", traffic::accept_tree(p.nodes), [&] { accept_tree_cpu(p); });
+  }
+  void commit_path(const CommitPathParams<T>& p) override {
+    observed("commit_path", traffic::commit_path(p.layers, p.max_path, p.width, kBytes),
+             [&] { commit_path_cpu(p); });
+  }
 
  private:
   static constexpr std::int64_t kBytes = sizeof(T);

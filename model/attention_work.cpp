@@ -185,6 +185,7 @@ LaunchWork fused(LaunchKind kind, double layers, const Traffic& traffic, const F
   work.loaded = loads.loaded;
   work.reused = loads.reused;
   work.reuse_distance = work.working_set;
+  work.dependent = true;
   return work;
 }
 

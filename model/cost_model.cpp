@@ -120,6 +120,8 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
   LaunchCost cost;
   add_bytes(work, hardware, parameters, conditions.cache, cost);
   add_time(work, hardware, parameters, cost);
+  cost.overlapped_us =
+      work.dependent ? value(parameters, SharedParameter::kOverlap) * cost.time_us : 0.0;
   cost.gap_us =
       value(parameters, conditions.launch == LaunchMode::kStream ? SharedParameter::kStreamGapUs
                                                                  : SharedParameter::kGraphGapUs);
@@ -139,13 +141,13 @@ StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;
   for (const LaunchWork& work : step) {
     const LaunchCost cost = cost_of(work, hardware, parameters, conditions);
-    total.time_us += work.launches * (cost.time_us + cost.gap_us);
+    total.time_us += work.launches * cost.added_us();
     total.dram_bytes += work.launches * (cost.read_bytes + cost.write_bytes);
     total.flops += work.launches * work.unique.flops;
     total.launches += work.launches;
-    total.phase_us[static_cast<std::size_t>(work.phase)] +=
-        work.launches * (cost.time_us + cost.gap_us);
-    total.bound_us[static_cast<std::size_t>(cost.bound)] += work.launches * cost.time_us;
+    total.phase_us[static_cast<std::size_t>(work.phase)] += work.launches * cost.added_us();
+    total.bound_us[static_cast<std::size_t>(cost.bound)] +=
+        work.launches * (cost.time_us - cost.overlapped_us);
     total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] += work.launches * cost.gap_us;
     for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
       total.term_bytes[i] += work.launches * cost.term_bytes[i];

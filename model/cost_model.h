@@ -1,7 +1,7 @@
 // Bytes and time of a launch and of a step on a machine: per launch the soft maximum of DRAM
 // bytes / bandwidth, L2 bytes / L2 bandwidth, flop / peak and latency floor, + launch gap; a step
-// is the sum of its launches. Pure arithmetic on fixed stores: nothing is allocated by an
-// evaluation.
+// is the sum of its launches less what dependent ones hide behind those before them. Pure
+// arithmetic on fixed stores: nothing is allocated by an evaluation.
 #pragma once
 
 #include "model/cost_parameters.h"
@@ -21,10 +21,14 @@ struct RunConditions {
 };
 
 struct LaunchCost {
-  double read_bytes = 0.0;   // DRAM
-  double write_bytes = 0.0;  // DRAM
-  double time_us = 0.0;      // without the gap
+  double read_bytes = 0.0;     // DRAM
+  double write_bytes = 0.0;    // DRAM
+  double time_us = 0.0;        // standing alone, without the gap
+  double overlapped_us = 0.0;  // of it, beside the launch before; less than time_us
   double gap_us = 0.0;
+
+  // What the launch adds to a step.
+  double added_us() const { return time_us - overlapped_us + gap_us; }
   Bound bound = Bound::kLaunch;
   std::array<double, kTrafficTermCount> term_bytes{};
 };

@@ -37,6 +37,8 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
     {"stream_gap", {"us", 0.1, 20.0, 3.0, Evidence::kTime}},
     {"graph_gap", {"us", 0.1, 5.0, 0.6, Evidence::kTime}},
     {"host_trip", {"us", 1.0, 500.0, 20.0, Evidence::kTime}},
+    // A launch cannot hide more than itself, and what reads its predecessor's results waits.
+    {"overlap", {"of a launch", 0.001, 0.8, 0.05, Evidence::kTime}},
 }};
 
 constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{

@@ -29,8 +29,9 @@ enum class SharedParameter {
   kStreamGapUs,        // between two launches on a stream
   kGraphGapUs,         // between two nodes of a graph
   kHostTripUs,         // the host waits for a result and enqueues again
+  kOverlap,            // share of a dependent launch's time that runs beside the one before it
 };
-inline constexpr std::size_t kSharedParameterCount = 14;
+inline constexpr std::size_t kSharedParameterCount = 15;
 
 // Parameters of each kind of launch: its own arithmetic and latency.
 enum class KindParameter {

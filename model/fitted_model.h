@@ -57,6 +57,8 @@ struct FittedModel {
   bool informs(LaunchKind kind) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.
   NsaForm priced_form() const;
+  // The launches that the steps were measured with: separate where only those of that time inform.
+  StepLaunches priced_launches() const;
 };
 
 }  // namespace versieve

@@ -1,8 +1,9 @@
-// How a launch is put together from its traffic and its shape on the machine: what launch_work.cpp
-// and attention_work.cpp share.
+// How a launch is put together from its traffic and its shape on the machine: what joint_work.cpp,
+// separate_work.cpp and attention_work.cpp share.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "model/launch_work.h"
@@ -11,6 +12,9 @@ namespace versieve {
 
 inline constexpr double kElementsPerBlock = 256.0;  // of elementwise kernels
 inline constexpr double kKeysPerStep = 64.0;        // a chunk of keys (common/warp_attention.cuh)
+
+inline constexpr double kRowElementsPerStep = 1024.0;  // of a block that walks one row
+inline constexpr double kPlacesPerStep = 32.0;         // of a block that goes over a tree's nodes
 
 inline double number(std::int64_t value) {
   return static_cast<double>(value);
@@ -44,5 +48,35 @@ inline LaunchWork reloading(LaunchKind kind, Phase phase, double launches, const
   work.reuse_distance = work.working_set;
   return work;
 }
+
+// Rows of one forward pass and where its time is booked.
+struct Pass {
+  double rows = 1.0;
+  double times = 1.0;  // how often the pass (or layer) runs in a step
+  Phase matrices = Phase::kMatrices;
+  Phase other = Phase::kOther;
+  TrafficTerm weights = TrafficTerm::kWeights;
+  std::int64_t element_bytes = 2;
+
+  std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
+};
+
+// Launches that every composition has.
+void add_norm(const Pass& pass, double times, std::int64_t width, StepWork& out);
+void add_copy(const Pass& pass, double times, std::int64_t width, TrafficTerm term, StepWork& out);
+void add_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out);
+// `rows` compressed tokens of each layer, `times` launches in all.
+void add_compress(const StepShape& shape, std::int64_t rows, double times, StepWork& out);
+// The compressed tokens that the host lists: the node whose position completes a block forms one.
+void add_listed_compress(const StepShape& shape, const Pass& layer, StepWork& out);
+// Both refresh and reuse layers.
+void add_attention_layers(const StepShape& shape, double growth, StepWork& out);
+// Tokens that a step is taken to commit where the host leads it.
+double committed_tokens(const StepShape& shape);
+
+// A step whose projections, rotary, gates and activation are launches of their own, led by the
+// host; and one as the engine enqueues it now.
+void add_separate_step(const StepShape& shape, double growth, StepWork& out);
+void add_joint_step(const StepShape& shape, double growth, StepWork& out);
 
 }  // namespace versieve

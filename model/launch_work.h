@@ -34,8 +34,12 @@ enum class LaunchKind {
   kTreeAttention,
   kTopLogits,
   kTreeSample,
+  kGrowTree,
+  kFinishTree,
+  kAcceptTree,
+  kCommitPath,
 };
-inline constexpr std::size_t kLaunchKindCount = 18;
+inline constexpr std::size_t kLaunchKindCount = 22;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
 std::optional<LaunchKind> launch_kind(std::string_view path);
 
@@ -51,11 +55,12 @@ struct LaunchWork {
   double steps = 1.0;           // dependent steps of a block
   double working_set = 0.0;     // bytes that the launch touches
   double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
+  bool dependent = false;       // may start before the launch before it has ended
 };
 
 // A fixed store, so that composing a step allocates nothing.
 struct StepWork {
-  static constexpr std::size_t kCapacity = 64;
+  static constexpr std::size_t kCapacity = 80;
   std::array<LaunchWork, kCapacity> work;
   std::size_t count = 0;
   // Times that the host waits for a result before it goes on, where it leads the step (a stream).
@@ -64,6 +69,12 @@ struct StepWork {
   void add(const LaunchWork& launch);
   const LaunchWork* begin() const { return work.data(); }
   const LaunchWork* end() const { return work.data() + count; }
+};
+
+// How the engine cuts a step into launches.
+enum class StepLaunches {
+  kJoint,     // joint projections, rotary with the cache rows, SwiGLU within its linear layer
+  kSeparate,  // a launch each; what was measured before the projections were joined
 };
 
 // What a step is asked to do.
@@ -81,6 +92,9 @@ struct StepShape {
   NsaForm form = NsaForm::kFused;
   std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
   GroupMode group_mode = GroupMode::kExact;
+  StepLaunches launches = StepLaunches::kJoint;
+  // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
+  bool recorded = false;
 };
 
 // Forward passes of the draft in a step and their mean rows, for a tree whose j-th child has

@@ -4,6 +4,7 @@ namespace versieve::traffic {
 namespace {
 
 constexpr std::int64_t kF32Bytes = 4;
+constexpr std::int64_t kIntBytes = 4;
 
 Traffic moved(TrafficTerm term, std::int64_t read, std::int64_t written, double flops) {
   Traffic t;
@@ -86,6 +87,23 @@ Traffic sample_difference(std::int64_t gamma, std::int64_t vocab) {
 Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab) {
   return moved(TrafficTerm::kLogits, rows * vocab * kF32Bytes, 0,
                static_cast<double>(rows * vocab));
+}
+
+Traffic grow_tree(std::int64_t nodes, std::int64_t children) {
+  return copy_rows(nodes + children, 4, kIntBytes, TrafficTerm::kDraft);
+}
+
+Traffic finish_tree(std::int64_t nodes) {
+  return copy_rows(nodes, 5, kIntBytes, TrafficTerm::kDraft);
+}
+
+Traffic accept_tree(std::int64_t nodes) {
+  return copy_rows(nodes, 4, kIntBytes, TrafficTerm::kDraft);
+}
+
+Traffic commit_path(std::int64_t layers, std::int64_t max_path, std::int64_t width,
+                    std::int64_t element_bytes) {
+  return copy_rows(2 * layers * max_path, width, element_bytes, TrafficTerm::kKvAppend);
 }
 
 }  // namespace versieve::traffic

@@ -36,4 +36,12 @@ Traffic sample_difference(std::int64_t gamma, std::int64_t vocab);
 // One f32 row read for a sum or a draw, for each of `rows`.
 Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab);
 
+// kernels/draft_tree: ints a node, in and out; the last level's tree and the level's children grow.
+Traffic grow_tree(std::int64_t nodes, std::int64_t children);
+Traffic finish_tree(std::int64_t nodes);
+Traffic accept_tree(std::int64_t nodes);
+// Keys and values of a path in all layers.
+Traffic commit_path(std::int64_t layers, std::int64_t max_path, std::int64_t width,
+                    std::int64_t element_bytes);
+
 }  // namespace versieve::traffic

@@ -77,20 +77,24 @@ std::int64_t count_letters(const std::string& schedule, char letter) {
 }
 
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, std::int64_t context_len,
-                     double overlap, std::int64_t element_bytes, NsaForm form) {
+                     double overlap, const FittedModel& fit) {
   const std::string letters = strategy.schedule_for(target.layers);
-  return {.target = target,
-          .draft = draft_shape_for(target),
-          .tree = strategy.draft,
-          .context_len = context_len,
-          .num_queries = strategy.draft.nodes,
-          .refresh_layers = count_letters(letters, 'F'),
-          .reuse_layers = count_letters(letters, 'R'),
-          .element_bytes = element_bytes,
-          .overlap = overlap,
-          .form = form,
-          .group_size = strategy.group_size,
-          .group_mode = strategy.group_mode};
+  const StepLaunches launches = fit.priced_launches();
+  return {
+      .target = target,
+      .draft = draft_shape_for(target),
+      .tree = strategy.draft,
+      .context_len = context_len,
+      .num_queries = strategy.draft.nodes,
+      .refresh_layers = count_letters(letters, 'F'),
+      .reuse_layers = count_letters(letters, 'R'),
+      .element_bytes = fit.dtype == "f32" ? 4 : 2,
+      .overlap = overlap,
+      .form = fit.priced_form(),
+      .group_size = strategy.group_size,
+      .group_mode = strategy.group_mode,
+      .launches = launches,
+      .recorded = launches == StepLaunches::kJoint && fit.conditions.launch == LaunchMode::kGraph};
 }
 
 // Predicted and measured latencies of one tuple in one range.
@@ -171,12 +175,10 @@ class Pricer {
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
     StepWork work;
-    add_step(step_shape(strategy, target_, context, overlap, element_bytes(), form_),
+    add_step(step_shape(strategy, target_, context, overlap, fit_),
              parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
     return cost_of(work, hardware_, parameters_, fit_.conditions);
   }
-
-  std::int64_t element_bytes() const { return fit_.dtype == "f32" ? 4 : 2; }
 
   static void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
     sum.time_us += weight * cost.time_us;

@@ -2,12 +2,14 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "model/assert.h"
 #include "model/error.h"
+#include "profiler/busy_time.h"
 #include "profiler/cupti_library.h"
 #include "profiler/driver_context.h"
 
@@ -114,7 +116,13 @@ std::vector<TracedRange> ActivityTrace::Impl::attribute() const {
     throw Error(ExitCode::kEnvironment,
                 "trace: CUPTI lost " + std::to_string(from.dropped) + " records");
   }
+  std::vector<KernelSpan> spans;
   for (const KernelTime& kernel : from.kernels) {
+    spans.push_back({kernel.start_ns, std::max(kernel.start_ns, kernel.end_ns)});
+  }
+  const std::vector<double> times = busy_times(spans);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const KernelTime& kernel = from.kernels[i];
     const auto range = from.range_of_correlation.find(kernel.correlation);
     if (range == from.range_of_correlation.end() || range->second >= ranges.size()) {
       continue;  // launched outside every range
@@ -124,7 +132,7 @@ std::vector<TracedRange> ActivityTrace::Impl::attribute() const {
                                               ranges[range->second].path + "'");
     }
     ranges[range->second].kernel_count += 1;
-    ranges[range->second].kernel_ns += static_cast<double>(kernel.end_ns - kernel.start_ns);
+    ranges[range->second].kernel_ns += times[i];
   }
   return ranges;
 }

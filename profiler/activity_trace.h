@@ -9,7 +9,8 @@
 
 namespace versieve::profiler {
 
-// One range of one repetition: its kernels' times add up.
+// One range of one repetition: its kernels' times add up, and all ranges' to the time at which any
+// kernel ran (busy_time.h): what overlaps counts once.
 struct TracedRange {
   std::string path;
   std::int64_t kernel_count = 0;

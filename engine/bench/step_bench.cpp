@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "engine/speculate/synthetic_session.h"
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/step_point.h"
-#include "engine/sweep/sweep_ops.h"
 #include "kernels/common/bf16.h"
 #include "model/error.h"
 #include "model/hardware.h"
 #include "model/launch_work.h"
-#include "profiler/activity_trace.h"
 #include "profiler/environment.h"
 
 namespace versieve::engine {
@@ -46,83 +43,6 @@ profiler::SampleSummary in_us(std::vector<double> ns) {
   return profiler::summary_of(ns);
 }
 
-constexpr int kPhaseSteps = 7;  // whose phases are looked at, beside the timed ones
-
-// Attributes kernels to the phase of a step that launched them.
-class PhaseTrace final : public PhaseObserver {
- public:
-  explicit PhaseTrace(profiler::ActivityTrace& trace) : trace_(trace) {}
-  void phase_begins(StepPhase phase) override { trace_.push(name_of(phase)); }
-  void phase_ends(StepPhase) override { trace_.pop(); }
-
- private:
-  profiler::ActivityTrace& trace_;
-};
-
-// Steps phase by phase, launched one by one: what verification takes without the draft.
-class PhaseMeter {
- public:
-  virtual ~PhaseMeter() = default;
-  virtual std::optional<double> verification_us(const Strategy& strategy, std::int64_t context) = 0;
-};
-
-template <class T>
-class SessionMeter final : public PhaseMeter {
- public:
-  explicit SessionMeter(const StepBenchOptions& options)
-      : on_gpu_(options.on_gpu),
-        ops_(make_sweep_ops<T>(options.on_gpu, nullptr, options.threads)),
-        session_(*ops_, named_llm_shape(options.geometry), options.seed) {}
-
-  std::optional<double> verification_us(const Strategy& strategy, std::int64_t context) override {
-    if (on_gpu_ && !profiler::ActivityTrace::missing_because().empty()) {
-      return {};
-    }
-    session_.set_context(context);
-    step(strategy);  // warms up
-    std::vector<double> samples;
-    for (int i = 0; i < kPhaseSteps; ++i) {
-      samples.push_back(on_gpu_ ? traced_us(strategy) : timed_us(strategy));
-    }
-    return profiler::median_of(samples);
-  }
-
- private:
-  StepResult step(const Strategy& strategy, PhaseObserver* observer = nullptr) {
-    return session_.step(strategy, strategy.draft.speculates() ? kCommittedNodes : 1, observer);
-  }
-  double timed_us(const Strategy& strategy) {
-    const PhaseSeconds seconds = step(strategy).seconds;
-    double us = 0.0;
-    for (const StepPhase phase : {StepPhase::kVerify, StepPhase::kAccept, StepPhase::kCommit}) {
-      us += 1e6 * seconds[static_cast<std::size_t>(phase)];
-    }
-    return us;
-  }
-  double traced_us(const Strategy& strategy) {
-    profiler::ActivityTrace trace;
-    PhaseTrace observer(trace);
-    trace.begin();
-    step(strategy, &observer);
-    double us = 0.0;
-    for (const profiler::TracedRange& range : trace.end()) {
-      us += range.path == name_of(StepPhase::kDraft) ? 0.0 : 1e-3 * range.kernel_ns;
-    }
-    return us;
-  }
-
-  bool on_gpu_;
-  std::unique_ptr<kernels::Ops<T>> ops_;
-  SyntheticSession<T> session_;
-};
-
-std::unique_ptr<PhaseMeter> make_phase_meter(const StepBenchOptions& options) {
-  if (options.on_gpu) {
-    return std::make_unique<SessionMeter<Bf16>>(options);
-  }
-  return std::make_unique<SessionMeter<float>>(options);
-}
-
 class StepBencher {
  public:
   StepBencher(const StepBenchOptions& options, const HardwareSpec* hardware)
@@ -155,8 +75,8 @@ class StepBencher {
       out.time = in_us(point.time_ns);
     }
     if (out.refused_because.empty()) {
-      meter_ = meter_ ? std::move(meter_) : make_phase_meter(options_);
-      out.verification_us = meter_->verification_us(strategy, context);
+      const PointKey key = key_of(options_, strategy, context, out.launch);
+      out.verification = in_us(runner_->run_verification(key).time_ns);
     }
     return out;
   }
@@ -166,8 +86,7 @@ class StepBencher {
   const HardwareSpec* hardware_;
   SweepPlan plan_;
   std::unique_ptr<Instrument> instrument_;
-  std::unique_ptr<PointRunner> runner_;
-  std::unique_ptr<PhaseMeter> meter_;  // made at the first use: it holds weights of its own
+  std::unique_ptr<StepPointRunner> runner_;
 };
 
 void compare_with_ar(std::vector<StepRow>& rows) {
@@ -178,9 +97,7 @@ void compare_with_ar(std::vector<StepRow>& rows) {
     });
     if (ar != rows.end() && row.refused_because.empty()) {
       row.over_ar = row.time.median / ar->time.median;
-      if (row.verification_us && ar->verification_us) {
-        row.verification_over_ar = *row.verification_us / *ar->verification_us;
-      }
+      row.verification_over_ar = row.verification.median / ar->verification.median;
     }
   }
 }

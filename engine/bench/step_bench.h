@@ -31,9 +31,9 @@ struct StepRow {
   const char* launch = "stream";  // graph: recorded steps; stream: led by the host
   std::string refused_because;    // empty: measured
   profiler::SampleSummary time;   // us
-  // Without draft: verification, acceptance and commit. On a GPU the sum of their kernels' times,
-  // no gaps and no host in it; on the CPU by the host's clock. None where no trace can be had.
-  std::optional<double> verification_us;
+  // Without draft: verification, acceptance and commit, us, launched as `launch` says. Recorded:
+  // steps of their own that verify one full tree. Led by the host: those phases by its clock.
+  profiler::SampleSummary verification;
   std::optional<double> verification_over_ar;
   double step_bytes = 0.0;         // what it must read
   std::optional<double> bound_us;  // those bytes at the machine's measured read rate

@@ -15,6 +15,10 @@ ordered_json json_of(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
 
+ordered_json json_of(const profiler::SampleSummary& us) {
+  return {{"median", us.median}, {"low", us.median_low}, {"high", us.median_high}, {"mad", us.mad}};
+}
+
 ordered_json json_of(const StepRow& row) {
   ordered_json out = {{"strategy", row.strategy.text()},
                       {"context", row.context_len},
@@ -24,11 +28,8 @@ ordered_json json_of(const StepRow& row) {
   if (!row.refused_because.empty()) {
     return out;
   }
-  out["time_us"] = {{"median", row.time.median},
-                    {"low", row.time.median_low},
-                    {"high", row.time.median_high},
-                    {"mad", row.time.mad}};
-  out["verification_us"] = json_of(row.verification_us);
+  out["time_us"] = json_of(row.time);
+  out["verification_us"] = json_of(row.verification);
   out["verification_over_autoregressive"] = json_of(row.verification_over_ar);
   out["bytes"] = row.step_bytes;
   out["bound_us"] = json_of(row.bound_us);
@@ -58,8 +59,10 @@ std::string line_of(const StepRow& row) {
                 row.time.median_high);
   const std::optional<double> share =
       row.bound_us ? std::optional<double>(100.0 * *row.bound_us / row.time.median) : std::nullopt;
-  line += text + column(" %7.0f", share) + column(" %8.2f", row.over_ar) +
-          column(" %9.1f", row.verification_us) + column(" %8.2f", row.verification_over_ar);
+  line += text + column(" %7.0f", share) + column(" %8.2f", row.over_ar);
+  std::snprintf(text, sizeof text, " %9.1f [%8.1f, %8.1f]", row.verification.median,
+                row.verification.median_low, row.verification.median_high);
+  line += text + column(" %8.2f", row.verification_over_ar);
   std::snprintf(text, sizeof text, " %4.0f %10.1f  %s\n", row.tokens,
                 row.tokens / row.time.median * 1e6, row.launch);
   return line + text;
@@ -87,18 +90,21 @@ std::string step_bench_json(const StepBench& b) {
 }
 
 std::string step_bench_text(const StepBench& b) {
-  std::string out = "whole steps of " + b.options.geometry + ", synthetic weights, " + b.dtype +
-                    ", on " + b.device + " (" + b.backend + "), median of " +
-                    std::to_string(b.options.samples) + " [95 % interval], us\n" +
-                    "      L  strategy                              step  [95 % interval]     "
-                    "% of bw  over ar    verify  over ar  tok   tokens/s  launch\n";
+  std::string out =
+      "whole steps of " + b.options.geometry + ", synthetic weights, " + b.dtype + ", on " +
+      b.device + " (" + b.backend + "), median of " + std::to_string(b.options.samples) +
+      " [95 % interval], us\n" +
+      "      L  strategy                              step  [95 % interval]     "
+      "% of bw  over ar    verify  [95% interval]      over ar  tok   tokens/s  launch\n";
   for (const StepRow& row : b.rows) {
     out += line_of(row);
   }
   out +=
       "% of bw: target's weights and caches read once, the draft's weights once a pass, at the "
-      "machine's measured read rate.\nverify: verification, acceptance and commit without draft, ";
-  out += b.options.on_gpu ? "sum of their kernels' times.\n" : "by the host's clock.\n";
+      "machine's measured read rate.\nverify: verification, acceptance and commit without draft; "
+      "in "
+      "graphs, steps of their own that verify one full tree, else those phases by the host's "
+      "clock.\n";
   return out + "tok: committed a step, whatever the untrained target says.\n";
 }
 

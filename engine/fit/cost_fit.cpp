@@ -24,10 +24,10 @@ struct Prediction {
 };
 
 Prediction predict(const FitPoint& p, const HardwareSpec& hardware, const CostParameters& values) {
-  const StepWork work =
+  const PointWork work =
       work_of(p, values[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-  const StepCost cost = cost_of(work, hardware, values, p.conditions);
-  return {cost.time_us, cost.dram_bytes};
+  return {cost_of(work.timed, hardware, values, p.conditions).time_us,
+          cost_of(work.observed, hardware, values, p.conditions).dram_bytes};
 }
 
 CostParameters values_of(const std::vector<ParameterEstimate>& estimates) {
@@ -217,9 +217,9 @@ class Fit {
     std::array<Errors, kLaunchKindCount> bytes;
     std::array<Errors, kLaunchKindCount> times;
     for (const FitPoint* p : held_) {
-      const StepWork work =
+      const PointWork work =
           work_of(*p, values_[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-      const auto kinds = cost_by_kind(work, hardware_, values_, p->conditions);
+      const auto kinds = cost_by_kind(work.observed, hardware_, values_, p->conditions);
       for (const RangeObservation& range : p->ranges) {
         const std::size_t k = static_cast<std::size_t>(range.kind);
         times[k].add(kinds[k].time_us, range.time_us);

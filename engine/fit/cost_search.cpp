@@ -21,7 +21,7 @@ class Works {
  public:
   explicit Works(const std::vector<const FitPoint*>& points) : points_(points) {}
 
-  const std::vector<StepWork>& at(double growth) {
+  const std::vector<PointWork>& at(double growth) {
     if (works_.empty()) {
       works_.resize(points_.size());
       compose(growth, true);
@@ -42,7 +42,7 @@ class Works {
   }
 
   const std::vector<const FitPoint*>& points_;
-  std::vector<StepWork> works_;
+  std::vector<PointWork> works_;
   double growth_ = -1.0;
 };
 
@@ -115,7 +115,7 @@ class Stage {
   // Walks all observations in a fixed order: fills residuals, or on the first walk only counts them
   // and names the cluster of each.
   void visit(Eigen::VectorXd& residuals, std::vector<int>* clusters) {
-    const std::vector<StepWork>& works =
+    const std::vector<PointWork>& works =
         works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
     Eigen::Index next = 0;
     const auto put = [&](std::size_t point, double residual) {
@@ -127,7 +127,7 @@ class Stage {
     };
     for (std::size_t i = 0; i < points_.size(); ++i) {
       if (evidence_ == Evidence::kBytes) {
-        visit_bytes(i, works[i], put);
+        visit_bytes(i, works[i].observed, put);
       } else {
         visit_times(i, works[i], put);
       }
@@ -167,9 +167,9 @@ class Stage {
   }
 
   template <class Put>
-  void visit_times(std::size_t i, const StepWork& work, const Put& put) const {
+  void visit_times(std::size_t i, const PointWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
-    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
+    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions);
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.time_us && kind.present) {
@@ -177,7 +177,7 @@ class Stage {
       }
     }
     if (p.time_us) {
-      const StepCost cost = cost_of(work, hardware_, values_, p.conditions);
+      const StepCost cost = cost_of(work.timed, hardware_, values_, p.conditions);
       put(i, kWholePointWeight * std::log(cost.time_us / *p.time_us));
     }
   }

@@ -83,6 +83,17 @@ void add_ranges(const PointMeasurement& m, FitPoint& p) {
   }
 }
 
+bool has_range(const PointMeasurement& m, const char* path) {
+  return std::any_of(m.ranges.begin(), m.ranges.end(),
+                     [&](const RangeMeasurement& r) { return r.path == path; });
+}
+
+// Steps older than the joint projections show it by an activation launched on its own.
+StepLaunches launches_of(const PointMeasurement& m) {
+  return has_range(m, name_of(LaunchKind::kSwiglu)) ? StepLaunches::kSeparate
+                                                    : StepLaunches::kJoint;
+}
+
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   StepShape s{.target = named_llm_shape(m.key.model)};
   s.draft = draft_shape_for(s.target);
@@ -97,12 +108,10 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.form = strategy.form;
   s.group_size = strategy.group_size;
   s.group_mode = strategy.group_mode;
+  s.launches = launches_of(m);
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph" &&
+               s.launches == StepLaunches::kJoint;
   return s;
-}
-
-bool has_range(const PointMeasurement& m, const char* path) {
-  return std::any_of(m.ranges.begin(), m.ranges.end(),
-                     [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
 // What was launched decides which form was measured: points older than the fused form, and those of
@@ -193,6 +202,7 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   FitPoints out;
   std::vector<const PointMeasurement*> useful;
   bool any_measured = false;
+  bool any_joint = false;
   for (const PointMeasurement& m : measured) {
     if (m.key.workload == WorkloadKind::kAcceptance) {
       continue;
@@ -201,6 +211,8 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     if (reason.empty()) {
       useful.push_back(&m);
       any_measured = any_measured || m.key.backend == "cuda";
+      any_joint = any_joint || (m.key.workload == WorkloadKind::kStep && m.key.backend == "cuda" &&
+                                launches_of(m) == StepLaunches::kJoint);
     } else {
       out.skipped[reason] += 1;
     }
@@ -212,6 +224,8 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
       out.skipped["dtype " + m->key.dtype] += 1;
     } else if (any_measured && m->key.backend != "cuda") {
       out.skipped["simulated, and there are measured points"] += 1;
+    } else if (any_joint && launches_of(*m) == StepLaunches::kSeparate) {
+      out.skipped["a step of separate launches, and there are steps of joint ones"] += 1;
     } else {
       out.points.push_back(fit_point(*m, holdout));
     }
@@ -221,15 +235,18 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   return out;
 }
 
-StepWork work_of(const FitPoint& point, double unique_growth, bool known) {
-  StepWork work;
+PointWork work_of(const FitPoint& point, double unique_growth, bool known) {
+  PointWork work;
   StepShape shape = point.shape;
   shape.unique_blocks = known ? point.unique_blocks.value_or(0.0) : 0.0;
   if (point.key.workload == WorkloadKind::kStep) {
-    add_step(shape, unique_growth, work);
+    add_step(shape, unique_growth, work.timed);
+    shape.recorded = false;
+    add_step(shape, unique_growth, work.observed);
     return work;
   }
-  add_attention(attention_shape(shape, unique_growth), shape.form, point.reuse, 1.0, work);
+  add_attention(attention_shape(shape, unique_growth), shape.form, point.reuse, 1.0, work.timed);
+  work.observed = work.timed;
   return work;
 }
 

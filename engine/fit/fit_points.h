@@ -45,8 +45,13 @@ struct FitPoints {
 // when the hash of its key says so: the same points whatever their order and number. Sorted by key.
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
-// overlap and growth predict.
-StepWork work_of(const FitPoint& point, double unique_growth, bool known);
+// overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
+// are of: of a recorded step the same work led by the host.
+struct PointWork {
+  StepWork timed;
+  StepWork observed;
+};
+PointWork work_of(const FitPoint& point, double unique_growth, bool known);
 std::string key_text(const PointKey& key);
 
 }  // namespace versieve::engine

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "engine/speculate/tree_growth.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
@@ -11,6 +12,18 @@ namespace {
 
 constexpr std::int64_t kSmallestPiece = 512;
 constexpr std::int64_t kHeadroom = 256;  // positions, so that a new recording lasts a while
+
+// The pool of a tree that is grown already.
+void fill_pool(const DraftTree& tree, kernels::TreePool& pool) {
+  pool.count = static_cast<std::int32_t>(tree.size() - 1);
+  for (std::int32_t i = 0; i < pool.count; ++i) {
+    const std::size_t node = static_cast<std::size_t>(i) + 1;
+    pool.parent[i] = tree.parent[node] - 1;
+    pool.depth[i] = tree.depth[node];
+    pool.token[i] = tree.token[node];
+    pool.log_probability[i] = tree.log_probability[node];
+  }
+}
 
 }  // namespace
 
@@ -31,12 +44,14 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
       options_(options),
       levels_(kernels::level_count(options.choice)),
       max_path_(kernels::longest_path(options.choice)) {
-  VERSIEVE_ASSERT(!options_.choice.speculates() || draft_ != nullptr, "a draft grows the tree");
+  VERSIEVE_ASSERT(!drafts() || draft_ != nullptr, "a draft grows the tree");
+  VERSIEVE_ASSERT(options_.drafts || options_.forced_yield > 0,
+                  "a tree that nobody drafted says nothing about acceptance");
   VERSIEVE_ASSERT(options_.choice.nodes <= kernels::kMaxTreeNodes &&
                       options_.choice.width <= kernels::kMaxTreeWidth &&
                       max_path_ <= kernels::kMaxPathNodes,
                   "a strategy's tree is within the kernels' limits");
-  if (options_.choice.speculates()) {
+  if (drafts()) {
     const std::int64_t width = options_.choice.width;
     branch_ = std::min(width, draft_->shape().vocab);
     slot_count_ = std::max(1 + (levels_ - 1) * width, max_path_);
@@ -147,8 +162,11 @@ void DeviceStepRunner<T>::begin(const Start& start) {
   kernels::StepState state;
   state.counts.context_len = static_cast<std::int32_t>(start.context_len);
   state.root_token = start.token;
+  if (options_.choice.speculates() && !options_.drafts) {
+    fill_pool(ranked_tree(options_.choice, target_->shape().vocab, start.token), state.pool);
+  }
   ops_->upload(state_.data(), &state, sizeof state);
-  if (draft_ == nullptr || !options_.choice.speculates()) {
+  if (!drafts()) {
     return;
   }
   VERSIEVE_ASSERT(start.captured != nullptr, "a draft reads the streams before the newest token");
@@ -211,7 +229,7 @@ kernels::StepYield DeviceStepRunner<T>::wait() {
 
 template <class T>
 void DeviceStepRunner<T>::enqueue() {
-  if (options_.choice.speculates()) {
+  if (drafts()) {
     draft_tree();
   }
   verify_tree();

@@ -24,6 +24,8 @@ struct DeviceStepOptions {
   VerifyOptions verify;
   bool scores_by_rank = false;    // DraftSourceOptions
   std::int64_t forced_yield = 0;  // StepOptions
+  // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
+  bool drafts = true;
 };
 
 // Positions that a recording made at this context serves: the next piece of 512, or of a sixteenth
@@ -34,7 +36,7 @@ std::int64_t recording_bound(std::int64_t context_len);
 template <class T>
 class DeviceStepRunner {
  public:
-  // `draft` may be null without speculation. All outlive the runner.
+  // `draft` may be null where none runs. All outlive the runner.
   DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
                    const DeviceStepOptions& options);
   DeviceStepRunner(const DeviceStepRunner&) = delete;
@@ -70,6 +72,7 @@ class DeviceStepRunner {
   double record_seconds() const { return record_seconds_; }  // what making them took
 
  private:
+  bool drafts() const { return options_.choice.speculates() && options_.drafts; }
   std::int64_t lay_out(std::int32_t* base);
   void enqueue();
   void draft_tree();

@@ -1,6 +1,7 @@
 #include "engine/speculate/tree_growth.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -86,6 +87,23 @@ DraftTree TreeGrowth::finish() const {
     tree.log_probability.push_back(candidates_.log_probability[at]);
   }
   return tree;
+}
+
+DraftTree ranked_tree(const DraftChoice& choice, std::int64_t vocab, std::int32_t root_token) {
+  TreeGrowth growth(choice, root_token);
+  if (!choice.speculates()) {
+    return growth.candidates();
+  }
+  const std::int32_t children = static_cast<std::int32_t>(std::min(choice.width, vocab));
+  for (std::vector<std::int32_t> nodes = growth.frontier(); !nodes.empty();
+       nodes = growth.frontier()) {
+    for (const std::int32_t node : nodes) {
+      for (std::int32_t rank = 0; rank < children; ++rank) {
+        growth.add_child(node, rank, -static_cast<float>(rank + 1) * std::log(2.0F));
+      }
+    }
+  }
+  return growth.finish();
 }
 
 }  // namespace versieve::engine

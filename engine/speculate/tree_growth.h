@@ -37,4 +37,8 @@ class TreeGrowth {
   DraftTree candidates_;
 };
 
+// The tree that a draft sure of its order grows, from a vocabulary of that size: child j of a node
+// has token j and probability 2^-(j + 1).
+DraftTree ranked_tree(const DraftChoice& choice, std::int64_t vocab, std::int32_t root_token);
+
 }  // namespace versieve::engine

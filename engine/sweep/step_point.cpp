@@ -10,6 +10,7 @@
 #include "engine/sweep/sweep_ops.h"
 #include "model/assert.h"
 #include "model/strategy.h"
+#include "profiler/timing.h"
 
 namespace versieve::engine {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may
 constexpr std::int32_t kToken = 17;          // any token: weights are random
 
 template <class T>
-class StepRunnerPoint final : public PointRunner {
+class StepRunnerPoint final : public StepPointRunner {
  public:
   StepRunnerPoint(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
       : plan_(plan),
@@ -27,36 +28,34 @@ class StepRunnerPoint final : public PointRunner {
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
-    const Strategy strategy = Strategy::parse(key.strategy);
-    const LlmShape shape = named_llm_shape(key.model);
-    const std::string refusal = untimed_because(strategy, shape);
-    if (!refusal.empty()) {
-      return refused_point(key, refusal);
+    const std::string reason = make_ready(key, /*drafts=*/true);
+    return reason.empty() ? measure(key) : refused_point(key, reason);
+  }
+
+  PointMeasurement run_verification(const PointKey& key) override {
+    const std::string reason = make_ready(key, /*drafts=*/false);
+    if (!reason.empty()) {
+      return refused_point(key, reason);
     }
-    prepare(shape, key);
-    make_source(strategy);
-    options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
-    recorded_.reset();
-    if (key.launch == "graph") {
-      const DeviceStepOptions steps{.choice = strategy.draft,
-                                    .order = strategy.order,
-                                    .verify = options_.verify,
-                                    .scores_by_rank = true,
-                                    .forced_yield = kCommittedNodes};
-      const std::string reason =
-          DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
-      if (!reason.empty()) {
-        return refused_point(key, reason + " (launch \"stream\" can be measured)");
-      }
-      recorded_.emplace(*ops_, *target_, &*draft_, steps);
-    }
-    return measure(key);
+    PointMeasurement point{.key = key};
+    const auto sample_ns = [this] {
+      return recorded_ ? profiler::host_time_ns([this] { recorded_step(); })
+                       : led_verification_ns();
+    };
+    const profiler::TimingResult time = profiler::collect_samples(sample_ns, plan_.timing);
+    finish_recorded();
+    point.time_ns = time.samples_ns;
+    point.stop_reason = time.stop_reason;
+    return point;
   }
 
  private:
+  // Everything for steps of that key, or why there are none.
+  std::string make_ready(const PointKey& key, bool drafts);
   void prepare(const LlmShape& shape, const PointKey& key);
   void make_source(const Strategy& strategy);
   StepResult step(bool measures_blocks);
+  double led_verification_ns();
   void finish_recorded();
   void begin_recorded();
   void recorded_step();
@@ -75,6 +74,35 @@ class StepRunnerPoint final : public PointRunner {
   std::optional<DeviceStepRunner<T>> recorded_;
   StepOptions options_;
 };
+
+template <class T>
+std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = named_llm_shape(key.model);
+  const std::string refusal = untimed_because(strategy, shape);
+  if (!refusal.empty()) {
+    return refusal;
+  }
+  prepare(shape, key);
+  make_source(strategy);
+  options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
+  recorded_.reset();
+  if (key.launch != "graph") {
+    return {};
+  }
+  const DeviceStepOptions steps{.choice = strategy.draft,
+                                .order = strategy.order,
+                                .verify = options_.verify,
+                                .scores_by_rank = true,
+                                .forced_yield = kCommittedNodes,
+                                .drafts = drafts};
+  const std::string reason = DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
+  if (!reason.empty()) {
+    return reason + " (launch \"stream\" can be measured)";
+  }
+  recorded_.emplace(*ops_, *target_, &*draft_, steps);
+  return {};
+}
 
 // The model stays from point to point, the context as long as its length does.
 template <class T>
@@ -131,6 +159,16 @@ StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
   StepOptions options = options_;
   options.measures_blocks = measures_blocks;
   return runner_->run(*source_, kToken, options);
+}
+
+template <class T>
+double StepRunnerPoint<T>::led_verification_ns() {
+  const PhaseSeconds seconds = step(false).seconds;
+  double ns = 0.0;
+  for (const StepPhase phase : {StepPhase::kVerify, StepPhase::kAccept, StepPhase::kCommit}) {
+    ns += 1e9 * seconds[static_cast<std::size_t>(phase)];
+  }
+  return ns;
 }
 
 template <class T>
@@ -196,14 +234,14 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
 }  // namespace
 
 template <class T>
-std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
-                                              bool on_gpu, int threads) {
+std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
+                                                  bool on_gpu, int threads) {
   return std::make_unique<StepRunnerPoint<T>>(plan, instrument, on_gpu, threads);
 }
 
-template std::unique_ptr<PointRunner> make_step_runner<float>(const SweepPlan&, Instrument&, bool,
-                                                              int);
-template std::unique_ptr<PointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&, bool,
-                                                             int);
+template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&, Instrument&,
+                                                                  bool, int);
+template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&,
+                                                                 bool, int);
 
 }  // namespace versieve::engine

@@ -16,14 +16,22 @@ namespace versieve::engine {
 // cost grows with them.
 inline constexpr std::int64_t kCommittedNodes = 4;
 
+class StepPointRunner : public PointRunner {
+ public:
+  // The time of verification, acceptance and commit alone, in `time_ns`; no ranges. Launch `graph`:
+  // recorded steps without a draft that verify one full tree again and again; `stream`: those
+  // phases of steps that the host leads, by its clock. Refused where run() is.
+  virtual PointMeasurement run_verification(const PointKey& key) = 0;
+};
+
 // As make_attention_runner.
 template <class T>
-std::unique_ptr<PointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
-                                              bool on_gpu, int threads);
+std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
+                                                  bool on_gpu, int threads);
 
-extern template std::unique_ptr<PointRunner> make_step_runner<float>(const SweepPlan&, Instrument&,
-                                                                     bool, int);
-extern template std::unique_ptr<PointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                    bool, int);
+extern template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&,
+                                                                         Instrument&, bool, int);
+extern template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&,
+                                                                        Instrument&, bool, int);
 
 }  // namespace versieve::engine

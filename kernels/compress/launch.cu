@@ -5,6 +5,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/compress/traffic.h"
 #include "model/assert.h"
 #include "model/error.h"
 #include "model/traffic.h"
@@ -69,18 +70,6 @@ __global__ void __launch_bounds__(kMaxThreads)
   store_f32(p.v_cmp + to, value);
 }
 
-template <class T>
-Traffic traffic_of(const CompressParams<T>& p) {
-  traffic::CompressShape shape;
-  shape.rows = p.rows;
-  shape.num_kv_heads = p.num_kv_heads;
-  shape.head_dim = p.head_dim;
-  shape.cmp_block = p.cmp_block;
-  shape.cmp_stride = p.cmp_stride;
-  shape.element_bytes = sizeof(T);
-  return traffic::compress(shape);
-}
-
 }  // namespace
 
 template <class T>
@@ -95,7 +84,7 @@ void launch_compress(const CompressParams<T>& p, const LaunchContext& context) {
                 "the CUDA kernels take a head size up to 1024, not " + std::to_string(p.head_dim));
   }
   const dim3 grid(static_cast<unsigned>(p.rows), static_cast<unsigned>(p.num_kv_heads));
-  const LaunchRange range("compress", traffic_of(p), context.observer);
+  const LaunchRange range("compress", compress_traffic(p), context.observer);
   compress_kernel<T><<<grid, static_cast<unsigned>(p.head_dim),
                        static_cast<std::size_t>(p.head_dim) * sizeof(float), context.stream>>>(p);
   check(cudaGetLastError());

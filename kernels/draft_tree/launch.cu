@@ -14,13 +14,6 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kIntBytes = sizeof(std::int32_t);
-
-// Three to five ints a node, in and out.
-Traffic tree_traffic(std::int64_t nodes, std::int64_t ints) {
-  return traffic::copy_rows(nodes, ints, kIntBytes, TrafficTerm::kDraft);
-}
-
 void require_tree(std::int64_t nodes) {
   VERSIEVE_ASSERT(nodes >= 1 && nodes <= kMaxTreeNodes, "a tree has 1 to 256 nodes");
 }
@@ -32,7 +25,7 @@ void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.choice.width >= 1 && p.choice.width <= kMaxTreeWidth, "1 to 64 children");
   VERSIEVE_ASSERT(p.branch >= 1 && p.branch <= p.choice.width, "no more children than the width");
   const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
-  const LaunchRange range("grow_tree", tree_traffic(p.choice.nodes + expanded * p.branch, 4),
+  const LaunchRange range("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),
                           context.observer);
   grow_tree_kernel<<<1, kGrowThreads, 0, context.stream>>>(p, -std::log(2.0F),
                                                            p.level + 1 < level_count(p.choice));
@@ -41,7 +34,7 @@ void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
 
 void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context) {
   require_tree(p.nodes);
-  const LaunchRange range("finish_tree", tree_traffic(p.nodes, 5), context.observer);
+  const LaunchRange range("finish_tree", traffic::finish_tree(p.nodes), context.observer);
   finish_tree_kernel<<<1, kFinishThreads, 0, context.stream>>>(p);
   check(cudaGetLastError());
 }
@@ -49,7 +42,7 @@ void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context)
 void launch_accept_tree(const AcceptTreeParams& p, const LaunchContext& context) {
   require_tree(p.nodes);
   VERSIEVE_ASSERT(p.max_path >= 1 && p.max_path <= kMaxPathNodes, "a path has 1 to 33 nodes");
-  const LaunchRange range("accept_tree", tree_traffic(p.nodes, 4), context.observer);
+  const LaunchRange range("accept_tree", traffic::accept_tree(p.nodes), context.observer);
   accept_tree_kernel<<<1, kAcceptThreads, 0, context.stream>>>(p);
   check(cudaGetLastError());
 }
@@ -57,10 +50,9 @@ void launch_accept_tree(const AcceptTreeParams& p, const LaunchContext& context)
 template <class T>
 void launch_commit_path(const CommitPathParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.layers >= 1 && p.width >= 1, "a cache has rows");
-  const LaunchRange range(
-      "commit_path",
-      traffic::copy_rows(2 * p.layers * p.max_path, p.width, sizeof(T), TrafficTerm::kKvAppend),
-      context.observer);
+  const LaunchRange range("commit_path",
+                          traffic::commit_path(p.layers, p.max_path, p.width, sizeof(T)),
+                          context.observer);
   const dim3 grid(static_cast<unsigned>(p.max_path), static_cast<unsigned>(p.layers), 5);
   // Buffers come from the allocator, so rows of whole words are aligned words.
   if (p.width * static_cast<std::int64_t>(sizeof(T)) % sizeof(uint4) == 0) {

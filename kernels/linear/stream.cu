@@ -254,7 +254,7 @@ void launch_groups(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t st
 void launch_linear_stream(const LinearParams<Bf16>& p, cudaStream_t stream) {
   VERSIEVE_ASSERT(p.k % 8 == 0 && p.n >= 1, "the tensor-core form takes K in chunks of 8");
   VERSIEVE_ASSERT(p.n < (1 << 22) && p.m <= 65535 * kGroupRows, "the grid holds that many tiles");
-  const Cut cut = cut_of(p.k, p.m, p.swiglu);
+  const LinearCut cut = linear_cut(p.k, p.m, p.swiglu);
   const unsigned slices = static_cast<unsigned>(cut.slices);
   cut.groups == 2 ? launch_groups<2>(p, slices, stream) : launch_groups<1>(p, slices, stream);
 }

@@ -1,4 +1,5 @@
-// How linear/stream.cu cuts its work: tiles, K slices, shared memory.
+// How a block of linear/stream.cu works: tiles, stages, shared memory. Rows and K slices are cut by
+// model/linear_cut.h.
 #pragma once
 
 #include <algorithm>
@@ -6,36 +7,18 @@
 
 #include "kernels/linear/tensor_map.h"
 #include "kernels/ops.h"
+#include "model/linear_cut.h"
 
 namespace versieve::kernels {
 
-inline constexpr int kGroupRows = 64;  // weight rows of a warpgroup
-inline constexpr int kTileK = 64;      // 128 bytes of a row
+inline constexpr int kGroupRows = kLinearGroupRows;  // weight rows of a warpgroup
+inline constexpr int kTileK = kLinearTileK;          // 128 bytes of a row
 inline constexpr int kRowBytes = kTileK * 2;
 inline constexpr int kGroupBytes = kGroupRows * kRowBytes;
-inline constexpr int kMaxSlices = 8;                // the portable cluster size
-inline constexpr std::int64_t kBlocksWanted = 132;  // one for each SM of an H200
-inline constexpr std::int64_t kLeastSliceK = 256;
+inline constexpr int kMaxSlices = kLinearMostSlices;
 inline constexpr int kAlignment = 1024;  // of a swizzled tile
 inline constexpr int kBlockBytes =
     112 * 1024;  // of an SM's 227 KiB: two blocks, with their barriers
-
-// How rows and K are cut: functions of K, M and swiglu alone.
-struct Cut {
-  int groups;  // of 64 rows a block: 2, or 1 where 2 would leave SMs idle
-  int slices;  // of K
-};
-inline Cut cut_of(std::int64_t k, std::int64_t m, bool swiglu) {
-  const std::int64_t rows = swiglu ? 2 * m : m;
-  const bool wide = swiglu || (rows + 127) / 128 * 2 >= kBlocksWanted;
-  const std::int64_t tiles = wide ? (rows + 127) / 128 : (rows + 63) / 64;
-  int slices = 1;
-  while (slices < kMaxSlices && tiles * slices * 2 <= kBlocksWanted &&
-         k / (2 * slices) >= kLeastSliceK) {
-    slices *= 2;
-  }
-  return {.groups = wide ? 2 : 1, .slices = slices};
-}
 
 // A block of kGroups warpgroups against kNodes nodes. Two blocks share an SM, of one launch or of
 // two that follow each other.

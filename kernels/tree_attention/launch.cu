@@ -5,6 +5,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/warp_attention.cuh"
+#include "kernels/tree_attention/traffic.h"
 #include "model/assert.h"
 #include "model/error.h"
 #include "model/traffic.h"
@@ -75,22 +76,6 @@ void refuse(const TreeAttentionParams<T>& p) {
   }
 }
 
-template <class T>
-Traffic traffic_of(const TreeAttentionParams<T>& p) {
-  traffic::TreeAttentionShape shape;
-  shape.num_heads = p.num_heads;
-  shape.num_kv_heads = p.num_kv_heads;
-  shape.head_dim = p.head_dim;
-  shape.context_len = p.context_len;
-  shape.first_position = p.first_position;
-  shape.window = p.window;
-  shape.num_queries = p.num_queries;
-  shape.num_nodes = p.num_nodes;
-  shape.element_bytes = sizeof(T);
-  shape.cache_term = p.cache_term;
-  return traffic::tree_attention(shape);
-}
-
 }  // namespace
 
 template <class T>
@@ -103,7 +88,7 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   const std::size_t shared_bytes =
       std::max(merge_bytes(group_heads, p.head_dim),
                2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
-  const LaunchRange range("tree_attention", traffic_of(p), context.observer);
+  const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
     tree_attention_kernel<T, kLanes><<<grid, static_cast<unsigned>(attention_threads(group_heads)),
                                        shared_bytes, context.stream>>>(p);

@@ -7,6 +7,8 @@
 #include "engine/model/load.h"
 #include "engine/speculate/device_step.h"
 #include "engine/speculate/draft_source.h"
+#include "engine/speculate/tree_growth.h"
+#include "engine/sweep/observe.h"
 #include "tests/engine/tiny_engine.h"
 #include "tests/support/device_tree_checks.h"
 
@@ -159,6 +161,65 @@ TEST_CASE("forced paths leave the caches that the host leaves") {
         CHECK(same(a.k_raw(layer), b.k_raw(layer), a.length()));
         CHECK(same(a.k_cmp(layer), b.k_cmp(layer), a.compressed_length()));
         CHECK(same(a.v_cmp(layer), b.v_cmp(layer), a.compressed_length()));
+      }
+    }
+  }
+}
+
+// Proposes the tree of recorded steps without a draft.
+class RankedSource final : public TreeSource<float> {
+ public:
+  RankedSource(const DraftChoice& choice, Traversal order, std::int64_t vocab)
+      : choice_(choice), order_(order), vocab_(vocab) {}
+  DraftTree propose(std::int64_t, std::int32_t token) override {
+    const DraftTree tree = ranked_tree(choice_, vocab_, token);
+    return reordered(tree, traversal_order(tree, order_));
+  }
+  void observe(const Observation<float>&) override {}
+
+ private:
+  DraftChoice choice_;
+  Traversal order_;
+  std::int64_t vocab_;
+};
+
+TEST_CASE("recorded steps without a draft verify the ranked tree and launch no draft") {
+  const std::int64_t context_len = 37;
+  for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+    for (const DraftChoice choice : {DraftChoice{6, 3, 18}, DraftChoice{7, 1, 5}, DraftChoice{}}) {
+      tiny::Engine<float> host;
+      tiny::Engine<float> device;
+      for (tiny::Engine<float>* engine : {&host, &device}) {
+        engine->generator.prefill(tiny::prompt(context_len));
+      }
+      RankedSource source(choice, order, host.target.shape().vocab);
+      StepRunner<float> steps(*host.ops, host.target);
+      DeviceStepRunner<float> recorded(
+          *device.ops, device.target, nullptr,
+          {.choice = choice, .order = order, .forced_yield = 4, .drafts = false});
+      recorded.begin({.context_len = context_len, .token = 5, .max_context = context_len + 100});
+      LaunchLog log;
+      std::int32_t token = 5;
+      for (int step = 0; step < 6; ++step) {
+        const StepResult led = steps.run(source, token, {.forced_yield = 4});
+        CHECK(led.tree.size() == choice.nodes);
+        token = led.acceptance.next_token;
+        device.ops->set_observer(step == 5 ? &log : nullptr);
+        recorded.launch();
+        const kernels::StepYield yield = recorded.wait();
+        REQUIRE(yield.count == led.acceptance.yield());
+        CHECK(yield.token[yield.count - 1] == token);
+      }
+      for (const LaunchLog::Launch& launch : log.launches()) {
+        CHECK(launch.path != "grow_tree");
+        CHECK(launch.path != "tree_attention");  // the draft's: the target is sparse
+      }
+      const KvCache<float>& a = host.target.cache();
+      REQUIRE(recorded.length() == host.target.length());
+      const std::int64_t count = a.length() * host.target.shape().kv_width();
+      for (std::int64_t layer = 0; layer < host.target.shape().layers; ++layer) {
+        const float* k = device.target.cache().k(layer);
+        CHECK(std::equal(k, k + count, host.target.cache().k(layer)));
       }
     }
   }

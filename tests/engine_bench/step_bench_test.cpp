@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/sweep/step_point.h"
 #include "model/error.h"
 #include "model/launch_work.h"
 
@@ -43,17 +44,51 @@ TEST_CASE("steps are timed on the CPU and compared with plain decoding") {
   CHECK(ar.time.count == 6);
   CHECK(*ar.over_ar == 1.0);
   CHECK(*tree.over_ar == Approx(tree.time.median / ar.time.median));
-  CHECK(*ar.verification_us > 0.0);
-  CHECK(*tree.verification_over_ar == Approx(*tree.verification_us / *ar.verification_us));
+  for (const StepRow* row : {&ar, &tree}) {
+    CHECK(row->verification.count == 6);
+    CHECK(row->verification.median > 0.0);
+    CHECK(row->verification.median_low <= row->verification.median);
+    CHECK(row->verification.median <= row->verification.median_high);
+  }
+  CHECK(*tree.verification_over_ar == Approx(tree.verification.median / ar.verification.median));
   CHECK(ar.tokens == 1.0);
   CHECK(tree.tokens == 3.0);  // two levels and the root
   CHECK(!ar.bound_us);        // nobody measured this CPU's reads
   CHECK(bench.rows[2].refused_because.find("gvr") != std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(step_bench_json(bench));
   CHECK(json["rows"][0]["time_us"]["median"] == ar.time.median);
+  CHECK(json["rows"][1]["verification_us"]["median"] == tree.verification.median);
   CHECK(json["rows"][1]["tokens_per_second"] == Approx(3e6 / tree.time.median));
   CHECK(json["rows"][2]["refused_because"].get<std::string>() == bench.rows[2].refused_because);
   CHECK(step_bench_text(bench).find("gvr") != std::string::npos);
+}
+
+TEST_CASE("verification is timed in both launch modes, between whole steps") {
+  SweepPlan plan;
+  plan.timing.stop.fixed_samples = 6;
+  plan.trace_repetitions = 0;
+  plan.counter_repetitions = 0;
+  const std::unique_ptr<Instrument> instrument = make_host_instrument();
+  const std::unique_ptr<StepPointRunner> runner =
+      make_step_runner<float>(plan, *instrument, false, 1);
+  PointKey key{.workload = WorkloadKind::kStep,
+               .model = "demo",
+               .strategy = "nsa/d2k2n4/dfs/c1/F*",
+               .dtype = "f32",
+               .backend = "cpu",
+               .cache_state = "as_is",
+               .context_len = 300,
+               .num_queries = 4};
+  for (const char* launch : {"graph", "stream"}) {
+    key.launch = launch;
+    const PointMeasurement alone = runner->run_verification(key);
+    CHECK(alone.time_ns.size() == 6);
+    CHECK(alone.ranges.empty());
+    CHECK(runner->run(key).time_ns.size() == 6);
+  }
+  key.strategy = "nsa/ar/bfs/c1/F*/topk=gvr";
+  key.num_queries = 1;
+  CHECK(runner->run_verification(key).status == "refused");
 }
 
 TEST_CASE("what no step can be is a usage error") {

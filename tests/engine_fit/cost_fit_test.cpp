@@ -118,6 +118,74 @@ TEST_CASE("a point is of the form that its launches show, whatever its text leav
   CHECK(reuse == static_cast<std::int64_t>(points.size()) / 4);
 }
 
+TEST_CASE("a step is composed of the launches of the engine that was measured") {
+  synthetic::Plan plan = planted();
+  plan.form = NsaForm::kFused;
+  const auto steps = [&](StepLaunches launches, const char* mode) {
+    plan.launches = launches;
+    plan.step_launch = mode;
+    return synthetic::step_points(plan, h200());
+  };
+  const auto separate = steps(StepLaunches::kSeparate, "stream");
+  const auto joint = steps(StepLaunches::kJoint, "stream");
+  const auto recorded = steps(StepLaunches::kJoint, "graph");
+  for (const FitPoint& p : fit_points(separate, 0.2).points) {
+    CHECK(p.shape.launches == StepLaunches::kSeparate);
+    CHECK(!p.shape.recorded);
+  }
+  const FitPoints fresh = fit_points(joined(joint, recorded), 0.2);
+  for (const FitPoint& p : fresh.points) {
+    CHECK(p.shape.launches == StepLaunches::kJoint);
+    CHECK(p.shape.recorded == (p.key.launch == "graph"));
+    // A recorded step's ranges are those of the same step led by the host.
+    const PointWork work = work_of(p, 0.8, true);
+    CHECK(work.observed.host_trips >= 3.0);
+    CHECK(work.timed.host_trips == (p.shape.recorded ? 0.0 : work.observed.host_trips));
+  }
+  // Beside newer steps the older ones teach nothing: their kernels are gone.
+  const FitPoints mixed = fit_points(joined(separate, joint), 0.2);
+  CHECK(mixed.points.size() == joint.size());
+  CHECK(mixed.skipped.begin()->second == static_cast<std::int64_t>(separate.size()));
+
+  plan.form = NsaForm::kFused;
+  const auto layers = synthetic::attention_points(plan, h200());
+  const FitReport report =
+      fit_cost_model(joined(layers, recorded), "NVIDIA H200", h200(), {"run"}, {});
+  CHECK(report.model.priced_launches() == StepLaunches::kJoint);
+  CHECK(report.model.conditions.launch == LaunchMode::kGraph);
+  CHECK(*report.latency.median_ape < 0.05);
+  CHECK(*report.dram_bytes.median_ape < 0.05);
+  const FitReport old = fit_cost_model(separate, "NVIDIA H200", h200(), {"run"}, {});
+  CHECK(*old.latency.median_ape < 0.05);
+}
+
+TEST_CASE("a step shorter than the sum of its launches is explained by their overlap") {
+  synthetic::Plan plan = planted();
+  plan.form = NsaForm::kFused;
+  plan.step_launch = "graph";
+  plan.parameters[index_of(SharedParameter::kOverlap)] = 0.25;
+  plan.parameters[index_of(SharedParameter::kGraphGapUs)] = 0.2;
+  plan.parameters[index_of(LaunchKind::kCompress, KindParameter::kStepNs)] = 20.0;
+  const std::vector<PointMeasurement> steps = synthetic::step_points(plan, h200());
+  for (const PointMeasurement& m : steps) {
+    if (m.key.num_queries > 1) {
+      continue;  // recorded trees are padded, so their launches are not those of the ranges
+    }
+    double ranges_ns = 0.0;
+    for (const RangeMeasurement& range : m.ranges) {
+      ranges_ns += range.gpu_time_ns[0];
+    }
+    REQUIRE(m.time_ns[0] < 0.97 * ranges_ns);  // no gap above zero could give that
+  }
+  const FitReport report = fit_cost_model(joined(synthetic::attention_points(plan, h200()), steps),
+                                          "NVIDIA H200", h200(), {"run"}, {});
+  check_found(report, index_of(SharedParameter::kOverlap), 0.25);
+  CHECK(*report.latency.median_ape < 0.05);
+  for (const ParameterEstimate& e : report.model.estimates) {
+    CHECK(e.low <= e.high);
+  }
+}
+
 TEST_CASE("intervals of planted parameters hold most of the time") {
   int held = 0;
   int judged = 0;

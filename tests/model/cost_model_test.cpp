@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "model/linear_cut.h"
+
 using namespace versieve;
 
 namespace {
@@ -245,8 +247,8 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
   for (const LaunchWork& w : work) {
     const LaunchCost cost = cost_of(w, h200(), initial_parameters(), stream);
     const LaunchCost recorded = cost_of(w, h200(), initial_parameters(), graph);
-    sum += w.launches * (cost.time_us + cost.gap_us);
-    recorded_us += w.launches * (recorded.time_us + recorded.gap_us);
+    sum += w.launches * (cost.time_us - cost.overlapped_us + cost.gap_us);
+    recorded_us += w.launches * (recorded.time_us - recorded.overlapped_us + recorded.gap_us);
     select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
   }
   CHECK(work.host_trips == 3.0 + draft_passes(shape.tree).passes);
@@ -267,6 +269,98 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
       (16.0 * (2048 * (2048 + 1024 + 96) + 2048 * 2048 + 3.0 * 2048 * 8192) + 128256.0 * 2048);
   CHECK(total.term_bytes[static_cast<std::size_t>(TrafficTerm::kWeights)] ==
         Approx(1.02 * weights).epsilon(0.02));
+}
+
+TEST_CASE(
+    "a recorded step has launches in the place of host trips, separate launches are as before") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.tree = {6, 8, 64};
+  shape.context_len = 8192;
+  shape.num_queries = 64;
+  shape.refresh_layers = 16;
+  const auto count = [&](LaunchKind kind) {
+    StepWork work;
+    add_step(shape, 0.7, work);
+    double launches = 0.0;
+    for (const LaunchWork& w : work) {
+      launches += w.kind == kind ? w.launches : 0.0;
+    }
+    return launches;
+  };
+  // Joint: 4 linear layers a layer and the head; the draft: fuse, keys, then 5 a level.
+  shape.recorded = true;
+  CHECK(count(LaunchKind::kLinear) == 16 * 4 + 1 + 2 + 6 * 5);
+  CHECK(count(LaunchKind::kGrowTree) == 6.0);
+  CHECK(count(LaunchKind::kFinishTree) == 1.0);
+  CHECK(count(LaunchKind::kAcceptTree) == 1.0);
+  CHECK(count(LaunchKind::kCommitPath) == 1.0);
+  CHECK(count(LaunchKind::kCompress) == 16.0);
+  CHECK(count(LaunchKind::kSwiglu) + count(LaunchKind::kSigmoid) == 0.0);
+  StepWork recorded;
+  add_step(shape, 0.7, recorded);
+  CHECK(recorded.host_trips == 0.0);
+  shape.recorded = false;
+  CHECK(count(LaunchKind::kGrowTree) + count(LaunchKind::kCommitPath) == 0.0);
+  // Separate: q, k, v, gates, output, gate, up and down; rotary twice and a sigmoid a layer.
+  shape.launches = StepLaunches::kSeparate;
+  shape.tree = {};
+  shape.num_queries = 1;
+  CHECK(count(LaunchKind::kLinear) == 16 * 8 + 1);
+  CHECK(count(LaunchKind::kRope) == 32.0);
+  CHECK(count(LaunchKind::kSigmoid) == 16.0);
+  CHECK(count(LaunchKind::kSwiglu) == 16.0);
+}
+
+TEST_CASE("dependent launches add less than they take alone, others all of it") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.context_len = 8192;
+  shape.refresh_layers = 16;
+  CostParameters p = initial_parameters();
+  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const auto step = [&](StepLaunches launches, double overlap) {
+    shape.launches = launches;
+    p[index_of(SharedParameter::kOverlap)] = overlap;
+    StepWork work;
+    add_step(shape, 0.7, work);
+    double alone = 0.0;
+    double hidden = 0.0;
+    for (const LaunchWork& w : work) {
+      const LaunchCost cost = cost_of(w, h200(), p, graph);
+      CHECK(cost.overlapped_us == Approx(w.dependent ? overlap * cost.time_us : 0.0));
+      CHECK(cost.added_us() > 0.0);
+      alone += w.launches * (cost.time_us + cost.gap_us);
+      hidden += w.launches * cost.overlapped_us;
+    }
+    const StepCost total = cost_of(work, h200(), p, graph);
+    CHECK(total.time_us == Approx(alone - hidden));
+    double bounds = 0.0;
+    for (const double us : total.bound_us) {
+      CHECK(us >= 0.0);
+      bounds += us;
+    }
+    CHECK(bounds == Approx(total.time_us));
+    return hidden / alone;
+  };
+  CHECK(step(StepLaunches::kJoint, 0.3) > 0.2);  // most of a step are linear layers
+  CHECK(step(StepLaunches::kJoint, 0.3) < 0.3);
+  // The vanilla attention and separate launches wait for each other.
+  shape.form = NsaForm::kVanilla;
+  CHECK(step(StepLaunches::kSeparate, 0.3) == 0.0);
+}
+
+TEST_CASE("a linear layer is cut by its weights alone") {
+  // nsa-1b: q, k, v and gates; output; gate and up; down; head.
+  CHECK(linear_cut(2048, 3168, false).groups == 1);
+  CHECK(linear_cut(2048, 3168, false).slices == 2);
+  CHECK(linear_row_tiles(2048, 3168, false) == 50);
+  CHECK(linear_cut(2048, 2048, false).slices == 4);
+  CHECK(linear_cut(2048, 8192, true).groups == 2);
+  CHECK(linear_row_tiles(2048, 8192, true) == 128);
+  CHECK(linear_cut(2048, 8192, true).slices == 1);
+  CHECK(linear_cut(8192, 2048, false).slices == 4);
+  CHECK(linear_row_tiles(2048, 128256, false) == 1002);
 }
 
 TEST_CASE("a draft runs one pass a level until no node can still be kept") {

@@ -13,6 +13,14 @@ class Maker {
   Maker(const Plan& plan, const HardwareSpec& hardware)
       : plan_(plan), hardware_(hardware), random_(plan.seed) {}
 
+  // Ranges are of `observed`, the time is of `timed`.
+  PointMeasurement make(const PointKey& key, const StepWork& timed, const StepWork& observed) {
+    PointMeasurement m = make(key, observed);
+    const PointMeasurement whole = make(key, timed);
+    m.time_ns = whole.time_ns;
+    return m;
+  }
+
   PointMeasurement make(const PointKey& key, const StepWork& work) {
     PointMeasurement m{.key = key};
     const double shared = noise();
@@ -23,9 +31,9 @@ class Maker {
     for (const LaunchWork& launch : work) {
       const LaunchCost cost = cost_of(launch, hardware_, plan_.parameters, conditions);
       const double us = launch.launches * cost.time_us * extra(key) * shared * noise();
-      total_us += us + launch.launches * cost.gap_us;
+      total_us += us * (1.0 - cost.overlapped_us / cost.time_us) + launch.launches * cost.gap_us;
       RangeMeasurement& range = range_of(m, name_of(launch.kind));
-      range.launches += static_cast<std::int64_t>(launch.launches);
+      range.launches += std::llround(launch.launches);
       range.gpu_time_ns[0] += us * 1e3;
       add(range.counters[0], launch.launches * cost.read_bytes * noise());
       add(range.counters[1], launch.launches * cost.write_bytes * noise());
@@ -135,7 +143,11 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
       StepWork work;
       StepShape shape = shape_at(strategy, context, 0.6);
       shape.form = plan.form;
+      shape.launches = plan.launches;
       add_step(shape, growth_of(plan), work);
+      StepWork timed;
+      shape.recorded = std::string(plan.step_launch) == "graph";
+      add_step(shape, growth_of(plan), timed);
       PointKey key{.workload = WorkloadKind::kStep,
                    .model = "nsa-1b",
                    .regime = "synthetic",
@@ -143,10 +155,10 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
                    .dtype = "bf16",
                    .backend = "cuda",
                    .cache_state = "as_is",
-                   .launch = "stream",
+                   .launch = plan.step_launch,
                    .context_len = context,
                    .num_queries = strategy.draft.nodes};
-      points.push_back(maker.make(key, work));
+      points.push_back(maker.make(key, timed, work));
     }
   }
   return points;

@@ -18,6 +18,9 @@ struct Plan {
   std::int64_t factor_above = 1 << 30;
   // Of attention points; fused points come as refresh and reuse layers in groups of 1 and 8.
   NsaForm form = NsaForm::kVanilla;
+  // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
+  StepLaunches launches = StepLaunches::kJoint;
+  const char* step_launch = "stream";
 };
 
 // Attention points over contexts 1K-64K x queries 1-128 x overlaps, steps over tree shapes, of

@@ -1,0 +1,25 @@
+// The predicted bytes and flops of a tree_attention launch, for both backends.
+#pragma once
+
+#include "kernels/ops.h"
+#include "model/traffic.h"
+
+namespace versieve::kernels {
+
+template <class T>
+Traffic tree_attention_traffic(const TreeAttentionParams<T>& p) {
+  traffic::TreeAttentionShape shape;
+  shape.num_heads = p.num_heads;
+  shape.num_kv_heads = p.num_kv_heads;
+  shape.head_dim = p.head_dim;
+  shape.context_len = p.context_len;
+  shape.first_position = p.first_position;
+  shape.window = p.window;
+  shape.num_queries = p.num_queries;
+  shape.num_nodes = p.num_nodes;
+  shape.element_bytes = sizeof(T);
+  shape.cache_term = p.cache_term;
+  return traffic::tree_attention(shape);
+}
+
+}  // namespace versieve::kernels

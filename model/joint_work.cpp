@@ -1,0 +1,250 @@
+// Steps as the engine enqueues them now: one linear layer for q, k, v and gates, rotary together
+// with the rows of the cache, one linear layer for gate and up with SwiGLU within. A step that the
+// host leads asks it for each level of the draft; a recorded one has the launches of
+// kernels/draft_tree in their place, and sizes that are bounds.
+#include <cmath>
+
+#include "model/launch_parts.h"
+#include "model/linear_cut.h"
+#include "model/op_traffic.h"
+
+namespace versieve {
+namespace {
+
+// Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
+void add_linear(const Pass& p, std::int64_t k, std::int64_t m, bool swiglu, StepWork& out) {
+  const std::int64_t weight_rows = swiglu ? 2 * m : m;
+  const Traffic t = swiglu
+                        ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
+                        : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
+  const double node_tiles = std::ceil(p.rows / number(kLinearMostNodes));
+  const double slices = linear_cut(k, m, swiglu).slices;
+  LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights,
+                              node_tiles * number(weight_rows * k * p.element_bytes),
+                              node_tiles * slices * number(linear_row_tiles(k, m, swiglu)),
+                              number(k) / slices / number(kLinearTileK));
+  work.reuse_distance = 0.0;
+  out.add(work);
+}
+
+void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
+  out.add(streaming(LaunchKind::kRope, p.other, p.times,
+                    traffic::rope_table(p.whole_rows(), head_dim, sizeof(float)), p.rows, 1.0));
+}
+
+struct JointRow {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, gates = 0;
+  bool keeps_raw_keys = false;
+
+  std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim + gates; }
+};
+
+// The joint projection of `inputs` features and what takes its rows apart.
+void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, StepWork& out) {
+  add_linear(p, inputs, row.width(), false, out);
+  out.add(streaming(LaunchKind::kRope, p.other, p.times,
+                    traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim,
+                                         row.gates, row.keeps_raw_keys, p.element_bytes),
+                    p.rows, number(row.width()) / kRowElementsPerStep));
+}
+
+// From the output projection to the end of the MLP.
+void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
+                        std::int64_t intermediate, StepWork& out) {
+  add_linear(p, q_width, hidden, false, out);
+  add_norm(p, 1.0, hidden, out);
+  add_linear(p, hidden, intermediate, true, out);
+  add_linear(p, intermediate, hidden, false, out);
+}
+
+void add_target(const StepShape& s, double growth, StepWork& out) {
+  const LlmShape& t = s.target;
+  const Pass layer{
+      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
+  Pass once = layer;
+  once.times = 1.0;
+  const double captures = s.tree.speculates() ? 3.0 : 0.0;
+  add_copy(once, 1.0 + captures, t.hidden, TrafficTerm::kActivations, out);
+  add_rope_table(once, t.head_dim, out);
+  add_norm(layer, 1.0, t.hidden, out);
+  add_projection(layer, t.hidden,
+                 {.heads = t.num_heads,
+                  .kv_heads = t.num_kv_heads,
+                  .head_dim = t.head_dim,
+                  .gates = 3 * t.num_heads,
+                  .keeps_raw_keys = t.compress_stage == CompressStage::kBeforeRope},
+                 out);
+  if (s.recorded) {
+    add_compress(s, s.num_queries, layer.times, out);
+  } else {
+    add_listed_compress(s, layer, out);
+  }
+  add_attention_layers(s, growth, out);
+  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
+  add_norm(once, 1.0, t.hidden, out);
+  add_linear(once, t.hidden, t.vocab, false, out);
+}
+
+// Sizes of the draft's launches: the newest tokens' entries, then one row read out, then levels.
+struct DraftRun {
+  double entries = 1.0;
+  double levels = 1.0;      // the first reads out one row
+  double level_rows = 1.0;  // of the others
+};
+
+DraftRun draft_run(const StepShape& s) {
+  if (s.recorded) {
+    const double levels = number(std::min(s.tree.depth, s.tree.nodes - 1));
+    return {.entries = levels + 1.0, .levels = levels, .level_rows = number(s.tree.width)};
+  }
+  const DraftPasses grown = draft_passes(s.tree);
+  return {.entries = committed_tokens(s),
+          .levels = grown.passes,
+          .level_rows = (grown.rows * grown.passes - 1.0) / at_least_one(grown.passes - 1.0)};
+}
+
+void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, StepWork& out) {
+  const DraftShape& d = s.draft;
+  const Traffic t = traffic::tree_attention({.num_heads = d.num_heads,
+                                             .num_kv_heads = d.num_kv_heads,
+                                             .head_dim = d.head_dim,
+                                             .context_len = s.context_len,
+                                             .first_position = 1,
+                                             .window = d.window,
+                                             .num_queries = pass.whole_rows(),
+                                             .num_nodes = std::llround(nodes),
+                                             .element_bytes = s.element_bytes,
+                                             .cache_term = TrafficTerm::kDraft});
+  const double keys = number(std::min(d.window, s.context_len));
+  const double token = number(2 * d.num_kv_heads * d.head_dim * s.element_bytes);
+  out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, t, TrafficTerm::kDraft,
+                    pass.rows * keys * token, pass.rows * number(d.num_kv_heads),
+                    keys / kKeysPerStep));
+}
+
+// Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.
+void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWork& out) {
+  const DraftShape& d = s.draft;
+  add_draft_attention(s, pass, nodes, out);
+  add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
+  add_norm(pass, 1.0, d.hidden, out);
+  add_linear(pass, d.hidden, d.vocab, false, out);
+  add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
+}
+
+void add_embedding(const StepShape& s, const Pass& pass, StepWork& out) {
+  add_copy(pass, 1.0, s.draft.hidden, TrafficTerm::kDraft, out);
+  add_norm(pass, 2.0, s.draft.hidden, out);
+  add_rope_table(pass, s.draft.head_dim, out);
+}
+
+// Keys and values of the newest tokens, then the newest one's output.
+void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
+  const DraftShape& d = s.draft;
+  add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
+  add_linear(entries, 3 * d.hidden, d.hidden, false, out);
+  add_embedding(s, entries, out);
+  add_projection(entries, 2 * d.hidden, {.kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
+  if (s.recorded) {  // through slots, since only the device knows their positions
+    add_copy(entries, 2.0, d.num_kv_heads * d.head_dim, TrafficTerm::kDraft, out);
+  }
+  add_rope_table(one, d.head_dim, out);
+  add_projection(one, 2 * d.hidden, {.heads = d.num_heads, .head_dim = d.head_dim}, out);
+  add_draft_layer(s, one, 1.0, out);
+}
+
+void add_grow_tree(const StepShape& s, double times, std::int64_t parents, StepWork& out) {
+  const std::int64_t children = parents * std::min(s.tree.width, s.draft.vocab);
+  out.add(streaming(LaunchKind::kGrowTree, Phase::kDraft, times,
+                    traffic::grow_tree(s.tree.nodes, children), 1.0,
+                    number(s.tree.nodes) / kPlacesPerStep));
+}
+
+void add_draft(const StepShape& s, StepWork& out) {
+  const DraftShape& d = s.draft;
+  const DraftRun run = draft_run(s);
+  const Pass one{.matrices = Phase::kDraft,
+                 .other = Phase::kDraft,
+                 .weights = TrafficTerm::kDraft,
+                 .element_bytes = s.element_bytes};
+  Pass entries = one;
+  entries.rows = run.entries;
+  add_entries(s, entries, one, out);
+  Pass level = one;
+  level.rows = run.level_rows;
+  level.times = run.levels - 1.0;
+  add_copy(level, 1.0, d.hidden, TrafficTerm::kDraft, out);
+  add_embedding(s, level, out);
+  add_projection(level, 2 * d.hidden,
+                 {.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
+  add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, out);
+  if (s.recorded) {
+    add_grow_tree(s, 1.0, 1, out);
+    add_grow_tree(s, level.times, s.tree.width, out);
+  } else {
+    out.host_trips += run.levels;
+  }
+}
+
+void add_tree_launch(LaunchKind kind, Phase phase, const Traffic& traffic, const StepShape& s,
+                     StepWork& out) {
+  out.add(streaming(kind, phase, 1.0, traffic, 1.0, number(s.num_queries) / kPlacesPerStep));
+}
+
+// Accepted rows of all layers into the caches: one launch of bounds, or what the host lists, kind
+// by kind of row; compressed rows where the path completes a block.
+void add_commit(const StepShape& s, StepWork& out) {
+  const LlmShape& t = s.target;
+  if (s.recorded) {
+    const std::int64_t path =
+        s.tree.speculates() ? std::min(s.tree.depth, s.tree.nodes - 1) + 1 : 1;
+    out.add(streaming(LaunchKind::kCommitPath, Phase::kAcceptance, 1.0,
+                      traffic::commit_path(t.layers, path, t.kv_width(), s.element_bytes),
+                      5.0 * number(t.layers * path), 1.0));
+    return;
+  }
+  const double accepted = committed_tokens(s);
+  const Pass rows{.rows = number(t.layers) * accepted,
+                  .matrices = Phase::kAcceptance,
+                  .other = Phase::kAcceptance,
+                  .element_bytes = s.element_bytes};
+  const double keeps_raw = t.compress_stage == CompressStage::kBeforeRope ? 1.0 : 0.0;
+  add_copy(rows, 2.0 + keeps_raw, t.kv_width(), TrafficTerm::kKvAppend, out);
+  Pass completed = rows;
+  completed.rows = number(t.layers);
+  completed.times = std::min(1.0, accepted / number(t.nsa.cmp_stride));
+  add_copy(completed, 2.0, t.kv_width(), TrafficTerm::kKvAppend, out);
+}
+
+// Kinds that are launched as programmatic dependents (kernels/common/dependent_launch.cuh).
+constexpr bool is_dependent(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kRmsNorm || kind == LaunchKind::kRope ||
+         kind == LaunchKind::kTopLogits;
+}
+
+}  // namespace
+
+void add_joint_step(const StepShape& s, double growth, StepWork& out) {
+  if (s.tree.speculates()) {
+    add_draft(s, out);
+  }
+  if (s.recorded) {
+    add_tree_launch(LaunchKind::kFinishTree, Phase::kOther, traffic::finish_tree(s.num_queries), s,
+                    out);
+  }
+  add_target(s, growth, out);
+  const Pass once{.rows = number(s.num_queries), .element_bytes = s.element_bytes};
+  add_logits(once, s.target.vocab, 1, Phase::kAcceptance, out);
+  if (s.recorded) {
+    add_tree_launch(LaunchKind::kAcceptTree, Phase::kAcceptance,
+                    traffic::accept_tree(s.num_queries), s, out);
+  }
+  add_commit(s, out);
+  out.host_trips +=
+      s.recorded ? 0.0 : 3.0;  // verification, acceptance and commit each end in a wait
+  for (std::size_t i = 0; i < out.count; ++i) {
+    out.work[i].dependent = out.work[i].dependent || is_dependent(out.work[i].kind);
+  }
+}
+
+}  // namespace versieve

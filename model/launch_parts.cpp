@@ -1,0 +1,53 @@
+#include "model/launch_parts.h"
+
+#include "model/op_traffic.h"
+
+namespace versieve {
+
+void add_norm(const Pass& p, double times, std::int64_t width, StepWork& out) {
+  out.add(streaming(LaunchKind::kRmsNorm, p.other, times * p.times,
+                    traffic::rms_norm(p.whole_rows(), width, p.element_bytes), p.rows,
+                    number(width) / kRowElementsPerStep));
+}
+
+void add_copy(const Pass& p, double times, std::int64_t width, TrafficTerm term, StepWork& out) {
+  out.add(streaming(LaunchKind::kCopyRows, p.other, times * p.times,
+                    traffic::copy_rows(p.whole_rows(), width, p.element_bytes, term), p.rows,
+                    number(width) / kRowElementsPerStep));
+}
+
+void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
+  out.add(streaming(LaunchKind::kTopLogits, phase, p.times,
+                    traffic::top_logits(p.whole_rows(), vocab, k, p.element_bytes), p.rows,
+                    number(vocab) / kRowElementsPerStep));
+}
+
+void add_compress(const StepShape& s, std::int64_t rows, double times, StepWork& out) {
+  const Traffic t = traffic::compress({.rows = rows,
+                                       .num_kv_heads = s.target.num_kv_heads,
+                                       .head_dim = s.target.head_dim,
+                                       .cmp_block = s.target.nsa.cmp_block,
+                                       .cmp_stride = s.target.nsa.cmp_stride,
+                                       .element_bytes = s.element_bytes});
+  out.add(streaming(LaunchKind::kCompress, Phase::kOther, times, t,
+                    number(rows * s.target.num_kv_heads), number(s.target.nsa.cmp_block)));
+}
+
+void add_listed_compress(const StepShape& s, const Pass& layer, StepWork& out) {
+  const double levels = s.tree.speculates() ? number(s.tree.depth) + 1.0 : 1.0;
+  const double times = layer.times * std::min(1.0, levels / number(s.target.nsa.cmp_stride));
+  const std::int64_t rows = std::max<std::int64_t>(1, std::llround(layer.rows / levels));
+  add_compress(s, rows, times, out);
+}
+
+void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
+  const traffic::NsaVerifyShape attention = attention_shape(s, growth);
+  add_attention(attention, s.form, false, number(s.refresh_layers), out);
+  add_attention(attention, s.form, true, number(s.reuse_layers), out);
+}
+
+double committed_tokens(const StepShape& s) {
+  return s.tree.speculates() ? 1.0 + 0.5 * number(s.tree.depth) : 1.0;
+}
+
+}  // namespace versieve

@@ -1,0 +1,42 @@
+// How the tensor-core linear layer cuts its weights between thread blocks: one definition for
+// kernels/linear/stream.cu, which launches by it, and for the cost model. Never a function of the
+// number of rows: the order of a sum must not depend on it.
+#pragma once
+
+#include <cstdint>
+
+namespace versieve {
+
+inline constexpr std::int64_t kLinearGroupRows = 64;      // weight rows of a warpgroup
+inline constexpr std::int64_t kLinearTileK = 64;          // K of one stage of a block's ring
+inline constexpr std::int64_t kLinearMostNodes = 128;     // rows of x that a block takes
+inline constexpr int kLinearMostSlices = 8;               // the portable cluster size
+inline constexpr std::int64_t kLinearBlocksWanted = 132;  // one for each SM of an H200
+inline constexpr std::int64_t kLinearLeastSliceK = 256;
+
+struct LinearCut {
+  int groups;  // of 64 rows a block: 2, or 1 where 2 would leave SMs idle
+  int slices;  // of K
+};
+
+// y[N, m] of K = k; under swiglu gate and up rows make 2 m.
+constexpr LinearCut linear_cut(std::int64_t k, std::int64_t m, bool swiglu) {
+  const std::int64_t rows = swiglu ? 2 * m : m;
+  const bool wide = swiglu || (rows + 127) / 128 * 2 >= kLinearBlocksWanted;
+  const std::int64_t tiles = wide ? (rows + 127) / 128 : (rows + 63) / 64;
+  int slices = 1;
+  while (slices < kLinearMostSlices && tiles * slices * 2 <= kLinearBlocksWanted &&
+         k / (2 * slices) >= kLinearLeastSliceK) {
+    slices *= 2;
+  }
+  return {.groups = wide ? 2 : 1, .slices = slices};
+}
+
+// Thread blocks along m: of 64 pairs of gate and up rows, else of `groups` times 64 rows.
+constexpr std::int64_t linear_row_tiles(std::int64_t k, std::int64_t m, bool swiglu) {
+  const std::int64_t rows =
+      swiglu ? kLinearGroupRows : linear_cut(k, m, swiglu).groups * kLinearGroupRows;
+  return (m + rows - 1) / rows;
+}
+
+}  // namespace versieve
