@@ -228,6 +228,8 @@ std::int64_t attended_tokens(const traffic::NsaVerifyShape& s,
   return tokens;
 }
 
+}  // namespace
+
 void check_options(const VerifyBenchOptions& options) {
   const auto within = [](const std::vector<std::int64_t>& values, std::int64_t most) {
     return !values.empty() && std::all_of(values.begin(), values.end(),
@@ -243,8 +245,6 @@ void check_options(const VerifyBenchOptions& options) {
         "to 1 and at least 6 samples");
   }
 }
-
-}  // namespace
 
 const VerifyVariant& VerifyCell::best(bool reuse) const {
   const VerifyVariant* found = nullptr;

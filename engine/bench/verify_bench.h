@@ -68,8 +68,9 @@ double fetched_bytes(const traffic::NsaVerifyShape& shape,
 // The tree that stands for that many queries, 1 to 256.
 DraftChoice bench_tree(std::int64_t queries);
 
-// Throws Error(kUsage) for a group or count that cannot be, Error(kEnvironment) without a GPU when
-// one is asked for.
+// Throws Error(kUsage) for a count, share or list that cannot be.
+void check_options(const VerifyBenchOptions& options);
+// Checks its options. Throws Error(kEnvironment) without a GPU when one is asked for.
 VerifyBench bench_verify(const VerifyBenchOptions& options,
                          const std::function<void(const VerifyCell&)>& on_cell);
 

@@ -129,6 +129,16 @@ Answer bench_all(Options options) {
 }
 
 Answer run_bench(const Options& options) {
+  // What was asked for is judged before what is there.
+  if (options.what != "step") {
+    engine::check_options(verify_options(options));
+  }
+  for (const std::string& strategy : options.strategies) {
+    Strategy::parse(strategy);
+  }
+  for (const std::string& group : options.groups) {
+    Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
+  }
   if (options.backend == "cuda") {
     if (const std::string missing = profiler::gpu_missing_because(); !missing.empty()) {
       throw Error(ExitCode::kEnvironment, missing);

@@ -59,8 +59,7 @@ nlohmann::json run_json(const StrategyRun& run) {
 
 std::string run_text(const StrategyRun& run) {
   const Generation& generation = run.generation;
-  std::string out = run.strategy.text() +
-                    " (vanilla kernels): " + std::to_string(generation.tokens.size()) +
+  std::string out = run.strategy.text() + ": " + std::to_string(generation.tokens.size()) +
                     " tokens in " + std::to_string(generation.steps) + " steps, " +
                     fixed(generation.accepted_per_step(), 2) + " a step, " +
                     fixed(generation.tokens_per_second(), 1) + " tokens/s" +
