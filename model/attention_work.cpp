@@ -84,8 +84,9 @@ struct FusedLoads {
   }
 };
 
-// How a fused launch lies on the chip; kernels/nsa_verify/fused.cu plans the same. A CTA holds up to
-// four tiles of 16 rows (queries x heads of a KV head), a cluster of `ranks` CTAs shares out the keys.
+// How a fused launch lies on the chip; kernels/nsa_verify/fused.cu plans the same. A CTA holds up
+// to four tiles of 16 rows (queries x heads of a KV head), a cluster of `ranks` CTAs shares out the
+// keys.
 struct FusedGrid {
   double row_tiles = 1.0;  // of a CTA
   double ranks = 1.0;
@@ -115,8 +116,8 @@ double queries_of_row_tile(const traffic::NsaVerifyShape& s) {
   return std::max(1.0, traffic::kMmaRows / heads);
 }
 
-// `sharing_tiles`: row tiles that share tiles of keys; 0: all of a CTA. `rank_keys`: compressed keys
-// whose weights a CTA keeps.
+// `sharing_tiles`: row tiles that share tiles of keys; 0: all of a CTA. `rank_keys`: compressed
+// keys whose weights a CTA keeps.
 FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double ranks, double sharing_tiles,
                      double rank_keys) {
   FusedGrid grid{.ranks = ranks};
@@ -125,7 +126,8 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double ranks, double shar
   grid.row_tiles = std::min(kMaxRowTiles, power_of_two_from(row_tiles * heads * ranks / kSms));
   grid.row_tiles = std::max(grid.row_tiles, std::min(sharing_tiles, kMaxRowTiles));
   // Shared memory: states to merge and kept weights a row tile, three stages a team, four at least.
-  const double teams = sharing_tiles > 0.0 ? grid.row_tiles / std::min(sharing_tiles, grid.row_tiles) : 1.0;
+  const double teams =
+      sharing_tiles > 0.0 ? grid.row_tiles / std::min(sharing_tiles, grid.row_tiles) : 1.0;
   const double bytes = grid.row_tiles * (18944.0 + 34.0 * rank_keys) +
                        std::max(4.0, 3.0 * teams) * kTileKeys * number(s.head_dim) * 4.0;
   const double ctas_an_sm = bytes <= 113e3 && grid.row_tiles <= 2.0 ? 2.0 : 1.0;
@@ -171,8 +173,8 @@ FusedLoads attend_loads(const traffic::NsaVerifyShape& s, const Traffic& unique)
   const double sharing_tiles = std::max(1.0, std::floor(group / tile_queries));
   const FusedGrid grid = fused_grid(s, kMaxRanks, sharing_tiles, 0.0);
   // Groups smaller than a row tile go through it one after the other.
-  const double groups = std::max(
-      1.0, std::min(tile_queries, number(s.num_queries)) / std::min(group, tile_queries));
+  const double groups =
+      std::max(1.0, std::min(tile_queries, number(s.num_queries)) / std::min(group, tile_queries));
   const double selected = groups * group_keys / kTileKeys / traffic::kSelectedSegments;
   const double window = number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + 1.5;
   loads.blocks = grid.waves * kSms;

@@ -2,12 +2,13 @@
 // written once. nsa_attend finds the compressed branch done by nsa_route; nsa_reuse attends the
 // compressed cache first, in the same launch, and takes its blocks as given.
 //
-// Grid: cluster rank x tile of queries x KV head, clusters of 8. Rank r takes segment r: ranks 0-5 the
-// selected blocks whose number is r modulo 6, ranks 6 and 7 the window's even and odd chunks of 64 positions.
-// Traffic: traffic::nsa_attend, traffic::nsa_reuse.
+// Grid: cluster rank x tile of queries x KV head, clusters of 8. Rank r takes segment r: ranks 0-5
+// the selected blocks whose number is r modulo 6, ranks 6 and 7 the window's even and odd chunks of
+// 64 positions. Traffic: traffic::nsa_attend, traffic::nsa_reuse.
 #pragma once
 
 #include "kernels/nsa_verify/fused_lists.cuh"
+#include "kernels/nsa_verify/fused_merge.cuh"
 
 namespace versieve::kernels {
 
@@ -34,8 +35,8 @@ __device__ __forceinline__ void finish_row(const Queries& t, int query, int head
     const int used = span_count(t.seen_by(query));
     if (used > 0) {
       add_merged<kD>(a.head_dim, a.span_states + row * a.max_spans,
-                     a.span_outs + row * a.max_spans * a.head_dim, used, load_f32(a.gates + row * 3),
-                     value);
+                     a.span_outs + row * a.max_spans * a.head_dim, used,
+                     load_f32(a.gates + row * 3), value);
     }
   }
   parts.add(0, kSelectedSegments, load_f32(a.gates + row * 3 + 1), value);
@@ -53,8 +54,8 @@ __device__ __forceinline__ void finish_row(const Queries& t, int query, int head
 // This CTA's spans of compressed tokens, all row tiles together. A function of its own, so that
 // nothing of it stays in registers afterwards.
 template <int kD>
-__device__ __noinline__ void attend_spans(Queries t, const TileMaps& maps, Ring ring, Entry* entries,
-                                          float* merge) {
+__device__ __noinline__ void attend_spans(Queries t, const TileMaps& maps, Ring ring,
+                                          Entry* entries, float* merge) {
   const FusedArguments& a = t.a;
   const FusedPlan& plan = a.plan;
   const int rank = static_cast<int>(blockIdx.x);
@@ -97,9 +98,9 @@ __global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
   const Team own_team = make_team(plan.team_tiles);
   const int index = own_team.first_tile / plan.team_tiles;
   const std::uint32_t first_stage = static_cast<std::uint32_t>(index * stages);
-  const Ring own{
-      shared_at + first_stage * SliceRows<kD>::kStageBytes,
-      barriers_at + (static_cast<std::uint32_t>(plan.stages) + first_stage) * 16U, stages};
+  const Ring own{shared_at + first_stage * SliceRows<kD>::kStageBytes,
+                 barriers_at + (static_cast<std::uint32_t>(plan.stages) + first_stage) * 16U,
+                 stages};
   if (threadIdx.x == 0 && kReuse) {
     whole.init(plan.row_tiles * kSlices);
   }

@@ -1,9 +1,10 @@
-// Which tiles of keys a team runs through: the union of its groups' blocks (each block once a group,
-// with a mask of the queries that chose it), chunks of the window, chunks of compressed tokens; then
-// the tail, the slices that reach into the draft tree, where every node has keys of its own.
+// Which tiles of keys a team runs through: the union of its groups' blocks (each block once a
+// group, with a mask of the queries that chose it), chunks of the window, chunks of compressed
+// tokens; then the tail, the slices that reach into the draft tree, where every node has keys of
+// its own.
 #pragma once
 
-#include "kernels/nsa_verify/fused.cuh"
+#include "kernels/nsa_verify/fused_ring.cuh"
 
 namespace versieve::kernels {
 
@@ -48,8 +49,8 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
   return count;
 }
 
-// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a block
-// is one segment's whoever lists it. `lists`: [2, team queries, n], `counts`: [2].
+// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
+// block is one segment's whoever lists it. `lists`: [2, team queries, n], `counts`: [2].
 __device__ __forceinline__ int list_selected(const Queries& t, const Team& team, int segment,
                                              std::int32_t* lists, int* counts, Entry* entries) {
   const FusedArguments& a = t.a;
@@ -149,17 +150,16 @@ __device__ __forceinline__ int list_selected(const Queries& t, const Team& team,
     atomicAdd(total, 1);
   }
   team.sync();
-  const int listed =
-      append_tails(t, team, t.shared_tokens, t.most_position, entries, *total * parts,
-                   [&](int query, int slice) {
-                     const int* mine = lists + (query - first_query) * n;
-                     bool chosen = false;
+  const int listed = append_tails(t, team, t.shared_tokens, t.most_position, entries,
+                                  *total * parts, [&](int query, int slice) {
+                                    const int* mine = lists + (query - first_query) * n;
+                                    bool chosen = false;
 #pragma unroll 1
-                     for (int k = 0; k < width && mine[k] >= 0; ++k) {
-                       chosen |= mine[k] == slice >> a.block_bits;
-                     }
-                     return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
-                   });
+                                    for (int k = 0; k < width && mine[k] >= 0; ++k) {
+                                      chosen |= mine[k] == slice >> a.block_bits;
+                                    }
+                                    return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
+                                  });
   team.sync();
   return listed;
 }
@@ -221,9 +221,8 @@ __device__ __forceinline__ int list_compressed(const Queries& t, const Team& tea
     entries[i] = {first, min(kTileKeys, shared_end - first), 0xFFFFFFFFU, -1, 0};
   }
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
-  const int last = t.tree_compressed > 0
-                       ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1
-                       : -1;
+  const int last =
+      t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
   const int listed =
       append_tails(t, team, first_tail, last, entries, count, [&](int query, int slice) {
         unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);

@@ -3,11 +3,11 @@
 //
 // Four warps hold the same rows; warp w takes the slices whose number is w modulo 4, and the four
 // states are merged in that order. Why bits do not depend on how keys were grouped into tiles:
-// scores in log2 units are rounded to multiples of 2^-12 and the softmax reference is an integer, so
-// that p = 2^(t - reference) under another reference differs by an exact power of two and rescaling
-// is exact. What is left is the order of sums, which goes over a warp's slices in ascending position;
-// a masked key adds an exact zero. So a row gives the same bits whether its keys came in one tile, in
-// several, from the cache or from the tree, alone or with other rows.
+// scores in log2 units are rounded to multiples of 2^-12 and the softmax reference is an integer,
+// so that p = 2^(t - reference) under another reference differs by an exact power of two and
+// rescaling is exact. What is left is the order of sums, which goes over a warp's slices in
+// ascending position; a masked key adds an exact zero. So a row gives the same bits whether its
+// keys came in one tile, in several, from the cache or from the tree, alone or with other rows.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ __device__ inline float state_weight(float reference, float most) {
   return exp2_flushed(reference - most);
 }
 
-// Chunk c (8 elements) of row r of a unit (a tile's keys or its values): panels of 64 elements, rows
-// of 128 bytes whose chunks are permuted as the copy engine's 128-byte swizzle does.
+// Chunk c (8 elements) of row r of a unit (a tile's keys or its values): panels of 64 elements,
+// rows of 128 bytes whose chunks are permuted as the copy engine's 128-byte swizzle does.
 __device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chunk) {
   return swizzled_chunk<128>(unit + static_cast<std::uint32_t>(chunk / 8 * kTileKeys * 128), row,
                              chunk % 8);
@@ -39,8 +39,8 @@ __device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chun
 
 template <int kD>
 struct SliceRows {
-  static constexpr int kUnitBytes = kTileKeys * kD * 2;    // a tile's keys, or its values
-  static constexpr int kStageBytes = 2 * kUnitBytes;       // a tile: keys, then values
+  static constexpr int kUnitBytes = kTileKeys * kD * 2;  // a tile's keys, or its values
+  static constexpr int kStageBytes = 2 * kUnitBytes;     // a tile: keys, then values
   // t = score * log2(e) / sqrt(d) + kGrid has a last place of 2^-12 for |t - kGrid| < 1024.
   static constexpr float kGrid = 3072.0F;
 
@@ -83,7 +83,8 @@ struct SliceRows {
     sum[0] = sum[1] = 0.0F;
   }
 
-  // One slot (16 keys) of a unit for all rows. visible: of rows lane / 4 and lane / 4 + 8, a bit a key.
+  // One slot (16 keys) of a unit for all rows. visible: of rows lane / 4 and lane / 4 + 8, a bit a
+  // key.
   __device__ __forceinline__ void take_slot(std::uint32_t keys, std::uint32_t values, int slot,
                                             const std::uint32_t (&visible)[2]) {
     float s[2][4] = {};

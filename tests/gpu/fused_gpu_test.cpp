@@ -38,7 +38,8 @@ NsaCaseShape random_fused_shape(std::mt19937_64& rng) {
   shape.heads = shape.kv_heads * pick(rng, {1, 2, 3, 4, 4, 4, 8, 16});
   shape.head_dim = pick(rng, {16, 48, 64, 64, 64, 80, 128});
   shape.context_len = static_cast<std::int64_t>(rng() % pick(rng, {40, 300, 3000, 9000}));
-  shape.nodes = 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(pick(rng, {1, 5, 20, 70})));
+  shape.nodes =
+      1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(pick(rng, {1, 5, 20, 70})));
   shape.tree = static_cast<TreeForm>(rng() % 3);
   return shape;
 }

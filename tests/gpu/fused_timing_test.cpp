@@ -86,8 +86,10 @@ class FusedProblem {
     const std::vector<Bf16> k = random_bf16(static_cast<std::size_t>(context_len) * width, rng_);
     for (std::size_t i = 0; i < std::min<std::size_t>(layers, kCalls); ++i) {
       layers_.push_back({DeviceArray<Bf16>(k), DeviceArray<Bf16>(k),
-                         DeviceArray<Bf16>(random_bf16(static_cast<std::size_t>(p.num_compressed) * width, rng_, 0.5F)),
-                         DeviceArray<Bf16>(random_bf16(static_cast<std::size_t>(p.num_compressed) * width, rng_))});
+                         DeviceArray<Bf16>(random_bf16(
+                             static_cast<std::size_t>(p.num_compressed) * width, rng_, 0.5F)),
+                         DeviceArray<Bf16>(random_bf16(
+                             static_cast<std::size_t>(p.num_compressed) * width, rng_))});
     }
     scratch_ = &floats_.emplace_back(std::size_t{64} << 20);
     kernels::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -212,7 +214,9 @@ TEST_CASE("fused layers keep their distance to the public operators", "[timing]"
   }
   std::printf("us per call (graph of %d calls); nsa-1b, bf16. Refresh and reuse by group size.\n",
               kCalls);
-  std::printf("     L    N  cache  rho  vanilla | refresh c1     c4     c8 |  reuse c1     c4     c8 | triton\n");
+  std::printf(
+      "     L    N  cache  rho  vanilla | refresh c1     c4     c8 |  reuse c1     c4     c8 | "
+      "triton\n");
   for (const int context : {4096, 16384, 65536}) {
     for (const int nodes : {1, 4, 16, 64, 128}) {
       if (!wanted(context, nodes)) {

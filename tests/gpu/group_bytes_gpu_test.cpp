@@ -1,10 +1,10 @@
 // Exact groups by the counters: the SMs move as many fewer bytes through L2 as U(C, rho) says, and
 // DRAM reads do not grow. N = 64, L = 64K, nsa-1b, bf16, blocks of exactly the declared overlap.
 //
-// What else the launch moves (compressed cache, partials, queries) does not depend on the groups; the
-// window is loaded once a team, which is corrected for. So the bytes saved from C = 1 to C are
-// compared with those of (N n - groups U) blocks. The newest block is not full and the tail is loaded
-// a query, so less is saved than the formula says: 0.80 to 0.94 of it on an H200.
+// What else the launch moves (compressed cache, partials, queries) does not depend on the groups;
+// the window is loaded once a team, which is corrected for. So the bytes saved from C = 1 to C are
+// compared with those of (N n - groups U) blocks. The newest block is not full and the tail is
+// loaded a query, so less is saved than the formula says: 0.80 to 0.94 of it on an H200.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>

@@ -19,8 +19,9 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   NsaBuffers<T> host(c);
   kernels::NsaVerifyParams<T> p = host.params();
   p.form = choice.form;
-  DeviceArray<kernels::StepCounts> counts(std::vector<kernels::StepCounts>{
-      {static_cast<std::int32_t>(p.context_len), static_cast<std::int32_t>(p.num_tree_compressed)}});
+  DeviceArray<kernels::StepCounts> counts(
+      std::vector<kernels::StepCounts>{{static_cast<std::int32_t>(p.context_len),
+                                        static_cast<std::int32_t>(p.num_tree_compressed)}});
   if (choice.counts_from_memory) {  // the params hold bounds
     p.counts = counts.data();
     p.context_len += 1000;
