@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/linear/tensor_map.h"
+#include "kernels/common/tensor_map.h"
 #include "kernels/ops.h"
 #include "model/linear_cut.h"
 

@@ -1,7 +1,5 @@
 #include "kernels/nsa_verify/fused.h"
 
-#include <cudaTypedefs.h>
-
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -9,9 +7,11 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/common/tensor_map.h"
 #include "kernels/nsa_verify/fused_attend.cuh"
 #include "kernels/nsa_verify/fused_plan.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
+#include "kernels/nsa_verify/traffic_shape.h"
 #include "model/assert.h"
 #include "model/traffic.h"
 
@@ -117,37 +117,15 @@ Kernel kernel_of(Launch launch, int width) {
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 
-// A cache [rows, G, d] in boxes of 64 rows of one KV head and 64 elements; what lies outside is
-// zero.
-CUtensorMap tile_map(const NsaVerifyParams<Bf16>& p, const Bf16* cache, std::int64_t rows) {
-  static const PFN_cuTensorMapEncodeTiled_v12000 encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                           cudaEnableDefault, &found));
-    VERSIEVE_ASSERT(found == cudaDriverEntryPointSuccess,
-                    "drivers for compute capability 9.0 have it");
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
-  }();
-  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(p.head_dim),
-                               static_cast<cuuint64_t>(p.num_kv_heads),
-                               static_cast<cuuint64_t>(std::max<std::int64_t>(rows, 1))};
-  const cuuint64_t strides[2] = {sizes[0] * sizeof(Bf16), sizes[0] * sizes[1] * sizeof(Bf16)};
-  const cuuint32_t box[3] = {64, 1, kTileKeys};
-  const cuuint32_t steps[3] = {1, 1, 1};
-  CUtensorMap map;
-  const CUresult result = encode(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, const_cast<Bf16*>(cache != nullptr ? cache : p.q),
-      sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  VERSIEVE_ASSERT(result == CUDA_SUCCESS, "the shape was checked");
-  return map;
-}
-
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
+  // A cache without rows is never read.
+  const auto map = [&](const Bf16* cache, std::int64_t rows) {
+    return cache_map(cache != nullptr ? cache : p.q, std::max<std::int64_t>(rows, 1),
+                     p.num_kv_heads, p.head_dim, kTileKeys);
+  };
   const std::int64_t compressed = compressed_count(p.nsa, p.context_len);
-  return {tile_map(p, p.k, p.context_len), tile_map(p, p.v, p.context_len),
-          tile_map(p, p.k_cmp, compressed), tile_map(p, p.v_cmp, compressed)};
+  return {map(p.k, p.context_len), map(p.v, p.context_len), map(p.k_cmp, compressed),
+          map(p.v_cmp, compressed)};
 }
 
 void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, const TileMaps& maps,
@@ -164,22 +142,6 @@ void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, co
        .shared_bytes = plan->shared_bytes,
        .stream = stream},
       kernel_of(launch, head_width(p)), a, maps);
-}
-
-traffic::NsaVerifyShape shape_of(const NsaVerifyParams<Bf16>& p) {
-  traffic::NsaVerifyShape shape;
-  shape.nsa = p.nsa;
-  shape.num_heads = p.num_heads;
-  shape.num_kv_heads = p.num_kv_heads;
-  shape.head_dim = p.head_dim;
-  shape.context_len = p.context_len;
-  shape.num_queries = p.num_queries;
-  shape.element_bytes = sizeof(Bf16);
-  shape.routing = p.indices_in == nullptr;
-  shape.group_size = p.group_size;
-  shape.group_mode = p.group_mode;
-  shape.importance = p.importance != nullptr;
-  return shape;
 }
 
 }  // namespace
@@ -211,7 +173,7 @@ std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
 void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
   const FusedArguments a = arguments_of(p, context);
   const TileMaps maps = tile_maps(p);
-  const traffic::NsaVerifyShape shape = shape_of(p);
+  const traffic::NsaVerifyShape shape = traffic_shape_of(p);
   if (p.indices_in != nullptr) {
     const LaunchRange range("nsa_reuse", traffic::nsa_reuse(shape), context.observer);
     enqueue(Launch::kReuse, p, a, maps, context.stream);

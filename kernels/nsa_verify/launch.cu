@@ -10,6 +10,7 @@
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/select.cuh"
 #include "kernels/nsa_verify/tokens.cuh"
+#include "kernels/nsa_verify/traffic_shape.h"
 #include "model/assert.h"
 #include "model/error.h"
 #include "model/traffic.h"
@@ -43,20 +44,6 @@ std::string refusal(const NsaVerifyParams<T>& p) {
            std::to_string(p.num_blocks) + " blocks are too many";
   }
   return {};
-}
-
-template <class T>
-traffic::NsaVerifyShape shape_of(const NsaVerifyParams<T>& p) {
-  traffic::NsaVerifyShape shape;
-  shape.nsa = p.nsa;
-  shape.num_heads = p.num_heads;
-  shape.num_kv_heads = p.num_kv_heads;
-  shape.head_dim = p.head_dim;
-  shape.context_len = p.context_len;
-  shape.num_queries = p.num_queries;
-  shape.element_bytes = sizeof(T);
-  shape.routing = p.indices_in == nullptr;
-  return shape;
 }
 
 template <class T>
@@ -98,7 +85,7 @@ class Vanilla {
       : p_(p),
         context_(context),
         a_(arguments_of(p, plan, context.scratch)),
-        shape_(shape_of(p)),
+        shape_(traffic_shape_of(p)),
         merge_bytes_(merge_bytes(plan.group_heads, p.head_dim)),
         threads_(attention_threads(plan.group_heads)) {}
 

@@ -1,4 +1,4 @@
-// The copy engine's description of a row-major bf16 matrix (CUtensorMap).
+// The copy engine's descriptions of bf16 data in rows (CUtensorMap).
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
@@ -14,6 +14,10 @@ namespace versieve::kernels {
 // [rows, columns]; what lies outside reads as 0. REQUIRES: matrix on 16 bytes, columns a multiple
 // of 8. Throws Error(kEnvironment) if the driver has no tensor maps.
 CUtensorMap matrix_map(const Bf16* matrix, std::int64_t rows, std::int64_t columns, int box_rows);
+// Boxes of `box_rows` rows of one KV head by 64 elements of `cache` [rows, G, d], rows >= 1; what
+// lies outside, elements past d too, reads as 0. The same demands and error.
+CUtensorMap cache_map(const Bf16* cache, std::int64_t rows, std::int64_t kv_heads,
+                      std::int64_t head_dim, int box_rows);
 
 }  // namespace versieve::kernels
 #endif
