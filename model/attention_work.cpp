@@ -99,7 +99,8 @@ constexpr double kMaxRowTiles = 4.0;
 constexpr double kMaxRanks = 8.0;
 constexpr double kTileKeys = 64.0;
 // A CTA's tables, lists, barriers and merges weigh as many tiles of keys, and so many more for each
-// row tile (by least squares over 1,391 attention points of one H200, 2026-11-21).
+// row tile: rounded from least-squares fits to the launches of 1,070 points of one H200,
+// 2026-11-21.
 constexpr double kCtaTiles = 8.0;
 constexpr double kRowTileTiles = 2.0;
 

@@ -14,13 +14,6 @@ __device__ inline void copy_chunk_async(std::uint32_t shared, const void* global
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(global),
                "r"(exists ? 16 : 0));
 }
-__device__ inline void commit_copies() {
-  asm volatile("cp.async.commit_group;\n");
-}
-template <int kPending>
-__device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
-}
 
 // Chunk c (of 8 elements) of row r of a tile whose rows are kRowBytes long: chunks are permuted
 // within a row so that eight rows of one chunk column fall into different banks.

@@ -39,8 +39,8 @@ __device__ inline MergedState merge_states(const float2* states, int used) {
   return {most, sum > 0.0F ? 1.0F / sum : 0.0F};
 }
 
-// A warp adds `factor` times the merged output of parts [begin, end) (at most 8) of a row to
-// `value`: elements lane * 2 + 64 w and the next. state: of part `lane`; pair: the parts' outputs.
+// A row's parts, at most 8, loaded at once by a warp: each lane holds elements lane * 2 + 64 w and
+// the next of every part, and the state of part `lane`.
 template <int kD>
 struct LoadedParts {
   static constexpr int kMost = 8;
