@@ -235,7 +235,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  // Memory of this device. Throws Error(kEnvironment) when there is none left.
+  // Memory of this device; a GPU's is zeroed. Throws Error(kEnvironment) when there is none left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
   virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;

@@ -85,12 +85,15 @@ class CudaOps final : public Ops<T> {
     if (owns_stream_) {
       check(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
     }
+    constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
+    context_.counters = static_cast<unsigned*>(allocate(kBytes));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
     cudaFree(context_.scratch);
+    cudaFree(context_.counters);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }
@@ -105,6 +108,8 @@ class CudaOps final : public Ops<T> {
                   "the GPU has no " + std::to_string(bytes) + " bytes of memory left");
     }
     check(status);
+    // Caches are read past their last row, at weight 0: what lies there must be finite.
+    check(cudaMemsetAsync(memory, 0, bytes, context_.stream));
     return memory;
   }
   // Waits for the device: work that uses the memory has run.

@@ -11,11 +11,14 @@
 
 namespace versieve::kernels {
 
+inline constexpr int kLaunchCounters = 1 << 14;
+
 struct LaunchContext {
   cudaStream_t stream = nullptr;
   LaunchObserver* observer = nullptr;  // or null
   void* scratch = nullptr;             // device memory, 256-byte aligned
   std::size_t scratch_bytes = 0;
+  unsigned* counters = nullptr;  // kLaunchCounters zeros in device memory; a launch leaves zeros
 };
 
 }  // namespace versieve::kernels
