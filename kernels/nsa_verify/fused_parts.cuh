@@ -3,6 +3,7 @@
 
 #include "kernels/nsa_verify/fused_lists.cuh"
 #include "kernels/nsa_verify/fused_merge.cuh"
+#include "kernels/nsa_verify/fused_tiles.cuh"
 
 namespace versieve::kernels {
 
