@@ -8,16 +8,16 @@
 namespace versieve::kernels {
 
 // How a row is laid over the chip: blocks of a cluster (1 to 16, a power of two) and scores a
-// thread keeps in registers (4, 8, 16, 32; bf16 from 8).
+// thread takes at once (4, 8, 16, 32; bf16 from 8).
 struct SelectShape {
   int cluster = 0;
   int items = 0;
 };
 
-// The longest row a cluster keeps.
-inline constexpr std::int64_t kSelectScores = std::int64_t{16} * 512 * 32;
+// The longest row that a cluster takes.
+inline constexpr std::int64_t kSelectScores = std::int64_t{1} << 21;
 
-// Whether the rows fit on chip in that shape, or in any.
+// Whether a cluster takes the rows in that shape, or in the one of select_shape.
 template <class T>
 bool select_fits(const TopkParams<T>& p, const SelectShape& shape);
 template <class T>

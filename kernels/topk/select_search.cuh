@@ -33,6 +33,29 @@ __device__ inline void count_keys(const std::uint32_t (&key)[kItems], const Topk
   }
 }
 
+// The same of a list of ranks, some of which the bins hold.
+__device__ inline void count_list(int count, const TopkBins& bins, const std::uint64_t* list,
+                                  std::uint32_t* histogram) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
+    const std::uint32_t key = static_cast<std::uint32_t>(list[i] >> 32);
+    if (bins.holds(key)) {
+      atomicAdd(&histogram[bins.bin_of(key)], 1U);
+    }
+  }
+}
+
+// Turns a list of indices, all of scores that the bins hold, into ranks and counts them.
+template <class T>
+__device__ inline void count_list_indices(int count, const RowPart<T>& part, const TopkBins& bins,
+                                          std::uint64_t* list, std::uint32_t* histogram) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
+    const std::uint32_t index = static_cast<std::uint32_t>(list[i]);
+    const std::uint32_t key = select_key(part.row[index]);
+    list[i] = static_cast<std::uint64_t>(key) << 32 | static_cast<std::uint32_t>(~index);
+    atomicAdd(&histogram[bins.bin_of(key)], 1U);
+  }
+}
+
 // Adds this block's coarse sums to every block's. Eight threads a coarse bin.
 __device__ inline void share_coarse_sums(const cooperative_groups::cluster_group& cluster, int turn,
                                          SelectShared& shared) {
@@ -70,25 +93,31 @@ __device__ inline Reached reach(int count, int wanted) {
   return {first, __shfl_sync(kAllLanes, sum - count, first)};
 }
 
+// Scores of all blocks that the turn's bins hold. After the cluster's barrier.
+__device__ inline int held_scores(int turn, const SelectShared& shared) {
+  const unsigned lane = threadIdx.x % 32;
+  return static_cast<int>(__reduce_add_sync(
+      kAllLanes, shared.coarse_sum[turn][lane] + shared.coarse_sum[turn][lane + 32]));
+}
+
 // After the cluster's barrier: the range shrinks to the bin that holds the k-th, or to what lies
-// below the bins if they hold too few. Every warp finds the same. Synchronises the block unless
-// the bins hold too few.
+// below the bins if they hold too few (`held`). Every warp finds the same. Synchronises the block.
 __device__ inline KeyRange narrow(const cooperative_groups::cluster_group& cluster,
-                                  const KeyRange& range, const TopkBins& bins, int turn, int k,
-                                  SelectShared& shared) {
+                                  const KeyRange& range, const TopkBins& bins, int held, int turn,
+                                  int k, SelectShared& shared) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int wanted = k - range.above;
-  const int upper = static_cast<int>(shared.coarse_sum[turn][kCoarseBins - 1 - 2 * lane]);
-  const int lower = static_cast<int>(shared.coarse_sum[turn][kCoarseBins - 2 - 2 * lane]);
-  const int held = __reduce_add_sync(kAllLanes, upper + lower);
   KeyRange next = range;
   if (held < wanted) {
     next.last = bins.low - 1;
     next.above += held;
     next.inside -= held;
+    __syncthreads();
     return next;
   }
+  const int upper = static_cast<int>(shared.coarse_sum[turn][kCoarseBins - 1 - 2 * lane]);
+  const int lower = static_cast<int>(shared.coarse_sum[turn][kCoarseBins - 2 - 2 * lane]);
   const Reached pair = reach(upper + lower, wanted);
   const int pair_upper = __shfl_sync(kAllLanes, upper, pair.lane);
   const bool in_upper = pair.before + pair_upper >= wanted;
@@ -109,17 +138,15 @@ __device__ inline KeyRange narrow(const cooperative_groups::cluster_group& clust
   next.last = bins.last_of(bin);
   next.above += before + one.before;
   next.inside = __shfl_sync(kAllLanes, static_cast<int>(fine), one.lane);
+  __syncthreads();  // fine_part is free again, the other turn's bins are clear
   return next;
 }
 
-// A whole pass. `turn` alternates from call to call, so that no block clears what another still
-// reads: what a turn uses was cleared in the turn before, after everybody had read it.
-template <int kItems>
-__device__ inline KeyRange narrow_pass(const cooperative_groups::cluster_group& cluster,
-                                       const std::uint32_t (&key)[kItems], const KeyRange& range,
-                                       const TopkBins& bins, int turn, int k,
+// Between counting and narrowing: this block's sums go to all, and the other turn is made ready.
+// Turns alternate, so that no block clears what another still reads: coarse sums are cleared while
+// no block can be a pass ahead, bins when all have read them.
+__device__ inline void exchange_counts(const cooperative_groups::cluster_group& cluster, int turn,
                                        SelectShared& shared) {
-  count_keys(key, bins, shared.histogram[turn]);
   __syncthreads();
   if (threadIdx.x < kCoarseBins) {
     shared.coarse_sum[1 - turn][threadIdx.x] = 0;
@@ -129,9 +156,6 @@ __device__ inline KeyRange narrow_pass(const cooperative_groups::cluster_group& 
   for (int bin = static_cast<int>(threadIdx.x); bin < kTopkBins; bin += kSelectThreads) {
     shared.histogram[1 - turn][bin] = 0;
   }
-  const KeyRange next = narrow(cluster, range, bins, turn, k, shared);
-  __syncthreads();  // the cleared bins, and fine_part for the next pass
-  return next;
 }
 
 }  // namespace versieve::kernels

@@ -223,7 +223,7 @@ TEMPLATE_TEST_CASE("CUDA topk goes through Ops in every variant, too long rows i
     return;
   }
   for (const auto& [length, k] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {500, 40}, {20000, 2048}, {kSelectScores + 1, 100}}) {
+           {500, 40}, {20000, 2048}, {600001, 3000}, {kSelectScores + 1, 100}}) {
     const Rows<TestType> set = rows_of_all_forms<TestType>(length, k, 9);
     const OpsBuffer<TestType> scores(*ops, set.scores);
     const OpsBuffer<TestType, std::int32_t> hint(*ops, hints_of(set, HintForm::kMostly, 2));

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/top_logits/cpu.h"
+#include "kernels/topk/bins.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/topk/cut.h"
 #include "kernels/topk/order_key.h"
@@ -196,6 +197,47 @@ TEST_CASE("gvr verifies a good hint in one count and gives way to radix on a pla
   CHECK(trace.finished_by_radix);
   CHECK(plateau.key == 7U);
   CHECK(plateau.ties == 10000 - 200);
+}
+
+TEST_CASE("every key that a pass counts lies in its bin's range of keys", "[topk]") {
+  std::mt19937 random(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::uint32_t ends[3] = {1 + static_cast<std::uint32_t>(random()) % 0xFFFFFFFFU,
+                             1 + static_cast<std::uint32_t>(random()) % 0xFFFFFFFFU,
+                             round % 2 == 0 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(random())};
+    std::sort(std::begin(ends), std::end(ends));
+    const TopkBins bins = topk_bins(std::max(ends[0], 1U), ends[1], ends[2]);
+    CHECK(!bins.holds(0));
+    CHECK(!bins.holds(bins.low - 1));
+    for (const std::uint32_t key :
+         {bins.low, ends[1], bins.last, bins.low + (bins.last - bins.low) / 3, bins.last - 1}) {
+      if (!bins.holds(key)) {
+        continue;
+      }
+      const int bin = bins.bin_of(key);
+      CAPTURE(bins.low, bins.last, bins.shift, key, bin);
+      CHECK((bin >= 0 && bin < kTopkBins));
+      CHECK((bins.low_of(bin) <= key && key <= bins.last_of(bin)));
+      CHECK(bins.last_of(bin) <= bins.last);
+    }
+  }
+  const TopkBins radix = topk_bins(1, 0xFFFFFFFFU, 0xFFFFFFFFU);
+  CHECK(radix.shift == 21);
+}
+
+TEST_CASE("the sampled threshold admits more than k and rejects only what is too high", "[topk]") {
+  for (const std::int64_t length : {8192, 65536, 262144}) {
+    int before = 0;
+    for (const std::int64_t k : {1, 16, 256, 2048}) {
+      const SampleRanks ranks = sample_ranks(length, k);
+      const double mean = static_cast<double>(k * kSampleCount) / static_cast<double>(length);
+      CHECK(ranks.safe > mean + 2.5 * std::sqrt(mean));
+      CHECK(ranks.safe >= before);
+      CHECK(ranks.too_high <= mean / 2);
+      before = ranks.safe;
+    }
+  }
+  CHECK(sample_ranks(600, 599).safe == kSampleCount);
 }
 
 TEST_CASE("topk keeps rows apart", "[topk]") {
