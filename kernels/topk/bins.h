@@ -55,13 +55,18 @@ VERSIEVE_HOST_DEVICE inline TopkBins topk_bins(std::uint32_t low, std::uint32_t 
   return bins;
 }
 
-// How gvr guesses from 512 scores spread over the row, of which an expected
-// k * 512 / length are among the k largest.
-struct SampleRanks {
-  int safe = 0;      // from the top: a threshold that over k scores reach, almost surely
-  int too_high = 0;  // a threshold that some k/2 scores reach; 0: the sample cannot tell
-};
+// How gvr guesses from kSampleCount scores spread over the row, 32 in each of 16 warps. An expected
+// k kSampleCount / length of them are among the k largest.
 inline constexpr int kSampleCount = 512;
+struct SampleRanks {
+  int safe = 0;  // from the top of the sample: over k scores reach it, almost surely
+  // The same as a rank in each warp, and the rank of that among the warps, both from 0.
+  int in_warp = 0;
+  int of_warps = 0;
+  // In how many warps a sampled score reaches every believable threshold.
+  int warps_reached = 0;
+};
+// REQUIRES: 1 <= k < length.
 SampleRanks sample_ranks(std::int64_t length, std::int64_t k);
 
 }  // namespace versieve::kernels

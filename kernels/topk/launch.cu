@@ -7,6 +7,17 @@
 namespace versieve::kernels {
 namespace {
 
+// Up to this length a guess costs more than the counting that it saves (README.md).
+constexpr std::int64_t kShortRow = 16384;
+
+template <class T>
+TopkParams<T> with_paying_variant(TopkParams<T> p) {
+  if (p.variant == TopkVariant::kGvr && p.length <= kShortRow) {
+    p.variant = TopkVariant::kRadix;
+  }
+  return p;
+}
+
 template <class T>
 bool selects(const TopkParams<T>& p) {
   return p.variant != TopkVariant::kSort && select_takes(p);
@@ -21,11 +32,12 @@ std::size_t topk_scratch_bytes(const TopkParams<T>& p) {
 
 template <class T>
 void launch_topk(const TopkParams<T>& p, const LaunchContext& context) {
-  if (selects(p)) {
-    launch_select(p, select_shape(p), context);
-  } else {
+  if (!selects(p)) {
     launch_topk_sort(p, context);
+    return;
   }
+  const TopkParams<T> call = with_paying_variant(p);
+  launch_select(call, select_shape(call), context);
 }
 
 template std::size_t topk_scratch_bytes<float>(const TopkParams<float>&);

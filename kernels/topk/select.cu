@@ -41,7 +41,6 @@ __device__ inline void clear(const SelectPlan& plan, const SelectMemory& memory)
   }
   for (int word = t; word < plan.map_words; word += kSelectThreads) {
     memory.above_map[word] = 0;
-    memory.equal_map[word] = 0;
   }
   if (t < kCoarseBins) {
     memory.fixed.coarse_sum[0][t] = 0;
@@ -74,6 +73,29 @@ struct RowSearch {
   }
 };
 
+// Lists the part's scores that reach the threshold, one chunk on its way while another is looked at
+// where registers allow. REQUIRES: chunk 0 is loaded.
+template <class T, int kItems>
+__device__ inline void collect_chunks(RowSearch<T, kItems>& s, std::uint32_t threshold) {
+  const int chunks = s.own.chunks(s.part);
+  const int room = s.plan.list_room;
+  if constexpr (OwnScores<T, kItems>::kWords <= 4) {
+    OwnScores<T, kItems> next;
+    for (int chunk = 1; chunk < chunks; ++chunk) {
+      next.load(s.part, chunk);
+      collect(s.own, s.part, threshold, room, s.memory);
+      s.own = next;
+    }
+    collect(s.own, s.part, threshold, room, s.memory);
+  } else {
+    collect(s.own, s.part, threshold, room, s.memory);
+    for (int chunk = 1; chunk < chunks; ++chunk) {
+      s.own.load(s.part, chunk);
+      collect(s.own, s.part, threshold, room, s.memory);
+    }
+  }
+}
+
 // gvr's first pass. True if the guess holds and so few scores reach it that the lists, already
 // published, are the candidates.
 template <class T, int kItems>
@@ -81,13 +103,7 @@ __device__ inline bool guess_and_verify(RowSearch<T, kItems>& s, std::int32_t hi
                                         std::uint32_t sample) {
   SelectShared& shared = s.memory.fixed;
   const Guess guess = guess_threshold(s.part, hint, sample, s.plan, shared);
-  const int chunks = s.own.chunks(s.part);
-  for (int chunk = 0; chunk < max(chunks, 1); ++chunk) {
-    if (chunk > 0) {
-      s.own.load(s.part, chunk);
-    }
-    collect(s.own, s.part, guess.threshold, s.plan.list_room, s.memory);
-  }
+  collect_chunks(s, guess.threshold);
   const TopkBins bins = topk_bins(guess.threshold, guess.largest, s.range.last);
   __syncthreads();
   const int found = shared.list_count;
@@ -144,6 +160,10 @@ template <class T, int kItems>
 __device__ inline void mark(RowSearch<T, kItems>& s, std::uint32_t (&key)[kItems], bool lists) {
   if (threadIdx.x == 0) {
     s.memory.fixed.counts.candidates = 0;
+  }
+  for (int word = static_cast<int>(threadIdx.x); !lists && word < s.plan.map_words;
+       word += kSelectThreads) {
+    s.memory.equal_map[word] = 0;
   }
   __syncthreads();
   const int chunks = s.own.chunks(s.part);
@@ -268,17 +288,21 @@ std::int64_t most_words(const TopkParams<T>& p) {
 }
 
 constexpr std::int64_t kMostMapWords = 8192;  // positions of a block: 262,144
-constexpr std::int64_t kMostList = 8192;
+// Entries of a list: so many that two blocks share an SM, or that one has it.
+constexpr std::int64_t kListOfHalf = 6912;
+constexpr std::int64_t kListOfWhole = 16384;
+constexpr std::int64_t kSharedBlocks = 132;  // more blocks than that share SMs
 
 // Room for what a guess lets through: up to twice k in one block, for scores worth choosing lie
-// together, and what the sample's threshold admits. 0 where that is too much.
-std::int64_t list_room(std::int64_t length, std::int64_t k, int cluster) {
+// together, and what the sample's threshold admits. 0 where k is too much for it.
+std::int64_t list_room(std::int64_t rows, std::int64_t length, std::int64_t k, int cluster) {
   if (k >= length) {
     return 0;
   }
+  const std::int64_t most = rows * cluster > kSharedBlocks ? kListOfHalf : kListOfWhole;
   const std::int64_t admitted = sample_ranks(length, k).safe * length / kSampleCount;
-  const std::int64_t room = std::max(2 * k, 2 * admitted / cluster) + 512;
-  return room <= kMostList ? (room + 63) / 64 * 64 : (3 * k / 2 <= kMostList ? kMostList : 0);
+  const std::int64_t room = std::max(2 * k, 5 * admitted / (2 * cluster)) + 512;
+  return 3 * k / 2 > most ? 0 : std::min(most, (room + 63) / 64 * 64);
 }
 
 template <class T>
@@ -288,8 +312,8 @@ SelectPlan plan_of(const TopkParams<T>& p, const SelectShape& shape) {
   SelectPlan plan;
   plan.map_words = static_cast<int>((share + 31) / 32);
   if (p.variant == TopkVariant::kGvr) {
-    plan.list_room = static_cast<int>(list_room(p.length, p.k, shape.cluster));
-    plan.sample = sample_ranks(p.length, p.k);
+    plan.list_room = static_cast<int>(list_room(p.rows, p.length, p.k, shape.cluster));
+    plan.sample = plan.list_room > 0 ? sample_ranks(p.length, p.k) : SampleRanks{};
     plan.looks_at_all = p.k <= kSelectThreads;
   }
   return plan;
@@ -314,19 +338,36 @@ bool select_takes(const TopkParams<T>& p) {
   return select_fits(p, select_shape(p));
 }
 
+// Measured on an H200 (README.md). radix wants a row's keys in registers, gvr reads once and may
+// stream; clusters that fill more than half the chip get in each other's way.
 template <class T>
 SelectShape select_shape(const TopkParams<T>& p) {
+  const bool guesses = p.variant == TopkVariant::kGvr;
   const int least_items = sizeof(T) == 4 ? 4 : 8;
+  const int most_items = guesses && sizeof(T) == 4 ? 16 : 32;
   int cluster = 1;
-  // A block at most an SM, and no more of them than there is work for.
-  while (cluster < 16 && p.length > 2048 * cluster && p.rows * cluster * 2 <= 128) {
+  const auto fits_registers = [&] {
+    return p.length <= std::int64_t{cluster} * most_items * kSelectThreads;
+  };
+  const auto share = [&] { return p.length / cluster; };
+  while (!guesses && cluster < kMaxCluster && !fits_registers()) {
     cluster *= 2;
   }
-  while (cluster < 16 && p.length > kMostMapWords * 32 / 2 * cluster) {
+  if (p.rows * cluster > 512) {
+    cluster = 1;  // streams
+  }
+  while (cluster < 8 && ((p.rows * cluster * 2 <= 64 && share() > (guesses ? 4096 : 2048)) ||
+                         (!guesses && p.rows * cluster * 2 <= 128 && share() > 8192))) {
+    cluster *= 2;
+  }
+  if (!guesses && cluster == 8 && p.rows <= 2 && share() > 8192) {
+    cluster = 16;
+  }
+  while (cluster < kMaxCluster && (share() > 131072 || (cluster == 1 && share() > 65536))) {
     cluster *= 2;
   }
   int items = least_items;
-  while (items < 32 && std::int64_t{cluster} * items * kSelectThreads < p.length) {
+  while (items < most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
     items *= 2;
   }
   return {cluster, items};

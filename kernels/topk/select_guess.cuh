@@ -30,20 +30,33 @@ __device__ inline std::uint32_t sampled_key(const RowPart<T>& part) {
   return select_key(part.row[first + (order * 2654435761U >> 7) % width]);
 }
 
-// The key with `rank` keys before it among the warp's, ties by lane.
-__device__ inline std::uint32_t warp_ranked(std::uint32_t key, int own_rank, int rank) {
-  const unsigned holder = __ballot_sync(kAllLanes, own_rank == rank);
-  return __shfl_sync(kAllLanes, key, __ffs(static_cast<int>(holder)) - 1);
-}
-__device__ inline int rank_in_warp(std::uint32_t key) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  int rank = 0;
-#pragma unroll
-  for (int other = 0; other < 32; ++other) {
-    const std::uint32_t its = __shfl_sync(kAllLanes, key, other);
-    rank += its > key || (its == key && other < lane) ? 1 : 0;
+// The key of that rank among the warp's, by taking the largest away.
+__device__ inline std::uint32_t warp_ranked(std::uint32_t key, int rank) {
+  std::uint32_t largest = __reduce_max_sync(kAllLanes, key);
+  for (int taken = 0; taken < rank; ++taken) {
+    const unsigned holders = __ballot_sync(kAllLanes, key == largest);
+    key = threadIdx.x % 32 == static_cast<unsigned>(__ffs(static_cast<int>(holders)) - 1) ? 0 : key;
+    largest = __reduce_max_sync(kAllLanes, key);
   }
-  return rank;
+  return largest;
+}
+
+// The same among 16 keys in shared memory, 16-byte aligned; every warp finds it.
+__device__ inline std::uint32_t ranked_of_warps(const std::uint32_t* keys, int rank) {
+  const unsigned lane = threadIdx.x % kSelectWarps;
+  const std::uint32_t own = keys[lane];
+  int before = 0;
+#pragma unroll
+  for (unsigned four = 0; four < kSelectWarps / 4; ++four) {
+    const uint4 others = reinterpret_cast<const uint4*>(keys)[four];
+    const std::uint32_t other[4] = {others.x, others.y, others.z, others.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      before += other[i] > own || (other[i] == own && four * 4 + i < lane) ? 1 : 0;
+    }
+  }
+  const unsigned holders = __ballot_sync(kAllLanes, before == rank);
+  return __shfl_sync(kAllLanes, own, __ffs(static_cast<int>(holders)) - 1);
 }
 
 // The key of -infinity: all below are NaN or no score.
@@ -67,66 +80,43 @@ struct Guess {
   std::uint32_t largest;  // a key near the row's largest, >= threshold
 };
 
-// A rank among the 512 as a rank within each warp and one among the warps' answers.
-struct TwoRanks {
-  int in_warp;
-  int of_warps;
-};
-__device__ inline TwoRanks two_ranks(int rank) {
-  return rank <= kSelectWarps
-             ? TwoRanks{0, rank - 1}
-             : TwoRanks{(rank + kSelectWarps - 1) / kSelectWarps - 1, kSelectWarps / 2};
-}
-
-// The least hinted key, a little lowered, where it is plausible: above the sample's safe threshold
-// and not where it says that far too few scores are. Otherwise the safe threshold. All blocks of a
-// row see the same scores and agree. Synchronises the block.
+// The least hinted key, a little lowered, where it is believable: above the sample's safe threshold
+// and not where the sample says that far too few scores are. Otherwise the safe threshold. All
+// blocks of a row see the same scores and agree. Synchronises the block.
 template <class T>
 __device__ inline Guess guess_threshold(const RowPart<T>& part, std::int32_t hint,
                                         std::uint32_t sample, const SelectPlan& plan,
                                         SelectShared& shared) {
-  const SampleRanks& ranks = plan.sample;
   const unsigned lane = threadIdx.x % 32;
   const unsigned warp = threadIdx.x / 32;
+  const std::uint32_t safe = warp_ranked(sample, plan.sample.in_warp);
+  const std::uint32_t most = __reduce_max_sync(kAllLanes, sample);
   const bool valid = hint >= 0 && hint < part.length;
   const std::uint32_t key = valid ? select_key(part.row[hint]) : 0;
-  const TwoRanks safe = two_ranks(ranks.safe);
-  const TwoRanks high = two_ranks(max(ranks.too_high, 1));
-  const int rank = rank_in_warp(sample);
-  const std::uint32_t stats[4] = {
-      __reduce_min_sync(kAllLanes, valid ? key : kAllLanes),
-      __reduce_max_sync(kAllLanes, max(key, sample)),
-      warp_ranked(sample, rank, min(safe.in_warp, 31)),
-      warp_ranked(sample, rank, min(high.in_warp, 31)),
-  };
+  const std::uint32_t least_hint = __reduce_min_sync(kAllLanes, valid ? key : kAllLanes);
   const std::uint32_t largest_hint = __reduce_max_sync(kAllLanes, key);
   if (lane == 0) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      shared.warp_stat[i][warp] = stats[i];
-    }
-    shared.fine_part[0][warp] = largest_hint;
+    shared.warp_safe[warp] = safe;
+    shared.warp_most[warp] = most;
+    shared.warp_least_hint[warp] = least_hint;
+    shared.warp_largest_hint[warp] = largest_hint;
   }
   __syncthreads();
   const bool in = lane < kSelectWarps;
-  const std::uint32_t least = in ? shared.warp_stat[0][lane] : kAllLanes;
-  const std::uint32_t safe_stat = in ? shared.warp_stat[2][lane] : 0;
-  const std::uint32_t high_stat = in ? shared.warp_stat[3][lane] : 0;
-  const std::uint32_t safe_key = warp_ranked(safe_stat, rank_in_warp(safe_stat), safe.of_warps);
-  const std::uint32_t high_key = warp_ranked(high_stat, rank_in_warp(high_stat), high.of_warps);
-  const std::uint32_t hint_least = __reduce_min_sync(kAllLanes, least);
-  const std::uint32_t hint_largest =
-      __reduce_max_sync(kAllLanes, in ? shared.fine_part[0][lane] : 0);
+  const std::uint32_t least = __reduce_min_sync(kAllLanes, in ? shared.warp_least_hint[lane] : ~0U);
+  const std::uint32_t largest =
+      __reduce_max_sync(kAllLanes, in ? shared.warp_largest_hint[lane] : 0);
+  const std::uint32_t warp_most = in ? shared.warp_most[lane] : 0;
+  const int reached = __popc(__ballot_sync(kAllLanes, in && warp_most >= least));
   Guess guess;
-  guess.largest = __reduce_max_sync(kAllLanes, in ? shared.warp_stat[1][lane] : 0);
-  guess.threshold = safe_key;
-  if (hint_least < hint_largest && (ranks.too_high == 0 || hint_least <= high_key)) {
+  guess.threshold = ranked_of_warps(shared.warp_safe, plan.sample.of_warps);
+  if (least < largest && reached >= plan.sample.warps_reached) {
     // k > 512: the least of the hints that were looked at is not the least of all.
-    const std::uint32_t margin = plan.looks_at_all ? 0 : (hint_largest - hint_least) / 64;
-    guess.threshold = max(safe_key, hint_least - min(margin, hint_least - 1));
+    const std::uint32_t margin = plan.looks_at_all ? 0 : (largest - least) / 64;
+    guess.threshold = max(guess.threshold, least - min(margin, least - 1));
   }
   guess.threshold = max(guess.threshold, lowest_number_key<T>());
-  guess.largest = max(guess.largest, guess.threshold);
+  guess.largest = max(max(__reduce_max_sync(kAllLanes, warp_most), largest), guess.threshold);
   return guess;
 }
 

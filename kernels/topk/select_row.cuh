@@ -50,7 +50,10 @@ struct alignas(16) SelectShared {
   std::int32_t chosen_before;  // candidates of earlier blocks that are chosen
   std::int32_t list_count;     // entries of `list`, or more than its room
   std::int32_t overflows;      // blocks of the cluster whose list is too small
-  std::uint32_t warp_stat[4][kSelectWarps];
+  alignas(16) std::uint32_t warp_safe[kSelectWarps];  // of the sample, see SampleRanks
+  std::uint32_t warp_most[kSelectWarps];
+  std::uint32_t warp_least_hint[kSelectWarps];
+  std::uint32_t warp_largest_hint[kSelectWarps];
   std::int32_t scan[kSelectWarps];
 };
 

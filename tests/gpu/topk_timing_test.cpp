@@ -109,8 +109,15 @@ class Cell {
     return timer.us(kCalls,
                     [&](cudaStream_t stream) { launch_select(p, shape, {.stream = stream}); });
   }
-  double select_us(Timer& timer, TopkVariant variant, const Ints& hint) {
-    return select_us(timer, variant, hint, select_shape(p_));
+  // As Ops would launch it.
+  double us(Timer& timer, TopkVariant variant, const Ints& hint) {
+    TopkParams<T> p = p_;
+    p.variant = variant;
+    if (!hint.empty()) {
+      hint_.write(hint);
+      p.hint = hint_.data();
+    }
+    return timer.us(kCalls, [&](cudaStream_t stream) { launch_topk(p, {.stream = stream}); });
   }
   double sort_us(Timer& timer) {
     const std::size_t bytes = topk_scratch_bytes(p_);
@@ -199,15 +206,17 @@ void time_cell(Timer& timer, const char* source, std::int64_t rows, std::int64_t
   const Ints chosen = cell.chosen();
   const double cub = cell.cub_us(timer);
   const double sort = cell.sort_us(timer);
-  const double radix = cell.select_us(timer, TopkVariant::kRadix, {});
-  const double gvr = cell.select_us(timer, TopkVariant::kGvr, hint);
+  const double radix = cell.us(timer, TopkVariant::kRadix, {});
+  const double gvr = cell.us(timer, TopkVariant::kGvr, hint);
   const double random =
-      cell.select_us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kRandom));
+      cell.us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kRandom));
   const double worst =
-      cell.select_us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kWorst));
+      cell.us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kWorst));
   const double none =
-      cell.select_us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kAbsent));
-  const SelectShape shape = select_shape(cell.params());
+      cell.us(timer, TopkVariant::kGvr, hints_for(chosen, cell.params(), HintForm::kAbsent));
+  TopkParams<float> as_gvr = cell.params();
+  as_gvr.variant = TopkVariant::kGvr;
+  const SelectShape shape = select_shape(as_gvr);
   std::printf(
       "%-7s %4lld %7lld %5lld  %2dx%-2d %5.2f %9.1f %9.1f %7.2f %7.2f | %7.2f %7.2f %7.2f | %6.2f "
       "%6.2f\n",
