@@ -123,7 +123,9 @@ class CpuOps final : public Ops<T> {
              [&] { top_logits_cpu(p, threads_); });
   }
   void topk(const TopkParams<T>& p) override {
-    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes), [&] { topk_cpu(p, threads_); });
+    const std::int64_t hints = p.variant == TopkVariant::kGvr && p.hint != nullptr ? p.k : 0;
+    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),
+             [&] { topk_cpu(p, threads_); });
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),

@@ -69,8 +69,9 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                2.0 * static_cast<double>(rows * vocab));
 }
 
-Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes) {
-  return moved(TrafficTerm::kScores, rows * length * element_bytes,
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
+             std::int64_t hints) {
+  return moved(TrafficTerm::kScores, rows * (length * element_bytes + hints * kF32Bytes),
                rows * k * (element_bytes + kF32Bytes), 0.0);
 }
 

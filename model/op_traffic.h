@@ -26,8 +26,10 @@ Traffic copy_rows(std::int64_t rows, std::int64_t width, std::int64_t element_by
                   TrafficTerm term);
 Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                    std::int64_t element_bytes);
-// Keys written, sorted in place and read once; a sort's own passes are not unique bytes.
-Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes);
+// Scores in once, k indices and values out; `hints` indices a row in. A sort's own passes are not
+// unique bytes, and the hinted scores are the row's.
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
+             std::int64_t hints);
 
 // Rows of logits in, rows of f32 probabilities out.
 Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);

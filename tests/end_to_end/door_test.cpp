@@ -195,6 +195,27 @@ TEST_CASE("topk orders by index, prefers the lower one among equals and keeps bi
   CHECK(floats(all, "values")[5] == -std::numeric_limits<double>::infinity());
 }
 
+TEST_CASE("topk gives the same bits by every variant, whatever the hint says") {
+  TensorSet set = topk_tensors();
+  for (const std::vector<std::int32_t>& hint : {std::vector<std::int32_t>{1, 2, 4, 0, 1, 2},
+                                                {-1, -1, -1, -1, -1, -1},
+                                                {3, 3, 3, 4, 4, 3},
+                                                {9, -7, 2147483647, 5, 0, -2147483647}}) {
+    for (const char* variant : {"sort", "radix", "gvr"}) {
+      for (const char* dtype : {"f64", "f32", "bf16"}) {
+        set.tensors["hint"] = tensor_of(hint, {2, 3});
+        CAPTURE(variant, dtype, hint);
+        const DoorRun run =
+            run_door_on(set, std::string("topk --variant ") + variant + " --dtype " + dtype);
+        INFO(run.command.err);
+        REQUIRE(run.command.code == 0);
+        CHECK(integers(run, "indices") == std::vector<std::int32_t>{1, 2, 4, 0, 1, 2});
+        CHECK(floats(run, "values") == std::vector<double>{5, 5, 3, 0, 0, 0});
+      }
+    }
+  }
+}
+
 TEST_CASE("topk ranks NaN last and rounds scores first under bf16") {
   TensorSet set;
   set.metadata["k"] = "2";
