@@ -164,7 +164,10 @@ class CudaOps final : public Ops<T> {
     reserve(spec_sample_scratch_bytes(p));
     launch_spec_sample(p, context_);
   }
-  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void tree_sample(const TreeSampleParams<T>& p) override {
+    reserve(tree_sample_scratch_bytes(p));
+    launch_tree_sample(p, context_);
+  }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }
