@@ -85,12 +85,15 @@ class CudaOps final : public Ops<T> {
     if (owns_stream_) {
       check(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
     }
+    context_.tickets = allocate(kTicketBytes);
+    check(cudaMemsetAsync(context_.tickets, 0, kTicketBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
     cudaFree(context_.scratch);
+    cudaFree(context_.tickets);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }

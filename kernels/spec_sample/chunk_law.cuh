@@ -117,6 +117,16 @@ __device__ inline void load_round(const T* row, int first, int vocab, bool words
   }
 }
 
+// Brings a lane's part of a round into the second-level cache.
+template <class T>
+__device__ inline void call_for_round(const T* row, int first, int vocab) {
+  constexpr int kLine = 128 / static_cast<int>(sizeof(T));  // elements of a cache line
+  const int x = first + static_cast<int>(threadIdx.x % 32) * kLine;
+  if (x < first + kRoundElements && x < vocab) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + x));
+  }
+}
+
 // The largest of a warp's values, on all lanes.
 __device__ inline float warp_largest(float value) {
   const int bits = __float_as_int(value);
@@ -252,42 +262,55 @@ template <class T, class Real, class Load>
 __device__ int chunk_draw(const Load& load, int chunk, const LawCut& cut, Real before,
                           Real target) {
   constexpr int kWord = kWordElements<T>;
+  constexpr int kStrips = kLaneElements / kWord;
   const int lane = static_cast<int>(threadIdx.x % 32);
   int last = -1;
   for (int round = 0; round < cut.rounds; ++round) {
     const int first = chunk * cut.chunk + round * kRoundElements;
     Real w[kLaneElements];
     load(first, w);
+    Real inclusive[kStrips] = {};  // over lanes, of each strip of words side by side
 #pragma unroll
-    for (int strip = 0; strip < kLaneElements; strip += kWord) {
-      Real inclusive = 0;
+    for (int j = 0; j < kLaneElements; ++j) {
+      inclusive[j / kWord] += w[j];
+    }
 #pragma unroll
-      for (int i = 0; i < kWord; ++i) {
-        inclusive += w[strip + i];
+    for (int distance = 1; distance < 32; distance *= 2) {
+#pragma unroll
+      for (int strip = 0; strip < kStrips; ++strip) {
+        const Real other = __shfl_up_sync(0xFFFFFFFFU, inclusive[strip], distance);
+        inclusive[strip] = lane >= distance ? other + inclusive[strip] : inclusive[strip];
       }
-      for (int distance = 1; distance < 32; distance *= 2) {
-        const Real other = __shfl_up_sync(0xFFFFFFFFU, inclusive, distance);
-        inclusive = lane >= distance ? other + inclusive : inclusive;
-      }
-      const Real previous = __shfl_up_sync(0xFFFFFFFFU, inclusive, 1);
+    }
+    int found = INT_MAX;
+#pragma unroll
+    for (int strip = 0; strip < kStrips; ++strip) {
+      const Real previous = __shfl_up_sync(0xFFFFFFFFU, inclusive[strip], 1);
       Real running = before + (lane == 0 ? Real{0} : previous);
-      int found = INT_MAX;
 #pragma unroll
-      for (int i = 0; i < kWord; ++i) {
-        const int x = element_index<T>(first, strip + i);
-        running += w[strip + i];
-        const bool positive = w[strip + i] > Real{0};
+      for (int j = strip * kWord; j < (strip + 1) * kWord; ++j) {
+        const int x = element_index<T>(first, j);
+        running += w[j];
+        const bool positive = w[j] > Real{0};
         last = positive ? x : last;
         found = positive && running > target && found == INT_MAX ? x : found;
       }
-      found = __reduce_min_sync(0xFFFFFFFFU, found);
-      if (found != INT_MAX) {
-        return found;
-      }
-      before += __shfl_sync(0xFFFFFFFFU, inclusive, 31);
+      before += __shfl_sync(0xFFFFFFFFU, inclusive[strip], 31);
+    }
+    found = __reduce_min_sync(0xFFFFFFFFU, found);
+    if (found != INT_MAX) {
+      return found;
     }
   }
   return __reduce_max_sync(0xFFFFFFFFU, last);
+}
+
+// The lane and its element of an offset into a round: the inverse of element_index.
+template <class T>
+__device__ inline int2 element_place(int offset) {
+  constexpr int kWord = kWordElements<T>;
+  const int strip = offset / (32 * kWord);
+  return {offset % (32 * kWord) / kWord, strip * kWord + offset % kWord};
 }
 
 }  // namespace versieve::kernels

@@ -38,8 +38,8 @@ __device__ inline RowPair row_pair(const LawStat& member, const LawScale& scale)
           {__shfl_sync(0xFFFFFFFFU, whole.largest, 16), __shfl_sync(0xFFFFFFFFU, whole.sum, 16)}};
 }
 
-// Statistics of both rows from those of the warps' chunks. Waits for the
-// arrival that the caller made when it began, ends with a cluster barrier.
+// Statistics of both rows from those of the warps' chunks. Ends with a cluster barrier.
+// REQUIRES: all blocks of the cluster run.
 __device__ inline RowPair exchange_law(const LawStat& target, const LawStat& draft,
                                        const LawScale& scale, ClusterLawShared& shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -51,7 +51,6 @@ __device__ inline RowPair exchange_law(const LawStat& target, const LawStat& dra
     shared.chunk[1][warp] = draft;
   }
   __syncthreads();
-  cluster_wait();  // all blocks run
   if (warp == 0) {
     const bool any = member < static_cast<int>(blockDim.x) / 32;
     const LawStat tile = combine16(any ? shared.chunk[row][member] : empty_stat(), scale);
@@ -63,33 +62,55 @@ __device__ inline RowPair exchange_law(const LawStat& target, const LawStat& dra
   return row_pair(member < cluster_size() ? shared.tile[row][member] : empty_stat(), scale);
 }
 
-// Where this warp's chunk, of that sum, lies in the running sum. Ends with a cluster barrier.
-__device__ inline DrawRange<float> exchange_sums(float sum, ClusterLawShared& shared) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane == 0) {
-    shared.sum[warp] = sum;
-  }
-  __syncthreads();
-  float inside = 0.0F, inside_before = 0.0F, inside_after = 0.0F;
+// Where this block's tile lies in the running sum over the row. `sums` of this block's chunks are
+// in shared.sum. Ends with a cluster barrier. REQUIRES: as exchange_law.
+__device__ inline DrawRange<float> exchange_sums(ClusterLawShared& shared) {
+  const int rank = cluster_rank();
+  const int size = cluster_size();
+  if (threadIdx.x < 32) {
+    float inside = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kMaxTiles; ++i) {
-    const float other = i < static_cast<int>(blockDim.x) / 32 ? shared.sum[i] : 0.0F;
-    inside_before = i == warp ? inside : inside_before;
-    inside += other;
-    inside_after = i == warp ? inside : inside_after;
-  }
-  if (warp == 0 && lane < cluster_size()) {
-    in_block(&shared, lane)->total[cluster_rank()] = inside;
+    for (int i = 0; i < kMaxTiles; ++i) {
+      inside += i < static_cast<int>(blockDim.x) / 32 ? shared.sum[i] : 0.0F;
+    }
+    if (static_cast<int>(threadIdx.x) < size) {
+      in_block(&shared, static_cast<int>(threadIdx.x))->total[rank] = inside;
+    }
   }
   cluster_sync();
-  float total = 0.0F, tile_before = 0.0F;
+  DrawRange<float> range;
 #pragma unroll
   for (int i = 0; i < kMaxTiles; ++i) {
-    tile_before = i == cluster_rank() ? total : tile_before;
-    total += i < cluster_size() ? shared.total[i] : 0.0F;
+    range.before = i == rank ? range.total : range.before;
+    range.total += i < size ? shared.total[i] : 0.0F;
+    range.after = i == rank ? range.total : range.after;
   }
-  return {tile_before + inside_before, tile_before + inside_after, total};
+  return range;
+}
+
+// Of a tile's range, the part of this warp's chunk.
+__device__ inline DrawRange<float> chunk_range(const DrawRange<float>& tile,
+                                               const ClusterLawShared& shared) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  float before = 0.0F;
+  for (int i = 0; i < warp; ++i) {
+    before += shared.sum[i];
+  }
+  return {tile.before + before, tile.before + (before + shared.sum[warp]), tile.total};
+}
+
+// A draw from the weights in a warp's registers.
+template <class T>
+__device__ inline int register_draw(const float (&weights)[kLaneElements], int chunk,
+                                    const LawCut& cut, float before, float target) {
+  return chunk_draw<T, float>(
+      [&weights](int, float(&w)[kLaneElements]) {
+#pragma unroll
+        for (int j = 0; j < kLaneElements; ++j) {
+          w[j] = weights[j];
+        }
+      },
+      chunk, cut, before, target);
 }
 
 }  // namespace versieve::kernels

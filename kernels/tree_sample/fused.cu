@@ -33,7 +33,9 @@ struct TreeNotes {
 
 struct TreeShared {
   std::int32_t parent[kMaxNodes];
-  std::int32_t inner[kMaxNodes];  // nodes that have children, ascending
+  std::int32_t proposed[kMaxNodes];  // tokens of the nodes
+  float uniform[kMaxNodes];          // [i - 1] tests node i, the last draws
+  std::int32_t inner[kMaxNodes];     // nodes that have children, ascending
   int inner_count;
   // Of the node at hand.
   std::int32_t child[kMaxNodes];
@@ -64,9 +66,13 @@ __device__ int list_nodes(int num_nodes, std::int32_t* list, const Is& is) {
   return count;
 }
 
-__device__ inline void list_inner(const std::int32_t* parent, int num_nodes, TreeShared& shared) {
+template <class T>
+__device__ void load_tree(const TreeSampleParams<T>& s, std::int64_t sample, TreeShared& shared) {
+  const int num_nodes = static_cast<int>(s.num_nodes);
   for (int i = static_cast<int>(threadIdx.x); i < num_nodes; i += static_cast<int>(blockDim.x)) {
-    shared.parent[i] = i == 0 ? -1 : parent[i];
+    shared.parent[i] = i == 0 ? -1 : s.parent[i];
+    shared.proposed[i] = s.token[sample * num_nodes + i];
+    shared.uniform[i] = s.uniforms[sample * num_nodes + i];
     shared.tau[i] = 0.0F;  // here: whether node i has children
   }
   __syncthreads();
@@ -86,18 +92,14 @@ __device__ inline void list_inner(const std::int32_t* parent, int num_nodes, Tre
   __syncthreads();
 }
 
-// The node's children with their tokens and those tokens' logits.
-template <class T>
-__device__ void list_children(const TreeSetting<T>& a, std::int64_t sample, int node,
-                              TreeShared& shared) {
-  const int n = static_cast<int>(a.s.num_nodes);
+// The node's children with their tokens.
+__device__ inline void list_children(int num_nodes, int node, TreeShared& shared) {
   if (threadIdx.x < 32) {
-    const int count = list_nodes(n, shared.child, [&](int i) { return shared.parent[i] == node; });
+    const int count =
+        list_nodes(num_nodes, shared.child, [&](int i) { return shared.parent[i] == node; });
     __syncwarp();
     for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) {
-      const int token = a.s.token[sample * n + shared.child[i]];
-      shared.token[i] = token;
-      shared.logit[i] = load_f32(a.s.target_logits + node * a.s.vocab + token);
+      shared.token[i] = shared.proposed[shared.child[i]];
     }
     if (threadIdx.x == 0) {
       shared.child_count = count;
@@ -106,24 +108,31 @@ __device__ void list_children(const TreeSetting<T>& a, std::int64_t sample, int 
   __syncthreads();
 }
 
-// Takes the children's tokens out of this warp's chunk one by one and notes what each leaves;
-// returns the chunk's statistics after all. `weights` are the chunk's before.
+// Takes the children's tokens out of this warp's chunk one by one, sends their logits to the first
+// block and notes what each leaves; returns the chunk's statistics after all.
 template <class T>
 __device__ LawStat leave_children_out(const TreeSetting<T>& a, int first, LawStat stat,
-                                      float (&z)[kLaneElements], float (&weights)[kLaneElements],
-                                      TreeShared& shared) {
+                                      float (&z)[kLaneElements], TreeShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = 0; i < shared.child_count; ++i) {
     const int token = shared.token[i];
     if (token < first || token >= first + kRoundElements) {
       continue;
     }
-    leave_out<T>(z, first, token);
+    const int2 place = element_place<T>(token - first);
+    float weights[kLaneElements];
 #pragma unroll
     for (int j = 0; j < kLaneElements; ++j) {
+      const bool own = j == place.y && lane == place.x;
+      if (own) {
+        in_block(&shared, 0)->logit[i] = z[j];
+      }
+      z[j] = own ? -INFINITY : z[j];
       weights[j] = z[j];
     }
-    stat = weigh_round<T>(weights, first, a.scale);
+    if (!a.scale.one_hot) {
+      stat = weigh_round<T>(weights, first, a.scale);
+    }
     if (lane == 0) {
       shared.step[i] = stat;
     }
@@ -199,7 +208,7 @@ __device__ void test_children(const TreeSetting<T>& a, std::int64_t sample, int 
       bool passes = false;
       if (base + lane < shared.child_count) {
         const float tau = shared.tau[base + lane];
-        passes = tau > 0.0F && a.s.uniforms[at + shared.child[base + lane] - 1] <= tau;
+        passes = tau > 0.0F && shared.uniform[shared.child[base + lane] - 1] <= tau;
       }
       const unsigned mask = __ballot_sync(0xFFFFFFFFU, passes);
       next = mask != 0 ? shared.child[base + __ffs(static_cast<int>(mask)) - 1] : -1;
@@ -215,41 +224,47 @@ template <class T>
 __device__ void draw_in_cluster(const TreeSetting<T>& a, int chunk, float factor, float u,
                                 float (&weights)[kLaneElements], ClusterLawShared& shared,
                                 std::int32_t* drawn) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   float sum = 0.0F;
 #pragma unroll
   for (int j = 0; j < kLaneElements; ++j) {
     weights[j] = __fmul_rn(weights[j], factor);
     sum += weights[j];
   }
-  const DrawRange<float> range = exchange_sums(warp_sum(sum), shared);
-  const float aim = u * range.total;
+  sum = warp_sum(sum);
+  if (lane == 0) {
+    shared.sum[threadIdx.x / 32] = sum;
+  }
+  __syncthreads();
+  const DrawRange<float> tile = exchange_sums(shared);
+  const float aim = u * tile.total;
+  if (!tile.hit(aim)) {
+    return;
+  }
+  const DrawRange<float> range = chunk_range(tile, shared);
   if (range.hit(aim)) {
-    const int token = chunk_draw<T, float>(
-        [&weights](int, float(&w)[kLaneElements]) {
-#pragma unroll
-          for (int j = 0; j < kLaneElements; ++j) {
-            w[j] = weights[j];
-          }
-        },
-        chunk, a.cut, range.before, aim);
-    if (threadIdx.x % 32 == 0) {
+    const int token = register_draw<T>(weights, chunk, a.cut, range.before, aim);
+    if (lane == 0) {
       *drawn = token;
     }
   }
 }
 
+// A node that has children. Its logits are read once; the next node's are called for.
 template <class T>
-__device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int node,
+__device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int node, int next_node,
                            TreeShared& shared, const TreeNotes& notes) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int member = lane % 16;
   const int chunk = cluster_rank() * a.cut.tile_chunks + warp;
   const int first = chunk * kRoundElements;
   const T* const row = a.s.target_logits + node * a.s.vocab;
+  const float u = shared.uniform[a.s.num_nodes - 1];
   float z[kLaneElements], weights[kLaneElements];
   load_round(row, first, a.cut.vocab, a.words, z);
-  const float u = a.s.uniforms[(sample + 1) * a.s.num_nodes - 1];
-  list_children(a, sample, node, shared);
+  call_for_round(a.s.target_logits + next_node * a.s.vocab, first, a.cut.vocab);
+  list_children(static_cast<int>(a.s.num_nodes), node, shared);
 #pragma unroll
   for (int j = 0; j < kLaneElements; ++j) {
     weights[j] = z[j];
@@ -258,16 +273,9 @@ __device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int nod
   if (lane == 0) {
     shared.cluster.chunk[0][warp] = untouched;
   }
-  const LawStat own =
-      a.scale.one_hot ? untouched : leave_children_out(a, first, untouched, z, weights, shared);
-  if (a.scale.one_hot && warp == 0) {  // nothing is taken out of a one-hot law
-    for (int i = lane; i < shared.child_count; i += 32) {
-      shared.step[i] = empty_stat();
-    }
-  }
+  const LawStat own = leave_children_out(a, first, untouched, z, shared);
   __syncthreads();
   exchange_tiles(a, shared);
-  const int member = lane % 16;
   const RowPair law = row_pair(
       member < cluster_size() ? shared.cluster.tile[lane / 16][member] : empty_stat(), a.scale);
   const LawStat whole = law.target;
@@ -284,8 +292,9 @@ __device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int nod
     return;
   }
   const bool empty = !has_mass(left.largest, whole, a.scale);
-  draw_in_cluster(a, chunk, empty ? 0.0F : chunk_factor(own, left, a.scale), u, weights,
-                  shared.cluster, drawn);
+  weigh(z, own.largest, a.scale.per_logit);
+  draw_in_cluster(a, chunk, empty ? 0.0F : chunk_factor(own, left, a.scale), u, z, shared.cluster,
+                  drawn);
   if (empty && cluster_rank() == 0) {
     const auto load = [&](int begin, float(&w)[kLaneElements]) {
       load_round(row, begin, a.cut.vocab, a.words, w);
@@ -303,13 +312,13 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
                       const __grid_constant__ TreeNotes notes) {
   __shared__ TreeShared shared;
   release_successors();
-  cluster_arrive();
+  cluster_arrive_relaxed();
   wait_for_predecessors();
   const int n = static_cast<int>(a.s.num_nodes);
   const std::int64_t sample = blockIdx.y;
   const int cluster = static_cast<int>(blockIdx.x) / cluster_size();
   const int clusters = static_cast<int>(gridDim.x) / cluster_size();
-  list_inner(a.s.parent, n, shared);
+  load_tree(a.s, sample, shared);
   if (cluster == 0 && cluster_rank() == 0) {  // notes of the leaves
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
       if (shared.tau[i] == 0.0F) {
@@ -324,7 +333,8 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   }
   cluster_wait();  // all blocks run
   for (int i = cluster; i < shared.inner_count; i += clusters) {
-    visit_node(a, sample, shared.inner[i], shared, notes);
+    const int next = i + clusters < shared.inner_count ? i + clusters : i;
+    visit_node(a, sample, shared.inner[i], shared.inner[next], shared, notes);
     __syncthreads();  // lists change hands
   }
 }
@@ -360,7 +370,7 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   __shared__ ClusterLawShared shared;
   __shared__ std::int32_t next[kMaxNodes];
   release_successors();
-  cluster_arrive();
+  cluster_arrive_relaxed();
   wait_for_predecessors();
   const int n = static_cast<int>(a.s.num_nodes);
   const std::int64_t first_cell = std::int64_t{blockIdx.y} * n;
@@ -392,6 +402,7 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   load_round(a.s.target_logits + node * a.s.vocab, first, a.cut.vocab, a.words, weights);
   const float u = a.s.uniforms[first_cell + n - 1];
   const LawStat own = weigh_round<T>(weights, first, a.scale);
+  cluster_wait();  // all blocks run
   const LawStat whole = exchange_law(own, empty_stat(), a.scale, shared).target;
   draw_in_cluster(a, chunk, chunk_factor(own, whole, a.scale), u, weights, shared,
                   a.s.tokens + first_cell + accepted);
