@@ -87,6 +87,8 @@ class CudaOps final : public Ops<T> {
     }
     constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
     context_.counters = static_cast<unsigned*>(allocate(kBytes));
+    context_.tickets = allocate(kTicketBytes);
+    check(cudaMemsetAsync(context_.tickets, 0, kTicketBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
@@ -94,6 +96,7 @@ class CudaOps final : public Ops<T> {
     cudaStreamSynchronize(context_.stream);
     cudaFree(context_.scratch);
     cudaFree(context_.counters);
+    cudaFree(context_.tickets);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }
@@ -169,7 +172,10 @@ class CudaOps final : public Ops<T> {
     reserve(spec_sample_scratch_bytes(p));
     launch_spec_sample(p, context_);
   }
-  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void tree_sample(const TreeSampleParams<T>& p) override {
+    reserve(tree_sample_scratch_bytes(p));
+    launch_tree_sample(p, context_);
+  }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }

@@ -90,6 +90,21 @@ Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab) {
                static_cast<double>(rows * vocab));
 }
 
+Traffic spec_chain(std::int64_t gamma, std::int64_t vocab, std::int64_t element_bytes) {
+  const std::int64_t logits = (2 * gamma + 1) * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, 0, 6.0 * static_cast<double>(logits));
+}
+
+Traffic spec_pick(std::int64_t samples, std::int64_t gamma) {
+  const std::int64_t tokens = samples * (gamma + 1);
+  return moved(TrafficTerm::kLogits, 2 * tokens * kIntBytes, tokens * kIntBytes, 0.0);
+}
+
+Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t element_bytes) {
+  const std::int64_t logits = parents * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, 0, 4.0 * static_cast<double>(logits));
+}
+
 Traffic grow_tree(std::int64_t nodes, std::int64_t children) {
   return copy_rows(nodes + children, 4, kIntBytes, TrafficTerm::kDraft);
 }

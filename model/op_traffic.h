@@ -37,6 +37,12 @@ Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element
 Traffic sample_difference(std::int64_t gamma, std::int64_t vocab);
 // One f32 row read for a sum or a draw, for each of `rows`.
 Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab);
+// Every logit of a chain's gamma + 1 target and gamma draft rows once.
+Traffic spec_chain(std::int64_t gamma, std::int64_t vocab, std::int64_t element_bytes);
+// Tokens drafted and drawn in, tokens of the samples out.
+Traffic spec_pick(std::int64_t samples, std::int64_t gamma);
+// Every logit of `parents` rows of a tree once.
+Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t element_bytes);
 
 // kernels/draft_tree: ints a node, in and out; the last level's tree and the level's children grow.
 Traffic grow_tree(std::int64_t nodes, std::int64_t children);
