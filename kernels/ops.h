@@ -17,7 +17,9 @@
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/top_p/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
@@ -266,6 +268,8 @@ class Ops {
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
+  virtual void layer_map(const LayerMapParams& p) = 0;
+  virtual void top_p(const TopPParams<SumOf<T>>& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;

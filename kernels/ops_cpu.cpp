@@ -7,6 +7,7 @@
 #include "kernels/compress/traffic.h"
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/draft_tree/cpu.h"
+#include "kernels/layer_map/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
@@ -17,6 +18,7 @@
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/top_logits/cpu.h"
+#include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_attention/cpu.h"
 #include "kernels/tree_attention/traffic.h"
@@ -124,6 +126,13 @@ class CpuOps final : public Ops<T> {
   }
   void topk(const TopkParams<T>& p) override {
     observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes), [&] { topk_cpu(p, threads_); });
+  }
+  void layer_map(const LayerMapParams& p) override {
+    observed("layer_map", traffic::layer_map(p.draft_layers, p.verifier_layers),
+             [&] { layer_map_cpu(p); });
+  }
+  void top_p(const TopPParams<SumOf<T>>& p) override {
+    observed("top_p", traffic::top_p(p.rows, p.length), [&] { top_p_cpu(p, threads_); });
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),
