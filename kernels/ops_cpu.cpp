@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/attention_weights/cpu.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
@@ -119,6 +120,12 @@ class CpuOps final : public Ops<T> {
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
+  }
+  void attention_weights(const AttentionWeightsParams<T>& p) override {
+    observed(
+        "attention_weights",
+        traffic::attention_weights(p.num_heads, p.num_kv_heads, p.head_dim, p.context_len, kBytes),
+        [&] { attention_weights_cpu(p, threads_); });
   }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),

@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/attention_weights/launch.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
@@ -156,6 +157,10 @@ class CudaOps final : public Ops<T> {
   }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     launch_tree_attention(p, context_);
+  }
+  void attention_weights(const AttentionWeightsParams<T>& p) override {
+    reserve(attention_weights_scratch_bytes(p));
+    launch_attention_weights(p, context_);
   }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
   void topk(const TopkParams<T>& p) override {

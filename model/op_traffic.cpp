@@ -74,6 +74,12 @@ Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_
                rows * k * (element_bytes + kF32Bytes), 0.0);
 }
 
+Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                          std::int64_t context_len, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kDraft, context_len * kv_heads * head_dim * element_bytes,
+               context_len * kF32Bytes, 2.0 * static_cast<double>(context_len * heads * head_dim));
+}
+
 Traffic layer_map(std::int64_t draft_layers, std::int64_t verifier_layers) {
   const std::int64_t cells = draft_layers * verifier_layers;
   const std::int64_t f64_bytes = 2 * kF32Bytes;

@@ -29,6 +29,9 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
 // Keys written, sorted in place and read once; a sort's own passes are not unique bytes.
 Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes);
 
+// Keys of one query in, a weight a key out.
+Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                          std::int64_t context_len, std::int64_t element_bytes);
 // A table of similarities in, a map and its score out; all in double.
 Traffic layer_map(std::int64_t draft_layers, std::int64_t verifier_layers);
 // Rows of f32 weights in, once for the thresholds and once for the union; a mask out.

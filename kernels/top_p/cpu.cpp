@@ -43,7 +43,7 @@ void top_p_cpu(const TopPParams<S>& p, int threads) {
   VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
   std::vector<S> least(static_cast<std::size_t>(p.rows));
   const auto row_at = [&](std::int64_t r) {
-    return std::span<const S>(p.weights + r * p.length, static_cast<std::size_t>(p.length));
+    return std::span<const S>(p.weights + r * p.stride(), static_cast<std::size_t>(p.length));
   };
   parallel_for(p.rows, threads, [&](std::int64_t r) {
     least[static_cast<std::size_t>(r)] = threshold(row_at(r), p.p, p.iterations);

@@ -38,11 +38,12 @@ __device__ float largest(const float* row, std::int64_t length, std::uint64_t* s
 // Grid: one CTA a row. Traffic: traffic::top_p. Bound by the latency of dependent block sums, one
 // an iteration; rows too long for shared memory are read again each time, out of L2.
 __global__ void __launch_bounds__(kRowThreads)
-    top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, float* least, bool staged) {
+    top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
+                           float* least, bool staged) {
   extern __shared__ float held[];
   __shared__ double sums[kRowThreads / 32];
   __shared__ std::uint64_t maxima[kRowThreads / 32];
-  const float* row = p.weights + blockIdx.x * p.length;
+  const float* row = p.weights + blockIdx.x * stride;
   if (staged) {
     for (std::int64_t i = threadIdx.x; i < p.length; i += kRowThreads) {
       held[i] = row[i];  // each thread reads back only what it wrote
@@ -70,14 +71,15 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 __global__ void __launch_bounds__(kUnionThreads)
-    top_p_union_kernel(const __grid_constant__ TopPParams<float> p, const float* least) {
+    top_p_union_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
+                       const float* least) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kUnionThreads + threadIdx.x;
   if (token >= p.length) {
     return;
   }
   int kept = 0;
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    kept |= p.weights[r * p.length + token] >= least[r] ? 1 : 0;
+    kept |= p.weights[r * stride + token] >= least[r] ? 1 : 0;
   }
   p.mask[token] = kept;
 }
@@ -100,13 +102,14 @@ void launch_top_p(const TopPParams<float>& p, const LaunchContext& context) {
     check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(kMaxSharedWeights * sizeof(float))));
     top_p_threshold_kernel<<<static_cast<unsigned>(p.rows), kRowThreads,
-                             static_cast<std::size_t>(bytes), context.stream>>>(p, least, staged);
+                             static_cast<std::size_t>(bytes), context.stream>>>(p, p.stride(),
+                                                                                least, staged);
     check(cudaGetLastError());
   }
   if (p.length > 0) {
     const std::int64_t blocks = (p.length + kUnionThreads - 1) / kUnionThreads;
-    top_p_union_kernel<<<static_cast<unsigned>(blocks), kUnionThreads, 0, context.stream>>>(p,
-                                                                                            least);
+    top_p_union_kernel<<<static_cast<unsigned>(blocks), kUnionThreads, 0, context.stream>>>(
+        p, p.stride(), least);
     check(cudaGetLastError());
   }
 }
