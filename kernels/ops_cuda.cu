@@ -5,11 +5,13 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/attention_weights/launch.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/draft_tree/launch.h"
+#include "kernels/layer_map/launch.h"
 #include "kernels/linear/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
@@ -20,6 +22,7 @@
 #include "kernels/spec_sample/launch.h"
 #include "kernels/swiglu/launch.h"
 #include "kernels/top_logits/launch.h"
+#include "kernels/top_p/launch.h"
 #include "kernels/topk/launch.h"
 #include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
@@ -163,10 +166,22 @@ class CudaOps final : public Ops<T> {
   void tree_attention(const TreeAttentionParams<T>& p) override {
     launch_tree_attention(p, context_);
   }
+  void attention_weights(const AttentionWeightsParams<T>& p) override {
+    reserve(attention_weights_scratch_bytes(p));
+    launch_attention_weights(p, context_);
+  }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
   void topk(const TopkParams<T>& p) override {
     reserve(topk_scratch_bytes(p));
     launch_topk(p, context_);
+  }
+  void layer_map(const LayerMapParams& p) override {
+    reserve(layer_map_scratch_bytes(p));
+    launch_layer_map(p, context_);
+  }
+  void top_p(const TopPParams<float>& p) override {
+    reserve(top_p_scratch_bytes(p));
+    launch_top_p(p, context_);
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     reserve(spec_sample_scratch_bytes(p));

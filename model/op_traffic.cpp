@@ -75,6 +75,25 @@ Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_
                rows * k * (element_bytes + kF32Bytes), 0.0);
 }
 
+Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                          std::int64_t context_len, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kDraft, context_len * kv_heads * head_dim * element_bytes,
+               context_len * kF32Bytes, 2.0 * static_cast<double>(context_len * heads * head_dim));
+}
+
+Traffic layer_map(std::int64_t draft_layers, std::int64_t verifier_layers) {
+  const std::int64_t cells = draft_layers * verifier_layers;
+  const std::int64_t f64_bytes = 2 * kF32Bytes;
+  return moved(TrafficTerm::kScores, cells * f64_bytes, verifier_layers * kF32Bytes + f64_bytes,
+               2.0 * static_cast<double>(cells));
+}
+
+Traffic top_p(std::int64_t rows, std::int64_t length) {
+  const std::int64_t bytes = rows * length * kF32Bytes;
+  return moved(TrafficTerm::kScores, 2 * bytes, length * kF32Bytes + rows * kF32Bytes,
+               static_cast<double>(rows * length));
+}
+
 Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
   return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * vocab * kF32Bytes,
                4.0 * static_cast<double>(rows * vocab));

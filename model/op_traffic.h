@@ -31,6 +31,14 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
 Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
              std::int64_t hints);
 
+// Keys of one query in, a weight a key out.
+Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
+                          std::int64_t context_len, std::int64_t element_bytes);
+// A table of similarities in, a map and its score out; all in double.
+Traffic layer_map(std::int64_t draft_layers, std::int64_t verifier_layers);
+// Rows of f32 weights in, once for the thresholds and once for the union; a mask out.
+Traffic top_p(std::int64_t rows, std::int64_t length);
+
 // Rows of logits in, rows of f32 probabilities out.
 Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
 // max(0, p - q) of gamma rows, all f32.

@@ -274,7 +274,7 @@ TEST_CASE("names that the contract does not know are usage errors") {
 }
 
 TEST_CASE("names without a kernel yet answer no") {
-  for (const char* arguments : {"layer_map", "resa_decode"}) {
+  for (const char* arguments : {"block_keys", "resa_decode"}) {
     CAPTURE(arguments);
     check_refused(run_door_on(topk_tensors(), arguments), 1, "no kernel yet");
   }
