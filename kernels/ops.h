@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/block_keys/params.h"
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
 #include "kernels/draft_tree/params.h"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/resa_decode/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
@@ -264,6 +266,8 @@ class Ops {
   // Whether nsa_verify of that shape can read its sizes from device memory (p.counts).
   virtual bool reads_counts(const NsaVerifyParams<T>& p) const = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
+  virtual void block_keys(const BlockKeysParams<T>& p) = 0;
+  virtual void resa_decode(const ResaDecodeParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;

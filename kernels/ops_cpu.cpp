@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/block_keys/cpu.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
@@ -11,6 +12,8 @@
 #include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
+#include "kernels/resa_decode/cpu.h"
+#include "kernels/resa_decode/traffic_shape.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
@@ -117,6 +120,12 @@ class CpuOps final : public Ops<T> {
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
+  }
+  void block_keys(const BlockKeysParams<T>& p) override {
+    observed("block_keys", block_keys_traffic(p), [&] { block_keys_cpu(p, threads_); });
+  }
+  void resa_decode(const ResaDecodeParams<T>& p) override {
+    observed("resa_decode", resa_decode_traffic(p), [&] { resa_decode_cpu(p, threads_); });
   }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),

@@ -155,6 +155,12 @@ class CudaOps final : public Ops<T> {
   void tree_attention(const TreeAttentionParams<T>& p) override {
     launch_tree_attention(p, context_);
   }
+  void block_keys(const BlockKeysParams<T>&) override {
+    throw Error(ExitCode::kAnswerNo, "block_keys has no CUDA kernel yet");
+  }
+  void resa_decode(const ResaDecodeParams<T>&) override {
+    throw Error(ExitCode::kAnswerNo, "resa_decode has no CUDA kernel yet");
+  }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
   void topk(const TopkParams<T>& p) override {
     reserve(topk_scratch_bytes(p));

@@ -193,6 +193,44 @@ Traffic compress(const CompressShape& s) {
   return t;
 }
 
+Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_block,
+                   std::int64_t width, std::int64_t element_bytes) {
+  const double block = static_cast<double>(layers * blocks * width * element_bytes);
+  Traffic t;
+  t.read(TrafficTerm::kKvAppend, block * static_cast<double>(key_block));
+  t.write(TrafficTerm::kCompressedCache, 2.0 * block);
+  t.flops = 2.0 * static_cast<double>(layers * blocks * key_block * width);
+  return t;
+}
+
+Traffic resa_decode(const ResaShape& s) {
+  const double width = static_cast<double>(s.num_kv_heads * s.head_dim);
+  const double pair = 2.0 * width * static_cast<double>(s.element_bytes);  // of a block or a token
+  const double blocks = static_cast<double>(s.blocks);
+  const double tokens = static_cast<double>(std::min(s.context_len, s.active_blocks * s.key_block));
+  const double heads = static_cast<double>(s.num_heads * s.head_dim);
+  Traffic t;
+  t.read(TrafficTerm::kCompressedCache, blocks * pair);
+  t.read(TrafficTerm::kSelectedBlocks, tokens * pair);
+  t.read(TrafficTerm::kQueryOutput, heads * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kQueryOutput, heads * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kScores, static_cast<double>(s.num_kv_heads * s.active_blocks) * 4.0);
+  t.flops = 3.0 * width * blocks + 4.0 * heads * tokens;
+  return t;
+}
+
+Traffic rectify(const ResaShape& s, std::int64_t tokens) {
+  const double pair = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+  const double queries = static_cast<double>(tokens * s.num_heads * s.head_dim);
+  Traffic t;
+  t.read(TrafficTerm::kWindow, static_cast<double>(s.context_len) * pair);
+  t.read(TrafficTerm::kQueryOutput, queries * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kQueryOutput, queries * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kKvAppend, static_cast<double>(tokens) * pair);
+  t.flops = 4.0 * queries * static_cast<double>(s.context_len);
+  return t;
+}
+
 Traffic nsa_compressed(const NsaVerifyShape& s) {
   const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   Traffic t;

@@ -12,11 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const DoorFamily*, 4> kFamilies = {&kNsaVerifyDoor, &kTopkDoor,
-                                                        &kSpecSampleDoor, &kTreeSampleDoor};
+constexpr std::array<const DoorFamily*, 6> kFamilies = {&kNsaVerifyDoor,  &kTopkDoor,
+                                                        &kSpecSampleDoor, &kTreeSampleDoor,
+                                                        &kBlockKeysDoor,  &kResaDecodeDoor};
 // Named by the contract, without a kernel in this version.
-constexpr std::array<std::string_view, 4> kFamiliesToCome = {"layer_map", "top_p", "block_keys",
-                                                             "resa_decode"};
+constexpr std::array<std::string_view, 2> kFamiliesToCome = {"layer_map", "top_p"};
 
 const DoorFamily* family_of(const std::string& name) {
   for (const DoorFamily* family : kFamilies) {

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "engine/door/door.h"
+#include "kernels/block_keys/cpu.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
+#include "kernels/resa_decode/cpu.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_sample/cpu.h"
@@ -67,6 +69,13 @@ class DoorWorkspace {
   }
   void run(const kernels::TreeSampleParams<T>& p) {
     ops_ ? ops_->tree_sample(p) : kernels::tree_sample_cpu(p, threads_);
+  }
+
+  void run(const kernels::BlockKeysParams<T>& p) {
+    ops_ ? ops_->block_keys(p) : kernels::block_keys_cpu(p, threads_);
+  }
+  void run(const kernels::ResaDecodeParams<T>& p) {
+    ops_ ? ops_->resa_decode(p) : kernels::resa_decode_cpu(p, threads_);
   }
 
   void finish() {

@@ -262,7 +262,7 @@ TEST_CASE("names that the contract does not know are usage errors") {
 
 TEST_CASE("names without a kernel yet answer no") {
   for (const char* arguments :
-       {"topk --variant gvr", "spec_sample --variant sigmoid", "layer_map", "resa_decode"}) {
+       {"topk --variant gvr", "spec_sample --variant sigmoid", "layer_map", "top_p"}) {
     CAPTURE(arguments);
     check_refused(run_door_on(topk_tensors(), arguments), 1, "no kernel yet");
   }
