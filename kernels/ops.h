@@ -169,6 +169,9 @@ struct TreeAttentionParams {
   const T* v_tree = nullptr;
   T* out = nullptr;  // [num_queries, H, d]
   TrafficTerm cache_term = TrafficTerm::kWindow;
+  // Every node is a query and the child of the node before it, and there is no window: CUDA may
+  // split the keys over blocks (kernels/flash_decode), in another order of sums than for trees.
+  bool splits_chain = false;
 };
 
 // The k largest logits of each row, lower index first among equals, and their log-probabilities

@@ -387,6 +387,13 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
       }
       break;
     case AttentionMethod::kResa:
+      if (target.attention != AttentionKind::kDense) {
+        return "resa needs a dense target, and this one was trained with Native Sparse Attention";
+      }
+      if (strategy.draft.speculates()) {
+        return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
+      }
+      break;
     case AttentionMethod::kSpecAttn:
       return std::string(name_of(strategy.attention)) + " has no kernels yet";
   }

@@ -203,19 +203,52 @@ Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_bl
   return t;
 }
 
-Traffic resa_decode(const ResaShape& s) {
-  const double width = static_cast<double>(s.num_kv_heads * s.head_dim);
-  const double pair = 2.0 * width * static_cast<double>(s.element_bytes);  // of a block or a token
+namespace {
+
+constexpr double kScoreBytes = 4.0;
+
+// Bytes of a key and a value, or of a block's two keys, in all KV heads.
+double resa_pair(const ResaShape& s) {
+  return static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+}
+double resa_query_bytes(const ResaShape& s) {
+  return static_cast<double>(s.num_heads * s.head_dim * s.element_bytes);
+}
+
+}  // namespace
+
+Traffic resa_score(const ResaShape& s) {
   const double blocks = static_cast<double>(s.blocks);
-  const double tokens = static_cast<double>(std::min(s.context_len, s.active_blocks * s.key_block));
-  const double heads = static_cast<double>(s.num_heads * s.head_dim);
   Traffic t;
-  t.read(TrafficTerm::kCompressedCache, blocks * pair);
-  t.read(TrafficTerm::kSelectedBlocks, tokens * pair);
-  t.read(TrafficTerm::kQueryOutput, heads * static_cast<double>(s.element_bytes));
-  t.write(TrafficTerm::kQueryOutput, heads * static_cast<double>(s.element_bytes));
-  t.write(TrafficTerm::kScores, static_cast<double>(s.num_kv_heads * s.active_blocks) * 4.0);
-  t.flops = 3.0 * width * blocks + 4.0 * heads * tokens;
+  t.read(TrafficTerm::kCompressedCache, blocks * resa_pair(s));
+  t.read(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.write(TrafficTerm::kScores, blocks * static_cast<double>(s.num_kv_heads) * kScoreBytes);
+  t.flops = 3.0 * blocks * static_cast<double>(s.num_kv_heads * s.head_dim);
+  return t;
+}
+
+Traffic resa_select(const ResaShape& s) {
+  const double heads = static_cast<double>(s.num_kv_heads);
+  Traffic t;
+  t.read(TrafficTerm::kScores, static_cast<double>(s.blocks) * heads * kScoreBytes);
+  t.write(TrafficTerm::kScores, static_cast<double>(s.active_blocks) * heads * kScoreBytes);
+  return t;
+}
+
+Traffic resa_attend(const ResaShape& s) {
+  const double tokens = static_cast<double>(std::min(s.context_len, s.active_blocks * s.key_block));
+  Traffic t;
+  t.read(TrafficTerm::kSelectedBlocks, tokens * resa_pair(s));
+  t.read(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.flops = 4.0 * static_cast<double>(s.num_heads * s.head_dim) * tokens;
+  return t;
+}
+
+Traffic resa_decode(const ResaShape& s) {
+  Traffic t = resa_score(s);
+  t += resa_select(s);
+  t += resa_attend(s);
   return t;
 }
 

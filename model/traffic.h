@@ -114,8 +114,11 @@ Traffic compress(const CompressShape& shape);
 // Block keys of `blocks` blocks of `key_block` tokens, in `layers` layers.
 Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_block,
                    std::int64_t width, std::int64_t element_bytes);
-// A decoding step's scoring, selection and attention: KV(L) (1/b + p).
+// A decoding step of a layer, KV(L) (1/b + p), and its launches: scoring, selection, attention.
 Traffic resa_decode(const ResaShape& shape);
+Traffic resa_score(const ResaShape& shape);
+Traffic resa_select(const ResaShape& shape);
+Traffic resa_attend(const ResaShape& shape);
 // One dense pass that encodes `tokens` tokens anew, KV(L), and its rows written: a step's share is
 // a `tokens`-th of it.
 Traffic rectify(const ResaShape& shape, std::int64_t tokens);

@@ -7,6 +7,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/common/step_counts.h"
+#include "kernels/topk/order_key.h"
 
 namespace versieve::kernels {
 
@@ -29,7 +30,8 @@ struct BlockKeysParams {
 };
 
 // M of L tokens.
-inline std::int64_t key_block_count(std::int64_t length, std::int64_t key_block) {
+VERSIEVE_HOST_DEVICE inline std::int64_t key_block_count(std::int64_t length,
+                                                         std::int64_t key_block) {
   return (length + key_block - 1) / key_block;
 }
 

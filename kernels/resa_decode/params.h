@@ -3,7 +3,6 @@
 // head size, L visible tokens, b tokens a block, M = ceil(L / b) blocks.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -25,10 +24,13 @@ struct ResaSelection {
 
 // Blocks attended of M: min(M, max(n_min, ceil(M p - 1e-9), n_local)), seed 004, equation 4. The
 // tenth's error of p as a double must not add a block: M = 10, p = 0.1 is one block.
-inline std::int64_t resa_block_count(std::int64_t blocks, const ResaSelection& s) {
+VERSIEVE_HOST_DEVICE inline std::int64_t resa_block_count(std::int64_t blocks,
+                                                          const ResaSelection& s) {
   const std::int64_t share =
-      static_cast<std::int64_t>(std::ceil(static_cast<double>(blocks) * s.active_ratio - 1e-9));
-  return std::min(blocks, std::max({s.n_min, share, s.n_local}));
+      static_cast<std::int64_t>(ceil(static_cast<double>(blocks) * s.active_ratio - 1e-9));
+  std::int64_t count = share > s.n_min ? share : s.n_min;
+  count = s.n_local > count ? s.n_local : count;
+  return count < blocks ? count : blocks;
 }
 
 template <class T>
