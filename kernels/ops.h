@@ -14,12 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/block_keys/params.h"
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
 #include "kernels/draft_tree/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
 #include "kernels/top_p/params.h"
+#include "kernels/resa_decode/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
@@ -177,6 +179,9 @@ struct TreeAttentionParams {
   const T* v_tree = nullptr;
   T* out = nullptr;  // [num_queries, H, d]
   TrafficTerm cache_term = TrafficTerm::kWindow;
+  // Every node is a query and the child of the node before it, and there is no window: CUDA may
+  // split the keys over blocks (kernels/flash_decode), in another order of sums than for trees.
+  bool splits_chain = false;
 };
 
 // How much one node attends to each position: softmax(q k / sqrt(d)) over the committed keys, its
@@ -296,6 +301,8 @@ class Ops {
   virtual bool reads_counts(const NsaVerifyParams<T>& p) const = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
   virtual void attention_weights(const AttentionWeightsParams<T>& p) = 0;
+  virtual void block_keys(const BlockKeysParams<T>& p) = 0;
+  virtual void resa_decode(const ResaDecodeParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
   virtual void layer_map(const LayerMapParams& p) = 0;

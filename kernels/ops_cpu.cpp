@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/attention_weights/cpu.h"
+#include "kernels/block_keys/cpu.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
@@ -13,6 +14,8 @@
 #include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
+#include "kernels/resa_decode/cpu.h"
+#include "kernels/resa_decode/traffic_shape.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
@@ -126,6 +129,12 @@ class CpuOps final : public Ops<T> {
         "attention_weights",
         traffic::attention_weights(p.num_heads, p.num_kv_heads, p.head_dim, p.context_len, kBytes),
         [&] { attention_weights_cpu(p, threads_); });
+  }
+  void block_keys(const BlockKeysParams<T>& p) override {
+    observed("block_keys", block_keys_traffic(p), [&] { block_keys_cpu(p, threads_); });
+  }
+  void resa_decode(const ResaDecodeParams<T>& p) override {
+    observed("resa_decode", resa_decode_traffic(p), [&] { resa_decode_cpu(p, threads_); });
   }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),

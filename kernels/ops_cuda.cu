@@ -6,16 +6,19 @@
 #include <type_traits>
 
 #include "kernels/attention_weights/launch.h"
+#include "kernels/block_keys/launch.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/draft_tree/launch.h"
 #include "kernels/layer_map/launch.h"
+#include "kernels/flash_decode/launch.h"
 #include "kernels/linear/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
 #include "kernels/ops_cuda.h"
+#include "kernels/resa_decode/launch.h"
 #include "kernels/rms_norm/launch.h"
 #include "kernels/rope/launch.h"
 #include "kernels/rope_append/launch.h"
@@ -164,11 +167,23 @@ class CudaOps final : public Ops<T> {
     return false;  // the vanilla form takes its sizes from the host
   }
   void tree_attention(const TreeAttentionParams<T>& p) override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (flash_decode_takes(p)) {
+        reserve(flash_decode_scratch_bytes(p));
+        launch_flash_decode(p, context_);
+        return;
+      }
+    }
     launch_tree_attention(p, context_);
   }
   void attention_weights(const AttentionWeightsParams<T>& p) override {
     reserve(attention_weights_scratch_bytes(p));
     launch_attention_weights(p, context_);
+  }
+  void block_keys(const BlockKeysParams<T>& p) override { launch_block_keys(p, context_); }
+  void resa_decode(const ResaDecodeParams<T>& p) override {
+    reserve(resa_decode_scratch_bytes(p));
+    launch_resa_decode(p, context_);
   }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
   void topk(const TopkParams<T>& p) override {

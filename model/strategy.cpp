@@ -387,7 +387,13 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
       }
       break;
     case AttentionMethod::kResa:
-      return std::string(name_of(strategy.attention)) + " has no kernels yet";
+      if (target.attention != AttentionKind::kDense) {
+        return "resa needs a dense target, and this one was trained with Native Sparse Attention";
+      }
+      if (strategy.draft.speculates()) {
+        return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
+      }
+      break;
     case AttentionMethod::kSpecAttn:
       if (target.attention != AttentionKind::kDense) {
         return "specattn needs a dense target, and this one was trained with Native Sparse "

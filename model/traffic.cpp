@@ -193,6 +193,77 @@ Traffic compress(const CompressShape& s) {
   return t;
 }
 
+Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_block,
+                   std::int64_t width, std::int64_t element_bytes) {
+  const double block = static_cast<double>(layers * blocks * width * element_bytes);
+  Traffic t;
+  t.read(TrafficTerm::kKvAppend, block * static_cast<double>(key_block));
+  t.write(TrafficTerm::kCompressedCache, 2.0 * block);
+  t.flops = 2.0 * static_cast<double>(layers * blocks * key_block * width);
+  return t;
+}
+
+namespace {
+
+constexpr double kScoreBytes = 4.0;
+
+// Bytes of a key and a value, or of a block's two keys, in all KV heads.
+double resa_pair(const ResaShape& s) {
+  return static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+}
+double resa_query_bytes(const ResaShape& s) {
+  return static_cast<double>(s.num_heads * s.head_dim * s.element_bytes);
+}
+
+}  // namespace
+
+Traffic resa_score(const ResaShape& s) {
+  const double blocks = static_cast<double>(s.blocks);
+  Traffic t;
+  t.read(TrafficTerm::kCompressedCache, blocks * resa_pair(s));
+  t.read(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.write(TrafficTerm::kScores, blocks * static_cast<double>(s.num_kv_heads) * kScoreBytes);
+  t.flops = 3.0 * blocks * static_cast<double>(s.num_kv_heads * s.head_dim);
+  return t;
+}
+
+Traffic resa_select(const ResaShape& s) {
+  const double heads = static_cast<double>(s.num_kv_heads);
+  Traffic t;
+  t.read(TrafficTerm::kScores, static_cast<double>(s.blocks) * heads * kScoreBytes);
+  t.write(TrafficTerm::kScores, static_cast<double>(s.active_blocks) * heads * kScoreBytes);
+  return t;
+}
+
+Traffic resa_attend(const ResaShape& s) {
+  const double tokens = static_cast<double>(std::min(s.context_len, s.active_blocks * s.key_block));
+  Traffic t;
+  t.read(TrafficTerm::kSelectedBlocks, tokens * resa_pair(s));
+  t.read(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.write(TrafficTerm::kQueryOutput, resa_query_bytes(s));
+  t.flops = 4.0 * static_cast<double>(s.num_heads * s.head_dim) * tokens;
+  return t;
+}
+
+Traffic resa_decode(const ResaShape& s) {
+  Traffic t = resa_score(s);
+  t += resa_select(s);
+  t += resa_attend(s);
+  return t;
+}
+
+Traffic rectify(const ResaShape& s, std::int64_t tokens) {
+  const double pair = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
+  const double queries = static_cast<double>(tokens * s.num_heads * s.head_dim);
+  Traffic t;
+  t.read(TrafficTerm::kWindow, static_cast<double>(s.context_len) * pair);
+  t.read(TrafficTerm::kQueryOutput, queries * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kQueryOutput, queries * static_cast<double>(s.element_bytes));
+  t.write(TrafficTerm::kKvAppend, static_cast<double>(tokens) * pair);
+  t.flops = 4.0 * queries * static_cast<double>(s.context_len);
+  return t;
+}
+
 Traffic nsa_compressed(const NsaVerifyShape& s) {
   const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   Traffic t;

@@ -90,6 +90,16 @@ struct TreeAttentionShape {
   TrafficTerm cache_term = TrafficTerm::kWindow;
 };
 
+// One layer of a ReSA decoding step (kernels/resa_decode; seed 004, section 2.3).
+struct ResaShape {
+  std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::int64_t context_len = 0;    // L
+  std::int64_t key_block = 16;     // b
+  std::int64_t blocks = 0;         // M
+  std::int64_t active_blocks = 0;  // attended blocks of a KV head
+  std::int64_t element_bytes = 2;
+};
+
 // Compressed tokens formed by phi (kernels/compress): `rows` neighbouring blocks.
 struct CompressShape {
   std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
@@ -101,6 +111,17 @@ Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t elem
                TrafficTerm weight_term);
 Traffic tree_attention(const TreeAttentionShape& shape);
 Traffic compress(const CompressShape& shape);
+// Block keys of `blocks` blocks of `key_block` tokens, in `layers` layers.
+Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_block,
+                   std::int64_t width, std::int64_t element_bytes);
+// A decoding step of a layer, KV(L) (1/b + p), and its launches: scoring, selection, attention.
+Traffic resa_decode(const ResaShape& shape);
+Traffic resa_score(const ResaShape& shape);
+Traffic resa_select(const ResaShape& shape);
+Traffic resa_attend(const ResaShape& shape);
+// One dense pass that encodes `tokens` tokens anew, KV(L), and its rows written: a step's share is
+// a `tokens`-th of it.
+Traffic rectify(const ResaShape& shape, std::int64_t tokens);
 // The vanilla form's five launches (seed 000, section 3: separate launches, branch outputs in
 // memory, as float).
 Traffic nsa_compressed(const NsaVerifyShape& shape);

@@ -39,5 +39,7 @@ extern const DoorFamily kSpecSampleDoor;
 extern const DoorFamily kTreeSampleDoor;
 extern const DoorFamily kLayerMapDoor;
 extern const DoorFamily kTopPDoor;
+extern const DoorFamily kBlockKeysDoor;
+extern const DoorFamily kResaDecodeDoor;
 
 }  // namespace versieve::engine

@@ -9,8 +9,10 @@
 
 #include "engine/door/door.h"
 #include "kernels/layer_map/cpu.h"
+#include "kernels/block_keys/cpu.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
+#include "kernels/resa_decode/cpu.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
@@ -76,6 +78,12 @@ class DoorWorkspace {
   }
   void run(const kernels::TopPParams<kernels::SumOf<T>>& p) {
     ops_ ? ops_->top_p(p) : kernels::top_p_cpu(p, threads_);
+  }
+  void run(const kernels::BlockKeysParams<T>& p) {
+    ops_ ? ops_->block_keys(p) : kernels::block_keys_cpu(p, threads_);
+  }
+  void run(const kernels::ResaDecodeParams<T>& p) {
+    ops_ ? ops_->resa_decode(p) : kernels::resa_decode_cpu(p, threads_);
   }
 
   void finish() {

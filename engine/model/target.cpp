@@ -154,6 +154,8 @@ void Target<T>::run_layer(std::int64_t layer) {
   if (is_sparse(shape_)) {
     compress(w, layer);
     attend_sparse(layer);
+  } else if (options_.resa) {
+    attend_blocks(layer);
   } else {
     attend_dense(layer);
   }
@@ -305,7 +307,34 @@ void Target<T>::attend_dense(std::int64_t layer) {
                         .v = cache_.v(layer),
                         .k_tree = tree_row(k_tree_, layer),
                         .v_tree = tree_row(v_tree_, layer),
-                        .out = attention_.data()});
+                        .out = attention_.data(),
+                        .splits_chain = options_.splits_chain});
+}
+
+template <class T>
+void Target<T>::attend_blocks(std::int64_t layer) {
+  VERSIEVE_ASSERT(
+      tree_.size() == 1 && block_keys_ && block_keys_->key_block() == options_.resa->key_block,
+      "one query selects among kept block keys");
+  VERSIEVE_ASSERT(options_.resa->n_local >= 1, "the block that is being filled is attended");
+  kernels::ResaDecodeParams<T> p{.selection = *options_.resa,
+                                 .counts = counts_,
+                                 .num_heads = shape_.num_heads,
+                                 .num_kv_heads = shape_.num_kv_heads,
+                                 .head_dim = shape_.head_dim,
+                                 .context_len = context_len_,
+                                 .q = query_.data(),
+                                 .k = cache_.k(layer),
+                                 .v = cache_.v(layer),
+                                 .k_new = tree_row(k_tree_, layer),
+                                 .v_new = tree_row(v_tree_, layer),
+                                 .kmin = block_keys_->kmin(layer),
+                                 .kmax = block_keys_->kmax(layer),
+                                 .out = attention_.data()};
+  const std::int64_t indices = shape_.num_kv_heads * p.active_count();
+  ensure_count(*ops_, active_, shape_.layers * indices);
+  p.indices = active_.data() + layer * indices;
+  ops_->resa_decode(p);
 }
 
 template <class T>
@@ -355,6 +384,18 @@ void Target<T>::commit(std::span<const std::int32_t> path) {
                          .k_cmp = k_cmp_tree_.data(),
                          .v_cmp = v_cmp_tree_.data()};
   cache_.append(rows, path, compressed);
+  if (block_keys_) {
+    block_keys_->update(cache_, length() - static_cast<std::int64_t>(path.size()));
+  }
+}
+
+template <class T>
+void Target<T>::keep_block_keys(std::int64_t key_block) {
+  VERSIEVE_ASSERT(!is_sparse(shape_), "block keys are for dense targets");
+  if (!block_keys_ || block_keys_->key_block() != key_block) {
+    block_keys_.emplace(*ops_, shape_, key_block);
+  }
+  block_keys_->update(cache_, 0);
 }
 
 template <class T>

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/model/block_key_cache.h"
 #include "engine/model/device_ints.h"
 #include "engine/model/kv_cache.h"
 #include "engine/model/token_selector.h"
@@ -31,6 +33,11 @@ struct VerifyOptions {
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
   NsaForm form = NsaForm::kFused;
+  // Dense targets. The tree is a chain and attention may be split over the keys
+  // (TreeAttentionParams::splits_chain).
+  bool splits_chain = false;
+  // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
+  std::optional<kernels::ResaSelection> resa;
 };
 
 // A tree that device code made: its sizes are bounds, the true ones are read where it runs. Nodes
@@ -83,6 +90,10 @@ class Target {
   // For dense targets, from the next verify on. Both null: every token is read, nothing is kept.
   void set_attention_capture(const AttentionCapture<T>& capture) { attention_capture_ = capture; }
   void set_token_selector(TokenSelector<T>* selector) { selector_ = selector; }
+  // Builds the block keys of the committed tokens; from now on every commit keeps them.
+  void keep_block_keys(std::int64_t key_block);
+  void drop_block_keys() { block_keys_.reset(); }
+  const BlockKeyCache<T>& block_keys() const { return *block_keys_; }
 
   // Of the last verify.
   std::int64_t node_count() const { return tree_.size(); }
@@ -108,6 +119,7 @@ class Target {
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
   void capture_attention(std::int64_t layer);
+  void attend_blocks(std::int64_t layer);
   void run_mlp(const LayerWeights<T>& w);
   void read_out();
   void linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
@@ -129,6 +141,7 @@ class Target {
   TargetWeights<T> weights_;
   std::vector<std::int64_t> capture_layers_;
   KvCache<T> cache_;
+  std::optional<BlockKeyCache<T>> block_keys_;
 
   // The running step.
   DraftTree tree_;                               // after verify_device: N nodes without content
@@ -167,6 +180,7 @@ class Target {
   Buffer k_cmp_tree_;                            // [layers, rows, G, d]
   Buffer v_cmp_tree_;                            // [layers, rows, G, d]
   kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
+  kernels::OpsBuffer<T, std::int32_t> active_;   // [layers, G, count]: ReSA's blocks
 };
 
 }  // namespace versieve::engine

@@ -72,6 +72,9 @@ void Target<T>::commit_device(const kernels::StepState* state, std::int64_t max_
                      .k_raw = keeps_raw ? cache_.k_raw(0) : nullptr,
                      .k_cmp = is_nsa(shape_) ? cache_.k_cmp(0) : nullptr,
                      .v_cmp = is_nsa(shape_) ? cache_.v_cmp(0) : nullptr});
+  if (block_keys_) {
+    block_keys_->update_device(cache_, &state->counts, max_path);
+  }
 }
 
 template <class T>

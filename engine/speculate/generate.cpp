@@ -85,7 +85,7 @@ double Generation::accepted_per_step() const {
 }
 
 double Generation::decode_seconds() const {
-  return std::accumulate(seconds.begin(), seconds.end(), recorded_seconds);
+  return std::accumulate(seconds.begin(), seconds.end(), recorded_seconds + rectify_seconds);
 }
 
 bool Generation::append(std::span<const std::int32_t> yielded, std::int64_t limit,
@@ -326,6 +326,29 @@ bool Generator<T>::begin_run(const GenerateOptions& options, Generation& run) {
   return run.append({&first.next_token, 1}, limit, options.eos);
 }
 
+// For a strategy with ReSA: block keys of the prompt, and who rectifies. Otherwise the block keys
+// of an earlier run are dropped.
+template <class T>
+std::optional<Rectifier<T>> Generator<T>::make_rectifier(const Strategy& strategy) {
+  if (strategy.attention != AttentionMethod::kResa) {
+    target_->drop_block_keys();
+    return std::nullopt;
+  }
+  target_->keep_block_keys(strategy.resa_key_block);
+  return Rectifier<T>(*target_, strategy.resa_rectify_every);
+}
+
+template <class T>
+void Generator<T>::rectify(Rectifier<T>& rectifier, std::int32_t token, Generation& run) {
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  if (rectifier.committed(token)) {
+    ops_->synchronize();
+    ++run.rectifications;
+    run.rectify_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+}
+
 template <class T>
 Generation Generator<T>::run_specattn(const GenerateOptions& options) {
   const std::string reason = refusal(options);
@@ -352,10 +375,14 @@ Generation Generator<T>::run(const GenerateOptions& options, TreeSource<T>& sour
   const std::int64_t limit = token_limit(options);
   rewind(source, run.tokens.back());
   target_->cache().reserve(prompt_len_ + limit + kDeepestTree);
+  std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
   const StepOptions step_choice = step_options(options);
   while (!over) {
     const StepResult step = runner_.run(source, run.tokens.back(), step_choice);
     record(step, options, run);
+    if (rectifier) {
+      rectify(*rectifier, run.tokens.back(), run);
+    }
     run.gaps.push_back(step.acceptance.logit_gap);
     over = run.append(yielded_tokens(step), limit, options.eos);
   }
@@ -387,6 +414,7 @@ Generation Generator<T>::teacher_forced(const GenerateOptions& options,
   const StepOptions step_choice = step_options(options);
   Generation run;
   run.stopped = StopReason::kTextEnd;
+  make_rectifier(options.strategy);  // the text is committed by dense passes: nothing to rectify
   rewind(*source, text[0]);
   for (std::size_t at = 0; at + 1 < text.size();) {
     const StepResult step = runner_.try_step(*source, text[at], step_choice);

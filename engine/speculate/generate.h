@@ -14,6 +14,7 @@
 
 #include "engine/model/draft.h"
 #include "engine/model/target.h"
+#include "engine/speculate/rectify.h"
 #include "engine/speculate/step.h"
 #include "model/strategy.h"
 
@@ -58,6 +59,9 @@ struct Generation {
   bool recorded = false;
   double recorded_seconds = 0.0;
   double record_seconds = 0.0;
+  // ReSA's dense passes; their time is part of decoding.
+  std::int64_t rectifications = 0;
+  double rectify_seconds = 0.0;
   std::vector<LayerOverlap> overlap;
   // Of the committed tokens' reads of all layers, by a strategy that chooses tokens.
   double reads_saved = 0.0;
@@ -115,6 +119,8 @@ class Generator {
   StepOptions step_options(const GenerateOptions& options) const;
   std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options);
   void rewind(TreeSource<T>& source, std::int32_t first_token);
+  std::optional<Rectifier<T>> make_rectifier(const Strategy& strategy);
+  void rectify(Rectifier<T>& rectifier, std::int32_t token, Generation& run);
   void feed_draft(std::span<const std::int32_t> prompt, std::int64_t begin, std::int64_t end);
   void commit_text(TreeSource<T>& source, std::span<const std::int32_t> tokens,
                    std::int32_t next_token, const std::string& schedule);

@@ -1,5 +1,6 @@
 // Greedy generation through recorded steps (device_step.h): while one step runs the next is already
 // enqueued, because nothing in it waits for the host; a step enqueued in vain is dropped.
+#include <algorithm>
 #include <chrono>
 
 #include "engine/speculate/device_step.h"
@@ -42,6 +43,11 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   if (draft_ != nullptr) {
     draft_->set_length(prompt_len_);
   }
+  target_->cache().reserve(prompt_len_ + limit + 2 * steps.longest_yield() + kDeepestPath);
+  std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
+  if (rectifier) {
+    rectifier->reserve();
+  }
   steps.begin({.context_len = prompt_len_,
                .token = run.tokens.back(),
                .captured = last_captured_.data(),
@@ -50,11 +56,17 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   while (!over) {
     // The step after the one under way is needed for sure unless that one may reach the limit.
     const std::int64_t have = static_cast<std::int64_t>(run.tokens.size());
-    while (steps.pending() == 0 || (steps.pending() < 2 && have + steps.longest_yield() < limit)) {
+    const std::int64_t window = rectifier ? rectifier->steps_left() : limit;
+    while (steps.pending() == 0 || (steps.pending() < std::min<std::int64_t>(2, window) &&
+                                    have + steps.longest_yield() < limit)) {
       steps.launch();
     }
     const kernels::StepYield yield = steps.wait();
     run.count_yield(yield.count);
+    if (rectifier) {
+      target_->cache().set_length(steps.length());  // the host's view, which steps do not move
+      rectify(*rectifier, run.tokens.back(), run);
+    }
     over = run.append({yield.token, static_cast<std::size_t>(yield.count)}, limit, options.eos);
   }
   while (steps.pending() > 0) {
@@ -62,7 +74,7 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   run.record_seconds = steps.record_seconds();
-  run.recorded_seconds = taken.count() - run.record_seconds;
+  run.recorded_seconds = taken.count() - run.record_seconds - run.rectify_seconds;
   return run;
 }
 

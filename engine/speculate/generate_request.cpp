@@ -52,6 +52,9 @@ Strategy reference_of(const Strategy& strategy) {
   plain.order = Traversal::kBfs;
   plain.group_size = 1;
   plain.group_mode = GroupMode::kExact;
+  if (plain.attention == AttentionMethod::kResa) {
+    plain.attention = AttentionMethod::kDense;
+  }
   return plain;
 }
 

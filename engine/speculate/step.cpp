@@ -28,10 +28,16 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
 }
 
 VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
-  return {.schedule = strategy.schedule_for(target.layers),
-          .group_size = strategy.group_size,
-          .group_mode = strategy.group_mode,
-          .form = strategy.form};
+  VerifyOptions options{.schedule = strategy.schedule_for(target.layers),
+                        .group_size = strategy.group_size,
+                        .group_mode = strategy.group_mode,
+                        .form = strategy.form};
+  if (strategy.attention == AttentionMethod::kResa) {
+    options.splits_chain = true;
+    options.resa = kernels::ResaSelection{.key_block = strategy.resa_key_block,
+                                          .active_ratio = strategy.resa_active_ratio};
+  }
+  return options;
 }
 
 const char* name_of(StepPhase phase) {

@@ -273,13 +273,6 @@ TEST_CASE("names that the contract does not know are usage errors") {
   CHECK(run_versieve("kernel topk --in /nowhere").code == 2);
 }
 
-TEST_CASE("names without a kernel yet answer no") {
-  for (const char* arguments : {"block_keys", "resa_decode"}) {
-    CAPTURE(arguments);
-    check_refused(run_door_on(topk_tensors(), arguments), 1, "no kernel yet");
-  }
-}
-
 TEST_CASE("CUDA answers no to f64 and to head sizes it does not take") {
   const TensorSet set = nsa_tensors(small_nsa_case(1));
   check_refused(run_door_on(set, "nsa_verify --backend cuda --dtype f64"), 1, "f64");

@@ -188,7 +188,8 @@ TEST_CASE("a dense pair runs with dense strategies") {
   const GenerateReport report = run_request(fixture.request);
   CHECK(report.runs[0].identical());
   CHECK(report.runs[1].identical());
-  for (const char* text : {"dense/ar/bfs/c1/FRF", "dense/d4k3n12/bfs/c4a/F*"}) {
+  for (const char* text : {"dense/ar/bfs/c1/FRF", "dense/d4k3n12/bfs/c4a/F*",
+                           "resa:b4p0.2f8/d4k3n12/bfs/c1/F*", "resa:b4p0.2f8/ar/bfs/c1/FRF"}) {
     fixture.request.strategies = {text};
     CHECK(fixture.code() == ExitCode::kAnswerNo);
   }

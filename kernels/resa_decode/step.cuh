@@ -1,0 +1,44 @@
+// What every launch of resa_decode knows of the step: lengths and counts, from the host or from
+// device memory, and where the launches leave their results for the next.
+#pragma once
+
+#include "kernels/flash_decode/partition.h"
+#include "kernels/resa_decode/params.h"
+
+namespace versieve::kernels {
+
+struct ResaScratch {
+  std::uint32_t* rank = nullptr;  // [G, blocks]: order keys of scores (kernels/topk/order_key.h)
+  std::int64_t blocks = 0;        // room a KV head
+  std::int64_t indices = 0;       // room a KV head in the caller's list
+  ChunkPartials partials;
+};
+
+struct ResaStep {
+  std::int64_t context_len, length;  // rows of the cache; L
+  std::int64_t blocks;               // M
+  std::int64_t active;               // attended
+  std::int64_t free;                 // blocks that are chosen from: 0 ... free - 1
+};
+
+template <class T>
+__device__ inline ResaStep resa_step(const ResaDecodeParams<T>& p) {
+  ResaStep s;
+  s.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
+  s.length = s.context_len + (p.k_new == nullptr ? 0 : 1);
+  s.blocks = key_block_count(s.length, p.selection.key_block);
+  s.active = resa_block_count(s.blocks, p.selection);
+  s.free = s.blocks - min(s.blocks, p.selection.n_local);
+  return s;
+}
+
+// Tokens of the attended blocks; `list`: the KV head's chosen blocks.
+template <class T>
+__device__ inline std::int64_t attended_tokens(const ResaDecodeParams<T>& p, const ResaStep& s,
+                                               const std::int32_t* list) {
+  const std::int64_t tokens = s.active * p.selection.key_block;
+  const bool has_newest = s.active > 0 && list[s.active - 1] == s.blocks - 1;
+  return has_newest ? tokens - (s.blocks * p.selection.key_block - s.length) : tokens;
+}
+
+}  // namespace versieve::kernels
