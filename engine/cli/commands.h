@@ -11,6 +11,7 @@ Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_bench(CLI::App& options, const CommandContext& context);
 Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
+Run declare_simulate(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
@@ -23,6 +24,7 @@ inline constexpr Command kCommands[] = {
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
     {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
+    {"simulate", "count what an attention layer moves, without the machine", declare_simulate},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},
     {"merge", "join databases into one, each run once", declare_merge},
