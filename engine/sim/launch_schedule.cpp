@@ -51,6 +51,9 @@ class Schedule {
   }
   void start_cluster(std::int64_t cluster_place, double cycle);
   void run_step(const Event& event);
+  void enqueue(std::size_t place, double cycle);
+  // What the CTA's threads spill lies in memory that belongs to its place, launch after launch.
+  void append_spills(std::size_t place, AccessKind kind);
 
   const LaunchTrace& launch_;
   const LaunchShape& shape_;
@@ -58,7 +61,12 @@ class Schedule {
   MemorySystem& memory_;
   std::vector<Place> places_;
   std::vector<std::int64_t> running_;  // CTAs of each cluster place
-  std::vector<double> sm_free_;        // when an SM can issue another step
+  struct Meeting {
+    std::int64_t count = 0;
+    double cycle = 0.0;
+  };
+  std::vector<Meeting> meetings_;  // of each cluster place
+  std::vector<double> sm_free_;    // when an SM can issue another step
   std::priority_queue<Event> events_;
   std::vector<Access> accesses_;
   std::int64_t next_cta_ = 0;
@@ -81,6 +89,7 @@ void Schedule::make_places() {
   }
   const std::int64_t clusters = std::min(fit, shape_.ctas / shape_.cluster);
   running_.assign(static_cast<std::size_t>(clusters), 0);
+  meetings_.assign(static_cast<std::size_t>(clusters), {});
   for (std::int64_t c = 0; c < clusters; ++c) {
     for (std::int64_t rank = 0; rank < shape_.cluster; ++rank) {
       const std::int64_t place = shape_.cluster == 1 ? c : rank / ctas_per_sm + c * shape_.cluster;
@@ -99,16 +108,33 @@ void Schedule::start_cluster(std::int64_t cluster_place, double cycle) {
   running_[static_cast<std::size_t>(cluster_place)] = shape_.cluster;
 }
 
+void Schedule::append_spills(std::size_t place, AccessKind kind) {
+  constexpr std::uint64_t kLocalMemory = 1ULL << 46;  // where no trace has its buffers
+  const std::uint64_t bytes = static_cast<std::uint64_t>(shape_.threads * shape_.local_bytes);
+  if (bytes > 0) {
+    accesses_.push_back({.address = kLocalMemory + place * bytes,
+                         .bytes = static_cast<std::uint32_t>(bytes),
+                         .kind = kind});
+  }
+}
+
 void Schedule::run_step(const Event& event) {
   Place& place = places_[event.place];
   accesses_.clear();
   if (!launch_.append_step(place.cta, place.step, accesses_)) {
+    append_spills(event.place, AccessKind::kRead);
+    for (const Access& access : accesses_) {
+      memory_.access(access, place.side, event.cycle);
+    }
     end_ = std::max(end_, event.cycle);
     std::int64_t& running = running_[static_cast<std::size_t>(place.cluster)];
     if (--running == 0 && next_cta_ < shape_.ctas) {
       start_cluster(place.cluster, event.cycle);
     }
     return;
+  }
+  if (place.step == 0) {
+    append_spills(event.place, AccessKind::kWrite);
   }
   double& sm_free = sm_free_[static_cast<std::size_t>(place.sm)];
   const double begin = std::max(event.cycle, sm_free);
@@ -123,7 +149,25 @@ void Schedule::run_step(const Event& event) {
   const double drift = 1.0 + machine_.step_jitter * share_of(place.cta, place.step);
   sm_free = begin + std::max(moving, shape_.issue_cycles * drift);
   place.step += 1;
-  events_.push({begin + std::max({waiting, moving, shape_.step_cycles, 1.0}) * drift, event.place});
+  enqueue(event.place, begin + std::max({waiting, moving, shape_.step_cycles, 1.0}) * drift);
+}
+
+// The CTA's next step, or, where its cluster meets, everybody's once the last one has come.
+void Schedule::enqueue(std::size_t place, double cycle) {
+  const Place& at = places_[place];
+  if (!launch_.meets_cluster(at.cta, at.step)) {
+    events_.push({cycle, place});
+    return;
+  }
+  Meeting& meeting = meetings_[static_cast<std::size_t>(at.cluster)];
+  meeting.cycle = std::max(meeting.cycle, cycle);
+  if (++meeting.count < shape_.cluster) {
+    return;
+  }
+  for (std::int64_t rank = 0; rank < shape_.cluster; ++rank) {
+    events_.push({meeting.cycle, static_cast<std::size_t>(at.cluster * shape_.cluster + rank)});
+  }
+  meeting = {};
 }
 
 ScheduledLaunch Schedule::run(double begin) {

@@ -49,7 +49,7 @@ struct MemoryMachine {
   double overhead_hit_share = 0.5;
 
   // CTAs that start together drift apart: a step takes up to that share more, by CTA and step.
-  double step_jitter = 0.5;
+  double step_jitter = 0.25;
   double cta_start_cycles = 1.2;  // between two CTAs' starts (a launch of 1,056 small ones: 1.1 us)
 };
 

@@ -35,6 +35,7 @@ struct LaunchShape {
   std::int64_t threads = 128;     // of a CTA
   std::int64_t registers = 64;    // of a thread
   std::int64_t shared_bytes = 0;  // of a CTA
+  std::int64_t local_bytes = 0;   // of a thread, that it spills: stored at first, read at the end
   double step_cycles = 100.0;     // a step takes at least that long
   double issue_cycles = 0.0;      // of them, that keep the SM from other CTAs' steps
   double steps_in_flight = 2.0;   // steps of a CTA whose loads overlap
@@ -50,6 +51,9 @@ class LaunchTrace {
   // Appends what step `step` = 0, 1, ... of CTA `cta` (x fastest, then y, then z) accesses, in
   // order. False, and nothing appended, past the CTA's last step.
   virtual bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const = 0;
+  // Whether the step begins when all CTAs of the cluster have come to theirs. A cluster's CTAs meet
+  // as often as each other.
+  virtual bool meets_cluster(std::int64_t /*cta*/, std::int64_t /*step*/) const { return false; }
 
  private:
   LaunchShape shape_;

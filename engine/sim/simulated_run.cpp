@@ -43,11 +43,11 @@ MemoryCounters median_of_repetitions(const std::vector<std::vector<SimulatedRang
 
 // Fitted to the points that store almost nothing themselves (README.md: what the profiler leaves).
 CollectionProtocol collection_shared() {
-  return {.repetitions = 2, .opening_written = 25e6};
+  return {.repetitions = 2, .opening_written = 60e6};
 }
 
 CollectionProtocol collection_each() {
-  return {.repetitions = 3, .opening_written = 25e6, .between_read = 40e6, .between_written = 3e6};
+  return {.repetitions = 3, .opening_written = 60e6, .between_read = 40e6, .between_written = 3e6};
 }
 
 CollectionProtocol collection_quiet() {

@@ -11,6 +11,9 @@
 namespace versieve::engine {
 namespace {
 
+// Bytes that a thread of nsa_reuse spills, from the stores that L2 counted beyond its outputs'.
+constexpr std::int64_t kReuseSpills = 96;
+
 class NsaAttendTrace final : public LaunchTrace {
  public:
   NsaAttendTrace(const AttentionCase& a, const FusedCut& cut)
@@ -20,6 +23,7 @@ class NsaAttendTrace final : public LaunchTrace {
                      .threads = cut.row_tiles * 128,
                      .registers = 128,
                      .shared_bytes = kFusedSharedBytes,
+                     .local_bytes = a.reuse ? kReuseSpills : 0,
                      .step_cycles = kTileCycles,
                      .steps_in_flight = 3.0,
                      .code_sectors = kFusedCode}),
@@ -32,6 +36,10 @@ class NsaAttendTrace final : public LaunchTrace {
   }
 
   bool append_step(std::int64_t index, std::int64_t step, std::vector<Access>& out) const override;
+  // All parts of the queries' rows are there.
+  bool meets_cluster(std::int64_t index, std::int64_t step) const override {
+    return step == finish_step(index);
+  }
 
  private:
   // First committed tokens of the tiles that the CTA loads, team after team, group after group.
@@ -42,6 +50,11 @@ class NsaAttendTrace final : public LaunchTrace {
                   std::vector<std::int32_t>& tiles) const;
   void append_tail(const FusedCta& cta, std::vector<Access>& out) const;
   void append_finish(const FusedCta& cta, std::vector<Access>& out) const;
+  std::int64_t first_tile_step(const FusedCta& cta) const { return a_.reuse ? cta.tiles + 2 : 1; }
+  std::int64_t finish_step(std::int64_t index) const {
+    const std::size_t at = static_cast<std::size_t>(index);
+    return first_tile_step(ctas_[at]) + static_cast<std::int64_t>(tiles_[at].size()) + 2;
+  }
   std::int64_t shared_tokens() const { return a_.context_len / kFusedSlice * kFusedSlice; }
 
   AttentionCase a_;
@@ -174,7 +187,6 @@ bool NsaAttendTrace::append_step(std::int64_t index, std::int64_t step,
     }
     return true;
   }
-  std::int64_t before = 1;
   if (a_.reuse) {
     if (step <= cta.tiles) {
       append_compressed_tile(a_, cta, step - 1, out);
@@ -184,10 +196,9 @@ bool NsaAttendTrace::append_step(std::int64_t index, std::int64_t step,
       append_span_parts(a_, cta, out);
       return true;
     }
-    before = cta.tiles + 2;
   }
   const std::vector<std::int32_t>& tiles = tiles_[static_cast<std::size_t>(index)];
-  const std::int64_t tile = step - before;
+  const std::int64_t tile = step - first_tile_step(cta);
   const std::int64_t count = static_cast<std::int64_t>(tiles.size());
   if (tile < count) {
     const std::int64_t first = tiles[static_cast<std::size_t>(tile)];

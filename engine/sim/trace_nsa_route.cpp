@@ -25,6 +25,11 @@ class NsaRouteTrace final : public LaunchTrace {
         ctas_(fused_ctas(a_, cut_)) {}
 
   bool append_step(std::int64_t index, std::int64_t step, std::vector<Access>& out) const override;
+  // States of all spans, then the importance of all blocks are there.
+  bool meets_cluster(std::int64_t index, std::int64_t step) const override {
+    const std::int64_t tiles = ctas_[static_cast<std::size_t>(index)].tiles;
+    return step == tiles + 2 || step == tiles + 3;
+  }
 
  private:
   // Importance of the blocks whose tokens are the rank's, in two parts.

@@ -86,3 +86,34 @@ TEST_CASE("a CTA that no SM can hold is refused with a sentence") {
   const LaunchShape shape{.path = "too_large", .shared_bytes = 300 * 1024};
   CHECK_THROWS_WITH(scheduled(shape, 1, nullptr), Catch::Contains("too_large"));
 }
+
+namespace {
+
+// Rank r takes r + 1 steps, then meets the others, then one more.
+class Meeting final : public LaunchTrace {
+ public:
+  Meeting() : LaunchTrace({.path = "x", .ctas = 8, .cluster = 8, .step_cycles = 1000.0}) {}
+  bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
+    const bool last = step == cta + 1;
+    if (step > cta + 1) {
+      return false;
+    }
+    // Before the meeting a CTA stores its line; after it, it reads its neighbour's.
+    const std::int64_t line = last ? (cta + 1) % 8 : cta;
+    out.push_back({.address = (1ULL << 30) + static_cast<std::uint64_t>(line) * 128,
+                   .bytes = 128,
+                   .kind = last ? AccessKind::kRead : AccessKind::kWrite});
+    return true;
+  }
+  bool meets_cluster(std::int64_t cta, std::int64_t step) const override { return step == cta + 1; }
+};
+
+}  // namespace
+
+TEST_CASE("a cluster meets before any CTA of it goes on") {
+  const MemoryMachine machine = memory_machine(hardware_by_key("h200-sxm"));
+  MemorySystem memory(machine);
+  const ScheduledLaunch result = run_launch(Meeting(), machine, memory, 0.0);
+  CHECK(memory.counters().dram_read_bytes == 0);  // all lines had been stored
+  CHECK(result.end_cycle > 9 * 1000.0);
+}
