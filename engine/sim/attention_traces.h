@@ -19,6 +19,7 @@ inline constexpr double kAttentionCode = 400.0;  // sectors
 inline constexpr std::int64_t kFusedSharedBytes = 120 * 1024;
 inline constexpr double kTileCycles = 1500.0;
 inline constexpr double kFusedCode = 450.0;  // sectors
+inline constexpr double kFusedCodeHits = 0.05;
 
 // The traces copy what they need of `a`.
 std::unique_ptr<LaunchTrace> trace_nsa_compressed(const AttentionCase& a);

@@ -185,7 +185,7 @@ ScheduledLaunch Schedule::run(double begin) {
     run_step(event);
   }
   const std::int64_t resident = static_cast<std::int64_t>(places_.size());
-  memory_.count_overhead(std::min(resident, machine_.sm_count), shape_.code_sectors);
+  memory_.count_overhead(std::min(resident, machine_.sm_count), shape_);
   return {resident, static_cast<double>(shape_.ctas) / static_cast<double>(resident), end_};
 }
 

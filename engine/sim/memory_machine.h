@@ -27,7 +27,7 @@ struct MemoryMachine {
   std::int64_t l2_bytes = 60LL << 20;
   std::int64_t l2_partitions = 2;
   std::int64_t l2_ways = 16;
-  std::int64_t victim_ways = 8;  // a fill replaces one of the least recent ways, at random
+  std::int64_t victim_ways = 6;  // a fill replaces one of the least recent ways, at random
   std::int64_t dirty_ways = 6;   // a set writes its oldest dirty line back before it has more
   double l2_hit_cycles = 288.0;
   double fabric_cycles = 200.0;  // more, where the other partition is asked

@@ -124,11 +124,14 @@ void MemorySystem::write_line(std::uint64_t line, unsigned mask, std::size_t par
   }
 }
 
-void MemorySystem::count_overhead(std::int64_t sms, double code_sectors) {
+void MemorySystem::count_overhead(std::int64_t sms, const LaunchShape& shape) {
   const double pairs =
       std::min(static_cast<double>(sms), 0.5 * static_cast<double>(machine_.sm_count));
-  overhead_requests_ += machine_.launch_requests + code_sectors * pairs;
-  overhead_sectors_ += machine_.launch_sectors + code_sectors * pairs;
+  const double code = shape.code_sectors * pairs;  // a request a sector
+  overhead_requests_ += machine_.launch_requests + code;
+  overhead_sectors_ += machine_.launch_sectors + code;
+  overhead_hits_ +=
+      machine_.overhead_hit_share * machine_.launch_requests + shape.code_hit_share * code;
 }
 
 void MemorySystem::fill_foreign(double bytes, double dirty_share) {
@@ -156,11 +159,9 @@ MemoryCounters MemorySystem::counters() const {
   c.l2_read_sectors = static_cast<double>(read_sectors_) + overhead_sectors_;
   c.l2_write_sectors = static_cast<double>(write_sectors_);
   c.l2_sectors = c.l2_read_sectors + c.l2_write_sectors;
-  c.l2_hit_sectors =
-      static_cast<double>(hit_sectors_) + machine_.overhead_hit_share * overhead_sectors_;
+  c.l2_hit_sectors = static_cast<double>(hit_sectors_) + overhead_hits_;
   c.l2_requests = static_cast<double>(requests_) + overhead_requests_;
-  c.l2_hit_requests =
-      static_cast<double>(hit_requests_) + machine_.overhead_hit_share * overhead_requests_;
+  c.l2_hit_requests = static_cast<double>(hit_requests_) + overhead_hits_;
   c.dram_read_bytes = static_cast<double>(dram_.read_sectors() * kSectorBytes);
   c.dram_write_bytes = static_cast<double>(dram_.written_sectors() * kSectorBytes);
   return c;

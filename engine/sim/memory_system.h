@@ -27,7 +27,7 @@ class MemorySystem {
   double access(const Access& access, std::int64_t partition, double now);
 
   // What a launch that runs on that many SMs fetches beside its data.
-  void count_overhead(std::int64_t sms, double code_sectors);
+  void count_overhead(std::int64_t sms, const LaunchShape& shape);
   // Lines that others left in L2: `bytes` of fresh lines, a share of them dirty. Not counted.
   void fill_foreign(double bytes, double dirty_share);
 
@@ -61,7 +61,7 @@ class MemorySystem {
   std::uint64_t foreign_line_ = 1ULL << 48;  // where no trace has its buffers
   std::uint64_t l1_sectors_ = 0, sm_sectors_ = 0, read_sectors_ = 0, write_sectors_ = 0,
                 hit_sectors_ = 0, requests_ = 0, hit_requests_ = 0;
-  double overhead_requests_ = 0.0, overhead_sectors_ = 0.0;
+  double overhead_requests_ = 0.0, overhead_sectors_ = 0.0, overhead_hits_ = 0.0;
 };
 
 }  // namespace versieve::engine

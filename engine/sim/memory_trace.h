@@ -40,6 +40,7 @@ struct LaunchShape {
   double issue_cycles = 0.0;      // of them, that keep the SM from other CTAs' steps
   double steps_in_flight = 2.0;   // steps of a CTA whose loads overlap
   double code_sectors = 30.0;     // that two neighbouring SMs fetch once: instructions, constants
+  double code_hit_share = 0.6;    // of those fetches, counted
 };
 
 class LaunchTrace {

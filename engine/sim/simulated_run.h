@@ -18,10 +18,11 @@ namespace versieve::engine {
 // leaves L2 as those lines are replaced, and is counted where that happens.
 struct CollectionProtocol {
   std::int64_t repetitions = 1;
-  bool only_last = false;        // the last repetition counts, not the median
-  double opening_written = 0.0;  // bytes that opening the profiler leaves dirty in L2
-  double between_read = 0.0;     // bytes that pass through L2 between two repetitions
-  double between_written = 0.0;  // and bytes that are stored there
+  bool only_last = false;            // the last repetition counts, not the median
+  double opening_dirty_share = 0.0;  // of the lines that were there before
+  double opening_written = 0.0;      // bytes that opening the profiler leaves dirty in L2
+  double between_read = 0.0;         // bytes that pass through L2 between two repetitions
+  double between_written = 0.0;      // and bytes that are stored there
 };
 
 // The collections of the shipped sweeps: one for all of two repetitions, or one for each of three.

@@ -26,7 +26,8 @@ class NsaAttendTrace final : public LaunchTrace {
                      .local_bytes = a.reuse ? kReuseSpills : 0,
                      .step_cycles = kTileCycles,
                      .steps_in_flight = 3.0,
-                     .code_sectors = kFusedCode}),
+                     .code_sectors = kFusedCode,
+                     .code_hit_share = kFusedCodeHits}),
         a_(a),
         cut_(cut),
         ctas_(fused_ctas(a_, cut_)) {

@@ -8,6 +8,9 @@
 namespace versieve::engine {
 namespace {
 
+// Bytes that a thread spills, from the stores that L2 counted beyond its outputs'.
+constexpr std::int64_t kRouteSpills = 32;
+
 class NsaRouteTrace final : public LaunchTrace {
  public:
   NsaRouteTrace(const AttentionCase& a, const FusedCut& cut)
@@ -17,9 +20,11 @@ class NsaRouteTrace final : public LaunchTrace {
                      .threads = cut.row_tiles * 128,
                      .registers = 128,
                      .shared_bytes = kFusedSharedBytes,
+                     .local_bytes = kRouteSpills,
                      .step_cycles = kTileCycles,
                      .steps_in_flight = 3.0,
-                     .code_sectors = kFusedCode}),
+                     .code_sectors = kFusedCode,
+                     .code_hit_share = kFusedCodeHits}),
         a_(a),
         cut_(cut),
         ctas_(fused_ctas(a_, cut_)) {}
