@@ -14,8 +14,9 @@ struct SimulationPlan {
   std::uint64_t seed = 1;  // of the sweep
 };
 
-// The key's backend becomes "sim". A point that no GPU could run is refused with its reason; so is
-// one that nobody simulates (acceptance). Throws Error(kUsage) for a key that does not parse.
+// A step is the target's part of it (step_sequence.h). The key's backend becomes "sim". A point
+// that no GPU could run is refused with its reason; so is one that nobody simulates (acceptance).
+// Throws Error(kUsage) for a key that does not parse.
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
                                 const SimulationPlan& plan);
 
@@ -23,5 +24,9 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
 // `sets`; the first refuses what is illegal by throwing Error(kAnswerNo).
 std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
                                                 std::uint64_t seed, std::int64_t sets);
+
+// The launches of the target's part of a step of that key. Refuses likewise.
+LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
+                                     std::uint64_t seed);
 
 }  // namespace versieve::engine

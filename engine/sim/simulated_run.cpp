@@ -48,7 +48,7 @@ CollectionProtocol collection_shared() {
 
 CollectionProtocol collection_each() {
   return {.repetitions = 3,
-          .opening_dirty_share = 0.25,
+          .opening_dirty_share = 0.05,
           .opening_written = 20e6,
           .between_read = 40e6,
           .between_written = 3e6};
