@@ -13,6 +13,7 @@ Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_bench(CLI::App& options, const CommandContext& context);
 Run declare_generate(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
+Run declare_simulate(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
@@ -27,6 +28,7 @@ inline constexpr Command kCommands[] = {
     {"align", "find which draft layer speaks for each target layer", declare_align},
     {"quality", "what reading fewer tokens costs on held-out text", declare_quality},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
+    {"simulate", "count what an attention layer moves, without the machine", declare_simulate},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},
     {"merge", "join databases into one, each run once", declare_merge},

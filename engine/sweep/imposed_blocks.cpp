@@ -28,8 +28,8 @@ Blocks forced_blocks(const NsaGeometry& nsa, std::int32_t own) {
 // One KV head's chain.
 class Chain {
  public:
-  Chain(const NsaGeometry& nsa, double overlap, SyntheticRandom& random)
-      : nsa_(nsa), overlap_(overlap), random_(random) {}
+  Chain(const NsaGeometry& nsa, double overlap, SyntheticRandom& random, std::int64_t pool)
+      : nsa_(nsa), overlap_(overlap), random_(random), pool_(pool) {}
 
   const Blocks& next(std::int32_t own) {
     const std::size_t wanted = static_cast<std::size_t>(
@@ -37,8 +37,12 @@ class Chain {
     Blocks blocks = forced_blocks(nsa_, own);
     VERSIEVE_ASSERT(blocks.size() <= wanted, "forced blocks are counted within n");
     keep_shared(own, wanted, blocks);
-    fill(own, wanted, true, blocks);
-    fill(own, wanted, false, blocks);
+    if (pool_ > 0) {
+      fill(own, wanted, true, true, blocks);
+      fill(own, wanted, false, true, blocks);
+    }
+    fill(own, wanted, true, false, blocks);
+    fill(own, wanted, false, false, blocks);
     past_.insert(past_.begin(), std::move(blocks));
     past_.resize(std::min(past_.size(), kMemory));
     return past_.front();
@@ -71,8 +75,8 @@ class Chain {
     }
   }
 
-  // Fills up from blocks that no remembered set holds, or from any.
-  void fill(std::int32_t own, std::size_t wanted, bool only_fresh, Blocks& blocks) {
+  // Fills up from blocks that no remembered set holds, or from any; of the pool, or of all.
+  void fill(std::int32_t own, std::size_t wanted, bool only_fresh, bool only_pool, Blocks& blocks) {
     std::vector<char> taken(static_cast<std::size_t>(own) + 1, 0);
     const auto take = [&](const Blocks& set) {
       for (const std::int32_t block : set) {
@@ -87,7 +91,7 @@ class Chain {
     }
     std::vector<std::int32_t> candidates;
     for (std::int32_t block = 0; block <= own; ++block) {
-      if (taken[static_cast<std::size_t>(block)] == 0) {
+      if (taken[static_cast<std::size_t>(block)] == 0 && (!only_pool || in_pool(block, own))) {
         candidates.push_back(block);
       }
     }
@@ -100,9 +104,15 @@ class Chain {
     }
   }
 
+  // `pool_` of the blocks 0 ... own, evenly.
+  bool in_pool(std::int64_t block, std::int64_t own) const {
+    return block * pool_ / (own + 1) != (block + 1) * pool_ / (own + 1);
+  }
+
   const NsaGeometry& nsa_;
   double overlap_;
   SyntheticRandom& random_;
+  std::int64_t pool_;
   std::vector<Blocks> past_;  // newest first
 };
 
@@ -110,13 +120,13 @@ class Chain {
 
 std::vector<std::int32_t> imposed_blocks(const NsaGeometry& nsa, std::int64_t num_kv_heads,
                                          const std::vector<std::int32_t>& own_block, double overlap,
-                                         SyntheticRandom& random) {
+                                         SyntheticRandom& random, std::int64_t pool) {
   VERSIEVE_ASSERT(overlap >= 0.0 && overlap <= 1.0, "an overlap is a share");
   const std::int64_t queries = static_cast<std::int64_t>(own_block.size());
   std::vector<std::int32_t> indices(
       static_cast<std::size_t>(queries * num_kv_heads * nsa.sel_count), -1);
   for (std::int64_t g = 0; g < num_kv_heads; ++g) {
-    Chain chain(nsa, overlap, random);
+    Chain chain(nsa, overlap, random, pool);
     for (std::int64_t i = 0; i < queries; ++i) {
       const Blocks& blocks = chain.next(own_block[static_cast<std::size_t>(i)]);
       std::copy(blocks.begin(), blocks.end(),

@@ -15,9 +15,11 @@ namespace versieve::engine {
 
 // [N, G, n], each row ascending, then -1; forced blocks inside. `own_block` [N]: the block that
 // holds the query itself; the row chooses among blocks 0 ... own. KV heads draw independently.
+// pool > 0: fresh blocks come from that many of the context's, spread evenly, while they last, so
+// that queries far apart meet again, as routing's do.
 std::vector<std::int32_t> imposed_blocks(const NsaGeometry& nsa, std::int64_t num_kv_heads,
                                          const std::vector<std::int32_t>& own_block, double overlap,
-                                         SyntheticRandom& random);
+                                         SyntheticRandom& random, std::int64_t pool = 0);
 
 // Every query of a group takes the blocks of its representative: greatest position, lowest row.
 void share_in_groups(const std::vector<std::int32_t>& position, std::int64_t group_size,

@@ -1,0 +1,196 @@
+// versieve simulate: one layer's attention through the memory-hierarchy simulator, counters by
+// kernel; with --check, every measured point of a database beside its simulation.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "db/store.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/output.h"
+#include "engine/plan/hardware_file.h"
+#include "engine/sim/simulate_point.h"
+#include "engine/sim/validation.h"
+#include "model/draft_tree.h"
+#include "model/strategy.h"
+
+namespace versieve::cli {
+namespace {
+
+struct Options {
+  std::string hardware = "h200-sxm", strategy, model = "nsa-1b", cache_state = "cold_rotate";
+  std::int64_t context_len = 16384;
+  double overlap = 0.8;
+  std::string database, kind;
+  bool check = false;
+  std::int64_t every = 1;
+};
+
+// The measured point's key with the form that it ran: points of the first sweep do not name it.
+PointKey key_as_run(const PointMeasurement& point) {
+  PointKey key = point.key;
+  for (const RangeMeasurement& range : point.ranges) {
+    if (range.path == "nsa_compressed") {
+      Strategy strategy = Strategy::parse(key.strategy);
+      strategy.form = NsaForm::kVanilla;
+      key.strategy = strategy.text();
+    }
+  }
+  return key;
+}
+
+// How the shipped sweeps collected their counters. The first one opened a collection for each of
+// three repetitions; later ones count all repetitions in one.
+engine::CollectionProtocol protocol_of(const std::string& kind) {
+  if (kind == "h200-core") {
+    return engine::collection_each();
+  }
+  return engine::collection_shared();
+}
+
+nlohmann::json range_json(const RangeMeasurement& range) {
+  nlohmann::json counters = nlohmann::json::object();
+  for (const CounterValue& counter : range.counters) {
+    counters[counter.metric] = *counter.value;
+  }
+  return {{"path", range.path}, {"launches", range.launches}, {"counters", counters}};
+}
+
+double value_of(const RangeMeasurement& range, const std::string& metric) {
+  for (const CounterValue& counter : range.counters) {
+    if (counter.metric == metric) {
+      return counter.value.value_or(0.0);
+    }
+  }
+  return 0.0;
+}
+
+std::string point_text(const PointMeasurement& point) {
+  std::string text = "                  DRAM read    written   L2 requests   hit rate       time\n";
+  for (const RangeMeasurement& range : point.ranges) {
+    char line[160];
+    const double requests = value_of(range, "lts__t_requests.sum");
+    std::snprintf(
+        line, sizeof line, "%-16s %8.3f MB  %6.3f MB  %12.0f   %6.1f %%  %6.1f us\n",
+        range.path.c_str(), value_of(range, "dram__bytes_read.sum") / 1e6,
+        value_of(range, "dram__bytes_write.sum") / 1e6, requests,
+        100.0 * value_of(range, "lts__t_requests_lookup_hit.sum") / std::max(requests, 1.0),
+        value_of(range, "gpu__time_duration.sum") / 1e3);
+    text += line;
+  }
+  return text;
+}
+
+Answer run_one(const Options& options) {
+  PointKey key{.model = options.model,
+               .regime = "synthetic",
+               .strategy = options.strategy,
+               .dtype = "bf16",
+               .cache_state = options.cache_state,
+               .launch = "graph",
+               .context_len = options.context_len,
+               .num_queries = Strategy::parse(options.strategy).draft.nodes};
+  if (key.num_queries > 1) {
+    key.overlap = options.overlap;
+  }
+  const engine::SimulationPlan plan{
+      .machine = engine::memory_machine(engine::load_hardware(options.hardware)),
+      .protocol =
+          options.cache_state == "warm" ? engine::collection_warm() : engine::collection_quiet()};
+  const PointMeasurement point = engine::simulate_point(key, {}, plan);
+  if (point.status != "ok") {
+    throw Error(ExitCode::kAnswerNo, point.reason);
+  }
+  Answer answer{.text = point_text(point)};
+  answer.json = {{"hardware", options.hardware},
+                 {"strategy", options.strategy},
+                 {"model", options.model},
+                 {"context_len", options.context_len},
+                 {"cache_state", options.cache_state},
+                 {"ranges", nlohmann::json::array()}};
+  for (const RangeMeasurement& range : point.ranges) {
+    answer.json["ranges"].push_back(range_json(range));
+  }
+  return answer;
+}
+
+nlohmann::json summary_json(const engine::ErrorSummary& s) {
+  return {{"what", s.what},
+          {"points", s.count},
+          {"dram_bytes", {{"median_ape", s.bytes_median}, {"p90_ape", s.bytes_p90}}},
+          {"dram_read", {{"median_ape", s.read_median}, {"p90_ape", s.read_p90}}},
+          {"l2_hit_rate",
+           {{"median_points", 100.0 * s.hit_rate_median}, {"p90_points", 100.0 * s.hit_rate_p90}}}};
+}
+
+// Every measured point is simulated as it was counted: its blocks, its cache state, its collection.
+Answer run_check(const Options& options, const CommandContext& context) {
+  const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
+  const engine::MemoryMachine machine =
+      engine::memory_machine(engine::load_hardware(options.hardware));
+  std::vector<engine::Comparison> comparisons;
+  std::int64_t refused = 0;
+  for (const db::StoredRun& run : store.runs()) {
+    if (!options.kind.empty() && run.record.kind != options.kind) {
+      continue;
+    }
+    const engine::SimulationPlan plan{
+        .machine = machine, .protocol = protocol_of(run.record.kind), .seed = run.record.seed};
+    const std::vector<PointMeasurement> points =
+        store.points({.run_id = run.id, .workload = WorkloadKind::kAttention, .only_ok = true});
+    for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
+      const PointMeasurement simulated = engine::simulate_point(
+          key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
+      refused += simulated.status != "ok" ? 1 : 0;
+      for (const engine::Comparison& c : engine::compare(points[i], simulated)) {
+        comparisons.push_back(c);
+      }
+      if (!context.json && i % 16 == 0) {
+        write_progress("\r" + run.record.kind + " " + std::to_string(i) + "/" +
+                       std::to_string(points.size()) + "   ");
+      }
+    }
+  }
+  if (comparisons.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "no attention points with counters to compare with in " + options.database);
+  }
+  const std::vector<engine::ErrorSummary> summaries = engine::summarize(comparisons);
+  Answer answer{.text = "\n" + engine::summary_text(summaries)};
+  answer.json = {{"db", options.database},
+                 {"hardware", options.hardware},
+                 {"refused", refused},
+                 {"errors", nlohmann::json::array()}};
+  for (const engine::ErrorSummary& summary : summaries) {
+    answer.json["errors"].push_back(summary_json(summary));
+  }
+  return answer;
+}
+
+}  // namespace
+
+Run declare_simulate(CLI::App& app, const CommandContext& context) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("--hardware", options->hardware, "catalogue key or JSON file");
+  app.add_option("--strategy", options->strategy, "strategy text; its schedule names the layer");
+  app.add_option("--model", options->model, "geometry");
+  app.add_option("--context", options->context_len, "tokens in the cache")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--overlap", options->overlap, "of neighbouring queries' blocks")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--cache-state", options->cache_state, "what L2 holds before: cold_rotate, warm")
+      ->check(CLI::IsMember({"cold_rotate", "warm"}));
+  app.add_flag("--check", options->check, "simulate the points of --db and report the errors");
+  app.add_option("--db", options->database, "database of counted points, with --check");
+  app.add_option("--sweep", options->kind, "with --check: only runs of that sweep");
+  app.add_option("--every", options->every, "with --check: every k-th point of a run")
+      ->check(CLI::Range(1, 1 << 20));
+  return [options, &context] {
+    if (options->check ? options->database.empty() : options->strategy.empty()) {
+      throw Error(ExitCode::kUsage,
+                  "simulate: name a --strategy, or --check with the --db to compare with");
+    }
+    return options->check ? run_check(*options, context) : run_one(*options);
+  };
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,21 @@
+// Where a trace's buffers lie: one after the other, aligned as a device allocation is.
+#pragma once
+
+#include <cstdint>
+
+namespace versieve::engine {
+
+class AddressSpace {
+ public:
+  std::uint64_t place(std::int64_t bytes) {
+    constexpr std::uint64_t kAlignment = 512;
+    const std::uint64_t at = next_;
+    next_ += (static_cast<std::uint64_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+
+ private:
+  std::uint64_t next_ = 1ULL << 30;  // line 0 stays free
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,178 @@
+#include "engine/sim/memory_system.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "model/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+unsigned sectors_of(unsigned mask) {
+  return static_cast<unsigned>(std::popcount(mask));
+}
+
+}  // namespace
+
+MemorySystem::MemorySystem(const MemoryMachine& machine) : machine_(machine), dram_(machine) {
+  const std::int64_t count = machine.l2_partitions;
+  VERSIEVE_ASSERT(count == 1 || count == 2, "a line's home is one bit of its hash");
+  for (std::int64_t i = 0; i < count; ++i) {
+    partitions_.emplace_back(machine.l2_bytes / count, machine.l2_ways, machine.victim_ways,
+                             machine.dirty_ways);
+    in_flight_.emplace_back(static_cast<std::size_t>(machine.joined_lines));
+  }
+}
+
+double MemorySystem::access(const Access& access, std::int64_t partition, double now) {
+  const std::size_t side = static_cast<std::size_t>(partition);
+  double done = now;
+  for (std::uint32_t run = 0; run < access.count; ++run) {
+    const std::uint64_t begin = access.address + run * access.stride;
+    const std::uint64_t end = begin + access.bytes;
+    for (std::uint64_t line = begin / kLineBytes; line * kLineBytes < end; ++line) {
+      const std::uint64_t from = std::max(begin, line * kLineBytes) - line * kLineBytes;
+      const std::uint64_t to = std::min(end, (line + 1) * kLineBytes) - line * kLineBytes;
+      const unsigned first = static_cast<unsigned>(from / kSectorBytes);
+      const unsigned last = static_cast<unsigned>((to + kSectorBytes - 1) / kSectorBytes);
+      const unsigned mask = (1U << last) - (1U << first);
+      if (access.kind != AccessKind::kBulkRead) {
+        l1_sectors_ += last - first;
+      }
+      if (access.kind == AccessKind::kWrite) {
+        write_line(line, mask, side, now);
+      } else {
+        done = std::max(done, read_line(line, mask, side, now));
+      }
+    }
+  }
+  return done;
+}
+
+void MemorySystem::count_lookup(unsigned mask, unsigned hit) {
+  ++requests_;
+  hit_requests_ += hit == mask ? 1 : 0;
+  hit_sectors_ += sectors_of(hit);
+}
+
+void MemorySystem::write_back(const L2Partition::Outcome& outcome, double now) {
+  if (outcome.victim_dirty != 0) {
+    dram_.write(line_hash(outcome.victim), sectors_of(outcome.victim_dirty), now);
+  }
+  if (outcome.cleaned_dirty != 0) {
+    dram_.write(line_hash(outcome.cleaned), sectors_of(outcome.cleaned_dirty), now);
+  }
+}
+
+double MemorySystem::read_home(std::uint64_t line, std::uint64_t hash, unsigned mask,
+                               std::size_t home, double now) {
+  const L2Partition::Outcome outcome = partitions_[home].read(line, hash, mask);
+  read_sectors_ += sectors_of(mask);
+  count_lookup(mask, outcome.hit);
+  write_back(outcome, now);
+  if (outcome.hit == mask) {
+    return now + machine_.l2_hit_cycles;
+  }
+  const unsigned missing = sectors_of(mask & ~outcome.hit);
+  return dram_.read(hash, missing, now) + machine_.l2_hit_cycles;
+}
+
+double MemorySystem::read_line(std::uint64_t line, unsigned mask, std::size_t partition,
+                               double now) {
+  const std::uint64_t hash = line_hash(line);
+  std::vector<InFlight>& table = in_flight_[partition];
+  InFlight& flight = table[(hash >> 32) % table.size()];
+  if (flight.line == line && (mask & ~flight.mask) == 0 && now < flight.until) {
+    return flight.until;
+  }
+  const unsigned sectors = sectors_of(mask);
+  sm_sectors_ += sectors;
+  double done;
+  const std::size_t home = home_of(hash);
+  if (home == partition) {
+    done = read_home(line, hash, mask, home, now);
+  } else {
+    const L2Partition::Outcome near = partitions_[partition].read(line, hash, mask);
+    read_sectors_ += sectors;
+    count_lookup(mask, near.hit);
+    write_back(near, now);
+    done = near.hit == mask
+               ? now + machine_.l2_hit_cycles
+               : read_home(line, hash, mask & ~near.hit, home, now) + machine_.fabric_cycles;
+  }
+  flight = {line, mask, done};
+  return done;
+}
+
+void MemorySystem::write_line(std::uint64_t line, unsigned mask, std::size_t partition,
+                              double now) {
+  const std::uint64_t hash = line_hash(line);
+  const unsigned sectors = sectors_of(mask);
+  const std::size_t home = home_of(hash);
+  sm_sectors_ += sectors;
+  if (partitions_.size() > 1) {
+    partitions_[1 - home].drop(line, hash, mask);
+    in_flight_[1 - home][(hash >> 32) % in_flight_[1 - home].size()].until = 0.0;
+  }
+  const L2Partition::Outcome outcome = partitions_[home].write(line, hash, mask);
+  write_back(outcome, now);
+  write_sectors_ += sectors;
+  count_lookup(mask, mask);  // a store needs nothing that is missing
+  if (home != partition) {   // looked up on its way to the home
+    write_sectors_ += sectors;
+    count_lookup(mask, 0);
+  }
+}
+
+void MemorySystem::count_overhead(std::int64_t sms, const LaunchShape& shape) {
+  const double pairs =
+      std::min(static_cast<double>(sms), 0.5 * static_cast<double>(machine_.sm_count));
+  const double code = shape.code_sectors * pairs;  // a request a sector
+  overhead_requests_ += machine_.launch_requests + code;
+  overhead_sectors_ += machine_.launch_sectors + code;
+  overhead_hits_ +=
+      machine_.overhead_hit_share * machine_.launch_requests + shape.code_hit_share * code;
+}
+
+void MemorySystem::fill_foreign(double bytes, double dirty_share) {
+  const std::uint64_t lines = static_cast<std::uint64_t>(bytes / static_cast<double>(kLineBytes));
+  // Every k-th line is dirty, without rounding away a small share.
+  double dirty = 0.0;
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    const std::uint64_t line = foreign_line_++;
+    const std::uint64_t hash = line_hash(line);
+    L2Partition& home = partitions_[home_of(hash)];
+    dirty += dirty_share;
+    if (dirty >= 1.0) {
+      dirty -= 1.0;
+      home.write(line, hash, 0xF);
+    } else {
+      home.read(line, hash, 0xF);
+    }
+  }
+}
+
+MemoryCounters MemorySystem::counters() const {
+  MemoryCounters c;
+  c.l1_sectors = static_cast<double>(l1_sectors_);
+  c.sm_sectors = static_cast<double>(sm_sectors_);
+  c.l2_read_sectors = static_cast<double>(read_sectors_) + overhead_sectors_;
+  c.l2_write_sectors = static_cast<double>(write_sectors_);
+  c.l2_sectors = c.l2_read_sectors + c.l2_write_sectors;
+  c.l2_hit_sectors = static_cast<double>(hit_sectors_) + overhead_hits_;
+  c.l2_requests = static_cast<double>(requests_) + overhead_requests_;
+  c.l2_hit_requests = static_cast<double>(hit_requests_) + overhead_hits_;
+  c.dram_read_bytes = static_cast<double>(dram_.read_sectors() * kSectorBytes);
+  c.dram_write_bytes = static_cast<double>(dram_.written_sectors() * kSectorBytes);
+  return c;
+}
+
+std::int64_t MemorySystem::dirty_bytes() const {
+  std::int64_t sectors = 0;
+  for (const L2Partition& partition : partitions_) {
+    sectors += partition.dirty_sectors();
+  }
+  return sectors * static_cast<std::int64_t>(kSectorBytes);
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,176 @@
+#include "engine/sim/step_sequence.h"
+
+#include "engine/sim/attention_traces.h"
+#include "engine/sim/row_trace.h"
+#include "engine/sim/trace_linear.h"
+#include "model/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kFloat = 4;
+constexpr std::int64_t kLogitParts = 16;  // CTAs that share a row of logits
+
+class StepBuilder {
+ public:
+  explicit StepBuilder(const StepCase& step)
+      : s_(step), shape_(step.shape), rows_(step.tree.size()), e_(step.element_bytes) {
+    hidden_ = place(rows_ * shape_.hidden);
+    normed_ = place(rows_ * shape_.hidden);
+    joint_ = place(rows_ * joint_width());
+    mlp_ = place(rows_ * shape_.intermediate);
+    captured_ = place(rows_ * 3 * shape_.hidden);
+    logits_ = place(rows_ * shape_.vocab);
+    table_ = space_.place(rows_ * shape_.head_dim * kFloat);
+    embedding_ = place(shape_.vocab * shape_.hidden);
+    AttentionCase a = attention_case(shape_, step.tree, step.context_len);
+    a.form = step.form;
+    a.group_size = step.group_size;
+    a.group_mode = step.group_mode;
+    a.element_bytes = e_;
+    place_shared(space_, a);
+    attention_ = a;
+  }
+
+  LaunchSequence build();
+
+ private:
+  std::uint64_t place(std::int64_t elements) { return space_.place(elements * e_); }
+  std::int64_t joint_width() const {
+    return shape_.q_width() + 2 * shape_.kv_width() + 3 * shape_.num_heads;
+  }
+  RowTensor rows_of(std::uint64_t tensor, std::int64_t width) const {
+    return {tensor, width * e_, width * e_};
+  }
+  void linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::uint64_t y,
+              std::uint64_t residual, bool swiglu);
+  void norm();
+  void copy(std::uint64_t from, std::uint64_t to);
+  void take_apart();
+  void compress();
+  void attend(std::int64_t layer);
+
+  const StepCase& s_;
+  const LlmShape& shape_;
+  std::int64_t rows_;
+  std::int64_t e_;
+  AddressSpace space_;
+  AttentionCase attention_;
+  std::vector<std::int32_t> refreshed_;  // blocks of the newest refresh layer
+  LaunchSequence launches_;
+  std::uint64_t hidden_, normed_, joint_, mlp_, captured_, logits_, table_, embedding_;
+};
+
+void StepBuilder::linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::uint64_t y,
+                         std::uint64_t residual, bool swiglu) {
+  launches_.push_back(trace_linear({.n = rows_,
+                                    .k = k,
+                                    .m = m,
+                                    .swiglu = swiglu,
+                                    .element_bytes = e_,
+                                    .x = x,
+                                    .w = place((swiglu ? 2 : 1) * m * k),
+                                    .y = y,
+                                    .residual = residual}));
+}
+
+void StepBuilder::norm() {
+  launches_.push_back(trace_rows(
+      {.path = "rms_norm",
+       .rows = rows_,
+       .reads = {rows_of(hidden_, shape_.hidden), {place(shape_.hidden), shape_.hidden * e_, 0}},
+       .writes = {rows_of(normed_, shape_.hidden)}}));
+}
+
+void StepBuilder::copy(std::uint64_t from, std::uint64_t to) {
+  launches_.push_back(trace_rows({.path = "copy_rows",
+                                  .rows = rows_,
+                                  .reads = {rows_of(from, shape_.hidden)},
+                                  .writes = {rows_of(to, shape_.hidden)}}));
+}
+
+// rope_append, under the range's name.
+void StepBuilder::take_apart() {
+  launches_.push_back(
+      trace_rows({.path = "rope",
+                  .rows = rows_,
+                  .reads = {rows_of(joint_, joint_width()),
+                            {table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}},
+                  .writes = {rows_of(attention_.at.q, shape_.q_width()),
+                             rows_of(attention_.at.k_tree, shape_.kv_width()),
+                             rows_of(attention_.at.v_tree, shape_.kv_width()),
+                             rows_of(attention_.at.gates, 3 * shape_.num_heads)}}));
+}
+
+// Path-local compressed tokens: l rows of keys and values each.
+void StepBuilder::compress() {
+  const std::int64_t made = static_cast<std::int64_t>(attention_.cmp_tree_owner.size());
+  if (made == 0) {
+    return;
+  }
+  const std::int64_t block = shape_.nsa.cmp_block * shape_.kv_width() * e_;
+  const std::uint64_t newest = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, s_.context_len - shape_.nsa.cmp_block) * shape_.kv_width() * e_);
+  launches_.push_back(trace_rows(
+      {.path = "compress",
+       .rows = made,
+       .reads = {{attention_.at.k + newest, block, 0}, {attention_.at.v + newest, block, 0}},
+       .writes = {rows_of(attention_.at.k_cmp_tree, shape_.kv_width()),
+                  rows_of(attention_.at.v_cmp_tree, shape_.kv_width())}}));
+}
+
+void StepBuilder::attend(std::int64_t layer) {
+  AttentionCase a = attention_;
+  a.reuse = s_.schedule[static_cast<std::size_t>(layer)] == 'R';
+  if (!a.reuse) {
+    refreshed_ =
+        attended_blocks(a, s_.overlap, s_.known, s_.seed + static_cast<std::uint64_t>(layer));
+  }
+  a.indices = refreshed_;
+  for (std::unique_ptr<LaunchTrace>& launch : attention_traces(a)) {
+    launches_.push_back(std::move(launch));
+  }
+}
+
+LaunchSequence StepBuilder::build() {
+  copy(embedding_, hidden_);
+  launches_.push_back(
+      trace_rows({.path = "rope",
+                  .rows = rows_,
+                  .reads = {{attention_.at.position, 4, 4}},
+                  .writes = {{table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}}}));
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    place_cache(space_, attention_);
+    norm();
+    linear(normed_, shape_.hidden, joint_width(), joint_, 0, false);
+    take_apart();
+    compress();
+    attend(layer);
+    linear(attention_.at.out, shape_.q_width(), shape_.hidden, hidden_, hidden_, false);
+    norm();
+    linear(normed_, shape_.hidden, shape_.intermediate, mlp_, 0, true);
+    linear(mlp_, shape_.intermediate, shape_.hidden, hidden_, hidden_, false);
+  }
+  for (std::int64_t i = 0; i < s_.captures; ++i) {
+    copy(hidden_, captured_);
+  }
+  norm();
+  linear(normed_, shape_.hidden, shape_.vocab, logits_, 0, false);
+  launches_.push_back(trace_rows({.path = "top_logits",
+                                  .rows = rows_,
+                                  .parts = kLogitParts,
+                                  .reads = {rows_of(logits_, shape_.vocab)},
+                                  .writes = {{captured_, 8, 8}}}));
+  return std::move(launches_);
+}
+
+}  // namespace
+
+LaunchSequence step_sequence(const StepCase& step) {
+  VERSIEVE_ASSERT(static_cast<std::int64_t>(step.schedule.size()) == step.shape.layers &&
+                      step.schedule[0] == 'F',
+                  "a schedule has a letter a layer and begins with a refresh");
+  return StepBuilder(step).build();
+}
+
+}  // namespace versieve::engine
