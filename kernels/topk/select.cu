@@ -287,32 +287,50 @@ std::int64_t most_words(const TopkParams<T>& p) {
   return (p.length + (aligned ? 0 : word - 1) + word - 1) / word;
 }
 
-constexpr std::int64_t kMostMapWords = 8192;  // positions of a block: 262,144
-// Entries of a list: so many that two blocks share an SM, or that one has it.
-constexpr std::int64_t kListOfHalf = 6912;
-constexpr std::int64_t kListOfWhole = 16384;
-constexpr std::int64_t kSharedBlocks = 132;  // more blocks than that share SMs
+constexpr std::int64_t kMostMapWords = 8192;     // positions of a block: 262,144
+constexpr std::int64_t kSharedBlocks = 132;      // more blocks than that share SMs
+constexpr std::int64_t kHalfBytes = 112 * 1024;  // shared memory of a block that shares its SM
+constexpr std::int64_t kWholeBytes = 200 * 1024;
 
-// Room for what a guess lets through: up to twice k in one block, for scores worth choosing lie
-// together, and what the sample's threshold admits. 0 where k is too much for it.
-std::int64_t list_room(std::int64_t rows, std::int64_t length, std::int64_t k, int cluster) {
-  if (k >= length) {
+// A block's share of a row in positions.
+template <class T>
+std::int64_t share_of(const TopkParams<T>& p, int cluster) {
+  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
+  return (most_words(p) + cluster - 1) / cluster * word;
+}
+
+// Entries for which a block has shared memory beside its maps.
+template <class T>
+std::int64_t most_list_room(const TopkParams<T>& p, int cluster) {
+  const std::int64_t bytes = p.rows * cluster > kSharedBlocks ? kHalfBytes : kWholeBytes;
+  const std::int64_t maps = (share_of(p, cluster) + 31) / 32 * 8;
+  return (bytes - static_cast<std::int64_t>(sizeof(SelectShared)) - maps) / 8;
+}
+
+// Scores that the sample's threshold admits, and its spread on top.
+template <class T>
+std::int64_t admitted_scores(const TopkParams<T>& p) {
+  return 5 * (sample_ranks(p.length, p.k).safe * p.length / kSampleCount) / 2;
+}
+
+// Room for what a guess lets through, should most of it lie in one block: scores worth choosing lie
+// together. 0 where k is too much for it.
+template <class T>
+std::int64_t list_room(const TopkParams<T>& p, int cluster) {
+  const std::int64_t most = most_list_room(p, cluster);
+  if (p.k >= p.length || 3 * p.k / 2 > most) {
     return 0;
   }
-  const std::int64_t most = rows * cluster > kSharedBlocks ? kListOfHalf : kListOfWhole;
-  const std::int64_t admitted = sample_ranks(length, k).safe * length / kSampleCount;
-  const std::int64_t room = std::max(2 * k, 5 * admitted / (2 * cluster)) + 512;
-  return 3 * k / 2 > most ? 0 : std::min(most, (room + 63) / 64 * 64);
+  const std::int64_t room = std::max({std::int64_t{4096}, 2 * p.k, admitted_scores(p)}) + 512;
+  return std::min(most, room) / 64 * 64;
 }
 
 template <class T>
 SelectPlan plan_of(const TopkParams<T>& p, const SelectShape& shape) {
-  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t share = (most_words(p) + shape.cluster - 1) / shape.cluster * word;
   SelectPlan plan;
-  plan.map_words = static_cast<int>((share + 31) / 32);
+  plan.map_words = static_cast<int>((share_of(p, shape.cluster) + 31) / 32);
   if (p.variant == TopkVariant::kGvr) {
-    plan.list_room = static_cast<int>(list_room(p.rows, p.length, p.k, shape.cluster));
+    plan.list_room = static_cast<int>(list_room(p, shape.cluster));
     plan.sample = plan.list_room > 0 ? sample_ranks(p.length, p.k) : SampleRanks{};
     plan.looks_at_all = p.k <= kSelectThreads;
   }
@@ -366,11 +384,21 @@ SelectShape select_shape(const TopkParams<T>& p) {
   while (cluster < kMaxCluster && (share() > 131072 || (cluster == 1 && share() > 65536))) {
     cluster *= 2;
   }
+  while (guesses && p.k < p.length && cluster < kMaxCluster &&
+         admitted_scores(p) / cluster > most_list_room(p, cluster)) {
+    cluster *= 2;
+  }
   int items = least_items;
   while (items < most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
     items *= 2;
   }
   return {cluster, items};
+}
+
+template <class T>
+std::size_t select_shared_bytes(const TopkParams<T>& p, const SelectShape& shape) {
+  const SelectPlan plan = plan_of(p, shape);
+  return select_shared_bytes(plan.map_words, plan.list_room);
 }
 
 template <class T>
@@ -403,10 +431,11 @@ void launch_select(const TopkParams<T>& p, const SelectShape& shape, const Launc
   }
 }
 
-#define VERSIEVE_INSTANTIATE(T)                                           \
-  template bool select_fits<T>(const TopkParams<T>&, const SelectShape&); \
-  template bool select_takes<T>(const TopkParams<T>&);                    \
-  template SelectShape select_shape<T>(const TopkParams<T>&);             \
+#define VERSIEVE_INSTANTIATE(T)                                                          \
+  template bool select_fits<T>(const TopkParams<T>&, const SelectShape&);                \
+  template bool select_takes<T>(const TopkParams<T>&);                                   \
+  template SelectShape select_shape<T>(const TopkParams<T>&);                            \
+  template std::size_t select_shared_bytes<T>(const TopkParams<T>&, const SelectShape&); \
   template void launch_select<T>(const TopkParams<T>&, const SelectShape&, const LaunchContext&);
 VERSIEVE_INSTANTIATE(float)
 VERSIEVE_INSTANTIATE(Bf16)

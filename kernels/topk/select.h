@@ -2,6 +2,8 @@
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
+#include <cstddef>
+
 #include "kernels/common/launch_context.h"
 #include "kernels/topk/params.h"
 
@@ -25,6 +27,9 @@ bool select_takes(const TopkParams<T>& p);
 // The shape that measured best for so many rows of that length (README.md).
 template <class T>
 SelectShape select_shape(const TopkParams<T>& p);
+// Shared memory of a block. REQUIRES: select_fits.
+template <class T>
+std::size_t select_shared_bytes(const TopkParams<T>& p, const SelectShape& shape);
 // REQUIRES: select_fits. Enqueues, never waits, needs no scratch.
 template <class T>
 void launch_select(const TopkParams<T>& p, const SelectShape& shape, const LaunchContext& context);

@@ -50,14 +50,16 @@ done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
-      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]'
+      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]'
   done
   # The launches whose warps meet at barriers of their own, on small trees and contexts.
   for tool in racecheck synccheck; do
     part "${tool}_fused" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
       "$build"/bin/test_gpu_attention "fused nsa_verify takes a short path"
+    VERSIEVE_TEST_REDUCED=1 part "${tool}_topk" 240 "$sanitizer" --tool "$tool" \
+      --error-exitcode 9 "$build"/bin/test_gpu_topk '[small]'
   done
 else
   add_row memcheck skipped 0 "compute-sanitizer was not found"

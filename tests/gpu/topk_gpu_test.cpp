@@ -157,6 +157,9 @@ class DeviceRows {
 
 std::vector<SelectShape> all_shapes() {
   std::vector<SelectShape> shapes;
+  if (reduced()) {
+    return {{1, 8}, {4, 8}, {16, 32}};
+  }
   for (const int cluster : {1, 2, 4, 8, 16}) {
     for (const int items : {4, 8, 16, 32}) {
       shapes.push_back({cluster, items});
@@ -188,6 +191,26 @@ void check_set(const Rows<T>& set, std::size_t offset) {
 }
 
 }  // namespace
+
+// Needs no GPU.
+TEMPLATE_TEST_CASE("the shape that topk chooses takes the rows and fits an SM", "[topk][shape]",
+                   float, Bf16) {
+  constexpr std::size_t kBlockBytes = 227 * 1024;
+  for (const std::int64_t rows : {1, 6, 24, 128, 1000}) {
+    for (const std::int64_t length : {1, 100, 8192, 32769, 131072, 262144, 1 << 21}) {
+      for (const std::int64_t k : {1, 16, 2048, 5000, 300000}) {
+        for (const TopkVariant variant : {TopkVariant::kRadix, TopkVariant::kGvr}) {
+          const TopkParams<TestType> p{.variant = variant, .rows = rows, .length = length, .k = k};
+          const SelectShape shape = select_shape(p);
+          CAPTURE(rows, length, k, shape.cluster, shape.items);
+          CHECK(select_fits(p, shape));
+          CHECK(select_shared_bytes(p, shape) <= kBlockBytes);
+        }
+      }
+    }
+  }
+  CHECK(!select_takes(TopkParams<TestType>{.rows = 1, .length = kSelectScores + 1, .k = 1}));
+}
 
 TEMPLATE_TEST_CASE("CUDA topk selects exactly from short rows", "[topk][small]", float, Bf16) {
   if (no_gpu()) {
