@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/tree_attention/traffic.h"
@@ -20,6 +20,8 @@ template <class T, int kLanesPerKey>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
     tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
   extern __shared__ float shared[];
+  release_successors();
+  wait_for_predecessors();
   const std::int64_t query = blockIdx.x;
   const std::int64_t g = blockIdx.y;
   const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
@@ -90,10 +92,12 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
                2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    tree_attention_kernel<T, kLanes><<<grid, static_cast<unsigned>(attention_threads(group_heads)),
-                                       shared_bytes, context.stream>>>(p);
+    launch_dependent({.grid = grid,
+                      .threads = static_cast<unsigned>(attention_threads(group_heads)),
+                      .shared_bytes = shared_bytes,
+                      .stream = context.stream},
+                     tree_attention_kernel<T, kLanes>, p);
   });
-  check(cudaGetLastError());
 }
 
 template void launch_tree_attention<float>(const TreeAttentionParams<float>&, const LaunchContext&);
