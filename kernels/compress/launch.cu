@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/traffic.h"
@@ -33,11 +33,14 @@ __device__ float rotated(const float* key, int e, int head_dim, double theta,
 }
 
 // key = sum_j w_k[j] (k_j + pe_j), value = sum_j w_v[j] v_j, in the order of the tokens.
-// Grid: (row, KV head), a thread an element. Traffic: traffic::compress. Bound by memory.
+// Grid: (row, KV head), a thread an element. Traffic: traffic::compress. Starts
+// under the launch before it. Bound by latency.
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads)
     compress_kernel(const __grid_constant__ CompressParams<T> p) {
   extern __shared__ float key_row[];  // [d]
+  release_successors();
+  wait_for_predecessors();
   const std::int64_t row = blockIdx.x;
   const std::int64_t g = blockIdx.y;
   if (p.counts != nullptr && row >= p.counts->tree_compressed) {
@@ -85,9 +88,11 @@ void launch_compress(const CompressParams<T>& p, const LaunchContext& context) {
   }
   const dim3 grid(static_cast<unsigned>(p.rows), static_cast<unsigned>(p.num_kv_heads));
   const LaunchRange range("compress", compress_traffic(p), context.observer);
-  compress_kernel<T><<<grid, static_cast<unsigned>(p.head_dim),
-                       static_cast<std::size_t>(p.head_dim) * sizeof(float), context.stream>>>(p);
-  check(cudaGetLastError());
+  launch_dependent({.grid = grid,
+                    .threads = static_cast<unsigned>(p.head_dim),
+                    .shared_bytes = static_cast<std::size_t>(p.head_dim) * sizeof(float),
+                    .stream = context.stream},
+                   compress_kernel<T>, p);
 }
 
 template void launch_compress<float>(const CompressParams<float>&, const LaunchContext&);

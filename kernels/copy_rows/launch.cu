@@ -1,9 +1,9 @@
 // copy_rows: one block a row, moved in the largest words that the addresses, strides and width
-// allow. Bound by moving the rows.
+// allow. Starts under the launch before it. Bound by moving the rows.
 #include <cstdint>
 #include <initializer_list>
 
-#include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/copy_rows/launch.h"
 #include "model/op_traffic.h"
@@ -24,6 +24,8 @@ struct RowCopy {
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_constant__ RowCopy c) {
+  release_successors();
+  wait_for_predecessors();
   const std::int64_t i = blockIdx.x;
   const std::int64_t from = c.src_row == nullptr ? i : c.src_row[i];
   const std::int64_t to = c.dst_row == nullptr ? i : c.dst_row[i];
@@ -40,7 +42,9 @@ void launch_words(RowCopy c, std::int64_t rows, std::int64_t element_bytes, cuda
   c.width = c.width * element_bytes / word;
   c.src_stride = c.src_stride * element_bytes / word;
   c.dst_stride = c.dst_stride * element_bytes / word;
-  copy_rows_kernel<Word><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(c);
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(rows)), .threads = kThreads, .stream = stream},
+      copy_rows_kernel<Word>, c);
 }
 
 bool all_multiples_of_16(std::initializer_list<std::uintptr_t> bytes) {
@@ -75,7 +79,6 @@ void launch_copy_rows(const CopyRowsParams<T>& p, const LaunchContext& context) 
   } else {
     launch_words<T>(c, p.rows, sizeof(T), context.stream);
   }
-  check(cudaGetLastError());
 }
 
 template void launch_copy_rows<float>(const CopyRowsParams<float>&, const LaunchContext&);

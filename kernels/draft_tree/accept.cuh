@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/draft_tree/params.h"
 
 namespace versieve::kernels {
@@ -104,6 +105,8 @@ __device__ inline void write_path_row(const AcceptTreeParams& p, const AcceptSha
 __global__ void __launch_bounds__(kAcceptThreads)
     accept_tree_kernel(const __grid_constant__ AcceptTreeParams p) {
   __shared__ AcceptShared s;
+  release_successors();
+  wait_for_predecessors();
   const int node = static_cast<int>(threadIdx.x);
   const int count = p.state->tree_nodes;
   const int owners = p.sparse ? p.state->counts.tree_compressed : 0;
@@ -153,6 +156,8 @@ __global__ void __launch_bounds__(kAcceptThreads)
 template <class T, class Word>
 __global__ void __launch_bounds__(kCommitThreads)
     commit_path_kernel(const __grid_constant__ CommitPathParams<T> p) {
+  release_successors();
+  wait_for_predecessors();
   const int i = static_cast<int>(blockIdx.x);
   const int kind = static_cast<int>(blockIdx.z);
   const bool compressed = kind >= 3;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/draft_tree/params.h"
 
 namespace versieve::kernels {
@@ -91,6 +92,8 @@ __device__ inline void write_sources(const FinishTreeParams& p, const FinishShar
 __global__ void __launch_bounds__(kFinishThreads)
     finish_tree_kernel(const __grid_constant__ FinishTreeParams p) {
   __shared__ FinishShared s;
+  release_successors();
+  wait_for_predecessors();
   const TreePool& pool = p.state->pool;
   const int node = static_cast<int>(threadIdx.x);
   const int context_len = p.state->counts.context_len;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/draft_tree/params.h"
 
 namespace versieve::kernels {
@@ -145,6 +146,8 @@ __device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, int ol
 __global__ void __launch_bounds__(kGrowThreads)
     grow_tree_kernel(const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
   __shared__ GrowShared s;
+  release_successors();
+  wait_for_predecessors();
   const int old_count = p.level == 0 ? 0 : p.state->pool.count;
   const int expanded = p.level == 0 ? 1 : p.state->pool.frontier_count;
   const int total = old_count + expanded * static_cast<int>(p.branch);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "kernels/common/cuda_check.h"
 #include "kernels/common/element.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/draft_tree/accept.cuh"
@@ -27,24 +26,23 @@ void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
   const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
   const LaunchRange range("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),
                           context.observer);
-  grow_tree_kernel<<<1, kGrowThreads, 0, context.stream>>>(p, -std::log(2.0F),
-                                                           p.level + 1 < level_count(p.choice));
-  check(cudaGetLastError());
+  launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream},
+                   grow_tree_kernel, p, -std::log(2.0F), p.level + 1 < level_count(p.choice));
 }
 
 void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context) {
   require_tree(p.nodes);
   const LaunchRange range("finish_tree", traffic::finish_tree(p.nodes), context.observer);
-  finish_tree_kernel<<<1, kFinishThreads, 0, context.stream>>>(p);
-  check(cudaGetLastError());
+  launch_dependent({.grid = dim3(1), .threads = kFinishThreads, .stream = context.stream},
+                   finish_tree_kernel, p);
 }
 
 void launch_accept_tree(const AcceptTreeParams& p, const LaunchContext& context) {
   require_tree(p.nodes);
   VERSIEVE_ASSERT(p.max_path >= 1 && p.max_path <= kMaxPathNodes, "a path has 1 to 33 nodes");
   const LaunchRange range("accept_tree", traffic::accept_tree(p.nodes), context.observer);
-  accept_tree_kernel<<<1, kAcceptThreads, 0, context.stream>>>(p);
-  check(cudaGetLastError());
+  launch_dependent({.grid = dim3(1), .threads = kAcceptThreads, .stream = context.stream},
+                   accept_tree_kernel, p);
 }
 
 template <class T>
@@ -55,12 +53,9 @@ void launch_commit_path(const CommitPathParams<T>& p, const LaunchContext& conte
                           context.observer);
   const dim3 grid(static_cast<unsigned>(p.max_path), static_cast<unsigned>(p.layers), 5);
   // Buffers come from the allocator, so rows of whole words are aligned words.
-  if (p.width * static_cast<std::int64_t>(sizeof(T)) % sizeof(uint4) == 0) {
-    commit_path_kernel<T, uint4><<<grid, kCommitThreads, 0, context.stream>>>(p);
-  } else {
-    commit_path_kernel<T, T><<<grid, kCommitThreads, 0, context.stream>>>(p);
-  }
-  check(cudaGetLastError());
+  const bool words = p.width * static_cast<std::int64_t>(sizeof(T)) % sizeof(uint4) == 0;
+  launch_dependent({.grid = grid, .threads = kCommitThreads, .stream = context.stream},
+                   words ? commit_path_kernel<T, uint4> : commit_path_kernel<T, T>, p);
 }
 
 template void launch_commit_path<float>(const CommitPathParams<float>&, const LaunchContext&);

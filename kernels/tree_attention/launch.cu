@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/tree_attention/traffic.h"
@@ -20,6 +20,8 @@ template <class T, int kLanesPerKey>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
     tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
   extern __shared__ float shared[];
+  release_successors();
+  wait_for_predecessors();
   const std::int64_t query = blockIdx.x;
   const std::int64_t g = blockIdx.y;
   const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
@@ -131,13 +133,15 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   const unsigned threads = static_cast<unsigned>(attention_threads(group_heads));
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
+    const DependentGrid launch{
+        .grid = grid, .threads = threads, .shared_bytes = shared_bytes, .stream = context.stream};
     if (p.selected.token != nullptr) {
       selected_attention_kernel<T, kLanes><<<grid, threads, shared_bytes, context.stream>>>(p);
+      check(cudaGetLastError());
     } else {
-      tree_attention_kernel<T, kLanes><<<grid, threads, shared_bytes, context.stream>>>(p);
+      launch_dependent(launch, tree_attention_kernel<T, kLanes>, p);
     }
   });
-  check(cudaGetLastError());
 }
 
 template void launch_tree_attention<float>(const TreeAttentionParams<float>&, const LaunchContext&);
