@@ -26,8 +26,12 @@ struct Prediction {
 Prediction predict(const FitPoint& p, const HardwareSpec& hardware, const CostParameters& values) {
   const PointWork work =
       work_of(p, values[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-  return {cost_of(work.timed, hardware, values, p.conditions).time_us,
-          cost_of(work.observed, hardware, values, p.conditions).dram_bytes};
+  Prediction out{cost_of(work.timed, hardware, values, p.conditions).time_us};
+  for (const KindCost& kind :
+       cost_by_kind(work.observed, hardware, values, p.conditions, p.opened_share)) {
+    out.dram_bytes += kind.dram_bytes;
+  }
+  return out;
 }
 
 CostParameters values_of(const std::vector<ParameterEstimate>& estimates) {
@@ -219,7 +223,7 @@ class Fit {
     for (const FitPoint* p : held_) {
       const PointWork work =
           work_of(*p, values_[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-      const auto kinds = cost_by_kind(work.observed, hardware_, values_, p->conditions);
+      const auto kinds = cost_by_kind(work.observed, hardware_, values_, p->conditions, p->opened_share);
       for (const RangeObservation& range : p->ranges) {
         const std::size_t k = static_cast<std::size_t>(range.kind);
         times[k].add(kinds[k].time_us, range.time_us);

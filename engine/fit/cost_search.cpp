@@ -14,7 +14,10 @@ constexpr double kNinety = 1.6448536269514722;
 constexpr double kByteFloor = 1e5;
 // Of the prior in log parameters: a factor of e^2 to either side costs one robust unit.
 constexpr double kPriorSd = 2.0;
-constexpr double kWholePointWeight = 1.5;  // a point's total beside each of its ranges
+constexpr double kWholePointWeight = 2.0;  // a point's total beside each of its ranges
+// Lines that one launch wrote are written back while a later one runs: which one is counted for
+// them is nearly chance, their sum is not.
+constexpr double kWriteWeight = 0.3;
 
 // The works of all points, composed anew only when the growth of distinct blocks changes.
 class Works {
@@ -53,7 +56,7 @@ class Stage {
       : points_(points), hardware_(hardware), evidence_(evidence), values_(start), works_(works) {
     const auto table = parameter_table();
     for (std::size_t i = 0; i < kParameterCount; ++i) {
-      if (table[i].evidence == evidence) {
+      if (table[i].evidence == evidence && (i < kSharedParameterCount || launched(kind_of(i)))) {
         active_.push_back(i);
       }
     }
@@ -68,6 +71,23 @@ class Stage {
   }
 
  private:
+  static LaunchKind kind_of(std::size_t parameter) {
+    return static_cast<LaunchKind>((parameter - kSharedParameterCount) / kKindParameterCount);
+  }
+
+  // Does a point launch it? The others' parameters stay where they began.
+  bool launched(LaunchKind kind) {
+    const std::vector<PointWork>& works =
+        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
+    const auto has = [kind](const StepWork& work) {
+      return std::any_of(work.begin(), work.end(),
+                         [kind](const LaunchWork& w) { return w.kind == kind; });
+    };
+    return std::any_of(works.begin(), works.end(), [&](const PointWork& work) {
+      return has(work.timed) || has(work.observed);
+    });
+  }
+
   void count_residuals() {
     Eigen::VectorXd unused;
     visit(unused, &clusters_);
@@ -138,9 +158,10 @@ class Stage {
   void visit_bytes(std::size_t i, const StepWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
     if (p.unique_blocks && *p.unique_blocks > 0.0) {
-      put(i, std::log(distinct_of(p) / *p.unique_blocks));
+      put(i, std::log(predicted_blocks(p, values_[index_of(SharedParameter::kUniqueGrowth)]) /
+                      *p.unique_blocks));
     }
-    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
+    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions, p.opened_share);
     double total = 0.0;
     for (const KindCost& kind : kinds) {
       total += kind.dram_bytes;
@@ -148,7 +169,10 @@ class Stage {
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.dram_bytes && kind.present) {
-        put(i, std::log((kind.dram_bytes + kByteFloor) / (*range.dram_bytes + kByteFloor)));
+        const double written = kind.dram_bytes - kind.read_bytes;
+        const double counted = *range.dram_bytes - *range.read_bytes;
+        put(i, std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
+        put(i, kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
       }
     }
     if (p.dram_bytes) {
@@ -156,20 +180,10 @@ class Stage {
     }
   }
 
-  double distinct_of(const FitPoint& p) const {
-    const NsaGeometry& nsa = p.shape.target.nsa;
-    const double blocks =
-        std::floor(static_cast<double>(p.shape.context_len) / static_cast<double>(nsa.sel_block)) +
-        1.0;
-    return distinct_blocks(static_cast<double>(p.shape.num_queries),
-                           static_cast<double>(nsa.sel_count), blocks, p.shape.overlap,
-                           values_[index_of(SharedParameter::kUniqueGrowth)]);
-  }
-
   template <class Put>
   void visit_times(std::size_t i, const PointWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
-    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions);
+    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions, 0.0);
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.time_us && kind.present) {
@@ -191,13 +205,23 @@ class Stage {
   std::vector<int> clusters_;
 };
 
+// Nothing known: anything within the bounds.
+std::vector<ParameterEstimate> begun_at(const CostParameters& start) {
+  std::vector<ParameterEstimate> estimates(kParameterCount);
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    const ParameterInfo& info = parameter_table()[i];
+    estimates[i] = {.value = start[i], .low = info.low, .high = info.high};
+  }
+  return estimates;
+}
+
 }  // namespace
 
 std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
                                                  const HardwareSpec& hardware,
                                                  const CostParameters& start, int iterations) {
   CostParameters values = start;
-  std::vector<ParameterEstimate> estimates(kParameterCount);
+  std::vector<ParameterEstimate> estimates = begun_at(start);
   Works works(points);
   for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
     Stage(points, hardware, evidence, values, works).run(iterations, values, estimates);
@@ -205,19 +229,28 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
   return estimates;
 }
 
-std::array<KindCost, kLaunchKindCount> cost_by_kind(const StepWork& work,
-                                                    const HardwareSpec& hardware,
-                                                    const CostParameters& parameters,
-                                                    const RunConditions& conditions) {
-  std::array<KindCost, kLaunchKindCount> kinds{};
-  for (const LaunchWork& launch : work) {
-    const LaunchCost cost = cost_of(launch, hardware, parameters, conditions);
-    KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
-    kind.present = true;
-    kind.time_us += launch.launches * cost.time_us;
-    kind.dram_bytes += launch.launches * (cost.read_bytes + cost.write_bytes);
-    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
-      kind.term_bytes[i] += launch.launches * cost.term_bytes[i];
+KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions,
+                       double opened_share) {
+  KindCosts kinds{};
+  for (const bool opened : {false, true}) {
+    const double weight = opened ? opened_share : 1.0 - opened_share;
+    if (weight == 0.0 && opened) {
+      break;
+    }
+    RunConditions state = conditions;
+    state.opened = opened;
+    const L2Pressure pressure = l2_pressure(work, hardware, parameters, state);
+    for (const LaunchWork& launch : work) {
+      const LaunchCost cost = cost_of(launch, pressure, hardware, parameters, state);
+      KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
+      kind.present = true;
+      kind.time_us += opened ? 0.0 : launch.launches * cost.time_us;
+      kind.dram_bytes += weight * launch.launches * (cost.read_bytes + cost.write_bytes);
+      kind.read_bytes += weight * launch.launches * cost.read_bytes;
+      for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+        kind.term_bytes[i] += weight * launch.launches * cost.term_bytes[i];
+      }
     }
   }
   return kinds;

@@ -52,6 +52,16 @@ std::optional<double> median_us(const std::vector<double>& samples_ns) {
   return *ns * 1e-3;
 }
 
+// Repetitions share a trace, and a dependent launch of a later one waits, which is counted: the
+// shortest is nearest to the launch alone.
+std::optional<double> shortest_us(const std::vector<double>& samples_ns) {
+  const auto least = std::min_element(samples_ns.begin(), samples_ns.end());
+  if (least == samples_ns.end() || *least <= 0.0) {
+    return {};
+  }
+  return *least * 1e-3;
+}
+
 // Of the median's logarithm, from the sample's median absolute deviation.
 double log_error_of_median(const std::vector<double>& samples_ns) {
   const std::optional<double> centre = median(samples_ns);
@@ -75,7 +85,8 @@ void add_ranges(const PointMeasurement& m, FitPoint& p) {
     sum += bytes.value_or(0.0);
     const std::optional<LaunchKind> kind = launch_kind(range.path);
     if (kind) {
-      p.ranges.push_back({*kind, median_us(range.gpu_time_ns), bytes});
+      p.ranges.push_back({*kind, shortest_us(range.gpu_time_ns), bytes,
+                          bytes ? counter(range, "dram__bytes_read.sum") : std::nullopt});
     }
   }
   if (complete) {
@@ -133,7 +144,9 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
             !has_range(m, name_of(LaunchKind::kNsaRoute));
   p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
   p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
+  p.opened_share = m.opened_share;
   p.time_us = median_us(m.time_ns);
   p.time_log_error = log_error_of_median(m.time_ns);
   add_ranges(m, p);
@@ -233,6 +246,12 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   std::sort(out.points.begin(), out.points.end(),
             [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
   return out;
+}
+
+double predicted_blocks(const FitPoint& point, double unique_growth) {
+  StepShape shape = point.shape;
+  shape.unique_blocks = 0.0;
+  return attention_shape(shape, unique_growth).unique_blocks;
 }
 
 PointWork work_of(const FitPoint& point, double unique_growth, bool known) {

@@ -16,8 +16,9 @@ namespace versieve::engine {
 
 struct RangeObservation {
   LaunchKind kind = LaunchKind::kLinear;
-  std::optional<double> time_us;     // all launches of one repetition, median
+  std::optional<double> time_us;     // all launches of one repetition, the shortest
   std::optional<double> dram_bytes;  // read + written
+  std::optional<double> read_bytes;  // of them; known where dram_bytes is
 };
 
 struct FitPoint {
@@ -29,6 +30,7 @@ struct FitPoint {
   std::optional<double> unique_blocks;  // measured
   std::optional<double> time_us;        // median
   double time_log_error = 0.0;          // standard error of log(median)
+  double opened_share = 0.0;            // see PointMeasurement
   std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
   std::vector<RangeObservation> ranges;
   bool held_out = false;
@@ -52,6 +54,8 @@ struct PointWork {
   StepWork observed;
 };
 PointWork work_of(const FitPoint& point, double unique_growth, bool known);
+// Distinct blocks of the point's queries by overlap and growth, to be held against unique_blocks.
+double predicted_blocks(const FitPoint& point, double unique_growth);
 std::string key_text(const PointKey& key);
 
 }  // namespace versieve::engine

@@ -311,6 +311,7 @@ std::string configuration_json(const SweepPlan& plan) {
                  {"seed", plan.seed},
                  {"trace_repetitions", plan.trace_repetitions},
                  {"counter_repetitions", plan.counter_repetitions},
+                 {"counter_warm_up", true},  // counted runs follow uncounted ones
                  {"prompts", plan.prompts},
                  {"new_tokens", plan.new_tokens},
                  {"timing",
