@@ -23,9 +23,8 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
   const double shared =
       approx ? std::max(0.0, 1.0 - number(s.group_size) * (1.0 - s.overlap)) : s.overlap;
   const auto distinct = [&](double queries, double overlap) {
-    return s.imposed_chain
-               ? chain_blocks(queries - 1.0, std::min(chosen, blocks), blocks, overlap)
-               : distinct_blocks(queries, chosen, blocks, overlap, growth);
+    return s.imposed_chain ? chain_blocks(queries - 1.0, std::min(chosen, blocks), blocks, overlap)
+                           : distinct_blocks(queries, chosen, blocks, overlap, growth);
   };
   const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct(routed, shared);
   const double grouped = distinct(number(std::min(s.group_size, s.num_queries)), s.overlap);
@@ -57,13 +56,11 @@ SparedTokens spared_tokens(const traffic::NsaVerifyShape& s) {
   const double length = number(s.context_len);
   const double blocks = std::floor(length / block) + 1.0;
   const double newest = length - (blocks - 1.0) * block;
-  const double unique =
-      std::min(s.unique_blocks > 0.0 ? s.unique_blocks : number(s.num_queries) * s.chosen_blocks(),
-               blocks);
+  const double unique = std::min(
+      s.unique_blocks > 0.0 ? s.unique_blocks : number(s.num_queries) * s.chosen_blocks(), blocks);
   const double window = std::min(number(s.nsa.window), length);
   const double forced = number(s.nsa.init_blocks + s.nsa.local_blocks);
-  const double forced_tokens =
-      std::min(window, newest + block * number(s.nsa.local_blocks - 1));
+  const double forced_tokens = std::min(window, newest + block * number(s.nsa.local_blocks - 1));
   const double share =
       blocks > forced ? std::clamp((unique - forced) / (blocks - forced), 0.0, 1.0) : 1.0;
   return {.selected = std::max(0.0, std::min(unique * block, length) -
@@ -76,7 +73,6 @@ void spare(TrafficTerm term, double bytes, LaunchWork& work) {
   const double less = std::min(bytes, read);
   read -= less;
   work.reused = std::max(0.0, work.reused - less);
-  work.loaded = std::max(0.0, work.loaded - less);
   work.working_set = std::max(0.0, work.working_set - less);
 }
 
@@ -101,15 +97,14 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
                       row_blocks, keys / kElementsPerBlock + chosen));
   }
   const SparedTokens spared = spared_tokens(s);
-  LaunchWork selected =
-      reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers, traffic::nsa_selected(s),
-                TrafficTerm::kSelectedBlocks, rows * chosen_keys * kv, row_blocks,
-                chosen_keys / kKeysPerStep);
+  LaunchWork selected = reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers,
+                                  traffic::nsa_selected(s), TrafficTerm::kSelectedBlocks,
+                                  rows * chosen_keys * kv, row_blocks, chosen_keys / kKeysPerStep);
   spare(TrafficTerm::kSelectedBlocks, spared.selected * kv, selected);
   out.add(selected);
-  LaunchWork recent = reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers,
-                                traffic::nsa_window(s), TrafficTerm::kWindow, rows * window * kv,
-                                row_blocks, window / kKeysPerStep);
+  LaunchWork recent =
+      reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
+                TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep);
   spare(TrafficTerm::kWindow, spared.window * kv, recent);
   out.add(recent);
   out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
@@ -268,10 +263,14 @@ void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reus
                    StepWork& out) {
   traffic::NsaVerifyShape s = shape;
   s.routing = !reuse;
+  const std::size_t first = out.count;
   if (form == NsaForm::kVanilla) {
     add_vanilla(s, reuse, layers, out);
   } else {
     add_fused(s, reuse, layers, out);
+  }
+  for (std::size_t i = first; i < out.count; ++i) {
+    out.work[i].layer = reuse ? LayerKind::kReuse : LayerKind::kRefresh;
   }
 }
 

@@ -92,9 +92,9 @@ void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& ha
   const double stream = first_read * value(p, SharedParameter::kOverfetchStream) + reload;
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const TrafficTerm term = static_cast<TrafficTerm>(i);
-    const double share = handed_over(term)                        ? handover
+    const double share = handed_over(term)                      ? handover
                          : term == TrafficTerm::kSelectedBlocks ? sparse
-                                                                  : stream;
+                                                                : stream;
     cost.term_bytes[i] = work.unique.read_bytes[i] * share;
     cost.read_bytes += cost.term_bytes[i];
   }
@@ -104,8 +104,7 @@ void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& ha
 // Written bytes that reach DRAM while the point runs.
 void add_writes(const LaunchWork& work, const L2Pressure& pressure, const CostParameters& p,
                 const RunConditions& conditions, LaunchCost& cost) {
-  const double share =
-      pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
+  const double share = pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const double write = work.unique.write_bytes[i] * share;
     cost.term_bytes[i] += write;
@@ -159,7 +158,7 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
   limits.add(work.unique.flops /
                  (hardware.fp32_flops() * p[index_of(work.kind, KindParameter::kComputeShare)]),
              Bound::kCompute);
-  cost.time_us = limits.seconds() * 1e6;
+  cost.time_us = limits.seconds() * 1e6 * work.time_factor;
   cost.bound = limits.bound();
 }
 
@@ -184,12 +183,11 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
     read += work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
                              p[index_of(work.kind, KindParameter::kFixedRead)]);
   }
-  const double least = value(p, conditions.opened ? SharedParameter::kOpenedWriteBack
-                                                  : SharedParameter::kWriteBack);
-  out.written_share =
-      least + (1.0 - least) * miss_probability(read + written, hardware, p,
-                                               SharedParameter::kWriteL2,
-                                               SharedParameter::kWriteKnee);
+  const double least =
+      value(p, conditions.opened ? SharedParameter::kOpenedWriteBack : SharedParameter::kWriteBack);
+  out.written_share = least + (1.0 - least) * miss_probability(read + written, hardware, p,
+                                                               SharedParameter::kWriteL2,
+                                                               SharedParameter::kWriteKnee);
   if (conditions.opened && read > 0.0) {
     out.opened_dirty = value(p, SharedParameter::kOpenedDirty) / read *
                        miss_probability(read + written, hardware, p, SharedParameter::kOpenedL2,
@@ -220,14 +218,18 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
                  conditions);
 }
 
+// A step that is one graph asks the host nothing before it ends, and the next is already enqueued.
+double host_wait_us(const StepWork& step, const CostParameters& parameters,
+                    const RunConditions& conditions) {
+  return conditions.launch == LaunchMode::kStream
+             ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
+             : 0.0;
+}
+
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions) {
   StepCost total;
-  // A step that is one graph asks the host nothing before it ends, and the next is already
-  // enqueued.
-  const double waits = conditions.launch == LaunchMode::kStream
-                           ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
-                           : 0.0;
+  const double waits = host_wait_us(step, parameters, conditions);
   total.time_us = waits;
   total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;

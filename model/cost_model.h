@@ -51,6 +51,9 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
 // Of one launch that is the whole point.
 LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions);
+// Time in which a step waits for the host.
+double host_wait_us(const StepWork& step, const CostParameters& parameters,
+                    const RunConditions& conditions);
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions);
 

@@ -43,6 +43,9 @@ inline constexpr std::size_t kLaunchKindCount = 22;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
 std::optional<LaunchKind> launch_kind(std::string_view path);
 
+// Whose attention a launch belongs to.
+enum class LayerKind { kNone, kRefresh, kReuse };
+
 // One or more identical launches. Bytes and flops are of one launch.
 struct LaunchWork {
   LaunchKind kind = LaunchKind::kLinear;
@@ -58,7 +61,9 @@ struct LaunchWork {
   // Bytes touched between the writing of a byte that is handed over and its reading; zero where a
   // launch merges its own partial results.
   double handover_distance = 0.0;
-  bool dependent = false;       // may start before the launch before it has ended
+  bool dependent = false;  // may start before the launch before it has ended
+  LayerKind layer = LayerKind::kNone;
+  double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)
 };
 
 // A fixed store, so that composing a step allocates nothing.
@@ -90,7 +95,7 @@ struct StepShape {
   std::int64_t refresh_layers = 0;
   std::int64_t reuse_layers = 0;
   std::int64_t element_bytes = 2;
-  double overlap = 0.6;        // of adjacent queries' selected blocks
+  double overlap = 0.6;  // of adjacent queries' selected blocks
   // The blocks are a chain of sets made to have that overlap (synthetic reuse layers), not routed.
   bool imposed_chain = false;
   double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "db/store.h"
 #include "engine/plan/hardware_file.h"
@@ -81,18 +80,6 @@ std::string best_device(const std::map<std::string, std::int64_t>& counts,
   return best;
 }
 
-// Runs whose collections counted from the first repetition on (they do not say that they warmed
-// up) counted it in an L2 that the opening had emptied. Of two repetitions' median that is half; a
-// median of three or more is of later ones where all share a collection.
-double opened_share(const std::string& configuration) {
-  const nlohmann::json plan = nlohmann::json::parse(configuration, nullptr, false);
-  if (!plan.is_object() || plan.value("counter_warm_up", false)) {
-    return 0.0;
-  }
-  const std::int64_t repetitions = plan.value("counter_repetitions", std::int64_t{0});
-  return repetitions == 1 ? 1.0 : (repetitions == 2 ? 0.5 : 0.0);
-}
-
 }  // namespace
 
 Evidence read_evidence(const std::string& database, const std::string& device,
@@ -108,7 +95,7 @@ Evidence read_evidence(const std::string& database, const std::string& device,
       for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
         std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
         for (PointMeasurement& point : points) {
-          point.opened_share = opened_share(run.record.configuration);
+          point.opened_share = engine::opened_share(run.record.configuration);
         }
         out.points.insert(out.points.end(), points.begin(), points.end());
       }
@@ -121,10 +108,10 @@ Evidence read_evidence(const std::string& database, const std::string& device,
 }
 
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
-                               double holdout) {
+                               const engine::FitOptions& options) {
   if (!hardware.empty()) {
     return engine::fit_cost_model(evidence.points, evidence.device, engine::load_hardware(hardware),
-                                  evidence.runs, {.holdout = holdout});
+                                  evidence.runs, options);
   }
   const HardwareSpec* entry = hardware_for_device(evidence.device);
   if (entry == nullptr) {
@@ -132,8 +119,7 @@ engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hard
                                          evidence.device +
                                          "': describe it in a JSON file and name that file");
   }
-  return engine::fit_cost_model(evidence.points, evidence.device, *entry, evidence.runs,
-                                {.holdout = holdout});
+  return engine::fit_cost_model(evidence.points, evidence.device, *entry, evidence.runs, options);
 }
 
 }  // namespace versieve::cli

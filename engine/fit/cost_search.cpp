@@ -61,6 +61,7 @@ class Stage {
       }
     }
     count_residuals();
+    find_points();
   }
 
   void run(int iterations, CostParameters& values, std::vector<ParameterEstimate>& estimates) {
@@ -89,8 +90,47 @@ class Stage {
   }
 
   void count_residuals() {
-    Eigen::VectorXd unused;
-    visit(unused, &clusters_);
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      first_.push_back(static_cast<Eigen::Index>(clusters_.size()));
+      visit(i, [&](double) { clusters_.push_back(static_cast<int>(i)); });
+    }
+  }
+
+  // The points that launch each kind: a kind's parameters touch no others.
+  void find_points() {
+    const std::vector<PointWork>& works = works_.at(growth());
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      std::array<bool, kLaunchKindCount> has{};
+      for (const StepWork* work : {&works[i].timed, &works[i].observed}) {
+        for (const LaunchWork& launch : *work) {
+          has[static_cast<std::size_t>(launch.kind)] = true;
+        }
+      }
+      for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
+        if (has[kind]) {
+          points_of_[kind].push_back(i);
+        }
+      }
+    }
+  }
+
+  double growth() const { return values_[index_of(SharedParameter::kUniqueGrowth)]; }
+
+  void set_values(const Eigen::VectorXd& x) {
+    for (std::size_t a = 0; a < active_.size(); ++a) {
+      values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+    }
+  }
+
+  void fill(std::size_t point, Eigen::VectorXd& residuals) {
+    Eigen::Index next = first_[point];
+    visit(point, [&](double residual) { residuals[next++] = residual; });
+  }
+
+  void fill_all(Eigen::VectorXd& residuals) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      fill(i, residuals);
+    }
   }
 
   LeastSquaresProblem problem(int iterations) {
@@ -112,10 +152,19 @@ class Stage {
     p.cluster = clusters_;
     p.max_iterations = iterations;
     p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
-      for (std::size_t a = 0; a < active_.size(); ++a) {
-        values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+      set_values(x);
+      fill_all(r);
+    };
+    p.moved = [this](const Eigen::VectorXd& x, Eigen::Index j, Eigen::VectorXd& r) {
+      set_values(x);
+      const std::size_t parameter = active_[static_cast<std::size_t>(j)];
+      if (parameter < kSharedParameterCount) {
+        fill_all(r);
+        return;
       }
-      visit(r, nullptr);
+      for (const std::size_t i : points_of_[static_cast<std::size_t>(kind_of(parameter))]) {
+        fill(i, r);
+      }
     };
     return p;
   }
@@ -132,25 +181,14 @@ class Stage {
     estimate.high = estimate.informed ? std::min(info.high, value * std::exp(half)) : info.high;
   }
 
-  // Walks all observations in a fixed order: fills residuals, or on the first walk only counts them
-  // and names the cluster of each.
-  void visit(Eigen::VectorXd& residuals, std::vector<int>* clusters) {
-    const std::vector<PointWork>& works =
-        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
-    Eigen::Index next = 0;
-    const auto put = [&](std::size_t point, double residual) {
-      if (clusters != nullptr) {
-        clusters->push_back(static_cast<int>(point));
-      } else {
-        residuals[next++] = residual;
-      }
-    };
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      if (evidence_ == Evidence::kBytes) {
-        visit_bytes(i, works[i].observed, put);
-      } else {
-        visit_times(i, works[i], put);
-      }
+  // A point's observations in a fixed order, each put as a residual.
+  template <class Put>
+  void visit(std::size_t i, const Put& put) {
+    const PointWork& work = works_.at(growth())[i];
+    if (evidence_ == Evidence::kBytes) {
+      visit_bytes(i, work.observed, put);
+    } else {
+      visit_times(i, work, put);
     }
   }
 
@@ -158,8 +196,7 @@ class Stage {
   void visit_bytes(std::size_t i, const StepWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
     if (p.unique_blocks && *p.unique_blocks > 0.0) {
-      put(i, std::log(predicted_blocks(p, values_[index_of(SharedParameter::kUniqueGrowth)]) /
-                      *p.unique_blocks));
+      put(std::log(predicted_blocks(p, growth()) / *p.unique_blocks));
     }
     const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions, p.opened_share);
     double total = 0.0;
@@ -171,12 +208,12 @@ class Stage {
       if (range.dram_bytes && kind.present) {
         const double written = kind.dram_bytes - kind.read_bytes;
         const double counted = *range.dram_bytes - *range.read_bytes;
-        put(i, std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
-        put(i, kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
+        put(std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
+        put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
       }
     }
     if (p.dram_bytes) {
-      put(i, kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
+      put(kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
     }
   }
 
@@ -187,12 +224,12 @@ class Stage {
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.time_us && kind.present) {
-        put(i, std::log(kind.time_us / *range.time_us));
+        put(std::log(kind.time_us / *range.time_us));
       }
     }
     if (p.time_us) {
       const StepCost cost = cost_of(work.timed, hardware_, values_, p.conditions);
-      put(i, kWholePointWeight * std::log(cost.time_us / *p.time_us));
+      put(kWholePointWeight * std::log(cost.time_us / *p.time_us));
     }
   }
 
@@ -202,7 +239,9 @@ class Stage {
   CostParameters values_;
   Works& works_;
   std::vector<std::size_t> active_;
-  std::vector<int> clusters_;
+  std::vector<int> clusters_;        // the point of each residual
+  std::vector<Eigen::Index> first_;  // residual of each point
+  std::array<std::vector<std::size_t>, kLaunchKindCount> points_of_;
 };
 
 // Nothing known: anything within the bounds.
