@@ -17,7 +17,9 @@
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/top_p/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
@@ -144,12 +146,20 @@ struct CompressParams {
   T* v_cmp = nullptr;                 // [rows, G, d]
 };
 
+// The committed tokens that tree_attention reads, in memory of its Ops.
+struct SelectedTokens {
+  const std::int32_t* token = nullptr;  // [count] ascending, or [G, count]; null: all there are
+  std::int64_t count = 0;
+  bool per_kv_head = false;
+};
+
 // Dense or windowed causal attention of tree nodes: committed keys at positions [first_position, L)
 // and the node's ancestors and itself; a node at position t sees positions > t - window (0: no
 // window). Cache row = position. Keys are reduced in ascending position, in chunks fixed by
 // position.
 template <class T>
 struct TreeAttentionParams {
+  SelectedTokens selected;  // takes no window and no counts
   // Device memory; null: context_len. Not null: context_len is an upper bound of it.
   const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
@@ -169,6 +179,21 @@ struct TreeAttentionParams {
   TrafficTerm cache_term = TrafficTerm::kWindow;
 };
 
+// How much one node attends to each position: softmax(q k / sqrt(d)) over the committed keys, its
+// ancestors and itself, averaged over the query heads (seed 003, section 3.3).
+template <class T>
+struct AttentionWeightsParams {
+  std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  std::int64_t context_len = 0;          // L
+  std::int64_t num_nodes = 0;            // rows of the tree buffer
+  std::int64_t query_node = 0;           // the node
+  const std::int32_t* parent = nullptr;  // [num_nodes], -1 for the root at position L
+  const T* q = nullptr;                  // [H, d]
+  const T* k = nullptr;                  // [>= L, G, d]
+  const T* k_tree = nullptr;             // [num_nodes, G, d]
+  SumOf<T>* weights = nullptr;           // [L + depth + 1], by position
+};
+
 // The k largest logits of each row, lower index first among equals, and their log-probabilities
 // (log-softmax over the row; the normaliser is summed in index order). k in 1..64.
 template <class T>
@@ -179,17 +204,20 @@ struct TopLogitsParams {
   float* log_probability = nullptr;  // [rows, k] or null
 };
 
-enum class SpecSampleVariant { kBaseline };
+// kBaseline: a launch a step, laws in memory. kExact: the same decisions for the same numbers, one
+// pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
+enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
 
-// Speculative sampling of a chain (seed 002, section 2). Rules: README.md of kernels/spec_sample
+// Speculative sampling of a chain (seed 002, section 3). Rules: README.md of kernels/spec_sample
 // (the door).
 template <class T>
 struct SpecSampleParams {
-  SpecSampleVariant variant = SpecSampleVariant::kBaseline;
+  SpecSampleVariant variant = SpecSampleVariant::kExact;
   std::int64_t samples = 1, gamma = 0, vocab = 0;  // R, gamma, V
-  double temperature = 1.0;
-  const T* target_logits = nullptr;            // [gamma + 1, V]
-  const T* draft_logits = nullptr;             // [gamma, V]
+  double temperature = 1.0;                        // kSigmoid: above 0
+  double alpha = -1e3, beta = 1e3;   // kSigmoid: sigmoid((z / T - alpha) / (beta - alpha))
+  const T* target_logits = nullptr;  // [gamma + 1, V]
+  const T* draft_logits = nullptr;   // [gamma, V]
   const std::int32_t* draft_tokens = nullptr;  // [R, gamma]
   const SumOf<T>* uniforms = nullptr;          // [R, gamma + 1]
   std::int32_t* accepted = nullptr;            // [R]
@@ -197,10 +225,13 @@ struct SpecSampleParams {
   SumOf<T>* tau = nullptr;                     // [R, gamma]
 };
 
+enum class TreeSampleVariant { kBaseline, kExact };  // as SpecSampleVariant
+
 // Speculative sampling of a tree whose children are deterministic proposals. Rules: README.md of
 // kernels/tree_sample (the door).
 template <class T>
 struct TreeSampleParams {
+  TreeSampleVariant variant = TreeSampleVariant::kExact;
   std::int64_t samples = 1, num_nodes = 0, vocab = 0;  // R, N, V
   double temperature = 1.0;
   const T* target_logits = nullptr;      // [N, V]
@@ -235,7 +266,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  // Memory of this device. Throws Error(kEnvironment) when there is none left.
+  // Memory of this device; a GPU's is zeroed. Throws Error(kEnvironment) when there is none left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
   virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;
@@ -264,8 +295,11 @@ class Ops {
   // Whether nsa_verify of that shape can read its sizes from device memory (p.counts).
   virtual bool reads_counts(const NsaVerifyParams<T>& p) const = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
+  virtual void attention_weights(const AttentionWeightsParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
+  virtual void layer_map(const LayerMapParams& p) = 0;
+  virtual void top_p(const TopPParams<SumOf<T>>& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;

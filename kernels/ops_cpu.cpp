@@ -2,11 +2,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/attention_weights/cpu.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/draft_tree/cpu.h"
+#include "kernels/layer_map/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/nsa_verify/cpu.h"
@@ -17,6 +19,7 @@
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/top_logits/cpu.h"
+#include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_attention/cpu.h"
 #include "kernels/tree_attention/traffic.h"
@@ -118,12 +121,27 @@ class CpuOps final : public Ops<T> {
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
   }
+  void attention_weights(const AttentionWeightsParams<T>& p) override {
+    observed(
+        "attention_weights",
+        traffic::attention_weights(p.num_heads, p.num_kv_heads, p.head_dim, p.context_len, kBytes),
+        [&] { attention_weights_cpu(p, threads_); });
+  }
   void top_logits(const TopLogitsParams<T>& p) override {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),
              [&] { top_logits_cpu(p, threads_); });
   }
   void topk(const TopkParams<T>& p) override {
-    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes), [&] { topk_cpu(p, threads_); });
+    const std::int64_t hints = p.variant == TopkVariant::kGvr && p.hint != nullptr ? p.k : 0;
+    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),
+             [&] { topk_cpu(p, threads_); });
+  }
+  void layer_map(const LayerMapParams& p) override {
+    observed("layer_map", traffic::layer_map(p.draft_layers, p.verifier_layers),
+             [&] { layer_map_cpu(p); });
+  }
+  void top_p(const TopPParams<SumOf<T>>& p) override {
+    observed("top_p", traffic::top_p(p.rows, p.length), [&] { top_p_cpu(p, threads_); });
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),

@@ -5,11 +5,13 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/attention_weights/launch.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/draft_tree/launch.h"
+#include "kernels/layer_map/launch.h"
 #include "kernels/linear/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
@@ -20,6 +22,7 @@
 #include "kernels/spec_sample/launch.h"
 #include "kernels/swiglu/launch.h"
 #include "kernels/top_logits/launch.h"
+#include "kernels/top_p/launch.h"
 #include "kernels/topk/launch.h"
 #include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
@@ -85,12 +88,18 @@ class CudaOps final : public Ops<T> {
     if (owns_stream_) {
       check(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
     }
+    constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
+    context_.counters = static_cast<unsigned*>(allocate(kBytes));
+    context_.tickets = allocate(kTicketBytes);
+    check(cudaMemsetAsync(context_.tickets, 0, kTicketBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
     cudaFree(context_.scratch);
+    cudaFree(context_.counters);
+    cudaFree(context_.tickets);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }
@@ -105,6 +114,8 @@ class CudaOps final : public Ops<T> {
                   "the GPU has no " + std::to_string(bytes) + " bytes of memory left");
     }
     check(status);
+    // Caches are read past their last row, at weight 0: what lies there must be finite.
+    check(cudaMemsetAsync(memory, 0, bytes, context_.stream));
     return memory;
   }
   // Waits for the device: work that uses the memory has run.
@@ -155,16 +166,31 @@ class CudaOps final : public Ops<T> {
   void tree_attention(const TreeAttentionParams<T>& p) override {
     launch_tree_attention(p, context_);
   }
+  void attention_weights(const AttentionWeightsParams<T>& p) override {
+    reserve(attention_weights_scratch_bytes(p));
+    launch_attention_weights(p, context_);
+  }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
   void topk(const TopkParams<T>& p) override {
     reserve(topk_scratch_bytes(p));
     launch_topk(p, context_);
   }
+  void layer_map(const LayerMapParams& p) override {
+    reserve(layer_map_scratch_bytes(p));
+    launch_layer_map(p, context_);
+  }
+  void top_p(const TopPParams<float>& p) override {
+    reserve(top_p_scratch_bytes(p));
+    launch_top_p(p, context_);
+  }
   void spec_sample(const SpecSampleParams<T>& p) override {
     reserve(spec_sample_scratch_bytes(p));
     launch_spec_sample(p, context_);
   }
-  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void tree_sample(const TreeSampleParams<T>& p) override {
+    reserve(tree_sample_scratch_bytes(p));
+    launch_tree_sample(p, context_);
+  }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }

@@ -387,8 +387,20 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
       }
       break;
     case AttentionMethod::kResa:
-    case AttentionMethod::kSpecAttn:
       return std::string(name_of(strategy.attention)) + " has no kernels yet";
+    case AttentionMethod::kSpecAttn:
+      if (target.attention != AttentionKind::kDense) {
+        return "specattn needs a dense target, and this one was trained with Native Sparse "
+               "Attention";
+      }
+      if (strategy.draft.width != 1) {
+        return "specattn chooses tokens by the attention of a draft chain: the draft must be a "
+               "chain, width 1";
+      }
+      if (strategy.schedule.find('R') != std::string::npos) {
+        return "specattn selects no blocks, so there is nothing for an R layer to reuse";
+      }
+      break;
   }
   bool repeats = false;
   const std::string letters = letters_of(strategy.schedule, repeats);
@@ -399,9 +411,8 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
   if (strategy.topk && *strategy.topk != TopkAlgorithm::kSort) {
     return std::string("topk=") + name_of(*strategy.topk) + " has no kernel yet";
   }
-  if (strategy.sampling && (*strategy.sampling == SamplingAlgorithm::kExact ||
-                            *strategy.sampling == SamplingAlgorithm::kSigmoid)) {
-    return std::string("sampling=") + name_of(*strategy.sampling) + " has no kernel yet";
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    return "sampling=sigmoid is lossy and belongs to no precision class yet";
   }
   return {};
 }

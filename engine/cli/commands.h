@@ -6,6 +6,8 @@
 namespace versieve::cli {
 
 Run declare_calibrate(CLI::App& options, const CommandContext& context);
+Run declare_align(CLI::App& options, const CommandContext& context);
+Run declare_quality(CLI::App& options, const CommandContext& context);
 Run declare_doctor(CLI::App& options, const CommandContext& context);
 Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_bench(CLI::App& options, const CommandContext& context);
@@ -22,6 +24,8 @@ inline constexpr Command kCommands[] = {
     {"bench", "time verification against baseline, floor and public path", declare_bench},
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
     {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
+    {"align", "find which draft layer speaks for each target layer", declare_align},
+    {"quality", "what reading fewer tokens costs on held-out text", declare_quality},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},

@@ -152,6 +152,31 @@ def teacher_forced(target, draft, held):
     return found
 
 
+@torch.no_grad()
+def dense_teacher_forced(target, draft, held):
+    """The same for a draft that is a Llama of its own: one forward gives every step's match."""
+    found = {}
+    for kind in KINDS:
+        match, right = [], []
+        for tokens in held.windows(kind, WINDOWS, LONG)[:, :-1].split(4):
+            with torch.enable_grad():
+                wanted = target.logits(target(tokens)[0]).detach().argmax(-1)
+                match.append(draft.logits(draft(tokens)[0]).detach().argmax(-1) == wanted)
+            right.append((wanted[:, :-1] == tokens[:, 1:]).float().mean())
+        match = torch.cat(match)
+        # The draft that follows place p is judged at p: its j-th successor at p + j.
+        count = leading(match.expand(STEPS, *match.shape))
+        found[kind] = {
+            "target_top1": round(torch.stack(right).mean().item(), 4),
+            "match": round(match.float().mean().item(), 4),
+            "tokens_per_step": {
+                bucket: round(1 + count[:, low:high].float().mean().item(), 3)
+                for bucket, (low, high) in BUCKETS.items()
+            },
+        }
+    return found
+
+
 def contexts_of(held, count, length):
     """Held-out contexts, `count` a regime: tokens [regimes · count, length]."""
     return torch.cat([held.windows(kind, count, length)[:, :-1] for kind in REGIMES])
@@ -257,6 +282,7 @@ def figures(target, draft, held, per_regime):
     bits, overlap = bits_and_overlap(target, held)
     yield "bits_per_byte", bits
     if not target.sparse:
+        yield "teacher_forced", dense_teacher_forced(target, draft, held)
         return
     yield "adjacent_overlap", overlap
     yield "teacher_forced", teacher_forced(target, draft, held)

@@ -15,11 +15,11 @@ def table(head, rows):
     return "\n".join(lines) + "\n"
 
 
-def curve(steps, part, count=14):
+def curve(steps, part, matches="match by step 1 … 7", count=14):
     rows = [row for row in steps if row["part"] == part]
     picked = [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
     head = ["step", "seconds", "tokens, M", "length", "loss"] + (
-        ["match by step 1 … 7"] if part == "draft" else []
+        [matches] if part == "draft" else []
     )
     found = []
     for row in picked:

@@ -239,6 +239,22 @@ class Draft:
         return np.array(tokens, np.int32), np.stack(rows)
 
 
+def is_llama(config):
+    """A dense draft is a model of its own; the other kind reads the target's streams."""
+    return "eagle_config" not in config
+
+
+def llama_draft(config, weights, tokens):
+    """The dense draft's logits at every place, and its greedy chain after the last."""
+    logits = run_target(config, weights, tokens)[0]
+    chain, rows, text = [], [], tokens
+    for _ in range(CHAIN):
+        rows.append(logits[-1] if not rows else run_target(config, weights, text)[0][-1])
+        chain.append(int(np.argmax(rows[-1])))
+        text = np.append(text, np.int32(chain[-1]))
+    return logits, np.array(chain, np.int32), np.stack(rows)
+
+
 def upcast(weights):
     return {name: value.astype(np.float64) for name, value in weights.items()}
 
@@ -250,19 +266,24 @@ def parity(folder, text):
     weights, draft_weights = upcast(weights), upcast(draft_weights)
     tokens = np.array([config["bos_token_id"]] + list(text), np.int32)
     logits, streams, indices, margins = run_target(config, weights, tokens)
-    draft = Draft(draft_config, draft_weights, weights["model.embed_tokens.weight"])
-    draft_logits, features = draft.start(tokens, streams)
-    chain, chain_logits = draft.chain(draft_logits[-1], features[-1], len(tokens) - 1, CHAIN)
+    if is_llama(draft_config):
+        features = None
+        draft_logits, chain, chain_logits = llama_draft(draft_config, draft_weights, tokens)
+    else:
+        draft = Draft(draft_config, draft_weights, weights["model.embed_tokens.weight"])
+        draft_logits, features = draft.start(tokens, streams)
+        chain, chain_logits = draft.chain(draft_logits[-1], features[-1], len(tokens) - 1, CHAIN)
     tensors = {
         "tokens": tokens,
         "logits": logits[-LAST_LOGITS:],
         "hidden_layers": streams[:, -LAST_HIDDEN:],
         "draft_logits": draft_logits[-LAST_DRAFT:],
-        "draft_feature": features[-LAST_DRAFT:],
         "draft_chain_tokens": chain,
         "draft_chain_logits": chain_logits,
         "greedy": np.argmax(logits, axis=-1).astype(np.int32),
     }
+    if features is not None:
+        tensors["draft_feature"] = features[-LAST_DRAFT:]
     if indices:
         ends = (indices[0], indices[-1])
         tensors["indices"] = np.stack([rows[-LAST_LOGITS:] for rows in ends])

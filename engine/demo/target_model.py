@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 TILE = 128
@@ -171,11 +172,18 @@ def finish(h, parts, branches, w, g):
     else:
         mixed = branches[0]
     heads, width = g.num_attention_heads, g.head_dim
-    mixed = mixed.to(g.dtype).view(batch, heads, length, width).transpose(1, 2)
+    mixed = mixed.to(g.dtype).reshape(batch, heads, length, width).transpose(1, 2)
     h = h + linear(mixed.reshape(batch, length, heads * width), w["self_attn.o_proj.weight"])
     x = rms_norm(h, w["post_attention_layernorm.weight"], g.eps).to(g.dtype)
     gated = F.silu(linear(x, w["mlp.gate_proj.weight"])) * linear(x, w["mlp.up_proj.weight"])
     return h + linear(gated, w["mlp.down_proj.weight"])
+
+
+def causal_attention(q, k, v):
+    """The dense pair's one branch; never the form that holds the matrix of weights."""
+    wide = [x.expand(-1, q.shape[1], -1, -1) for x in (k, v)]
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):
+        return F.scaled_dot_product_attention(q, *wide, is_causal=True)
 
 
 class Pieces:
@@ -318,10 +326,7 @@ class Target(torch.nn.Module):
         parts = p.project(h, w, table, g)
         q, k, v = parts["q"], parts["k"], parts["v"]
         if not self.sparse:
-            share = q.shape[1]
-            wide = [x.expand(-1, share, -1, -1) for x in (k, v)]
-            mixed = F.scaled_dot_product_attention(q, *wide, is_causal=True)
-            return p.finish(h, None, (mixed,), w, g), parts, None
+            return p.finish(h, None, (causal_attention(q, k, v),), w, g), parts, None
         compressed, importance = p.compressed_attention(q, parts["k_cmp"], parts["v_cmp"], g)
         if full:
             chosen = torch.ones_like(importance, dtype=torch.bool)

@@ -54,6 +54,11 @@ def held_out_loss(target, held, batch):
     return found
 
 
+def synchronize():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 class Clock:
     """Time spent training, compilation left out: seconds since `start`."""
 
@@ -61,18 +66,18 @@ class Clock:
         self.seconds, self.began = seconds, time.time()
 
     def progress(self):
-        torch.cuda.synchronize()
+        synchronize()
         return (time.time() - self.began) / self.seconds
 
 
-def train_target(target, train, held, options, rows):
-    """Short sequences first, long ones for the last part of the time."""
+def train_target(target, train, held, options, rows, save):
+    """Short sequences first, long ones for the last part of the time; save() at every tenth."""
     optimizer = Optimizer(target.weights.items(), options.target_rate)
     phases = ((options.first_share, FIRST), (1 - options.far_share, SHORT), (float("inf"), LONG))
     for _, length in phases:
         began = time.time()
         target_loss(target, train.sample(MIX, options.tokens // length, length)).backward()
-        torch.cuda.synchronize()
+        synchronize()
         target.zero_grad(set_to_none=True)
         log(f"target compiled at {length} in {time.time() - began:.1f} s")
     clock, step, seen, progress, marks = Clock(options.target_seconds), 0, 0, 0.0, 0
@@ -95,6 +100,7 @@ def train_target(target, train, held, options, rows):
                 write_steps(os.path.join(options.out, "steps.csv"), rows)
                 row["held_out"] = held_out_loss(target, held, options.tokens // SHORT)
                 log("held out", row["held_out"])
+                save()
                 clock.began += time.time() - clock.began - progress * clock.seconds
     round_to_bf16(target)
     return {"steps": step, "tokens": seen, "seconds": clock.seconds}
@@ -131,7 +137,7 @@ def train_draft(target, draft, train, options, rows):
     optimizer = Optimizer(draft.weights.items(), options.draft_rate)
     began = time.time()
     teach(target, draft, train.sample(MIX, options.tokens // SHORT, SHORT))[0].backward()
-    torch.cuda.synchronize()
+    synchronize()
     draft.zero_grad(set_to_none=True)
     log(f"draft compiled in {time.time() - began:.1f} s")
     clock, step, seen, progress = Clock(options.draft_seconds), 0, 0, 0.0
@@ -154,26 +160,43 @@ def train_draft(target, draft, train, options, rows):
     return {"steps": step, "tokens": seen, "seconds": clock.seconds}
 
 
-def train_small_dense(target, small, train, options, rows):
-    """The dense pair's draft: a small Llama taught by the dense target's distribution."""
+def teach_dense(target, small, tokens):
+    """One batch's loss of the dense draft against the target's distribution, and its match."""
+    wanted = torch.softmax(target.logits(target(tokens)[0]).detach(), -1)
+    logits = small.logits(small(tokens)[0])
+    loss = -(wanted * torch.log_softmax(logits, -1)).sum(-1).mean()
+    return loss, (logits.argmax(-1) == wanted.argmax(-1)).float().mean()
+
+
+def train_dense_draft(target, small, train, options, rows):
+    """The dense pair's draft: a small Llama with its own cache, taught by the target."""
     optimizer = Optimizer(small.weights.items(), options.draft_rate)
+    lengths = (FIRST, SHORT, LONG)
+    for length in lengths:
+        began = time.time()
+        tokens = train.sample(MIX, options.tokens // length, length)[:, :-1]
+        teach_dense(target, small, tokens)[0].backward()
+        synchronize()
+        small.zero_grad(set_to_none=True)
+        log(f"dense draft compiled at {length} in {time.time() - began:.1f} s")
     clock, step, seen, progress = Clock(options.draft_seconds), 0, 0, 0.0
     while progress < 1:
-        tokens = train.sample(MIX, options.tokens // SHORT, SHORT)[:, :-1]
-        wanted = torch.softmax(target.logits(target(tokens)[0]).detach(), -1)
-        logits = small.logits(small(tokens)[0])
-        loss = -(wanted * torch.log_softmax(logits, -1)).sum(-1).mean()
+        # Mostly short, some at each length to the end: its attention is read at 16K too.
+        length = lengths[(0, 1, 0, 2)[step % 4]]
+        mix = FAR_MIX if length == LONG else MIX
+        tokens = train.sample(mix, options.tokens // length, length)[:, :-1]
+        loss, match = teach_dense(target, small, tokens)
         loss.backward()
         optimizer.step(schedule(progress, step))
         step, seen = step + 1, seen + options.tokens
         if step % 10 == 0:
             progress = clock.progress()
-            match = (logits.argmax(-1) == wanted.argmax(-1)).float().mean().item()
             row = {"part": "draft", "step": step, "seconds": round(progress * clock.seconds, 2)}
-            rows.append(
-                row | {"tokens": seen, "length": SHORT, "loss": loss.item(), "match": [match]}
-            )
-            log(rows[-1])
+            row |= {"tokens": seen, "length": length, "loss": loss.item()}
+            row["match"] = [round(match.item(), 4)]
+            rows.append(row)
+            if step % 100 == 0:
+                log(row)
     round_to_bf16(small)
     return {"steps": step, "tokens": seen, "seconds": clock.seconds}
 
@@ -208,6 +231,7 @@ def options_of(arguments=None):
     parser.add_argument("--pair", choices=("nsa", "dense"), default="nsa")
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--device", default="cuda", help="cpu only to try the script")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=65536, help="tokens a step")
     parser.add_argument("--target-seconds", type=float, default=620)
@@ -220,37 +244,51 @@ def options_of(arguments=None):
     return parser.parse_args(arguments)
 
 
+def nsa_draft(target, train, options, rows, record, folder):
+    small = Geometry(intermediate_size=1280)
+    draft = Draft(small, LAYER_IDS, target, DraftPieces(compiled=options.device != "cpu"))
+    draft.to(options.device)
+    record["draft"] = train_draft(target, draft, train, options, rows)
+    config = export.draft_config(shape_of(small), LAYER_IDS)
+    export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
+    return draft
+
+
+def dense_draft(target, train, options, rows, record, folder):
+    small = Geometry(
+        hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4
+    )
+    draft = Target(small, False, target.pieces).to(options.device)
+    record["draft"] = train_dense_draft(target, draft, train, options, rows)
+    config = export.target_config(shape_of(small), sparse=False)
+    export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
+    return draft
+
+
 def main():
     options = options_of()
     torch.manual_seed(options.seed)
     torch._dynamo.config.cache_size_limit = 64
     torch.set_float32_matmul_precision("high")
     os.makedirs(options.out, exist_ok=True)
-    train = Batches(options.data, "cuda", options.seed)
-    held = Batches(options.data, "cuda", options.seed, "test")
+    train = Batches(options.data, options.device, options.seed)
+    held = Batches(options.data, options.device, options.seed, "test")
     log("train bytes", train.bytes(), "test bytes", held.bytes())
     rows, g, sparse = [], Geometry(), options.pair == "nsa"
-    target = Target(g, sparse, Pieces()).cuda()
-    record = environment(options)
-    record["target"] = train_target(target, train, held, options, rows)
+    target = Target(g, sparse, Pieces() if options.device != "cpu" else None).to(options.device)
     folder = os.path.join(options.out, options.pair)
-    export.write_model(folder, export.target_config(shape_of(g), sparse), target.exported())
+
+    def save():
+        config = export.target_config(shape_of(g), sparse)
+        export.write_model(folder, config, target.exported())
+
+    record = environment(options)
+    record["target"] = train_target(target, train, held, options, rows, save)
+    save()
     write_steps(os.path.join(options.out, "steps.csv"), rows)
     log("target exported", record["target"])
-    if sparse:
-        small = Geometry(intermediate_size=1280)
-        draft = Draft(small, LAYER_IDS, target, DraftPieces(compiled=True)).cuda()
-        record["draft"] = train_draft(target, draft, train, options, rows)
-        config = export.draft_config(shape_of(small), LAYER_IDS)
-        export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
-    else:
-        small = Geometry(
-            hidden_size=192, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4
-        )
-        draft = Target(small, False, Pieces()).cuda()
-        record["draft"] = train_small_dense(target, draft, train, options, rows)
-        config = export.target_config(shape_of(small), sparse=False)
-        export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
+    build = nsa_draft if sparse else dense_draft
+    draft = build(target, train, options, rows, record, folder)
     write_steps(os.path.join(options.out, "steps.csv"), rows)
     log("draft exported", record["draft"])
     record_path = os.path.join(options.out, "record.json")

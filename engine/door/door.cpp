@@ -12,11 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const DoorFamily*, 4> kFamilies = {&kNsaVerifyDoor, &kTopkDoor,
-                                                        &kSpecSampleDoor, &kTreeSampleDoor};
+constexpr std::array<const DoorFamily*, 6> kFamilies = {
+    &kNsaVerifyDoor, &kTopkDoor, &kSpecSampleDoor, &kTreeSampleDoor, &kLayerMapDoor, &kTopPDoor};
 // Named by the contract, without a kernel in this version.
-constexpr std::array<std::string_view, 4> kFamiliesToCome = {"layer_map", "top_p", "block_keys",
-                                                             "resa_decode"};
+constexpr std::array<std::string_view, 2> kFamiliesToCome = {"block_keys", "resa_decode"};
 
 const DoorFamily* family_of(const std::string& name) {
   for (const DoorFamily* family : kFamilies) {

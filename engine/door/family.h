@@ -37,5 +37,7 @@ extern const DoorFamily kNsaVerifyDoor;
 extern const DoorFamily kTopkDoor;
 extern const DoorFamily kSpecSampleDoor;
 extern const DoorFamily kTreeSampleDoor;
+extern const DoorFamily kLayerMapDoor;
+extern const DoorFamily kTopPDoor;
 
 }  // namespace versieve::engine

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "engine/door/door.h"
+#include "kernels/layer_map/cpu.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
 #include "kernels/spec_sample/cpu.h"
+#include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_sample/cpu.h"
 #include "model/assert.h"
@@ -67,6 +69,13 @@ class DoorWorkspace {
   }
   void run(const kernels::TreeSampleParams<T>& p) {
     ops_ ? ops_->tree_sample(p) : kernels::tree_sample_cpu(p, threads_);
+  }
+
+  void run(const kernels::LayerMapParams& p) {
+    ops_ ? ops_->layer_map(p) : kernels::layer_map_cpu(p);
+  }
+  void run(const kernels::TopPParams<kernels::SumOf<T>>& p) {
+    ops_ ? ops_->top_p(p) : kernels::top_p_cpu(p, threads_);
   }
 
   void finish() {

@@ -141,6 +141,21 @@ Checkpoint load_target(const fs::path& folder) {
           .weights = canonical(folder, std::move(files), expected)};
 }
 
+Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
+  Checkpoint draft = load_target(folder);
+  if (draft.shape.attention != AttentionKind::kDense) {
+    refuse(folder, "a draft model is dense");
+  }
+  if (draft.shape.vocab != target.vocab) {
+    refuse(folder, "vocab_size must be the target's, " + std::to_string(target.vocab));
+  }
+  if (draft.shape.max_position < target.max_position) {
+    refuse(folder, "max_position_embeddings must reach the target's, " +
+                       std::to_string(target.max_position));
+  }
+  return draft;
+}
+
 DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {
   if (!fs::is_directory(folder)) {
     refuse(folder, "is not a draft's model directory");

@@ -62,6 +62,9 @@ std::string layer_name(std::int64_t layer, const std::string& rest);
 
 // Throw Error(kBadInput) with one sentence that names the file or the tensor.
 Checkpoint load_target(const std::filesystem::path& folder);
+// A draft that is a model of its own (is_draft_model), made for that target: the same vocabulary
+// and at least its positions.
+Checkpoint load_draft_model(const std::filesystem::path& folder, const LlmShape& target);
 // `folder`: the draft's own, usually <target>/draft.
 DraftCheckpoint load_draft(const std::filesystem::path& folder, const LlmShape& target);
 

@@ -341,6 +341,13 @@ TargetConfig read_target_config(const fs::path& folder) {
   return target;
 }
 
+bool is_draft_model(const fs::path& folder) {
+  const nlohmann::json document = read_json_object(folder / "config.json");
+  const auto names = document.find("architectures");
+  return names != document.end() && names->is_array() &&
+         std::find(names->begin(), names->end(), "LlamaForCausalLM") != names->end();
+}
+
 DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
   const fs::path path = folder / "config.json";
   const nlohmann::json document = read_json_object(path);

@@ -42,6 +42,9 @@ struct DraftConfig {
 // Throw Error(kBadInput): a missing, wrong or inconsistent field, or a feature that this engine
 // does not compute (it is never ignored).
 TargetConfig read_target_config(const std::filesystem::path& folder);
+// Whether a draft's folder holds a model of its own (architectures: LlamaForCausalLM), to be read
+// as a target, and not a head on the target's streams.
+bool is_draft_model(const std::filesystem::path& folder);
 DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
 
 }  // namespace versieve::engine

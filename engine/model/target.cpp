@@ -257,8 +257,41 @@ void Target<T>::attend_sparse(std::int64_t layer) {
 }
 
 template <class T>
+void Target<T>::capture_attention(std::int64_t layer) {
+  if (attention_capture_.weights == nullptr) {
+    return;
+  }
+  ops_->attention_weights(
+      {.num_heads = shape_.num_heads,
+       .num_kv_heads = shape_.num_kv_heads,
+       .head_dim = shape_.head_dim,
+       .context_len = context_len_,
+       .num_nodes = tree_.size(),
+       .query_node = tree_.size() - 1,
+       .parent = parents_,
+       .q = query_.data() + (tree_.size() - 1) * shape_.q_width(),
+       .k = cache_.k(layer),
+       .k_tree = tree_row(k_tree_, layer),
+       .weights = attention_capture_.weights + layer * attention_capture_.layer_stride});
+}
+
+template <class T>
 void Target<T>::attend_dense(std::int64_t layer) {
-  ops_->tree_attention({.counts = counts_,
+  VERSIEVE_ASSERT(
+      counts_ == nullptr || (selector_ == nullptr && attention_capture_.weights == nullptr),
+      "selection and capture are led by the host");
+  capture_attention(layer);
+  kernels::SelectedTokens selected;
+  if (selector_ != nullptr) {
+    selected = selector_->select({.layer = layer,
+                                  .num_queries = tree_.size(),
+                                  .num_kv_heads = shape_.num_kv_heads,
+                                  .context_len = context_len_,
+                                  .q = query_.data(),
+                                  .k = cache_.k(layer)});
+  }
+  ops_->tree_attention({.selected = selected,
+                        .counts = counts_,
                         .num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,

@@ -11,6 +11,7 @@
 
 #include "engine/model/device_ints.h"
 #include "engine/model/kv_cache.h"
+#include "engine/model/token_selector.h"
 #include "engine/model/tree_layout.h"
 #include "engine/model/weights.h"
 #include "kernels/ops.h"
@@ -47,6 +48,13 @@ struct DeviceTree {
   const std::int32_t* source = nullptr;    // [E, l]
 };
 
+// Where the attention weights of each layer's last query go (ops.h, AttentionWeightsParams).
+template <class T>
+struct AttentionCapture {
+  std::int64_t layer_stride = 0;         // elements between layers
+  kernels::SumOf<T>* weights = nullptr;  // [layers, position + 1], or null: nowhere
+};
+
 template <class T>
 class Target {
  public:
@@ -72,6 +80,10 @@ class Target {
   // Appends the path, node 0 first, each the parent of the next, of the last verify.
   void commit(std::span<const std::int32_t> path);
 
+  // For dense targets, from the next verify on. Both null: every token is read, nothing is kept.
+  void set_attention_capture(const AttentionCapture<T>& capture) { attention_capture_ = capture; }
+  void set_token_selector(TokenSelector<T>* selector) { selector_ = selector; }
+
   // Of the last verify.
   std::int64_t node_count() const { return tree_.size(); }
   const T* logits() const { return logits_.data(); }      // [N or 1, V]
@@ -95,6 +107,7 @@ class Target {
   void compress(const LayerWeights<T>& w, std::int64_t layer);
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
+  void capture_attention(std::int64_t layer);
   void run_mlp(const LayerWeights<T>& w);
   void read_out();
   void linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
@@ -133,6 +146,8 @@ class Target {
   const std::int32_t* blocks_ = nullptr;     // [E]
   const std::int32_t* sources_ = nullptr;    // [E, l]
   std::int64_t refresh_layer_ = 0;           // newest F layer
+  AttentionCapture<T> attention_capture_;
+  TokenSelector<T>* selector_ = nullptr;
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/model/uniform.h"
 #include "model/assert.h"
@@ -9,42 +10,33 @@
 namespace versieve::engine {
 
 template <class T>
-DraftSource<T>::DraftSource(kernels::Ops<T>& ops, Draft<T>& draft,
+DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> drafter,
                             const DraftSourceOptions& options)
-    : ops_(&ops), draft_(&draft), options_(options) {
+    : ops_(&ops), draft_(std::move(drafter)), options_(options) {
   const std::int64_t width = options_.choice.width;
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
-  sampled_ = options_.temperature > 0.0 && width == 1 && !draft.has_own_vocabulary();
+  sampled_ = options_.temperature > 0.0 && width == 1 && !draft_->has_own_vocabulary();
   top_index_ = kernels::OpsBuffer<T, std::int32_t>(ops, width * width);
   top_score_ = kernels::OpsBuffer<T, float>(ops, width * width);
   if (sampled_) {
-    chain_logits_ = kernels::OpsBuffer<T>(ops, options_.choice.depth * draft.shape().vocab);
+    chain_logits_ = kernels::OpsBuffer<T>(ops, options_.choice.depth * draft_->vocab());
     uniform_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, 1);
     tau_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, 1);
     drawn_ = kernels::OpsBuffer<T, std::int32_t>(ops, 2);
   }
 }
 
-// The draft's entries reach up to the root, which the last observation's last token is.
-template <class T>
-void DraftSource<T>::take_observation(std::int64_t position) {
-  const std::int64_t count = static_cast<std::int64_t>(pending_.next_token.size());
-  VERSIEVE_ASSERT(pending_.first + count == position, "the root follows what was observed");
-  VERSIEVE_ASSERT(draft_->length() == pending_.first + 1, "entries follow without a gap");
-  draft_->extend(pending_.first + 1, pending_.next_token, pending_.captured, pending_.rows, true);
-  position_ = position;
-}
-
 template <class T>
 DraftTree DraftSource<T>::propose(std::int64_t position, std::int32_t token) {
-  take_observation(position);
+  draft_->begin(position, pending_);
+  position_ = position;
   return sampled_ ? sample_chain(token) : grow(token);
 }
 
 template <class T>
 void DraftSource<T>::run_nodes(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes) {
   const DraftTree& tree = growth.candidates();
-  typename Draft<T>::Nodes run;
+  typename Drafter<T>::Nodes run;
   for (const std::int32_t node : nodes) {
     const std::size_t at = static_cast<std::size_t>(node);
     run.token.push_back(tree.token[at]);
@@ -58,9 +50,9 @@ void DraftSource<T>::run_nodes(const TreeGrowth& growth, const std::vector<std::
 template <class T>
 void DraftSource<T>::expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes) {
   const std::int64_t rows = static_cast<std::int64_t>(nodes.size());
-  const std::int64_t width = std::min(options_.choice.width, draft_->shape().vocab);
+  const std::int64_t width = std::min(options_.choice.width, draft_->vocab());
   ops_->top_logits({.rows = rows,
-                    .vocab = draft_->shape().vocab,
+                    .vocab = draft_->vocab(),
                     .k = width,
                     .logits = draft_->logits(),
                     .index = top_index_.data(),
@@ -104,7 +96,7 @@ std::int32_t DraftSource<T>::sample_token(std::int64_t index) {
   uniform_.write({static_cast<kernels::SumOf<T>>(u)});
   ops_->spec_sample({.samples = 1,
                      .gamma = 0,
-                     .vocab = draft_->shape().vocab,
+                     .vocab = draft_->vocab(),
                      .temperature = options_.temperature,
                      .target_logits = draft_->logits(),
                      .draft_logits = draft_->logits(),
@@ -119,7 +111,7 @@ std::int32_t DraftSource<T>::sample_token(std::int64_t index) {
 template <class T>
 DraftTree DraftSource<T>::sample_chain(std::int32_t token) {
   const std::int64_t length = std::min(options_.choice.depth, options_.choice.nodes - 1);
-  const std::int64_t vocab = draft_->shape().vocab;
+  const std::int64_t vocab = draft_->vocab();
   DraftTree tree{.parent = {-1}, .depth = {0}, .token = {token}, .log_probability = {0.0F}};
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int32_t node = static_cast<std::int32_t>(i);

@@ -1,12 +1,13 @@
-// Trees grown by the draft head: entries for what was committed, then level by level its best
+// Trees grown by a draft: it takes what was committed, then level by level its best
 // children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0 a
 // chain is sampled from the draft's own distribution instead.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "engine/model/draft.h"
+#include "engine/speculate/drafter.h"
 #include "engine/speculate/tree_growth.h"
 #include "engine/speculate/tree_source.h"
 
@@ -25,14 +26,16 @@ struct DraftSourceOptions {
 template <class T>
 class DraftSource final : public TreeSource<T> {
  public:
-  DraftSource(kernels::Ops<T>& ops, Draft<T>& draft, const DraftSourceOptions& options);
+  DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> drafter,
+              const DraftSourceOptions& options);
+  DraftSource(kernels::Ops<T>& ops, Draft<T>& draft, const DraftSourceOptions& options)
+      : DraftSource(ops, std::make_unique<HeadDrafter<T>>(draft), options) {}
 
   void observe(const Observation<T>& observation) override { pending_ = observation; }
   DraftTree propose(std::int64_t position, std::int32_t token) override;
   const T* sampled_logits() const override { return sampled_ ? chain_logits_.data() : nullptr; }
 
  private:
-  void take_observation(std::int64_t position);
   void expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
   void run_nodes(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
   DraftTree grow(std::int32_t token);
@@ -40,7 +43,7 @@ class DraftSource final : public TreeSource<T> {
   std::int32_t sample_token(std::int64_t index);
 
   kernels::Ops<T>* ops_;
-  Draft<T>* draft_;
+  std::unique_ptr<Drafter<T>> draft_;
   DraftSourceOptions options_;
   bool sampled_ = false;
   Observation<T> pending_;

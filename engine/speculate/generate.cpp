@@ -4,7 +4,9 @@
 #include <chrono>
 #include <numeric>
 
+#include "engine/speculate/draft_choice.h"
 #include "engine/speculate/draft_source.h"
+#include "engine/speculate/model_drafter.h"
 #include "model/assert.h"
 #include "model/error.h"
 
@@ -42,6 +44,21 @@ void finish_overlap(Generation& run) {
     layer.adjacent_overlap /= static_cast<double>(std::max<std::int64_t>(1, layer.overlap_steps));
   }
 }
+
+// The target reads chosen tokens while this lives.
+template <class T>
+class SelectorScope {
+ public:
+  SelectorScope(Target<T>& target, TokenSelector<T>& selector) : target_(&target) {
+    target.set_token_selector(&selector);
+  }
+  ~SelectorScope() { target_->set_token_selector(nullptr); }
+  SelectorScope(const SelectorScope&) = delete;
+  SelectorScope& operator=(const SelectorScope&) = delete;
+
+ private:
+  Target<T>* target_;
+};
 
 }  // namespace
 
@@ -114,18 +131,29 @@ std::optional<Divergence> first_divergence(const Generation& run, const Generati
 }
 
 template <class T>
-Generator<T>::Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft)
-    : ops_(&ops), target_(&target), draft_(draft), runner_(ops, target) {}
+Generator<T>::Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
+                        Target<T>* draft_model)
+    : ops_(&ops), target_(&target), draft_(draft), draft_model_(draft_model), runner_(ops, target) {
+  VERSIEVE_ASSERT(draft == nullptr || draft_model == nullptr, "one draft at most");
+}
 
 template <class T>
 std::string Generator<T>::refusal(const GenerateOptions& options) const {
   const Strategy& strategy = options.strategy;
-  const std::string reason = unavailable_because(strategy, target_->shape());
+  const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
+  const std::string reason = chooses ? illegal_because(strategy, target_->shape())
+                                     : unavailable_because(strategy, target_->shape());
   if (!reason.empty()) {
     return reason;
   }
-  if (strategy.draft.speculates() && draft_ == nullptr) {
-    return "the model has no draft head, so it can only decode with ar";
+  if (strategy.draft.speculates() && draft_ == nullptr && draft_model_ == nullptr) {
+    return "the model has no draft, so it can only decode with ar";
+  }
+  if (chooses && draft_model_ == nullptr) {
+    return "specattn needs a draft model with attention of its own";
+  }
+  if (chooses && layer_map_.empty()) {
+    return "specattn needs the model's layer_map.json: write it with versieve align";
   }
   if (strategy.sampling == SamplingAlgorithm::kGreedy && options.temperature > 0.0) {
     return "sampling=greedy is for temperature 0";
@@ -143,11 +171,16 @@ void Generator<T>::prefill(std::span<const std::int32_t> prompt) {
                                          " tokens, the model takes " +
                                          std::to_string(target_->shape().max_position));
   }
+  prompt_.assign(prompt.begin(), prompt.end());
   target_->cache().truncate(0);
   target_->cache().reserve(prompt_len_);
   if (draft_ != nullptr) {
     draft_->reserve(prompt_len_);
     draft_->set_length(1);
+  }
+  if (draft_model_ != nullptr) {
+    draft_model_->cache().truncate(0);
+    draft_model_->cache().reserve(prompt_len_);
   }
   for (std::int64_t at = 0; at < prompt_len_; at += kPrefillChunk) {
     const std::int64_t end = std::min(prompt_len_, at + kPrefillChunk);
@@ -157,6 +190,11 @@ void Generator<T>::prefill(std::span<const std::int32_t> prompt) {
                     {.last_logits_only = true});
     target_->commit(path);
     feed_draft(prompt, at, end);
+    if (draft_model_ != nullptr) {
+      draft_model_->verify(chain_tree({prompt.begin() + at, prompt.begin() + end}),
+                           {.last_logits_only = true});
+      draft_model_->commit(path);
+    }
   }
   ensure_count(*ops_, last_logits_, target_->shape().vocab);
   ops_->copy_rows({.rows = 1,
@@ -204,7 +242,8 @@ StepOptions Generator<T>::step_options(const GenerateOptions& options) const {
   return {.verify = verify,
           .acceptance = {.temperature = options.temperature,
                          .seed = options.seed,
-                         .measures_gap = options.measures_gaps},
+                         .measures_gap = options.measures_gaps,
+                         .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kExact)},
           .measures_blocks = options.measures_blocks,
           .observer = options.observer};
 }
@@ -216,11 +255,16 @@ std::unique_ptr<TreeSource<T>> Generator<T>::make_source(const GenerateOptions& 
   if (!options.strategy.draft.speculates()) {
     return std::make_unique<NoDraft<T>>();
   }
-  return std::make_unique<DraftSource<T>>(*ops_, *draft_,
-                                          DraftSourceOptions{.choice = options.strategy.draft,
-                                                             .order = options.strategy.order,
-                                                             .temperature = options.temperature,
-                                                             .seed = options.seed});
+  const DraftSourceOptions choice{.choice = options.strategy.draft,
+                                  .order = options.strategy.order,
+                                  .temperature = options.temperature,
+                                  .seed = options.seed};
+  if (draft_ != nullptr) {
+    return std::make_unique<DraftSource<T>>(*ops_, *draft_, choice);
+  }
+  const bool chain = options.strategy.draft.width == 1;
+  return std::make_unique<DraftSource<T>>(
+      *ops_, std::make_unique<ModelDrafter<T>>(*ops_, *draft_model_, prompt_, chain), choice);
 }
 
 // Back to the prompt's end, with `first_token` chosen to follow it.
@@ -250,6 +294,9 @@ void Generator<T>::record(const StepResult& step, const GenerateOptions& options
 
 template <class T>
 Generation Generator<T>::run(const GenerateOptions& options) {
+  if (options.strategy.attention == AttentionMethod::kSpecAttn) {
+    return run_specattn(options);
+  }
   if (options.records_steps && can_record(options)) {
     return run_recorded(options);
   }
@@ -277,6 +324,25 @@ bool Generator<T>::begin_run(const GenerateOptions& options, Generation& run) {
                                                      step_options(options).acceptance);
   run.gaps.push_back(first.logit_gap);
   return run.append({&first.next_token, 1}, limit, options.eos);
+}
+
+template <class T>
+Generation Generator<T>::run_specattn(const GenerateOptions& options) {
+  const std::string reason = refusal(options);
+  VERSIEVE_ASSERT(reason.empty(), "refused strategies are not run");
+  const DraftChoice& chain = options.strategy.draft;
+  auto drafter = std::make_unique<ModelDrafter<T>>(*ops_, *draft_model_, prompt_, true);
+  drafter->capture_attention(std::min(chain.depth, chain.nodes - 1));
+  SpecAttnSelector<T> selector(*ops_, *drafter, layer_map_, {.p = options.strategy.specattn_p});
+  DraftSource<T> source(*ops_, std::move(drafter),
+                        {.choice = chain,
+                         .order = options.strategy.order,
+                         .temperature = options.temperature,
+                         .seed = options.seed});
+  const SelectorScope<T> scope(*target_, selector);
+  Generation run = this->run(options, source);
+  run.reads_saved = selector.reads().saved();
+  return run;
 }
 
 template <class T>
@@ -315,6 +381,8 @@ template <class T>
 Generation Generator<T>::teacher_forced(const GenerateOptions& options,
                                         std::span<const std::int32_t> text) {
   VERSIEVE_ASSERT(prompt_len_ >= 1 && !text.empty(), "a text follows a prefilled prompt");
+  VERSIEVE_ASSERT(options.strategy.attention != AttentionMethod::kSpecAttn,
+                  "text is committed densely; engine/specattn walks texts with chosen tokens");
   const std::unique_ptr<TreeSource<T>> source = make_source(options);
   const StepOptions step_choice = step_options(options);
   Generation run;

@@ -59,6 +59,8 @@ struct Generation {
   double recorded_seconds = 0.0;
   double record_seconds = 0.0;
   std::vector<LayerOverlap> overlap;
+  // Of the committed tokens' reads of all layers, by a strategy that chooses tokens.
+  double reads_saved = 0.0;
 
   double accepted_per_step() const;  // mean of the histogram; 0 without steps
   double decode_seconds() const;
@@ -80,11 +82,16 @@ std::optional<Divergence> first_divergence(const Generation& run, const Generati
 template <class T>
 class Generator {
  public:
-  // `draft` null: only `ar`. Both outlive the generator.
-  Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft);
+  // A draft head, or a draft model of its own, or neither: then only `ar`. All outlive the
+  // generator.
+  Generator(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
+            Target<T>* draft_model = nullptr);
 
   // Why that strategy cannot run here, or an empty text.
   std::string refusal(const GenerateOptions& options) const;
+
+  // Which draft layer chooses each target layer's tokens: what specattn needs beside a draft model.
+  void set_layer_map(std::vector<std::int32_t> draft_layer) { layer_map_ = std::move(draft_layer); }
 
   // Begins a new sequence. Always with every layer refreshing. REQUIRES: not empty.
   void prefill(std::span<const std::int32_t> prompt);
@@ -102,6 +109,7 @@ class Generator {
  private:
   bool can_record(const GenerateOptions& options) const;
   Generation run_recorded(const GenerateOptions& options);
+  Generation run_specattn(const GenerateOptions& options);
   bool begin_run(const GenerateOptions& options, Generation& run);
   std::int64_t token_limit(const GenerateOptions& options) const;
   StepOptions step_options(const GenerateOptions& options) const;
@@ -115,8 +123,11 @@ class Generator {
   kernels::Ops<T>* ops_;
   Target<T>* target_;
   Draft<T>* draft_;
+  Target<T>* draft_model_;
   StepRunner<T> runner_;
   std::int64_t prompt_len_ = 0;
+  std::vector<std::int32_t> prompt_;
+  std::vector<std::int32_t> layer_map_;  // [target layers], or empty
   double prefill_seconds_ = 0.0;
   kernels::OpsBuffer<T> last_logits_;    // [V]: after the prompt
   kernels::OpsBuffer<T> last_captured_;  // [3 * hidden]: of the prompt's last token

@@ -21,8 +21,11 @@ DeviceStepOptions device_options(const GenerateOptions& options, const LlmShape&
 
 template <class T>
 bool Generator<T>::can_record(const GenerateOptions& options) const {
-  return options.temperature == 0.0 && !options.measures_blocks && !options.measures_gaps &&
-         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
+  // A draft model is led by the host.
+  const bool model_drafts = draft_model_ != nullptr && options.strategy.draft.speculates();
+  return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
+         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
+         !options.on_step &&
          DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape()),
                                       prompt_len_ + token_limit(options) + 2 * kDeepestPath)
              .empty();

@@ -50,6 +50,9 @@ nlohmann::json run_json(const StrategyRun& run) {
     out["ar_tokens_per_s"] = run.reference->tokens_per_second();
     out["identical_to_ar"] = run.identical();
   }
+  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+    out["kv_reads_saved"] = generation.reads_saved;
+  }
   if (run.divergence) {
     out["first_divergence"] = {{"index", run.divergence->index},
                                {"logit_gap", run.divergence->logit_gap}};
@@ -64,6 +67,9 @@ std::string run_text(const StrategyRun& run) {
                     fixed(generation.accepted_per_step(), 2) + " a step, " +
                     fixed(generation.tokens_per_second(), 1) + " tokens/s" +
                     (generation.recorded ? " in graphs" : "");
+  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+    out += ", " + fixed(100.0 * generation.reads_saved, 1) + " % of the KV reads saved";
+  }
   if (run.reference) {
     const double plain = run.reference->tokens_per_second();
     out += "; autoregressive " + fixed(plain, 1) + " tokens/s";
@@ -73,7 +79,7 @@ std::string run_text(const StrategyRun& run) {
     const bool reuses = run.strategy.schedule.find('R') != std::string::npos;
     out += std::string("; text ") + (run.identical() ? "identical to" : "DIFFERENT from") +
            " autoregressive decoding" + (reuses ? " of the same schedule" : "") +
-           (run.claims_identity() ? "" : " (approximate groups do not claim it)");
+           (run.claims_identity() ? "" : " (approximate strategies do not claim it)");
   }
   return out + "\n";
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/io/checkpoint.h"
+#include "engine/io/layer_map_file.h"
 #include "engine/io/tokenizer.h"
 #include "engine/model/compute_device.h"
 #include "engine/model/load.h"
@@ -44,6 +45,9 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
 // Autoregressive decoding with the strategy's attention and schedule.
 Strategy reference_of(const Strategy& strategy) {
   Strategy plain = strategy;
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    plain.attention = AttentionMethod::kDense;
+  }
   plain.draft = {};
   plain.order = Traversal::kBfs;
   plain.group_size = 1;
@@ -103,17 +107,29 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
   const bool drafts = std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
+  const std::filesystem::path draft_folder = request.model / "draft";
   std::optional<DraftCheckpoint> draft_checkpoint;
+  std::optional<Target<T>> draft_model;
   std::error_code ignored;
-  if (drafts && std::filesystem::exists(request.model / "draft", ignored)) {
-    draft_checkpoint = load_draft(request.model / "draft", checkpoint.shape);
+  if (drafts && std::filesystem::exists(draft_folder, ignored)) {
+    if (is_draft_model(draft_folder)) {
+      draft_model.emplace(
+          make_target(*ops, load_draft_model(draft_folder, checkpoint.shape), nullptr));
+    } else {
+      draft_checkpoint = load_draft(draft_folder, checkpoint.shape);
+    }
   }
   Target<T> target = make_target(*ops, checkpoint, draft_checkpoint ? &*draft_checkpoint : nullptr);
   std::optional<Draft<T>> draft;
   if (draft_checkpoint) {
     draft.emplace(make_draft(*ops, *draft_checkpoint, target));
   }
-  Generator<T> generator(*ops, target, draft ? &*draft : nullptr);
+  Generator<T> generator(*ops, target, draft ? &*draft : nullptr,
+                         draft_model ? &*draft_model : nullptr);
+  if (draft_model && has_layer_map(request.model)) {
+    generator.set_layer_map(
+        read_layer_map(request.model, checkpoint.shape, draft_model->shape().layers).draft_layer);
+  }
   for (const Strategy& strategy : strategies) {
     const std::string reason =
         generator.refusal(options_of(request, device, strategy, checkpoint.special.eos));

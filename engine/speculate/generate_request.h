@@ -35,10 +35,11 @@ struct StrategyRun {
   std::optional<Generation> reference;
   std::optional<Divergence> divergence;
 
-  // Approximate groups do not claim the autoregressive text; whether they kept it is reported all
-  // the same.
+  // Approximate groups and chosen tokens do not claim the autoregressive text; whether they kept it
+  // is reported all the same.
   bool claims_identity() const {
-    return strategy.group_size == 1 || strategy.group_mode == GroupMode::kExact;
+    return strategy.attention != AttentionMethod::kSpecAttn &&
+           (strategy.group_size == 1 || strategy.group_mode == GroupMode::kExact);
   }
   bool identical() const { return reference.has_value() && !divergence.has_value(); }
 };

@@ -12,6 +12,9 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
   if (!reason.empty()) {
     return reason;
   }
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    return "specattn runs where a draft model chooses the tokens: in generate";
+  }
   if (target.attention == AttentionKind::kDense && strategy.group_size > 1 &&
       strategy.group_mode == GroupMode::kApprox) {
     return "a dense target selects no blocks, so there is nothing for an approximate group to "

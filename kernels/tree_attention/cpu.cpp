@@ -47,10 +47,20 @@ void stream_keys(const TreeAttentionParams<T>& p, std::int64_t node, std::int64_
   const std::int64_t t = p.position[node];
   const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
   const std::int64_t width = p.num_kv_heads * p.head_dim;
-  for (std::int64_t position = std::max(oldest, p.first_position); position < p.context_len;
-       ++position) {
+  const auto add = [&](std::int64_t position) {
     const std::int64_t offset = position * width + g * p.head_dim;
     stream.add(position, p.k + offset, p.v + offset);
+  };
+  if (p.selected.token == nullptr) {
+    for (std::int64_t position = std::max(oldest, p.first_position); position < p.context_len;
+         ++position) {
+      add(position);
+    }
+  } else {
+    const std::int64_t list = p.selected.per_kv_head ? g * p.selected.count : 0;
+    for (std::int64_t i = 0; i < p.selected.count; ++i) {
+      add(p.selected.token[list + i]);
+    }
   }
   for (const std::int32_t ancestor : path_of(p, node)) {
     if (p.position[ancestor] >= oldest) {
@@ -88,6 +98,8 @@ void tree_attention_cpu(const TreeAttentionParams<T>& params, int threads) {
   TreeAttentionParams<T> p = params;
   p.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
+                  "selected tokens take no window and no counts");
   VERSIEVE_ASSERT(p.first_position >= 0 && p.window >= 0, "positions are not negative");
   parallel_for(p.num_kv_heads * p.num_queries, threads,
                [&](std::int64_t i) { attend(p, i % p.num_queries, i / p.num_queries); });

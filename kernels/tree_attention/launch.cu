@@ -63,6 +63,44 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   });
 }
 
+// The same over listed tokens: "positions" are places in the list, then those of the path. Places
+// depend on the list, so bits do too: this is for a lossy selection, not for exact verification.
+template <class T, int kLanesPerKey>
+__global__ void __launch_bounds__(kMaxAttentionThreads)
+    selected_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
+  extern __shared__ float shared[];
+  const std::int64_t query = blockIdx.x;
+  const std::int64_t g = blockIdx.y;
+  const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
+  const int path = static_cast<int>(p.position[node] - p.context_len + 1);  // of tree tokens
+  const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
+  int* parents = reinterpret_cast<int*>(shared);
+  int* ancestors = parents + p.num_nodes;
+  walk_ancestors(p.parent, node, path, parents, ancestors);
+  const std::int64_t count = p.selected.count;
+  const std::int32_t* list = p.selected.token + (p.selected.per_kv_head ? g * count : 0);
+  const auto row_at = [&](std::int64_t place) -> KeyRow<T> {
+    if (place >= count + path) {
+      return {};
+    }
+    const bool committed = place < count;
+    const std::int64_t row = committed ? list[place] : ancestors[count + path - 1 - place];
+    const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
+    return {(committed ? p.k : p.k_tree) + offset, (committed ? p.v : p.v_tree) + offset};
+  };
+  const std::int64_t head_row = query * p.num_heads + g * group_heads;
+  WarpAttention<T, kLanesPerKey> attention(p.q + head_row * p.head_dim, group_heads,
+                                           static_cast<int>(p.head_dim));
+  for (std::int64_t base = 0; base < count + path; base += kDeviceChunk) {
+    attention.absorb(base, row_at, NoScores{});
+  }
+  __syncthreads();  // `ancestors` is no longer read
+  T* out = p.out + head_row * p.head_dim;
+  attention.merge(shared, group_heads, [&](int head, int element, float value, float, float sum) {
+    store_f32(out + head * p.head_dim + element, sum > 0.0F ? value / sum : 0.0F);
+  });
+}
+
 template <class T>
 void refuse(const TreeAttentionParams<T>& p) {
   if (p.head_dim % 16 != 0 || p.head_dim > kMaxHeadDim) {
@@ -82,6 +120,8 @@ template <class T>
 void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
+                  "selected tokens take no window and no counts");
   refuse(p);
   const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
   const dim3 grid(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads));
@@ -89,9 +129,13 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
       std::max(merge_bytes(group_heads, p.head_dim),
                2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
+  const unsigned threads = static_cast<unsigned>(attention_threads(group_heads));
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    tree_attention_kernel<T, kLanes><<<grid, static_cast<unsigned>(attention_threads(group_heads)),
-                                       shared_bytes, context.stream>>>(p);
+    if (p.selected.token != nullptr) {
+      selected_attention_kernel<T, kLanes><<<grid, threads, shared_bytes, context.stream>>>(p);
+    } else {
+      tree_attention_kernel<T, kLanes><<<grid, threads, shared_bytes, context.stream>>>(p);
+    }
   });
   check(cudaGetLastError());
 }

@@ -12,7 +12,7 @@ Traffic tree_attention_traffic(const TreeAttentionParams<T>& p) {
   shape.num_heads = p.num_heads;
   shape.num_kv_heads = p.num_kv_heads;
   shape.head_dim = p.head_dim;
-  shape.context_len = p.context_len;
+  shape.context_len = p.selected.token == nullptr ? p.context_len : p.selected.count;
   shape.first_position = p.first_position;
   shape.window = p.window;
   shape.num_queries = p.num_queries;

@@ -82,7 +82,7 @@ TEST_CASE("approximate groups run, and a text that they changed is reported, not
     const GenerateReport report = run_request(fixture.request);
     CHECK(report.failure() == "");
     CHECK(report.runs.at(0).generation.tokens.size() >= 1);
-    CHECK_THAT(report_text(report), Catch::Contains("approximate groups do not claim it"));
+    CHECK_THAT(report_text(report), Catch::Contains("approximate strategies do not claim it"));
   }
   GenerateReport report;
   StrategyRun run{.strategy = Strategy::parse("nsa/d4k3n12/bfs/c4a/F*")};

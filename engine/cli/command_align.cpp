@@ -1,0 +1,48 @@
+// versieve align: which draft layer's attention chooses tokens for each target layer.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "engine/cli/commands.h"
+#include "engine/cli/output.h"
+#include "engine/io/atomic_file.h"
+#include "engine/specattn/align_request.h"
+
+namespace versieve::cli {
+namespace {
+
+struct Options {
+  engine::AlignRequest request;
+  std::string out;
+};
+
+Answer run_align(const Options& options) {
+  engine::AtomicFile file(options.out);  // before the work: a bad path is told at once
+  const engine::AlignReport report = engine::run_alignment(options.request);
+  const nlohmann::ordered_json map = engine::alignment_json(report);
+  file.write(map.dump(1) + "\n");
+  file.commit();
+  return {.json = map, .text = engine::alignment_text(report)};
+}
+
+}  // namespace
+
+Run declare_align(CLI::App& app, const CommandContext&) {
+  const auto options = std::make_shared<Options>();
+  engine::AlignRequest& request = options->request;
+  app.add_option("--model", request.model, "directory of a dense target with a dense draft/")
+      ->required();
+  app.add_option("--text", request.texts, "calibration text; may be given more than once")
+      ->required();
+  app.add_option("--out", options->out,
+                 "JSON file for the map; generate looks for layer_map.json in the model directory")
+      ->required();
+  app.add_option("--stride", request.stride, "every so many positions one is compared");
+  app.add_option("--first", request.first, "the first position that may be compared");
+  app.add_option("--backend", request.backend, "cpu, cuda or auto");
+  app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
+  app.add_option("--threads", request.threads, "CPU threads; all if left out")
+      ->check(CLI::Range(1, 1024));
+  return [options] { return run_align(*options); };
+}
+
+}  // namespace versieve::cli

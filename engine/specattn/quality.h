@@ -1,0 +1,62 @@
+// What does reading fewer tokens cost? Walks along true texts as speculative decoding would: the
+// draft runs over a block of true tokens, its attention chooses, the target verifies the block with
+// what was chosen and keeps the keys it computed that way, so that errors add up. Streaming and
+// page selection read as many tokens of each layer, block by block, as SpecAttn did.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace versieve::engine {
+
+struct QualityRequest {
+  std::filesystem::path model;               // dense target, dense draft/, layer_map.json
+  std::vector<std::filesystem::path> texts;  // held-out; grouped by their name up to the first '-'
+  std::vector<double> shares = {0.9, 0.95, 0.97, 0.99};  // p
+  std::int64_t lookahead = 7;                            // gamma: drafted tokens a step
+  std::int64_t scored = 512;                             // last tokens of each text that are scored
+  std::int64_t chunk = 16;
+  std::int64_t dense_layers = 2;
+  std::string backend = "auto";
+  std::string dtype = "f32";
+  int threads = 0;
+  std::function<void(const std::string& text)> on_text;  // before each
+};
+
+// One way of reading, over the texts of one group or all.
+struct QualityRow {
+  std::string method;  // dense, specattn, streaming, pages
+  double p = 0.0;      // of the specattn run whose reads it matches; 0: dense
+  std::int64_t tokens = 0;
+  double loss = 0.0;           // nats a token
+  double agreement = 0.0;      // share of places with the dense run's argmax
+  double right = 0.0;          // share of places with the text's own token
+  std::int64_t answers = 0;    // tokens that answer a question of the text ("=> ")
+  double answers_right = 0.0;  // share of those
+  double saved = 0.0;          // of the committed tokens' reads, all layers
+  double saved_sparse = 0.0;   // of the layers that are not dense
+};
+
+struct QualityGroup {
+  std::string name;  // or "all"
+  std::vector<QualityRow> rows;
+};
+
+struct QualityReport {
+  std::string model, backend, device, dtype;
+  std::int64_t lookahead = 0, scored = 0, chunk = 0, dense_layers = 0, texts = 0;
+  std::vector<QualityGroup> groups;  // the last is all
+};
+
+// Throws Error: kUsage for a contradictory request, kAnswerNo for a model without a dense draft,
+// kBadInput for model, map or text files, kEnvironment without the GPU asked for.
+QualityReport run_quality(const QualityRequest& request);
+
+nlohmann::ordered_json quality_json(const QualityReport& report);
+std::string quality_text(const QualityReport& report);
+
+}  // namespace versieve::engine

@@ -1,0 +1,194 @@
+#include "kernels/attention_weights/launch.h"
+
+#include <algorithm>
+
+#include "kernels/common/block_reduce.cuh"
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/device_element.cuh"
+#include "kernels/common/launch_range.h"
+#include "model/assert.h"
+#include "model/error.h"
+#include "model/op_traffic.h"
+
+namespace versieve::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kHeadThreads = 1024;
+constexpr int kMaxHeadDim = 128;
+constexpr int kMaxGroupHeads = 16;
+
+// Scratch: scores [H, stride] with stride = L + nodes, then each head's (maximum, sum).
+struct Layout {
+  float* scores;
+  float2* heads;
+  std::int64_t stride;
+};
+
+// The node's depth below the root, and its k-th ancestor (itself for 0).
+__device__ std::int64_t depth_of(const std::int32_t* parent, std::int64_t node) {
+  std::int64_t depth = 0;
+  for (std::int32_t i = parent[node]; i >= 0; i = parent[i]) {
+    ++depth;
+  }
+  return depth;
+}
+__device__ std::int64_t ancestor(const std::int32_t* parent, std::int64_t node, std::int64_t k) {
+  std::int32_t i = static_cast<std::int32_t>(node);
+  for (; k > 0; --k) {
+    i = parent[i];
+  }
+  return i;
+}
+
+// Grid: (chunk of positions, KV head); one thread a key, the group's queries in shared memory.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    attention_scores_kernel(const __grid_constant__ AttentionWeightsParams<T> p,
+                            const Layout layout) {
+  __shared__ float q[kMaxGroupHeads * kMaxHeadDim];
+  const int rows = static_cast<int>(p.num_heads / p.num_kv_heads);
+  const int width = static_cast<int>(p.head_dim);
+  const std::int64_t g = blockIdx.y;
+  const float scale = 1.0F / sqrtf(static_cast<float>(width));
+  for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += kThreads) {
+    q[i] = load_f32(p.q + g * rows * width + i) * scale;
+  }
+  __syncthreads();
+  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (position >= length) {
+    return;
+  }
+  const bool committed = position < p.context_len;
+  const std::int64_t row =
+      committed ? position : ancestor(p.parent, p.query_node, length - 1 - position);
+  const T* key = (committed ? p.k : p.k_tree) + (row * p.num_kv_heads + g) * width;
+  float sums[kMaxGroupHeads] = {};
+  for (int e = 0; e < width; e += kWordElements<T>) {
+    float x[kWordElements<T>];
+    unpack<T>(*reinterpret_cast<const uint4*>(key + e), x);
+#pragma unroll
+    for (int h = 0; h < kMaxGroupHeads; ++h) {
+      if (h < rows) {
+#pragma unroll
+        for (int j = 0; j < kWordElements<T>; ++j) {
+          sums[h] = fmaf(q[h * width + e + j], x[j], sums[h]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < kMaxGroupHeads; ++h) {
+    if (h < rows) {
+      layout.scores[(g * rows + h) * layout.stride + position] = sums[h];
+    }
+  }
+}
+
+// A float's bits as an integer that orders as the floats do.
+__device__ std::uint64_t ordered(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+}
+__device__ float from_ordered(std::uint64_t order) {
+  const unsigned bits = static_cast<unsigned>(order);
+  return __uint_as_float((bits & 0x80000000U) != 0 ? bits & 0x7FFFFFFFU : ~bits);
+}
+
+// Grid: one CTA a query head.
+template <class T>
+__global__ void __launch_bounds__(kHeadThreads)
+    attention_sums_kernel(const __grid_constant__ AttentionWeightsParams<T> p,
+                          const Layout layout) {
+  __shared__ std::uint64_t maxima[kHeadThreads / 32];
+  __shared__ float sums[kHeadThreads / 32];
+  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const float* scores = layout.scores + blockIdx.x * layout.stride;
+  std::uint64_t own = 0;
+  for (std::int64_t i = threadIdx.x; i < length; i += kHeadThreads) {
+    const std::uint64_t order = ordered(scores[i]);
+    own = order > own ? order : own;
+  }
+  const float most = from_ordered(block_max<kHeadThreads>(own, maxima));
+  float sum = 0.0F;
+  for (std::int64_t i = threadIdx.x; i < length; i += kHeadThreads) {
+    sum += expf(scores[i] - most);
+  }
+  sum = block_sum<kHeadThreads>(sum, sums);
+  if (threadIdx.x == 0) {
+    layout.heads[blockIdx.x] = {most, sum};
+  }
+}
+
+// Grid: chunks of positions; heads in ascending order.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    attention_mean_kernel(const __grid_constant__ AttentionWeightsParams<T> p,
+                          const Layout layout) {
+  const std::int64_t length = p.context_len + depth_of(p.parent, p.query_node) + 1;
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (position >= length) {
+    return;
+  }
+  float sum = 0.0F;
+  for (std::int64_t h = 0; h < p.num_heads; ++h) {
+    const float2 head = layout.heads[h];
+    sum += expf(layout.scores[h * layout.stride + position] - head.x) / head.y;
+  }
+  p.weights[position] = sum / static_cast<float>(p.num_heads);
+}
+
+template <class T>
+std::int64_t stride_of(const AttentionWeightsParams<T>& p) {
+  return (p.context_len + p.num_nodes + 1) / 2 * 2;
+}
+
+}  // namespace
+
+template <class T>
+std::size_t attention_weights_scratch_bytes(const AttentionWeightsParams<T>& p) {
+  return static_cast<std::size_t>(p.num_heads) *
+         (static_cast<std::size_t>(stride_of(p)) * sizeof(float) + sizeof(float2));
+}
+
+template <class T>
+void launch_attention_weights(const AttentionWeightsParams<T>& p, const LaunchContext& context) {
+  VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
+  VERSIEVE_ASSERT(p.query_node >= 0 && p.query_node < p.num_nodes, "the query belongs to a node");
+  VERSIEVE_ASSERT(context.scratch_bytes >= attention_weights_scratch_bytes(p),
+                  "scratch is reserved before");
+  if (p.head_dim % 16 != 0 || p.head_dim > kMaxHeadDim ||
+      p.num_heads / p.num_kv_heads > kMaxGroupHeads) {
+    throw Error(ExitCode::kAnswerNo,
+                "the CUDA kernels take a head size that is a multiple of 16 up to 128 and at most "
+                "16 query heads per KV head");
+  }
+  float* scores = static_cast<float*>(context.scratch);
+  const Layout layout{scores, reinterpret_cast<float2*>(scores + p.num_heads * stride_of(p)),
+                      stride_of(p)};
+  const unsigned chunks =
+      static_cast<unsigned>((p.context_len + p.num_nodes + kThreads - 1) / kThreads);
+  const LaunchRange range(
+      "attention_weights",
+      traffic::attention_weights(p.num_heads, p.num_kv_heads, p.head_dim, p.context_len, sizeof(T)),
+      context.observer);
+  attention_scores_kernel<T>
+      <<<dim3(chunks, static_cast<unsigned>(p.num_kv_heads)), kThreads, 0, context.stream>>>(
+          p, layout);
+  check(cudaGetLastError());
+  attention_sums_kernel<T>
+      <<<static_cast<unsigned>(p.num_heads), kHeadThreads, 0, context.stream>>>(p, layout);
+  check(cudaGetLastError());
+  attention_mean_kernel<T><<<chunks, kThreads, 0, context.stream>>>(p, layout);
+  check(cudaGetLastError());
+}
+
+template std::size_t attention_weights_scratch_bytes<float>(const AttentionWeightsParams<float>&);
+template std::size_t attention_weights_scratch_bytes<Bf16>(const AttentionWeightsParams<Bf16>&);
+template void launch_attention_weights<float>(const AttentionWeightsParams<float>&,
+                                              const LaunchContext&);
+template void launch_attention_weights<Bf16>(const AttentionWeightsParams<Bf16>&,
+                                             const LaunchContext&);
+
+}  // namespace versieve::kernels

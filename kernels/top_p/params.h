@@ -1,0 +1,25 @@
+// top_p: which tokens carry a share p of the attention mass of each of several rows, found by
+// bisection without sorting, and the union over the rows. Source: seed 003, section 3.4 and
+// algorithm 2; rules: README.md of this folder (the door).
+#pragma once
+
+#include <cstdint>
+
+namespace versieve::kernels {
+
+// S = double or float; masses are summed in double on every device.
+template <class S>
+struct TopPParams {
+  std::int64_t rows = 0;        // gamma
+  std::int64_t length = 0;      // L
+  std::int64_t row_stride = 0;  // elements between rows; 0 means L
+  double p = 1.0;               // of the mass, in (0, 1]
+  std::int64_t iterations = 10;
+  const S* weights = nullptr;    // [gamma, L], not negative
+  std::int32_t* mask = nullptr;  // [L]: 1 for a token that any row keeps
+  S* mass = nullptr;             // [gamma]: of the row's own kept tokens, absolute
+
+  std::int64_t stride() const { return row_stride == 0 ? length : row_stride; }
+};
+
+}  // namespace versieve::kernels
