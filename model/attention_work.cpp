@@ -22,11 +22,12 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
       approx ? std::ceil(number(s.num_queries) / number(s.group_size)) : number(s.num_queries);
   const double shared =
       approx ? std::max(0.0, 1.0 - number(s.group_size) * (1.0 - s.overlap)) : s.overlap;
-  const double unique = s.unique_blocks > 0.0
-                            ? s.unique_blocks
-                            : distinct_blocks(routed, chosen, blocks, shared, growth);
-  const double grouped = distinct_blocks(number(std::min(s.group_size, s.num_queries)), chosen,
-                                         blocks, s.overlap, growth);
+  const auto distinct = [&](double queries, double overlap) {
+    return s.imposed_chain ? chain_blocks(queries - 1.0, std::min(chosen, blocks), blocks, overlap)
+                           : distinct_blocks(queries, chosen, blocks, overlap, growth);
+  };
+  const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct(routed, shared);
+  const double grouped = distinct(number(std::min(s.group_size, s.num_queries)), s.overlap);
   return {.nsa = t.nsa,
           .num_heads = t.num_heads,
           .num_kv_heads = t.num_kv_heads,
@@ -41,6 +42,39 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
 }
 
 namespace {
+
+// What traffic.h's unique bytes count and DRAM does not deliver, in tokens of K and V: those that
+// the newest selected block still lacks (every query selects it), and those of the window that lie
+// in selected blocks: the forced ones, of the others as many as of all blocks.
+struct SparedTokens {
+  double selected = 0.0;
+  double window = 0.0;
+};
+
+SparedTokens spared_tokens(const traffic::NsaVerifyShape& s) {
+  const double block = number(s.nsa.sel_block);
+  const double length = number(s.context_len);
+  const double blocks = std::floor(length / block) + 1.0;
+  const double newest = length - (blocks - 1.0) * block;
+  const double unique = std::min(
+      s.unique_blocks > 0.0 ? s.unique_blocks : number(s.num_queries) * s.chosen_blocks(), blocks);
+  const double window = std::min(number(s.nsa.window), length);
+  const double forced = number(s.nsa.init_blocks + s.nsa.local_blocks);
+  const double forced_tokens = std::min(window, newest + block * number(s.nsa.local_blocks - 1));
+  const double share =
+      blocks > forced ? std::clamp((unique - forced) / (blocks - forced), 0.0, 1.0) : 1.0;
+  return {.selected = std::max(0.0, std::min(unique * block, length) -
+                                        std::min(unique * block - (block - newest), length)),
+          .window = forced_tokens + (window - forced_tokens) * share};
+}
+
+void spare(TrafficTerm term, double bytes, LaunchWork& work) {
+  double& read = work.unique.read_bytes[static_cast<std::size_t>(term)];
+  const double less = std::min(bytes, read);
+  read -= less;
+  work.reused = std::max(0.0, work.reused - less);
+  work.working_set = std::max(0.0, work.working_set - less);
+}
 
 // The five launches of the baseline: a thread block a query and KV head.
 void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
@@ -62,11 +96,17 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
     out.add(streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
                       row_blocks, keys / kElementsPerBlock + chosen));
   }
-  out.add(reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers, traffic::nsa_selected(s),
-                    TrafficTerm::kSelectedBlocks, rows * chosen_keys * kv, row_blocks,
-                    chosen_keys / kKeysPerStep));
-  out.add(reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
-                    TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep));
+  const SparedTokens spared = spared_tokens(s);
+  LaunchWork selected = reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers,
+                                  traffic::nsa_selected(s), TrafficTerm::kSelectedBlocks,
+                                  rows * chosen_keys * kv, row_blocks, chosen_keys / kKeysPerStep);
+  spare(TrafficTerm::kSelectedBlocks, spared.selected * kv, selected);
+  out.add(selected);
+  LaunchWork recent =
+      reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
+                TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep);
+  spare(TrafficTerm::kWindow, spared.window * kv, recent);
+  out.add(recent);
   out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
                     rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0));
 }
@@ -183,11 +223,19 @@ FusedLoads attend_loads(const traffic::NsaVerifyShape& s, const Traffic& unique)
   return loads;
 }
 
-LaunchWork fused(LaunchKind kind, double layers, const Traffic& traffic, const FusedLoads& loads) {
+LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& s,
+                 const Traffic& traffic, const FusedLoads& loads) {
   LaunchWork work = streaming(kind, Phase::kAttention, layers, traffic, loads.blocks, loads.steps);
   work.loaded = loads.loaded;
   work.reused = loads.reused;
+  if (kind != LaunchKind::kNsaRoute) {
+    const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
+    const SparedTokens spared = spared_tokens(s);
+    spare(TrafficTerm::kSelectedBlocks, spared.selected * kv, work);
+    spare(TrafficTerm::kWindow, spared.window * kv, work);
+  }
   work.reuse_distance = work.working_set;
+  work.handover_distance = 0.0;  // partial results are merged within the launch
   work.dependent = true;
   return work;
 }
@@ -196,8 +244,8 @@ void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, Step
   if (!reuse) {
     const Traffic route = traffic::nsa_route(s);
     const Traffic attend = traffic::nsa_attend(s);
-    out.add(fused(LaunchKind::kNsaRoute, layers, route, route_loads(s, route, true)));
-    out.add(fused(LaunchKind::kNsaAttend, layers, attend, attend_loads(s, attend)));
+    out.add(fused(LaunchKind::kNsaRoute, layers, s, route, route_loads(s, route, true)));
+    out.add(fused(LaunchKind::kNsaAttend, layers, s, attend, attend_loads(s, attend)));
     return;
   }
   const Traffic traffic = traffic::nsa_reuse(s);
@@ -206,7 +254,7 @@ void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, Step
   loads.loaded += spans.loaded;
   loads.reused += spans.reused;
   loads.steps += spans.steps - kCtaTiles;
-  out.add(fused(LaunchKind::kNsaReuse, layers, traffic, loads));
+  out.add(fused(LaunchKind::kNsaReuse, layers, s, traffic, loads));
 }
 
 }  // namespace
@@ -215,10 +263,14 @@ void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reus
                    StepWork& out) {
   traffic::NsaVerifyShape s = shape;
   s.routing = !reuse;
+  const std::size_t first = out.count;
   if (form == NsaForm::kVanilla) {
     add_vanilla(s, reuse, layers, out);
   } else {
     add_fused(s, reuse, layers, out);
+  }
+  for (std::size_t i = first; i < out.count; ++i) {
+    out.work[i].layer = reuse ? LayerKind::kReuse : LayerKind::kRefresh;
   }
 }
 

@@ -30,42 +30,91 @@ constexpr bool handed_over(TrafficTerm term) {
   return false;
 }
 
-// Probability that a byte is gone from L2 when it is wanted again.
-double miss_probability(double working_set, double capacity, double knee) {
-  const double filled = std::pow(working_set / capacity, knee);
+// Probability that a byte is gone from L2 when `moved` bytes passed since it was there.
+double miss_probability(double moved, double capacity, double knee) {
+  const double filled = std::pow(std::max(0.0, moved) / capacity, knee);
   return filled / (1.0 + filled);
 }
 
-// DRAM bytes by term: unique bytes of cached terms with their over-fetch, reloads that L2 does not
-// serve, hand-over that it pushed out, writes that it let go.
-void add_bytes(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
-               CacheState cache, LaunchCost& cost) {
-  const double capacity = value(p, SharedParameter::kEffectiveL2) * hardware.l2_bytes();
-  const double knee = value(p, SharedParameter::kL2Knee);
-  const double miss = miss_probability(work.working_set, capacity, knee);
-  const double reload_miss = miss_probability(work.reuse_distance, capacity, knee);
-  const double first_read = cache == CacheState::kWarm ? miss : 1.0;
-  const auto fitting_or_missed = [miss](double fits) { return fits + (1.0 - fits) * miss; };
-  const double handover = fitting_or_missed(value(p, SharedParameter::kHandoverMiss));
-  const double written = fitting_or_missed(value(p, SharedParameter::kWriteBack));
+double miss_probability(double moved, const HardwareSpec& hardware, const CostParameters& p,
+                        SharedParameter capacity, SharedParameter knee) {
+  return miss_probability(moved, value(p, capacity) * hardware.l2_bytes(), value(p, knee));
+}
+
+// Cached and handed-over bytes that a launch reads, before L2 is asked.
+struct ReadBytes {
+  double cached = 0.0;
+  double handed_over = 0.0;
+};
+
+ReadBytes reads_of(const LaunchWork& work) {
+  ReadBytes out;
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    (handed_over(static_cast<TrafficTerm>(i)) ? out.handed_over : out.cached) +=
+        work.unique.read_bytes[i];
+  }
+  return out;
+}
+
+double written_of(const LaunchWork& work, const CostParameters& p) {
+  return work.unique.total_write() * p[index_of(work.kind, KindParameter::kWriteShare)];
+}
+
+bool reads_warm(const RunConditions& conditions) {
+  return conditions.cache == CacheState::kWarm && !conditions.opened;
+}
+
+// Share of handed-over bytes that are read from DRAM.
+double handover_miss(const LaunchWork& work, const HardwareSpec& hardware,
+                     const CostParameters& p) {
+  const double fits = value(p, SharedParameter::kHandoverMiss);
+  if (work.handover_distance <= 0.0) {
+    return fits;
+  }
+  return fits + (1.0 - fits) * miss_probability(work.handover_distance, hardware, p,
+                                                SharedParameter::kHandoverL2,
+                                                SharedParameter::kHandoverKnee);
+}
+
+// DRAM bytes read by term: unique bytes of cached terms with their over-fetch, reloads that L2 does
+// not serve, hand-over that it pushed out.
+void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& hardware,
+               const CostParameters& p, LaunchCost& cost) {
+  const double handover = handover_miss(work, hardware, p);
+  const double repeats = work.loaded - work.reused;
   const double reload =
-      (work.loaded - work.reused) * reload_miss * value(p, SharedParameter::kReloadMiss);
+      work.reused > 0.0 && repeats > 0.0
+          ? repeats / work.reused * value(p, SharedParameter::kReloadMiss) *
+                miss_probability(work.reuse_distance, hardware, p, SharedParameter::kEffectiveL2,
+                                 SharedParameter::kL2Knee)
+          : 0.0;
+  const double sparse = first_read * value(p, SharedParameter::kOverfetchSparse) + reload;
+  const double stream = first_read * value(p, SharedParameter::kOverfetchStream) + reload;
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const TrafficTerm term = static_cast<TrafficTerm>(i);
-    const double overfetch =
-        value(p, term == TrafficTerm::kSelectedBlocks ? SharedParameter::kOverfetchSparse
-                                                      : SharedParameter::kOverfetchStream);
-    double read =
-        work.unique.read_bytes[i] * (handed_over(term) ? handover : first_read * overfetch);
-    if (work.reused > 0.0 && !handed_over(term)) {
-      read += reload * work.unique.read_bytes[i] / work.reused;
-    }
-    const double write = work.unique.write_bytes[i] * written;
-    cost.term_bytes[i] = read + write;
-    cost.read_bytes += read;
+    const double share = handed_over(term)                      ? handover
+                         : term == TrafficTerm::kSelectedBlocks ? sparse
+                                                                : stream;
+    cost.term_bytes[i] = work.unique.read_bytes[i] * share;
+    cost.read_bytes += cost.term_bytes[i];
+  }
+  cost.read_bytes += p[index_of(work.kind, KindParameter::kFixedRead)];
+}
+
+// Written bytes that reach DRAM while the point runs.
+void add_writes(const LaunchWork& work, const L2Pressure& pressure, const CostParameters& p,
+                const RunConditions& conditions, LaunchCost& cost) {
+  const double share = pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    const double write = work.unique.write_bytes[i] * share;
+    cost.term_bytes[i] += write;
     cost.write_bytes += write;
   }
-  cost.read_bytes += value(p, SharedParameter::kFixedBytes);
+  cost.write_bytes += value(p, SharedParameter::kFixedWrite);
+  if (conditions.opened) {
+    cost.write_bytes += p[index_of(work.kind, KindParameter::kOpenedWrite)] +
+                        pressure.opened_dirty * cost.read_bytes;
+  }
 }
 
 // A soft maximum of the limits, (sum t^4)^(1/4): work that two limits share overlaps imperfectly,
@@ -109,16 +158,49 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
   limits.add(work.unique.flops /
                  (hardware.fp32_flops() * p[index_of(work.kind, KindParameter::kComputeShare)]),
              Bound::kCompute);
-  cost.time_us = limits.seconds() * 1e6;
+  cost.time_us = limits.seconds() * 1e6 * work.time_factor;
   cost.bound = limits.bound();
 }
 
 }  // namespace
 
-LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
+L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const CostParameters& p,
+                       const RunConditions& conditions) {
+  double cached = 0.0;
+  double written = 0.0;
+  for (const LaunchWork& work : step) {
+    cached += work.launches * reads_of(work).cached;
+    written += work.launches * written_of(work, p);
+  }
+  written *= value(p, SharedParameter::kWriteFill);
+  L2Pressure out;
+  out.warm_miss = reads_warm(conditions)
+                      ? miss_probability(cached + written, hardware, p,
+                                         SharedParameter::kEffectiveL2, SharedParameter::kL2Knee)
+                      : 1.0;
+  double read = cached * out.warm_miss;
+  for (const LaunchWork& work : step) {
+    read += work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
+                             p[index_of(work.kind, KindParameter::kFixedRead)]);
+  }
+  const double least =
+      value(p, conditions.opened ? SharedParameter::kOpenedWriteBack : SharedParameter::kWriteBack);
+  out.written_share = least + (1.0 - least) * miss_probability(read + written, hardware, p,
+                                                               SharedParameter::kWriteL2,
+                                                               SharedParameter::kWriteKnee);
+  if (conditions.opened && read > 0.0) {
+    out.opened_dirty = value(p, SharedParameter::kOpenedDirty) / read *
+                       miss_probability(read + written, hardware, p, SharedParameter::kOpenedL2,
+                                        SharedParameter::kOpenedKnee);
+  }
+  return out;
+}
+
+LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions) {
   LaunchCost cost;
-  add_bytes(work, hardware, parameters, conditions.cache, cost);
+  add_reads(work, pressure.warm_miss, hardware, parameters, cost);
+  add_writes(work, pressure, parameters, conditions, cost);
   add_time(work, hardware, parameters, cost);
   cost.overlapped_us =
       work.dependent ? value(parameters, SharedParameter::kOverlap) * cost.time_us : 0.0;
@@ -128,19 +210,32 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
   return cost;
 }
 
+LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions) {
+  StepWork alone;
+  alone.add(work);
+  return cost_of(work, l2_pressure(alone, hardware, parameters, conditions), hardware, parameters,
+                 conditions);
+}
+
+// A step that is one graph asks the host nothing before it ends, and the next is already enqueued.
+double host_wait_us(const StepWork& step, const CostParameters& parameters,
+                    const RunConditions& conditions) {
+  return conditions.launch == LaunchMode::kStream
+             ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
+             : 0.0;
+}
+
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions) {
   StepCost total;
-  // A step that is one graph asks the host nothing before it ends, and the next is already
-  // enqueued.
-  const double waits = conditions.launch == LaunchMode::kStream
-                           ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
-                           : 0.0;
+  const double waits = host_wait_us(step, parameters, conditions);
   total.time_us = waits;
   total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;
+  const L2Pressure pressure = l2_pressure(step, hardware, parameters, conditions);
   for (const LaunchWork& work : step) {
-    const LaunchCost cost = cost_of(work, hardware, parameters, conditions);
+    const LaunchCost cost = cost_of(work, pressure, hardware, parameters, conditions);
     total.time_us += work.launches * cost.added_us();
     total.dram_bytes += work.launches * (cost.read_bytes + cost.write_bytes);
     total.flops += work.launches * work.unique.flops;

@@ -18,6 +18,16 @@ enum class LaunchMode { kStream, kGraph };
 struct RunConditions {
   CacheState cache = CacheState::kCold;
   LaunchMode launch = LaunchMode::kStream;
+  // Counted right after a collection of counters was opened: L2 holds nothing but lines of the
+  // instrument that wait to be written back.
+  bool opened = false;
+};
+
+// What L2 does to a launch by what all launches of a point move between two runs of it.
+struct L2Pressure {
+  double warm_miss = 0.0;      // of bytes that the run before read
+  double written_share = 0.0;  // of written bytes that reach DRAM
+  double opened_dirty = 0.0;   // bytes written back for the instrument, for a byte read
 };
 
 struct LaunchCost {
@@ -33,9 +43,17 @@ struct LaunchCost {
   std::array<double, kTrafficTermCount> term_bytes{};
 };
 
-// Of one launch; multiply by work.launches.
+L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions);
+// Of one launch among those of its point; multiply by work.launches.
+LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions);
+// Of one launch that is the whole point.
 LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions);
+// Time in which a step waits for the host.
+double host_wait_us(const StepWork& step, const CostParameters& parameters,
+                    const RunConditions& conditions);
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions);
 

@@ -23,15 +23,24 @@ struct NamedRange {
 // (effective L2 40 of 60 MiB, 4.64 of 4.92 TB/s, 6.8 TB/s of L2, gaps of 3.0 and 0.5 us), else the
 // middle of what is possible.
 constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
-    {"effective_l2", {"of L2", 0.2, 1.0, 0.66, Evidence::kBytes}},
-    {"l2_knee", {"1", 1.0, 16.0, 6.0, Evidence::kBytes}},
+    {"effective_l2", {"of L2", 0.2, 1.2, 0.5, Evidence::kBytes}},
+    {"l2_knee", {"1", 1.0, 12.0, 5.0, Evidence::kBytes}},
     {"reload_miss", {"of reloads", 0.001, 1.0, 0.3, Evidence::kBytes}},
-    {"handover_miss", {"of bytes", 0.001, 1.0, 0.1, Evidence::kBytes}},
-    {"write_back", {"of bytes", 0.001, 1.0, 0.3, Evidence::kBytes}},
-    {"fixed_bytes", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
-    {"overfetch_sparse", {"1", 1.0, 2.0, 1.05, Evidence::kBytes}},
-    {"overfetch_stream", {"1", 1.0, 2.0, 1.02, Evidence::kBytes}},
-    {"unique_growth", {"1", 0.05, 1.0, 0.7, Evidence::kBytes}},
+    {"handover_miss", {"of bytes", 0.001, 1.0, 0.01, Evidence::kBytes}},
+    {"handover_l2", {"of L2", 0.3, 1.5, 0.62, Evidence::kBytes}},
+    {"handover_knee", {"1", 2.0, 12.0, 5.0, Evidence::kBytes}},
+    {"write_back", {"of bytes", 0.001, 1.0, 0.05, Evidence::kBytes}},
+    {"write_l2", {"of L2", 0.005, 1.5, 0.1, Evidence::kBytes}},
+    {"write_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
+    {"write_fill", {"of a byte", 0.01, 1.0, 0.3, Evidence::kBytes}},
+    {"fixed_write", {"B", 100.0, 4e6, 2e3, Evidence::kBytes}},
+    {"overfetch_sparse", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
+    {"overfetch_stream", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
+    {"unique_growth", {"1", 0.05, 0.999, 0.6, Evidence::kBytes}},
+    {"opened_dirty", {"B", 1e5, 1e8, 2.4e7, Evidence::kBytes}},
+    {"opened_l2", {"of L2", 0.02, 1.5, 0.3, Evidence::kBytes}},
+    {"opened_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
+    {"opened_write_back", {"of bytes", 0.001, 1.0, 0.5, Evidence::kBytes}},
     {"dram_efficiency", {"of raw", 0.2, 1.0, 0.9, Evidence::kTime}},
     {"l2_rate", {"B/clock/SM", 4.0, 128.0, 26.0, Evidence::kTime}},
     {"stream_gap", {"us", 0.1, 20.0, 3.0, Evidence::kTime}},
@@ -42,6 +51,9 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
 }};
 
 constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{
+    {".fixed_read", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
+    {".write_share", {"of bytes", 0.05, 5.0, 1.0, Evidence::kBytes}},
+    {".opened_write", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
     {".compute_share", {"of fp32 peak", 1e-3, 16.0, 0.2, Evidence::kTime}},
     {".base", {"us", 0.2, 50.0, 2.0, Evidence::kTime}},
     {".step", {"ns", 1.0, 1e5, 500.0, Evidence::kTime}},

@@ -18,11 +18,21 @@ enum class SharedParameter {
   kL2Knee,           // sharpness of the step from fitting to missing
   kReloadMiss,       // share of the repeated loads that miss when nothing fits
   kHandoverMiss,     // share of bytes handed from one launch to the next read from DRAM though fit
-  kWriteBack,        // share of written bytes that reach DRAM within the launch though they fit
-  kFixedBytes,       // bytes of a launch that no term names (code, parameters)
+  kHandoverL2,       // share of the L2 capacity that bytes handed over can use
+  kHandoverKnee,     // sharpness of that step
+  kWriteBack,        // share of written bytes that reach DRAM though little is read beside
+  kWriteL2,          // bytes moved, as a share of L2, that push half of them out
+  kWriteKnee,        // sharpness of that step
+  kWriteFill,        // of L2 that a written byte takes, against a read one
+  kFixedWrite,       // bytes written by a launch that no term names
   kOverfetchSparse,  // bytes fetched for a byte of selected blocks
   kOverfetchStream,  // bytes fetched for a byte read in order
-  kUniqueGrowth,     // exponent of distinct blocks over queries; 1 is the linear overlap formula
+  kUniqueGrowth,     // of distinct blocks over queries; 1 is the linear overlap formula
+  // DRAM bytes that the opening of a collection of counters adds to what is counted first.
+  kOpenedDirty,      // bytes that it leaves in L2 to be written back
+  kOpenedL2,         // bytes moved, as a share of L2, that push half of them out
+  kOpenedKnee,       // sharpness of that step
+  kOpenedWriteBack,  // kWriteBack then
   // Time.
   kDramEfficiency,     // share of the raw bandwidth that a stream gets
   kL2BytesPerClockSm,  // L2 bytes a clock and SM
@@ -31,16 +41,19 @@ enum class SharedParameter {
   kHostTripUs,         // the host waits for a result and enqueues again
   kOverlap,            // share of a dependent launch's time that runs beside the one before it
 };
-inline constexpr std::size_t kSharedParameterCount = 15;
+inline constexpr std::size_t kSharedParameterCount = 24;
 
-// Parameters of each kind of launch: its own arithmetic and latency.
+// Parameters of each kind of launch: its own arithmetic, latency and bytes.
 enum class KindParameter {
+  kFixedRead,     // bytes read that no term names
+  kWriteShare,    // bytes that can reach DRAM for a byte that the traffic function writes
+  kOpenedWrite,   // bytes written on top when a collection was just opened
   kComputeShare,  // share of the fp32 peak that its arithmetic reaches
   kBaseUs,        // of a block that does nothing
   kStepNs,        // of one dependent step of a block
   kResident,      // blocks that an SM runs at once
 };
-inline constexpr std::size_t kKindParameterCount = 4;
+inline constexpr std::size_t kKindParameterCount = 7;
 
 inline constexpr std::size_t kParameterCount =
     kSharedParameterCount + kLaunchKindCount * kKindParameterCount;
@@ -51,6 +64,11 @@ constexpr std::size_t index_of(SharedParameter parameter) {
 constexpr std::size_t index_of(LaunchKind kind, KindParameter parameter) {
   return kSharedParameterCount + static_cast<std::size_t>(kind) * kKindParameterCount +
          static_cast<std::size_t>(parameter);
+}
+
+constexpr bool is_about_bytes(KindParameter parameter) {
+  return parameter == KindParameter::kFixedRead || parameter == KindParameter::kWriteShare ||
+         parameter == KindParameter::kOpenedWrite;
 }
 
 using CostParameters = std::array<double, kParameterCount>;

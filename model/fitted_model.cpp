@@ -1,10 +1,19 @@
 #include "model/fitted_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/assert.h"
 
 namespace versieve {
+namespace {
+
+double log_ratio(std::int64_t a, std::int64_t b) {
+  return std::abs(std::log(static_cast<double>(std::max<std::int64_t>(1, a)) /
+                           static_cast<double>(std::max<std::int64_t>(1, b))));
+}
+
+}  // namespace
 
 CostParameters FittedModel::parameters() const {
   VERSIEVE_ASSERT(estimates.size() == kParameterCount, "one estimate a parameter");
@@ -17,10 +26,65 @@ CostParameters FittedModel::parameters() const {
 
 bool FittedModel::informs(LaunchKind kind) const {
   VERSIEVE_ASSERT(estimates.size() == kParameterCount, "one estimate a parameter");
-  const auto first =
-      estimates.begin() + static_cast<std::ptrdiff_t>(index_of(kind, KindParameter::kComputeShare));
+  const auto first = estimates.begin() +
+                     static_cast<std::ptrdiff_t>(index_of(kind, static_cast<KindParameter>(0)));
   return std::any_of(first, first + static_cast<std::ptrdiff_t>(kKindParameterCount),
                      [](const ParameterEstimate& e) { return e.informed; });
+}
+
+std::string MeasuredRegime::text() const {
+  return workload + " of " + geometry + " at L " + std::to_string(context_len) + ", N " +
+         std::to_string(num_queries) + " (" + std::to_string(points) +
+         (points == 1 ? " point)" : " points)");
+}
+
+std::string FittedModel::outside_because(std::int64_t context_len, std::int64_t num_queries) const {
+  bool shorter = false, longer = false, fewer = false, more = false;
+  for (const MeasuredRegime& r : regimes) {
+    shorter = shorter || r.context_len <= context_len;
+    longer = longer || r.context_len >= context_len;
+    fewer = fewer || r.num_queries <= num_queries;
+    more = more || r.num_queries >= num_queries;
+  }
+  if (regimes.empty() || (shorter && longer && fewer && more)) {
+    return {};
+  }
+  const auto apart = [&](const MeasuredRegime& r) {
+    return log_ratio(r.context_len, context_len) + log_ratio(r.num_queries, num_queries);
+  };
+  std::vector<MeasuredRegime> near = regimes;
+  std::sort(near.begin(), near.end(),
+            [&](const MeasuredRegime& a, const MeasuredRegime& b) { return apart(a) < apart(b); });
+  std::string text = "L " + std::to_string(context_len) + ", N " + std::to_string(num_queries) +
+                     " lies outside the measured regimes; the nearest are ";
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, near.size()); ++i) {
+    text += (i == 0 ? "" : "; ") + near[i].text();
+  }
+  return text;
+}
+
+std::int64_t FittedModel::shortest_context() const {
+  std::int64_t shortest = 0;
+  for (const MeasuredRegime& r : regimes) {
+    shortest = shortest == 0 ? r.context_len : std::min(shortest, r.context_len);
+  }
+  return std::max<std::int64_t>(1, shortest);
+}
+
+double FittedModel::half_width(std::int64_t low, std::int64_t high) const {
+  const bool measured = std::any_of(regimes.begin(), regimes.end(), [&](const MeasuredRegime& r) {
+    return in_range(r.context_len, low, high);
+  });
+  double width = 0.0;
+  double widest = 0.0;
+  for (const ErrorQuantile& q : errors) {
+    const double left_out = std::max(q.log_latency, q.log_latency_left_out);
+    widest = std::max(widest, left_out);
+    if (q.context_low < high && low < q.context_high) {
+      width = std::max(width, measured || regimes.empty() ? q.log_latency : left_out);
+    }
+  }
+  return width > 0.0 ? width : 2.0 * widest;
 }
 
 NsaForm FittedModel::priced_form() const {

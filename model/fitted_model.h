@@ -8,6 +8,7 @@
 
 #include "model/acceptance.h"
 #include "model/cost_model.h"
+#include "model/residual_field.h"
 #include "model/strategy.h"
 
 namespace versieve {
@@ -26,6 +27,20 @@ struct ErrorQuantile {
   double log_latency = 0.0;
   double log_dram = 0.0;
   std::int64_t points = 0;
+  // The same where a whole context length or query count was left out of the fit; at least the
+  // above.
+  double log_latency_left_out = 0.0;
+};
+
+// Where points were measured: a context length and a query count of one geometry.
+struct MeasuredRegime {
+  std::string workload;  // attention, step
+  std::string geometry;
+  std::int64_t context_len = 0;
+  std::int64_t num_queries = 0;
+  std::int64_t points = 0;
+
+  std::string text() const;  // "step of nsa-1b at L 4096, N 16 (3 points)"
 };
 
 // A measured step of the planned geometry: the planner prefers it to a prediction.
@@ -48,11 +63,21 @@ struct FittedModel {
   std::int64_t points = 0;
   std::vector<std::string> runs;             // their uuids
   std::vector<ParameterEstimate> estimates;  // [kParameterCount]
+  ResidualField attention_time;  // log of measured / closed form, of a layer's attention
+  ResidualField step_time;       // of a step whose attention is corrected
   std::vector<ErrorQuantile> errors;
+  std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
   AcceptanceModel acceptance;
 
   CostParameters parameters() const;
+  // Why a step of the geometry lies outside the measured contexts or query counts, with the nearest
+  // measured regimes named; empty inside. Of a geometry without steps: its attention's regimes.
+  std::string outside_because(std::int64_t context_len, std::int64_t num_queries) const;
+  std::int64_t shortest_context() const;  // measured; 1 if none
+  // Half-width of log latency that 90 % stay within, between contexts low and high: wider where no
+  // context in between was measured, and widest of all, doubled, beyond them.
+  double half_width(std::int64_t low, std::int64_t high) const;
   // Has a measured launch of that kind moved one of its parameters?
   bool informs(LaunchKind kind) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.

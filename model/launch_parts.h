@@ -36,7 +36,8 @@ inline LaunchWork streaming(LaunchKind kind, Phase phase, double launches, const
           .blocks = at_least_one(blocks),
           .steps = at_least_one(steps),
           .working_set = traffic.total(),
-          .reuse_distance = 0.0};
+          .reuse_distance = 0.0,
+          .handover_distance = traffic.total()};
 }
 
 // Launches whose thread blocks load the bytes of one cached term, `reused` in all, again and again.

@@ -82,12 +82,31 @@ DraftPasses draft_passes(const DraftChoice& choice) {
   return out;
 }
 
+double chain_blocks(double steps, double chosen, double blocks, double overlap) {
+  const double left = blocks - chosen;
+  if (left <= 0.0) {
+    return blocks;
+  }
+  const double drawn = std::min(1.0, chosen * (1.0 - overlap) / left);
+  return blocks - left * std::pow(1.0 - drawn, steps);
+}
+
+// The power of rho fits 138 sets of synthetic queries of one layer (L 1K-128K, N 4-256, rho
+// 0.2-0.95) with a median error of 1.2 %; the trained pair's 176 on text have 6 %.
+constexpr double kReturnPower = 2.5;
+
 double distinct_blocks(double queries, double chosen, double blocks, double overlap,
                        double growth) {
   const double picked = std::min(chosen, blocks);
-  const double more = growth == 1.0 ? queries - 1.0 : (std::pow(queries, growth) - 1.0) / growth;
-  const double distinct = picked * (1.0 + more * (1.0 - overlap));
-  return std::clamp(distinct, picked, std::min(queries * picked, blocks));
+  if (growth == 1.0) {
+    return std::clamp(picked * (1.0 + (queries - 1.0) * (1.0 - overlap)), picked,
+                      std::min(queries * picked, blocks));
+  }
+  const double exponent =
+      std::max(0.01, 1.0 - (1.0 - growth) * std::pow(std::max(0.0, overlap), kReturnPower));
+  const double steps = (std::pow(queries, exponent) - 1.0) / exponent;
+  return std::clamp(chain_blocks(steps, picked, blocks, overlap), picked,
+                    std::min(queries * picked, blocks));
 }
 
 void add_step(const StepShape& s, double growth, StepWork& out) {

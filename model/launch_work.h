@@ -43,6 +43,9 @@ inline constexpr std::size_t kLaunchKindCount = 22;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
 std::optional<LaunchKind> launch_kind(std::string_view path);
 
+// Whose attention a launch belongs to.
+enum class LayerKind { kNone, kRefresh, kReuse };
+
 // One or more identical launches. Bytes and flops are of one launch.
 struct LaunchWork {
   LaunchKind kind = LaunchKind::kLinear;
@@ -55,7 +58,12 @@ struct LaunchWork {
   double steps = 1.0;           // dependent steps of a block
   double working_set = 0.0;     // bytes that the launch touches
   double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
-  bool dependent = false;       // may start before the launch before it has ended
+  // Bytes touched between the writing of a byte that is handed over and its reading; zero where a
+  // launch merges its own partial results.
+  double handover_distance = 0.0;
+  bool dependent = false;  // may start before the launch before it has ended
+  LayerKind layer = LayerKind::kNone;
+  double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)
 };
 
 // A fixed store, so that composing a step allocates nothing.
@@ -87,7 +95,9 @@ struct StepShape {
   std::int64_t refresh_layers = 0;
   std::int64_t reuse_layers = 0;
   std::int64_t element_bytes = 2;
-  double overlap = 0.6;        // of adjacent queries' selected blocks
+  double overlap = 0.6;  // of adjacent queries' selected blocks
+  // The blocks are a chain of sets made to have that overlap (synthetic reuse layers), not routed.
+  bool imposed_chain = false;
   double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
   NsaForm form = NsaForm::kFused;
   std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
@@ -107,8 +117,12 @@ DraftPasses draft_passes(const DraftChoice& choice);
 
 // U(C, rho): distinct blocks of `queries` adjacent queries that select `chosen` of `blocks` each,
 // clipped to [chosen, min(queries chosen, blocks)]. growth 1 is the linear formula of the cost
-// model.
+// model; below it queries return to blocks that earlier ones left: chain_blocks of (N^g - 1) / g
+// steps, g = 1 - (1 - growth) rho^2.5.
 double distinct_blocks(double queries, double chosen, double blocks, double overlap, double growth);
+// Distinct blocks of a chain of sets, each of which replaces a share 1 - rho of its predecessor by
+// blocks drawn from all others, after `steps` steps: B - (B - n) (1 - n (1 - rho) / (B - n))^steps.
+double chain_blocks(double steps, double chosen, double blocks, double overlap);
 
 // One layer's attention in that step, distinct blocks filled in.
 traffic::NsaVerifyShape attention_shape(const StepShape& shape, double growth);

@@ -74,6 +74,10 @@ struct PointMeasurement {
   std::optional<double>
       unique_blocks;  // distinct selected blocks over all queries, mean over layers, KV heads
   std::vector<RangeMeasurement> ranges;
+  // Share of the counted runs that came right after the opening of a collection, which empties L2
+  // and leaves dirty lines in it: 0 where uncounted runs went first. Not stored: it follows from
+  // the run's configuration.
+  double opened_share = 0.0;
   std::optional<AcceptanceMeasurement> acceptance;
 };
 

@@ -118,6 +118,27 @@ class Pricer {
   bool scaled() const { return scaled_; }
   NsaForm form() const { return form_; }
 
+  StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
+    StepWork work;
+    const StepShape shape = step_shape(strategy, target_, context, overlap, fit_);
+    add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
+    correct_attention(shape, false, fit_.attention_time, work);
+    StepCost cost = cost_of(work, hardware_, parameters_, fit_.conditions);
+    scale_time(std::exp(fit_.step_time.at(step_regime(shape))), cost);
+    return cost;
+  }
+
+  // Buckets that begin beyond the longest measured context, and trees of more nodes than any
+  // measured, lie outside the data.
+  std::string bucket_outside_because(const ContextBucket& bucket) const {
+    return fit_.outside_because(std::max(bucket.low + 1, fit_.shortest_context()), 1);
+  }
+  bool is_measured_width(const Strategy& strategy, const ContextBucket& bucket) const {
+    return fit_
+        .outside_because(std::max(bucket.low + 1, fit_.shortest_context()), strategy.draft.nodes)
+        .empty();
+  }
+
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
                       std::string& note) const {
     const AcceptedTokens accepted =
@@ -171,13 +192,6 @@ class Pricer {
     out.log_error = log_error(bucket);
     apply_measured(strategy, bucket, out);
     return out;
-  }
-
-  StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
-    StepWork work;
-    add_step(step_shape(strategy, target_, context, overlap, fit_),
-             parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
-    return cost_of(work, hardware_, parameters_, fit_.conditions);
   }
 
   static void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
@@ -249,18 +263,8 @@ class Pricer {
   }
 
   double log_error(const ContextBucket& bucket) const {
-    double half_width = 0.0;
-    for (const ErrorQuantile& q : fit_.errors) {
-      if (q.context_low < bucket.high && bucket.low < q.context_high) {
-        half_width = std::max(half_width, q.log_latency);
-      }
-    }
-    if (half_width == 0.0) {  // beyond all measured contexts: the widest of them, doubled
-      for (const ErrorQuantile& q : fit_.errors) {
-        half_width = std::max(half_width, 2.0 * q.log_latency);
-      }
-    }
-    return (half_width + (scaled_ ? kTransferHalfWidth : 0.0)) / kNinety;
+    return (fit_.half_width(bucket.low, bucket.high) + (scaled_ ? kTransferHalfWidth : 0.0)) /
+           kNinety;
   }
 
   const FittedModel& fit_;
@@ -375,10 +379,15 @@ class Planner {
 
   void plan_cell(std::int64_t bucket, PrecisionClass precision) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    const std::string outside = pricer_.bucket_outside_because(range);
+    if (!outside.empty()) {
+      table_.unavailable.push_back({bucket, precision, outside});
+      return;
+    }
     std::vector<PlanEntry> cell;
     bool own = false;
     for (const Strategy& s : runnable_) {
-      const bool in_class = s.precision() == precision;
+      const bool in_class = s.precision() == precision && pricer_.is_measured_width(s, range);
       own = own || in_class;
       if (in_class || s == autoregressive_ || s == fixed_) {
         cell.push_back(entry(bucket, precision, s, range));
@@ -500,6 +509,15 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaFo
            "share is not known by order: bfs stands for dfs";
   }
   return {};
+}
+
+double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                         const LlmShape& target, const Strategy& strategy,
+                         std::int64_t context_len) {
+  const double overlap = fit.acceptance.positional.empty()
+                             ? StepShape{}.overlap
+                             : accepted_overlap(fit.acceptance, context_len - 1, context_len);
+  return Pricer(fit, hardware, target).predict(strategy, context_len, overlap).time_us;
 }
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,

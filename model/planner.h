@@ -105,6 +105,10 @@ std::vector<Strategy> enumerate_space(const LlmShape& target);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
 // are priced; the vanilla one loads for each query alone.
 std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
+// Step time of one tuple at one context, by the fit alone (no measured step corrects it).
+double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                         const LlmShape& target, const Strategy& strategy,
+                         std::int64_t context_len);
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options);
 

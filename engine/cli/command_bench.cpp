@@ -4,10 +4,12 @@
 #include <memory>
 #include <thread>
 
+#include "engine/bench/plan_bench.h"
 #include "engine/bench/step_bench.h"
 #include "engine/bench/verify_bench.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
 #include "profiler/gpu_timer.h"
 
@@ -17,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
+  std::string fit, what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
   std::string peer_script = "engine/bench/peer_nsa_triton.py";
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
@@ -128,7 +130,30 @@ Answer bench_all(Options options) {
           .text = verified.text + "\n" + step.text};
 }
 
+// How fast tuples are priced and re-ranked; needs no GPU.
+Answer bench_plan(const Options& options) {
+  if (options.fit.empty()) {
+    throw Error(ExitCode::kUsage, "bench plan needs a fit: --fit FILE, written by fit --out");
+  }
+  engine::PlanBenchOptions wanted;
+  wanted.threads = options.threads > 0 ? options.threads : wanted.threads;
+  const engine::PlanBench b = engine::bench_plan(engine::read_fit(options.fit), wanted);
+  return {.json = {{"bench", "plan"},
+                   {"tuples", b.tuples},
+                   {"contexts", b.contexts},
+                   {"build_ms", b.build_ms},
+                   {"one_core_ns", b.one_core_ns},
+                   {"rerank_ms", b.rerank_ms},
+                   {"threads", b.threads},
+                   {"hardware", b.hardware},
+                   {"best", b.best}},
+          .text = engine::text_of(b)};
+}
+
 Answer run_bench(const Options& options) {
+  if (options.what == "plan") {
+    return bench_plan(options);
+  }
   // What was asked for is judged before what is there.
   if (options.what != "step") {
     engine::check_options(verify_options(options));
@@ -157,9 +182,11 @@ Answer run_bench(const Options& options) {
 
 Run declare_bench(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
-  app.add_option("WHAT", options->what, "verify: one layer; step: whole steps; all: both")
+  app.add_option("WHAT", options->what,
+                 "verify: one layer; step: whole steps; all: both; plan: pricing of tuples")
       ->required()
-      ->check(CLI::IsMember({"verify", "step", "all"}));
+      ->check(CLI::IsMember({"verify", "step", "all", "plan"}));
+  app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
   app.add_option("--geometry", options->geometry, "nsa-1b, nsa-8b or demo");
   app.add_option("--n", options->queries, "verifier queries, as 4,16,64")->delimiter(',');
   app.add_option("--context", options->contexts, "committed tokens, as 4096,65536")->delimiter(',');

@@ -1,29 +1,65 @@
 // versieve fit: fits the cost model to a device's points and says how well it predicts unseen ones.
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
 #include <memory>
 
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/fit/fit_file.h"
+#include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
+#include "model/planner.h"
 
 namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, device, hardware, out;
+  std::string database, device, hardware, out, report, predict;
+  std::int64_t context = 0;
+  bool quick = false;
   double holdout = 0.2;
 };
+
+// One step of the fitted geometry, or why the data do not reach it.
+Answer prediction(const Options& options, const FittedModel& model) {
+  const Strategy strategy = Strategy::parse(options.predict);
+  const std::string outside = model.outside_because(options.context, strategy.draft.nodes);
+  if (!outside.empty()) {
+    throw Error(ExitCode::kAnswerNo, outside);
+  }
+  const LlmShape target = named_llm_shape(model.geometry);
+  const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), target, strategy,
+                                      options.context);
+  const double half = model.half_width(options.context - 1, options.context);
+  char text[160];
+  std::snprintf(text, sizeof text, "%s at L %lld: %.1f us, 90 %% within %.1f to %.1f us\n",
+                strategy.text().c_str(), static_cast<long long>(options.context), us,
+                us * std::exp(-half), us * std::exp(half));
+  return {.json = {{"strategy", strategy.text()},
+                   {"context_len", options.context},
+                   {"time_us", us},
+                   {"interval_us", {us * std::exp(-half), us * std::exp(half)}}},
+          .text = text};
+}
 
 Answer run_fit(const Options& options) {
   if (!(options.holdout >= 0.0 && options.holdout < 1.0)) {
     throw Error(ExitCode::kUsage, "--holdout is a share of the points, from 0 to below 1");
   }
   const Evidence evidence = read_evidence(options.database, options.device, "");
-  const engine::FitReport report = fit_evidence(evidence, options.hardware, options.holdout);
+  const engine::FitReport report =
+      fit_evidence(evidence, options.hardware,
+                   {.holdout = options.holdout, .leave_out_regimes = !options.quick});
   const std::string json = engine::fit_json(report);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);
+  }
+  if (!options.report.empty()) {
+    engine::write_file_atomically(options.report, engine::fit_html(report));
+  }
+  if (!options.predict.empty()) {
+    return prediction(options, report.model);
   }
   return {.json = nlohmann::json::parse(json), .text = engine::fit_text(report)};
 }
@@ -39,6 +75,12 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
                  "catalogue key or JSON file of that device; by its name if left out");
   app.add_option("--holdout", options->holdout, "share of the points kept unseen");
   app.add_option("--out", options->out, "also write the fit to this JSON file, for plan --fit");
+  app.add_option("--report", options->report, "also write the validation as one HTML page");
+  app.add_option("--predict", options->predict,
+                 "answer with the step time of this strategy, at --context; refused outside the "
+                 "measured regimes");
+  app.add_option("--context", options->context, "context length of --predict");
+  app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };
 }
 

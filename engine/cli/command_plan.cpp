@@ -53,7 +53,8 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
   if (options.database.empty()) {
     throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
   }
-  return fit_evidence(read_evidence(options.database, options.device, hardware_key), "", kHoldout)
+  return fit_evidence(read_evidence(options.database, options.device, hardware_key), "",
+                      {.holdout = kHoldout, .leave_out_regimes = false})
       .model;
 }
 

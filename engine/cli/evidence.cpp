@@ -93,8 +93,10 @@ Evidence read_evidence(const std::string& database, const std::string& device,
     if (run.record.device == out.device) {
       out.runs.push_back(run.record.uuid);
       for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
-        const std::vector<PointMeasurement> points =
-            store.points({.run_id = run.id, .workload = kind});
+        std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
+        for (PointMeasurement& point : points) {
+          point.opened_share = engine::opened_share(run.record.configuration);
+        }
         out.points.insert(out.points.end(), points.begin(), points.end());
       }
     }
@@ -106,10 +108,10 @@ Evidence read_evidence(const std::string& database, const std::string& device,
 }
 
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
-                               double holdout) {
+                               const engine::FitOptions& options) {
   if (!hardware.empty()) {
     return engine::fit_cost_model(evidence.points, evidence.device, engine::load_hardware(hardware),
-                                  evidence.runs, {.holdout = holdout});
+                                  evidence.runs, options);
   }
   const HardwareSpec* entry = hardware_for_device(evidence.device);
   if (entry == nullptr) {
@@ -117,8 +119,7 @@ engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hard
                                          evidence.device +
                                          "': describe it in a JSON file and name that file");
   }
-  return engine::fit_cost_model(evidence.points, evidence.device, *entry, evidence.runs,
-                                {.holdout = holdout});
+  return engine::fit_cost_model(evidence.points, evidence.device, *entry, evidence.runs, options);
 }
 
 }  // namespace versieve::cli

@@ -21,6 +21,6 @@ Evidence read_evidence(const std::string& database, const std::string& device,
                        const std::string& hardware_key);
 // Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
-                               double holdout);
+                               const engine::FitOptions& options);
 
 }  // namespace versieve::cli

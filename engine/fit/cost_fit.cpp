@@ -8,35 +8,17 @@
 #include "engine/fit/context_ranges.h"
 #include "engine/fit/cost_search.h"
 #include "engine/fit/statistics.h"
+#include "engine/fit/validation.h"
 #include "model/error.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr int kIterations = 60;
-constexpr int kFoldIterations = 12;
 constexpr int kFolds = 5;
 constexpr std::size_t kEnoughForRange = 20;  // points a range needs for a quantile of its own
 
-struct Prediction {
-  double time_us = 0.0;
-  double dram_bytes = 0.0;
-};
-
-Prediction predict(const FitPoint& p, const HardwareSpec& hardware, const CostParameters& values) {
-  const PointWork work =
-      work_of(p, values[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-  return {cost_of(work.timed, hardware, values, p.conditions).time_us,
-          cost_of(work.observed, hardware, values, p.conditions).dram_bytes};
-}
-
-CostParameters values_of(const std::vector<ParameterEstimate>& estimates) {
-  CostParameters values;
-  for (std::size_t i = 0; i < kParameterCount; ++i) {
-    values[i] = estimates[i].value;
-  }
-  return values;
-}
+constexpr std::size_t kEnoughForTau = 5;
 
 // Collects ratios predicted / measured.
 class Errors {
@@ -60,6 +42,27 @@ class Errors {
   std::vector<double> ratios_;
 };
 
+// Share of errors within their interval.
+class Coverage {
+ public:
+  void add(std::optional<double> error, std::optional<double> half_width) {
+    if (error && half_width) {
+      judged_ += 1;
+      covered_ += *error <= *half_width ? 1 : 0;
+    }
+  }
+  std::int64_t judged() const { return judged_; }
+  std::optional<double> share() const {
+    return judged_ == 0
+               ? std::nullopt
+               : std::optional(static_cast<double>(covered_) / static_cast<double>(judged_));
+  }
+
+ private:
+  std::int64_t judged_ = 0;
+  std::int64_t covered_ = 0;
+};
+
 std::string query_class(std::int64_t queries) {
   if (queries <= 1) {
     return "1";
@@ -69,23 +72,29 @@ std::string query_class(std::int64_t queries) {
 
 class Fit {
  public:
-  Fit(FitPoints points, const HardwareSpec& hardware)
-      : all_(std::move(points)), hardware_(hardware) {
+  Fit(FitPoints points, const HardwareSpec& hardware, const FitOptions& options)
+      : all_(std::move(points)), hardware_(hardware), options_(options) {
     for (const FitPoint& p : all_.points) {
       (p.held_out ? held_ : train_).push_back(&p);
     }
   }
 
   FitReport run() {
-    report_.model.estimates =
-        search_parameters(train_, hardware_, initial_parameters(), kIterations);
-    values_ = values_of(report_.model.estimates);
-    conformal();
+    calibration_ = calibrate(train_, hardware_, initial_parameters(), kIterations);
+    report_.model.estimates = calibration_.estimates;
+    report_.model.attention_time = calibration_.attention_time;
+    report_.model.step_time = calibration_.step_time;
+    const std::vector<Unseen> folds = predict_folds(train_, hardware_, calibration_, kFolds);
+    const std::vector<LeftOutRegime> regimes = left_out_regimes();
+    conformal(folds, regimes);
+    left_out_errors(regimes);
+    compare_all();
     held_out_errors();
     by_regime();
     by_term();
     ranking();
     measured_steps();
+    measured_regimes();
     report_.points_train = static_cast<std::int64_t>(train_.size());
     report_.points_holdout = static_cast<std::int64_t>(held_.size());
     report_.skipped = all_.skipped;
@@ -93,51 +102,27 @@ class Fit {
   }
 
  private:
-  struct Miss {
-    std::size_t range;
-    std::optional<double> log_latency, log_dram;
-  };
+  using LogError = std::optional<double> (Unseen::*)() const;
 
-  Miss miss(const FitPoint& p, const CostParameters& values) const {
-    const Prediction predicted = predict(p, hardware_, values);
-    Miss m{context_range_of(p.key.context_len), {}, {}};
-    if (p.time_us) {
-      m.log_latency = std::abs(std::log(predicted.time_us / *p.time_us));
+  std::vector<LeftOutRegime> left_out_regimes() const {
+    std::vector<LeftOutRegime> regimes;
+    if (options_.leave_out_regimes) {
+      for (const RegimeAxis axis : {RegimeAxis::kContext, RegimeAxis::kQueries}) {
+        for (LeftOutRegime& r : predict_left_out(train_, held_, axis, hardware_, calibration_)) {
+          regimes.push_back(std::move(r));
+        }
+      }
     }
-    if (p.dram_bytes && *p.dram_bytes > 0.0) {
-      m.log_dram = std::abs(std::log(predicted.dram_bytes / *p.dram_bytes));
-    }
-    return m;
+    return regimes;
   }
 
-  // Each training point is predicted by a fit that has not seen it.
-  std::vector<Miss> cross_validated() const {
-    std::vector<Miss> misses;
-    for (int fold = 0; fold < kFolds; ++fold) {
-      std::vector<const FitPoint*> kept;
-      std::vector<const FitPoint*> left_out;
-      for (std::size_t i = 0; i < train_.size(); ++i) {
-        (static_cast<int>(i) % kFolds == fold ? left_out : kept).push_back(train_[i]);
-      }
-      if (kept.empty()) {
-        continue;
-      }
-      const CostParameters values =
-          values_of(search_parameters(kept, hardware_, values_, kFoldIterations));
-      for (const FitPoint* p : left_out) {
-        misses.push_back(miss(*p, values));
-      }
-    }
-    return misses;
-  }
-
-  static std::optional<double> quantile_of(const std::vector<Miss>& misses,
-                                           std::optional<double> Miss::*field,
+  static std::optional<double> quantile_of(const std::vector<Unseen>& unseen, LogError error,
                                            std::optional<std::size_t> range) {
     std::vector<double> sample;
-    for (const Miss& m : misses) {
-      if ((!range || m.range == *range) && m.*field) {
-        sample.push_back(*(m.*field));
+    for (const Unseen& u : unseen) {
+      const std::optional<double> e = (u.*error)();
+      if (e && (!range || context_range_of(u.point->key.context_len) == *range)) {
+        sample.push_back(*e);
       }
     }
     if (range && sample.size() < kEnoughForRange) {
@@ -146,18 +131,40 @@ class Fit {
     return conformal_quantile(sample, 0.9);
   }
 
-  void conformal() {
-    const std::vector<Miss> misses = cross_validated();
-    const double all_latency = quantile_of(misses, &Miss::log_latency, {}).value_or(0.0);
-    const double all_dram = quantile_of(misses, &Miss::log_dram, {}).value_or(0.0);
+  // Points of regimes that were left out between measured ones; `except` names one to leave aside.
+  static std::vector<Unseen> between(const std::vector<LeftOutRegime>& regimes,
+                                     const LeftOutRegime* except, bool train_only) {
+    std::vector<Unseen> out;
+    for (const LeftOutRegime& r : regimes) {
+      for (const Unseen& u : r.points) {
+        if (!r.beyond && &r != except && !(train_only && u.point->held_out)) {
+          out.push_back(u);
+        }
+      }
+    }
+    return out;
+  }
+
+  void conformal(const std::vector<Unseen>& folds, const std::vector<LeftOutRegime>& regimes) {
+    const std::vector<Unseen> left_out = between(regimes, nullptr, true);
+    const double all_latency = quantile_of(folds, &Unseen::log_latency_error, {}).value_or(0.0);
+    const double all_dram = quantile_of(folds, &Unseen::log_dram_error, {}).value_or(0.0);
+    const double all_left_out =
+        quantile_of(left_out, &Unseen::log_latency_error, {}).value_or(2.0 * all_latency);
     for (std::size_t range = 0; range < kContextRanges.size(); ++range) {
-      const auto here = [range](const Miss& m) { return m.range == range; };
-      const std::int64_t count = std::count_if(misses.begin(), misses.end(), here);
+      const auto here = [range](const Unseen& u) {
+        return context_range_of(u.point->key.context_len) == range;
+      };
+      const std::int64_t count = std::count_if(folds.begin(), folds.end(), here);
       if (count > 0) {
+        const double latency =
+            quantile_of(folds, &Unseen::log_latency_error, range).value_or(all_latency);
         report_.model.errors.push_back(
-            {kContextRanges[range].low, kContextRanges[range].high,
-             quantile_of(misses, &Miss::log_latency, range).value_or(all_latency),
-             quantile_of(misses, &Miss::log_dram, range).value_or(all_dram), count});
+            {kContextRanges[range].low, kContextRanges[range].high, latency,
+             quantile_of(folds, &Unseen::log_dram_error, range).value_or(all_dram), count,
+             std::max(
+                 latency,
+                 quantile_of(left_out, &Unseen::log_latency_error, range).value_or(all_left_out))});
       }
     }
   }
@@ -171,25 +178,77 @@ class Fit {
     return {};
   }
 
-  void held_out_errors() {
+  // A regime's interval comes from the other regimes: its own errors are not known beforehand.
+  void left_out_errors(const std::vector<LeftOutRegime>& regimes) {
     Errors latency;
     Errors dram;
-    double covered = 0.0;
-    double judged = 0.0;
-    for (const FitPoint* p : held_) {
-      const Prediction predicted = predict(*p, hardware_, values_);
-      latency.add(predicted.time_us, p->time_us);
-      dram.add(predicted.dram_bytes, p->dram_bytes);
-      const std::optional<double> width = half_width(p->key.context_len);
-      if (p->time_us && width) {
-        judged += 1.0;
-        covered += std::abs(std::log(predicted.time_us / *p->time_us)) <= *width ? 1.0 : 0.0;
+    Coverage all;
+    for (const LeftOutRegime& r : regimes) {
+      Errors own_latency;
+      Errors own_dram;
+      Coverage own;
+      const std::optional<double> width =
+          quantile_of(between(regimes, &r, false), &Unseen::log_latency_error, {});
+      for (const Unseen& u : r.points) {
+        own_latency.add(u.prediction.time_us, u.point->time_us);
+        own_dram.add(u.prediction.dram_bytes, u.point->dram_bytes);
+        own.add(u.log_latency_error(), width);
+        if (!r.beyond) {
+          latency.add(u.prediction.time_us, u.point->time_us);
+          dram.add(u.prediction.dram_bytes, u.point->dram_bytes);
+          all.add(u.log_latency_error(), width);
+        }
+      }
+      report_.left_out.push_back({r.axis == RegimeAxis::kContext ? "context" : "queries", r.value,
+                                  r.beyond, own_latency.summary(), own_dram.summary(),
+                                  own.share()});
+    }
+    report_.left_out_latency = latency.summary();
+    report_.left_out_dram = dram.summary();
+    report_.left_out_coverage_90 = all.share();
+  }
+
+  void compare_all() {
+    for (const FitPoint& p : all_.points) {
+      const Prediction predicted = predict(p, hardware_, calibration_);
+      report_.compared.push_back({p.key, p.held_out, p.time_us, p.dram_bytes, p.read_bytes,
+                                  predicted.time_us, predicted.closed_form_us, predicted.dram_bytes,
+                                  predicted.read_bytes});
+    }
+  }
+
+  void held_out_errors() {
+    Errors latency;
+    Errors closed;
+    Errors dram;
+    Errors read;
+    Coverage all;
+    std::map<std::size_t, Coverage> by_range;
+    for (const ComparedPoint& p : report_.compared) {
+      if (!p.held_out) {
+        continue;
+      }
+      latency.add(p.predicted_us, p.measured_us);
+      closed.add(p.closed_form_us, p.measured_us);
+      dram.add(p.predicted_bytes, p.measured_bytes);
+      read.add(p.predicted_read, p.measured_read);
+      if (p.measured_us) {
+        const double error = std::abs(std::log(p.predicted_us / *p.measured_us));
+        const std::optional<double> width = half_width(p.key.context_len);
+        all.add(error, width);
+        by_range[context_range_of(p.key.context_len)].add(error, width);
       }
     }
     report_.latency = latency.summary();
+    report_.closed_form_latency = closed.summary();
     report_.dram_bytes = dram.summary();
-    if (judged > 0.0) {
-      report_.interval_coverage_90 = covered / judged;
+    report_.dram_read = read.summary();
+    report_.interval_coverage_90 = all.share();
+    for (const auto& [range, coverage] : by_range) {
+      if (coverage.share()) {
+        report_.coverage.push_back(
+            {context_range_name(range), coverage.judged(), *coverage.share()});
+      }
     }
   }
 
@@ -201,7 +260,7 @@ class Fit {
       const std::int64_t order = name == "1" ? 0 : (name == "2-16" ? 1 : (name == "17-64" ? 2 : 3));
       const std::tuple key{std::string(name_of(p->key.workload)),
                            context_range_of(p->key.context_len), order};
-      const Prediction predicted = predict(*p, hardware_, values_);
+      const Prediction predicted = predict(*p, hardware_, calibration_);
       cells[key].first.add(predicted.time_us, p->time_us);
       cells[key].second.add(predicted.dram_bytes, p->dram_bytes);
       queries[key] = name;
@@ -217,9 +276,9 @@ class Fit {
     std::array<Errors, kLaunchKindCount> bytes;
     std::array<Errors, kLaunchKindCount> times;
     for (const FitPoint* p : held_) {
-      const PointWork work =
-          work_of(*p, values_[index_of(SharedParameter::kUniqueGrowth)], /*known=*/false);
-      const auto kinds = cost_by_kind(work.observed, hardware_, values_, p->conditions);
+      const PointWork work = planned_work(*p, calibration_);
+      const KindCosts kinds = cost_by_kind(work.observed, hardware_, calibration_.values,
+                                           p->conditions, p->opened_share);
       for (const RangeObservation& range : p->ranges) {
         const std::size_t k = static_cast<std::size_t>(range.kind);
         times[k].add(kinds[k].time_us, range.time_us);
@@ -263,16 +322,22 @@ class Fit {
       std::vector<double> measured;
       for (const FitPoint* p : group) {
         const double queries = static_cast<double>(p->key.num_queries);
-        predicted.push_back(queries / predict(*p, hardware_, values_).time_us);
+        predicted.push_back(queries / predict(*p, hardware_, calibration_).time_us);
         measured.push_back(queries / *p->time_us);
       }
       const std::optional<double> agreement = kendall_tau(predicted, measured);
       if (agreement) {
         const std::size_t top = static_cast<std::size_t>(
             std::max_element(predicted.begin(), predicted.end()) - predicted.begin());
+        const double lost =
+            1.0 - measured[top] / *std::max_element(measured.begin(), measured.end());
         tau += *agreement;
-        regret += 1.0 - measured[top] / *std::max_element(measured.begin(), measured.end());
+        regret += lost;
         count += 1.0;
+        report_.worst_regret = std::max(report_.worst_regret.value_or(0.0), lost);
+        if (group.size() >= kEnoughForTau) {
+          report_.least_kendall_tau = std::min(report_.least_kendall_tau.value_or(1.0), *agreement);
+        }
       }
     }
     if (count > 0.0) {
@@ -299,15 +364,27 @@ class Fit {
           p.conditions.launch == m.conditions.launch && p.conditions.cache == m.conditions.cache &&
           p.time_us) {
         m.steps.push_back({p.strategy, p.key.context_len, *p.time_us, p.time_log_error,
-                           predict(p, hardware_, values_).time_us, all_.evidence});
+                           predict(p, hardware_, calibration_).time_us, all_.evidence});
       }
+    }
+  }
+
+  void measured_regimes() {
+    std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t>, std::int64_t> counts;
+    for (const FitPoint& p : all_.points) {
+      counts[{name_of(p.key.workload), p.key.model, p.key.context_len, p.key.num_queries}] += 1;
+    }
+    for (const auto& [key, points] : counts) {
+      report_.model.regimes.push_back(
+          {std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key), points});
     }
   }
 
   FitPoints all_;
   const HardwareSpec& hardware_;
+  const FitOptions& options_;
   std::vector<const FitPoint*> train_, held_;
-  CostParameters values_{};
+  Calibration calibration_;
   FitReport report_;
 };
 
@@ -328,7 +405,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
                                          device + "' to fit to");
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
-  FitReport report = Fit(std::move(points), hardware).run();
+  FitReport report = Fit(std::move(points), hardware, options).run();
   report.holdout = options.holdout;
   report.model.device = device;
   report.model.hardware_key = hardware.key;

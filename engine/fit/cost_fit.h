@@ -16,6 +16,7 @@ namespace versieve::engine {
 
 struct FitOptions {
   double holdout = 0.2;
+  bool leave_out_regimes = true;  // fits once more for each context length and query count
 };
 
 // Relative errors |predicted / measured - 1| of held-out points; empty where nothing was measured.
@@ -44,16 +45,50 @@ struct TermError {
   ErrorSummary latency;
 };
 
+// A whole context length or query count that the fit did not see.
+struct LeftOutError {
+  std::string axis;  // "context", "queries"
+  std::int64_t value = 0;
+  bool beyond = false;  // at the end of what was measured: the tool would refuse it
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;
+  std::optional<double> interval_coverage_90;  // by the other regimes' quantile
+};
+
+// Does the interval hold what it says, among held-out points of a context range?
+struct CoverageRow {
+  std::string context;
+  std::int64_t points = 0;
+  double covered = 0.0;  // share
+};
+
+// One point as a report shows it: predicted from a planner's knowledge, held out or not.
+struct ComparedPoint {
+  PointKey key;
+  bool held_out = false;
+  std::optional<double> measured_us, measured_bytes, measured_read;
+  double predicted_us = 0.0, closed_form_us = 0.0, predicted_bytes = 0.0, predicted_read = 0.0;
+};
+
 struct FitReport {
   FittedModel model;
   double holdout = 0.0;
   std::int64_t points_train = 0;
   std::int64_t points_holdout = 0;
-  ErrorSummary dram_bytes;
+  ErrorSummary dram_bytes;  // read and written
+  ErrorSummary dram_read;
   ErrorSummary latency;
+  ErrorSummary closed_form_latency;  // without the residual fields
   std::optional<double> interval_coverage_90;
+  std::vector<CoverageRow> coverage;
   std::optional<double> kendall_tau;
+  std::optional<double> least_kendall_tau;  // of groups of at least five points
   std::optional<double> top1_regret;
+  std::optional<double> worst_regret;
+  std::vector<LeftOutError> left_out;
+  ErrorSummary left_out_latency, left_out_dram;  // between measured regimes
+  std::optional<double> left_out_coverage_90;    // there
+  std::vector<ComparedPoint> compared;
   std::vector<RegimeError> by_regime;
   std::vector<TermError> by_term;
   std::map<std::string, std::int64_t> skipped;  // reason -> points

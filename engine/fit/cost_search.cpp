@@ -14,7 +14,10 @@ constexpr double kNinety = 1.6448536269514722;
 constexpr double kByteFloor = 1e5;
 // Of the prior in log parameters: a factor of e^2 to either side costs one robust unit.
 constexpr double kPriorSd = 2.0;
-constexpr double kWholePointWeight = 1.5;  // a point's total beside each of its ranges
+constexpr double kWholePointWeight = 2.0;  // a point's total beside each of its ranges
+// Lines that one launch wrote are written back while a later one runs: which one is counted for
+// them is nearly chance, their sum is not.
+constexpr double kWriteWeight = 0.3;
 
 // The works of all points, composed anew only when the growth of distinct blocks changes.
 class Works {
@@ -53,11 +56,12 @@ class Stage {
       : points_(points), hardware_(hardware), evidence_(evidence), values_(start), works_(works) {
     const auto table = parameter_table();
     for (std::size_t i = 0; i < kParameterCount; ++i) {
-      if (table[i].evidence == evidence) {
+      if (table[i].evidence == evidence && (i < kSharedParameterCount || launched(kind_of(i)))) {
         active_.push_back(i);
       }
     }
     count_residuals();
+    find_points();
   }
 
   void run(int iterations, CostParameters& values, std::vector<ParameterEstimate>& estimates) {
@@ -68,9 +72,65 @@ class Stage {
   }
 
  private:
+  static LaunchKind kind_of(std::size_t parameter) {
+    return static_cast<LaunchKind>((parameter - kSharedParameterCount) / kKindParameterCount);
+  }
+
+  // Does a point launch it? The others' parameters stay where they began.
+  bool launched(LaunchKind kind) {
+    const std::vector<PointWork>& works =
+        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
+    const auto has = [kind](const StepWork& work) {
+      return std::any_of(work.begin(), work.end(),
+                         [kind](const LaunchWork& w) { return w.kind == kind; });
+    };
+    return std::any_of(works.begin(), works.end(), [&](const PointWork& work) {
+      return has(work.timed) || has(work.observed);
+    });
+  }
+
   void count_residuals() {
-    Eigen::VectorXd unused;
-    visit(unused, &clusters_);
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      first_.push_back(static_cast<Eigen::Index>(clusters_.size()));
+      visit(i, [&](double) { clusters_.push_back(static_cast<int>(i)); });
+    }
+  }
+
+  // The points that launch each kind: a kind's parameters touch no others.
+  void find_points() {
+    const std::vector<PointWork>& works = works_.at(growth());
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      std::array<bool, kLaunchKindCount> has{};
+      for (const StepWork* work : {&works[i].timed, &works[i].observed}) {
+        for (const LaunchWork& launch : *work) {
+          has[static_cast<std::size_t>(launch.kind)] = true;
+        }
+      }
+      for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
+        if (has[kind]) {
+          points_of_[kind].push_back(i);
+        }
+      }
+    }
+  }
+
+  double growth() const { return values_[index_of(SharedParameter::kUniqueGrowth)]; }
+
+  void set_values(const Eigen::VectorXd& x) {
+    for (std::size_t a = 0; a < active_.size(); ++a) {
+      values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+    }
+  }
+
+  void fill(std::size_t point, Eigen::VectorXd& residuals) {
+    Eigen::Index next = first_[point];
+    visit(point, [&](double residual) { residuals[next++] = residual; });
+  }
+
+  void fill_all(Eigen::VectorXd& residuals) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      fill(i, residuals);
+    }
   }
 
   LeastSquaresProblem problem(int iterations) {
@@ -92,10 +152,19 @@ class Stage {
     p.cluster = clusters_;
     p.max_iterations = iterations;
     p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
-      for (std::size_t a = 0; a < active_.size(); ++a) {
-        values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+      set_values(x);
+      fill_all(r);
+    };
+    p.moved = [this](const Eigen::VectorXd& x, Eigen::Index j, Eigen::VectorXd& r) {
+      set_values(x);
+      const std::size_t parameter = active_[static_cast<std::size_t>(j)];
+      if (parameter < kSharedParameterCount) {
+        fill_all(r);
+        return;
       }
-      visit(r, nullptr);
+      for (const std::size_t i : points_of_[static_cast<std::size_t>(kind_of(parameter))]) {
+        fill(i, r);
+      }
     };
     return p;
   }
@@ -112,25 +181,14 @@ class Stage {
     estimate.high = estimate.informed ? std::min(info.high, value * std::exp(half)) : info.high;
   }
 
-  // Walks all observations in a fixed order: fills residuals, or on the first walk only counts them
-  // and names the cluster of each.
-  void visit(Eigen::VectorXd& residuals, std::vector<int>* clusters) {
-    const std::vector<PointWork>& works =
-        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
-    Eigen::Index next = 0;
-    const auto put = [&](std::size_t point, double residual) {
-      if (clusters != nullptr) {
-        clusters->push_back(static_cast<int>(point));
-      } else {
-        residuals[next++] = residual;
-      }
-    };
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      if (evidence_ == Evidence::kBytes) {
-        visit_bytes(i, works[i].observed, put);
-      } else {
-        visit_times(i, works[i], put);
-      }
+  // A point's observations in a fixed order, each put as a residual.
+  template <class Put>
+  void visit(std::size_t i, const Put& put) {
+    const PointWork& work = works_.at(growth())[i];
+    if (evidence_ == Evidence::kBytes) {
+      visit_bytes(i, work.observed, put);
+    } else {
+      visit_times(i, work, put);
     }
   }
 
@@ -138,9 +196,9 @@ class Stage {
   void visit_bytes(std::size_t i, const StepWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
     if (p.unique_blocks && *p.unique_blocks > 0.0) {
-      put(i, std::log(distinct_of(p) / *p.unique_blocks));
+      put(std::log(predicted_blocks(p, growth()) / *p.unique_blocks));
     }
-    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
+    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions, p.opened_share);
     double total = 0.0;
     for (const KindCost& kind : kinds) {
       total += kind.dram_bytes;
@@ -148,37 +206,30 @@ class Stage {
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.dram_bytes && kind.present) {
-        put(i, std::log((kind.dram_bytes + kByteFloor) / (*range.dram_bytes + kByteFloor)));
+        const double written = kind.dram_bytes - kind.read_bytes;
+        const double counted = *range.dram_bytes - *range.read_bytes;
+        put(std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
+        put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
       }
     }
     if (p.dram_bytes) {
-      put(i, kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
+      put(kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
     }
-  }
-
-  double distinct_of(const FitPoint& p) const {
-    const NsaGeometry& nsa = p.shape.target.nsa;
-    const double blocks =
-        std::floor(static_cast<double>(p.shape.context_len) / static_cast<double>(nsa.sel_block)) +
-        1.0;
-    return distinct_blocks(static_cast<double>(p.shape.num_queries),
-                           static_cast<double>(nsa.sel_count), blocks, p.shape.overlap,
-                           values_[index_of(SharedParameter::kUniqueGrowth)]);
   }
 
   template <class Put>
   void visit_times(std::size_t i, const PointWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
-    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions);
+    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions, 0.0);
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.time_us && kind.present) {
-        put(i, std::log(kind.time_us / *range.time_us));
+        put(std::log(kind.time_us / *range.time_us));
       }
     }
     if (p.time_us) {
       const StepCost cost = cost_of(work.timed, hardware_, values_, p.conditions);
-      put(i, kWholePointWeight * std::log(cost.time_us / *p.time_us));
+      put(kWholePointWeight * std::log(cost.time_us / *p.time_us));
     }
   }
 
@@ -188,8 +239,20 @@ class Stage {
   CostParameters values_;
   Works& works_;
   std::vector<std::size_t> active_;
-  std::vector<int> clusters_;
+  std::vector<int> clusters_;        // the point of each residual
+  std::vector<Eigen::Index> first_;  // residual of each point
+  std::array<std::vector<std::size_t>, kLaunchKindCount> points_of_;
 };
+
+// Nothing known: anything within the bounds.
+std::vector<ParameterEstimate> begun_at(const CostParameters& start) {
+  std::vector<ParameterEstimate> estimates(kParameterCount);
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    const ParameterInfo& info = parameter_table()[i];
+    estimates[i] = {.value = start[i], .low = info.low, .high = info.high};
+  }
+  return estimates;
+}
 
 }  // namespace
 
@@ -197,7 +260,7 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
                                                  const HardwareSpec& hardware,
                                                  const CostParameters& start, int iterations) {
   CostParameters values = start;
-  std::vector<ParameterEstimate> estimates(kParameterCount);
+  std::vector<ParameterEstimate> estimates = begun_at(start);
   Works works(points);
   for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
     Stage(points, hardware, evidence, values, works).run(iterations, values, estimates);
@@ -205,19 +268,28 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
   return estimates;
 }
 
-std::array<KindCost, kLaunchKindCount> cost_by_kind(const StepWork& work,
-                                                    const HardwareSpec& hardware,
-                                                    const CostParameters& parameters,
-                                                    const RunConditions& conditions) {
-  std::array<KindCost, kLaunchKindCount> kinds{};
-  for (const LaunchWork& launch : work) {
-    const LaunchCost cost = cost_of(launch, hardware, parameters, conditions);
-    KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
-    kind.present = true;
-    kind.time_us += launch.launches * cost.time_us;
-    kind.dram_bytes += launch.launches * (cost.read_bytes + cost.write_bytes);
-    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
-      kind.term_bytes[i] += launch.launches * cost.term_bytes[i];
+KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions,
+                       double opened_share) {
+  KindCosts kinds{};
+  for (const bool opened : {false, true}) {
+    const double weight = opened ? opened_share : 1.0 - opened_share;
+    if (weight == 0.0 && opened) {
+      break;
+    }
+    RunConditions state = conditions;
+    state.opened = opened;
+    const L2Pressure pressure = l2_pressure(work, hardware, parameters, state);
+    for (const LaunchWork& launch : work) {
+      const LaunchCost cost = cost_of(launch, pressure, hardware, parameters, state);
+      KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
+      kind.present = true;
+      kind.time_us += opened ? 0.0 : launch.launches * cost.time_us;
+      kind.dram_bytes += weight * launch.launches * (cost.read_bytes + cost.write_bytes);
+      kind.read_bytes += weight * launch.launches * cost.read_bytes;
+      for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+        kind.term_bytes[i] += weight * launch.launches * cost.term_bytes[i];
+      }
     }
   }
   return kinds;

@@ -18,14 +18,16 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
 
 // Cost of each kind of launch in a step.
 struct KindCost {
-  double time_us = 0.0;  // of all its launches, gaps left out
-  double dram_bytes = 0.0;
+  double time_us = 0.0;     // of all its launches, gaps left out
+  double dram_bytes = 0.0;  // as counters would count them
+  double read_bytes = 0.0;  // of them
   std::array<double, kTrafficTermCount> term_bytes{};
   bool present = false;
 };
-std::array<KindCost, kLaunchKindCount> cost_by_kind(const StepWork& work,
-                                                    const HardwareSpec& hardware,
-                                                    const CostParameters& parameters,
-                                                    const RunConditions& conditions);
+using KindCosts = std::array<KindCost, kLaunchKindCount>;
+// `opened_share` of the counted runs follow the opening of a collection.
+KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions,
+                       double opened_share);
 
 }  // namespace versieve::engine

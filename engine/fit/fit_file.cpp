@@ -80,7 +80,52 @@ ordered_json errors_of(const FittedModel& model) {
     rows.push_back({{"context", ordered_json::array({q.context_low, q.context_high})},
                     {"log_latency_90", q.log_latency},
                     {"log_dram_90", q.log_dram},
-                    {"points", q.points}});
+                    {"points", q.points},
+                    {"log_latency_left_out_90", q.log_latency_left_out}});
+  }
+  return rows;
+}
+
+ordered_json left_out_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const LeftOutError& e : report.left_out) {
+    rows.push_back({{"axis", e.axis},
+                    {"value", e.value},
+                    {"beyond", e.beyond},
+                    {"latency", json_of(e.latency)},
+                    {"dram_bytes", json_of(e.dram_bytes)},
+                    {"interval_coverage_90", json_of(e.interval_coverage_90)}});
+  }
+  return rows;
+}
+
+ordered_json coverage_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const CoverageRow& row : report.coverage) {
+    rows.push_back({{"context", row.context}, {"points", row.points}, {"covered", row.covered}});
+  }
+  return rows;
+}
+
+ordered_json measured_regimes_of(const FittedModel& model) {
+  ordered_json rows = ordered_json::array();
+  for (const MeasuredRegime& r : model.regimes) {
+    rows.push_back({{"workload", r.workload},
+                    {"geometry", r.geometry},
+                    {"context_len", r.context_len},
+                    {"num_queries", r.num_queries},
+                    {"points", r.points}});
+  }
+  return rows;
+}
+
+ordered_json field_of(const ResidualField& field) {
+  ordered_json rows = ordered_json::array();
+  for (const ResidualField::Family& f : field.families) {
+    rows.push_back({{"family", f.family},
+                    {"length", f.length},
+                    {"anchors", f.anchors},
+                    {"weights", f.weights}});
   }
   return rows;
 }
@@ -176,17 +221,41 @@ class Reader {
 
   void read_evidence(FittedModel& m) const {
     for (const json& q : file_.at("errors")) {
-      m.errors.push_back({q.at("context").at(0).get<std::int64_t>(),
-                          q.at("context").at(1).get<std::int64_t>(),
-                          q.at("log_latency_90").get<double>(), q.at("log_dram_90").get<double>(),
-                          q.at("points").get<std::int64_t>()});
+      m.errors.push_back(
+          {q.at("context").at(0).get<std::int64_t>(), q.at("context").at(1).get<std::int64_t>(),
+           q.at("log_latency_90").get<double>(), q.at("log_dram_90").get<double>(),
+           q.at("points").get<std::int64_t>(), q.at("log_latency_left_out_90").get<double>()});
     }
+    for (const json& r : file_.at("regimes")) {
+      m.regimes.push_back({r.at("workload").get<std::string>(), r.at("geometry").get<std::string>(),
+                           r.at("context_len").get<std::int64_t>(),
+                           r.at("num_queries").get<std::int64_t>(),
+                           r.at("points").get<std::int64_t>()});
+    }
+    m.attention_time = field(file_.at("attention_residuals"));
+    m.step_time = field(file_.at("step_residuals"));
     for (const json& s : file_.at("steps")) {
       m.steps.push_back({Strategy::parse(s.at("strategy").get<std::string>()),
                          s.at("context_len").get<std::int64_t>(), s.at("time_us").get<double>(),
                          s.at("log_error").get<double>(), s.at("predicted_us").get<double>(),
                          provenance(s.at("source"))});
     }
+  }
+
+  ResidualField field(const json& in) const {
+    ResidualField out;
+    for (const json& f : in) {
+      ResidualField::Family family{
+          .family = f.at("family").get<int>(),
+          .length = f.at("length").get<double>(),
+          .anchors = f.at("anchors").get<std::vector<std::array<double, kRegimeAxes>>>(),
+          .weights = f.at("weights").get<std::vector<double>>()};
+      if (family.anchors.size() != family.weights.size() || !(family.length > 0.0)) {
+        refuse("a residual field needs a weight for each anchor and a length above 0");
+      }
+      out.families.push_back(std::move(family));
+    }
+    return out;
   }
 
   static AcceptanceModel acceptance(const json& in) {
@@ -257,11 +326,20 @@ std::string fit_json(const FitReport& r) {
       {"points_holdout", r.points_holdout},
       {"holdout", r.holdout},
       {"dram_bytes", json_of(r.dram_bytes)},
+      {"dram_read_bytes", json_of(r.dram_read)},
       {"latency", json_of(r.latency)},
+      {"closed_form_latency", json_of(r.closed_form_latency)},
       {"interval_coverage_90", json_of(r.interval_coverage_90)},
+      {"coverage", coverage_of(r)},
       {"interval_method", "split conformal on cross-validated log residuals, by context range"},
       {"kendall_tau", json_of(r.kendall_tau)},
+      {"least_kendall_tau", json_of(r.least_kendall_tau)},
       {"top1_regret", json_of(r.top1_regret)},
+      {"worst_regret", json_of(r.worst_regret)},
+      {"left_out_latency", json_of(r.left_out_latency)},
+      {"left_out_dram_bytes", json_of(r.left_out_dram)},
+      {"left_out_coverage_90", json_of(r.left_out_coverage_90)},
+      {"left_out", left_out_of(r)},
       {"parameters", parameters_of(m)},
       {"parameter_interval_method", kIntervalMethod},
       {"by_regime", regimes_of(r)},
@@ -269,6 +347,9 @@ std::string fit_json(const FitReport& r) {
       {"errors", errors_of(m)},
       {"skipped", skipped},
       {"runs", m.runs},
+      {"regimes", measured_regimes_of(m)},
+      {"attention_residuals", field_of(m.attention_time)},
+      {"step_residuals", field_of(m.step_time)},
       {"steps", steps_of(m)},
       {"acceptance", acceptance_of(m.acceptance)}};
   return out.dump(1) + "\n";

@@ -8,7 +8,7 @@
 
 namespace versieve::engine {
 
-inline constexpr std::int64_t kFitSchema = 1;
+inline constexpr std::int64_t kFitSchema = 2;
 
 std::string fit_json(const FitReport& report);
 std::string fit_text(const FitReport& report);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "engine/fit/statistics.h"
 #include "model/error.h"
@@ -19,11 +20,6 @@ std::uint64_t hash_of(const std::string& text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   }
   return hash;
-}
-
-bool chosen_for_holdout(const PointKey& key, double holdout) {
-  const std::uint64_t mixed = hash_of(key_text(key)) * 0x9E3779B97F4A7C15ULL;
-  return static_cast<double>(mixed >> 32) < holdout * 4294967296.0;
 }
 
 std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
@@ -52,6 +48,16 @@ std::optional<double> median_us(const std::vector<double>& samples_ns) {
   return *ns * 1e-3;
 }
 
+// Repetitions share a trace, and a dependent launch of a later one waits, which is counted: the
+// shortest is nearest to the launch alone.
+std::optional<double> shortest_us(const std::vector<double>& samples_ns) {
+  const auto least = std::min_element(samples_ns.begin(), samples_ns.end());
+  if (least == samples_ns.end() || *least <= 0.0) {
+    return {};
+  }
+  return *least * 1e-3;
+}
+
 // Of the median's logarithm, from the sample's median absolute deviation.
 double log_error_of_median(const std::vector<double>& samples_ns) {
   const std::optional<double> centre = median(samples_ns);
@@ -68,18 +74,22 @@ double log_error_of_median(const std::vector<double>& samples_ns) {
 
 void add_ranges(const PointMeasurement& m, FitPoint& p) {
   double sum = 0.0;
+  double read = 0.0;
   bool complete = !m.ranges.empty();
   for (const RangeMeasurement& range : m.ranges) {
     const std::optional<double> bytes = dram_bytes(range);
     complete = complete && bytes.has_value();
     sum += bytes.value_or(0.0);
+    read += bytes ? *counter(range, "dram__bytes_read.sum") : 0.0;
     const std::optional<LaunchKind> kind = launch_kind(range.path);
     if (kind) {
-      p.ranges.push_back({*kind, median_us(range.gpu_time_ns), bytes});
+      p.ranges.push_back({*kind, shortest_us(range.gpu_time_ns), bytes,
+                          bytes ? counter(range, "dram__bytes_read.sum") : std::nullopt});
     }
   }
   if (complete) {
     p.dram_bytes = sum;
+    p.read_bytes = read;
   }
 }
 
@@ -133,11 +143,13 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
             !has_range(m, name_of(LaunchKind::kNsaRoute));
   p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
   p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
+  p.opened_share = m.opened_share;
   p.time_us = median_us(m.time_ns);
   p.time_log_error = log_error_of_median(m.time_ns);
   add_ranges(m, p);
-  p.held_out = chosen_for_holdout(m.key, holdout);
+  p.held_out = cell_hash(p.key) < holdout;
   return p;
 }
 
@@ -198,6 +210,22 @@ std::string key_text(const PointKey& key) {
   return text;
 }
 
+std::string cell_text(const PointKey& key) {
+  PointKey cell = key;
+  cell.cache_state.clear();
+  Strategy strategy = Strategy::parse(key.strategy);
+  if (strategy.group_size == 1) {
+    strategy.order = Traversal::kBfs;
+    cell.strategy = strategy.text();
+  }
+  return key_text(cell);
+}
+
+double cell_hash(const PointKey& key) {
+  const std::uint64_t mixed = hash_of(cell_text(key)) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<double>(mixed >> 32) / 4294967296.0;
+}
+
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout) {
   FitPoints out;
   std::vector<const PointMeasurement*> useful;
@@ -233,6 +261,21 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   std::sort(out.points.begin(), out.points.end(),
             [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
   return out;
+}
+
+double opened_share(const std::string& configuration) {
+  const nlohmann::json plan = nlohmann::json::parse(configuration, nullptr, false);
+  if (!plan.is_object() || plan.value("counter_warm_up", false)) {
+    return 0.0;
+  }
+  const std::int64_t repetitions = plan.value("counter_repetitions", std::int64_t{0});
+  return repetitions == 1 ? 1.0 : (repetitions == 2 ? 0.5 : 0.0);
+}
+
+double predicted_blocks(const FitPoint& point, double unique_growth) {
+  StepShape shape = point.shape;
+  shape.unique_blocks = 0.0;
+  return attention_shape(shape, unique_growth).unique_blocks;
 }
 
 PointWork work_of(const FitPoint& point, double unique_growth, bool known) {

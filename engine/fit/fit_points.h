@@ -16,8 +16,9 @@ namespace versieve::engine {
 
 struct RangeObservation {
   LaunchKind kind = LaunchKind::kLinear;
-  std::optional<double> time_us;     // all launches of one repetition, median
+  std::optional<double> time_us;     // all launches of one repetition, the shortest
   std::optional<double> dram_bytes;  // read + written
+  std::optional<double> read_bytes;  // of them; known where dram_bytes is
 };
 
 struct FitPoint {
@@ -29,7 +30,9 @@ struct FitPoint {
   std::optional<double> unique_blocks;  // measured
   std::optional<double> time_us;        // median
   double time_log_error = 0.0;          // standard error of log(median)
+  double opened_share = 0.0;            // see PointMeasurement
   std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
+  std::optional<double> read_bytes;     // of them
   std::vector<RangeObservation> ranges;
   bool held_out = false;
 };
@@ -42,8 +45,14 @@ struct FitPoints {
 };
 
 // The attention and step points among `measured` of the most frequent dtype. A point is held out
-// when the hash of its key says so: the same points whatever their order and number. Sorted by key.
+// when the hash of its cell says so: the same points whatever their order and number. Sorted by
+// key.
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
+// Share of the counted repetitions that found L2 as the opening of a collection leaves it, from a
+// run's configuration (JSON). Runs whose collections counted from the first repetition on do not
+// say that they warmed up; of two repetitions' median that is half, of three or more it is a later
+// one.
+double opened_share(const std::string& configuration);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
 // are of: of a recorded step the same work led by the host.
@@ -52,6 +61,13 @@ struct PointWork {
   StepWork observed;
 };
 PointWork work_of(const FitPoint& point, double unique_growth, bool known);
+// Distinct blocks of the point's queries by overlap and growth, to be held against unique_blocks.
+double predicted_blocks(const FitPoint& point, double unique_growth);
 std::string key_text(const PointKey& key);
+// What a planner would take for the same: the key without cache state and, for groups of one query,
+// traversal order. Points of one cell are held out together.
+std::string cell_text(const PointKey& key);
+// From 0 to below 1, by the cell alone.
+double cell_hash(const PointKey& key);
 
 }  // namespace versieve::engine

@@ -43,6 +43,24 @@ std::string regimes_text(const FitReport& r) {
   return out;
 }
 
+std::string left_out_text(const FitReport& r) {
+  if (r.left_out.empty()) {
+    return {};
+  }
+  std::string out = "\nwhole regimes left out of the fit (beyond: refused as a prediction)\n" +
+                    error_text("latency", r.left_out_latency) +
+                    error_text("DRAM bytes", r.left_out_dram) + "  90 % intervals hold " +
+                    percent(r.left_out_coverage_90) + "\n";
+  for (const LeftOutError& e : r.left_out) {
+    out += formatted("  %-8s %7lld %-7s latency %9s / %-9s DRAM bytes %9s / %-9s (%d)\n",
+                     e.axis.c_str(), static_cast<long long>(e.value), e.beyond ? "beyond" : "",
+                     percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                     percent(e.dram_bytes.median_ape).c_str(),
+                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
+  }
+  return out;
+}
+
 std::string terms_text(const FitReport& r) {
   std::string out =
       "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
@@ -79,7 +97,8 @@ std::string fit_text(const FitReport& r) {
   out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
          plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
-  out += regimes_text(r) + terms_text(r) + parameters_text(r);
+  out += error_text("closed form", r.closed_form_latency) + error_text("DRAM read", r.dram_read);
+  out += left_out_text(r) + regimes_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

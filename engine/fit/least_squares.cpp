@@ -64,7 +64,12 @@ class Search {
     for (Eigen::Index j = 0; j < x_.size(); ++j) {
       const double h = x_[j] + kDifference <= p_.high[j] ? kDifference : -kDifference;
       moved[j] = x_[j] + h;
-      residuals_at(moved, r);
+      if (p_.moved) {
+        r = r_;
+        p_.moved(moved, j, r);
+      } else {
+        residuals_at(moved, r);
+      }
       jacobian_.col(j) = (r - r_) / h;
       moved[j] = x_[j];
     }

@@ -18,6 +18,9 @@ struct LeastSquaresProblem {
   std::vector<int> cluster;   // [residuals]
   // Fills [residuals]; must not depend on anything but x.
   std::function<void(const Eigen::VectorXd& x, Eigen::VectorXd& residuals)> residuals;
+  // May be empty. As residuals(x, r), where x differs from a vector whose residuals r already holds
+  // in coordinate j alone: most coordinates touch few residuals.
+  std::function<void(const Eigen::VectorXd& x, Eigen::Index j, Eigen::VectorXd& residuals)> moved;
   int max_iterations = 60;
 };
 

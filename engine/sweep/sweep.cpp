@@ -89,7 +89,54 @@ struct Grid {
   std::vector<std::string> cache_state, launch;
   std::vector<std::int64_t> context_len;
   std::vector<double> overlap;
+  // Points left out of the product: those that match every key of one of these objects.
+  std::vector<json> except;
 };
+
+// The filter's keys: the axes as the grid writes them, and num_queries.
+constexpr std::initializer_list<const char*> kFilterKeys = {
+    "model", "regime",   "split", "context_len", "num_queries", "draft",       "order", "group",
+    "layer", "schedule", "form",  "dtype",       "overlap",     "cache_state", "launch"};
+
+std::vector<json> read_except(const json* filters, const std::string& where) {
+  std::vector<json> out;
+  if (filters == nullptr) {
+    return out;
+  }
+  if (!filters->is_array()) {
+    throw Error(ExitCode::kBadInput, where + ": 'except' must be a list of objects");
+  }
+  for (const json& filter : *filters) {
+    if (!filter.is_object() || filter.empty()) {
+      throw Error(ExitCode::kBadInput, where + ": 'except' holds objects with at least one key");
+    }
+    for (const auto& [key, value] : filter.items()) {
+      if (std::find(kFilterKeys.begin(), kFilterKeys.end(), key) == kFilterKeys.end()) {
+        throw Error(ExitCode::kBadInput, where + ": 'except' knows no key '" + key + "'");
+      }
+    }
+    out.push_back(filter);
+  }
+  return out;
+}
+
+bool matches(const json& filter, const json& point) {
+  for (const auto& [key, wanted] : filter.items()) {
+    const json found = point.value(key, json());
+    const bool among = wanted.is_array()
+                           ? std::find(wanted.begin(), wanted.end(), found) != wanted.end()
+                           : wanted == found;
+    if (!among) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_excepted(const Grid& grid, const json& point) {
+  return std::any_of(grid.except.begin(), grid.except.end(),
+                     [&](const json& filter) { return matches(filter, point); });
+}
 
 void require_known(const Fields& fields, const char* key, const std::vector<std::string>& values,
                    std::initializer_list<const char*> known) {
@@ -137,6 +184,7 @@ Grid read_grid(const json& object, const std::string& where) {
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
   }
+  grid.except = read_except(fields.child("except"), where);
   fields.refuse_the_rest();
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
   require_known(fields, "form", grid.form, {"fused", "vanilla"});
@@ -179,6 +227,21 @@ void add_point(const PointKey& key, SweepPlan& plan) {
   }
 }
 
+json filterable(const PointKey& key, const std::string& draft, const std::string& order,
+                const std::string& group, const std::string& schedule, const std::string& form) {
+  json point = {{"model", key.model},   {"regime", key.regime},
+                {"split", key.split},   {"context_len", key.context_len},
+                {"draft", draft},       {"num_queries", key.num_queries},
+                {"order", order},       {"group", group},
+                {"schedule", schedule}, {"form", form},
+                {"dtype", key.dtype},   {"cache_state", key.cache_state},
+                {"launch", key.launch}, {"layer", schedule == "F*" ? "refresh" : "reuse"}};
+  if (key.overlap) {
+    point["overlap"] = *key.overlap;
+  }
+  return point;
+}
+
 // Strategies of one draft and order at one overlap: the queries stay as they are.
 void expand_variants(const Grid& grid, const std::string& draft, const std::string& order,
                      PointKey key, SweepPlan& plan) {
@@ -190,7 +253,9 @@ void expand_variants(const Grid& grid, const std::string& draft, const std::stri
           for (const std::string& launch : grid.launch) {
             key.cache_state = cache_state;
             key.launch = launch;
-            add_point(key, plan);
+            if (!is_excepted(grid, filterable(key, draft, order, group, schedule, form))) {
+              add_point(key, plan);
+            }
           }
         }
       }
@@ -311,6 +376,7 @@ std::string configuration_json(const SweepPlan& plan) {
                  {"seed", plan.seed},
                  {"trace_repetitions", plan.trace_repetitions},
                  {"counter_repetitions", plan.counter_repetitions},
+                 {"counter_warm_up", true},  // counted runs follow uncounted ones
                  {"prompts", plan.prompts},
                  {"new_tokens", plan.new_tokens},
                  {"timing",

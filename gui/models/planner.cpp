@@ -34,13 +34,19 @@ std::string most_measured_device(const Snapshot& snapshot) {
 // Times and bytes of the device; acceptance of any, since a tree's yield does not depend on where
 // it was grown.
 std::vector<PointMeasurement> evidence(const db::Store& store, const std::string& device) {
-  std::vector<PointMeasurement> points;
-  for (const WorkloadKind kind :
-       {WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kAcceptance}) {
-    const std::string of = kind == WorkloadKind::kAcceptance ? std::string() : device;
-    const std::vector<PointMeasurement> more =
-        store.points({.workload = kind, .device = of, .only_ok = true});
-    points.insert(points.end(), more.begin(), more.end());
+  std::vector<PointMeasurement> points = store.points(
+      {.workload = WorkloadKind::kAcceptance, .device = std::string(), .only_ok = true});
+  for (const db::StoredRun& run : store.runs()) {
+    if (run.record.device != device) {
+      continue;
+    }
+    for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
+      for (PointMeasurement& point :
+           store.points({.run_id = run.id, .workload = kind, .only_ok = true})) {
+        point.opened_share = engine::opened_share(run.record.configuration);
+        points.push_back(std::move(point));
+      }
+    }
   }
   return points;
 }
@@ -54,8 +60,9 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
       runs.push_back(run.record.uuid);
     }
   }
-  return std::make_shared<const engine::FitReport>(engine::fit_cost_model(
-      evidence(store, device), device, *hardware_for_device(device), runs, {}));
+  return std::make_shared<const engine::FitReport>(
+      engine::fit_cost_model(evidence(store, device), device, *hardware_for_device(device), runs,
+                             {.leave_out_regimes = false}));
 }
 
 // The key says that this machine was made up, so that nothing measured is taken for it.

@@ -60,16 +60,17 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
-TEST_CASE("a writer killed at random moments loses no point whose add_point returned") {
+namespace {
+
+void kill_writers(int kills) {
   const TempFolder scratch;
   const std::string path = (scratch / "a.db").string();
-  constexpr int kKills = 20;
   constexpr int kPointsEach = 1000;
   std::mt19937 random(20261120);
   std::uniform_int_distribution<int> microseconds(0, 60'000);
   int killed = 0;
   int stored = 0;
-  for (int round = 0; round < kKills; ++round) {
+  for (int round = 0; round < kills; ++round) {
     int pipe_ends[2];
     REQUIRE(::pipe(pipe_ends) == 0);
     const std::string uuid = "run-" + std::to_string(round);
@@ -96,8 +97,18 @@ TEST_CASE("a writer killed at random moments loses no point whose add_point retu
       }
     }
   }
-  CHECK(killed >= kKills / 2);  // the kills really fell among the writes
+  CHECK(killed >= kills / 2);  // the kills really fell among the writes
   CHECK(stored > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a writer killed at random moments loses no point whose add_point returned") {
+  kill_writers(20);
+}
+
+TEST_CASE("so do two hundred kills", "[.volume]") {
+  kill_writers(200);
 }
 
 TEST_CASE("two processes that create and write one file at once both finish") {

@@ -38,10 +38,12 @@ std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
   return a;
 }
 
-FitReport fitted(const synthetic::Plan& plan) {
+constexpr FitOptions kQuick = {.leave_out_regimes = false};
+
+FitReport fitted(const synthetic::Plan& plan, const FitOptions& options = kQuick) {
   return fit_cost_model(
       joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200())),
-      "NVIDIA H200", h200(), {"run"}, {});
+      "NVIDIA H200", h200(), {"run"}, options);
 }
 
 void check_found(const FitReport& report, std::size_t parameter, double truth) {
@@ -79,7 +81,7 @@ TEST_CASE("each form's launches inform their own parameters, and decide which fo
   plan.parameters[index_of(LaunchKind::kNsaReuse, KindParameter::kStepNs)] = 900.0;
   const std::vector<PointMeasurement> vanilla = synthetic::attention_points(plan, h200());
   const auto fit = [&](const std::vector<PointMeasurement>& points) {
-    return fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, {}).model;
+    return fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, kQuick).model;
   };
   const FittedModel old = fit(vanilla);
   CHECK(old.informs(LaunchKind::kNsaSelected));
@@ -90,7 +92,8 @@ TEST_CASE("each form's launches inform their own parameters, and decide which fo
 
   plan.form = NsaForm::kFused;
   const std::vector<PointMeasurement> fused = synthetic::attention_points(plan, h200());
-  const FitReport both = fit_cost_model(joined(vanilla, fused), "NVIDIA H200", h200(), {"run"}, {});
+  const FitReport both =
+      fit_cost_model(joined(vanilla, fused), "NVIDIA H200", h200(), {"run"}, kQuick);
   CHECK(both.model.priced_form() == NsaForm::kFused);
   CHECK(*both.latency.median_ape < 0.05);
   check_found(both, index_of(LaunchKind::kNsaReuse, KindParameter::kStepNs), 900.0);
@@ -150,12 +153,12 @@ TEST_CASE("a step is composed of the launches of the engine that was measured") 
   plan.form = NsaForm::kFused;
   const auto layers = synthetic::attention_points(plan, h200());
   const FitReport report =
-      fit_cost_model(joined(layers, recorded), "NVIDIA H200", h200(), {"run"}, {});
+      fit_cost_model(joined(layers, recorded), "NVIDIA H200", h200(), {"run"}, kQuick);
   CHECK(report.model.priced_launches() == StepLaunches::kJoint);
   CHECK(report.model.conditions.launch == LaunchMode::kGraph);
   CHECK(*report.latency.median_ape < 0.05);
   CHECK(*report.dram_bytes.median_ape < 0.05);
-  const FitReport old = fit_cost_model(separate, "NVIDIA H200", h200(), {"run"}, {});
+  const FitReport old = fit_cost_model(separate, "NVIDIA H200", h200(), {"run"}, kQuick);
   CHECK(*old.latency.median_ape < 0.05);
 }
 
@@ -178,7 +181,7 @@ TEST_CASE("a step shorter than the sum of its launches is explained by their ove
     REQUIRE(m.time_ns[0] < 0.97 * ranges_ns);  // no gap above zero could give that
   }
   const FitReport report = fit_cost_model(joined(synthetic::attention_points(plan, h200()), steps),
-                                          "NVIDIA H200", h200(), {"run"}, {});
+                                          "NVIDIA H200", h200(), {"run"}, kQuick);
   check_found(report, index_of(SharedParameter::kOverlap), 0.25);
   CHECK(*report.latency.median_ape < 0.05);
   for (const ParameterEstimate& e : report.model.estimates) {

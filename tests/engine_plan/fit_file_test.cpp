@@ -98,7 +98,7 @@ TEST_CASE("what was not measured is null, not zero") {
 
 TEST_CASE("fits of another schema and other files are refused") {
   nlohmann::json json = nlohmann::json::parse(fit_json(report()));
-  json["schema"] = 2;
+  json["schema"] = kFitSchema + 1;
   for (const std::string& text :
        {std::string(), std::string("{}"), std::string("[1]"), json.dump()}) {
     try {
@@ -108,7 +108,7 @@ TEST_CASE("fits of another schema and other files are refused") {
       CHECK(e.code() == ExitCode::kBadInput);
     }
   }
-  json["schema"] = 1;
+  json["schema"] = kFitSchema;
   json["parameters"].erase(0);
   CHECK_THROWS_AS(read_fit(written("bad_fit.json", json.dump())), Error);
 }

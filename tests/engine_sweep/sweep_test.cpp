@@ -142,6 +142,29 @@ TEST_CASE("axes multiply, autoregressive points do not") {
   CHECK(plan.points[5].context_len == 2048);
 }
 
+TEST_CASE("a grid's exceptions leave out what matches all of one of them") {
+  const auto points = [](const std::string& except) {
+    return sweep_from_json(R"({"name": "x", "grids": [{"context_len": [4096, 65536],
+                                "draft": ["ar", "d5k4n16", "d8k8n128"], "group": ["c1", "c8e"],
+                                "overlap": [0.2, 0.8])" +
+                               except + "}]}",
+                           "x", "cuda")
+        .points;
+  };
+  REQUIRE(points("").size() == 2 * (1 + 2 * 2 * 2));
+  const std::vector<PointKey> fewer =
+      points(R"(, "except": [{"context_len": 65536, "num_queries": [64, 128]},
+                             {"group": "c8e", "overlap": 0.2}])");
+  CHECK(fewer.size() == 2 + 3 * (4 - 1));  // ar twice, n16 twice, n128 once
+  for (const PointKey& key : fewer) {
+    CHECK(!(key.context_len == 65536 && key.num_queries == 128));
+    CHECK(!(key.strategy.find("/c8e/") != std::string::npos && key.overlap == 0.2));
+  }
+  CHECK_THROWS_AS(points(R"(, "except": [{"contex_len": 1}])"), Error);
+  CHECK_THROWS_AS(points(R"(, "except": {"group": "c1"})"), Error);
+  CHECK_THROWS_AS(points(R"(, "except": [{}])"), Error);
+}
+
 TEST_CASE("the CPU backend measures in f32 and says so in the key") {
   for (const PointKey& key : built_in("quick", "cpu").points) {
     CHECK(key.dtype == "f32");

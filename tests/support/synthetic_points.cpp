@@ -28,8 +28,9 @@ class Maker {
         key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold,
         key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream};
     double total_us = 0.0;
+    const L2Pressure pressure = l2_pressure(work, hardware_, plan_.parameters, conditions);
     for (const LaunchWork& launch : work) {
-      const LaunchCost cost = cost_of(launch, hardware_, plan_.parameters, conditions);
+      const LaunchCost cost = cost_of(launch, pressure, hardware_, plan_.parameters, conditions);
       const double us = launch.launches * cost.time_us * extra(key) * shared * noise();
       total_us += us * (1.0 - cost.overlapped_us / cost.time_us) + launch.launches * cost.gap_us;
       RangeMeasurement& range = range_of(m, name_of(launch.kind));
@@ -110,6 +111,7 @@ std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareS
         shape.num_queries = queries;
         shape.form = plan.form;
         shape.group_size = group;
+        shape.imposed_chain = reuse;
         StepWork work;
         const traffic::NsaVerifyShape attention = attention_shape(shape, growth_of(plan));
         add_attention(attention, plan.form, reuse, 1.0, work);

@@ -1,0 +1,35 @@
+// The cost model as a fit leaves it: parameters, and what residuals say beyond the closed form. All
+// validation goes through predict(), which knows of a point only what a planner knows.
+#pragma once
+
+#include <vector>
+
+#include "engine/fit/fit_points.h"
+#include "model/fitted_model.h"
+
+namespace versieve::engine {
+
+struct Calibration {
+  std::vector<ParameterEstimate> estimates;  // [kParameterCount]
+  CostParameters values{};
+  ResidualField attention_time;  // of a layer's attention
+  ResidualField step_time;       // of a step, its attention corrected
+};
+
+// Begun at `start`; `iterations` bounds each stage of the search.
+Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                      const CostParameters& start, int iterations);
+
+struct Prediction {
+  double time_us = 0.0;
+  double closed_form_us = 0.0;  // without the fields
+  double dram_bytes = 0.0;      // as counters would count them; closed form
+  double read_bytes = 0.0;      // of them
+};
+Prediction predict(const FitPoint& point, const HardwareSpec& hardware,
+                   const Calibration& calibration);
+
+// The point's launches by what a planner knows, attention corrected by the field.
+PointWork planned_work(const FitPoint& point, const Calibration& calibration);
+
+}  // namespace versieve::engine

@@ -1,0 +1,20 @@
+// A residual field from the residuals of measured points: kernel ridge regression, a family at a
+// time, its length and its noise chosen by leave-one-out errors in closed form.
+#pragma once
+
+#include <vector>
+
+#include "model/residual_field.h"
+
+namespace versieve::engine {
+
+struct Residual {
+  Regime regime;
+  double log_ratio = 0.0;  // of measured to predicted
+};
+
+// Deterministic. A family of fewer than eight points is left out: it would say nothing that its
+// points do not.
+ResidualField fit_residual_field(const std::vector<Residual>& residuals);
+
+}  // namespace versieve::engine

@@ -1,0 +1,91 @@
+#include "engine/fit/validation.h"
+
+#include <cmath>
+#include <set>
+
+namespace versieve::engine {
+namespace {
+
+constexpr int kIterations = 5;  // from a fit to all points a fold's is not far
+
+std::optional<double> log_error(double predicted, std::optional<double> measured) {
+  if (!measured || *measured <= 0.0 || predicted <= 0.0) {
+    return {};
+  }
+  return std::abs(std::log(predicted / *measured));
+}
+
+std::int64_t value_on(RegimeAxis axis, const FitPoint& p) {
+  return axis == RegimeAxis::kContext ? p.key.context_len : p.key.num_queries;
+}
+
+void predict_all(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                 const Calibration& calibration, std::vector<Unseen>& out) {
+  for (const FitPoint* p : points) {
+    out.push_back({p, predict(*p, hardware, calibration)});
+  }
+}
+
+}  // namespace
+
+std::optional<double> Unseen::log_latency_error() const {
+  return log_error(prediction.time_us, point->time_us);
+}
+
+std::optional<double> Unseen::log_dram_error() const {
+  return log_error(prediction.dram_bytes, point->dram_bytes);
+}
+
+std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
+                                  const HardwareSpec& hardware, const Calibration& calibration,
+                                  int folds) {
+  std::vector<Unseen> out;
+  for (int fold = 0; fold < folds; ++fold) {
+    std::vector<const FitPoint*> kept;
+    std::vector<const FitPoint*> left_out;
+    for (const FitPoint* p : train) {
+      // The hash's fine digits: its coarse ones say what was held out.
+      const double digits = cell_hash(p->key) * 1000.0;
+      const int own = static_cast<int>((digits - std::floor(digits)) * folds);
+      (own == fold ? left_out : kept).push_back(p);
+    }
+    if (!kept.empty()) {
+      predict_all(left_out, hardware, calibrate(kept, hardware, calibration.values, kIterations),
+                  out);
+    }
+  }
+  return out;
+}
+
+std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
+                                            const std::vector<const FitPoint*>& held_out,
+                                            RegimeAxis axis, const HardwareSpec& hardware,
+                                            const Calibration& calibration) {
+  std::set<std::int64_t> values;
+  for (const FitPoint* p : train) {
+    values.insert(value_on(axis, *p));
+  }
+  std::vector<LeftOutRegime> out;
+  if (values.size() < 3) {
+    return out;
+  }
+  for (const std::int64_t value : values) {
+    std::vector<const FitPoint*> kept;
+    std::vector<const FitPoint*> left_out;
+    for (const FitPoint* p : train) {
+      (value_on(axis, *p) == value ? left_out : kept).push_back(p);
+    }
+    for (const FitPoint* p : held_out) {
+      if (value_on(axis, *p) == value) {
+        left_out.push_back(p);
+      }
+    }
+    LeftOutRegime regime{axis, value, value == *values.begin() || value == *values.rbegin(), {}};
+    predict_all(left_out, hardware, calibrate(kept, hardware, calibration.values, kIterations),
+                regime.points);
+    out.push_back(std::move(regime));
+  }
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,42 @@
+// How well do fits predict what they have not seen: points left out one fold at a time, and whole
+// regimes (all points of one context length, of one query count) left out together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/fit/predictor.h"
+
+namespace versieve::engine {
+
+// A point and what a fit without it says of it.
+struct Unseen {
+  const FitPoint* point = nullptr;
+  Prediction prediction;
+
+  std::optional<double> log_latency_error() const;  // |log(predicted / measured)|
+  std::optional<double> log_dram_error() const;
+};
+
+enum class RegimeAxis { kContext, kQueries };
+
+struct LeftOutRegime {
+  RegimeAxis axis = RegimeAxis::kContext;
+  std::int64_t value = 0;
+  bool beyond = false;  // less or greater than all that the fit saw: such a prediction is refused
+  std::vector<Unseen> points;
+};
+
+// Every training point, by `folds` fits begun at `calibration`.
+std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
+                                  const HardwareSpec& hardware, const Calibration& calibration,
+                                  int folds);
+// Every value of the axis, all points of it predicted by a fit to the training points of the
+// others. Empty when fewer than three values were measured.
+std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
+                                            const std::vector<const FitPoint*>& held_out,
+                                            RegimeAxis axis, const HardwareSpec& hardware,
+                                            const Calibration& calibration);
+
+}  // namespace versieve::engine

@@ -1,0 +1,189 @@
+#include "model/strategy_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "model/assert.h"
+
+namespace versieve {
+namespace {
+
+template <class T>
+std::int32_t index_in(std::vector<T>& values, const T& value) {
+  const auto found = std::find(values.begin(), values.end(), value);
+  if (found != values.end()) {
+    return static_cast<std::int32_t>(found - values.begin());
+  }
+  values.push_back(value);
+  return static_cast<std::int32_t>(values.size() - 1);
+}
+
+constexpr L2Pressure kPassed = {.warm_miss = 1.0, .written_share = 1.0};  // a step passes far more
+
+}  // namespace
+
+StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
+                             std::vector<std::int64_t> contexts)
+    : fit_(fit), target_(target), parameters_(fit.parameters()), contexts_(std::move(contexts)) {
+  VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
+  for (const Strategy& s : enumerate_space(target)) {
+    if (illegal_because(s, target).empty()) {
+      add_strategy(s);
+    }
+  }
+  const std::int64_t window = draft_shape_for(target).window;
+  for (const std::int64_t context : contexts_) {
+    window_of_.push_back(index_in(windows_, std::min(window, context)));
+    overlap_.push_back(accepted_overlap(fit_.acceptance, context - 1, context));
+    add_accepted(context);
+    for (const Attention& attention : attentions_) {
+      const StepShape shape = shape_of({}, attention, context);
+      refresh_factor_.push_back(
+          std::exp(fit_.attention_time.at(attention_regime(shape, false, false))));
+      reuse_factor_.push_back(
+          std::exp(fit_.attention_time.at(attention_regime(shape, true, false))));
+    }
+  }
+}
+
+void StrategySpace::add_strategy(const Strategy& s) {
+  const std::string letters = s.schedule_for(target_.layers);
+  const auto refresh = std::count(letters.begin(), letters.end(), 'F');
+  const std::int64_t nodes = s.draft.nodes;
+  strategies_.push_back(s);
+  parts_.push_back({.draft = index_in(drafts_, s.draft),
+                    .attention = index_in(attentions_, {nodes, s.group_size, s.group_mode}),
+                    .refresh_layers = static_cast<float>(refresh),
+                    .reuse_layers = static_cast<float>(target_.layers - refresh)});
+}
+
+// What a tuple yields depends on its draft, schedule and approximate group alone; the order counts
+// only in approximate groups.
+void StrategySpace::add_accepted(std::int64_t context) {
+  std::map<std::tuple<std::int32_t, std::string, std::int64_t, Traversal>, float> known;
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    const Strategy& s = strategies_[i];
+    const std::int64_t group = approximate_group(s);
+    const auto [found, fresh] = known.try_emplace(
+        {parts_[i].draft, s.schedule, group, group > 1 ? s.order : Traversal::kBfs}, 0.0F);
+    if (fresh) {
+      found->second =
+          static_cast<float>(1e6 * accepted_tokens(fit_.acceptance, s, context - 1, context).mean);
+    }
+    accepted_.push_back(found->second);
+  }
+}
+
+std::int64_t StrategySpace::size() const {
+  return static_cast<std::int64_t>(strategies_.size() * contexts_.size());
+}
+
+StepShape StrategySpace::shape_of(const DraftChoice& draft, const Attention& attention,
+                                  std::int64_t context) const {
+  const StepLaunches launches = fit_.priced_launches();
+  const std::size_t at = static_cast<std::size_t>(
+      std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
+  return {
+      .target = target_,
+      .draft = draft_shape_for(target_),
+      .tree = draft,
+      .context_len = context,
+      .num_queries = attention.nodes,
+      .refresh_layers = target_.layers,
+      .element_bytes = fit_.dtype == "f32" ? 4 : 2,
+      .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
+      .form = fit_.priced_form(),
+      .group_size = attention.group_size,
+      .group_mode = attention.group_mode,
+      .launches = launches,
+      .recorded = launches == StepLaunches::kJoint && fit_.conditions.launch == LaunchMode::kGraph};
+}
+
+double StrategySpace::attention_us(const StepShape& shape, bool reuse, double factor,
+                                   const HardwareSpec& hardware, StepWork& scratch) const {
+  scratch.count = 0;
+  add_attention(attention_shape(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)]),
+                shape.form, reuse, 1.0, scratch);
+  double us = 0.0;
+  for (const LaunchWork& launch : scratch) {
+    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
+    us += factor * (cost.time_us - cost.overlapped_us) + cost.gap_us;
+  }
+  return us;
+}
+
+double StrategySpace::rest_us(const DraftChoice& draft, std::int64_t context,
+                              const HardwareSpec& hardware, StepWork& scratch) const {
+  scratch.count = 0;
+  scratch.host_trips = 0.0;
+  add_step(shape_of(draft, {.nodes = draft.nodes}, context),
+           parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
+  double us = host_wait_us(scratch, parameters_, fit_.conditions);
+  for (const LaunchWork& launch : scratch) {
+    if (launch.layer == LayerKind::kNone) {
+      us += launch.launches *
+            cost_of(launch, kPassed, hardware, parameters_, fit_.conditions).added_us();
+    }
+  }
+  return us;
+}
+
+StrategySpace::Times StrategySpace::times_on(const HardwareSpec& hardware) const {
+  Times out;
+  StepWork scratch;
+  std::size_t at = 0;
+  for (const std::int64_t context : contexts_) {
+    for (const Attention& attention : attentions_) {
+      const StepShape shape = shape_of({}, attention, context);
+      out.refresh_us.push_back(attention_us(shape, false, refresh_factor_[at], hardware, scratch));
+      out.reuse_us.push_back(attention_us(shape, true, reuse_factor_[at], hardware, scratch));
+      at += 1;
+    }
+  }
+  for (const std::int64_t window : windows_) {
+    for (const DraftChoice& draft : drafts_) {
+      out.rest_us.push_back(rest_us(draft, window, hardware, scratch));
+    }
+  }
+  return out;
+}
+
+double StrategySpace::time_us(const Times& times, std::int64_t tuple) const {
+  const std::size_t count = strategies_.size();
+  const std::size_t context = static_cast<std::size_t>(tuple) / count;
+  const Parts& p = parts_[static_cast<std::size_t>(tuple) % count];
+  const std::size_t attention =
+      context * attentions_.size() + static_cast<std::size_t>(p.attention);
+  const std::size_t window = static_cast<std::size_t>(window_of_[context]);
+  return times.rest_us[window * drafts_.size() + static_cast<std::size_t>(p.draft)] +
+         static_cast<double>(p.refresh_layers) * times.refresh_us[attention] +
+         static_cast<double>(p.reuse_layers) * times.reuse_us[attention];
+}
+
+void StrategySpace::evaluate(const Times& times, std::int64_t first,
+                             std::span<float> throughput) const {
+  VERSIEVE_ASSERT(first >= 0 && first + static_cast<std::int64_t>(throughput.size()) <= size(),
+                  "the tuples exist");
+  const std::size_t count = strategies_.size();
+  std::size_t tuple = static_cast<std::size_t>(first);
+  std::size_t done = 0;
+  while (done < throughput.size()) {  // a context's tuples at a time
+    const std::size_t context = tuple / count;
+    const std::size_t end = std::min(throughput.size(), done + (context + 1) * count - tuple);
+    const double* rest =
+        times.rest_us.data() + static_cast<std::size_t>(window_of_[context]) * drafts_.size();
+    const double* refresh = times.refresh_us.data() + context * attentions_.size();
+    const double* reuse = times.reuse_us.data() + context * attentions_.size();
+    const Parts* parts = parts_.data() + tuple % count;
+    for (; done < end; ++done, ++tuple, ++parts) {
+      const double us = rest[parts->draft] +
+                        static_cast<double>(parts->refresh_layers) * refresh[parts->attention] +
+                        static_cast<double>(parts->reuse_layers) * reuse[parts->attention];
+      throughput[done] = accepted_[tuple] / static_cast<float>(us);
+    }
+  }
+}
+
+}  // namespace versieve

@@ -1,0 +1,79 @@
+// Tuples priced by parts cost what they cost as steps, and new machines are ranked without asking
+// for acceptance again.
+#include "model/strategy_space.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/support/planned.h"
+
+using namespace versieve;
+
+namespace {
+
+const LlmShape& target() {
+  static const LlmShape shape = named_llm_shape("nsa-1b");
+  return shape;
+}
+
+}  // namespace
+
+TEST_CASE("a tuple's time by parts is the time of its step") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.conditions.launch = LaunchMode::kGraph;
+  ResidualField::Family slow{.family = 0, .length = 2.0};  // fused refresh layers
+  slow.anchors = {
+      attention_regime({.target = target(), .context_len = 8192, .num_queries = 16}, false, false)
+          .at};
+  slow.weights = {0.4};
+  fit.attention_time.families = {slow};
+  const StrategySpace space(fit, target(), {2048, 8192});
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const StrategySpace::Times times = space.times_on(h200);
+  std::vector<float> throughput(static_cast<std::size_t>(space.size()));
+  space.evaluate(times, 0, throughput);
+  const std::int64_t stride = space.size() / 97;
+  std::int64_t checked = 0;
+  for (std::int64_t t = 0; t < space.size(); t += stride) {
+    const std::size_t count = space.strategies().size();
+    const Strategy& strategy = space.strategies()[static_cast<std::size_t>(t) % count];
+    const std::int64_t context = space.contexts()[static_cast<std::size_t>(t) / count];
+    CAPTURE(strategy.text(), context);
+    const double whole = predicted_step_us(fit, h200, target(), strategy, context);
+    CHECK(space.time_us(times, t) == Approx(whole).epsilon(2e-3));
+    const double accepted = accepted_tokens(fit.acceptance, strategy, context - 1, context).mean;
+    CHECK(throughput[static_cast<std::size_t>(t)] == Approx(accepted / whole * 1e6).epsilon(3e-3));
+    checked += 1;
+  }
+  CHECK(checked > 90);
+}
+
+TEST_CASE("a machine of less bandwidth ranks lower, tuple by tuple") {
+  const FittedModel fit = synthetic::fitted_by_hand();
+  const StrategySpace space(fit, target(), {8192});
+  const StrategySpace::Times fast = space.times_on(hardware_by_key("h200-sxm"));
+  const StrategySpace::Times slow = space.times_on(hardware_by_key("a100-sxm-80g"));
+  for (std::int64_t t = 0; t < space.size(); t += 101) {
+    CHECK(space.time_us(fast, t) < space.time_us(slow, t));
+  }
+}
+
+TEST_CASE(
+    "a residual field corrects at its anchors, fades away from them, and keeps to its family") {
+  StepShape shape{.target = target()};
+  shape.context_len = 4096;
+  shape.num_queries = 16;
+  ResidualField field;
+  field.families = {{.family = 0,
+                     .length = 1.0,
+                     .anchors = {attention_regime(shape, false, false).at},
+                     .weights = {0.5}}};
+  CHECK(field.at(attention_regime(shape, false, false)) == Approx(0.5));
+  CHECK(field.at(attention_regime(shape, true, false)) == 0.0);
+  shape.context_len = 8192;
+  const double near = field.at(attention_regime(shape, false, false));
+  CHECK(near > 0.2);
+  CHECK(near < 0.5);
+  shape.context_len = 1 << 20;
+  CHECK(field.at(attention_regime(shape, false, false)) < 0.02);
+}
