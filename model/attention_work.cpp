@@ -124,25 +124,21 @@ struct FusedLoads {
   }
 };
 
-// How a fused launch lies on the chip; kernels/nsa_verify/fused.cu plans the same. A CTA holds up
-// to four tiles of 16 rows (queries x heads of a KV head), a cluster of `ranks` CTAs shares out the
-// keys.
-struct FusedGrid {
-  double row_tiles = 1.0;  // of a CTA
-  double ranks = 1.0;
-  double waves = 1.0;
-};
-
-constexpr double kSms = 132.0;             // the chip whose measurements the capacities come from
-constexpr double kClustersOfEight = 15.0;  // that it holds at one CTA an SM
-constexpr double kMaxRowTiles = 4.0;
-constexpr double kMaxRanks = 8.0;
+// How a fused launch lies on the chip; kernels/nsa_verify/fused_plan.cuh plans the same. A CTA has
+// four warps: up to four tiles of 16 rows (queries x heads of a KV head) and a part of their keys,
+// or fewer row tiles and several parts. Two CTAs share an SM.
+constexpr double kSms = 132.0;  // the chip whose measurements the weights below come from
+constexpr double kCtaWarps = 4.0;
+constexpr double kCtasOfSm = 2.0;
+constexpr double kMaxRanks = 16.0;
+constexpr double kManyGroups = 16.0;
+constexpr double kLongShare = 512.0;
 constexpr double kTileKeys = 64.0;
-// A CTA's tables, lists, barriers and merges weigh as many tiles of keys, and so many more for each
-// row tile: rounded from least-squares fits to the launches of 1,070 points of one H200,
-// 2026-11-21.
-constexpr double kCtaTiles = 8.0;
-constexpr double kRowTileTiles = 2.0;
+// What is not attention, in tiles of keys: tables, lists, first tile and arrival of a CTA; the tail
+// of a part that reaches into the draft tree; the merge of a node.
+constexpr double kCtaTiles = 4.0;
+constexpr double kTailTiles = 3.0;
+constexpr double kFinishTiles = 2.0;
 
 double power_of_two_from(double x) {
   double power = 1.0;
@@ -157,70 +153,85 @@ double queries_of_row_tile(const traffic::NsaVerifyShape& s) {
   return std::max(1.0, traffic::kMmaRows / heads);
 }
 
-// `sharing_tiles`: row tiles that share tiles of keys; 0: all of a CTA. `rank_keys`: compressed
-// keys whose weights a CTA keeps.
-FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double ranks, double sharing_tiles,
-                     double rank_keys) {
-  FusedGrid grid{.ranks = ranks};
+struct FusedGrid {
+  double row_tiles = 1.0;  // of a CTA
+  double groups = 1.0;     // of queries, times KV heads
+  double ranks = 0.0;      // shares of the compressed tokens
+};
+
+FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double compressed) {
+  FusedGrid grid;
   const double row_tiles = std::ceil(number(s.num_queries) / queries_of_row_tile(s));
-  const double heads = number(s.num_kv_heads);
-  grid.row_tiles = std::min(kMaxRowTiles, power_of_two_from(row_tiles * heads * ranks / kSms));
-  grid.row_tiles = std::max(grid.row_tiles, std::min(sharing_tiles, kMaxRowTiles));
-  // Shared memory: states to merge and kept weights a row tile, three stages a team, four at least.
-  const double teams =
-      sharing_tiles > 0.0 ? grid.row_tiles / std::min(sharing_tiles, grid.row_tiles) : 1.0;
-  const double bytes = grid.row_tiles * (18944.0 + 34.0 * rank_keys) +
-                       std::max(4.0, 3.0 * teams) * kTileKeys * number(s.head_dim) * 4.0;
-  const double ctas_an_sm = bytes <= 113e3 && grid.row_tiles <= 2.0 ? 2.0 : 1.0;
-  const double clusters = std::ceil(row_tiles / grid.row_tiles) * heads;
-  const double capacity =
-      ctas_an_sm * (ranks == kMaxRanks ? kClustersOfEight : std::floor(kSms / ranks));
-  grid.waves = std::ceil(clusters / capacity);
+  grid.row_tiles = std::min(kCtaWarps, power_of_two_from(row_tiles));
+  grid.groups = std::ceil(row_tiles / grid.row_tiles) * number(s.num_kv_heads);
+  if (compressed > 0.0) {
+    const double spans =
+        std::clamp(traffic::nsa_route_spans(static_cast<std::int64_t>(compressed)), 1.0, kMaxRanks);
+    grid.ranks = grid.groups < kManyGroups
+                     ? spans
+                     : std::clamp(std::ceil(compressed / kLongShare), 1.0, spans);
+  }
   return grid;
 }
 
-// Compressed attention: each row tile reads the whole cache, a CTA's share by spans.
-FusedLoads route_loads(const traffic::NsaVerifyShape& s, const Traffic& unique, bool with_weights) {
-  const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
-  const double spans = traffic::nsa_route_spans(compressed);
-  const double ranks = with_weights ? std::clamp(spans, 1.0, kMaxRanks) : kMaxRanks;
-  // A span goes to one rank whole.
-  const double keys = std::max(number(compressed) / ranks,
-                               compressed > 1024 ? 512.0 : std::min(128.0, number(compressed)));
-  const FusedGrid grid = fused_grid(s, ranks, 0.0, with_weights ? keys : 0.0);
-  const double tiles = std::ceil(number(s.num_queries) / (queries_of_row_tile(s) * grid.row_tiles));
+// Parts of one group of queries and the tiles of the longest and of all of them.
+struct PartTiles {
+  double parts = 0.0;
+  double longest = 0.0;
+  double all = 0.0;
+
+  void add(double count, double tiles) {
+    parts += count;
+    longest = std::max(longest, tiles);
+    all += count * tiles;
+  }
+};
+
+// Thread blocks and their steps, so that waves of CTAs and the longest of one both count.
+void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTiles& tiles,
+           FusedLoads& loads) {
+  const double slots = kCtaWarps / grid.row_tiles;
+  const double ctas = std::ceil(tiles.parts / slots) * grid.groups;
+  const double capacity = kSms * kCtasOfSm;
+  const double mean = tiles.all / std::max(tiles.parts, 1.0);
+  const double work = ctas * (kCtaTiles + mean) / capacity;
+  const double nodes = number(s.num_queries * s.num_kv_heads);
+  loads.blocks = kSms;
+  loads.steps = std::max(kCtaTiles + tiles.longest, work) +
+                kFinishTiles * std::max(1.0, nodes / 2.0 / capacity);
+}
+
+// Compressed attention: each group of row tiles reads the whole cache, a CTA's share by spans.
+void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
+               PartTiles& tiles, FusedLoads& loads) {
+  const double keys = number(compressed_count(s.nsa, s.context_len));
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
-  FusedLoads loads;
-  loads.add(tiles * cached, cached);
-  loads.blocks = grid.waves * kSms;
-  loads.steps = kCtaTiles + kRowTileTiles * grid.row_tiles + keys / kTileKeys;
-  return loads;
+  loads.add(grid.groups / number(s.num_kv_heads) * cached, cached);
+  if (grid.ranks > 0.0) {
+    tiles.add(grid.ranks, keys / grid.ranks / kTileKeys);
+  }
 }
 
 // Selected blocks once a group, window once for those who share it; segments run side by side.
-FusedLoads attend_loads(const traffic::NsaVerifyShape& s, const Traffic& unique) {
+void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
+                  PartTiles& tiles, FusedLoads& loads) {
   const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
   const auto read = [&](TrafficTerm term) {
     return unique.read_bytes[static_cast<std::size_t>(term)];
   };
   const double group_keys =
       std::min(s.blocks_of_group() * number(s.nsa.sel_block), number(s.context_len));
-  const double sharing = std::ceil(number(s.num_queries) / traffic::nsa_window_sharers(s));
-  FusedLoads loads;
   loads.add(s.group_count() * group_keys * kv, read(TrafficTerm::kSelectedBlocks));
-  loads.add(sharing * read(TrafficTerm::kWindow), read(TrafficTerm::kWindow));
+  loads.add(grid.groups / number(s.num_kv_heads) * read(TrafficTerm::kWindow),
+            read(TrafficTerm::kWindow));
   const double tile_queries = queries_of_row_tile(s);
-  const double group = number(s.group_size);
-  const double sharing_tiles = std::max(1.0, std::floor(group / tile_queries));
-  const FusedGrid grid = fused_grid(s, kMaxRanks, sharing_tiles, 0.0);
   // Groups smaller than a row tile go through it one after the other.
-  const double groups =
-      std::max(1.0, std::min(tile_queries, number(s.num_queries)) / std::min(group, tile_queries));
-  const double selected = groups * group_keys / kTileKeys / traffic::kSelectedSegments;
-  const double window = number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + 1.5;
-  loads.blocks = grid.waves * kSms;
-  loads.steps = kCtaTiles + kRowTileTiles * grid.row_tiles + std::max(selected, window);
-  return loads;
+  const double groups = std::max(1.0, std::min(tile_queries, number(s.num_queries)) /
+                                          std::min(number(s.group_size), tile_queries));
+  tiles.add(traffic::kSelectedSegments,
+            groups * group_keys / kTileKeys / traffic::kSelectedSegments + kTailTiles / 2.0);
+  tiles.add(traffic::kWindowSegments,
+            number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + kTailTiles);
 }
 
 LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& s,
@@ -241,20 +252,26 @@ LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& 
 }
 
 void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
+  const double compressed = number(compressed_count(s.nsa, s.context_len));
   if (!reuse) {
     const Traffic route = traffic::nsa_route(s);
-    const Traffic attend = traffic::nsa_attend(s);
-    out.add(fused(LaunchKind::kNsaRoute, layers, s, route, route_loads(s, route, true)));
-    out.add(fused(LaunchKind::kNsaAttend, layers, s, attend, attend_loads(s, attend)));
-    return;
+    FusedLoads route_loads;
+    PartTiles route_tiles;
+    const FusedGrid route_grid = fused_grid(s, std::max(compressed, 1.0));
+    add_spans(s, route_grid, route, route_tiles, route_loads);
+    place(s, route_grid, route_tiles, route_loads);
+    out.add(fused(LaunchKind::kNsaRoute, layers, s, route, route_loads));
   }
-  const Traffic traffic = traffic::nsa_reuse(s);
-  FusedLoads loads = attend_loads(s, traffic);
-  const FusedLoads spans = route_loads(s, traffic, false);
-  loads.loaded += spans.loaded;
-  loads.reused += spans.reused;
-  loads.steps += spans.steps - kCtaTiles;
-  out.add(fused(LaunchKind::kNsaReuse, layers, s, traffic, loads));
+  const Traffic attend = reuse ? traffic::nsa_reuse(s) : traffic::nsa_attend(s);
+  FusedLoads loads;
+  PartTiles tiles;
+  const FusedGrid grid = fused_grid(s, reuse ? std::max(compressed, 1.0) : 0.0);
+  if (reuse) {
+    add_spans(s, grid, attend, tiles, loads);
+  }
+  add_segments(s, grid, attend, tiles, loads);
+  place(s, grid, tiles, loads);
+  out.add(fused(reuse ? LaunchKind::kNsaReuse : LaunchKind::kNsaAttend, layers, s, attend, loads));
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ double NsaVerifyShape::blocks_of_group() const {
 double nsa_route_spans(std::int64_t compressed) {
   const double keys = static_cast<double>(compressed);
   return std::ceil(std::min(keys, 1024.0) / 128.0) +
-         std::ceil(std::max(keys - 1024.0, 0.0) / 512.0);
+         std::ceil(std::max(keys - 1024.0, 0.0) / 256.0);
 }
 
 double nsa_window_sharers(const NsaVerifyShape& s) {
@@ -327,10 +327,14 @@ Traffic nsa_route(const NsaVerifyShape& s) {
   const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
   const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
   Traffic t = routed_attention(s);
-  // A block's importance passes through memory in two parts: from its own compressed tokens and
-  // from those of the block before that reach into it.
-  t.write(TrafficTerm::kScores, 2.0 * rows * blocks * 4.0);
-  t.read(TrafficTerm::kScores, 2.0 * rows * blocks * 4.0);
+  // Each query head's softmax weights pass through memory as sums of blocks, and by slice of 16
+  // compressed tokens with their reference and the weight that reaches into the next slice.
+  const double slices =
+      std::ceil(static_cast<double>(compressed_count(s.nsa, s.context_len)) / 16.0);
+  const double weights =
+      static_cast<double>(s.num_queries * s.num_heads) * slices * (4.0 * 4.0 + 8.0);
+  t.write(TrafficTerm::kScores, weights);
+  t.read(TrafficTerm::kScores, weights);
   t.write(TrafficTerm::kQueryOutput, branch_bytes(s));
   t.write(TrafficTerm::kScores, index_bytes(s) + (s.importance ? rows * blocks * 4.0 : 0.0));
   return t;

@@ -76,7 +76,7 @@ struct NsaVerifyShape {
 inline constexpr double kMmaRows = 16.0;          // rows of a tensor-core tile: queries x heads
 inline constexpr double kSelectedSegments = 6.0;  // partials of a row over its selected blocks
 inline constexpr double kWindowSegments = 2.0;    // and over its window
-// Spans of compressed tokens that one CTA reduces: 128 tokens up to 1,024, 512 from there on.
+// Spans of compressed tokens that one CTA reduces: 128 tokens up to 1,024, 256 from there on.
 double nsa_route_spans(std::int64_t compressed);
 // Queries that share one load of the window's keys.
 double nsa_window_sharers(const NsaVerifyShape& shape);

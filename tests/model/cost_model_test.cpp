@@ -116,7 +116,7 @@ TEST_CASE("spans of compressed tokens are short at first, and cut by position al
   CHECK(traffic::nsa_route_spans(129) == 2.0);
   CHECK(traffic::nsa_route_spans(1024) == 8.0);
   CHECK(traffic::nsa_route_spans(1025) == 9.0);
-  CHECK(traffic::nsa_route_spans(4095) == 14.0);  // 8 and ceil(3071 / 512)
+  CHECK(traffic::nsa_route_spans(4095) == 20.0);  // 8 and ceil(3071 / 256)
 }
 
 TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique byte once") {
