@@ -7,6 +7,7 @@
 #include "engine/fit/acceptance_fit.h"
 #include "engine/fit/context_ranges.h"
 #include "engine/fit/cost_search.h"
+#include "engine/fit/ranking.h"
 #include "engine/fit/statistics.h"
 #include "engine/fit/validation.h"
 #include "model/error.h"
@@ -17,51 +18,6 @@ namespace {
 constexpr int kIterations = 60;
 constexpr int kFolds = 5;
 constexpr std::size_t kEnoughForRange = 20;  // points a range needs for a quantile of its own
-
-constexpr std::size_t kEnoughForTau = 5;
-
-// Collects ratios predicted / measured.
-class Errors {
- public:
-  void add(double predicted, std::optional<double> measured) {
-    if (measured && *measured > 0.0) {
-      ratios_.push_back(predicted / *measured - 1.0);
-    }
-  }
-
-  ErrorSummary summary() const {
-    std::vector<double> absolute;
-    for (const double r : ratios_) {
-      absolute.push_back(std::abs(r));
-    }
-    return {static_cast<std::int64_t>(ratios_.size()), median(absolute), quantile(absolute, 0.9),
-            median(ratios_)};
-  }
-
- private:
-  std::vector<double> ratios_;
-};
-
-// Share of errors within their interval.
-class Coverage {
- public:
-  void add(std::optional<double> error, std::optional<double> half_width) {
-    if (error && half_width) {
-      judged_ += 1;
-      covered_ += *error <= *half_width ? 1 : 0;
-    }
-  }
-  std::int64_t judged() const { return judged_; }
-  std::optional<double> share() const {
-    return judged_ == 0
-               ? std::nullopt
-               : std::optional(static_cast<double>(covered_) / static_cast<double>(judged_));
-  }
-
- private:
-  std::int64_t judged_ = 0;
-  std::int64_t covered_ = 0;
-};
 
 std::string query_class(std::int64_t queries) {
   if (queries <= 1) {
@@ -302,48 +258,18 @@ class Fit {
     }
   }
 
-  // Held-out points that a planner would choose between: equal but for the strategy. What they are
-  // ranked by is verified queries a second; acceptance enters only the plan.
   void ranking() {
-    std::map<std::string, std::vector<const FitPoint*>> groups;
-    for (const FitPoint* p : held_) {
-      PointKey key = p->key;
-      key.strategy.clear();
-      key.num_queries = 0;
-      if (p->time_us) {
-        groups[key_text(key)].push_back(p);
+    std::vector<RankedPoint> points;
+    for (const ComparedPoint& p : report_.compared) {
+      if (p.held_out && p.measured_us) {
+        points.push_back({p.key, p.predicted_us, *p.measured_us});
       }
     }
-    double tau = 0.0;
-    double regret = 0.0;
-    double count = 0.0;
-    for (const auto& [key, group] : groups) {
-      std::vector<double> predicted;
-      std::vector<double> measured;
-      for (const FitPoint* p : group) {
-        const double queries = static_cast<double>(p->key.num_queries);
-        predicted.push_back(queries / predict(*p, hardware_, calibration_).time_us);
-        measured.push_back(queries / *p->time_us);
-      }
-      const std::optional<double> agreement = kendall_tau(predicted, measured);
-      if (agreement) {
-        const std::size_t top = static_cast<std::size_t>(
-            std::max_element(predicted.begin(), predicted.end()) - predicted.begin());
-        const double lost =
-            1.0 - measured[top] / *std::max_element(measured.begin(), measured.end());
-        tau += *agreement;
-        regret += lost;
-        count += 1.0;
-        report_.worst_regret = std::max(report_.worst_regret.value_or(0.0), lost);
-        if (group.size() >= kEnoughForTau) {
-          report_.least_kendall_tau = std::min(report_.least_kendall_tau.value_or(1.0), *agreement);
-        }
-      }
-    }
-    if (count > 0.0) {
-      report_.kendall_tau = tau / count;
-      report_.top1_regret = regret / count;
-    }
+    const Ranking found = rank(points);
+    report_.kendall_tau = found.mean_tau;
+    report_.least_kendall_tau = found.least_tau;
+    report_.top1_regret = found.mean_regret;
+    report_.worst_regret = found.worst_regret;
   }
 
   // The steps that the planner may quote: those of the most frequent geometry and launch mode.

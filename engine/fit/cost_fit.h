@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/fit/error_summary.h"
 #include "engine/fit/fit_points.h"
 #include "model/fitted_model.h"
 
@@ -17,14 +18,6 @@ namespace versieve::engine {
 struct FitOptions {
   double holdout = 0.2;
   bool leave_out_regimes = true;  // fits once more for each context length and query count
-};
-
-// Relative errors |predicted / measured - 1| of held-out points; empty where nothing was measured.
-struct ErrorSummary {
-  std::int64_t points = 0;
-  std::optional<double> median_ape;
-  std::optional<double> p90_ape;
-  std::optional<double> median_signed;
 };
 
 struct RegimeError {

@@ -66,16 +66,45 @@ void check_refused(const std::string& arguments, int code, const std::string& pa
 }  // namespace
 
 TEST_CASE("a fit prints its errors, as text and as JSON") {
-  const test::CommandResult text = test::run_versieve("fit --device h200" + db_option());
+  const test::CommandResult text = test::run_versieve("fit --quick --device h200" + db_option());
   CHECK(text.code == 0);
   CHECK(text.out.find("NVIDIA H200") != std::string::npos);
   const test::CommandResult json = test::run_versieve(
-      "fit --json --device h200 --out " + world().file("fit.json").string() + db_option());
+      "fit --quick --json --device h200 --out " + world().file("fit.json").string() + " --report " +
+      world().file("fit.html").string() + db_option());
   CHECK(json.code == 0);
   const nlohmann::json fit = nlohmann::json::parse(json.out);
   CHECK(fit["device"] == "NVIDIA H200");
   CHECK(fit["latency"]["median_ape"].get<double>() < 0.1);
   CHECK(nlohmann::json::parse(test::text_of_file(world().file("fit.json"))) == fit);
+  CHECK(test::text_of_file(world().file("fit.html")).find("</html>") != std::string::npos);
+  // The fit prices a small space; nothing but tuples that exist come first.
+  const test::CommandResult bench =
+      test::run_versieve("bench plan --json --fit " + world().file("fit.json").string());
+  CAPTURE(bench.err);
+  REQUIRE(bench.code == 0);
+  const nlohmann::json priced = nlohmann::json::parse(bench.out);
+  CHECK(priced["tuples"].get<int>() >= 1000000);
+  CHECK(priced["one_core_ns"].get<double>() < 1000.0);  // 20 on an idle core
+  CHECK(priced["best"].get<std::string>().substr(0, 4) == "nsa/");
+}
+
+TEST_CASE(
+    "one step is predicted where data reach, and refused with its neighbours named elsewhere") {
+  const std::string ask =
+      "fit --quick --device h200" + db_option() + " --predict nsa/d6k8n64/bfs/c1/F* --context ";
+  const test::CommandResult inside = test::run_versieve(ask + "8192 --json");
+  CAPTURE(inside.err);
+  REQUIRE(inside.code == 0);
+  const nlohmann::json step = nlohmann::json::parse(inside.out);
+  const double us = step["time_us"].get<double>();
+  CHECK(us > 100.0);
+  CHECK(step["interval_us"][0].get<double>() < us);
+  CHECK(step["interval_us"][1].get<double>() > us);
+  const test::CommandResult outside = test::run_versieve(ask + "1000000");
+  CHECK(outside.code == 1);
+  CHECK(outside.err.find("lies outside the measured regimes; the nearest are") !=
+        std::string::npos);
 }
 
 TEST_CASE("plan, then export, in every form") {
