@@ -17,6 +17,7 @@
 #include "kernels/topk/select.h"
 #include "kernels/topk/select_emit.cuh"
 #include "kernels/topk/select_guess.cuh"
+#include "kernels/topk/select_plan.cuh"
 #include "kernels/topk/select_row.cuh"
 #include "kernels/topk/select_search.cuh"
 #include "model/assert.h"
@@ -279,127 +280,7 @@ void enqueue(const TopkParams<T>& p, int cluster, const SelectPlan& plan, cudaSt
   check(cudaLaunchKernelEx(&config, kernel, p, plan));
 }
 
-// Positions of the row that needs most: its first score may lie behind a 16-byte boundary.
-template <class T>
-std::int64_t most_words(const TopkParams<T>& p) {
-  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
-  const bool aligned = p.length % word == 0 && reinterpret_cast<std::uintptr_t>(p.scores) % 16 == 0;
-  return (p.length + (aligned ? 0 : word - 1) + word - 1) / word;
-}
-
-constexpr std::int64_t kMostMapWords = 8192;     // positions of a block: 262,144
-constexpr std::int64_t kSharedBlocks = 132;      // more blocks than that share SMs
-constexpr std::int64_t kHalfBytes = 112 * 1024;  // shared memory of a block that shares its SM
-constexpr std::int64_t kWholeBytes = 200 * 1024;
-
-// A block's share of a row in positions.
-template <class T>
-std::int64_t share_of(const TopkParams<T>& p, int cluster) {
-  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
-  return (most_words(p) + cluster - 1) / cluster * word;
-}
-
-// Entries for which a block has shared memory beside its maps.
-template <class T>
-std::int64_t most_list_room(const TopkParams<T>& p, int cluster) {
-  const std::int64_t bytes = p.rows * cluster > kSharedBlocks ? kHalfBytes : kWholeBytes;
-  const std::int64_t maps = (share_of(p, cluster) + 31) / 32 * 8;
-  return (bytes - static_cast<std::int64_t>(sizeof(SelectShared)) - maps) / 8;
-}
-
-// Scores that the sample's threshold admits, and its spread on top.
-template <class T>
-std::int64_t admitted_scores(const TopkParams<T>& p) {
-  return 5 * (sample_ranks(p.length, p.k).safe * p.length / kSampleCount) / 2;
-}
-
-// Room for what a guess lets through, should most of it lie in one block: scores worth choosing lie
-// together. 0 where k is too much for it.
-template <class T>
-std::int64_t list_room(const TopkParams<T>& p, int cluster) {
-  const std::int64_t most = most_list_room(p, cluster);
-  if (p.k >= p.length || 3 * p.k / 2 > most) {
-    return 0;
-  }
-  const std::int64_t room = std::max({std::int64_t{4096}, 2 * p.k, admitted_scores(p)}) + 512;
-  return std::min(most, room) / 64 * 64;
-}
-
-template <class T>
-SelectPlan plan_of(const TopkParams<T>& p, const SelectShape& shape) {
-  SelectPlan plan;
-  plan.map_words = static_cast<int>((share_of(p, shape.cluster) + 31) / 32);
-  if (p.variant == TopkVariant::kGvr) {
-    plan.list_room = static_cast<int>(list_room(p, shape.cluster));
-    plan.sample = plan.list_room > 0 ? sample_ranks(p.length, p.k) : SampleRanks{};
-    plan.looks_at_all = p.k <= kSelectThreads;
-  }
-  return plan;
-}
-
 }  // namespace
-
-template <class T>
-bool select_fits(const TopkParams<T>& p, const SelectShape& shape) {
-  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
-  const bool known = (shape.items == 8 || shape.items == 16 || shape.items == 32 ||
-                      (shape.items == 4 && word == 4)) &&
-                     (shape.cluster == 1 || shape.cluster == 2 || shape.cluster == 4 ||
-                      shape.cluster == 8 || shape.cluster == 16);
-  const std::int64_t positions = shape.cluster * kMostMapWords * 32;
-  return known && most_words(p) <= positions / word - shape.cluster && p.length <= kSelectScores &&
-         p.rows <= (std::int64_t{1} << 31) / 16 - 1;
-}
-
-template <class T>
-bool select_takes(const TopkParams<T>& p) {
-  return select_fits(p, select_shape(p));
-}
-
-// Measured on an H200 (README.md). radix wants a row's keys in registers, gvr reads once and may
-// stream; clusters that fill more than half the chip get in each other's way.
-template <class T>
-SelectShape select_shape(const TopkParams<T>& p) {
-  const bool guesses = p.variant == TopkVariant::kGvr;
-  const int least_items = sizeof(T) == 4 ? 4 : 8;
-  const int most_items = guesses && sizeof(T) == 4 ? 16 : 32;
-  int cluster = 1;
-  const auto fits_registers = [&] {
-    return p.length <= std::int64_t{cluster} * most_items * kSelectThreads;
-  };
-  const auto share = [&] { return p.length / cluster; };
-  while (!guesses && cluster < kMaxCluster && !fits_registers()) {
-    cluster *= 2;
-  }
-  if (p.rows * cluster > 512) {
-    cluster = 1;  // streams
-  }
-  while (cluster < 8 && ((p.rows * cluster * 2 <= 64 && share() > (guesses ? 4096 : 2048)) ||
-                         (!guesses && p.rows * cluster * 2 <= 128 && share() > 8192))) {
-    cluster *= 2;
-  }
-  if (!guesses && cluster == 8 && p.rows <= 2 && share() > 8192) {
-    cluster = 16;
-  }
-  while (cluster < kMaxCluster && (share() > 131072 || (cluster == 1 && share() > 65536))) {
-    cluster *= 2;
-  }
-  while (guesses && p.k < p.length && cluster < kMaxCluster &&
-         admitted_scores(p) / cluster > most_list_room(p, cluster)) {
-    cluster *= 2;
-  }
-  int items = least_items;
-  while (items < most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
-    items *= 2;
-  }
-  return {cluster, items};
-}
-
-template <class T>
-std::size_t select_shared_bytes(const TopkParams<T>& p, const SelectShape& shape) {
-  const SelectPlan plan = plan_of(p, shape);
-  return select_shared_bytes(plan.map_words, plan.list_room);
-}
 
 template <class T>
 void launch_select(const TopkParams<T>& p, const SelectShape& shape, const LaunchContext& context) {
@@ -409,7 +290,7 @@ void launch_select(const TopkParams<T>& p, const SelectShape& shape, const Launc
   if (p.variant != TopkVariant::kGvr) {
     call.hint = nullptr;
   }
-  const SelectPlan plan = plan_of(p, shape);
+  const SelectPlan plan = select_plan(p, shape);
   const std::int64_t hints = call.hint == nullptr ? 0 : std::min<std::int64_t>(p.k, kSelectThreads);
   const LaunchRange range("topk", traffic::topk(p.rows, p.length, p.k, sizeof(T), hints),
                           context.observer);
@@ -431,14 +312,9 @@ void launch_select(const TopkParams<T>& p, const SelectShape& shape, const Launc
   }
 }
 
-#define VERSIEVE_INSTANTIATE(T)                                                          \
-  template bool select_fits<T>(const TopkParams<T>&, const SelectShape&);                \
-  template bool select_takes<T>(const TopkParams<T>&);                                   \
-  template SelectShape select_shape<T>(const TopkParams<T>&);                            \
-  template std::size_t select_shared_bytes<T>(const TopkParams<T>&, const SelectShape&); \
-  template void launch_select<T>(const TopkParams<T>&, const SelectShape&, const LaunchContext&);
-VERSIEVE_INSTANTIATE(float)
-VERSIEVE_INSTANTIATE(Bf16)
-#undef VERSIEVE_INSTANTIATE
+template void launch_select<float>(const TopkParams<float>&, const SelectShape&,
+                                   const LaunchContext&);
+template void launch_select<Bf16>(const TopkParams<Bf16>&, const SelectShape&,
+                                  const LaunchContext&);
 
 }  // namespace versieve::kernels
