@@ -152,7 +152,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
       continue;
     }
     const engine::SimulationPlan plan{
-        .machine = machine, .protocol = protocol_of(run.record.kind), .seed = run.record.seed};
+        .machine = machine, .protocol = protocol_of(run.record), .seed = run.record.seed};
     const std::vector<PointMeasurement> points = store.points(
         {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
     for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
