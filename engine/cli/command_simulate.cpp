@@ -1,5 +1,6 @@
-// versieve simulate: one layer's attention through the memory-hierarchy simulator, counters by
-// kernel; with --check, every measured point of a database beside its simulation.
+// versieve simulate: one layer's attention, or the target's part of a step, through the
+// memory-hierarchy simulator, counters by kernel; with --check, every measured point of a database
+// beside its simulation.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -20,7 +21,7 @@ struct Options {
   std::string hardware = "h200-sxm", strategy, model = "nsa-1b", cache_state = "cold_rotate";
   std::int64_t context_len = 16384;
   double overlap = 0.8;
-  std::string database, kind;
+  std::string database, kind, workload = "attention";
   bool check = false;
   std::int64_t every = 1;
 };
@@ -40,11 +41,15 @@ PointKey key_as_run(const PointMeasurement& point) {
 
 // How the shipped sweeps collected their counters. The first one opened a collection for each of
 // three repetitions; later ones count all repetitions in one.
-engine::CollectionProtocol protocol_of(const std::string& kind) {
-  if (kind == "h200-core") {
+engine::CollectionProtocol protocol_of(const RunRecord& run) {
+  if (run.kind == "h200-core") {
     return engine::collection_each();
   }
-  return engine::collection_shared();
+  engine::CollectionProtocol protocol = engine::collection_shared();
+  if (run.kind == "h200-ssv-step") {
+    protocol.repetitions = 1;
+  }
+  return protocol;
 }
 
 nlohmann::json range_json(const RangeMeasurement& range) {
@@ -81,7 +86,8 @@ std::string point_text(const PointMeasurement& point) {
 }
 
 Answer run_one(const Options& options) {
-  PointKey key{.model = options.model,
+  PointKey key{.workload = workload_kind(options.workload),
+               .model = options.model,
                .regime = "synthetic",
                .strategy = options.strategy,
                .dtype = "bf16",
@@ -101,11 +107,9 @@ Answer run_one(const Options& options) {
     throw Error(ExitCode::kAnswerNo, point.reason);
   }
   Answer answer{.text = point_text(point)};
-  answer.json = {{"hardware", options.hardware},
-                 {"strategy", options.strategy},
-                 {"model", options.model},
-                 {"context_len", options.context_len},
-                 {"cache_state", options.cache_state},
+  answer.json = {{"hardware", options.hardware},       {"strategy", options.strategy},
+                 {"workload", options.workload},       {"model", options.model},
+                 {"context_len", options.context_len}, {"cache_state", options.cache_state},
                  {"ranges", nlohmann::json::array()}};
   for (const RangeMeasurement& range : point.ranges) {
     answer.json["ranges"].push_back(range_json(range));
@@ -122,6 +126,20 @@ nlohmann::json summary_json(const engine::ErrorSummary& s) {
            {{"median_points", 100.0 * s.hit_rate_median}, {"p90_points", 100.0 * s.hit_rate_p90}}}};
 }
 
+// A whole step is simulated only where it drafts nothing, and as the engine enqueues it now: steps
+// of the first engine have a launch of their own for SwiGLU.
+bool is_simulated(const PointMeasurement& point) {
+  if (point.key.workload != WorkloadKind::kStep) {
+    return true;
+  }
+  for (const RangeMeasurement& range : point.ranges) {
+    if (range.path == "swiglu") {
+      return false;
+    }
+  }
+  return point.key.num_queries == 1;
+}
+
 // Every measured point is simulated as it was counted: its blocks, its cache state, its collection.
 Answer run_check(const Options& options, const CommandContext& context) {
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
@@ -134,10 +152,13 @@ Answer run_check(const Options& options, const CommandContext& context) {
       continue;
     }
     const engine::SimulationPlan plan{
-        .machine = machine, .protocol = protocol_of(run.record.kind), .seed = run.record.seed};
-    const std::vector<PointMeasurement> points =
-        store.points({.run_id = run.id, .workload = WorkloadKind::kAttention, .only_ok = true});
+        .machine = machine, .protocol = protocol_of(run.record), .seed = run.record.seed};
+    const std::vector<PointMeasurement> points = store.points(
+        {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
     for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
+      if (!is_simulated(points[i])) {
+        continue;
+      }
       const PointMeasurement simulated = engine::simulate_point(
           key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
       refused += simulated.status != "ok" ? 1 : 0;
@@ -151,8 +172,9 @@ Answer run_check(const Options& options, const CommandContext& context) {
     }
   }
   if (comparisons.empty()) {
-    throw Error(ExitCode::kAnswerNo,
-                "no attention points with counters to compare with in " + options.database);
+    throw Error(
+        ExitCode::kAnswerNo,
+        "no " + options.workload + " points with counters to compare with in " + options.database);
   }
   const std::vector<engine::ErrorSummary> summaries = engine::summarize(comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
@@ -173,6 +195,8 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
   app.add_option("--hardware", options->hardware, "catalogue key or JSON file");
   app.add_option("--strategy", options->strategy, "strategy text; its schedule names the layer");
   app.add_option("--model", options->model, "geometry");
+  app.add_option("--workload", options->workload, "attention (one layer) or step (the target)")
+      ->check(CLI::IsMember({"attention", "step"}));
   app.add_option("--context", options->context_len, "tokens in the cache")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--overlap", options->overlap, "of neighbouring queries' blocks")

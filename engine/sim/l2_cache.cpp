@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "engine/sim/memory_machine.h"
 #include "model/assert.h"
@@ -42,9 +43,7 @@ L2Partition::Outcome L2Partition::touch(std::uint64_t line, std::uint64_t hash, 
   }
   const bool newly_dirty = dirty != 0 && (entry >> 4 & 0xF) == 0;
   entry |= mask | dirty << 4;
-  for (; way > 0; --way) {
-    set[way] = set[way - 1];
-  }
+  std::memmove(set + 1, set, way * sizeof(*set));
   set[0] = entry;
   if (newly_dirty) {
     limit_dirty(set, outcome);

@@ -42,6 +42,13 @@ class L2Partition {
   // A copy elsewhere became stale. Its sectors are clean by construction.
   void drop(std::uint64_t line, std::uint64_t hash, unsigned mask);
 
+  // The set will be asked for soon.
+  void prefetch(std::uint64_t hash) {
+    const std::uint64_t* const set = set_of(hash);
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch(set + 8, 1);
+  }
+
   std::int64_t line_count() const { return static_cast<std::int64_t>(entries_.size()); }
   std::int64_t dirty_sectors() const;
 

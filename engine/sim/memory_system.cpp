@@ -8,6 +8,8 @@
 namespace versieve::engine {
 namespace {
 
+constexpr std::uint32_t kRunsAhead = 6;  // host memory's latency, in lookups
+
 unsigned sectors_of(unsigned mask) {
   return static_cast<unsigned>(std::popcount(mask));
 }
@@ -24,12 +26,24 @@ MemorySystem::MemorySystem(const MemoryMachine& machine) : machine_(machine), dr
   }
 }
 
+void MemorySystem::prefetch(std::uint64_t line, std::size_t partition) {
+  const std::uint64_t hash = line_hash(line);
+  const std::size_t home = home_of(hash);
+  partitions_[home].prefetch(hash);
+  if (home != partition) {
+    partitions_[partition].prefetch(hash);
+  }
+}
+
 double MemorySystem::access(const Access& access, std::int64_t partition, double now) {
   const std::size_t side = static_cast<std::size_t>(partition);
   double done = now;
   for (std::uint32_t run = 0; run < access.count; ++run) {
     const std::uint64_t begin = access.address + run * access.stride;
     const std::uint64_t end = begin + access.bytes;
+    if (run + kRunsAhead < access.count) {
+      prefetch((begin + kRunsAhead * access.stride) / kLineBytes, side);
+    }
     for (std::uint64_t line = begin / kLineBytes; line * kLineBytes < end; ++line) {
       const std::uint64_t from = std::max(begin, line * kLineBytes) - line * kLineBytes;
       const std::uint64_t to = std::min(end, (line + 1) * kLineBytes) - line * kLineBytes;

@@ -43,6 +43,7 @@ class MemorySystem {
     unsigned mask = 0;
     double until = 0.0;
   };
+  void prefetch(std::uint64_t line, std::size_t partition);
   double read_line(std::uint64_t line, unsigned mask, std::size_t partition, double now);
   void write_line(std::uint64_t line, unsigned mask, std::size_t partition, double now);
   // The home's sectors, from DRAM where they are not there.

@@ -93,3 +93,14 @@ TEST_CASE("a group's queries take the blocks of their deepest query, the first s
   share_in_groups(std::vector<std::int32_t>(32, 32000), 8, grouped);
   CHECK(group_blocks(grouped, 32, kHeads, 16, 8) == 16.0);
 }
+
+TEST_CASE("a pool bounds the distinct blocks and leaves the overlap") {
+  SyntheticRandom random(7);
+  const std::vector<std::int32_t> indices =
+      imposed_blocks({}, kHeads, std::vector<std::int32_t>(kQueries, 1024), 0.8, random, 80);
+  const BlockStatistics found = block_statistics(indices, kQueries, kHeads, 16);
+  CHECK(found.unique_blocks > 60.0);
+  CHECK(found.unique_blocks <= 83.0);  // and three forced ones
+  CHECK(std::abs(*found.adjacent_overlap - 0.8) < 0.02);
+  CHECK(block_statistics(imposed(0.8, 1024), kQueries, kHeads, 16).unique_blocks > 400.0);
+}

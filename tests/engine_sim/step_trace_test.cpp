@@ -1,0 +1,74 @@
+// The target's part of a step: its launches in the engine's order, and the bytes of its weights.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "engine/sim/simulate_point.h"
+#include "engine/sim/step_sequence.h"
+#include "engine/sim/trace_linear.h"
+#include "model/error.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+PointKey step_key(const std::string& strategy, std::int64_t context) {
+  return {.workload = WorkloadKind::kStep,
+          .model = "nsa-1b",
+          .strategy = strategy,
+          .dtype = "bf16",
+          .cache_state = "as_is",
+          .context_len = context,
+          .num_queries = Strategy::parse(strategy).draft.nodes};
+}
+
+}  // namespace
+
+TEST_CASE("a step's launches are the engine's") {
+  const LaunchSequence launches =
+      verification_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1);
+  std::map<std::string, int> counts;
+  for (const auto& launch : launches) {
+    counts[launch->shape().path] += 1;
+  }
+  // As counted on an H200: 65 linear, 33 rms_norm, 17 rope for 16 layers.
+  CHECK(counts["linear"] == 65);
+  CHECK(counts["rms_norm"] == 33);
+  CHECK(counts["rope"] == 17);
+  CHECK(counts["nsa_route"] == 8);
+  CHECK(counts["nsa_attend"] == 8);
+  CHECK(counts["nsa_reuse"] == 8);
+  CHECK(counts["top_logits"] == 1);
+}
+
+TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {
+  for (const bool swiglu : {false, true}) {
+    for (const std::int64_t n : {1, 100, 200}) {
+      const LinearLaunch linear{.n = n,
+                                .k = 2048,
+                                .m = 1000,
+                                .swiglu = swiglu,
+                                .x = 1ULL << 32,
+                                .w = 1ULL << 33,
+                                .y = 1ULL << 34};
+      MemoryMachine machine = memory_machine(hardware_by_key("h200-sxm"));
+      MemorySystem memory(machine);
+      run_launch(*trace_linear(linear), machine, memory, 0.0);
+      const double weights = (swiglu ? 2.0 : 1.0) * 1000 * 2048 * 2;
+      const double inputs = static_cast<double>(n) * 2048 * 2;
+      CAPTURE(swiglu, n);
+      CHECK(memory.counters().dram_read_bytes == weights + inputs);
+      CHECK(memory.dirty_bytes() >= n * 1000 * 2);
+    }
+  }
+}
+
+TEST_CASE("what has no traces is refused with a reason") {
+  PointKey key = step_key("nsa/ar", 1024);
+  key.workload = WorkloadKind::kAcceptance;
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h200-sxm"))};
+  CHECK(simulate_point(key, {}, plan).status == "refused");
+  key.workload = WorkloadKind::kAttention;
+  key.strategy = "nsa/nonsense";
+  CHECK_THROWS_AS(simulate_point(key, {}, plan), Error);
+}
