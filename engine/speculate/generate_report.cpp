@@ -25,6 +25,7 @@ nlohmann::json phases_json(const Generation& run) {
     phases[name_of(static_cast<StepPhase>(i))] = run.seconds[i];
   }
   phases["recorded_step"] = run.recorded_seconds;
+  phases["rectify"] = run.rectify_seconds;
   return phases;
 }
 
@@ -44,6 +45,7 @@ nlohmann::json run_json(const StrategyRun& run) {
                         {"phase_s", phases_json(generation)},
                         {"launch", generation.recorded ? "graph" : "stream"},
                         {"record_s", generation.record_seconds},
+                        {"rectifications", generation.rectifications},
                         {"stopped", name_of(generation.stopped)},
                         {"text", printable(run.text)}};
   if (run.reference) {
@@ -73,7 +75,7 @@ std::string run_text(const StrategyRun& run) {
     const bool reuses = run.strategy.schedule.find('R') != std::string::npos;
     out += std::string("; text ") + (run.identical() ? "identical to" : "DIFFERENT from") +
            " autoregressive decoding" + (reuses ? " of the same schedule" : "") +
-           (run.claims_identity() ? "" : " (approximate groups do not claim it)");
+           (run.claims_identity() ? "" : " (approximate attention does not claim it)");
   }
   return out + "\n";
 }
