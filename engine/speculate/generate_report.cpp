@@ -25,6 +25,7 @@ nlohmann::json phases_json(const Generation& run) {
     phases[name_of(static_cast<StepPhase>(i))] = run.seconds[i];
   }
   phases["recorded_step"] = run.recorded_seconds;
+  phases["rectify"] = run.rectify_seconds;
   return phases;
 }
 
@@ -44,6 +45,7 @@ nlohmann::json run_json(const StrategyRun& run) {
                         {"phase_s", phases_json(generation)},
                         {"launch", generation.recorded ? "graph" : "stream"},
                         {"record_s", generation.record_seconds},
+                        {"rectifications", generation.rectifications},
                         {"stopped", name_of(generation.stopped)},
                         {"text", printable(run.text)}};
   if (run.reference) {

@@ -32,19 +32,20 @@ __device__ inline void sync_cta() {
 
 // Copies keys (item even) or values (odd) of tile item / 2 into their slot.
 template <int kHeadDim, int kWarps, class Keys>
-__device__ inline void fetch_tile(Keys& keys, std::uint32_t ring, std::int64_t first_tile,
-                                  std::int64_t item, std::int64_t items) {
+__device__ inline void fetch_tile(Keys& keys, std::uint32_t ring, int first_tile, int item,
+                                  int items) {
   if (item < items) {
     constexpr int kWords = kHeadDim / 8;
     constexpr int kThreads = kWarps * 32;
-    const std::int64_t tile = first_tile + item / 2;
+    const int tile = first_tile + item / 2;
     const bool value = item % 2 == 1;
     if (!value) {
       keys.enter(tile);
     }
     const std::uint32_t slot = ring + static_cast<std::uint32_t>(item % kRingSlots<kWarps>) *
                                           RowTile<kHeadDim>::kTileBytes;
-#pragma unroll
+// Copies are asynchronous: a few addresses at a time are enough, and cost fewer registers.
+#pragma unroll 4
     for (int i = 0; i < kTileKeys * kWords / kThreads; ++i) {
       const int word = i * kThreads + static_cast<int>(threadIdx.x);
       const int key = word / kWords;
@@ -57,62 +58,67 @@ __device__ inline void fetch_tile(Keys& keys, std::uint32_t ring, std::int64_t f
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-// Attends chunks [first, last) of `chunk` keys each; no key from `keys_end` on is looked at.
+// Attends chunks [first, last) of `chunk` keys each; no key from `keys_end` on is looked at. Keys
+// are counted in 32 bits, as positions are.
 template <int kHeadDim, int kWarps, int kRowTiles, class Keys, class Rows>
-__device__ inline void attend_chunks(Keys& keys, const Rows& rows, std::uint32_t ring,
-                                     std::int64_t chunk, std::int64_t first, std::int64_t last,
-                                     std::int64_t keys_end, const ChunkPartials& partials) {
+__device__ inline void attend_chunks(Keys& keys, const Rows& rows, std::uint32_t ring, int chunk,
+                                     int first, int last, int keys_end,
+                                     const ChunkPartials& partials) {
   constexpr int kSlots = kRingSlots<kWarps>;
-  const std::int64_t first_tile = first * chunk / kTileKeys;
-  const std::int64_t end = min(last * chunk, keys_end);
-  const std::int64_t items = 2 * ((end + kTileKeys - 1) / kTileKeys - first_tile);
+  constexpr int kSlotBytes = RowTile<kHeadDim>::kTileBytes;
+  const int chunk_tiles = chunk / kTileKeys;
+  const int first_tile = first * chunk_tiles;
+  const int end_tile = min(last * chunk_tiles, (keys_end + kTileKeys - 1) / kTileKeys);
+  const int items = 2 * (end_tile - first_tile);
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * kRowTiles * kTileRows;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   RowTile<kHeadDim> tiles[kRowTiles];
-  std::int64_t visible[kRowTiles][2];
+  int visible[kRowTiles][2];
 #pragma unroll
   for (int t = 0; t < kRowTiles; ++t) {
     const int base = warp_row + t * kTileRows;
     tiles[t].load_queries([&](int r) { return rows.query(base + r); });
     tiles[t].clear();
-    visible[t][0] = rows.visible(base + lane / 4);
-    visible[t][1] = rows.visible(base + lane / 4 + 8);
+    visible[t][0] = static_cast<int>(rows.visible(base + lane / 4));
+    visible[t][1] = static_cast<int>(rows.visible(base + lane / 4 + 8));
   }
 #pragma unroll
   for (int item = 0; item < kSlots - 1; ++item) {
     fetch_tile<kHeadDim, kWarps>(keys, ring, first_tile, item, items);
   }
-  for (std::int64_t item = 0; item < items; ++item) {
+  // The slot of an item once it is there for all; the item's predecessor is read by none any more.
+  const auto arrived = [&](int item) {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(kSlots - 2) : "memory");
-    sync_cta<kWarps>();  // the item is there for all, and the slot before it is read by none
+    sync_cta<kWarps>();
     fetch_tile<kHeadDim, kWarps>(keys, ring, first_tile, item + kSlots - 1, items);
-    const std::uint32_t slot =
-        ring + static_cast<std::uint32_t>(item % kSlots) * RowTile<kHeadDim>::kTileBytes;
-    const std::int64_t begin = (first_tile + item / 2) * kTileKeys;
-    if (item % 2 == 0) {
-#pragma unroll
-      for (int t = 0; t < kRowTiles; ++t) {
-        const std::int64_t most = kTileKeys;
-        tiles[t].score(slot,
-                       static_cast<int>(max(std::int64_t{0}, min(most, visible[t][0] - begin))),
-                       static_cast<int>(max(std::int64_t{0}, min(most, visible[t][1] - begin))));
-      }
-      continue;
-    }
+    return ring + static_cast<std::uint32_t>(item % kSlots * kSlotBytes);
+  };
+  int chunk_index = first;
+  int chunk_left = chunk_tiles;
+  for (int item = 0; item < items; item += 2) {
+    const int begin = (first_tile + item / 2) * kTileKeys;
+    const std::uint32_t key_slot = arrived(item);
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
-      tiles[t].add_values(slot);
+      tiles[t].score(key_slot, max(0, min(kTileKeys, visible[t][0] - begin)),
+                     max(0, min(kTileKeys, visible[t][1] - begin)));
     }
-    const std::int64_t next = begin + kTileKeys;
-    if (next % chunk == 0 || item + 1 == items) {
+    const std::uint32_t value_slot = arrived(item + 1);
+#pragma unroll
+    for (int t = 0; t < kRowTiles; ++t) {
+      tiles[t].add_values(value_slot);
+    }
+    if (--chunk_left == 0 || item + 2 == items) {
 #pragma unroll
       for (int t = 0; t < kRowTiles; ++t) {
         const int base = warp_row + t * kTileRows;
-        tiles[t].store(partials, begin / chunk, [&](int r) {
-          return begin / chunk * chunk < rows.visible(base + r) ? rows.index(base + r) : -1;
+        tiles[t].store(partials, chunk_index, [&](int r) {
+          return chunk_index * chunk < rows.visible(base + r) ? rows.index(base + r) : -1;
         });
         tiles[t].clear();
       }
+      ++chunk_index;
+      chunk_left = chunk_tiles;
     }
   }
   asm volatile("cp.async.wait_group 0;\n" ::: "memory");

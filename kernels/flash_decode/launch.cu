@@ -24,29 +24,31 @@ __device__ std::int64_t committed(const Params& p) {
 // Keys and values by position: committed ones, then the chain's.
 class ChainKeys {
  public:
-  __device__ ChainKeys(const Params& p, std::int64_t g, std::int64_t end)
-      : p_(p), width_(p.num_kv_heads * p.head_dim), offset_(g * p.head_dim), end_(end) {
-    context_len_ = committed(p);
-  }
-  __device__ void enter(std::int64_t) {}
+  __device__ ChainKeys(const Params& p, int g, int end)
+      : p_(p),
+        width_(static_cast<int>(p.num_kv_heads * p.head_dim)),
+        offset_(g * static_cast<int>(p.head_dim)),
+        end_(end),
+        context_len_(static_cast<int>(committed(p))) {}
+  __device__ void enter(int) {}
   __device__ const Bf16* any() const { return p_.k_tree; }
-  __device__ const Bf16* row(std::int64_t tile, int key, bool value) const {
-    const std::int64_t position = tile * kTileKeys + key;
+  __device__ const Bf16* row(int tile, int key, bool value) const {
+    const int position = tile * kTileKeys + key;
     if (position >= end_) {
       return nullptr;
     }
     if (position < context_len_) {
-      return (value ? p_.v : p_.k) + position * width_ + offset_;
+      return (value ? p_.v : p_.k) + static_cast<std::int64_t>(position) * width_ + offset_;
     }
     return (value ? p_.v_tree : p_.k_tree) + (position - context_len_) * width_ + offset_;
   }
 
  private:
   const Params& p_;
-  std::int64_t width_;
-  std::int64_t offset_;
-  std::int64_t end_;
-  std::int64_t context_len_;
+  int width_;
+  int offset_;
+  int end_;
+  int context_len_;
 };
 
 // The CTA's query rows: query n's heads of KV head g lie together. Rows whose keys are cut into
@@ -92,9 +94,10 @@ __global__ void __launch_bounds__(kWarps * 32)
     const std::int64_t first = blockIdx.x * chunks / gridDim.x;
     const std::int64_t last = (blockIdx.x + 1) * chunks / gridDim.x;
     if (first < last) {
-      ChainKeys keys(p, blockIdx.y, most);
-      attend_chunks<kHeadDim, kWarps, kRowTiles>(keys, rows, ring, rows.chunk, first, last, most,
-                                                 partials);
+      ChainKeys keys(p, static_cast<int>(blockIdx.y), static_cast<int>(most));
+      attend_chunks<kHeadDim, kWarps, kRowTiles>(keys, rows, ring, static_cast<int>(rows.chunk),
+                                                 static_cast<int>(first), static_cast<int>(last),
+                                                 static_cast<int>(most), partials);
     }
   }
 }
@@ -167,6 +170,7 @@ std::size_t flash_decode_scratch_bytes(const Params& p) {
 
 void launch_flash_decode(const Params& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(flash_decode_takes(p), "another launch takes it");
+  VERSIEVE_ASSERT(p.context_len + p.num_queries < INT32_MAX, "positions are 32-bit");
   VERSIEVE_ASSERT(context.scratch_bytes >= flash_decode_scratch_bytes(p),
                   "scratch is reserved before");
   const ChunkPartials partials = partials_of(p, context.scratch);

@@ -18,34 +18,33 @@ class ListedTokens {
   __device__ ListedTokens(const ResaDecodeParams<T>& p, const ResaStep& s, const std::int32_t* list)
       : list_(list),
         block_(static_cast<int>(p.selection.key_block)),
-        tokens_(attended_tokens(p, s, list)) {}
-  __device__ std::int64_t count() const { return tokens_; }
-  __device__ std::int64_t position(std::int64_t i) const {
-    return i < tokens_ ? static_cast<std::int64_t>(list_[i / block_]) * block_ + i % block_ : -1;
+        tokens_(static_cast<int>(attended_tokens(p, s, list))) {}
+  __device__ int count() const { return tokens_; }
+  __device__ int position(int i) const {
+    return i < tokens_ ? list_[i / block_] * block_ + i % block_ : -1;
   }
 
  private:
   const std::int32_t* list_;
   int block_;
-  std::int64_t tokens_;
+  int tokens_;
 };
 
 // Rows of the list's tokens for one warp. Positions of the next tile are asked for while the
 // tile before it is fetched.
 class ListedKeys {
  public:
-  __device__ ListedKeys(const ResaDecodeParams<Bf16>& p, const ResaStep& s, std::int64_t g,
-                        const ListedTokens<Bf16>& tokens, std::int32_t* shared,
-                        std::int64_t first_tile)
+  __device__ ListedKeys(const ResaDecodeParams<Bf16>& p, const ResaStep& s, int g,
+                        const ListedTokens<Bf16>& tokens, std::int32_t* shared, int first_tile)
       : p_(p),
-        width_(p.num_kv_heads * p.head_dim),
-        offset_(g * p.head_dim),
-        context_len_(s.context_len),
+        width_(static_cast<int>(p.num_kv_heads * p.head_dim)),
+        offset_(g * static_cast<int>(p.head_dim)),
+        context_len_(static_cast<int>(s.context_len)),
         tokens_(tokens),
         shared_(shared) {
     look_up(first_tile);
   }
-  __device__ void enter(std::int64_t tile) {
+  __device__ void enter(int tile) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     __syncwarp();
     shared_[lane] = next_[0];
@@ -54,28 +53,28 @@ class ListedKeys {
     look_up(tile + 1);
   }
   __device__ const Bf16* any() const { return p_.k; }
-  __device__ const Bf16* row(std::int64_t, int key, bool value) const {
-    const std::int64_t position = shared_[key];
+  __device__ const Bf16* row(int, int key, bool value) const {
+    const int position = shared_[key];
     if (position < 0) {
       return nullptr;
     }
     if (position == context_len_) {
       return (value ? p_.v_new : p_.k_new) + offset_;
     }
-    return (value ? p_.v : p_.k) + position * width_ + offset_;
+    return (value ? p_.v : p_.k) + static_cast<std::int64_t>(position) * width_ + offset_;
   }
 
  private:
-  __device__ void look_up(std::int64_t tile) {
-    const std::int64_t first = tile * kTileKeys + threadIdx.x % 32;
-    next_[0] = static_cast<std::int32_t>(tokens_.position(first));
-    next_[1] = static_cast<std::int32_t>(tokens_.position(first + 32));
+  __device__ void look_up(int tile) {
+    const int first = tile * kTileKeys + static_cast<int>(threadIdx.x) % 32;
+    next_[0] = tokens_.position(first);
+    next_[1] = tokens_.position(first + 32);
   }
 
   const ResaDecodeParams<Bf16>& p_;
-  std::int64_t width_;
-  std::int64_t offset_;
-  std::int64_t context_len_;
+  int width_;
+  int offset_;
+  int context_len_;
   const ListedTokens<Bf16>& tokens_;
   std::int32_t* shared_;  // [64]
   std::int32_t next_[2];
@@ -119,7 +118,8 @@ __global__ void __launch_bounds__(32)
   if (share.first >= share.last) {
     return;
   }
-  ListedKeys keys(p, s, blockIdx.y, tokens, positions, share.first * share.chunk / kTileKeys);
+  ListedKeys keys(p, s, static_cast<int>(blockIdx.y), tokens, positions,
+                  static_cast<int>(share.first * share.chunk / kTileKeys));
   const GroupRows rows{.p = p,
                        .g = blockIdx.y,
                        .tokens = tokens.count(),
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   const auto row_at = [&](std::int64_t i) -> KeyRow<T> {
-    const std::int64_t position = tokens.position(i);
+    const std::int64_t position = tokens.position(static_cast<int>(i));
     if (position < 0) {
       return {};
     }
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   for (std::int64_t chunk = share.first; chunk < share.last; ++chunk) {
     WarpAttention<T, kLanesPerKey> attention(p.q + g * group_heads * p.head_dim, group_heads,
                                              static_cast<int>(p.head_dim));
-    const std::int64_t end = min(tokens.count(), (chunk + 1) * share.chunk);
+    const std::int64_t end = min(std::int64_t{tokens.count()}, (chunk + 1) * share.chunk);
     for (std::int64_t base = chunk * share.chunk; base < end; base += kDeviceChunk) {
       attention.absorb(base, row_at, NoScores{});
     }

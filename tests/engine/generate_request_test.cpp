@@ -195,5 +195,23 @@ TEST_CASE("a dense pair runs with dense strategies") {
   }
 }
 
+TEST_CASE("ReSA reports its rectifications and claims no identity") {
+  test::TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  Fixture fixture(model);
+  fixture.request.compares_ar = true;
+  fixture.request.max_new_tokens = 21;
+  fixture.request.strategies = {"resa:b2p0.1f5/ar", "resa:b16p1f32/ar"};
+  const GenerateReport report = run_request(fixture.request);
+  CHECK(report.failure().empty());
+  CHECK(report.runs[1].identical());
+  const nlohmann::json json = report_json(report);
+  const std::int64_t steps = json["runs"][0]["steps"];
+  CHECK(json["runs"][0]["rectifications"] == steps / 5);
+  CHECK(json["runs"][1]["rectifications"] == 0);
+  CHECK(json["runs"][0]["phase_s"]["rectify"] > 0.0);
+  CHECK(json["runs"][0]["ar_tokens_per_s"] > 0.0);
+}
+
 }  // namespace
 }  // namespace versieve::engine

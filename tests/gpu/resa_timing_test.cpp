@@ -25,6 +25,15 @@ constexpr std::int64_t kLongest = 262144;
 constexpr std::int64_t kEvery = 32;
 const kernels::ResaSelection kSelection;  // the defaults: b 16, p 0.1, n_min 16, n_local 1
 
+// What a step is timed with: seed 004's default, and sparser settings of its ablation's range.
+struct Setting {
+  kernels::ResaSelection selection;
+  std::int64_t every = kEvery;
+};
+const Setting kSettings[] = {{kSelection, kEvery},
+                             {{.key_block = 32, .active_ratio = 0.05}, 64},
+                             {{.key_block = 64, .active_ratio = 0.02}, 128}};
+
 double microseconds_of(const std::function<void()>& work) {
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   work();
@@ -53,9 +62,9 @@ struct Bench {
     target.cache().reserve(kLongest + 512);
     fill_context(*ops, target, kLongest, 7);
   }
-  void set_length(std::int64_t length) {
+  void set_length(std::int64_t length, std::int64_t key_block = kSelection.key_block) {
     target.cache().set_length(length);
-    target.keep_block_keys(kSelection.key_block);
+    target.keep_block_keys(key_block);
   }
   kernels::TreeAttentionParams<Bf16> dense(std::int64_t layer, std::int64_t queries) {
     return {.num_heads = 32,
@@ -121,8 +130,9 @@ bool missing() {
 }
 
 struct StepTimes {
-  double dense = 0.0, sparse = 0.0, rectify = 0.0;  // us
-  double resa() const { return sparse + rectify / static_cast<double>(kEvery); }
+  double sparse = 0.0, rectify = 0.0;  // us: a step, a pass
+  std::int64_t every = kEvery;
+  double resa() const { return sparse + rectify / static_cast<double>(every); }
 };
 
 double step_us(Bench& bench, std::int64_t context, const VerifyOptions& verify) {
@@ -144,20 +154,23 @@ double step_us(Bench& bench, std::int64_t context, const VerifyOptions& verify) 
   return all / kSteps;
 }
 
-StepTimes step_times(Bench& bench, std::int64_t context) {
-  StepTimes times;
+double dense_step_us(Bench& bench, std::int64_t context) {
   bench.target.drop_block_keys();
   bench.target.cache().set_length(context);
-  times.dense = step_us(bench, context, {.splits_chain = true});
-  bench.set_length(context);
-  times.sparse = step_us(bench, context, {.splits_chain = true, .resa = kSelection});
-  bench.set_length(context);
-  Rectifier<Bf16> rectifier(bench.target, kEvery);
+  return step_us(bench, context, {.splits_chain = true});
+}
+
+StepTimes resa_step_times(Bench& bench, std::int64_t context, const Setting& setting) {
+  StepTimes times{.every = setting.every};
+  bench.set_length(context, setting.selection.key_block);
+  times.sparse = step_us(bench, context, {.splits_chain = true, .resa = setting.selection});
+  bench.set_length(context, setting.selection.key_block);
+  Rectifier<Bf16> rectifier(bench.target, setting.every);
   rectifier.reserve();
   bench.ops->synchronize();
   std::vector<double> samples;
   for (int pass = 0; pass < 5; ++pass) {
-    for (std::int64_t i = 1; i < kEvery; ++i) {
+    for (std::int64_t i = 1; i < setting.every; ++i) {
       rectifier.committed(static_cast<std::int32_t>(i));
     }
     samples.push_back(microseconds_of([&] {
@@ -191,12 +204,18 @@ TEST_CASE("ReSA's layers and steps against dense split decoding", "[timing]") {
                 rectify / kEvery / (sparse + rectify / kEvery),
                 static_cast<double>(length) * 2048 / 4.64e6, dense / (sparse + rectify / kEvery));
   }
-  std::printf("us a step: L, dense, sparse, rectification pass, ReSA step, end to end ratio\n");
+  std::printf("us a step: L, b, p, f, dense, sparse, rectification pass, ReSA, end to end ratio\n");
   for (const std::int64_t length : {std::int64_t{16384}, std::int64_t{65536}, kLongest}) {
-    const StepTimes t = step_times(bench, length - 192);
-    std::printf("%7lld %8.1f %8.1f %8.1f %8.1f %6.3f\n", static_cast<long long>(length), t.dense,
-                t.sparse, t.rectify, t.resa(), t.dense / t.resa());
-    CHECK(t.resa() < t.dense);
+    const double dense = dense_step_us(bench, length - 192);
+    for (const Setting& setting : kSettings) {
+      const StepTimes t = resa_step_times(bench, length - 192, setting);
+      std::printf("%7lld %3lld %.2f %4lld %8.1f %8.1f %8.1f %8.1f %6.3f\n",
+                  static_cast<long long>(length),
+                  static_cast<long long>(setting.selection.key_block),
+                  setting.selection.active_ratio, static_cast<long long>(setting.every), dense,
+                  t.sparse, t.rectify, t.resa(), dense / t.resa());
+      CHECK(t.resa() < dense);
+    }
   }
 }
 

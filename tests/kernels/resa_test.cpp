@@ -6,6 +6,7 @@
 #include "kernels/block_keys/cpu.h"
 #include "kernels/resa_decode/cpu.h"
 #include "kernels/tree_attention/cpu.h"
+#include "model/traffic.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"
 #include "tests/support/rounding.h"
@@ -216,4 +217,28 @@ TEST_CASE("scores that are not numbers rank last and break nothing") {
   for (std::size_t i = 0; i < 16; ++i) {
     CHECK(answer.indices[i] == static_cast<std::int32_t>(2 * i));
   }
+}
+
+TEST_CASE("a step's predicted bytes are those of the memory model") {
+  // Seed 004, section 2.3: KV(L) (1/b + p + 1/f); here of one layer, bf16.
+  const traffic::ResaShape shape{.num_heads = 32,
+                                 .num_kv_heads = 8,
+                                 .head_dim = 64,
+                                 .context_len = 65536,
+                                 .key_block = 16,
+                                 .blocks = 4096,
+                                 .active_blocks = 410};
+  const double kv = 65536.0 * 2048.0;
+  const Traffic step = traffic::resa_decode(shape);
+  CHECK(step.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)] == kv / 16);
+  CHECK(step.read_bytes[static_cast<std::size_t>(TrafficTerm::kSelectedBlocks)] ==
+        410.0 * 16 * 2048);
+  const Traffic pass = traffic::rectify(shape, 32);
+  CHECK(pass.read_bytes[static_cast<std::size_t>(TrafficTerm::kWindow)] == kv);
+  CHECK(pass.write_bytes[static_cast<std::size_t>(TrafficTerm::kKvAppend)] == 32.0 * 2048);
+  const double model = kv * (1.0 / 16 + 0.1 + 1.0 / 32);
+  CHECK(step.total_read() + pass.total_read() / 32 == Approx(model).epsilon(0.02));
+  const Traffic keys = traffic::block_keys(16, 1, 16, 512, 2);
+  CHECK(keys.total_read() == 16.0 * 16 * 1024);
+  CHECK(keys.total_write() == 16.0 * 2 * 1024);
 }
