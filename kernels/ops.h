@@ -204,17 +204,20 @@ struct TopLogitsParams {
   float* log_probability = nullptr;  // [rows, k] or null
 };
 
-enum class SpecSampleVariant { kBaseline };
+// kBaseline: a launch a step, laws in memory. kExact: the same decisions for the same numbers, one
+// pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
+enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
 
-// Speculative sampling of a chain (seed 002, section 2). Rules: README.md of kernels/spec_sample
+// Speculative sampling of a chain (seed 002, section 3). Rules: README.md of kernels/spec_sample
 // (the door).
 template <class T>
 struct SpecSampleParams {
-  SpecSampleVariant variant = SpecSampleVariant::kBaseline;
+  SpecSampleVariant variant = SpecSampleVariant::kExact;
   std::int64_t samples = 1, gamma = 0, vocab = 0;  // R, gamma, V
-  double temperature = 1.0;
-  const T* target_logits = nullptr;            // [gamma + 1, V]
-  const T* draft_logits = nullptr;             // [gamma, V]
+  double temperature = 1.0;                        // kSigmoid: above 0
+  double alpha = -1e3, beta = 1e3;   // kSigmoid: sigmoid((z / T - alpha) / (beta - alpha))
+  const T* target_logits = nullptr;  // [gamma + 1, V]
+  const T* draft_logits = nullptr;   // [gamma, V]
   const std::int32_t* draft_tokens = nullptr;  // [R, gamma]
   const SumOf<T>* uniforms = nullptr;          // [R, gamma + 1]
   std::int32_t* accepted = nullptr;            // [R]
@@ -222,10 +225,13 @@ struct SpecSampleParams {
   SumOf<T>* tau = nullptr;                     // [R, gamma]
 };
 
+enum class TreeSampleVariant { kBaseline, kExact };  // as SpecSampleVariant
+
 // Speculative sampling of a tree whose children are deterministic proposals. Rules: README.md of
 // kernels/tree_sample (the door).
 template <class T>
 struct TreeSampleParams {
+  TreeSampleVariant variant = TreeSampleVariant::kExact;
   std::int64_t samples = 1, num_nodes = 0, vocab = 0;  // R, N, V
   double temperature = 1.0;
   const T* target_logits = nullptr;      // [N, V]
@@ -260,7 +266,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  // Memory of this device. Throws Error(kEnvironment) when there is none left.
+  // Memory of this device; a GPU's is zeroed. Throws Error(kEnvironment) when there is none left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
   virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;

@@ -132,7 +132,9 @@ class CpuOps final : public Ops<T> {
              [&] { top_logits_cpu(p, threads_); });
   }
   void topk(const TopkParams<T>& p) override {
-    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes), [&] { topk_cpu(p, threads_); });
+    const std::int64_t hints = p.variant == TopkVariant::kGvr && p.hint != nullptr ? p.k : 0;
+    observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),
+             [&] { topk_cpu(p, threads_); });
   }
   void layer_map(const LayerMapParams& p) override {
     observed("layer_map", traffic::layer_map(p.draft_layers, p.verifier_layers),

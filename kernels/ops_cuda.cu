@@ -88,12 +88,18 @@ class CudaOps final : public Ops<T> {
     if (owns_stream_) {
       check(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
     }
+    constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
+    context_.counters = static_cast<unsigned*>(allocate(kBytes));
+    context_.tickets = allocate(kTicketBytes);
+    check(cudaMemsetAsync(context_.tickets, 0, kTicketBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
   ~CudaOps() override {
     cudaStreamSynchronize(context_.stream);
     cudaFree(context_.scratch);
+    cudaFree(context_.counters);
+    cudaFree(context_.tickets);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }
@@ -108,6 +114,8 @@ class CudaOps final : public Ops<T> {
                   "the GPU has no " + std::to_string(bytes) + " bytes of memory left");
     }
     check(status);
+    // Caches are read past their last row, at weight 0: what lies there must be finite.
+    check(cudaMemsetAsync(memory, 0, bytes, context_.stream));
     return memory;
   }
   // Waits for the device: work that uses the memory has run.
@@ -179,7 +187,10 @@ class CudaOps final : public Ops<T> {
     reserve(spec_sample_scratch_bytes(p));
     launch_spec_sample(p, context_);
   }
-  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void tree_sample(const TreeSampleParams<T>& p) override {
+    reserve(tree_sample_scratch_bytes(p));
+    launch_tree_sample(p, context_);
+  }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }

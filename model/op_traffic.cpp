@@ -69,8 +69,9 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                2.0 * static_cast<double>(rows * vocab));
 }
 
-Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes) {
-  return moved(TrafficTerm::kScores, rows * length * element_bytes,
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
+             std::int64_t hints) {
+  return moved(TrafficTerm::kScores, rows * (length * element_bytes + hints * kF32Bytes),
                rows * k * (element_bytes + kF32Bytes), 0.0);
 }
 
@@ -106,6 +107,21 @@ Traffic sample_difference(std::int64_t gamma, std::int64_t vocab) {
 Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab) {
   return moved(TrafficTerm::kLogits, rows * vocab * kF32Bytes, 0,
                static_cast<double>(rows * vocab));
+}
+
+Traffic spec_chain(std::int64_t gamma, std::int64_t vocab, std::int64_t element_bytes) {
+  const std::int64_t logits = (2 * gamma + 1) * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, 0, 6.0 * static_cast<double>(logits));
+}
+
+Traffic spec_pick(std::int64_t samples, std::int64_t gamma) {
+  const std::int64_t tokens = samples * (gamma + 1);
+  return moved(TrafficTerm::kLogits, 2 * tokens * kIntBytes, tokens * kIntBytes, 0.0);
+}
+
+Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t element_bytes) {
+  const std::int64_t logits = parents * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, 0, 4.0 * static_cast<double>(logits));
 }
 
 Traffic grow_tree(std::int64_t nodes, std::int64_t children) {

@@ -26,8 +26,10 @@ Traffic copy_rows(std::int64_t rows, std::int64_t width, std::int64_t element_by
                   TrafficTerm term);
 Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                    std::int64_t element_bytes);
-// Keys written, sorted in place and read once; a sort's own passes are not unique bytes.
-Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes);
+// Scores in once, k indices and values out; `hints` indices a row in. A sort's own passes are not
+// unique bytes, and the hinted scores are the row's.
+Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
+             std::int64_t hints);
 
 // Keys of one query in, a weight a key out.
 Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
@@ -43,6 +45,12 @@ Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element
 Traffic sample_difference(std::int64_t gamma, std::int64_t vocab);
 // One f32 row read for a sum or a draw, for each of `rows`.
 Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab);
+// Every logit of a chain's gamma + 1 target and gamma draft rows once.
+Traffic spec_chain(std::int64_t gamma, std::int64_t vocab, std::int64_t element_bytes);
+// Tokens drafted and drawn in, tokens of the samples out.
+Traffic spec_pick(std::int64_t samples, std::int64_t gamma);
+// Every logit of `parents` rows of a tree once.
+Traffic tree_tests(std::int64_t parents, std::int64_t vocab, std::int64_t element_bytes);
 
 // kernels/draft_tree: ints a node, in and out; the last level's tree and the level's children grow.
 Traffic grow_tree(std::int64_t nodes, std::int64_t children);

@@ -411,9 +411,8 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
   if (strategy.topk && *strategy.topk != TopkAlgorithm::kSort) {
     return std::string("topk=") + name_of(*strategy.topk) + " has no kernel yet";
   }
-  if (strategy.sampling && (*strategy.sampling == SamplingAlgorithm::kExact ||
-                            *strategy.sampling == SamplingAlgorithm::kSigmoid)) {
-    return std::string("sampling=") + name_of(*strategy.sampling) + " has no kernel yet";
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    return "sampling=sigmoid is lossy and belongs to no precision class yet";
   }
   return {};
 }

@@ -58,7 +58,7 @@ struct Strategy {
   GroupMode group_mode = GroupMode::kExact;   // exact when group_size is 1
   std::string schedule = "F*";                // one letter a layer, or a repeated pattern
   std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
-  std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else baseline
+  std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else exact
   NsaForm form = NsaForm::kFused;             // only the vanilla form is written
 
   // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise

@@ -9,12 +9,15 @@ namespace {
 
 constexpr std::int64_t kCudaMaxGamma = 1 << 20;
 
-constexpr DoorVariant kVariants[] = {{"baseline", true}, {"exact", false}, {"sigmoid", false}};
+constexpr DoorVariant kVariants[] = {{"baseline", true}, {"exact", true}, {"sigmoid", true}};
 constexpr DoorTensor kInputs[] = {{"target_logits", "float", "gamma+1,V"},
                                   {"draft_logits", "float", "gamma,V"},
                                   {"draft_tokens", "I32", "[R,]gamma"},
                                   {"uniforms", "float", "[R,]gamma+1"}};
-constexpr DoorKey kKeys[] = {{"temperature", "T >= 0; 0 is one-hot at the lowest argmax"}};
+constexpr DoorKey kKeys[] = {
+    {"temperature", "T >= 0; 0 is one-hot at the lowest argmax; sigmoid needs T > 0"},
+    {"alpha", "sigmoid((z / T - alpha) / (beta - alpha)); sigmoid only"},
+    {"beta", "above alpha; sigmoid only"}};
 constexpr DoorTensor kOutputs[] = {{"accepted", "I32", "1 or R"},
                                    {"tokens", "I32", "accepted+1 or R,gamma+1"},
                                    {"tau", "float", "[R,]gamma"}};
@@ -26,10 +29,29 @@ struct Chain {
   std::vector<std::int32_t> draft_tokens;
   std::vector<kernels::SumOf<T>> uniforms;
   double temperature = 1.0;
+  double alpha = 0.0, beta = 1.0;  // of sigmoid
 };
 
+kernels::SpecSampleVariant variant_of(const std::string& name) {
+  return name == "baseline" ? kernels::SpecSampleVariant::kBaseline
+         : name == "exact"  ? kernels::SpecSampleVariant::kExact
+                            : kernels::SpecSampleVariant::kSigmoid;
+}
+
 template <class T>
-Chain<T> read_chain(DoorInput& input) {
+void read_scale(DoorInput& input, Chain<T>& chain) {
+  if (chain.temperature == 0.0) {
+    input.refuse("sigmoid needs a temperature above 0");
+  }
+  chain.alpha = input.number_key("alpha");
+  chain.beta = input.number_key("beta");
+  if (chain.alpha >= chain.beta) {
+    input.refuse("alpha must be below beta");
+  }
+}
+
+template <class T>
+Chain<T> read_chain(DoorInput& input, kernels::SpecSampleVariant variant) {
   Chain<T> chain;
   chain.many = input.rank("draft_tokens") == 2;
   const std::string leading = chain.many ? "R," : "";
@@ -45,17 +67,23 @@ Chain<T> read_chain(DoorInput& input) {
   chain.uniforms =
       below_one<kernels::SumOf<T>>(unit_numbers(input, "uniforms", leading + "gamma+1"));
   chain.temperature = temperature(input);
+  if (variant == kernels::SpecSampleVariant::kSigmoid) {
+    read_scale(input, chain);
+  }
   return chain;
 }
 
 template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
-  const Chain<T> chain = read_chain<T>(input);
   kernels::SpecSampleParams<T> p;
+  p.variant = variant_of(request.variant);
+  const Chain<T> chain = read_chain<T>(input, p.variant);
   p.samples = input.dim("R");
   p.gamma = input.dim("gamma");
   p.vocab = input.dim("V");
   p.temperature = chain.temperature;
+  p.alpha = chain.alpha;
+  p.beta = chain.beta;
   if (request.backend == DoorBackend::kCuda &&
       (p.vocab >= kCudaMaxVocab || p.gamma >= kCudaMaxGamma)) {
     throw Error(ExitCode::kAnswerNo, "CUDA takes a vocabulary below 2^30 and gamma below 2^20");

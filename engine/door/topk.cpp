@@ -7,10 +7,17 @@ namespace {
 
 constexpr std::int64_t kMaxResults = 1 << 28;  // R k: what is allocated for the answer
 
-constexpr DoorVariant kVariants[] = {{"sort", true}, {"radix", false}, {"gvr", false}};
+constexpr DoorVariant kVariants[] = {{"sort", true}, {"radix", true}, {"gvr", true}};
 constexpr DoorTensor kInputs[] = {{"scores", "float", "R,Lp"}, {"hint", "I32", "R,k", false}};
 constexpr DoorKey kKeys[] = {{"k", "wanted indices a row"}};
 constexpr DoorTensor kOutputs[] = {{"indices", "I32", "R,k"}, {"values", "float", "R,k"}};
+
+kernels::TopkVariant variant_of(const std::string& name) {
+  if (name == "radix") {
+    return kernels::TopkVariant::kRadix;
+  }
+  return name == "gvr" ? kernels::TopkVariant::kGvr : kernels::TopkVariant::kSort;
+}
 
 template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
@@ -28,6 +35,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   std::vector<T> values(count);
   DoorWorkspace<T> work(request);
   kernels::TopkParams<T> p;
+  p.variant = variant_of(request.variant);
   p.rows = input.dim("R");
   p.length = input.dim("Lp");
   p.k = k;

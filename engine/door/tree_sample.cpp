@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kCudaMaxNodes = 4096;
 
-constexpr DoorVariant kVariants[] = {{"baseline", true}, {"exact", false}};
+constexpr DoorVariant kVariants[] = {{"baseline", true}, {"exact", true}};
 constexpr DoorTensor kInputs[] = {{"target_logits", "float", "N,V"},
                                   {"parent", "I32", "N"},
                                   {"tokens", "I32", "[R,]N"},
@@ -64,6 +64,8 @@ template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   const Tree<T> tree = read_tree<T>(input);
   kernels::TreeSampleParams<T> p;
+  p.variant = request.variant == "baseline" ? kernels::TreeSampleVariant::kBaseline
+                                            : kernels::TreeSampleVariant::kExact;
   p.samples = input.dim("R");
   p.num_nodes = input.dim("N");
   p.vocab = input.dim("V");

@@ -24,8 +24,8 @@ Acceptance Acceptor<T>::accept(const Verified& verified, const AcceptanceOptions
     return greedy(verified, options.measures_gap);
   }
   upload_uniforms(verified, options.seed);
-  return verified.sampled_logits != nullptr ? sample_chain(verified, options.temperature)
-                                            : sample_tree(verified, options.temperature);
+  return verified.sampled_logits != nullptr ? sample_chain(verified, options)
+                                            : sample_tree(verified, options);
 }
 
 template <class T>
@@ -65,17 +65,20 @@ void Acceptor<T>::upload_uniforms(const Verified& verified, std::uint64_t seed) 
 }
 
 template <class T>
-Acceptance Acceptor<T>::sample_tree(const Verified& verified, double temperature) {
+Acceptance Acceptor<T>::sample_tree(const Verified& verified, const AcceptanceOptions& options) {
   const DraftTree& tree = verified.tree;
   const std::int64_t count = tree.size();
   ensure_count(*ops_, ints_, 2 * count + 1);
   std::vector<std::int32_t> staged = tree.parent;
   staged.insert(staged.end(), tree.token.begin(), tree.token.end());
   const std::int32_t* uploaded = staged_.upload(*ops_, staged);
-  ops_->tree_sample({.samples = 1,
+  const bool separate = options.sampling == SamplingAlgorithm::kBaseline;
+  ops_->tree_sample({.variant = separate ? kernels::TreeSampleVariant::kBaseline
+                                         : kernels::TreeSampleVariant::kExact,
+                     .samples = 1,
                      .num_nodes = count,
                      .vocab = verified.vocab,
-                     .temperature = temperature,
+                     .temperature = options.temperature,
                      .target_logits = verified.logits,
                      .parent = uploaded,
                      .token = uploaded + count,
@@ -94,15 +97,18 @@ Acceptance Acceptor<T>::sample_tree(const Verified& verified, double temperature
 }
 
 template <class T>
-Acceptance Acceptor<T>::sample_chain(const Verified& verified, double temperature) {
+Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceOptions& options) {
   const DraftTree& tree = verified.tree;
   const std::int64_t gamma = tree.size() - 1;
   ensure_count(*ops_, ints_, gamma + 2);
   const std::int32_t* uploaded = staged_.upload(*ops_, tree.token);
-  ops_->spec_sample({.samples = 1,
+  const bool separate = options.sampling == SamplingAlgorithm::kBaseline;
+  ops_->spec_sample({.variant = separate ? kernels::SpecSampleVariant::kBaseline
+                                         : kernels::SpecSampleVariant::kExact,
+                     .samples = 1,
                      .gamma = gamma,
                      .vocab = verified.vocab,
-                     .temperature = temperature,
+                     .temperature = options.temperature,
                      .target_logits = verified.logits,
                      .draft_logits = verified.sampled_logits,
                      .draft_tokens = uploaded + 1,

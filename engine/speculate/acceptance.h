@@ -9,6 +9,7 @@
 #include "engine/model/device_ints.h"
 #include "kernels/ops.h"
 #include "model/draft_tree.h"
+#include "model/strategy.h"
 
 namespace versieve::engine {
 
@@ -26,6 +27,7 @@ struct AcceptanceOptions {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   bool measures_gap = false;
+  SamplingAlgorithm sampling = SamplingAlgorithm::kExact;  // above temperature 0; same decisions
 };
 
 template <class T>
@@ -47,8 +49,8 @@ class Acceptor {
   using Sum = kernels::SumOf<T>;
 
   Acceptance greedy(const Verified& verified, bool measures_gap);
-  Acceptance sample_tree(const Verified& verified, double temperature);
-  Acceptance sample_chain(const Verified& verified, double temperature);
+  Acceptance sample_tree(const Verified& verified, const AcceptanceOptions& options);
+  Acceptance sample_chain(const Verified& verified, const AcceptanceOptions& options);
   void upload_uniforms(const Verified& verified, std::uint64_t seed);
 
   kernels::Ops<T>* ops_;

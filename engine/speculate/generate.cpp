@@ -242,7 +242,8 @@ StepOptions Generator<T>::step_options(const GenerateOptions& options) const {
   return {.verify = verify,
           .acceptance = {.temperature = options.temperature,
                          .seed = options.seed,
-                         .measures_gap = options.measures_gaps},
+                         .measures_gap = options.measures_gaps,
+                         .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kExact)},
           .measures_blocks = options.measures_blocks,
           .observer = options.observer};
 }

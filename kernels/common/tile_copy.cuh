@@ -25,10 +25,6 @@ __device__ inline void barrier_expect(std::uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// The phase does not end before this thread's copies of 16 bytes so far have landed.
-__device__ inline void barrier_await_copies(std::uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
-}
 __device__ inline void barrier_wait(std::uint32_t barrier, int parity) {
   asm volatile(
       "{\n"
@@ -43,6 +39,22 @@ __device__ inline void barrier_wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
+// `bytes` (a multiple of 16) that lie together, completing on `barrier`.
+__device__ inline void copy_row_async(std::uint32_t shared, const void* global, int bytes,
+                                      std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(shared),
+      "l"(global), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+__device__ inline void store_zeros(std::uint32_t shared) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(shared), "r"(0) : "memory");
+}
+// Fetches a map before its first use.
+__device__ inline void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+}
 // The box of a three-dimensional map that starts at (x, y, z), completing on `barrier`.
 __device__ inline void copy_tile_async(std::uint32_t shared, const CUtensorMap* map, int x, int y,
                                        int z, std::uint32_t barrier) {

@@ -19,9 +19,16 @@ namespace versieve::kernels {
 namespace {
 
 struct Layout {
-  std::size_t span_states, span_outs, importance_own, importance_before, compressed, segment_states,
-      segment_outs, bytes;
+  std::size_t span_states, span_outs, weights, slices, compressed, segment_states, segment_outs,
+      bytes;
 };
+
+constexpr std::size_t kMaxScratchBytes = std::size_t{1} << 30;
+
+// B/s = 4 and l/s = 2: a slice of 16 compressed tokens is four blocks.
+bool four_of(const NsaGeometry& nsa) {
+  return nsa.sel_block == 4 * nsa.cmp_stride && nsa.cmp_block == 2 * nsa.cmp_stride;
+}
 
 Layout layout_of(const NsaVerifyParams<Bf16>& p) {
   std::size_t bytes = 0;
@@ -31,15 +38,14 @@ Layout layout_of(const NsaVerifyParams<Bf16>& p) {
     return at;
   };
   const std::int64_t rows = p.num_queries * p.num_heads;
-  const std::int64_t tokens = most_compressed(p);
-  const std::int64_t spans = span_count(static_cast<int>(tokens));
+  const std::int64_t spans = span_count(static_cast<int>(most_compressed(p)));
   const bool routes = p.indices_in == nullptr;
+  const std::int64_t slices = routes ? rows * most_slices(p) : 0;
   Layout l{};
   l.span_states = place(rows * spans * 2);
   l.span_outs = place(rows * spans * p.head_dim);
-  const std::int64_t blocks = routes ? p.num_queries * p.num_kv_heads * most_blocks(p) : 0;
-  l.importance_own = place(blocks);
-  l.importance_before = place(blocks);
+  l.weights = place(slices * (four_of(p.nsa) ? 4 : kSliceKeys));
+  l.slices = place(slices * 2);
   l.compressed = place(routes ? rows * p.head_dim : 0);
   l.segment_states = place(rows * kSegments * 2);
   l.segment_outs = place(rows * kSegments * p.head_dim);
@@ -72,7 +78,9 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
   a.group_size =
       p.group_mode == GroupMode::kApprox ? small(std::min(p.group_size, p.num_queries)) : 1;
   a.max_spans = span_count(small(most_compressed(p)));
-  a.max_blocks = small(most_blocks(p));
+  a.max_slices = small(most_slices(p));
+  a.max_blocks = 4 * a.max_slices;
+  a.four = four_of(p.nsa);
   a.counts = p.counts;
   a.q = p.q;
   a.k = p.k;
@@ -95,11 +103,13 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
   a.importance = p.importance;
   a.span_states = reinterpret_cast<float2*>(base + layout.span_states);
   a.span_outs = reinterpret_cast<float*>(base + layout.span_outs);
-  a.importance_own = reinterpret_cast<float*>(base + layout.importance_own);
-  a.importance_before = reinterpret_cast<float*>(base + layout.importance_before);
+  a.weights = reinterpret_cast<float*>(base + layout.weights);
+  a.slices = reinterpret_cast<float2*>(base + layout.slices);
   a.compressed = reinterpret_cast<float*>(base + layout.compressed);
   a.segment_states = reinterpret_cast<float2*>(base + layout.segment_states);
   a.segment_outs = reinterpret_cast<float*>(base + layout.segment_outs);
+  VERSIEVE_ASSERT(context.counters != nullptr, "a fused launch counts its blocks");
+  a.counters = context.counters;
   return a;
 }
 
@@ -134,14 +144,14 @@ void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, co
   VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
   a.plan = *plan;
   a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(plan->ranks), static_cast<unsigned>(plan->tiles),
-                    static_cast<unsigned>(a.kv_heads)),
-       .threads = static_cast<unsigned>(plan->row_tiles * kSlices * 32),
-       .cluster = static_cast<unsigned>(plan->ranks),
-       .shared_bytes = plan->shared_bytes,
-       .stream = stream},
-      kernel_of(launch, head_width(p)), a, maps);
+  const std::int64_t finishers = (a.nodes + plan->finish_nodes - 1) / plan->finish_nodes;
+  const std::int64_t blocks =
+      (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
+  launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
+                    .threads = kCtaWarps * 32,
+                    .shared_bytes = plan->shared_bytes,
+                    .stream = stream},
+                   kernel_of(launch, head_width(p)), a, maps);
 }
 
 }  // namespace
@@ -156,7 +166,9 @@ bool fused_takes(const NsaVerifyParams<Bf16>& p) {
       p.context_len > (1 << 20) || p.nsa.cmp_block > (1 << 20) ||
       p.num_queries > kMaxFusedQueries || p.nsa.sel_block % kSliceKeys != 0 ||
       p.nsa.sel_block > 4096 || p.nsa.sel_count > 1024 || p.nsa.window > (1 << 22) ||
-      kShortSpan % per_block != 0 || overlaps - 1 > per_block || most_compressed(p) > (1 << 20)) {
+      overlaps - 1 > per_block || most_compressed(p) > (1 << 20) ||
+      p.num_queries * p.num_kv_heads * 2 > kLaunchCounters ||
+      layout_of(p).bytes > kMaxScratchBytes) {
     return false;
   }
   if (p.indices_in != nullptr) {

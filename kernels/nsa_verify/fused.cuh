@@ -1,17 +1,19 @@
 // What the fused launches share: their arguments, a CTA's queries and its tables in shared memory.
 //
-// A CTA holds up to four row tiles of 16 rows for one KV head, four warps each (fused_rows.cuh):
-// consecutive nodes with their query heads. A cluster of CTAs takes the same queries; its ranks
-// share out the keys: spans of compressed tokens, six segments of selected blocks (by a block's
-// number modulo six), two segments of the window (chunks of 64 positions, even and odd). All these
-// cuts depend on positions and on a node's own list, never on the call, so partial results and
-// their order are a node's own.
+// A row tile is 16 rows for one KV head, held by one warp (fused_rows.cuh): consecutive nodes with
+// their query heads. A group of up to four row tiles is worked on by several CTAs, which share out
+// its parts: spans of compressed tokens, six segments of selected blocks (by a block's number
+// modulo six), two segments of the window (chunks of 64 positions, even and odd). A CTA has four
+// warps: four row tiles and one part at a time, or fewer row tiles and more parts (slots). Partial
+// results go to memory (L2); the last CTAs of the grid wait for those of their group and merge
+// them. All these cuts depend on positions and on a node's own list, never on the call, so partial
+// results and their order are a node's own.
 //
-// Loops are kept rolled on purpose: a launch of a few microseconds runs most of its code once, and
-// fetching it costs more than running it.
+// Progress: a finishing CTA waits for CTAs of smaller block number only, and blocks start in the
+// order of their numbers (what CUB's single-pass scan relies on too), so that whoever is waited for
+// is running or done.
 #pragma once
 
-#include <cooperative_groups.h>
 #include <cuda.h>
 
 #include <cstdint>
@@ -25,15 +27,16 @@ namespace versieve::kernels {
 inline constexpr int kSelectedSegments = 6;
 inline constexpr int kWindowSegments = 2;
 inline constexpr int kSegments = kSelectedSegments + kWindowSegments;
-inline constexpr int kMaxRowTiles = 4;
+inline constexpr int kCtaWarps = 4;
+inline constexpr int kMaxRowTiles = kCtaWarps;
 inline constexpr int kMaxFusedQueries = 256;
 inline constexpr int kTailQueries = kTileKeys / kSliceKeys;  // queries in one tail tile
 
-// Spans of compressed tokens: 128 long below 1,024, then 512. Short contexts spread over more CTAs,
+// Spans of compressed tokens: 128 long below 1,024, then 256. Short contexts spread over more CTAs,
 // long ones write fewer partial results.
 inline constexpr int kShortSpan = 128;
 inline constexpr int kShortSpanEnd = 1024;
-inline constexpr int kLongSpan = 512;
+inline constexpr int kLongSpan = 256;
 __host__ __device__ inline int span_of(int token) {
   return token < kShortSpanEnd ? token / kShortSpan
                                : kShortSpanEnd / kShortSpan + (token - kShortSpanEnd) / kLongSpan;
@@ -47,18 +50,21 @@ __host__ __device__ inline int span_count(int tokens) {
   return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
 }
 // First span of rank `rank` of `ranks` when the spans of `tokens` tokens are shared out: a span
-// goes where its middle falls.
-__host__ __device__ inline int first_span(int rank, int ranks, int tokens) {
+// goes where its middle falls. All lanes of a warp call it.
+__device__ inline int first_span(int rank, int ranks, int tokens) {
   const int spans = span_count(tokens);
-  int span = 0;
-  while (span < spans) {
-    const int end = span_start(span + 1);
-    if ((span_start(span) + (end < tokens ? end : tokens)) * ranks >= 2 * rank * tokens) {
-      break;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 1
+  for (int base = 0; base < spans; base += 32) {
+    const int span = base + lane;
+    const int end = min(span_start(span + 1), tokens);
+    const bool from_here = span < spans && (span_start(span) + end) * ranks >= 2 * rank * tokens;
+    const unsigned found = __ballot_sync(0xFFFFFFFFU, from_here);
+    if (found != 0U) {
+      return base + __ffs(static_cast<int>(found)) - 1;
     }
-    ++span;
   }
-  return span;
+  return spans;
 }
 
 // What the copy engine knows of the caches: [rows, G, d] in boxes of 64 rows x 1 x 64 elements.
@@ -66,20 +72,39 @@ struct TileMaps {
   CUtensorMap k, v, k_cmp, v_cmp;
 };
 
+// Division by what the host knows: exact for 0 <= x < 2^16 and divisors up to 2^16.
+struct Divisor {
+  int value = 1;
+  unsigned magic = 0;  // ceil(2^32 / value), 0 for 1
+
+  Divisor() = default;
+  explicit Divisor(int divisor)
+      : value(divisor),
+        magic(divisor == 1
+                  ? 0U
+                  : static_cast<unsigned>(((1ULL << 32) + static_cast<unsigned>(divisor) - 1U) /
+                                          static_cast<unsigned>(divisor))) {}
+  __device__ __forceinline__ int quotient(int x) const {
+    return magic == 0U ? x : static_cast<int>(__umulhi(static_cast<unsigned>(x), magic));
+  }
+};
+
 // Sizes of one launch, fixed on the host.
 struct FusedPlan {
-  int row_tiles = 0;        // of a CTA
-  int ranks = 0;            // CTAs of a cluster
-  int tiles = 0;            // of queries: gridDim.y
-  int team_tiles = 0;       // row tiles that share a tile of keys: max(1, C Hp / 16)
-  int group = 0;            // C, as far as loads are shared
-  int stages = 0;           // tiles in shared memory, all teams together
-  int barriers = 0;         // a stage
-  int list_capacity = 0;    // entries of a team's list
-  int candidates = 0;       // ints of a team's candidates
-  int path_compressed = 0;  // path-local compressed tokens a node can have
-  int depth_capacity = 0;   // ancestors of a node, itself included
-  int rank_tokens = 0;      // compressed tokens of a rank, at most (routing)
+  int row_tiles = 0;                   // of a CTA: 1, 2 or 4
+  int slots = 0;                       // parts that a CTA works on at once: kCtaWarps / row_tiles
+  int ranks = 0;                       // shares of the compressed tokens, each one or more spans
+  int part_blocks = 0;                 // CTAs of a group of queries
+  int tiles = 0;                       // groups of queries a KV head
+  int team_tiles = 0;                  // row tiles that share a selected block: max(1, C Hp / 16)
+  int group = 0;                       // C, as far as loads are shared
+  int units = 0;                       // of a slot's ring: a tile's keys, or its values
+  int list_capacity = 0;               // entries of a slot's lists
+  int map_words = 0;                   // of a slot's bit maps of blocks
+  int path_compressed = 0;             // path-local compressed tokens a node can have
+  int depth_capacity = 0;              // ancestors of a node, itself included
+  int finish_nodes = 1;                // nodes of a finishing CTA, all of one group
+  Divisor groups, list_length, words;  // tiles G; n; words of a query's bit map of blocks
   std::size_t shared_bytes = 0;
 };
 
@@ -101,25 +126,31 @@ struct FusedArguments {
   const std::int32_t *parent, *position, *owner;
   const std::int32_t* chosen;  // [N, G, n]: the blocks that are attended
   Bf16* out;
-  std::int32_t* indices;     // [N, G, n]
-  float* importance;         // [N, G, S] or null
-  float2* span_states;       // [N, H, spans]: reference, sum
-  float* span_outs;          // [N, H, spans, d]
-  float* importance_own;     // [N, G, max_blocks]
-  float* importance_before;  // [N, G, max_blocks]
-  float* compressed;         // [N, H, d]: the compressed branch, normalised
-  float2* segment_states;    // [N, H, 8]
-  float* segment_outs;       // [N, H, 8, d]
+  std::int32_t* indices;  // [N, G, n]
+  float* importance;      // [N, G, S] or null
+  float2* span_states;    // [N, H, spans]: reference, sum
+  float* span_outs;       // [N, H, spans, d]
+  // Softmax weights of compressed tokens under their slice's reference, and by slice of 16 tokens
+  // that reference and the weight of the slice's last token. kFour (B/s = 4, l/s = 2): weights
+  // summed into blocks as importance counts them, the block before left out, [N, H, max_blocks];
+  // else a token each, [N, H, 16 max_slices].
+  float* weights;
+  float2* slices;  // [N, H, max_slices]
+  int max_slices;
+  bool four;
+  unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
+  float* compressed;       // [N, H, d]: the compressed branch, normalised
+  float2* segment_states;  // [N, H, 8]
+  float* segment_outs;     // [N, H, 8, d]
 };
 
-// A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `owners`. Tail:
-// one slice of 16 positions from `first`, a slot of keys of its own for each of four queries.
+// A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
+// slice of 16 positions from `first`, a slot of keys of its own for each of four queries.
 struct Entry {
   std::int32_t first;
-  std::int32_t count;    // shared: keys that are there
-  std::uint32_t owners;  // shared: bit by query of the team
-  std::int32_t tail;     // -1: shared; else the first of its queries, counted in the team
-  std::uint64_t valid;   // tail: bit by key of the tile: query * 16 + position of the slice
+  std::int16_t count;  // shared: keys that are there
+  std::int16_t tail;   // -1: shared; else the first of its queries, counted in the team
+  std::uint64_t bits;  // shared: by query of the team; tail: by key, query * 16 + position
 };
 
 // What a CTA knows of its queries. Pointers lead into shared memory.
@@ -128,7 +159,7 @@ struct Queries {
   int g;  // KV head
   int first_node;
   int count;               // nodes of this tile that exist
-  int tile, slice, lane;   // row tile of the CTA and slice class of this warp
+  int tile, slot, lane;    // row tile and slot of this warp
   int per_tile;            // queries of a row tile: 16 / Hp
   int tail_groups;         // of a row tile: ceil(per_tile / 4)
   int context_len;         // L
@@ -158,27 +189,43 @@ struct Queries {
   __device__ int seen_by(int query) const { return compressed_of(position[query] + 1); }
 };
 
-__device__ inline Queries make_queries(const FusedArguments& a) {
+__device__ inline Queries make_queries(const FusedArguments& a, int group) {
   Queries t{a};
-  t.g = static_cast<int>(blockIdx.z);
-  t.first_node = static_cast<int>(blockIdx.y) * a.tile_queries;
+  t.g = group / a.plan.tiles;
+  t.first_node = (group - t.g * a.plan.tiles) * a.tile_queries;
   t.count = min(a.tile_queries, a.nodes - t.first_node);
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  t.tile = warp / kSlices;
-  t.slice = warp % kSlices;
+  t.slot = warp / a.plan.row_tiles;
+  t.tile = warp - t.slot * a.plan.row_tiles;
   t.lane = static_cast<int>(threadIdx.x) % 32;
   t.per_tile = kTileRows >> a.head_bits;
   t.tail_groups = (t.per_tile + kTailQueries - 1) / kTailQueries;
-  t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
-  t.tree_compressed = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
-  t.committed = t.compressed_of(t.context_len);
-  t.shared_tokens = t.context_len & -kSliceKeys;
-  t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
   return t;
 }
 
+// What a finishing CTA knows of one node and KV head.
+struct NodeOfHead {
+  int node, g;
+  int position;
+  int seen;        // compressed tokens that it sees, indices without a row among them
+  float2* states;  // [H/G]: maximum and 1 / sum of the compressed branch; in shared memory
+
+  // After the wait for predecessors.
+  __device__ __forceinline__ void locate(const FusedArguments& a) {
+    const auto compressed_of = [&](int tokens) {
+      return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
+    };
+    position = a.position[node];
+    seen = compressed_of(position + 1);
+    const int tree = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
+    if (tree == 0) {
+      seen = min(seen, compressed_of(a.counts != nullptr ? a.counts->context_len : a.context_len));
+    }
+  }
+};
+
 template <int kD>
-__device__ __forceinline__ void load_rows(const Queries& t, SliceRows<kD>& rows) {
+__device__ __forceinline__ void load_rows(const Queries& t, Rows<kD>& rows) {
   const FusedArguments& a = t.a;
   rows.load(a.head_dim, [&](int row) {
     return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
@@ -186,27 +233,43 @@ __device__ __forceinline__ void load_rows(const Queries& t, SliceRows<kD>& rows)
   });
 }
 
-// Fills the tables in `memory` (8-byte aligned). Ends with a barrier of the CTA.
+// Bytes of the tables below.
+__host__ __device__ inline int table_bytes(int nodes, int tile_queries, int depths, int paths) {
+  return tile_queries * 4 + (nodes + 1) / 2 * 8 + tile_queries * (depths + paths) * 2;
+}
+// Reads the counts and fills the tables in `memory` (8-byte aligned). Ends with a barrier of the
+// CTA.
 __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
   const FusedArguments& a = t.a;
+  t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
+  t.tree_compressed = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
+  t.committed = t.compressed_of(t.context_len);
+  t.shared_tokens = t.context_len & -kSliceKeys;
+  t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
   const int depths = a.plan.depth_capacity;
   const int paths = a.plan.path_compressed;
   t.position = memory;
-  std::int32_t* const parents = t.position + a.tile_queries;
-  t.ancestor = reinterpret_cast<std::int16_t*>(parents + a.nodes);
+  std::int16_t* const parents = reinterpret_cast<std::int16_t*>(t.position + a.tile_queries);
+  std::int16_t* const own_row = parents + (a.nodes + 1) / 2 * 2;  // of k_cmp_tree, or -1
+  t.ancestor = own_row + (a.nodes + 1) / 2 * 2;
   t.path_row = t.ancestor + a.tile_queries * depths;
-  const int threads = static_cast<int>(blockDim.x);
+  const int threads = kCtaWarps * 32;
   const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll 1
   for (int i = thread; i < max(a.nodes, a.tile_queries); i += threads) {
     if (i < a.nodes) {
-      parents[i] = a.parent[i];
+      parents[i] = static_cast<std::int16_t>(a.parent[i]);
+      own_row[i] = -1;
     }
     if (i < a.tile_queries) {
       t.position[i] = i < t.count ? a.position[t.first_node + i] : -1;
     }
   }
   __syncthreads();
+#pragma unroll 1
+  for (int i = thread; i < t.tree_compressed; i += threads) {
+    own_row[a.owner[i]] = static_cast<std::int16_t>(i);
+  }
   if (thread < t.count) {
     std::int16_t* const path = t.ancestor + thread * depths;
     int node = t.first_node + thread;
@@ -233,19 +296,7 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
     int row = -1;
     if (query < t.count && token < t.seen_by(query)) {
       const int last = (token << a.stride_bits) + a.cmp_block - 1;
-      const int node = t.ancestor[query * depths + last - t.context_len];
-      int low = 0;
-      int high = t.tree_compressed;
-#pragma unroll 1
-      while (low < high) {
-        const int middle = (low + high) / 2;
-        if (a.owner[middle] < node) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      row = low < t.tree_compressed && a.owner[low] == node ? low : -1;
+      row = own_row[t.ancestor[query * depths + last - t.context_len]];
     }
     t.path_row[i] = static_cast<std::int16_t>(row);
   }

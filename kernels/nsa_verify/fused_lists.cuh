@@ -16,11 +16,13 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
 }
 
 // Appends tail entries for slices first, first + 16, ... <= last in ascending order. valid_of(query
-// of the tile, slice start) gives the visible positions' bits. `count` entries stand before. All
-// warps of the team get the new count; the entries are there after the team's next barrier.
+// of the tile, slice start) gives the visible positions' bits; slices that nobody sees are left out
+// unless `all`. `count` entries stand before. All warps of the team get the new count; the entries
+// are there after the team's next barrier.
 template <class ValidOf>
 __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, int first, int last,
-                                            Entry* entries, int count, const ValidOf& valid_of) {
+                                            bool all, Entry* entries, int count,
+                                            const ValidOf& valid_of) {
   const int slices = last >= first ? (last - first) / kSliceKeys + 1 : 0;
   const int each = team.tiles * t.tail_groups;
 #pragma unroll 1
@@ -31,15 +33,15 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
       const int slice = i / each;
       const int group = i - slice * each;
       e.first = first + slice * kSliceKeys;
-      e.tail = group * min(kTailQueries, t.per_tile);
+      e.tail = static_cast<std::int16_t>(group * min(kTailQueries, t.per_tile));
       const int query = team.first_tile * t.per_tile + e.tail;
 #pragma unroll 1
       for (int slot = 0; slot < min(kTailQueries, t.per_tile); ++slot) {
         const unsigned bits = query + slot < t.count ? valid_of(query + slot, e.first) : 0U;
-        e.valid |= static_cast<std::uint64_t>(bits) << (slot * kSliceKeys);
+        e.bits |= static_cast<std::uint64_t>(bits) << (slot * kSliceKeys);
       }
     }
-    const bool any = e.valid != 0;
+    const bool any = e.bits != 0 || (all && i < slices * each);
     const unsigned found = __ballot_sync(0xFFFFFFFFU, any);
     if (any && team.thread < 32) {
       entries[count + __popc(found & ((1U << t.lane) - 1U))] = e;
@@ -49,117 +51,130 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
   return count;
 }
 
+inline constexpr int kMostShared = 8;  // queries that share loads of selected blocks
+
+// Words of a bit map of the blocks whose number is r modulo the selected segments.
+__host__ __device__ inline int segment_words(int blocks) {
+  return (blocks / kSelectedSegments + 32) / 32;
+}
+
+// The first of the lists' entries of a team's queries, fetched before anything waits for them:
+// entry thread + i * threads.
+struct EarlyLists {
+  static constexpr int kMost = 2;
+  std::int32_t block[kMost];
+
+  __device__ __forceinline__ void fetch(const Queries& t, const Team& team) {
+    const FusedArguments& a = t.a;
+    const int first_query = team.first_tile * t.per_tile;
+    const int listed = max(0, min(team.tiles * t.per_tile, t.count - first_query)) * a.sel_count;
+#pragma unroll
+    for (int i = 0; i < kMost; ++i) {
+      const int at = team.thread + i * team.threads();
+      const int query = a.plan.list_length.quotient(at);
+      block[i] = at < listed ? __ldcg(a.chosen + t.pair_index(first_query + query) * a.sel_count +
+                                      at - query * a.sel_count)
+                             : -1;
+    }
+  }
+};
+
 // Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
-// block is one segment's whoever lists it. `lists`: [2, team queries, n], `counts`: [2].
+// block is one segment's whoever lists it; each group's blocks ascending, once. `maps`: [team
+// queries, words], bit by block number / 6.
 __device__ __forceinline__ int list_selected(const Queries& t, const Team& team, int segment,
-                                             std::int32_t* lists, int* counts, Entry* entries) {
+                                             unsigned* maps, const EarlyLists& early,
+                                             Entry* entries) {
   const FusedArguments& a = t.a;
   const int n = a.sel_count;
   const int first_query = team.first_tile * t.per_tile;
   const int queries = team.tiles * t.per_tile;
-  std::int32_t* const leaders = lists + queries * n;
-  int* const longest = counts;
-  int* const total = counts + 1;
-  if (team.thread < 2) {
-    counts[team.thread] = 0;
+  const int words = a.plan.words.value;
+#pragma unroll 1
+  for (int i = team.thread; i < queries * words; i += team.threads()) {
+    maps[i] = 0U;
   }
   team.sync();
-  // A warp a query: its blocks of the segment move up, in order.
-#pragma unroll 1
-  for (int query = team.thread / 32; query < queries; query += team.threads() / 32) {
-    int count = 0;
-#pragma unroll 1
-    for (int base = 0; base < n; base += 32) {
-      const int rank = base + t.lane;
-      const int block = first_query + query < t.count && rank < n
-                            ? __ldcg(a.chosen + t.pair_index(first_query + query) * n + rank)
-                            : -1;
-      const bool mine = block >= 0 && block % kSelectedSegments == segment;
-      const unsigned found = __ballot_sync(0xFFFFFFFFU, mine);
-      if (mine) {
-        lists[query * n + count + __popc(found & ((1U << t.lane) - 1U))] = block;
-      }
-      count += __popc(found);
+  const int listed_queries = max(0, min(queries, t.count - first_query));
+  const auto note = [&](int i, int block) {
+    const int number = block / kSelectedSegments;
+    if (block >= 0 && block - number * kSelectedSegments == segment) {
+      atomicOr(maps + a.plan.list_length.quotient(i) * words + number / 32, 1U << (number & 31));
     }
-    if (t.lane == 0) {
-      if (count < n) {
-        lists[query * n + count] = -1;
-      }
-      atomicMax(longest, count);
-    }
+  };
+#pragma unroll
+  for (int i = 0; i < EarlyLists::kMost; ++i) {
+    note(team.thread + i * team.threads(), early.block[i]);
   }
-  team.sync();
-  const int width = *longest;
-  // The first query of a group that lists a block stands for it.
 #pragma unroll 1
-  for (int i = team.thread; i < queries * width; i += team.threads()) {
-    const int query = i / width;
-    const int at = query * n + i - query * width;
-    int block = INT32_MAX;
-    bool listed = true;
-#pragma unroll 1
-    for (int j = query * n; j <= at; ++j) {
-      listed = listed && lists[j] >= 0;
-    }
-    if (listed && (lists[at] << a.block_bits) < t.shared_tokens) {
-      block = lists[at];
-    }
-#pragma unroll 1
-    for (int other = query / a.plan.group * a.plan.group; other < query && block != INT32_MAX;
-         ++other) {
-#pragma unroll 1
-      for (int j = other * n; j < other * n + width && lists[j] >= 0; ++j) {
-        block = lists[j] == block ? INT32_MAX : block;
-      }
-    }
-    leaders[at] = block;
+  for (int i = team.thread + EarlyLists::kMost * team.threads(); i < listed_queries * n;
+       i += team.threads()) {
+    const int query = a.plan.list_length.quotient(i);
+    note(i, __ldcg(a.chosen + t.pair_index(first_query + query) * n + i - query * n));
   }
   team.sync();
   const int block_size = 1 << a.block_bits;
   const int parts = (block_size + kTileKeys - 1) / kTileKeys;
+  const int whole_blocks = (t.shared_tokens + block_size - 1) >> a.block_bits;
+  const int group = a.plan.group;
+  const int items = queries / group * words;
+  int count = 0;
 #pragma unroll 1
-  for (int i = team.thread; i < queries * width; i += team.threads()) {
-    const int query = i / width;
-    const int block = leaders[query * n + i - query * width];
-    if (block == INT32_MAX) {
-      continue;
+  for (int base = 0; base < items; base += 32) {  // each warp counts, the first one writes
+    const int item = base + t.lane;
+    const int from_group = a.plan.words.quotient(item);
+    const int word = item - from_group * words;
+    const unsigned* const map = maps + from_group * group * words + word;
+    unsigned bits = 0U;
+    unsigned listed[kMostShared] = {};  // by query of the group
+    if (item < items) {
+#pragma unroll
+      for (int query = 0; query < kMostShared; ++query) {
+        listed[query] = query < group ? map[query * words] : 0U;
+        bits |= listed[query];
+      }
+      // Blocks past the shared tokens are the tail's.
+      const int numbers = (whole_blocks - segment + kSelectedSegments - 1) / kSelectedSegments;
+      const int left = numbers - word * 32;
+      bits &= left >= 32 ? 0xFFFFFFFFU : left > 0 ? (1U << left) - 1U : 0U;
     }
-    // Its place: the number of such pairs (group, block) that come before.
-    const int group_begin = query / a.plan.group * a.plan.group;
-    const int group_end = min(group_begin + a.plan.group, queries);
-    int place = 0;
-    std::uint32_t owners = 0U;
+    int end = __popc(bits);
+#pragma unroll
+    for (int apart = 1; apart < 32; apart *= 2) {
+      const int other = __shfl_up_sync(0xFFFFFFFFU, end, apart);
+      end += t.lane >= apart ? other : 0;
+    }
+    int place = count + end - __popc(bits);
+    count += __shfl_sync(0xFFFFFFFFU, end, 31);
 #pragma unroll 1
-    for (int other = 0; other < group_end; ++other) {
+    for (; bits != 0U && team.thread < 32; bits &= bits - 1U, ++place) {
+      const int bit = __ffs(static_cast<int>(bits)) - 1;
+      const int block = (word * 32 + bit) * kSelectedSegments + segment;
+      std::uint32_t owners = 0U;
+#pragma unroll
+      for (int query = 0; query < kMostShared; ++query) {
+        owners |= (listed[query] >> bit & 1U) << query;
+      }
+      owners <<= from_group * group;
 #pragma unroll 1
-      for (int j = other * n; j < other * n + width; ++j) {
-        if (lists[j] < 0) {
-          break;
-        }
-        const int leader = leaders[j];
-        place += leader < (other < group_begin ? INT32_MAX : block) ? 1 : 0;
-        owners |= other >= group_begin && lists[j] == block ? 1U << other : 0U;
+      for (int part = 0; part < parts; ++part) {
+        const int first = block * block_size + part * kTileKeys;
+        const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
+        entries[place * parts + part] = {first, static_cast<std::int16_t>(max(end_key - first, 0)),
+                                         -1, owners};
       }
     }
-#pragma unroll 1
-    for (int part = 0; part < parts; ++part) {
-      const int first = block * block_size + part * kTileKeys;
-      const int end = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
-      entries[place * parts + part] = {first, max(end - first, 0), owners, -1, 0};
-    }
-    atomicAdd(total, 1);
   }
-  team.sync();
-  const int listed = append_tails(t, team, t.shared_tokens, t.most_position, entries,
-                                  *total * parts, [&](int query, int slice) {
-                                    const int* mine = lists + (query - first_query) * n;
-                                    bool chosen = false;
-#pragma unroll 1
-                                    for (int k = 0; k < width && mine[k] >= 0; ++k) {
-                                      chosen |= mine[k] == slice >> a.block_bits;
-                                    }
-                                    return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
-                                  });
+  const int listed =
+      append_tails(t, team, t.shared_tokens, t.most_position, false, entries, count * parts,
+                   [&](int query, int slice) {
+                     const int block = slice >> a.block_bits;
+                     const int number = block / kSelectedSegments;
+                     const unsigned* const map = maps + (query - first_query) * words;
+                     const bool chosen = block - number * kSelectedSegments == segment &&
+                                         (map[number / 32] >> (number & 31) & 1U) != 0U;
+                     return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
+                   });
   team.sync();
   return listed;
 }
@@ -189,26 +204,21 @@ __device__ __forceinline__ int list_window(const Queries& t, const Team& team, i
 #pragma unroll 1
   for (int i = team.thread; i < count; i += team.threads()) {
     const int first = (chunk + i * kWindowSegments) * kTileKeys;
-    std::uint32_t owners = 0U;
-#pragma unroll 1
-    for (int query = 0; query < team_queries; ++query) {
-      const int low = t.position[first_query + query] - window + 1;
-      owners |= first + kTileKeys > low ? 1U << query : 0U;
-    }
-    entries[i] = {first, min(kTileKeys, t.shared_tokens - first), owners, -1, 0};
+    entries[i] = {first, static_cast<std::int16_t>(min(kTileKeys, t.shared_tokens - first)), -1,
+                  0xFFFFFFFFU};
   }
-  const int listed =
-      append_tails(t, team, t.shared_tokens, most, entries, count, [&](int query, int slice) {
-        const int position = t.position[query];
-        return slice / kTileKeys % kWindowSegments == segment
-                   ? slice_bits(slice, position - window + 1, position)
-                   : 0U;
-      });
+  const int listed = append_tails(t, team, t.shared_tokens, most, false, entries, count,
+                                  [&](int query, int slice) {
+                                    const int position = t.position[query];
+                                    return slice / kTileKeys % kWindowSegments == segment
+                                               ? slice_bits(slice, position - window + 1, position)
+                                               : 0U;
+                                  });
   team.sync();
   return listed;
 }
 
-// Chunks of compressed tokens of spans [from, to), for the whole CTA.
+// Chunks of compressed tokens of spans [from, to).
 __device__ __forceinline__ int list_compressed(const Queries& t, const Team& team, int from, int to,
                                                Entry* entries) {
   const int begin = span_start(from) / kTileKeys;
@@ -218,13 +228,14 @@ __device__ __forceinline__ int list_compressed(const Queries& t, const Team& tea
 #pragma unroll 1
   for (int i = team.thread; i < count; i += team.threads()) {
     const int first = (begin + i) * kTileKeys;
-    entries[i] = {first, min(kTileKeys, shared_end - first), 0xFFFFFFFFU, -1, 0};
+    entries[i] = {first, static_cast<std::int16_t>(min(kTileKeys, shared_end - first)), -1,
+                  0xFFFFFFFFU};
   }
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
   const int last =
       t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
   const int listed =
-      append_tails(t, team, first_tail, last, entries, count, [&](int query, int slice) {
+      append_tails(t, team, first_tail, last, true, entries, count, [&](int query, int slice) {
         unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
 #pragma unroll 1
         for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {

@@ -1,145 +1,134 @@
-// Parts of a row (spans of compressed tokens, segments) merged in ascending order by one warp.
+// Parts of a row (segments, spans of compressed tokens) merged by half a warp, a part a lane. Which
+// parts there are depends on the row's own tokens, so the order of sums is the row's own.
 #pragma once
 
 #include "kernels/nsa_verify/fused.cuh"
 
 namespace versieve::kernels {
 
-// Softmax states of up to `used` parts of one row merged in ascending order: maximum, and 1 / sum
-// or 0 where no key was seen. A part a lane (and 32 parts later).
-struct MergedState {
-  float most;
-  float inverse;
-};
-__device__ inline MergedState merge_states(const float2* states, int used) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float most = kNoReference;
-#pragma unroll 1
-  for (int base = 0; base < used; base += 32) {
-    const float2 state =
-        base + lane < used ? __ldcg(states + base + lane) : make_float2(kNoReference, 0.0F);
-    most = state.y > 0.0F ? fmaxf(most, state.x) : most;
-  }
-#pragma unroll 1
-  for (int apart = 16; apart > 0; apart /= 2) {
+inline constexpr int kRowLanes = 16;
+
+// Over the lanes of a row; all lanes of the warp call these.
+__device__ __forceinline__ float row_most(float2 state, bool in) {
+  float most = in && state.y > 0.0F ? state.x : kNoReference;
+#pragma unroll
+  for (int apart = kRowLanes / 2; apart > 0; apart /= 2) {
     most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
   }
-  float sum = 0.0F;
-#pragma unroll 1
-  for (int base = 0; base < used; base += 32) {
-    const float2 state =
-        base + lane < used ? __ldcg(states + base + lane) : make_float2(kNoReference, 0.0F);
-    const float share =
-        state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
-#pragma unroll 1
-    for (int i = 0; i < min(32, used - base); ++i) {
-      sum += __shfl_sync(0xFFFFFFFFU, share, i);
-    }
+  return most;
+}
+// Softmax sums under the reference `most`.
+__device__ __forceinline__ float row_sum(float2 state, bool in, float most) {
+  float sum = in && state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
+#pragma unroll
+  for (int apart = kRowLanes / 2; apart > 0; apart /= 2) {
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, apart);
   }
-  return {most, sum > 0.0F ? 1.0F / sum : 0.0F};
+  return sum;
 }
 
-// A row's parts, at most 8, loaded at once by a warp: each lane holds elements lane * 2 + 64 w and
-// the next of every part, and the state of part `lane`.
+// The parts of one row: `spans` spans behind `segments` segments (kSegments or 0). This lane's
+// elements: 64 w + 4 lane, + 1, + 2, + 3.
 template <int kD>
-struct LoadedParts {
-  static constexpr int kMost = 8;
-  float2 state;  // of part `lane`
-  float2 pair[kMost][kD / 64];
+struct RowParts {
+  static constexpr int kBatch = 8;  // loads that fly together
 
-  __device__ __forceinline__ void load(int head_dim, const float2* states, const float* outs,
-                                       int used) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    state = lane < used ? __ldcg(states + lane) : make_float2(kNoReference, 0.0F);
+  int head_dim;
+  int segments;
+  const float2* segment_states;
+  const float* segment_outs;
+  const float2* span_states;
+  const float* span_outs;
+  int spans;
+  float2 state = {};                  // of part `lane`
+  float4 quad[kBatch][kD / 64] = {};  // of a batch of parts
+
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
+  __device__ __forceinline__ int element(int w) const {
+    return min(w * 64 + lane() * 4, head_dim - 4);
+  }
+  __device__ __forceinline__ float2 state_of(int part) const {
+    const int span = part - segments;
+    return span < 0 ? __ldcg(segment_states + part)
+                    : (span < spans ? __ldcg(span_states + span) : make_float2(kNoReference, 0.0F));
+  }
+  __device__ __forceinline__ void fetch_batch(int base) {
+    const int last = max(segments + spans - 1, 0);
 #pragma unroll
-    for (int i = 0; i < kMost; ++i) {
+    for (int i = 0; i < kBatch; ++i) {
+      const int part = min(base + i, last);
+      const int span = part - segments;
+      const float* const out =
+          span < 0 ? segment_outs + part * head_dim : span_outs + span * head_dim;
 #pragma unroll
       for (int w = 0; w < kD / 64; ++w) {
-        const int element = min(w * 64 + lane * 2, head_dim - 2);
-        pair[i][w] = i < used
-                         ? __ldcg(reinterpret_cast<const float2*>(outs + i * head_dim + element))
-                         : make_float2(0.0F, 0.0F);
+        quad[i][w] = __ldcg(reinterpret_cast<const float4*>(out + element(w)));
       }
     }
   }
-  // Parts [begin, end), merged in ascending order under their own maximum.
-  __device__ __forceinline__ void add(int begin, int end, float factor, float2* value) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const bool mine = lane >= begin && lane < end && state.y > 0.0F;
-    float most = mine ? state.x : kNoReference;
-#pragma unroll
-    for (int apart = 4; apart > 0; apart /= 2) {  // parts lie in the first eight lanes
-      most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
+  // What the first sums need, before anything waits for it.
+  __device__ __forceinline__ void fetch() {
+    state = state_of(lane());
+    fetch_batch(0);
+  }
+
+  // value += the branches' outputs times gates [compressed, selected, window]. Maximum and 1 / sum
+  // (0 without a key) of the compressed branch.
+  __device__ __forceinline__ float2 add(const float (&gates)[3], float4* value) {
+    const int parts = segments + spans;
+    const int most_parts = __reduce_max_sync(0xFFFFFFFFU, parts);
+    const bool compressed = lane() >= segments;
+    float most = row_most(state, compressed);
+#pragma unroll 1
+    for (int base = kRowLanes; base < most_parts; base += kRowLanes) {
+      most = fmaxf(most, row_most(state_of(base + lane()), true));
     }
-    most = __shfl_sync(0xFFFFFFFFU, most, 0);
-    const float weight = mine ? state_weight(state.x, most) : 0.0F;
-    const float share = multiply_flushed(weight, state.y);
-    float sum = 0.0F;
-    float2 merged[kD / 64] = {};
-#pragma unroll
-    for (int i = 0; i < kMost; ++i) {
-      const float w_i = __shfl_sync(0xFFFFFFFFU, weight, i);
-      sum += __shfl_sync(0xFFFFFFFFU, share, i);
-      if (w_i > 0.0F) {  // an empty part adds nothing
-#pragma unroll
-        for (int w = 0; w < kD / 64; ++w) {
-          merged[w].x = fmaf(w_i, pair[i][w].x, merged[w].x);
-          merged[w].y = fmaf(w_i, pair[i][w].y, merged[w].y);
-        }
+    float sum = row_sum(state, compressed, most);
+#pragma unroll 1
+    for (int base = kRowLanes; base < most_parts; base += kRowLanes) {
+      sum += row_sum(state_of(base + lane()), true, most);
+    }
+    const float inverse = sum > 0.0F ? 1.0F / sum : 0.0F;
+    float own_most = most;
+    float own_factor = inverse * gates[0];
+    if (segments > 0) {
+      const bool selected = lane() < kSelectedSegments;
+      const bool window = lane() < kSegments && !selected;
+      const float mosts[2] = {row_most(state, selected), row_most(state, window)};
+      const float sums[2] = {row_sum(state, selected, mosts[0]), row_sum(state, window, mosts[1])};
+      if (!compressed) {
+        own_most = selected ? mosts[0] : mosts[1];
+        const float own_sum = selected ? sums[0] : sums[1];
+        own_factor = own_sum > 0.0F ? (selected ? gates[1] : gates[2]) / own_sum : 0.0F;
       }
     }
-    const float inverse = sum > 0.0F ? factor / sum : 0.0F;
+    float weight = 0.0F;
+#pragma unroll 1
+    for (int base = 0; base < most_parts; base += kBatch) {
+      if (base % kRowLanes == 0) {
+        const float2 own = base == 0 ? state : state_of(base + lane());
+        weight = own.y > 0.0F ? multiply_flushed(state_weight(own.x, base == 0 ? own_most : most),
+                                                 base == 0 ? own_factor : inverse * gates[0])
+                              : 0.0F;
+      }
 #pragma unroll
-    for (int w = 0; w < kD / 64; ++w) {
-      value[w].x = fmaf(merged[w].x, inverse, value[w].x);
-      value[w].y = fmaf(merged[w].y, inverse, value[w].y);
+      for (int i = 0; i < kBatch; ++i) {  // parts that are not there weigh 0
+        const float share = __shfl_sync(0xFFFFFFFFU, weight, (base + i) % kRowLanes, kRowLanes);
+#pragma unroll
+        for (int w = 0; w < kD / 64; ++w) {
+          const float4 x = quad[i][w];
+          value[w].x = share != 0.0F ? fmaf(share, x.x, value[w].x) : value[w].x;
+          value[w].y = share != 0.0F ? fmaf(share, x.y, value[w].y) : value[w].y;
+          value[w].z = share != 0.0F ? fmaf(share, x.z, value[w].z) : value[w].z;
+          value[w].w = share != 0.0F ? fmaf(share, x.w, value[w].w) : value[w].w;
+        }
+      }
+      if (base + kBatch < most_parts) {
+        fetch_batch(base + kBatch);
+      }
     }
+    return make_float2(most, inverse);
   }
 };
-
-// A warp adds `factor` times the merged output of `used` parts of a row to `value`: elements
-// lane * 2 + 64 w and the next. states: [used], outs: [used, d].
-template <int kD>
-__device__ __noinline__ void add_merged(int head_dim, const float2* states, const float* outs,
-                                        int used, float factor, float2* value) {
-  constexpr int kBatch = 8;  // loads that fly together
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float2 sum[kD / 64] = {};
-  MergedState merged{};
-#pragma unroll 1
-  for (int base = 0; base < used; base += kBatch) {
-    float2 state[kBatch];
-    float2 pair[kBatch][kD / 64];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int part = min(base + i, used - 1);
-      state[i] = __ldcg(states + part);
-#pragma unroll
-      for (int w = 0; w < kD / 64; ++w) {
-        const int element = min(w * 64 + lane * 2, head_dim - 2);
-        pair[i][w] = __ldcg(reinterpret_cast<const float2*>(outs + part * head_dim + element));
-      }
-    }
-    if (base == 0) {
-      merged = merge_states(states, used);
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      if (base + i < used && state[i].y > 0.0F) {
-        const float weight = state_weight(state[i].x, merged.most);
-#pragma unroll
-        for (int w = 0; w < kD / 64; ++w) {
-          sum[w].x = fmaf(weight, pair[i][w].x, sum[w].x);
-          sum[w].y = fmaf(weight, pair[i][w].y, sum[w].y);
-        }
-      }
-    }
-  }
-#pragma unroll
-  for (int w = 0; w < kD / 64; ++w) {
-    value[w].x = fmaf(sum[w].x, merged.inverse * factor, value[w].x);
-    value[w].y = fmaf(sum[w].y, merged.inverse * factor, value[w].y);
-  }
-}
 
 }  // namespace versieve::kernels

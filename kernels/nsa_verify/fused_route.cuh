@@ -1,256 +1,202 @@
 // nsa_route: the compressed branch, the importance of every selection block and each node's n
 // blocks, in one launch.
 //
-// Grid: cluster rank x tile of queries x KV head; a cluster's ranks share out the spans of
-// compressed tokens. 1. Each CTA attends its spans; softmax weights stay in shared memory as bf16,
-// with the reference they were taken under. 2. After a cluster barrier every row's maximum and sum
-// are known: weights become probabilities, are summed over the H/G heads and weighted into the
-// importance of the rank's blocks, which goes to memory (L2). 3. After a second one a warp a query
-// picks n blocks; the compressed output is merged in between. Traffic: traffic::nsa_route. Bound by
-// tensor-core and exponential throughput at many nodes, by latency at few.
+// Working CTAs attend shares of the compressed tokens and keep, beside the partial results, the
+// softmax weights: summed into blocks in registers where a slice of 16 tokens is four blocks (B/s =
+// 4, l/s = 2), else as they are; each slice under its own power-of-two reference, so that nothing
+// has to be looked at twice. Finishing CTAs, one a node and KV head, merge the partial results,
+// turn weights into probabilities by one factor a slice, add up heads and pick the blocks.
+// Traffic: traffic::nsa_route.
 #pragma once
 
-#include "kernels/nsa_verify/fused_lists.cuh"
-#include "kernels/nsa_verify/fused_merge.cuh"
+#include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
 
 namespace versieve::kernels {
 
-// Weights of the rows of a CTA: p as bf16 [row, token of the rank] and references by slice.
-struct WeightStore {
-  std::uint16_t* weights;  // [row tiles * 16, pitch]
-  float* references;       // [row tiles * 16, slices]
-  int pitch;               // elements; 8 mod 64 spreads rows over the banks
-  int slices;
-  int first_token;
+// Writes softmax weights to memory, slice by slice. Where a slice is four blocks, the sums that
+// their importance needs are one product of the weights with a constant matrix: columns 0-3 hold
+// how often a token counts for a block (2, 2, 2, 1 for its own four, 1 for the token before),
+// column 4 picks the last token, which counts once for the next slice's first block.
+struct KeepWeights {
+  int quarter;  // of a row's lanes
+  bool four;
+  std::uint32_t times[2];  // the matrix: rows 2 quarter, + 1 and + 8, + 9 of column lane / 4
+  // Where this lane writes for rows lane / 4 and lane / 4 + 8, and how far slices are apart; null:
+  // nowhere.
+  float2* to[2];
+  float2* slices[2];
+  int stride;
+
+  __device__ __forceinline__ explicit KeepWeights(const Queries& t) {
+    const FusedArguments& a = t.a;
+    quarter = t.lane % 4;
+    four = a.four;
+    const auto times_of = [&](int token) {
+      const int block = t.lane / 4;
+      const int place = token - 4 * block;
+      const bool own = place >= 0 && place < 4 && block < 4;
+      const float inside = own ? (place == 3 ? 1.0F : 2.0F) : 0.0F;
+      return place == -1 && block <= 4 ? 1.0F : inside;
+    };
+    times[0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
+    times[1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
+    stride = !four ? 8 : (quarter == 2 ? 1 : 2);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = t.lane / 4 + r * 8;
+      to[r] = nullptr;
+      slices[r] = nullptr;
+      if (!t.has_row(row)) {
+        continue;
+      }
+      const int at = t.row_index(t.query_of(row), t.head_of(row));
+      slices[r] = a.slices + at * a.max_slices;
+      if (!four) {
+        to[r] = reinterpret_cast<float2*>(
+            a.weights + static_cast<std::int64_t>(at) * a.max_slices * kSliceKeys + quarter * 2);
+      } else if (quarter < 2) {
+        to[r] = reinterpret_cast<float2*>(a.weights + at * a.max_blocks + quarter * 2);
+      } else if (quarter == 2) {
+        to[r] = slices[r];
+      }
+    }
+  }
+
+  template <int kD>
+  __device__ __forceinline__ void tile(int first, int count, const Rows<kD>& rows,
+                                       const float (&s)[kTileKeys / 8][4],
+                                       const std::uint32_t (&p)[kSlots][4]) const {
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slot * kSliceKeys < count) {
+        keep(first / kSliceKeys + slot, true, true, rows, s[slot * 2], s[slot * 2 + 1], p[slot]);
+      }
+    }
+  }
+  template <int kD>
+  __device__ __forceinline__ void slice(int first, bool first_row, bool second_row,
+                                        const Rows<kD>& rows, const float (&x)[2][4],
+                                        const std::uint32_t (&p)[4]) const {
+    keep(first / kSliceKeys, first_row, second_row, rows, x[0], x[1], p);
+  }
+
+ private:
+  template <int kD>
+  __device__ __forceinline__ void keep(int slice, bool first_row, bool second_row,
+                                       const Rows<kD>& rows, const float (&x)[4],
+                                       const float (&y)[4], const std::uint32_t (&p)[4]) const {
+    if (!four) {
+      keep_tokens(slice, first_row, second_row, rows, x, y);
+      return;
+    }
+    float sums[4] = {};
+    multiply_m16n8k16(sums, p, times[0], times[1]);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if ((r == 0 ? first_row : second_row) && to[r] != nullptr) {
+        __stcg(to[r] + slice * stride, make_float2(quarter == 2 ? rows.reference[r] : sums[r * 2],
+                                                   quarter == 2 ? sums[r * 2] : sums[r * 2 + 1]));
+      }
+    }
+  }
+  template <int kD>
+  __device__ __forceinline__ void keep_tokens(int slice, bool first_row, bool second_row,
+                                              const Rows<kD>& rows, const float (&x)[4],
+                                              const float (&y)[4]) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if ((r == 0 ? first_row : second_row) && to[r] != nullptr) {
+        __stcg(to[r] + slice * stride, make_float2(x[r * 2], x[r * 2 + 1]));
+        __stcg(to[r] + slice * stride + 4, make_float2(y[r * 2], y[r * 2 + 1]));
+        if (quarter == 0) {
+          __stcg(slices[r] + slice, make_float2(rows.reference[r], 0.0F));
+        }
+      }
+    }
+  }
 };
 
-// Weights of the slice of tokens token, ..., token + 15, of rows lane / 4 and lane / 4 + 8.
 template <int kD>
-__device__ __forceinline__ void keep_weights(const Queries& t, const SliceRows<kD>& rows, int token,
-                                             bool first_row, bool second_row,
-                                             const WeightStore& store) {
-  const int at = token - store.first_token;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    if (r == 0 ? first_row : second_row) {
-      const int row = t.tile * kTileRows + t.lane / 4 + r * 8;
-      std::uint32_t* const to =
-          reinterpret_cast<std::uint32_t*>(store.weights + row * store.pitch + at);
-      to[t.lane % 4] = rows.p[r];
-      to[t.lane % 4 + 4] = rows.p[2 + r];
-      if (t.lane % 4 == 0) {
-        store.references[row * store.slices + at / kSliceKeys] = rows.reference[r];
-      }
-    }
-  }
-}
-
-// References of a row tile's rows become factors in place: 2^(reference - maximum) / sum. Each of
-// its warps takes four rows, eight lanes a row.
-__device__ __forceinline__ void finish_references(const Queries& t, const WeightStore& store,
-                                                  int used_slices) {
-  const int row = t.slice * 4 + t.lane / 8;
-  const int spans = t.has_row(row) ? span_count(t.seen_by(t.query_of(row))) : 0;
-  const float2* const states =
-      t.has_row(row)
-          ? t.a.span_states + t.row_index(t.query_of(row), t.head_of(row)) * t.a.max_spans
-          : t.a.span_states;
-  const int longest = __reduce_max_sync(0xFFFFFFFFU, spans);
-  float most = kNoReference;
-#pragma unroll 1
-  for (int i = t.lane % 8; i < spans; i += 8) {
-    const float2 state = __ldcg(states + i);
-    most = state.y > 0.0F ? fmaxf(most, state.x) : most;
-  }
-#pragma unroll
-  for (int apart = 4; apart > 0; apart /= 2) {
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
-  }
-  float sum = 0.0F;
-#pragma unroll 1
-  for (int base = 0; base < longest; base += 8) {
-    const int i = base + t.lane % 8;
-    const float2 state = i < spans ? __ldcg(states + i) : make_float2(kNoReference, 0.0F);
-    const float share =
-        state.y > 0.0F ? multiply_flushed(state_weight(state.x, most), state.y) : 0.0F;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      sum += __shfl_sync(0xFFFFFFFFU, share, t.lane / 8 * 8 + k);
-    }
-  }
-  const float inverse = sum > 0.0F ? 1.0F / sum : 0.0F;
-  float* const references = store.references + (t.tile * kTileRows + row) * store.slices;
-#pragma unroll 1
-  for (int slice = t.lane % 8; slice < used_slices; slice += 8) {
-    references[slice] = multiply_flushed(state_weight(references[slice], most), inverse);
-  }
-}
-
-// Importance of the blocks whose tokens are the rank's, in two parts that add up: tokens of the
-// block itself (`own`), and the last tokens of the block before it, whose compression blocks reach
-// into it
-// (`before`). Heads are summed in their order, tokens ascending. A row tile's warps share out its
-// queries' blocks. kFour: B/s = 4, l/s = 2.
-template <bool kFour>
-__device__ __forceinline__ void weigh_blocks_of_rank(const Queries& t, const WeightStore& store,
-                                                     int end_token) {
-  const FusedArguments& a = t.a;
-  const int per_bits = kFour ? 2 : a.block_bits - a.stride_bits;
-  const int per_block = 1 << per_bits;
-  const int overlaps = kFour ? 2 : a.cmp_block >> a.stride_bits;
-  const int blocks = (end_token - store.first_token + per_block - 1) >> per_bits;
-#pragma unroll 1
-  for (int i = t.slice * 32 + t.lane; i < blocks * t.per_tile; i += kSlices * 32) {
-    const int local = i / blocks;
-    const int query = t.tile * t.per_tile + local;
-    if (query >= t.count) {
-      break;
-    }
-    const int first = store.first_token + ((i - local * blocks) << per_bits);
-    const int end = min(end_token, t.seen_by(query));
-    if (first >= end) {
-      continue;
-    }
-    const int first_row = t.tile * kTileRows + (local << a.head_bits);
-    const std::int16_t* const path = t.path_row + query * a.plan.path_compressed;
-    float own = 0.0F;
-    float before = 0.0F;
-#pragma unroll 1
-    for (int o = 0; o < per_block; o += kFour ? 4 : 1) {
-      const int at = first + o - store.first_token;
-      const float* factor = store.references + first_row * store.slices + at / kSliceKeys;
-      const std::uint16_t* weights = store.weights + first_row * store.pitch + at;
-      float total[kFour ? 4 : 1] = {};
-#pragma unroll 1
-      for (int head = 0; head < a.group_heads; ++head) {
-        if constexpr (kFour) {
-          const uint2 four = *reinterpret_cast<const uint2*>(weights);
-          total[0] += multiply_flushed(__uint_as_float(four.x << 16), *factor);
-          total[1] += multiply_flushed(__uint_as_float(four.x & 0xFFFF0000U), *factor);
-          total[2] += multiply_flushed(__uint_as_float(four.y << 16), *factor);
-          total[3] += multiply_flushed(__uint_as_float(four.y & 0xFFFF0000U), *factor);
-        } else {
-          total[0] +=
-              multiply_flushed(__uint_as_float(static_cast<unsigned>(*weights) << 16), *factor);
-        }
-        factor += store.slices;
-        weights += store.pitch;
-      }
-#pragma unroll
-      for (int k = 0; k < (kFour ? 4 : 1); ++k) {
-        const int token = first + o + k;
-        // Weights of tokens that the query does not see were never written.
-        const bool seen =
-            token < end &&
-            (token < t.committed || (t.tree_compressed > 0 && path[token - t.committed] >= 0));
-        const float p = seen ? total[k] : 0.0F;
-        // The double sum over m < B/s and u < l/s meets offset o this often.
-        const int mine = min(per_block, o + k + overlaps) - (o + k);
-        const int next = o + k - per_block + overlaps;
-        own = fmaf(static_cast<float>(mine), p, own);
-        before = next > 0 ? fmaf(static_cast<float>(next), p, before) : before;
-      }
-    }
-    const int at = t.pair_index(query) * a.max_blocks + (first >> per_bits);
-    __stcg(a.importance_own + at, own);
-    if ((first >> per_bits) + 1 < a.max_blocks) {
-      __stcg(a.importance_before + at + 1, before);
-    }
-  }
-}
-
-template <int kD>
-__global__ void __launch_bounds__(kMaxRowTiles* kSlices * 32 * 64 / kD)
-    nsa_route_kernel(const __grid_constant__ FusedArguments a,
-                     const __grid_constant__ TileMaps maps) {
-  namespace cg = cooperative_groups;
-  release_successors();
-  extern __shared__ __align__(1024) unsigned char shared[];
-  const FusedPlan& plan = a.plan;
-  const int rank = static_cast<int>(blockIdx.x);
+__device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
+                                             unsigned char* shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  WeightStore store;
-  store.pitch = plan.rank_tokens + 8;
-  store.slices = plan.rank_tokens / kSliceKeys;
-  store.weights =
-      reinterpret_cast<std::uint16_t*>(shared + plan.stages * SliceRows<kD>::kStageBytes);
-  store.references =
-      reinterpret_cast<float*>(store.weights + plan.row_tiles * kTileRows * store.pitch);
-  float* const merges = store.references + plan.row_tiles * kTileRows * store.slices;
-  std::uint64_t* const barriers =
-      reinterpret_cast<std::uint64_t*>(merges + plan.row_tiles * kMergeFloats<kD>);
-  const Ring ring{static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)),
-                  static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)), plan.stages};
-  Entry* const entries = reinterpret_cast<Entry*>(barriers + 2 * plan.stages);
-  if (threadIdx.x == 0) {
-    ring.init(plan.row_tiles * kSlices);
-    publish_barriers();
-  }
-  wait_for_predecessors();
-  Queries t = make_queries(a);
-  SliceRows<kD> rows;
-  load_rows(t, rows);
-  fill_tables(t, reinterpret_cast<std::int32_t*>(entries + plan.list_capacity));
-
-  const int visible = t.compressed_of(t.most_position + 1);
-  const int from = first_span(rank, plan.ranks, visible);
-  const int to = first_span(rank + 1, plan.ranks, visible);
-  store.first_token = span_start(from);
-  if (from < to) {
-    const Team team{0, plan.row_tiles, static_cast<int>(threadIdx.x), 0};
-    const int count = list_compressed(t, team, from, to, entries);
-    const int low[2] = {0, 0};
-    run_entries(t, maps, true, team, entries, count, ring, low, merges + t.tile * kMergeFloats<kD>,
-                from, to, rows, [&](int token, bool first_row, bool second_row) {
-                  keep_weights(t, rows, token, first_row, second_row, store);
-                });
-  }
-  cg::cluster_group cluster = cg::this_cluster();
-  cluster.sync();  // all states of the queries' rows are there
-  if (from < to) {
-    const int end_token = min(span_start(to), visible);
-    finish_references(t, store, (end_token - store.first_token + kSliceKeys - 1) / kSliceKeys);
-    named_barrier(1 + t.tile, kSlices * 32);
-    if (a.block_bits - a.stride_bits == 2 && a.cmp_block == 2 << a.stride_bits) {
-      weigh_blocks_of_rank<true>(t, store, end_token);
-    } else {
-      weigh_blocks_of_rank<false>(t, store, end_token);
-    }
-  }
-  const int warps = plan.row_tiles * kSlices * plan.ranks;
-#pragma unroll 1
-  for (int i = rank + warp * plan.ranks; i < t.count * a.group_heads; i += warps) {
-    const int query = i / a.group_heads;
-    const int row = t.row_index(query, i - query * a.group_heads);
-    float2 value[kD / 64] = {};
-    const int used = span_count(t.seen_by(query));
-    if (used > 0) {
-      add_merged<kD>(a.head_dim, a.span_states + row * a.max_spans,
-                     a.span_outs + row * a.max_spans * a.head_dim, used, 1.0F, value);
-    }
-#pragma unroll
-    for (int w = 0; w < kD / 64; ++w) {
-      const int element = w * 64 + t.lane * 2;
-      if (element < a.head_dim) {
-        *reinterpret_cast<float2*>(a.compressed + row * a.head_dim + element) = value[w];
-      }
-    }
-  }
-  cluster.sync();  // the importance of all blocks is there
-  unsigned* const keys =
-      reinterpret_cast<unsigned*>(shared) + warp * select_floats(a.num_blocks, a.sel_count);
+  NodeOfHead n{};
+  n.node = index / a.kv_heads;
+  n.g = index - n.node * a.kv_heads;
+  unsigned* const keys = reinterpret_cast<unsigned*>(shared);
   std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
   uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
-  // Neighbouring queries go to different CTAs.
+  n.states = reinterpret_cast<float2*>(candidates + kMaxRanked);
+  n.locate(a);
+  wait_for_parts(a, n.node, n.g);
 #pragma unroll 1
-  for (int query = rank + warp * plan.ranks; query < t.count; query += warps) {
-    const int node = t.first_node + query;
-    if (chooses(a, node)) {
-      select_of_node(a, node, t.g, t.seen_by(query), t.position[query] >> a.block_bits, keys,
-                     chosen, candidates);
+  for (int first = warp * 2; first < a.group_heads; first += 2 * kCtaWarps) {
+    const int head = min(first + static_cast<int>(threadIdx.x) / kRowLanes % 2, a.group_heads - 1);
+    const int row = n.node * a.heads + n.g * a.group_heads + head;
+    RowParts<kD> parts{a.head_dim,
+                       0,
+                       nullptr,
+                       nullptr,
+                       a.span_states + row * a.max_spans,
+                       a.span_outs + row * a.max_spans * a.head_dim,
+                       span_count(n.seen)};
+    parts.fetch();
+    const float gates[3] = {1.0F, 0.0F, 0.0F};
+    float4 value[kD / 64] = {};
+    const float2 merged = parts.add(gates, value);
+#pragma unroll
+    for (int w = 0; w < kD / 64; ++w) {
+      if (w * 64 + parts.lane() * 4 < a.head_dim) {
+        *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + parts.element(w)) = value[w];
+      }
+    }
+    if (parts.lane() == 0) {
+      n.states[head] = merged;
     }
   }
+  __syncthreads();
+  if (!chooses(a, n.node)) {
+    return;
+  }
+  importance_of_node(a, n, keys);
+  if (warp == 0) {
+    select_of_node(a, n, keys, chosen, candidates);
+  }
+}
+
+template <int kD>
+__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+    nsa_route_kernel(const __grid_constant__ FusedArguments a,
+                     const __grid_constant__ TileMaps maps) {
+  release_successors();
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const int groups = a.kv_heads * a.plan.tiles;
+  const int block = static_cast<int>(blockIdx.x);
+  if (block >= groups * a.plan.part_blocks) {
+    wait_for_predecessors();
+    finish_route<kD>(a, block - groups * a.plan.part_blocks, shared);
+    return;
+  }
+  const int share = a.plan.groups.quotient(block);
+  const int group = block - share * groups;
+  Queries t = make_queries(a, group);
+  prefetch_map(&maps.k_cmp);
+  prefetch_map(&maps.v_cmp);
+  const WorkMemory<kD> memory(a.plan, t.slot, shared);
+  const Team team = make_team(t, a.plan.row_tiles);
+  const Ring ring = memory.ring_of(a.plan, team);
+  start_ring<kD>(a.plan, ring, team, shared);
+  wait_for_predecessors();
+  Rows<kD> rows;
+  load_rows(t, rows);
+  fill_tables(t, memory.tables);
+  const int rank = share * a.plan.slots + t.slot;
+  if (rank < a.plan.ranks) {
+    const Job job = span_job(t, team, rank, memory.entries);
+    run_entries(t, maps, team, memory.entries, job, ring, rows, KeepWeights(t));
+  }
+  arrive_at(a, group);
 }
 
 }  // namespace versieve::kernels

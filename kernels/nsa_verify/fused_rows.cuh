@@ -1,13 +1,12 @@
 // Sixteen rows (16 / Hp queries with their Hp query heads, Hp = H/G rounded up to a power of two)
-// against one slice of 16 keys at a time, on the tensor cores of one warp.
+// against a tile of 64 keys at a time, on the tensor cores of one warp.
 //
-// Four warps hold the same rows; warp w takes the slices whose number is w modulo 4, and the four
-// states are merged in that order. Why bits do not depend on how keys were grouped into tiles:
-// scores in log2 units are rounded to multiples of 2^-12 and the softmax reference is an integer,
-// so that p = 2^(t - reference) under another reference differs by an exact power of two and
-// rescaling is exact. What is left is the order of sums, which goes over a warp's slices in
-// ascending position; a masked key adds an exact zero. So a row gives the same bits whether its
-// keys came in one tile, in several, from the cache or from the tree, alone or with other rows.
+// Why bits do not depend on how keys were grouped into tiles: scores in log2 units are rounded to
+// multiples of 2^-12 and the softmax reference is an integer, so that p = 2^(t - reference) under
+// another reference differs by an exact power of two and rescaling is exact. What is left is the
+// order of sums, which goes over slices of 16 keys in ascending position; a masked key adds an
+// exact zero. So a row gives the same bits whether its keys came in one tile, in several, from the
+// cache or from the tree, alone or with other rows.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace versieve::kernels {
 
 inline constexpr int kTileKeys = 64;   // keys of a tile
 inline constexpr int kSliceKeys = 16;  // keys of one product step, aligned to position
-inline constexpr int kSlices = kTileKeys / kSliceKeys;
+inline constexpr int kSlots = kTileKeys / kSliceKeys;  // slices of a tile
 inline constexpr int kTileRows = 16;
 
 // A state that has seen no key.
@@ -30,17 +29,29 @@ __device__ inline float state_weight(float reference, float most) {
   return exp2_flushed(reference - most);
 }
 
-// Chunk c (8 elements) of row r of a unit (a tile's keys or its values): panels of 64 elements,
-// rows of 128 bytes whose chunks are permuted as the copy engine's 128-byte swizzle does.
-__device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chunk) {
-  return swizzled_chunk<128>(unit + static_cast<std::uint32_t>(chunk / 8 * kTileKeys * 128), row,
-                             chunk % 8);
+// How the rows of a unit (a tile's keys or its values) lie in shared memory: panels of 64 elements,
+// rows of 128 bytes. kSwizzled: chunks of 16 bytes are permuted as the copy engine's 128-byte
+// swizzle does; kPlain: they are not (rows copied one by one).
+enum UnitLayout : int { kPlain = 0, kSwizzled = 7 };
+
+// Address of chunk c (8 elements) of row r.
+__device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chunk, int layout) {
+  return unit + static_cast<std::uint32_t>(chunk / 8 * kTileKeys * 128 + row * 128 +
+                                           ((chunk % 8) ^ (row & layout)) * 16);
+}
+
+// Weights of a slice's keys 0-7 and 8-15 as the left operand of a product.
+__device__ __forceinline__ void pack_weights(const float (&low)[4], const float (&high)[4],
+                                             std::uint32_t (&p)[4]) {
+  p[0] = pack_bf16(low[0], low[1]);
+  p[1] = pack_bf16(low[2], low[3]);
+  p[2] = pack_bf16(high[0], high[1]);
+  p[3] = pack_bf16(high[2], high[3]);
 }
 
 template <int kD>
-struct SliceRows {
+struct Rows {
   static constexpr int kUnitBytes = kTileKeys * kD * 2;  // a tile's keys, or its values
-  static constexpr int kStageBytes = 2 * kUnitBytes;     // a tile: keys, then values
   // t = score * log2(e) / sqrt(d) + kGrid has a last place of 2^-12 for |t - kGrid| < 1024.
   static constexpr float kGrid = 3072.0F;
 
@@ -48,12 +59,11 @@ struct SliceRows {
   float out[kD / 8][4];  // rows lane / 4 and lane / 4 + 8, unnormalised
   float reference[2];    // integers + kGrid
   float sum[2];          // this lane's share of the softmax sums
-  std::uint32_t p[4];
   float scale;
 
   // row_at(row) gives the query row's elements or null.
   template <class RowAt>
-  __device__ void load(int head_dim, const RowAt& row_at) {
+  __device__ __forceinline__ void load(int head_dim, const RowAt& row_at) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     scale = 1.4426950408889634F * rsqrtf(static_cast<float>(head_dim));
     const Bf16* rows[2] = {row_at(lane / 4), row_at(lane / 4 + 8)};
@@ -71,7 +81,7 @@ struct SliceRows {
     reset();
   }
 
-  __device__ void reset() {
+  __device__ __forceinline__ void reset() {
 #pragma unroll
     for (int i = 0; i < kD / 8; ++i) {
 #pragma unroll
@@ -83,98 +93,73 @@ struct SliceRows {
     sum[0] = sum[1] = 0.0F;
   }
 
-  // One slot (16 keys) of a unit for all rows. visible: of rows lane / 4 and lane / 4 + 8, a bit a
-  // key.
-  __device__ __forceinline__ void take_slot(std::uint32_t keys, std::uint32_t values, int slot,
-                                            const std::uint32_t (&visible)[2]) {
-    float s[2][4] = {};
-    score(keys, slot, s);
-    weigh(s, visible);
-    add_values(values, slot, p);
-  }
-
-  // A tail tile: each row has its own slot (kSlices: none).
-  __device__ __forceinline__ void take_tail(std::uint32_t keys, std::uint32_t values,
-                                            const int (&row_slot)[2],
-                                            const std::uint32_t (&visible)[2]) {
-    float s[2][4] = {};
-#pragma unroll 1
-    for (int slot = 0; slot < kSlices; ++slot) {
-      float x[2][4] = {};
-      score(keys, slot, x);
+  // q k of the 64 keys of a unit: s[n][e] of row lane / 4 + e / 2 * 8 and key 8 n + lane % 4 * 2 +
+  // e % 2.
+  __device__ __forceinline__ void score(std::uint32_t keys, int layout,
+                                        float (&s)[kTileKeys / 8][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane / 16 * 8 + lane % 8;
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        s[0][e] = row_slot[e / 2] == slot ? x[0][e] : s[0][e];
-        s[1][e] = row_slot[e / 2] == slot ? x[1][e] : s[1][e];
+        s[n][e] = 0.0F;
       }
     }
-    weigh(s, visible);
-#pragma unroll 1
-    for (int slot = 0; slot < kSlices; ++slot) {
-      std::uint32_t a[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        a[i] = row_slot[i % 2] == slot ? p[i] : 0U;
-      }
-      add_values(values, slot, a);
-    }
-  }
-
- private:
-  __device__ __forceinline__ void score(std::uint32_t keys, int slot, float (&s)[2][4]) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = slot * kSliceKeys + lane / 16 * 8 + lane % 8;
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      std::uint32_t b[4];
-      load_matrices_x4(unit_chunk(keys, row, step * 2 + lane / 8 % 2), b);
-      multiply_m16n8k16(s[0], q[step], b[0], b[1]);
-      multiply_m16n8k16(s[1], q[step], b[2], b[3]);
+      const std::uint32_t at = unit_chunk(keys, row, step * 2 + lane / 8 % 2, layout);
+#pragma unroll
+      for (int slot = 0; slot < kSlots; ++slot) {
+        std::uint32_t b[4];
+        load_matrices_x4(at + slot * kSliceKeys * 128, b);
+        multiply_m16n8k16(s[slot * 2], q[step], b[0], b[1]);
+        multiply_m16n8k16(s[slot * 2 + 1], q[step], b[2], b[3]);
+      }
     }
   }
 
-  __device__ __forceinline__ void weigh(float (&s)[2][4], const std::uint32_t (&visible)[2]) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    float most[2];
+  // Scores become softmax weights. offset: kGrid, or -inf for a row that takes no part.
+  template <int kN>
+  __device__ __forceinline__ void weigh(float (&s)[kN][4], const float (&offset)[2]) {
+    float most[2] = {__int_as_float(0xFF800000), __int_as_float(0xFF800000)};
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const std::uint32_t seen = visible[r] >> (lane % 4 * 2);
+    for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        float& t = s[e / 2][r * 2 + e % 2];
-        t = fmaf(t, scale, kGrid);
-        t = (seen >> (e / 2 * 8 + e % 2) & 1U) != 0U ? t : __int_as_float(0xFF800000);
+        s[n][e] = fmaf(s[n][e], scale, offset[e / 2]);
+        most[e / 2] = fmaxf(most[e / 2], s[n][e]);
       }
-      most[r] = fmaxf(fmaxf(s[0][r * 2], s[0][r * 2 + 1]), fmaxf(s[1][r * 2], s[1][r * 2 + 1]));
     }
     raise(most);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
+    for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         s[n][e] = exp2_flushed(s[n][e] - reference[e / 2]);
       }
       sum[0] += s[n][0] + s[n][1];
       sum[1] += s[n][2] + s[n][3];
-      p[n * 2] = pack_bf16(s[n][0], s[n][1]);
-      p[n * 2 + 1] = pack_bf16(s[n][2], s[n][3]);
     }
   }
 
-  __device__ __forceinline__ void add_values(std::uint32_t values, int slot,
-                                             const std::uint32_t (&a)[4]) {
+  // Packed weights of a slot's keys times its values.
+  __device__ __forceinline__ void add_values(std::uint32_t values, int layout, int slot,
+                                             const std::uint32_t (&p)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = slot * kSliceKeys + lane / 8 % 2 * 8 + lane % 8;
+    const int row = lane / 8 % 2 * 8 + lane % 8;
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
       std::uint32_t b[4];
-      load_matrices_x4_transposed(unit_chunk(values, row, step * 2 + lane / 16), b);
-      multiply_m16n8k16(out[step * 2], a, b[0], b[1]);
-      multiply_m16n8k16(out[step * 2 + 1], a, b[2], b[3]);
+      load_matrices_x4_transposed(
+          unit_chunk(values, row, step * 2 + lane / 16, layout) + slot * kSliceKeys * 128, b);
+      multiply_m16n8k16(out[step * 2], p, b[0], b[1]);
+      multiply_m16n8k16(out[step * 2 + 1], p, b[2], b[3]);
     }
   }
 
-  __device__ void raise(float (&most)[2]) {
+ private:
+  __device__ __forceinline__ void raise(float (&most)[2]) {
     float before[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

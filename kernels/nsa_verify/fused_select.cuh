@@ -1,4 +1,4 @@
-// A warp picks a node's n blocks by importance: the last part of nsa_route.
+// A CTA adds up the importance of a node's blocks and picks n of them: the last part of nsa_route.
 #pragma once
 
 #include "kernels/nsa_verify/fused.cuh"
@@ -7,7 +7,7 @@ namespace versieve::kernels {
 
 // Candidates that a selecting warp ranks at once.
 inline constexpr int kMaxRanked = 64;
-// Shared memory of a selecting warp, in floats: keys, chosen, candidates (key, block).
+// Shared memory of a selecting CTA, in floats: keys, chosen, candidates (key, block).
 __host__ __device__ inline int select_floats(int blocks, int sel_count) {
   return (blocks + 3) / 4 * 4 + (sel_count + 3) / 4 * 4 + 2 * kMaxRanked;
 }
@@ -115,55 +115,116 @@ __device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int 
   return true;
 }
 
-// One warp: importance of the node's blocks into keys (and memory, if wanted), its n blocks.
-// `keys`: [blocks rounded up to 4], `chosen`: [n], `candidates`: [kMaxRanked], of this warp.
-__device__ __forceinline__ void select_of_node(const FusedArguments& a, int node, int g, int count,
-                                               int own, unsigned* keys, std::int32_t* chosen,
+// Weight of compressed token `token` in row `row`, as a probability.
+__device__ inline float token_weight(const FusedArguments& a, int row, int token, float2 state) {
+  const float2 slice = __ldcg(a.slices + row * a.max_slices + token / kSliceKeys);
+  const float factor = multiply_flushed(state_weight(slice.x, state.x), state.y);
+  const float weight = __ldcg(a.weights + row * a.max_slices * kSliceKeys + token);
+  return multiply_flushed(weight, factor);
+}
+
+// Importance of blocks j, ..., j + 3 (one slice of compressed tokens) where B/s = 4 and l/s = 2.
+// Heads are summed in their order.
+__device__ __forceinline__ void importance_of_slice(const FusedArguments& a, const NodeOfHead& n,
+                                                    int slice, float (&sum)[4]) {
+  const int first_row = n.node * a.heads + n.g * a.group_heads;
+  const bool here = slice * kSliceKeys < n.seen;
+  const bool before = slice > 0 && (slice - 1) * kSliceKeys < n.seen;
+#pragma unroll 4
+  for (int head = 0; head < a.group_heads; ++head) {
+    const float2* const at = a.slices + (first_row + head) * a.max_slices + slice;
+    const float2 state = n.states[head];
+    const float2 previous = before ? __ldcg(at - 1) : make_float2(kNoReference, 0.0F);
+    const float2 own = here ? __ldcg(at) : make_float2(kNoReference, 0.0F);
+    const float4 blocks = here ? __ldcg(reinterpret_cast<const float4*>(
+                                            a.weights + (first_row + head) * a.max_blocks) +
+                                        slice)
+                               : float4{};
+    const float reach =
+        multiply_flushed(previous.y, multiply_flushed(state_weight(previous.x, state.x), state.y));
+    const float factor = multiply_flushed(state_weight(own.x, state.x), state.y);
+    sum[0] += multiply_flushed(blocks.x, factor) + reach;
+    sum[1] += multiply_flushed(blocks.y, factor);
+    sum[2] += multiply_flushed(blocks.z, factor);
+    sum[3] += multiply_flushed(blocks.w, factor);
+  }
+}
+
+// Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
+// as often as pairs (m, u) lead to it.
+__device__ __noinline__ float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
+                                                  int j) {
+  const int first_row = n.node * a.heads + n.g * a.group_heads;
+  const int per_block = 1 << (a.block_bits - a.stride_bits);
+  const int overlaps = a.cmp_block >> a.stride_bits;
+  float sum = 0.0F;
+#pragma unroll 1
+  for (int head = 0; head < a.group_heads; ++head) {
+#pragma unroll 1
+    for (int o = 1 - overlaps; o < per_block; ++o) {
+      const int token = j * per_block + o;
+      if (token < 0 || token >= n.seen) {
+        continue;
+      }
+      const int times = min(per_block, o + overlaps) - max(o, 0);
+      sum = fmaf(static_cast<float>(times),
+                 token_weight(a, first_row + head, token, n.states[head]), sum);
+    }
+  }
+  return sum;
+}
+
+// The CTA: importance of the node's blocks into keys [blocks rounded up to 4] (and memory, if
+// wanted). Ends with a barrier.
+__device__ __forceinline__ void importance_of_node(const FusedArguments& a, const NodeOfHead& n,
+                                                   unsigned* keys) {
+  const int own = n.position >> a.block_bits;
+  const int pair = n.node * a.kv_heads + n.g;
+  float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
+  const int initial = min(a.init_blocks, own + 1);
+  const int first_local = max(initial, own - a.local_blocks + 1);
+  const int blocks = max(own + 1, importance == nullptr ? 0 : a.num_blocks);
+#pragma unroll 1
+  for (int j = static_cast<int>(threadIdx.x) * 4; j < blocks; j += kCtaWarps * 32 * 4) {
+    float sum[4] = {};
+    if (j <= own) {
+      if (a.four) {
+        importance_of_slice(a, n, j / 4, sum);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sum[i] = j + i <= own ? importance_of_block(a, n, j + i) : 0.0F;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool candidate = j + i >= initial && j + i < first_local;
+      if (j <= own) {
+        keys[j + i] = candidate ? __float_as_uint(sum[i]) + 1U : 0U;
+      }
+      if (importance != nullptr && j + i < a.num_blocks) {
+        importance[j + i] = j + i <= own ? sum[i] : 0.0F;
+      }
+    }
+  }
+  __syncthreads();
+}
+
+// One warp: the node's n blocks by `keys`. `chosen`: [n], `candidates`: [kMaxRanked].
+__device__ __forceinline__ void select_of_node(const FusedArguments& a, const NodeOfHead& node,
+                                               unsigned* keys, std::int32_t* chosen,
                                                uint2* candidates) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int pair = node * a.kv_heads + g;
-  const float* const own_part = a.importance_own + pair * a.max_blocks;
-  const float* const before_part = a.importance_before + pair * a.max_blocks;
-  float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
-  const int per_bits = a.block_bits - a.stride_bits;
+  const int own = node.position >> a.block_bits;
   const int n = a.sel_count;
   const int initial = min(a.init_blocks, own + 1);
   const int first_local = max(initial, own - a.local_blocks + 1);
   unsigned lane_most = 0U;
-  float4 next_mine{};
-  float4 next_reach{};
-  if (lane * 4 <= own) {
-    next_mine = __ldcg(reinterpret_cast<const float4*>(own_part + lane * 4));
-    next_reach = __ldcg(reinterpret_cast<const float4*>(before_part + lane * 4));
-  }
 #pragma unroll 1
   for (int j = lane * 4; j <= own; j += 128) {
-    const float4 mine = next_mine;
-    const float4 reach = next_reach;
-    if (j + 128 <= own) {
-      next_mine = __ldcg(reinterpret_cast<const float4*>(own_part + j + 128));
-      next_reach = __ldcg(reinterpret_cast<const float4*>(before_part + j + 128));
-    }
-    const float parts[4][2] = {
-        {mine.x, reach.x}, {mine.y, reach.y}, {mine.z, reach.z}, {mine.w, reach.w}};
-    unsigned key[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      // Parts of blocks without a visible token were never written.
-      const float sum = ((j + i) << per_bits < count ? parts[i][0] : 0.0F) +
-                        (j + i > 0 && (j + i - 1) << per_bits < count ? parts[i][1] : 0.0F);
-      const bool candidate = j + i >= initial && j + i < first_local;
-      key[i] = candidate ? __float_as_uint(sum) + 1U : 0U;
-      lane_most = max(lane_most, key[i]);
-      if (importance != nullptr && j + i <= own) {
-        importance[j + i] = sum;
-      }
-    }
-    *reinterpret_cast<uint4*>(keys + j) = make_uint4(key[0], key[1], key[2], key[3]);
-  }
-#pragma unroll 1
-  for (int j = own + 1 + lane; importance != nullptr && j < a.num_blocks; j += 32) {
-    importance[j] = 0.0F;
+    const uint4 four = *reinterpret_cast<const uint4*>(keys + j);
+    lane_most = max(max(lane_most, max(four.x, four.y)), max(four.z, four.w));
   }
   const int forced = initial + own + 1 - first_local;
   for (int i = lane; i < forced; i += 32) {
@@ -176,7 +237,7 @@ __device__ __forceinline__ void select_of_node(const FusedArguments& a, int node
     take_best_by_rounds(keys, own + 1, wanted - forced, chosen + forced);
   }
   // The group's rows take them; ascending.
-  const int first = node / a.group_size * a.group_size;
+  const int first = node.node / a.group_size * a.group_size;
   const int end = min(first + a.group_size, a.nodes);
 #pragma unroll 1
   for (int i = lane; i < n; i += 32) {
@@ -190,10 +251,9 @@ __device__ __forceinline__ void select_of_node(const FusedArguments& a, int node
     }
 #pragma unroll 1
     for (int row = first; row < end; ++row) {
-      a.indices[(row * a.kv_heads + g) * n + rank] = i < wanted ? chosen[i] : -1;
+      a.indices[(row * a.kv_heads + node.g) * n + rank] = i < wanted ? chosen[i] : -1;
     }
   }
-  __syncwarp();
 }
 
 }  // namespace versieve::kernels

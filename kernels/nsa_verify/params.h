@@ -26,7 +26,8 @@ struct NsaVerifyParams {
   GroupMode group_mode = GroupMode::kExact;
   std::int64_t group_size = 1;  // C
   // Device memory; null: the counts below. Not null (kFused, CUDA): context_len, num_compressed,
-  // num_tree_compressed and num_blocks are upper bounds, and position follows the counts read.
+  // num_tree_compressed and num_blocks are upper bounds, position follows the counts read, and rows
+  // of the caches past the counts hold finite values.
   const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0;            // H
   std::int64_t num_kv_heads = 0;         // G, divides H

@@ -41,6 +41,16 @@ std::vector<double> softmax_row(const T* logits, std::int64_t vocab, double temp
   return p;
 }
 
+template <class T>
+std::vector<double> sigmoid_row(const T* logits, std::int64_t vocab, SigmoidScale scale) {
+  std::vector<double> weights(static_cast<std::size_t>(vocab));
+  for (std::size_t x = 0; x < weights.size(); ++x) {
+    const double z = as_double(logits[x]) / scale.temperature;
+    weights[x] = 1.0 / (1.0 + std::exp(-(z - scale.alpha) / (scale.beta - scale.alpha)));
+  }
+  return weights;
+}
+
 double sum_of(const std::vector<double>& weights) {
   double sum = 0.0;
   for (const double weight : weights) {
@@ -68,5 +78,8 @@ std::int32_t draw(const std::vector<double>& weights, double u) {
 template std::vector<double> softmax_row(const double*, std::int64_t, double);
 template std::vector<double> softmax_row(const float*, std::int64_t, double);
 template std::vector<double> softmax_row(const Bf16*, std::int64_t, double);
+template std::vector<double> sigmoid_row(const double*, std::int64_t, SigmoidScale);
+template std::vector<double> sigmoid_row(const float*, std::int64_t, SigmoidScale);
+template std::vector<double> sigmoid_row(const Bf16*, std::int64_t, SigmoidScale);
 
 }  // namespace versieve::kernels

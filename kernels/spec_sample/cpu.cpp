@@ -13,10 +13,20 @@ namespace {
 
 // What the samples of one call share.
 struct ChainLaws {
-  std::vector<std::vector<double>> target;    // p: gamma + 1 rows
-  std::vector<std::vector<double>> draft;     // q: gamma rows
+  std::vector<std::vector<double>> softmax;   // the target's softmax: gamma + 1 rows
+  std::vector<std::vector<double>> target;    // p: gamma rows, softmax or sigmoids
+  std::vector<std::vector<double>> draft;     // q: gamma rows, likewise
   std::vector<std::vector<double>> residual;  // max(0, p - q): gamma rows
 };
+
+// Weights of one row as the variant tests them.
+template <class T>
+std::vector<double> tested_row(const SpecSampleParams<T>& p, const T* logits) {
+  if (p.variant == SpecSampleVariant::kSigmoid) {
+    return sigmoid_row(logits, p.vocab, {p.temperature, p.alpha, p.beta});
+  }
+  return softmax_row(logits, p.vocab, p.temperature);
+}
 
 std::vector<double> residual_of(const std::vector<double>& target,
                                 const std::vector<double>& draft) {
@@ -31,11 +41,12 @@ template <class T>
 ChainLaws chain_laws(const SpecSampleParams<T>& p) {
   ChainLaws laws;
   for (std::int64_t c = 0; c <= p.gamma; ++c) {
-    laws.target.push_back(softmax_row(p.target_logits + c * p.vocab, p.vocab, p.temperature));
+    laws.softmax.push_back(softmax_row(p.target_logits + c * p.vocab, p.vocab, p.temperature));
   }
   for (std::size_t c = 0; c < static_cast<std::size_t>(p.gamma); ++c) {
-    const T* logits = p.draft_logits + static_cast<std::int64_t>(c) * p.vocab;
-    laws.draft.push_back(softmax_row(logits, p.vocab, p.temperature));
+    const std::int64_t first = static_cast<std::int64_t>(c) * p.vocab;
+    laws.target.push_back(tested_row(p, p.target_logits + first));
+    laws.draft.push_back(tested_row(p, p.draft_logits + first));
     laws.residual.push_back(residual_of(laws.target[c], laws.draft[c]));
   }
   return laws;
@@ -71,7 +82,7 @@ void sample_chain(const SpecSampleParams<T>& p, const ChainLaws& laws, std::int6
   const double u = static_cast<double>(uniforms[p.gamma]);
   std::int32_t last = accepted < p.gamma ? draw(laws.residual[at], u) : -1;
   if (last < 0) {  // all accepted, or nothing left of p - q
-    last = draw(laws.target[at], u);
+    last = draw(laws.softmax[at], u);
   }
   tokens[accepted] = last;
   p.accepted[sample] = static_cast<std::int32_t>(accepted);
@@ -82,6 +93,9 @@ void sample_chain(const SpecSampleParams<T>& p, const ChainLaws& laws, std::int6
 template <class T>
 void spec_sample_cpu(const SpecSampleParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.samples >= 1 && p.gamma >= 0 && p.vocab >= 1, "spec_sample needs a vocabulary");
+  VERSIEVE_ASSERT(
+      p.variant != SpecSampleVariant::kSigmoid || (p.temperature > 0.0 && p.alpha < p.beta),
+      "sigmoids need a temperature and alpha below beta");
   const ChainLaws laws = chain_laws(p);
   parallel_for(p.samples, p.samples * p.vocab < kSmallElements ? 1 : threads,
                [&](std::int64_t sample) { sample_chain(p, laws, sample); });

@@ -1,4 +1,5 @@
-// topk on the CPU: the exact reference of every variant, by a full sort of each row.
+// topk on the CPU. `sort` is the exact reference of every variant, by a full sort of each row;
+// `radix` and `gvr` find the cut of cut.h.
 #pragma once
 
 #include "kernels/topk/params.h"

@@ -1,4 +1,4 @@
-// topk on CUDA, variant `sort`: the CUB radix baseline.
+// topk on CUDA: every variant, every shape.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
@@ -12,7 +12,8 @@ namespace versieve::kernels {
 // What launch_topk needs of context.scratch.
 template <class T>
 std::size_t topk_scratch_bytes(const TopkParams<T>& p);
-// T = float or Bf16. Enqueues, never waits.
+// T = float or Bf16. Rows too long for a cluster (select.h) are sorted, whatever the variant.
+// Enqueues, never waits.
 template <class T>
 void launch_topk(const TopkParams<T>& p, const LaunchContext& context);
 

@@ -8,7 +8,8 @@
 
 namespace versieve::kernels {
 
-enum class TopkVariant { kSort };
+// How the k-th largest is found; the results are the same bits.
+enum class TopkVariant { kSort, kRadix, kGvr };
 
 template <class T>
 struct TopkParams {
@@ -16,10 +17,11 @@ struct TopkParams {
   std::int64_t rows = 0;    // R
   std::int64_t length = 0;  // Lp
   std::int64_t k = 0;
-  const T* scores = nullptr;           // [R, Lp]
-  const std::int32_t* hint = nullptr;  // [R, k] or null: a guess; `sort` does not look at it
-  std::int32_t* indices = nullptr;     // [R, k], ascending, then -1
-  T* values = nullptr;                 // [R, k], scores at the indices bit for bit, then -inf
+  const T* scores = nullptr;  // [R, Lp]
+  const std::int32_t* hint =
+      nullptr;                      // [R, k] or null: a guess of any quality; only `gvr` reads it
+  std::int32_t* indices = nullptr;  // [R, k], ascending, then -1
+  T* values = nullptr;              // [R, k], scores at the indices bit for bit, then -inf
 };
 
 }  // namespace versieve::kernels

@@ -195,6 +195,27 @@ TEST_CASE("topk orders by index, prefers the lower one among equals and keeps bi
   CHECK(floats(all, "values")[5] == -std::numeric_limits<double>::infinity());
 }
 
+TEST_CASE("topk gives the same bits by every variant, whatever the hint says") {
+  TensorSet set = topk_tensors();
+  for (const std::vector<std::int32_t>& hint : {std::vector<std::int32_t>{1, 2, 4, 0, 1, 2},
+                                                {-1, -1, -1, -1, -1, -1},
+                                                {3, 3, 3, 4, 4, 3},
+                                                {9, -7, 2147483647, 5, 0, -2147483647}}) {
+    for (const char* variant : {"sort", "radix", "gvr"}) {
+      for (const char* dtype : {"f64", "f32", "bf16"}) {
+        set.tensors["hint"] = tensor_of(hint, {2, 3});
+        CAPTURE(variant, dtype, hint);
+        const DoorRun run =
+            run_door_on(set, std::string("topk --variant ") + variant + " --dtype " + dtype);
+        INFO(run.command.err);
+        REQUIRE(run.command.code == 0);
+        CHECK(integers(run, "indices") == std::vector<std::int32_t>{1, 2, 4, 0, 1, 2});
+        CHECK(floats(run, "values") == std::vector<double>{5, 5, 3, 0, 0, 0});
+      }
+    }
+  }
+}
+
 TEST_CASE("topk ranks NaN last and rounds scores first under bf16") {
   TensorSet set;
   set.metadata["k"] = "2";
@@ -215,10 +236,11 @@ TEST_CASE("spec_sample accepts, rejects and draws as the rules say") {
   // Row 0: target and draft agree, tau = 1, accepted at 0.999. Row 1: the target is uniform, the
   // draft puts e^5/(e^5+3) on token 0: tau = 0.25 (e^5+3)/e^5 = 0.255, rejected at 0.9. The
   // residual is uniform over tokens 1 to 3, u = 0.5 draws token 2.
-  for (const char* dtype : {"f64", "f32", "bf16"}) {
-    CAPTURE(dtype);
+  for (const char* options :
+       {"f64", "f32", "bf16", "f64 --variant exact", "bf16 --variant exact"}) {
+    CAPTURE(options);
     const DoorRun run =
-        run_door_on(spec_sample_tensors(), std::string("spec_sample --dtype ") + dtype);
+        run_door_on(spec_sample_tensors(), std::string("spec_sample --dtype ") + options);
     INFO(run.command.err);
     REQUIRE(run.command.code == 0);
     CHECK(integers(run, "accepted") == std::vector<std::int32_t>{1});
@@ -228,6 +250,21 @@ TEST_CASE("spec_sample accepts, rejects and draws as the rules say") {
     CHECK(tau[0] == Approx(1.0));
     CHECK(tau[1] == Approx(0.25 * (std::exp(5.0) + 3) / std::exp(5.0)).epsilon(1e-4));
   }
+}
+
+TEST_CASE("spec_sample by sigmoids tests against sigmoids") {
+  TensorSet set = spec_sample_tensors();
+  set.metadata["alpha"] = "-1";
+  set.metadata["beta"] = "1";
+  set.metadata["temperature"] = "2";
+  const DoorRun run = run_door_on(set, "spec_sample --variant sigmoid");
+  INFO(run.command.err);
+  REQUIRE(run.command.code == 0);
+  const auto sigmoid = [](double z) { return 1.0 / (1.0 + std::exp(-(z / 2.0 + 1.0) / 2.0)); };
+  CHECK(floats(run, "tau")[0] == Approx(1.0));
+  CHECK(floats(run, "tau")[1] == Approx(sigmoid(1.0) / sigmoid(5.0)));
+  // The residual of position 1 is alike for tokens 1 to 3: u = 0.5 draws token 2.
+  CHECK(integers(run, "tokens") == std::vector<std::int32_t>{3, 2});
 }
 
 TEST_CASE("spec_sample with a leading R draws R samples, padded") {
@@ -262,13 +299,17 @@ TEST_CASE("spec_sample without drafts is the bonus draw alone") {
 TEST_CASE("tree_sample walks the tree greedily at temperature 0") {
   // The root's argmax is token 1, its second child (node 2); that node's is token 3, its child
   // (node 3); that node's is token 2, the draw.
-  const DoorRun run = run_door_on(tree_sample_tensors(), "tree_sample");
-  INFO(run.command.err);
-  REQUIRE(run.command.code == 0);
-  CHECK(integers(run, "accepted") == std::vector<std::int32_t>{2});
-  CHECK(integers(run, "tokens") == std::vector<std::int32_t>{1, 3, 2});
-  CHECK(integers(run, "path") == std::vector<std::int32_t>{2, 3});
-  CHECK(floats(run, "tau") == std::vector<double>{1, 0, 1, 1});
+  for (const char* variant : {"baseline", "exact"}) {
+    CAPTURE(variant);
+    const DoorRun run =
+        run_door_on(tree_sample_tensors(), std::string("tree_sample --variant ") + variant);
+    INFO(run.command.err);
+    REQUIRE(run.command.code == 0);
+    CHECK(integers(run, "accepted") == std::vector<std::int32_t>{2});
+    CHECK(integers(run, "tokens") == std::vector<std::int32_t>{1, 3, 2});
+    CHECK(integers(run, "path") == std::vector<std::int32_t>{2, 3});
+    CHECK(floats(run, "tau") == std::vector<double>{1, 0, 1, 1});
+  }
 }
 
 TEST_CASE("tree_sample with a leading R pads tokens and path") {
@@ -292,5 +333,5 @@ TEST_CASE("--list names every family with its variants, tensors and metadata") {
   CHECK(families[0]["variants"] ==
         nlohmann::json({"vanilla", "refresh", "reuse", "exact", "approx"}));
   CHECK(families[0]["tensors"][0]["shape"] == "[N,H,d]");
-  CHECK(contains(run_versieve("kernel --list").out, "spec_sample: baseline"));
+  CHECK(contains(run_versieve("kernel --list").out, "spec_sample: baseline exact sigmoid"));
 }

@@ -92,6 +92,7 @@ class FusedProblem {
                              static_cast<std::size_t>(p.num_compressed) * width, rng_))});
     }
     scratch_ = &floats_.emplace_back(std::size_t{64} << 20);
+    counters_ = &ints_.emplace_back(std::vector<std::int32_t>(kernels::kLaunchCounters));
     kernels::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
   ~FusedProblem() { cudaStreamDestroy(stream_); }
@@ -175,6 +176,7 @@ class FusedProblem {
     context.scratch = scratch_->data();
     context.scratch_bytes = kernels::nsa_verify_scratch_bytes(p);
     REQUIRE(context.scratch_bytes <= std::size_t{256} << 20);
+    context.counters = reinterpret_cast<unsigned*>(counters_->data());
     for (int i = 0; i < kCalls; ++i) {
       const Layer& layer = layers_[static_cast<std::size_t>(i) % layers_.size()];
       p.k = layer.k.data();
@@ -191,6 +193,7 @@ class FusedProblem {
   std::deque<DeviceArray<float>> floats_;
   std::deque<DeviceArray<std::int32_t>> ints_;
   DeviceArray<float>* scratch_ = nullptr;
+  DeviceArray<std::int32_t>* counters_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // One nsa_verify problem through the CUDA launches: uploads, poisons scratch, runs, downloads.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "kernels/nsa_verify/launch.h"
@@ -27,6 +28,19 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
     p.context_len += 1000;
     p.num_compressed = compressed_count(p.nsa, p.context_len);
     p.num_tree_compressed = p.num_queries;
+    const std::size_t width = static_cast<std::size_t>(p.num_kv_heads * p.head_dim);
+    T finite{};  // rows past the counts: anything finite
+    if constexpr (std::is_same_v<T, Bf16>) {
+      finite = to_bf16(30000.0F);
+    } else {
+      finite = static_cast<T>(30000.0);
+    }
+    for (std::vector<T>* const cache : {&host.k, &host.v}) {
+      cache->resize(static_cast<std::size_t>(p.context_len) * width, finite);
+    }
+    for (std::vector<T>* const cache : {&host.k_cmp, &host.v_cmp}) {
+      cache->resize(static_cast<std::size_t>(p.num_compressed) * width, finite);
+    }
   }
   const DeviceArray<T> q(host.q), k(host.k), v(host.v), k_cmp(host.k_cmp), v_cmp(host.v_cmp),
       k_tree(host.k_tree), v_tree(host.v_tree), k_cmp_tree(host.k_cmp_tree),
@@ -56,6 +70,8 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   kernels::LaunchContext context;
   context.scratch = scratch.data();
   context.scratch_bytes = bytes;
+  const DeviceArray<std::int32_t> counters(std::vector<std::int32_t>(kernels::kLaunchCounters));
+  context.counters = reinterpret_cast<unsigned*>(counters.data());
   kernels::launch_nsa_verify(p, context);
   kernels::check(cudaDeviceSynchronize());
   out.read(host.out);

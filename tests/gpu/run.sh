@@ -50,7 +50,7 @@ done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,attention,steps}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]'
   done

@@ -1,137 +1,93 @@
-// spec_sample and tree_sample on CUDA against the CPU forms, the law of their output, and ops in a
-// CUDA graph.
-#include <cuda_runtime.h>
-
+// spec_sample and tree_sample on CUDA: every form decides alike, as the CPU does, and the law of
+// the output is the target's.
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "kernels/common/cuda_check.h"
 #include "kernels/spec_sample/categorical.h"
-#include "kernels/spec_sample/cpu.h"
-#include "kernels/tree_sample/cpu.h"
-#include "tests/gpu/gpu_ops.h"
+#include "tests/gpu/sampler_run.h"
 #include "tests/kernels/chi_square.h"
 
 namespace versieve::kernels {
 namespace {
 
-using Ints = std::vector<std::int32_t>;
+using test::Chain;
+using test::differing;
+using test::Ints;
+using test::near;
+using test::Outcome;
+using test::Tree;
+using Spec = SpecSampleVariant;
+using TreeForm = TreeSampleVariant;
+
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+const float kAlmostOne = std::nextafter(1.0F, 0.0F);
 
-struct Outcome {
-  Ints accepted, tokens, path;
-  std::vector<float> tau;
-};
-
-template <class T>
-struct Chain {
+struct ChainShape {
   std::int64_t samples, gamma, vocab;
-  double temperature;
-  std::vector<T> target, draft;
-  Ints drafted;
-  std::vector<float> uniforms;
-
-  Outcome blank() const {
-    return {Ints(static_cast<std::size_t>(samples), -9),
-            Ints(static_cast<std::size_t>(samples * (gamma + 1)), -9),
-            {},
-            std::vector<float>(static_cast<std::size_t>(samples * gamma), -9.0F)};
-  }
-  Outcome on_cpu() const {
-    Outcome o = blank();
-    spec_sample_cpu(SpecSampleParams<T>{.samples = samples,
-                                        .gamma = gamma,
-                                        .vocab = vocab,
-                                        .temperature = temperature,
-                                        .target_logits = target.data(),
-                                        .draft_logits = draft.data(),
-                                        .draft_tokens = drafted.data(),
-                                        .uniforms = uniforms.data(),
-                                        .accepted = o.accepted.data(),
-                                        .tokens = o.tokens.data(),
-                                        .tau = o.tau.data()},
-                    2);
-    return o;
-  }
-  Outcome on_gpu(Ops<T>& ops) const {
-    const Outcome o = blank();
-    const OpsBuffer<T> t(ops, target), d(ops, draft);
-    const OpsBuffer<T, std::int32_t> x(ops, drafted), a(ops, o.accepted), tokens(ops, o.tokens);
-    const OpsBuffer<T, float> u(ops, uniforms), tau(ops, o.tau);
-    ops.spec_sample({.samples = samples,
-                     .gamma = gamma,
-                     .vocab = vocab,
-                     .temperature = temperature,
-                     .target_logits = t.data(),
-                     .draft_logits = d.data(),
-                     .draft_tokens = x.data(),
-                     .uniforms = u.data(),
-                     .accepted = a.data(),
-                     .tokens = tokens.data(),
-                     .tau = tau.data()});
-    return {a.read(), tokens.read(), {}, tau.read()};
-  }
 };
-
-template <class T>
-Chain<T> random_chain(std::int64_t samples, std::int64_t gamma, std::int64_t vocab,
-                      double temperature) {
-  Chain<T> c{samples,
-             gamma,
-             vocab,
-             temperature,
-             test::random_elements<T>((gamma + 1) * vocab, 1, 2.0),
-             test::random_elements<T>(gamma * vocab, 2, 2.0),
-             {},
-             test::random_uniforms<float>(samples * (gamma + 1), 3)};
-  for (std::int64_t i = 0; i < samples * gamma; ++i) {
-    const T* row = c.draft.data() + i % gamma * vocab;
-    std::int32_t token = static_cast<std::int32_t>(i * 37 % vocab);
-    for (std::int32_t x = 0; i % 2 == 0 && x < vocab; ++x) {  // often the draft's favourite
-      token = test::widen(row[x]) > test::widen(row[token]) ? x : token;
-    }
-    c.drafted.push_back(token);
-  }
-  return c;
-}
-
-void check_tau(const std::vector<float>& got, const std::vector<float>& want) {
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    REQUIRE(std::abs(got[i] - want[i]) <= std::max(1e-5F, 1e-4F * want[i]));
-  }
-}
-
-// Samples whose tokens differ: only rounding at a boundary may do that.
-std::int64_t differing(const Outcome& a, const Outcome& b) {
-  std::int64_t count = 0;
-  const std::size_t width = a.tokens.size() / a.accepted.size();
-  for (std::size_t r = 0; r < a.accepted.size(); ++r) {
-    const auto first = static_cast<std::ptrdiff_t>(r * width);
-    const auto last = static_cast<std::ptrdiff_t>((r + 1) * width);
-    count +=
-        std::equal(a.tokens.begin() + first, a.tokens.begin() + last, b.tokens.begin() + first) &&
-                a.accepted[r] == b.accepted[r]
-            ? 0
-            : 1;
-  }
-  return count;
-}
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("CUDA spec_sample decides as the CPU does", "[spec_sample]", float, Bf16) {
+TEMPLATE_TEST_CASE(
+    "CUDA spec_sample decides as the CPU does, and exact as the baseline bit for bit",
+    "[spec_sample]", float, Bf16) {
   const auto ops = test::try_gpu_ops<TestType>();
   if (!ops) {
     return;
   }
-  for (const auto& [gamma, vocab] :
-       {std::pair<std::int64_t, std::int64_t>{0, 5}, {1, 2}, {3, 100}, {5, 4097}, {4, 40000}}) {
+  for (const auto& [samples, gamma, vocab] : {ChainShape{50, 0, 5},
+                                              {200, 1, 2},
+                                              {200, 3, 100},
+                                              {8, 2, 256},
+                                              {33, 3, 513},
+                                              {1000, 5, 4097},
+                                              {1, 40, 1000},
+                                              {100, 4, 40000},
+                                              {8, 1, 128256},
+                                              {3, 2, 131071},
+                                              {2, 1, 131072},
+                                              {2, 2, 131073},
+                                              {1, 1, 300000}}) {
     for (const double temperature : {1.0, 0.6, 0.01, 0.0}) {
-      const auto chain = random_chain<TestType>(200, gamma, vocab, temperature);
-      const Outcome cpu = chain.on_cpu(), gpu = chain.on_gpu(*ops);
-      INFO("gamma " << gamma << " V " << vocab << " T " << temperature);
-      check_tau(gpu.tau, cpu.tau);
-      CHECK(differing(cpu, gpu) <= 2);
+      const auto chain = test::random_chain<TestType>(samples, gamma, vocab, temperature);
+      INFO("R " << samples << " gamma " << gamma << " V " << vocab << " T " << temperature);
+      const Outcome cpu = chain.on_cpu(Spec::kBaseline);
+      const Outcome baseline = chain.on_gpu(*ops, Spec::kBaseline);
+      const Outcome exact = chain.on_gpu(*ops, Spec::kExact);
+      CHECK(near(baseline.tau, cpu.tau));
+      CHECK(differing(cpu, baseline) <= 1 + samples / 100);
+      CHECK(exact == baseline);
+      if (temperature > 0.0) {
+        const Outcome want = chain.on_cpu(Spec::kSigmoid);
+        const Outcome got = chain.on_gpu(*ops, Spec::kSigmoid);
+        CHECK(near(got.tau, want.tau));
+        CHECK(differing(want, got) <= 1 + samples / 100);
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA spec_sample redraws from a residual that f32 cannot hold", "[spec_sample]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  for (const double apart : {1e-2, 1e-4, 1e-6, 0.0}) {
+    for (const std::int64_t vocab : {7, 3000, 40000}) {
+      auto c = test::random_chain<float>(64, 2, vocab, 1.0, 40);
+      const auto noise = test::random_tensor<float>(2 * vocab, 43, apart);
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        c.draft[i] = c.target[i] + noise[i];
+      }
+      for (std::size_t i = 0; i < c.uniforms.size(); ++i) {
+        c.uniforms[i] = i % 3 == 2 ? c.uniforms[i] : kAlmostOne;
+      }
+      const Outcome cpu = c.on_cpu(Spec::kBaseline);
+      const Outcome exact = c.on_gpu(*ops, Spec::kExact);
+      INFO("apart " << apart << " V " << vocab);
+      CHECK(exact == c.on_gpu(*ops, Spec::kBaseline));
+      CHECK(near(exact.tau, cpu.tau));
+      CHECK(differing(cpu, exact) <= (apart == 1e-6 ? 16 : 2));
     }
   }
 }
@@ -150,149 +106,189 @@ TEST_CASE("CUDA spec_sample keeps the rules at zero probabilities", "[spec_sampl
                        {0, 0, kNever, 0, 0, kNever},
                        {2, 2},
                        {0.999F, 0.0F, 0.4F}};
-  const Outcome o = c.on_gpu(*ops);
-  CHECK(o.tau == std::vector<float>{1.0F, 0.0F});
-  CHECK(o.accepted == Ints{1});
-  CHECK(o.tokens == Ints{2, 0, -1});
+  for (const Spec variant : {Spec::kBaseline, Spec::kExact, Spec::kSigmoid}) {
+    const Outcome o = c.on_gpu(*ops, variant);
+    CHECK(o.tau == std::vector<float>{1.0F, 0.0F});
+    CHECK(o.accepted == Ints{1});
+    CHECK(o.tokens == Ints{2, 0, -1});
+  }
+  // tau underflows f32, but the target can say the token: r = 0 accepts.
+  const Chain<float> tiny{1, 1, 2, 1.0, {0, -300, 0, 0}, {0, 0}, {1}, {0.0F, 0.0F}};
+  for (const Spec variant : {Spec::kBaseline, Spec::kExact}) {
+    CHECK(tiny.on_gpu(*ops, variant).tokens == tiny.on_cpu(variant).tokens);
+    CHECK(tiny.on_gpu(*ops, variant).accepted == Ints{1});
+  }
 }
 
-TEST_CASE("CUDA spec_sample's output follows the target's law and a wrong law does not fit it",
-          "[spec_sample]") {
+TEST_CASE("CUDA spec_sample draws at the ends of [0, 1)", "[spec_sample]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
   }
-  const std::int64_t samples = 200000, vocab = 24;
-  Chain<float> c{samples,
-                 1,
-                 vocab,
-                 1.0,
-                 test::random_tensor<float>(2 * vocab, 4, 1.5),
-                 test::random_tensor<float>(vocab, 5, 1.5),
-                 {},
-                 test::random_uniforms<float>(samples * 2, 6)};
-  const std::vector<double> q = softmax_row(c.draft.data(), vocab, 1.0);
-  for (const float u : test::random_uniforms<float>(samples, 7)) {
-    c.drafted.push_back(draw(q, static_cast<double>(u)));
-  }
-  const Outcome o = c.on_gpu(*ops);
-  std::vector<std::int64_t> counts(24);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(samples); ++i) {
-    ++counts[static_cast<std::size_t>(o.tokens[2 * i])];
-  }
-  CHECK(test::chi_square_deviate(counts, softmax_row(c.target.data(), vocab, 1.0)) < 4.0);
-  CHECK(test::chi_square_deviate(counts, softmax_row(c.target.data(), vocab, 1.1)) > 20.0);
-}
-
-TEMPLATE_TEST_CASE("CUDA tree_sample decides as the CPU does", "[tree_sample]", float, Bf16) {
-  const auto ops = test::try_gpu_ops<TestType>();
-  if (!ops) {
-    return;
-  }
-  for (const auto& [nodes, vocab] :
-       {std::pair<std::int64_t, std::int64_t>{1, 3}, {7, 6}, {33, 50}, {64, 4097}, {20, 20000}}) {
-    for (const double temperature : {1.0, 0.5, 0.01, 0.0}) {
-      const std::int64_t samples = 100;
-      const auto logits = test::random_elements<TestType>(nodes * vocab, 8, 3.0);
-      Ints parent = {-1}, token;
-      for (std::int32_t i = 1; i < nodes; ++i) {
-        parent.push_back((i - 1) / 3);
-      }
-      for (std::int64_t r = 0; r < samples; ++r) {
-        for (std::size_t i = 0; i < parent.size(); ++i) {
-          // Near the top of the parent's row, with repeats.
-          const TestType* row = logits.data() + (i == 0 ? 0 : parent[i]) * vocab;
-          std::int32_t best = static_cast<std::int32_t>((r * 13) % vocab);
-          for (std::int32_t x = static_cast<std::int32_t>(i % 3); x < vocab; x += 3) {
-            best = test::widen(row[x]) > test::widen(row[best]) ? x : best;
-          }
-          token.push_back(best);
-        }
-      }
-      const auto uniforms = test::random_uniforms<float>(samples * nodes, 9);
-      Outcome cpu{Ints(100), Ints(token.size()), Ints(token.size()),
-                  std::vector<float>(token.size())};
-      tree_sample_cpu(TreeSampleParams<TestType>{.samples = samples,
-                                                 .num_nodes = nodes,
-                                                 .vocab = vocab,
-                                                 .temperature = temperature,
-                                                 .target_logits = logits.data(),
-                                                 .parent = parent.data(),
-                                                 .token = token.data(),
-                                                 .uniforms = uniforms.data(),
-                                                 .accepted = cpu.accepted.data(),
-                                                 .tokens = cpu.tokens.data(),
-                                                 .path = cpu.path.data(),
-                                                 .tau = cpu.tau.data()},
-                      2);
-      const OpsBuffer<TestType> device_logits(*ops, logits);
-      const OpsBuffer<TestType, std::int32_t> device_parent(*ops, parent),
-          device_token(*ops, token);
-      const OpsBuffer<TestType, float> device_uniforms(*ops, uniforms);
-      const Ints poison(token.size(), -9);
-      OpsBuffer<TestType, std::int32_t> accepted(*ops, Ints(100, -9)), tokens(*ops, poison),
-          path(*ops, poison);
-      OpsBuffer<TestType, float> tau(*ops, std::vector<float>(token.size(), -9.0F));
-      ops->tree_sample({.samples = samples,
-                        .num_nodes = nodes,
-                        .vocab = vocab,
-                        .temperature = temperature,
-                        .target_logits = device_logits.data(),
-                        .parent = device_parent.data(),
-                        .token = device_token.data(),
-                        .uniforms = device_uniforms.data(),
-                        .accepted = accepted.data(),
-                        .tokens = tokens.data(),
-                        .path = path.data(),
-                        .tau = tau.data()});
-      const Outcome gpu{accepted.read(), tokens.read(), path.read(), tau.read()};
-      INFO("N " << nodes << " V " << vocab << " T " << temperature);
-      check_tau(gpu.tau, cpu.tau);
-      CHECK(differing(cpu, gpu) <= 2);
-      std::int64_t paths = 0;
-      for (std::size_t i = 0; i < gpu.path.size(); ++i) {
-        paths += gpu.path[i] == cpu.path[i] ? 0 : 1;
-      }
-      CHECK(paths <= 2 * 4);
+  for (const std::int64_t vocab : {3, 512, 9000, 128256}) {
+    auto c = test::random_chain<float>(2, 0, vocab, 1.0, 60);
+    c.target[0] = kNever;
+    c.target.back() = kNever;
+    c.uniforms = {0.0F, kAlmostOne};
+    for (const Spec variant : {Spec::kBaseline, Spec::kExact}) {
+      const Outcome o = c.on_gpu(*ops, variant);
+      CHECK(o.tokens[0] == 1);
+      CHECK(c.target[static_cast<std::size_t>(o.tokens[1])] > kNever);
+      CHECK(o.tokens[1] >= vocab - vocab / 500 - 2);
     }
   }
 }
 
-TEST_CASE("ops captured in a CUDA graph give the bits of a plain run", "[graph]") {
-  const auto ops = test::try_gpu_ops<Bf16>();
+TEST_CASE("CUDA spec_sample's output follows the target's law and a wrong sampler's does not",
+          "[spec_sample][long]") {
+  const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
   }
-  const std::int64_t n = 6, k = 512, m = 1000;
-  const OpsBuffer<Bf16> x(*ops, test::random_elements<Bf16>(n * k, 10));
-  const OpsBuffer<Bf16> w(*ops, test::random_elements<Bf16>(m * k, 11));
-  OpsBuffer<Bf16> logits = test::poisoned<Bf16>(*ops, n * m);
-  OpsBuffer<Bf16> values = test::poisoned<Bf16>(*ops, n * 32);
-  OpsBuffer<Bf16, std::int32_t> chosen(*ops, Ints(static_cast<std::size_t>(n * 32), -9));
-  const auto step = [&] {
-    ops->linear({.n = n, .k = k, .m = m, .x = x.data(), .w = w.data(), .y = logits.data()});
-    ops->topk({.rows = n,
-               .length = m,
-               .k = 32,
-               .scores = logits.data(),
-               .indices = chosen.data(),
-               .values = values.data()});
+  const std::int64_t samples = 1 << 20;
+  for (const std::int64_t vocab : {24, 1500}) {
+    Chain<float> c{samples,
+                   1,
+                   vocab,
+                   1.0,
+                   test::random_tensor<float>(2 * vocab, 4, 1.5),
+                   test::random_tensor<float>(vocab, 5, 1.5),
+                   {},
+                   test::random_uniforms<float>(samples * 2, 6)};
+    std::vector<double> sums = softmax_row(c.draft.data(), vocab, 1.0);
+    for (std::size_t x = 1; x < sums.size(); ++x) {
+      sums[x] += sums[x - 1];
+    }
+    for (const float u : test::random_uniforms<float>(samples, 7)) {
+      c.drafted.push_back(static_cast<std::int32_t>(
+          std::upper_bound(sums.begin(), sums.end() - 1, static_cast<double>(u)) - sums.begin()));
+    }
+    const std::vector<double> law = softmax_row(c.target.data(), vocab, 1.0);
+    const auto deviate = [&](const Outcome& o) {
+      std::vector<std::int64_t> counts(static_cast<std::size_t>(vocab));
+      for (std::size_t i = 0; i < static_cast<std::size_t>(samples); ++i) {
+        ++counts[static_cast<std::size_t>(o.tokens[2 * i])];
+      }
+      return test::chi_square_deviate(counts, law);
+    };
+    const Outcome exact = c.on_gpu(*ops, Spec::kExact);
+    INFO("V " << vocab);
+    CHECK(deviate(exact) < 4.0);
+    CHECK(exact == c.on_gpu(*ops, Spec::kBaseline));
+    CHECK(deviate(c.on_gpu(*ops, Spec::kSigmoid)) > 20.0);  // lossy, and the test can tell
+    // Wrong on purpose: the drafts are not samples of the law that they are tested against.
+    Chain<float> wrong = c;
+    for (float& z : wrong.draft) {
+      z *= 0.9F;
+    }
+    CHECK(deviate(wrong.on_gpu(*ops, Spec::kExact)) > 20.0);
+    // Direct draws from the target by the same kernel, as the yardstick.
+    Chain<float> direct = c;
+    direct.gamma = 0;
+    direct.drafted.clear();
+    direct.uniforms.resize(static_cast<std::size_t>(samples));
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(vocab));
+    for (const std::int32_t token : direct.on_gpu(*ops, Spec::kExact).tokens) {
+      ++counts[static_cast<std::size_t>(token)];
+    }
+    CHECK(test::chi_square_deviate(counts, law) < 4.0);
+  }
+}
+
+TEMPLATE_TEST_CASE(
+    "CUDA tree_sample decides as the CPU does, and exact as the baseline bit for bit",
+    "[tree_sample]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  struct Shape {
+    std::int64_t samples, nodes, vocab;
+    std::int32_t width;
   };
-  step();  // scratch grows here
-  const Ints want = chosen.read();
-  chosen.write(Ints(want.size(), -9));
-  const cudaStream_t stream = static_cast<cudaStream_t>(stream_of(*ops));
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  step();
-  check(cudaStreamEndCapture(stream, &graph));
-  check(cudaGraphInstantiate(&executable, graph, 0));
-  CHECK(chosen.read() == Ints(want.size(), -9));  // captured, not run
-  check(cudaGraphLaunch(executable, stream));
-  CHECK(chosen.read() == want);
-  check(cudaGraphExecDestroy(executable));
-  check(cudaGraphDestroy(graph));
+  for (const auto& [samples, nodes, vocab, width] : {Shape{100, 1, 3, 3},
+                                                     {100, 7, 6, 3},
+                                                     {100, 33, 50, 3},
+                                                     {20, 64, 4097, 3},
+                                                     {50, 20, 20000, 8},
+                                                     {1, 128, 5000, 127},
+                                                     {2, 128, 700, 1},
+                                                     {2, 129, 700, 4},
+                                                     {4, 16, 128256, 4},
+                                                     {1, 5, 131073, 2}}) {
+    for (const double temperature : {1.0, 0.5, 0.01, 0.0}) {
+      const auto tree = test::random_tree<TestType>(samples, nodes, vocab, temperature, width);
+      INFO("R " << samples << " N " << nodes << " V " << vocab << " T " << temperature);
+      const Outcome cpu = tree.on_cpu();
+      const Outcome baseline = tree.on_gpu(*ops, TreeForm::kBaseline);
+      CHECK(near(baseline.tau, cpu.tau));
+      CHECK(differing(cpu, baseline) <= 2);
+      CHECK(tree.on_gpu(*ops, TreeForm::kExact) == baseline);
+    }
+  }
+}
+
+TEST_CASE("CUDA tree_sample takes what is left far below the rejected tokens", "[tree_sample]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  // After token 0: e^-300 and e^-301; then e^-301 alone; then nothing.
+  Tree<float> t{1,
+                3,
+                1.0,
+                {0, -300, -301, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                {-1, 0, 0, 0},
+                {0, 0, 1, 2},
+                {kAlmostOne, kAlmostOne, kAlmostOne, 0.5F}};
+  for (const TreeForm form : {TreeForm::kBaseline, TreeForm::kExact}) {
+    const Outcome o = t.on_gpu(*ops, form);
+    CHECK(o.tau[1] == 1.0F);
+    CHECK(o.tau[2] == Approx(1.0 / (1.0 + std::exp(-1.0))));
+    CHECK(o.tau[3] == 1.0F);
+    CHECK(o.tokens == t.on_cpu().tokens);
+  }
+  t.logits[1] = t.logits[2] = kNever;  // rejected at r > tau is impossible: a repeat instead
+  t.token = {0, 1, 2, 1};
+  for (const TreeForm form : {TreeForm::kBaseline, TreeForm::kExact}) {
+    const Outcome o = t.on_gpu(*ops, form);
+    CHECK(o.tau == std::vector<float>{1, 0, 0, 0});
+    CHECK(o.tokens == Ints{0, -1, -1, -1});
+  }
+}
+
+TEST_CASE("CUDA tree_sample's output follows the target's law and a wrong sampler's does not",
+          "[tree_sample][long]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  const std::int64_t samples = 1 << 20, vocab = 24, nodes = 4;
+  Tree<float> t{samples,
+                vocab,
+                1.0,
+                test::random_tensor<float>(nodes * vocab, 70, 1.5),
+                {-1, 0, 0, 0},
+                {},
+                test::random_uniforms<float>(samples * nodes, 71)};
+  for (std::int64_t r = 0; r < samples; ++r) {
+    t.token.insert(t.token.end(), {0, 3, 11, 17});
+  }
+  const std::vector<double> law = softmax_row(t.logits.data(), vocab, 1.0);
+  const auto deviate = [&] {
+    std::vector<std::int64_t> counts(24);
+    const Outcome o = t.on_gpu(*ops, TreeForm::kExact);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(samples); ++r) {
+      ++counts[static_cast<std::size_t>(o.tokens[4 * r])];
+    }
+    return test::chi_square_deviate(counts, law);
+  };
+  CHECK(deviate() < 4.0);
+  // Wrong on purpose: the draw's number is the one that rejected the first child.
+  for (std::size_t r = 0; r < static_cast<std::size_t>(samples); ++r) {
+    t.uniforms[4 * r + 3] = t.uniforms[4 * r];
+  }
+  CHECK(deviate() > 20.0);
 }
 
 }  // namespace versieve::kernels

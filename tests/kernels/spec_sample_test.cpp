@@ -13,6 +13,8 @@ namespace {
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 struct Chain {
+  SpecSampleVariant variant = SpecSampleVariant::kBaseline;
+  double alpha = -1.0, beta = 1.0;
   std::int64_t samples = 1, gamma = 0, vocab = 0;
   double temperature = 1.0;
   std::vector<float> target, draft;
@@ -26,10 +28,13 @@ struct Chain {
     accepted.assign(static_cast<std::size_t>(samples), -9);
     tokens.assign(static_cast<std::size_t>(samples * (gamma + 1)), -9);
     tau.assign(static_cast<std::size_t>(samples * gamma), -9.0F);
-    spec_sample_cpu(SpecSampleParams<float>{.samples = samples,
+    spec_sample_cpu(SpecSampleParams<float>{.variant = variant,
+                                            .samples = samples,
                                             .gamma = gamma,
                                             .vocab = vocab,
                                             .temperature = temperature,
+                                            .alpha = alpha,
+                                            .beta = beta,
                                             .target_logits = target.data(),
                                             .draft_logits = draft.data(),
                                             .draft_tokens = drafted.data(),
@@ -137,6 +142,74 @@ TEST_CASE("the draw takes the lowest token whose running sum exceeds u, else the
   CHECK(draw({0.0, 1.0, 1.0, 0.0}, 0.5) == 2);  // strictly greater
   CHECK(draw({0.0, 1.0, 1.0, 0.0}, 1.0) == 2);  // no sum exceeds it
   CHECK(draw({0.0, 0.0}, 0.3) == -1);
+}
+
+TEST_CASE("sigmoid tests and redraws by sigmoids that are not normalised", "[spec_sample]") {
+  // sigmoid((z + 1) / 2): target 0.731, 0.5; draft 0.5, 0.731.
+  Chain c{.variant = SpecSampleVariant::kSigmoid,
+          .gamma = 1,
+          .vocab = 2,
+          .target = {1, -1, 0, 0},
+          .draft = {-1, 1},
+          .drafted = {1},
+          .uniforms = {0.7F, 0.999F}};
+  const double high = 1.0 / (1.0 + std::exp(-1.0));
+  c.run();
+  CHECK(c.tau[0] == Approx(0.5 / high));
+  CHECK(c.tokens == Ints{0, -1});  // all that is left
+  c.uniforms[0] = 0.68F;
+  c.run();
+  CHECK(c.tokens == Ints{1, 1});
+  c.temperature = 0.5;  // sigmoid((2 z + 1) / 2)
+  c.run();
+  CHECK(c.tau[0] == Approx((1.0 + std::exp(-1.5)) / (1.0 + std::exp(0.5))));
+}
+
+TEST_CASE("sigmoid draws the last token from the softmax, also where nothing is left",
+          "[spec_sample]") {
+  for (const auto& [u, token] : {std::pair{0.24F, 0}, {0.26F, 1}}) {
+    Chain bonus{.variant = SpecSampleVariant::kSigmoid,
+                .vocab = 2,
+                .target = {0, log_of(3.0)},
+                .uniforms = {u}};
+    bonus.run();
+    CHECK(bonus.tokens == Ints{token});
+    Chain nothing_left{.variant = SpecSampleVariant::kSigmoid,
+                       .gamma = 1,
+                       .vocab = 2,
+                       .target = {0, log_of(3.0), 0, 0},
+                       .draft = {5, 5},
+                       .drafted = {0},
+                       .uniforms = {0.9F, u}};
+    nothing_left.run();
+    CHECK(nothing_left.accepted == Ints{0});
+    CHECK(nothing_left.tokens[0] == token);
+  }
+}
+
+TEST_CASE("sigmoid leaves the target's law, which exact keeps", "[spec_sample]") {
+  const std::int64_t samples = 100000, vocab = 24;
+  for (const SpecSampleVariant variant : {SpecSampleVariant::kExact, SpecSampleVariant::kSigmoid}) {
+    Chain c{.variant = variant,
+            .samples = samples,
+            .gamma = 1,
+            .vocab = vocab,
+            .target = test::random_tensor<float>(2 * vocab, 25, 1.5),
+            .draft = test::random_tensor<float>(vocab, 26, 1.5),
+            .uniforms = test::random_uniforms<float>(samples * 2, 27)};
+    const std::vector<double> q = softmax_row(c.draft.data(), vocab, 1.0);
+    for (const float u : test::random_uniforms<float>(samples, 28)) {
+      c.drafted.push_back(draw(q, static_cast<double>(u)));
+    }
+    c.run();
+    std::vector<std::int64_t> first(24);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(samples); ++i) {
+      ++first[static_cast<std::size_t>(c.tokens[2 * i])];
+    }
+    const double deviate =
+        test::chi_square_deviate(first, softmax_row(c.target.data(), vocab, 1.0));
+    CHECK((variant == SpecSampleVariant::kExact ? deviate < 4.0 : deviate > 20.0));
+  }
 }
 
 // The first token of many independent samples must follow the target's law exactly.

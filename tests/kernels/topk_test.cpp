@@ -1,4 +1,4 @@
-// topk and top_logits against std::stable_sort.
+// topk, every variant with hints of any quality, and top_logits, against std::stable_sort.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -7,7 +7,10 @@
 #include <numeric>
 
 #include "kernels/top_logits/cpu.h"
+#include "kernels/topk/bins.h"
 #include "kernels/topk/cpu.h"
+#include "kernels/topk/cut.h"
+#include "kernels/topk/order_key.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {
@@ -45,18 +48,21 @@ std::vector<std::int32_t> ranked(const std::vector<T>& scores) {
   return order;
 }
 
+// `hint`: [k] or empty for none.
 template <class T>
-void check_topk(const std::vector<T>& scores, std::int64_t k) {
+void check_variant(TopkVariant variant, const std::vector<T>& scores, std::int64_t k,
+                   const std::vector<std::int32_t>& hint, std::vector<std::int32_t> want) {
   std::vector<std::int32_t> indices(static_cast<std::size_t>(k), -9);
   std::vector<T> values(static_cast<std::size_t>(k), element<T>(-7.0F));
-  topk_cpu(TopkParams<T>{.rows = 1,
+  topk_cpu(TopkParams<T>{.variant = variant,
+                         .rows = 1,
                          .length = static_cast<std::int64_t>(scores.size()),
                          .k = k,
                          .scores = scores.data(),
+                         .hint = hint.empty() ? nullptr : hint.data(),
                          .indices = indices.data(),
                          .values = values.data()},
            1);
-  std::vector<std::int32_t> want = ranked(scores);
   want.resize(std::min(want.size(), static_cast<std::size_t>(k)));
   std::sort(want.begin(), want.end());
   for (std::size_t j = 0; j < indices.size(); ++j) {
@@ -68,6 +74,43 @@ void check_topk(const std::vector<T>& scores, std::int64_t k) {
       REQUIRE(indices[j] == -1);
       REQUIRE(value_of(values[j]) == -std::numeric_limits<double>::infinity());
     }
+  }
+}
+
+// Guesses from perfect to absurd, all of k entries.
+std::vector<std::vector<std::int32_t>> hints_for(const std::vector<std::int32_t>& order,
+                                                 std::int64_t k, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const std::size_t count = static_cast<std::size_t>(k);
+  const auto length = static_cast<std::int32_t>(order.size());
+  std::vector<std::int32_t> exact(count, -1), worst(count, -1), half(count), wild(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i < order.size()) {
+      exact[i] = order[i];
+      worst[i] = order[order.size() - 1 - i];
+    }
+    half[i] = i % 2 == 0 ? exact[i] : static_cast<std::int32_t>(random() % order.size());
+    wild[i] = static_cast<std::int32_t>(random() % (2 * order.size() + 4)) - 2 - length / 2;
+  }
+  return {{},
+          exact,
+          worst,
+          half,
+          wild,
+          std::vector<std::int32_t>(count, order[0]),
+          std::vector<std::int32_t>(count, -1),
+          std::vector<std::int32_t>(count, std::numeric_limits<std::int32_t>::max()),
+          std::vector<std::int32_t>(count, std::numeric_limits<std::int32_t>::min())};
+}
+
+template <class T>
+void check_topk(const std::vector<T>& scores, std::int64_t k) {
+  const std::vector<std::int32_t> order = ranked(scores);
+  for (const TopkVariant variant : {TopkVariant::kSort, TopkVariant::kRadix}) {
+    check_variant(variant, scores, k, {}, order);
+  }
+  for (const std::vector<std::int32_t>& hint : hints_for(order, k, 5)) {
+    check_variant(TopkVariant::kGvr, scores, k, hint, order);
   }
 }
 
@@ -102,6 +145,100 @@ TEMPLATE_TEST_CASE("topk equals a stable sort on random, equal and adversarial s
       check_topk(adversarial<TestType>(count, 11), k);
     }
   }
+}
+
+// Scores of few values (ties), of ordinary spread, of any bits; lengths and k at random.
+TEMPLATE_TEST_CASE("topk variants agree on many random rows", "[topk]", float, double, Bf16) {
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 1500; ++round) {
+    const std::size_t count = 1 + random() % (round % 16 == 0 ? 2500 : 90);
+    const std::int64_t k = 1 + static_cast<std::int64_t>(random() % (count + 2));
+    std::vector<TestType> scores;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bits = static_cast<std::uint32_t>(random());
+      scores.push_back(element<TestType>(round % 3 == 0   ? static_cast<float>(bits % 7) - 3.0F
+                                         : round % 3 == 1 ? static_cast<float>(bits) * 1e-9F
+                                                          : std::bit_cast<float>(bits)));
+    }
+    CAPTURE(round, count, k);
+    check_topk(scores, k);
+  }
+}
+
+TEST_CASE("gvr verifies a good hint in one count and gives way to radix on a plateau", "[topk]") {
+  const std::int64_t k = 64;
+  std::vector<std::uint32_t> keys;
+  for (const float score : test::random_tensor<float>(20000, 3)) {
+    keys.push_back(order_key<float>(std::bit_cast<std::uint32_t>(score)));
+  }
+  std::vector<std::int32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return keys[static_cast<std::size_t>(a)] > keys[static_cast<std::size_t>(b)];
+  });
+  const std::vector<std::int32_t> exact(order.begin(), order.begin() + k);
+  const TopkCut<std::uint32_t> want = radix_cut<std::uint32_t>(keys, k);
+  CHECK(want.key == keys[static_cast<std::size_t>(order[static_cast<std::size_t>(k - 1)])]);
+  GvrTrace trace;
+  CHECK(gvr_cut<std::uint32_t>(keys, k, exact, &trace).key == want.key);
+  CHECK(trace.hints == k);
+  CHECK(trace.counts == 1);
+  CHECK(!trace.finished_by_radix);
+
+  const std::vector<std::int32_t> lowest(order.end() - k, order.end());
+  CHECK(gvr_cut<std::uint32_t>(keys, k, lowest, &trace).key == want.key);
+  CHECK(trace.counts > 1);
+  CHECK(gvr_cut<std::uint32_t>(keys, k, {}, &trace).key == want.key);
+  CHECK(trace.counts == 0);
+  CHECK(trace.finished_by_radix);
+
+  std::fill(keys.begin() + 100, keys.end() - 100, 7U);  // no count falls between
+  const TopkCut<std::uint32_t> plateau = gvr_cut<std::uint32_t>(keys, 10000, lowest, &trace);
+  CHECK(trace.finished_by_radix);
+  CHECK(plateau.key == 7U);
+  CHECK(plateau.ties == 10000 - 200);
+}
+
+TEST_CASE("every key that a pass counts lies in its bin's range of keys", "[topk]") {
+  std::mt19937 random(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::uint32_t ends[3] = {1 + static_cast<std::uint32_t>(random()) % 0xFFFFFFFFU,
+                             1 + static_cast<std::uint32_t>(random()) % 0xFFFFFFFFU,
+                             round % 2 == 0 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(random())};
+    std::sort(std::begin(ends), std::end(ends));
+    const TopkBins bins = topk_bins(std::max(ends[0], 1U), ends[1], ends[2]);
+    CHECK(!bins.holds(0));
+    CHECK(!bins.holds(bins.low - 1));
+    for (const std::uint32_t key :
+         {bins.low, ends[1], bins.last, bins.low + (bins.last - bins.low) / 3, bins.last - 1}) {
+      if (!bins.holds(key)) {
+        continue;
+      }
+      const int bin = bins.bin_of(key);
+      CAPTURE(bins.low, bins.last, bins.shift, key, bin);
+      CHECK((bin >= 0 && bin < kTopkBins));
+      CHECK((bins.low_of(bin) <= key && key <= bins.last_of(bin)));
+      CHECK(bins.last_of(bin) <= bins.last);
+    }
+  }
+  const TopkBins radix = topk_bins(1, 0xFFFFFFFFU, 0xFFFFFFFFU);
+  CHECK(radix.shift == 21);
+}
+
+TEST_CASE("the sampled threshold admits more than k and believes what k scores reach", "[topk]") {
+  for (const std::int64_t length : {8192, 65536, 262144}) {
+    int before = 0;
+    for (const std::int64_t k : {1, 16, 256, 2048}) {
+      const SampleRanks ranks = sample_ranks(length, k);
+      const double mean = static_cast<double>(k * kSampleCount) / static_cast<double>(length);
+      CHECK(ranks.safe > mean + 2.5 * std::sqrt(mean));
+      CHECK(ranks.safe >= before);
+      CHECK((ranks.in_warp < 32 && ranks.of_warps < 16));
+      CHECK(ranks.warps_reached <= static_cast<int>(16.0 * (1.0 - std::exp(-mean / 16.0))));
+      before = ranks.safe;
+    }
+  }
+  CHECK(sample_ranks(600, 599).safe == kSampleCount);
 }
 
 TEST_CASE("topk keeps rows apart", "[topk]") {

@@ -1,0 +1,110 @@
+// One CTA's share of the parts, and how the last CTAs of the grid wait for a group's parts.
+#pragma once
+
+#include "kernels/nsa_verify/fused_lists.cuh"
+#include "kernels/nsa_verify/fused_merge.cuh"
+#include "kernels/nsa_verify/fused_tiles.cuh"
+
+namespace versieve::kernels {
+
+// Shared memory of a working CTA, in order: rings, their barriers, lists, bit maps of blocks,
+// tables.
+template <int kD>
+struct WorkMemory {
+  std::uint32_t units_at;     // of this warp's slot
+  std::uint32_t barriers_at;  // of this warp's slot
+  Entry* entries;             // of this warp's slot
+  unsigned* block_maps;       // of this warp's slot
+  std::int32_t* tables;
+
+  __device__ WorkMemory(const FusedPlan& plan, int slot, unsigned char* shared) {
+    const int units = plan.slots * plan.units;
+    unsigned char* const barriers = shared + units * Rows<kD>::kUnitBytes;
+    Entry* const lists = reinterpret_cast<Entry*>(barriers + units * 16);
+    unsigned* const maps = reinterpret_cast<unsigned*>(lists + plan.slots * plan.list_capacity);
+    units_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
+               static_cast<std::uint32_t>(slot * plan.units * Rows<kD>::kUnitBytes);
+    barriers_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)) +
+                  static_cast<std::uint32_t>(slot * plan.units * 16);
+    entries = lists + slot * plan.list_capacity;
+    block_maps = maps + slot * plan.map_words;
+    tables = reinterpret_cast<std::int32_t*>(maps + plan.slots * plan.map_words);
+  }
+
+  // The ring of a team where teams share out the slot's units.
+  __device__ Ring ring_of(const FusedPlan& plan, const Team& team) const {
+    const int teams = plan.row_tiles / team.tiles;
+    const int units = plan.units / teams;
+    const std::uint32_t first = static_cast<std::uint32_t>(team.first_tile / team.tiles * units);
+    return {units_at + first * Rows<kD>::kUnitBytes, barriers_at + first * 16U, units};
+  }
+};
+
+// Zeros in all units, so that rows which no copy wrote are finite; barriers. Ready for the copy
+// engine once the CTA's next barrier is passed.
+template <int kD>
+__device__ inline void start_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
+                                  unsigned char* shared) {
+  const std::uint32_t begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const std::uint32_t end =
+      begin + static_cast<std::uint32_t>(plan.slots * plan.units * Rows<kD>::kUnitBytes);
+#pragma unroll 4
+  for (std::uint32_t at = begin + threadIdx.x * 16U; at < end; at += kCtaWarps * 32U * 16U) {
+    store_zeros(at);
+  }
+  if (team.thread == 0) {
+    ring.init(team.tiles);
+  }
+  publish_barriers();
+}
+
+// The spans of share `rank` of the compressed tokens, and their tiles.
+__device__ __forceinline__ Job span_job(const Queries& t, const Team& team, int rank,
+                                        Entry* entries) {
+  const int visible = t.compressed_of(t.most_position + 1);
+  Job job{true,
+          0,
+          first_span(rank, t.a.plan.ranks, visible),
+          first_span(rank + 1, t.a.plan.ranks, visible),
+          {0, 0}};
+  job.count = list_compressed(t, team, job.part, job.end_part, entries);
+  return job;
+}
+
+// The CTA has stored its parts of group `group`.
+__device__ inline void arrive_at(const FusedArguments& a, int group) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(a.counters + group * 2, 1U);
+  }
+}
+// Until all parts of the group of node `node` are in memory. The last of the group's finishing CTAs
+// leaves its counters zero.
+__device__ inline void wait_for_parts(const FusedArguments& a, int node, int g) {
+  if (threadIdx.x == 0) {
+    const int tile = node / a.tile_queries;
+    unsigned* const counters = a.counters + (g * a.plan.tiles + tile) * 2;
+    unsigned arrived = 0;
+    while (true) {
+      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n"
+                   : "=r"(arrived)
+                   : "l"(counters)
+                   : "memory");
+      if (arrived >= static_cast<unsigned>(a.plan.part_blocks)) {
+        break;
+      }
+      __nanosleep(20);
+    }
+    __threadfence();
+    const int nodes = min(a.tile_queries, a.nodes - tile * a.tile_queries);
+    const int finishers = (nodes + a.plan.finish_nodes - 1) / a.plan.finish_nodes;
+    if (atomicAdd(counters + 1, 1U) == static_cast<unsigned>(finishers - 1)) {
+      counters[0] = 0U;
+      counters[1] = 0U;
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,224 @@
+// The loop over a list of tiles: scores, softmax weights, values; and the parts that finished
+// states become.
+#pragma once
+
+#include "kernels/nsa_verify/fused_ring.cuh"
+
+namespace versieve::kernels {
+
+inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
+
+// A row tile's states become a part: a span of compressed tokens, or a segment.
+template <int kD>
+__device__ __forceinline__ void store_part(const Queries& t, Rows<kD>& rows, bool compressed,
+                                           int part) {
+  const FusedArguments& a = t.a;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = t.lane / 4 + r * 8;
+    float total = rows.sum[r];
+    total += __shfl_xor_sync(0xFFFFFFFFU, total, 1);
+    total += __shfl_xor_sync(0xFFFFFFFFU, total, 2);
+    if (!t.has_row(row)) {
+      continue;
+    }
+    const int at =
+        t.row_index(t.query_of(row), t.head_of(row)) * (compressed ? a.max_spans : kSegments) +
+        part;
+    if (t.lane % 4 == 0) {
+      __stcg((compressed ? a.span_states : a.segment_states) + at,
+             make_float2(rows.reference[r], total));
+    }
+    float* const to = (compressed ? a.span_outs : a.segment_outs) + at * a.head_dim;
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+      const int element = n * 8 + t.lane % 4 * 2;
+      if (element < a.head_dim) {
+        __stcg(reinterpret_cast<float2*>(to + element),
+               make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
+      }
+    }
+  }
+  rows.reset();
+}
+
+// A launch that needs no softmax weights.
+struct KeepNothing {
+  template <class... Args>
+  __device__ void tile(const Args&...) const {}
+  template <class... Args>
+  __device__ void slice(const Args&...) const {}
+};
+
+// The entries of a list of one kind, and the parts [part, end_part) that they make up.
+struct Job {
+  bool compressed;
+  int count;
+  int part, end_part;
+  int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
+};
+
+// Scores of a shared tile's keys that a row does not see: before job.low, or not there.
+__device__ __forceinline__ void mask_scores(const Entry& entry, const int (&low)[2], int lane,
+                                            float (&s)[kTileKeys / 8][4]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int begin = low[r] - entry.first - lane % 4 * 2;
+    const int end = entry.count - lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = s[n][r * 2 + e];
+        x = n * 8 + e >= begin && n * 8 + e < end ? x : -INFINITY;
+      }
+    }
+  }
+}
+
+// to = from where a == b; as it stands, so that no array becomes one in memory.
+__device__ __forceinline__ void take_if_equal(int a, int b, float from, float& to) {
+  asm("{\n.reg .pred same;\nsetp.eq.s32 same, %1, %2;\nselp.f32 %0, %3, %0, same;\n}\n"
+      : "+f"(to)
+      : "r"(a), "r"(b), "f"(from));
+}
+__device__ inline int tail_slot(int query) {
+  return query >= 0 && query < kTailQueries ? query : kSlots;
+}
+// Scores of a tail tile: each row's own slot (kSlots: none), what it does not see masked.
+__device__ __forceinline__ void pick_slots(const Entry& entry, const int (&row_slot)[2], int lane,
+                                           const float (&s)[kTileKeys / 8][4], float (&x)[2][4]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const std::uint32_t visible =
+        row_slot[r] < kSlots
+            ? static_cast<std::uint32_t>(entry.bits >> (row_slot[r] * kSliceKeys)) >> (lane % 4 * 2)
+            : 0U;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float own = -INFINITY;
+#pragma unroll
+      for (int slot = 0; slot < kSlots; ++slot) {
+        take_if_equal(slot, row_slot[r], s[slot * 2 + e / 2][r * 2 + e % 2], own);
+      }
+      x[e / 2][r * 2 + e % 2] = (visible >> (e / 2 * 8 + e % 2) & 1U) != 0U ? own : -INFINITY;
+    }
+  }
+}
+
+// Runs a list of entries through the rows: a tile's keys, then its values. keep.tile(first key,
+// keys, rows, weights) and keep.slice(first key, whether rows lane / 4 and lane / 4 + 8 took part,
+// rows, packed weights) see the weights.
+template <int kD, class Keep>
+__device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps,
+                                            const Team& team, const Entry* entries, Job job,
+                                            const Ring& ring, Rows<kD>& rows, const Keep& keep) {
+  const bool alone = team.tiles == 1;
+  const int bits = t.a.head_bits;
+  // This warp's queries within the team. A team may have more queries than bits; then all of them
+  // own all its entries.
+  const int first_query = (t.tile - team.first_tile) * t.per_tile;
+  const std::uint32_t tile_mask = ((1U << t.per_tile) - 1U) << (first_query & 31);
+  const std::uint32_t own[2] = {1U << ((first_query & 31) + ((t.lane / 4) >> bits)),
+                                1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
+  const int low_most = __reduce_max_sync(0xFFFFFFFFU, max(job.low[0], job.low[1]));
+  Loader<kD> loader{
+      t,
+      team,
+      ring,
+      entries,
+      {job.compressed ? &maps.k_cmp : &maps.k, job.compressed ? &maps.v_cmp : &maps.v},
+      job.compressed,
+      2 * job.count,
+      0,
+      {0, 1}};
+  Cursor at{0, 0};  // of the unit read next
+  // Of a team's places one is left out, so that the loading warp need not wait for the others. The
+  // first loads are few, so that the first tile is not waited for behind all others; then two
+  // follow each unit until the ring is full.
+  const int ahead = ring.units - (alone ? 0 : 1);
+#pragma unroll 1
+  for (int i = min(ahead, kFirstUnits); i > 0; --i) {
+    loader.load();
+  }
+  int read = 0;  // units read
+  const auto unit_read = [&] {
+    __syncwarp();
+    if (!alone && t.lane == 0) {
+      barrier_arrive(ring.empty(at.place));
+    }
+    at.advance(ring);
+    ++read;
+#pragma unroll 1
+    for (int i = min(read + ahead - loader.next, 2); i > 0; --i) {
+      loader.load();
+    }
+  };
+#pragma unroll 1
+  for (int i = 0; i <= job.count; ++i) {
+    const Entry entry = entries[min(i, max(job.count - 1, 0))];
+    if (job.compressed || i == job.count) {
+      const int until = i == job.count ? job.end_part : span_of(entry.first);
+#pragma unroll 1
+      for (; job.part < until; ++job.part) {
+        store_part(t, rows, job.compressed, job.part);
+      }
+    }
+    if (i == job.count) {
+      break;
+    }
+    const int tail = entry.tail;
+    const std::uint32_t owners = static_cast<std::uint32_t>(entry.bits);
+    const bool mine =
+        tail < 0 ? (owners & tile_mask) != 0U
+                 : static_cast<unsigned>(tail - first_query) < static_cast<unsigned>(t.per_tile);
+    float s[kTileKeys / 8][4];
+    const int layout = tail < 0 ? kSwizzled : kPlain;
+    barrier_wait(ring.full(at.place), at.parity);
+    if (mine) {
+      rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes),
+                 layout, s);
+    }
+    unit_read();
+    barrier_wait(ring.full(at.place), at.parity);
+    const std::uint32_t unit =
+        ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
+    if (mine && tail < 0) {
+      if (entry.count < kTileKeys || entry.first < low_most) {
+        mask_scores(entry, job.low, t.lane, s);
+      }
+      const float offset[2] = {(owners & own[0]) != 0U ? Rows<kD>::kGrid : -INFINITY,
+                               (owners & own[1]) != 0U ? Rows<kD>::kGrid : -INFINITY};
+      rows.weigh(s, offset);
+      std::uint32_t p[kSlots][4];
+#pragma unroll
+      for (int slot = 0; slot < kSlots; ++slot) {
+        pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+        rows.add_values(unit, kSwizzled, slot, p[slot]);
+      }
+      keep.tile(entry.first, static_cast<int>(entry.count), rows, s, p);
+    } else if (mine) {
+      const int row_slot[2] = {tail_slot(first_query + ((t.lane / 4) >> bits) - tail),
+                               tail_slot(first_query + ((t.lane / 4 + 8) >> bits) - tail)};
+      float x[2][4];
+      pick_slots(entry, row_slot, t.lane, s, x);
+      const float offset[2] = {Rows<kD>::kGrid, Rows<kD>::kGrid};
+      rows.weigh(x, offset);
+      std::uint32_t p[4];
+      pack_weights(x[0], x[1], p);
+#pragma unroll 1
+      for (int slot = 0; slot < kSlots; ++slot) {
+        std::uint32_t a[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          a[k] = row_slot[k % 2] == slot ? p[k] : 0U;
+        }
+        rows.add_values(unit, kPlain, slot, a);
+      }
+      keep.slice(entry.first, row_slot[0] < kSlots, row_slot[1] < kSlots, rows, x, p);
+    }
+    unit_read();
+  }
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,415 @@
+// topk, variants `radix` and `gvr`, in one launch (seed 001). A cluster of blocks shares a row.
+//   guess   gvr: a threshold from up to 512 hinted scores and 512 sampled ones (select_guess.cuh)
+//   verify  gvr: one comparison a score; those that reach it are listed. The cluster sums a
+//           histogram of the lists: the guess holds if there are at least k of them and no list
+//           ran over; else what is left of the row goes the way of radix
+//   refine  passes that narrow the range of the k-th key to one of 2,048 bins (select_search.cuh),
+//           over the lists, or, radix, over the whole row from the leading bits on; at most 256
+//           scores left: ranked by (key, index); one key left: its lowest indices
+//           (select_emit.cuh)
+// Grid: a cluster of `cluster` blocks of 512 threads a row. A block's scores stay in registers if
+// its part of the row is one chunk, else they are read again in each pass over the row (gvr: one).
+// Traffic: traffic::topk, the row once. Bound by latency, at many long rows by issue and bandwidth.
+#include <algorithm>
+
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/launch_range.h"
+#include "kernels/topk/select.h"
+#include "kernels/topk/select_emit.cuh"
+#include "kernels/topk/select_guess.cuh"
+#include "kernels/topk/select_row.cuh"
+#include "kernels/topk/select_search.cuh"
+#include "model/assert.h"
+#include "model/op_traffic.h"
+
+namespace versieve::kernels {
+namespace {
+
+template <class T>
+constexpr std::uint32_t kLastKey = static_cast<typename OrderBits<T>::Bits>(~0U);
+
+__device__ inline SelectMemory select_memory(unsigned char* bytes, const SelectPlan& plan) {
+  std::uint64_t* list = reinterpret_cast<std::uint64_t*>(bytes + sizeof(SelectShared));
+  std::uint32_t* map = reinterpret_cast<std::uint32_t*>(list + plan.list_room);
+  return {*reinterpret_cast<SelectShared*>(bytes), list, map, map + plan.map_words};
+}
+
+__device__ inline void clear(const SelectPlan& plan, const SelectMemory& memory) {
+  const int t = static_cast<int>(threadIdx.x);
+  for (int bin = t; bin < kTopkBins; bin += kSelectThreads) {
+    memory.fixed.histogram[0][bin] = 0;
+  }
+  for (int word = t; word < plan.map_words; word += kSelectThreads) {
+    memory.above_map[word] = 0;
+  }
+  if (t < kCoarseBins) {
+    memory.fixed.coarse_sum[0][t] = 0;
+  }
+  if (t == 0) {
+    memory.fixed.counts = {};
+    memory.fixed.chosen_before = 0;
+    memory.fixed.list_count = 0;
+    memory.fixed.overflows = 0;
+  }
+}
+
+// A row on its way through a block.
+template <class T, int kItems>
+struct RowSearch {
+  cooperative_groups::cluster_group cluster;
+  RowPart<T> part;
+  OwnScores<T, kItems> own;
+  SelectPlan plan;
+  SelectMemory memory;
+  KeyRange range;  // of the k-th
+  int k = 0;       // at most the row's length
+  int turn = 0;    // of the counting passes
+  // The list holds all scores that reach the range; so many of them are this block's.
+  bool listed = false;
+  int list_count = 0;
+
+  __device__ bool is_open() const {
+    return range.inside > kMaxCandidates && range.low < range.last;
+  }
+};
+
+// Lists the part's scores that reach the threshold, one chunk on its way while another is looked at
+// where registers allow. REQUIRES: chunk 0 is loaded.
+template <class T, int kItems>
+__device__ inline void collect_chunks(RowSearch<T, kItems>& s, std::uint32_t threshold) {
+  const int chunks = s.own.chunks(s.part);
+  const int room = s.plan.list_room;
+  if constexpr (OwnScores<T, kItems>::kWords <= 4) {
+    OwnScores<T, kItems> next;
+    for (int chunk = 1; chunk < chunks; ++chunk) {
+      next.load(s.part, chunk);
+      collect(s.own, s.part, threshold, room, s.memory);
+      s.own = next;
+    }
+    collect(s.own, s.part, threshold, room, s.memory);
+  } else {
+    collect(s.own, s.part, threshold, room, s.memory);
+    for (int chunk = 1; chunk < chunks; ++chunk) {
+      s.own.load(s.part, chunk);
+      collect(s.own, s.part, threshold, room, s.memory);
+    }
+  }
+}
+
+// gvr's first pass. True if the guess holds and so few scores reach it that the lists, already
+// published, are the candidates.
+template <class T, int kItems>
+__device__ inline bool guess_and_verify(RowSearch<T, kItems>& s, std::int32_t hint,
+                                        std::uint32_t sample) {
+  SelectShared& shared = s.memory.fixed;
+  const Guess guess = guess_threshold(s.part, hint, sample, s.plan, shared);
+  collect_chunks(s, guess.threshold);
+  const TopkBins bins = topk_bins(guess.threshold, guess.largest, s.range.last);
+  __syncthreads();
+  const int found = shared.list_count;
+  s.list_count = min(found, s.plan.list_room);
+  count_list_indices(s.list_count, s.part, bins, s.memory.list, shared.histogram[0]);
+  if (threadIdx.x == 0) {
+    shared.counts.candidates = s.list_count;
+  }
+  s.cluster.barrier_wait();  // all blocks have cleared what others add to
+  if (found > s.plan.list_room && threadIdx.x < s.cluster.num_blocks()) {
+    atomicAdd(s.cluster.map_shared_rank(&shared.overflows, threadIdx.x), 1);
+  }
+  exchange_counts(s.cluster, s.turn, shared);
+  const int held = held_scores(s.turn, shared);
+  if (shared.overflows > 0) {
+    s.turn = 1;
+    __syncthreads();
+    return false;  // nothing is known but that many scores reach the guess
+  }
+  s.listed = held >= s.k;
+  if (s.listed && held <= kMaxCandidates) {
+    s.range = {.low = guess.threshold, .last = s.range.last, .above = 0, .inside = held};
+    return true;
+  }
+  s.range = narrow(s.cluster, s.range, bins, held, s.turn, s.k, shared);
+  s.turn = 1;
+  return false;
+}
+
+// One more counting pass, over the list or the row.
+template <class T, int kItems>
+__device__ inline void count_and_narrow(RowSearch<T, kItems>& s, std::uint32_t (&key)[kItems]) {
+  SelectShared& shared = s.memory.fixed;
+  const TopkBins bins = topk_bins(s.range.low, s.range.last, s.range.last);
+  const int chunks = s.own.chunks(s.part);
+  if (s.listed) {
+    count_list(s.list_count, bins, s.memory.list, shared.histogram[s.turn]);
+  } else if (chunks <= 1) {
+    count_keys(key, bins, shared.histogram[s.turn]);
+  } else {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      s.own.load(s.part, chunk);
+      s.own.keys(s.part, key);
+      count_keys(key, bins, shared.histogram[s.turn]);
+    }
+  }
+  exchange_counts(s.cluster, s.turn, shared);
+  s.range = narrow(s.cluster, s.range, bins, held_scores(s.turn, shared), s.turn, s.k, shared);
+  s.turn = 1 - s.turn;
+}
+
+// Marks what the final range decides, for this block to choose and publish.
+template <class T, int kItems>
+__device__ inline void mark(RowSearch<T, kItems>& s, std::uint32_t (&key)[kItems], bool lists) {
+  if (threadIdx.x == 0) {
+    s.memory.fixed.counts.candidates = 0;
+  }
+  for (int word = static_cast<int>(threadIdx.x); !lists && word < s.plan.map_words;
+       word += kSelectThreads) {
+    s.memory.equal_map[word] = 0;
+  }
+  __syncthreads();
+  const int chunks = s.own.chunks(s.part);
+  if (s.listed) {
+    mark_list(s.list_count, s.part, s.range, lists, s.memory);
+    return;
+  }
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (chunks > 1) {
+      s.own.load(s.part, chunk);
+      s.own.keys(s.part, key);
+    }
+    mark_own(s.own, key, s.part, s.range, lists, s.memory);
+  }
+}
+
+// After the cluster's barrier behind the marks: choose among what is left, write.
+template <class T, int kItems>
+__device__ inline void finish(RowSearch<T, kItems>& s, const TopkParams<T>& p, std::int64_t row,
+                              bool lists, std::uint64_t* candidates) {
+  SelectShared& shared = s.memory.fixed;
+  const int wanted = s.k - s.range.above;
+  const unsigned rank = s.cluster.block_rank();
+  Before before;
+  if (lists) {
+    before = gather_lists(s.cluster, candidates, shared);
+  } else {
+    before = sum_counts(s.cluster, shared);
+  }
+  s.cluster.barrier_arrive();  // nothing of other blocks is read after this
+  int start = before.own.above;
+  if (lists) {
+    choose_candidates(s.part, rank, before.all.candidates, wanted, s.memory);
+    start += shared.chosen_before;
+  } else {
+    choose_equals(wanted - before.own.equal, s.plan.map_words, s.memory);
+    start += min(wanted, before.own.equal);
+  }
+  write_chosen(p, row, s.part, start, s.plan.map_words, s.memory);
+  if (rank == 0) {
+    write_padding(p, row);
+  }
+  s.cluster.barrier_wait();
+}
+
+template <class T, int kItems>
+__global__ void __launch_bounds__(kSelectThreads, 2)
+    topk_select_kernel(const __grid_constant__ TopkParams<T> p,
+                       const __grid_constant__ SelectPlan plan) {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  const int blocks = static_cast<int>(cluster.num_blocks());
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(blocks);
+  RowSearch<T, kItems> s{.cluster = cluster,
+                         .part = row_part(p, row, static_cast<int>(cluster.block_rank()), blocks),
+                         .plan = plan,
+                         .memory = select_memory(bytes, plan)};
+  s.k = static_cast<int>(p.k < p.length ? p.k : p.length);
+  s.range = {.low = 1, .last = kLastKey<T>, .above = 0, .inside = s.part.length};
+  if (s.k == s.part.length) {
+    s.range = {.low = 1, .last = 0, .above = s.k, .inside = 0};
+  }
+  const bool guesses = plan.list_room > 0 && s.is_open();
+  const std::int32_t hint = guesses ? own_hint(p, row) : -1;
+  s.own.load(s.part, 0);
+  const std::uint32_t sample = guesses ? sampled_key(s.part) : 0;
+  clear(plan, s.memory);
+  cluster.barrier_arrive();
+  bool done = false;
+  if (guesses) {
+    done = guess_and_verify(s, hint, sample);
+  } else {
+    cluster.barrier_wait();
+    __syncthreads();
+  }
+
+  std::uint32_t key[kItems];
+  if (!s.listed && s.own.chunks(s.part) <= 1) {
+    s.own.keys(s.part, key);
+  }
+  while (!done && s.is_open()) {
+    count_and_narrow(s, key);
+  }
+  const bool lists = s.range.inside <= kMaxCandidates;
+  if (!done) {
+    mark(s, key, lists);
+    cluster.sync();
+  }
+  finish(s, p, row, lists, done ? s.memory.list : s.memory.fixed.own_list);
+}
+
+template <class T, int kItems>
+void enqueue(const TopkParams<T>& p, int cluster, const SelectPlan& plan, cudaStream_t stream) {
+  const auto kernel = topk_select_kernel<T, kItems>;
+  const std::size_t bytes = select_shared_bytes(plan.map_words, plan.list_room);
+  if (cluster > 8) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(p.rows * cluster));
+  config.blockDim = dim3(kSelectThreads);
+  config.dynamicSmemBytes = bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, p, plan));
+}
+
+// Positions of the row that needs most: its first score may lie behind a 16-byte boundary.
+template <class T>
+std::int64_t most_words(const TopkParams<T>& p) {
+  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
+  const bool aligned = p.length % word == 0 && reinterpret_cast<std::uintptr_t>(p.scores) % 16 == 0;
+  return (p.length + (aligned ? 0 : word - 1) + word - 1) / word;
+}
+
+constexpr std::int64_t kMostMapWords = 8192;  // positions of a block: 262,144
+// Entries of a list: so many that two blocks share an SM, or that one has it.
+constexpr std::int64_t kListOfHalf = 6912;
+constexpr std::int64_t kListOfWhole = 16384;
+constexpr std::int64_t kSharedBlocks = 132;  // more blocks than that share SMs
+
+// Room for what a guess lets through: up to twice k in one block, for scores worth choosing lie
+// together, and what the sample's threshold admits. 0 where k is too much for it.
+std::int64_t list_room(std::int64_t rows, std::int64_t length, std::int64_t k, int cluster) {
+  if (k >= length) {
+    return 0;
+  }
+  const std::int64_t most = rows * cluster > kSharedBlocks ? kListOfHalf : kListOfWhole;
+  const std::int64_t admitted = sample_ranks(length, k).safe * length / kSampleCount;
+  const std::int64_t room = std::max(2 * k, 5 * admitted / (2 * cluster)) + 512;
+  return 3 * k / 2 > most ? 0 : std::min(most, (room + 63) / 64 * 64);
+}
+
+template <class T>
+SelectPlan plan_of(const TopkParams<T>& p, const SelectShape& shape) {
+  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t share = (most_words(p) + shape.cluster - 1) / shape.cluster * word;
+  SelectPlan plan;
+  plan.map_words = static_cast<int>((share + 31) / 32);
+  if (p.variant == TopkVariant::kGvr) {
+    plan.list_room = static_cast<int>(list_room(p.rows, p.length, p.k, shape.cluster));
+    plan.sample = plan.list_room > 0 ? sample_ranks(p.length, p.k) : SampleRanks{};
+    plan.looks_at_all = p.k <= kSelectThreads;
+  }
+  return plan;
+}
+
+}  // namespace
+
+template <class T>
+bool select_fits(const TopkParams<T>& p, const SelectShape& shape) {
+  const std::int64_t word = 16 / static_cast<std::int64_t>(sizeof(T));
+  const bool known = (shape.items == 8 || shape.items == 16 || shape.items == 32 ||
+                      (shape.items == 4 && word == 4)) &&
+                     (shape.cluster == 1 || shape.cluster == 2 || shape.cluster == 4 ||
+                      shape.cluster == 8 || shape.cluster == 16);
+  const std::int64_t positions = shape.cluster * kMostMapWords * 32;
+  return known && most_words(p) <= positions / word - shape.cluster && p.length <= kSelectScores &&
+         p.rows <= (std::int64_t{1} << 31) / 16 - 1;
+}
+
+template <class T>
+bool select_takes(const TopkParams<T>& p) {
+  return select_fits(p, select_shape(p));
+}
+
+// Measured on an H200 (README.md). radix wants a row's keys in registers, gvr reads once and may
+// stream; clusters that fill more than half the chip get in each other's way.
+template <class T>
+SelectShape select_shape(const TopkParams<T>& p) {
+  const bool guesses = p.variant == TopkVariant::kGvr;
+  const int least_items = sizeof(T) == 4 ? 4 : 8;
+  const int most_items = guesses && sizeof(T) == 4 ? 16 : 32;
+  int cluster = 1;
+  const auto fits_registers = [&] {
+    return p.length <= std::int64_t{cluster} * most_items * kSelectThreads;
+  };
+  const auto share = [&] { return p.length / cluster; };
+  while (!guesses && cluster < kMaxCluster && !fits_registers()) {
+    cluster *= 2;
+  }
+  if (p.rows * cluster > 512) {
+    cluster = 1;  // streams
+  }
+  while (cluster < 8 && ((p.rows * cluster * 2 <= 64 && share() > (guesses ? 4096 : 2048)) ||
+                         (!guesses && p.rows * cluster * 2 <= 128 && share() > 8192))) {
+    cluster *= 2;
+  }
+  if (!guesses && cluster == 8 && p.rows <= 2 && share() > 8192) {
+    cluster = 16;
+  }
+  while (cluster < kMaxCluster && (share() > 131072 || (cluster == 1 && share() > 65536))) {
+    cluster *= 2;
+  }
+  int items = least_items;
+  while (items < most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
+    items *= 2;
+  }
+  return {cluster, items};
+}
+
+template <class T>
+void launch_select(const TopkParams<T>& p, const SelectShape& shape, const LaunchContext& context) {
+  VERSIEVE_ASSERT(p.rows >= 1 && p.length >= 1 && p.k >= 1, "topk needs rows, scores and k");
+  VERSIEVE_ASSERT(select_fits(p, shape), "the rows fit a cluster in this shape");
+  TopkParams<T> call = p;
+  if (p.variant != TopkVariant::kGvr) {
+    call.hint = nullptr;
+  }
+  const SelectPlan plan = plan_of(p, shape);
+  const std::int64_t hints = call.hint == nullptr ? 0 : std::min<std::int64_t>(p.k, kSelectThreads);
+  const LaunchRange range("topk", traffic::topk(p.rows, p.length, p.k, sizeof(T), hints),
+                          context.observer);
+  switch (shape.items) {
+    case 4:
+      if constexpr (sizeof(T) == 4) {
+        enqueue<T, 4>(call, shape.cluster, plan, context.stream);
+      }
+      break;
+    case 8:
+      enqueue<T, 8>(call, shape.cluster, plan, context.stream);
+      break;
+    case 16:
+      enqueue<T, 16>(call, shape.cluster, plan, context.stream);
+      break;
+    default:
+      enqueue<T, 32>(call, shape.cluster, plan, context.stream);
+      break;
+  }
+}
+
+#define VERSIEVE_INSTANTIATE(T)                                           \
+  template bool select_fits<T>(const TopkParams<T>&, const SelectShape&); \
+  template bool select_takes<T>(const TopkParams<T>&);                    \
+  template SelectShape select_shape<T>(const TopkParams<T>&);             \
+  template void launch_select<T>(const TopkParams<T>&, const SelectShape&, const LaunchContext&);
+VERSIEVE_INSTANTIATE(float)
+VERSIEVE_INSTANTIATE(Bf16)
+#undef VERSIEVE_INSTANTIATE
+
+}  // namespace versieve::kernels
