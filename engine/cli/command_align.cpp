@@ -38,6 +38,9 @@ Run declare_align(CLI::App& app, const CommandContext&) {
       ->required();
   app.add_option("--stride", request.stride, "every so many positions one is compared");
   app.add_option("--first", request.first, "the first position that may be compared");
+  app.add_option("--dense-layers", request.dense_layers, "first target layers, which read all");
+  app.add_option("--dense-draft-layers", request.dense_draft_layers,
+                 "first draft layers that may not choose for the others; 0 leaves none out");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
   app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");
   app.add_option("--threads", request.threads, "CPU threads; all if left out")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "engine/model/compute_device.h"
 #include "engine/specattn/dense_pair.h"
@@ -11,11 +12,21 @@
 namespace versieve::engine {
 namespace {
 
+// The pairs that may be taken; the others are forbidden.
+std::vector<double> allowed(std::vector<double> similarity, std::int64_t n,
+                            const AlignRequest& request) {
+  for (std::int64_t i = 0; i < request.dense_draft_layers; ++i) {
+    for (std::int64_t j = std::min(n, request.dense_layers); j < n; ++j) {
+      similarity[static_cast<std::size_t>(i * n + j)] = -std::numeric_limits<double>::infinity();
+    }
+  }
+  return similarity;
+}
+
 template <class T>
 LayerMap map_of(kernels::Ops<T>& ops, const std::vector<double>& similarity, std::int64_t m,
-                std::int64_t n) {
-  // Always in double, in host memory or not: a table of some dozen numbers.
-  kernels::OpsBuffer<T, double> table(ops, similarity);
+                std::int64_t n, const AlignRequest& request) {
+  kernels::OpsBuffer<T, double> table(ops, allowed(similarity, n, request));
   kernels::OpsBuffer<T, std::int32_t> map(ops, n);
   kernels::OpsBuffer<T, double> score(ops, 1);
   ops.layer_map({.draft_layers = m,
@@ -34,13 +45,20 @@ template <class T>
 AlignReport align_on(const AlignRequest& request, const ComputeDevice& device,
                      std::unique_ptr<kernels::Ops<T>> ops) {
   DensePair<T> pair(*ops, request.model);
+  if (request.dense_draft_layers >= pair.draft.shape().layers) {
+    throw Error(ExitCode::kAnswerNo, "leaving out " + std::to_string(request.dense_draft_layers) +
+                                         " draft layers leaves none of its " +
+                                         std::to_string(pair.draft.shape().layers));
+  }
   AttentionSimilarity<T> similarity(*ops, pair.draft, pair.target);
   AlignReport report{.model = pair.target.shape().name,
                      .backend = device.backend,
                      .device = device.name,
                      .dtype = request.dtype,
                      .stride = request.stride,
-                     .first = request.first};
+                     .first = request.first,
+                     .dense_layers = request.dense_layers,
+                     .dense_draft_layers = request.dense_draft_layers};
   for (const std::filesystem::path& path : request.texts) {
     similarity.add(pair.read_text(path), request.stride, request.first);
     report.texts.push_back(path.filename().string());
@@ -50,8 +68,8 @@ AlignReport align_on(const AlignRequest& request, const ComputeDevice& device,
     throw Error(ExitCode::kAnswerNo,
                 "no text reaches the first compared position, " + std::to_string(request.first));
   }
-  report.map =
-      map_of(*ops, similarity.similarity(), pair.draft.shape().layers, pair.target.shape().layers);
+  report.map = map_of(*ops, similarity.similarity(), pair.draft.shape().layers,
+                      pair.target.shape().layers, request);
   return report;
 }
 
@@ -61,8 +79,9 @@ AlignReport run_alignment(const AlignRequest& request) {
   if (request.texts.empty()) {
     throw Error(ExitCode::kUsage, "align needs a text: --text FILE, once or more");
   }
-  if (request.stride < 1 || request.first < 0) {
-    throw Error(ExitCode::kUsage, "the stride is 1 or more, the first position 0 or more");
+  if (request.stride < 1 || request.first < 0 || request.dense_layers < 0 ||
+      request.dense_draft_layers < 0) {
+    throw Error(ExitCode::kUsage, "the stride is 1 or more, positions and layers are 0 or more");
   }
   const ComputeDevice device = compute_device(request.backend, request.threads);
   return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
@@ -81,6 +100,8 @@ nlohmann::ordered_json alignment_json(const AlignReport& report) {
           {"stride", report.stride},
           {"first", report.first},
           {"positions", report.positions},
+          {"dense_layers", report.dense_layers},
+          {"dense_draft_layers", report.dense_draft_layers},
           {"unit", "nats"},
           {"map", report.map.draft_layer},
           {"score", report.map.score},

@@ -16,6 +16,8 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kPrefill = 256;
+constexpr std::int64_t kPage = 16;   // tokens, of page selection
+constexpr std::int64_t kSinks = 16;  // tokens, of streaming
 
 // Sums of one method over texts; divided at the end.
 struct Tally {
@@ -170,11 +172,11 @@ class QualityRun {
     PlannedSelector<T> planned(*ops_, map_, request_.dense_layers);
     score(
         planned, [&](std::size_t i) { planned.set_block(chosen[i]); }, dense, tallies[0]);
-    StreamingSelector<T> streaming(*ops_, request_.chunk);
+    StreamingSelector<T> streaming(*ops_, kSinks);
     score(
         streaming, [&](std::size_t i) { streaming.set_budget(budget_of(chosen[i])); }, dense,
         tallies[1]);
-    PageSelector<T> pages(*ops_, pair_.target.shape(), request_.chunk);
+    PageSelector<T> pages(*ops_, pair_.target.shape(), kPage);
     score(
         pages, [&](std::size_t i) { pages.set_budget(budget_of(chosen[i])); }, dense, tallies[2]);
   }

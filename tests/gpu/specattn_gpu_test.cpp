@@ -1,0 +1,366 @@
+// layer_map, top_p, attention weights and attention over chosen tokens on CUDA against the CPU;
+// the dense pair's text, and what choosing tokens takes.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+
+#include "engine/speculate/generate_request.h"
+#include "kernels/attention_weights/cpu.h"
+#include "kernels/layer_map/cpu.h"
+#include "kernels/top_p/cpu.h"
+#include "tests/gpu/gpu_ops.h"
+#include "tests/support/nsa_case.h"
+#include "tests/support/tree_attention_case.h"
+
+namespace versieve::kernels {
+namespace {
+
+using test::random_elements;
+using testing::TreeAttentionCase;
+using Ints = std::vector<std::int32_t>;
+
+struct TopPAnswer {
+  Ints mask;
+  std::vector<float> mass;
+};
+
+TopPParams<float> top_p_params(std::int64_t rows, std::int64_t length, std::int64_t stride,
+                               double p) {
+  return {.rows = rows, .length = length, .row_stride = stride, .p = p, .iterations = 10};
+}
+
+TopPAnswer on_gpu(Ops<float>& ops, TopPParams<float> p, const std::vector<float>& weights) {
+  const OpsBuffer<float> device(ops, weights);
+  OpsBuffer<float, std::int32_t> mask(ops, Ints(static_cast<std::size_t>(p.length), -5));
+  OpsBuffer<float> mass = test::poisoned<float>(ops, p.rows);
+  p.weights = device.data();
+  p.mask = mask.data();
+  p.mass = mass.data();
+  ops.top_p(p);
+  return {mask.read(), mass.read()};
+}
+
+TopPAnswer on_cpu(TopPParams<float> p, const std::vector<float>& weights) {
+  TopPAnswer answer{.mask = Ints(static_cast<std::size_t>(p.length)),
+                    .mass = std::vector<float>(static_cast<std::size_t>(p.rows))};
+  p.weights = weights.data();
+  p.mask = answer.mask.data();
+  p.mass = answer.mass.data();
+  top_p_cpu(p, 2);
+  return answer;
+}
+
+// Windowless, with head sizes the CUDA kernels take.
+TreeAttentionCase windowless_case(std::mt19937_64& rng) {
+  TreeAttentionCase c = testing::random_tree_attention_case(rng, true);
+  c.window = 0;
+  c.first_position = 0;
+  return c;
+}
+
+TreeAttentionCase kept(const TreeAttentionCase& c, const Ints& tokens) {
+  const std::int64_t width = c.kv_heads * c.head_dim;
+  TreeAttentionCase r = c;
+  r.k.clear();
+  r.v.clear();
+  for (const std::int32_t token : tokens) {
+    r.k.insert(r.k.end(), c.k.begin() + token * width, c.k.begin() + (token + 1) * width);
+    r.v.insert(r.v.end(), c.v.begin() + token * width, c.v.begin() + (token + 1) * width);
+  }
+  r.context_len = static_cast<std::int64_t>(tokens.size());
+  return r;
+}
+
+// A case's tensors on the device.
+template <class T>
+struct DeviceCase {
+  DeviceCase(Ops<T>& ops, const TreeAttentionCase& c)
+      : host(c),
+        q(ops, host.q),
+        k(ops, host.k.empty() ? host.k_tree : host.k),
+        v(ops, host.v.empty() ? host.v_tree : host.v),
+        k_tree(ops, host.k_tree),
+        v_tree(ops, host.v_tree),
+        out(test::poisoned<T>(ops, static_cast<std::int64_t>(host.out.size()))),
+        parent(ops, c.parent),
+        position(ops, c.position),
+        query_node(ops, c.query_node) {}
+
+  testing::TreeAttentionBuffers<T> host;
+  OpsBuffer<T> q, k, v, k_tree, v_tree, out;
+  OpsBuffer<T, std::int32_t> parent, position, query_node;
+};
+
+template <class T>
+std::vector<double> attend_on_gpu(Ops<T>& ops, const TreeAttentionCase& c, const Ints& tokens) {
+  DeviceCase<T> device(ops, c);
+  const OpsBuffer<T, std::int32_t> list(ops, tokens.empty() ? Ints{0} : tokens);
+  TreeAttentionParams<T> p = device.host.params();
+  p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+  p.query_node = device.query_node.data();
+  p.parent = device.parent.data();
+  p.position = device.position.data();
+  p.q = device.q.data();
+  p.k = device.k.data();
+  p.v = device.v.data();
+  p.k_tree = device.k_tree.data();
+  p.v_tree = device.v_tree.data();
+  p.out = device.out.data();
+  ops.tree_attention(p);
+  return test::widen_all(device.out.read());
+}
+
+}  // namespace
+
+TEST_CASE("CUDA layer_map gives the CPU's map and score, ties and forbidden pairs included") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 150; ++round) {
+    const std::int64_t m = 1 + static_cast<std::int64_t>(random() % 80);
+    const std::int64_t n = 1 + static_cast<std::int64_t>(random() % 40);
+    std::vector<double> similarity;
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      const double value = -static_cast<double>(random() % 4);
+      similarity.push_back(random() % 5 == 0 ? -std::numeric_limits<double>::infinity() : value);
+    }
+    Ints want(static_cast<std::size_t>(n));
+    double score = 0.0;
+    LayerMapParams p{.draft_layers = m,
+                     .verifier_layers = n,
+                     .similarity = similarity.data(),
+                     .map = want.data(),
+                     .score = &score};
+    layer_map_cpu(p);
+    const OpsBuffer<float, double> table(*ops, similarity);
+    OpsBuffer<float, std::int32_t> map(*ops, Ints(static_cast<std::size_t>(n), -9));
+    OpsBuffer<float, double> sum(*ops, std::vector<double>{-9.0});
+    p.similarity = table.data();
+    p.map = map.data();
+    p.score = sum.data();
+    ops->layer_map(p);
+    CAPTURE(round, m, n);
+    CHECK(map.read() == want);
+    CHECK(sum.read()[0] == score);
+  }
+}
+
+TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 random(19);
+  // The last two do not fit in shared memory.
+  for (const std::int64_t length : {1, 31, 1000, 4096, 49152, 49153, 100000}) {
+    const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 7);
+    const std::int64_t stride = length + static_cast<std::int64_t>(random() % 9);
+    std::vector<float> weights;
+    for (std::int64_t i = 0; i < rows * stride; ++i) {
+      const std::uint64_t draw = random() % 4096;  // few large ones, many ties
+      weights.push_back(static_cast<float>(draw * draw / 65536) * 0x1p-8F);
+    }
+    for (const double p : {0.1, 0.9, 0.99, 1.0}) {
+      CAPTURE(length, rows, stride, p);
+      const TopPParams<float> params = top_p_params(rows, length, stride, p);
+      const TopPAnswer got = on_gpu(*ops, params, weights);
+      const TopPAnswer want = on_cpu(params, weights);
+      CHECK(got.mask == want.mask);
+      CHECK(got.mass == want.mass);
+    }
+  }
+  const std::vector<float> zeros(200, 0.0F);
+  CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mask == Ints(100, 1));
+  CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mass == std::vector<float>{0, 0});
+}
+
+TEMPLATE_TEST_CASE("CUDA attention over chosen tokens sees them and the path", "", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 rng(testing::test_seed());
+  for (int i = 0; i < 40; ++i) {
+    const TreeAttentionCase c = windowless_case(rng);
+    Ints tokens;
+    for (std::int32_t t = 0; t < c.context_len; ++t) {
+      if (rng() % 3 == 0) {
+        tokens.push_back(t);
+      }
+    }
+    CAPTURE(c.text(), testing::test_seed());
+    CHECK(testing::relative_norm(testing::plain_tree_attention<TestType>(kept(c, tokens)),
+                                 attend_on_gpu<TestType>(*ops, c, tokens)) <=
+          testing::tolerance_of<TestType>().norm);
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA attention weights agree with the CPU's", "", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 rng(testing::test_seed());
+  for (int i = 0; i < 40; ++i) {
+    const TreeAttentionCase c = windowless_case(rng);
+    CAPTURE(c.text(), testing::test_seed());
+    DeviceCase<TestType> device(*ops, c);
+    const std::int64_t node = c.query_node[0];
+    const std::int64_t length = c.position[static_cast<std::size_t>(node)] + 1;
+    std::vector<float> want(static_cast<std::size_t>(length + 1), -3.0F);
+    OpsBuffer<TestType, float> got(*ops, want);
+    AttentionWeightsParams<TestType> p{.num_heads = c.heads,
+                                       .num_kv_heads = c.kv_heads,
+                                       .head_dim = c.head_dim,
+                                       .context_len = c.context_len,
+                                       .num_nodes = static_cast<std::int64_t>(c.parent.size()),
+                                       .query_node = node,
+                                       .parent = c.parent.data(),
+                                       .q = device.host.q.data(),
+                                       .k = device.host.k.data(),
+                                       .k_tree = device.host.k_tree.data(),
+                                       .weights = want.data()};
+    attention_weights_cpu(p, 2);
+    p.parent = device.parent.data();
+    p.q = device.q.data();
+    p.k = device.k.data();
+    p.k_tree = device.k_tree.data();
+    p.weights = got.data();
+    ops->attention_weights(p);
+    const std::vector<float> all = got.read();
+    CHECK(all.back() == -3.0F);  // nothing is written beyond the node
+    CHECK(testing::relative_norm({want.begin(), want.end() - 1}, {all.begin(), all.end() - 1}) <
+          1e-5);
+  }
+}
+
+TEST_CASE("the dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  for (const char* dtype : {"f32", "bf16"}) {
+    engine::GenerateRequest request;
+    request.model = demo / "dense";
+    request.prompt_file = demo / "prompts/test/code-4000-5.txt";
+    request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/bfs/c1/F*",
+                          "specattn:p0.95/d7k1n8/bfs/c1/F*"};
+    request.compares_ar = true;
+    request.max_new_tokens = 128;
+    request.backend = "cuda";
+    request.dtype = dtype;
+    const engine::GenerateReport report = engine::run_request(request);
+    std::printf("%s", engine::report_text(report).c_str());
+    CHECK(report.runs[0].identical());
+    CHECK(report.runs[1].identical());
+    CHECK(report.runs[0].generation.accepted_per_step() > 3.0);
+    CHECK(report.runs[2].generation.reads_saved > 0.1);
+  }
+}
+
+namespace {
+
+// Microseconds a call, the median of batches.
+template <class Work>
+double micros(Ops<Bf16>& ops, const Work& work) {
+  constexpr int kCalls = 50;
+  work();
+  const std::unique_ptr<Recording> calls = ops.record([&] {
+    for (int i = 0; i < kCalls; ++i) {
+      work();
+    }
+  });
+  std::vector<double> taken;
+  for (int batch = 0; batch < 9; ++batch) {
+    ops.synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    calls->launch();
+    ops.synchronize();
+    taken.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+            .count() /
+        kCalls);
+  }
+  std::nth_element(taken.begin(), taken.begin() + 4, taken.end());
+  return taken[4];
+}
+
+}  // namespace
+
+TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (!ops) {
+    return;
+  }
+  constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 64, kNodes = 8, kSteps = 7;
+  std::printf(
+      "H 32, G 8, d 64, bf16, 8 nodes, warm; us\n      L  dense  all   1/2   1/4   1/8"
+      "  weights  top_p of 7 rows\n");
+  for (const std::int64_t length : {4096, 16384, 65536}) {
+    const std::int64_t width = kKvHeads * kWidth;
+    const OpsBuffer<Bf16> q(*ops, random_elements<Bf16>(kNodes * kHeads * kWidth, 1));
+    const OpsBuffer<Bf16> k(*ops, random_elements<Bf16>(length * width, 2));
+    const OpsBuffer<Bf16> tree(*ops, random_elements<Bf16>(kNodes * width, 3));
+    OpsBuffer<Bf16> out(*ops, kNodes * kHeads * kWidth);
+    Ints parents(kNodes), positions(kNodes);
+    std::iota(parents.begin(), parents.end(), -1);
+    std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(length));
+    const OpsBuffer<Bf16, std::int32_t> parent(*ops, parents), position(*ops, positions);
+    TreeAttentionParams<Bf16> p{.num_heads = kHeads, .num_kv_heads = kKvHeads, .head_dim = kWidth};
+    p.context_len = length;
+    p.num_queries = p.num_nodes = kNodes;
+    p.parent = parent.data();
+    p.position = position.data();
+    p.q = q.data();
+    p.k = p.v = k.data();
+    p.k_tree = p.v_tree = tree.data();
+    p.out = out.data();
+    std::printf("%7lld %6.1f", static_cast<long long>(length),
+                micros(*ops, [&] { ops->tree_attention(p); }));
+    for (const std::int64_t part : {1, 2, 4, 8}) {
+      Ints tokens;  // 16 of every 16 * part
+      for (std::int32_t t = 0; t < length; ++t) {
+        if (t / 16 % part == 0) {
+          tokens.push_back(t);
+        }
+      }
+      const OpsBuffer<Bf16, std::int32_t> list(*ops, tokens);
+      p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+      std::printf(" %5.1f", micros(*ops, [&] { ops->tree_attention(p); }));
+    }
+    OpsBuffer<Bf16, float> weights(*ops, kSteps * (length + kNodes));
+    const double capture = micros(*ops, [&] {
+      ops->attention_weights({.num_heads = kHeads,
+                              .num_kv_heads = kKvHeads,
+                              .head_dim = kWidth,
+                              .context_len = length,
+                              .num_nodes = kNodes,
+                              .query_node = 0,
+                              .parent = parent.data(),
+                              .q = q.data(),
+                              .k = k.data(),
+                              .k_tree = tree.data(),
+                              .weights = weights.data()});
+    });
+    std::vector<float> rows = test::random_tensor<float>(kSteps * length, 7);
+    for (float& x : rows) {
+      x = x * x * x * x;
+    }
+    const OpsBuffer<Bf16, float> made(*ops, rows);
+    OpsBuffer<Bf16, std::int32_t> mask(*ops, length);
+    OpsBuffer<Bf16, float> mass(*ops, kSteps);
+    TopPParams<float> choice = top_p_params(kSteps, length, 0, 0.95);
+    choice.weights = made.data();
+    choice.mask = mask.data();
+    choice.mass = mass.data();
+    std::printf(" %7.1f %7.1f\n", capture, micros(*ops, [&] { ops->top_p(choice); }));
+  }
+}
+
+}  // namespace versieve::kernels
