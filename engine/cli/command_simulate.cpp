@@ -40,8 +40,11 @@ PointKey key_as_run(const PointMeasurement& point) {
 }
 
 // How the shipped sweeps collected their counters. The first one opened a collection for each of
-// three repetitions; later ones count all repetitions in one.
+// three repetitions; later ones count all repetitions in one, the newest after uncounted runs.
 engine::CollectionProtocol protocol_of(const RunRecord& run) {
+  if (run.configuration.find("\"counter_warm_up\":true") != std::string::npos) {
+    return engine::collection_quiet();
+  }
   if (run.kind == "h200-core") {
     return engine::collection_each();
   }

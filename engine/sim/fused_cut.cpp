@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kShortSpan = 128;
 constexpr std::int64_t kShortSpanEnd = 1024;
-constexpr std::int64_t kLongSpan = 512;
+constexpr std::int64_t kLongSpan = 256;
 constexpr std::int64_t kMaxRanks = 8;
 constexpr std::int64_t kMaxRowTiles = 4;
 constexpr std::int64_t kWantedCtas = 132;

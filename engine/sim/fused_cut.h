@@ -28,7 +28,7 @@ struct FusedCut {
 };
 FusedCut fused_cut(const AttentionCase& a, FusedLaunch launch);
 
-// Spans of compressed tokens: 128 long below 1,024, then 512.
+// Spans of compressed tokens: 128 long below 1,024, then 256.
 std::int64_t span_of(std::int64_t token);
 std::int64_t span_start(std::int64_t span);
 std::int64_t span_count(std::int64_t tokens);

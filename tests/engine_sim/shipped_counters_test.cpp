@@ -15,12 +15,13 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
       db::Store::open(VERSIEVE_SOURCE_DIR "/db/measured/h200.db", db::OpenMode::kReadOnly);
   std::vector<Comparison> comparisons;
   for (const db::StoredRun& run : store.runs()) {
-    if (run.record.kind != "h200-ssv") {
+    if (run.record.kind != "h200-ssv" && run.record.kind != "h200-fused") {
       continue;
     }
-    const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h200-sxm")),
-                              .protocol = collection_shared(),
-                              .seed = run.record.seed};
+    const SimulationPlan plan{
+        .machine = memory_machine(hardware_by_key("h200-sxm")),
+        .protocol = run.record.kind == "h200-ssv" ? collection_shared() : collection_quiet(),
+        .seed = run.record.seed};
     std::vector<PointMeasurement> points =
         store.points({.run_id = run.id, .workload = WorkloadKind::kAttention, .only_ok = true});
     // The small ones of the cold points: a test takes seconds.
@@ -46,5 +47,5 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
   CHECK(all.count > 10);
   CHECK(all.read_median < 0.03);
   CHECK(all.bytes_median < 0.08);
-  CHECK(all.hit_rate_median < 0.06);
+  CHECK(all.hit_rate_median < 0.10);  // the fused traces' requests follow an earlier cut
 }

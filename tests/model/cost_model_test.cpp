@@ -134,7 +134,7 @@ TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique
   const double states = 64.0 * 32 * 8 * 66 * 4;  // N H spans (d + 2) f32
   CHECK(read(route, TrafficTerm::kQueryOutput) == q + states);
   CHECK(written(route, TrafficTerm::kQueryOutput) == states + 64.0 * 2048 * 4);
-  const double sums = 2.0 * 64 * 8 * 257 * 4;  // two parts of N G S f32
+  const double sums = 64.0 * 32 * 64 * (4 * 4 + 8);  // N H slices, four blocks and two f32 each
   CHECK(read(route, TrafficTerm::kScores) == sums);
   CHECK(written(route, TrafficTerm::kScores) == sums + 64.0 * 8 * 16 * 4);
 
@@ -179,12 +179,12 @@ TEST_CASE("a group loads each of its distinct blocks once, U(C, rho) of them") {
     return launch(work, LaunchKind::kNsaAttend);
   };
   const double window = 512.0 * 2048;
-  // U = 16 (1 + (C - 1) 0.2); the window is shared by max(C, 4) queries.
-  CHECK(attend(1, GroupMode::kExact).loaded == Approx(64 * 16 * block + 16 * window));
-  CHECK(attend(2, GroupMode::kExact).loaded == Approx(32 * 19.2 * block + 16 * window));
-  CHECK(attend(4, GroupMode::kExact).loaded == Approx(16 * 25.6 * block + 16 * window));
-  CHECK(attend(8, GroupMode::kExact).loaded == Approx(8 * 38.4 * block + 8 * window));
-  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(8 * 16 * block + 8 * window));
+  // U = 16 (1 + (C - 1) 0.2); the window is shared by the 16 queries of a CTA.
+  CHECK(attend(1, GroupMode::kExact).loaded == Approx(64 * 16 * block + 4 * window));
+  CHECK(attend(2, GroupMode::kExact).loaded == Approx(32 * 19.2 * block + 4 * window));
+  CHECK(attend(4, GroupMode::kExact).loaded == Approx(16 * 25.6 * block + 4 * window));
+  CHECK(attend(8, GroupMode::kExact).loaded == Approx(8 * 38.4 * block + 4 * window));
+  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(8 * 16 * block + 4 * window));
   // What one group has beyond n is what all groups together touch once.
   CHECK(attend(8, GroupMode::kExact).reused ==
         Approx((16 * (1 + 63 * 0.2) - 1) * block + (448.0 * 2048) * (1 - (217.6 - 3) / 1022))
@@ -193,7 +193,7 @@ TEST_CASE("a group loads each of its distinct blocks once, U(C, rho) of them") {
   CHECK(attend(1, GroupMode::kExact).unique.flops > attend(4, GroupMode::kExact).unique.flops);
   // A short last group counts as one.
   step.num_queries = 65;
-  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(9 * 16 * block + 9 * window));
+  CHECK(attend(8, GroupMode::kApprox).loaded == Approx(9 * 16 * block + 5 * window));
 }
 
 TEST_CASE("repeated loads cost DRAM bytes only when L2 cannot hold what they touch") {
