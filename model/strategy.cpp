@@ -415,7 +415,7 @@ std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
            std::to_string(target.layers) + " layers";
   }
   if (strategy.topk && *strategy.topk != TopkAlgorithm::kSort) {
-    return std::string("topk=") + name_of(*strategy.topk) + " has no kernel yet";
+    return std::string("topk=") + name_of(*strategy.topk) + " has kernels, but no attention here selects with it yet";
   }
   if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
     return "sampling=sigmoid is lossy and belongs to no precision class yet";
