@@ -94,7 +94,6 @@ class CudaOps final : public Ops<T> {
     constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
     context_.counters = static_cast<unsigned*>(allocate(kBytes));
     context_.tickets = allocate(kTicketBytes);
-    check(cudaMemsetAsync(context_.tickets, 0, kTicketBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;

@@ -9,7 +9,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr DoorVariant kVariants[] = {{"default", true}};
+constexpr const char* kVariants[] = {"default"};
 constexpr DoorTensor kInputs[] = {{"k", "float", "L,G,d"}};
 constexpr DoorKey kKeys[] = {{"key_block", "b, tokens of a block"}};
 constexpr DoorTensor kOutputs[] = {{"kmin", "float", "M,G,d"}, {"kmax", "float", "M,G,d"}};

@@ -31,18 +31,14 @@ const DoorFamily* family_of(const std::string& name) {
 
 std::string variant_of(const DoorFamily& family, const std::string& name) {
   if (name.empty()) {
-    return family.variants.front().name;
+    return family.variants.front();
   }
   std::string known;
-  for (const DoorVariant& variant : family.variants) {
-    if (name == variant.name && variant.has_kernel) {
+  for (const char* variant : family.variants) {
+    if (name == variant) {
       return name;
     }
-    if (name == variant.name) {
-      throw Error(ExitCode::kAnswerNo,
-                  "the variant '" + name + "' of " + family.name + " has no kernel yet");
-    }
-    known += variant.has_kernel ? std::string(known.empty() ? "" : ", ") + variant.name : "";
+    known += std::string(known.empty() ? "" : ", ") + variant;
   }
   throw Error(ExitCode::kUsage,
               "unknown variant '" + name + "' of " + family.name + "; known are " + known);
@@ -69,13 +65,7 @@ kernels::Dtype dtype_of(const std::string& name) {
 }
 
 std::vector<std::string> variant_names(const DoorFamily& family) {
-  std::vector<std::string> names;
-  for (const DoorVariant& variant : family.variants) {
-    if (variant.has_kernel) {
-      names.push_back(variant.name);
-    }
-  }
-  return names;
+  return {family.variants.begin(), family.variants.end()};
 }
 
 std::string bracketed(const DoorTensor& tensor) {

@@ -24,7 +24,7 @@ struct DoorRequest {
 };
 
 // Names to a request; an empty variant is the family's first. Throws Error(kUsage) for an unknown
-// name and Error(kAnswerNo) for a known one that has no kernel.
+// name.
 DoorRequest door_request(const std::string& family, const std::string& variant,
                          const std::string& backend, const std::string& dtype);
 

@@ -9,10 +9,6 @@
 
 namespace versieve::engine {
 
-struct DoorVariant {
-  const char* name;
-  bool has_kernel;
-};
 struct DoorTensor {
   const char* name;
   const char* type;   // "float" (F32 or F64), "I32"
@@ -26,7 +22,7 @@ struct DoorKey {
 
 struct DoorFamily {
   const char* name;
-  std::span<const DoorVariant> variants;
+  std::span<const char* const> variants;
   std::span<const DoorTensor> inputs;
   std::span<const DoorKey> metadata;
   std::span<const DoorTensor> outputs;

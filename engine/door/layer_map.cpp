@@ -9,7 +9,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr DoorVariant kVariants[] = {{"default", true}};
+constexpr const char* kVariants[] = {"default"};
 constexpr DoorTensor kInputs[] = {{"similarity", "float", "m,n"}};
 constexpr DoorTensor kOutputs[] = {{"map", "I32", "n"}, {"score", "float", "1"}};
 

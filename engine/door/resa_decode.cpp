@@ -18,7 +18,7 @@ constexpr std::int64_t kCudaMaxHeadDim = 128;
 constexpr std::int64_t kCudaHeadDimStep = 16;
 constexpr std::int64_t kCudaMaxGroup = 16;
 
-constexpr DoorVariant kVariants[] = {{"default", true}};
+constexpr const char* kVariants[] = {"default"};
 constexpr DoorTensor kInputs[] = {
     {"q", "float", "H,d"}, {"k", "float", "L,G,d"}, {"v", "float", "L,G,d"}};
 constexpr DoorKey kKeys[] = {{"key_block", "b, tokens of a block"},

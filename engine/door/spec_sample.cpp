@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kCudaMaxGamma = 1 << 20;
 
-constexpr DoorVariant kVariants[] = {{"baseline", true}, {"exact", true}, {"sigmoid", true}};
+constexpr const char* kVariants[] = {"baseline", "exact", "sigmoid"};
 constexpr DoorTensor kInputs[] = {{"target_logits", "float", "gamma+1,V"},
                                   {"draft_logits", "float", "gamma,V"},
                                   {"draft_tokens", "I32", "[R,]gamma"},

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMaxIterations = 4096;  // more than the halvings of any double
 
-constexpr DoorVariant kVariants[] = {{"default", true}};
+constexpr const char* kVariants[] = {"default"};
 constexpr DoorTensor kInputs[] = {{"weights", "float", "gamma,L"}};
 constexpr DoorKey kKeys[] = {{"p", "wanted share of a row's mass"},
                              {"iterations", "halvings of the threshold"}};

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMaxResults = 1 << 28;  // R k: what is allocated for the answer
 
-constexpr DoorVariant kVariants[] = {{"sort", true}, {"radix", true}, {"gvr", true}};
+constexpr const char* kVariants[] = {"sort", "radix", "gvr"};
 constexpr DoorTensor kInputs[] = {{"scores", "float", "R,Lp"}, {"hint", "I32", "R,k", false}};
 constexpr DoorKey kKeys[] = {{"k", "wanted indices a row"}};
 constexpr DoorTensor kOutputs[] = {{"indices", "I32", "R,k"}, {"values", "float", "R,k"}};

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/door/door.h"
-#include "kernels/layer_map/cpu.h"
 #include "kernels/block_keys/cpu.h"
+#include "kernels/layer_map/cpu.h"
 #include "kernels/nsa_verify/cpu.h"
 #include "kernels/ops.h"
 #include "kernels/resa_decode/cpu.h"

@@ -131,7 +131,7 @@ struct FusedArguments {
   float2* span_states;    // [N, H, spans]: reference, sum
   float* span_outs;       // [N, H, spans, d]
   // Softmax weights of compressed tokens under their slice's reference, and by slice of 16 tokens
-  // that reference and the weight of the slice's last token. kFour (B/s = 4, l/s = 2): weights
+  // that reference and the weight of the slice's last token. `four` (B/s = 4, l/s = 2): weights
   // summed into blocks as importance counts them, the block before left out, [N, H, max_blocks];
   // else a token each, [N, H, 16 max_slices].
   float* weights;

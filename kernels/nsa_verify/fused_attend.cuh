@@ -3,8 +3,8 @@
 // compressed cache too, in the same launch, and takes its blocks as given.
 //
 // Parts of a group: shares of the compressed tokens (reuse), the selected blocks whose number is r
-// modulo 6 (r < 6), the window's even and odd chunks of 64 positions. Finishing CTAs, one a node
-// and KV head, merge them. Traffic: traffic::nsa_attend, traffic::nsa_reuse.
+// modulo 6 (r < 6), the window's even and odd chunks of 64 positions. Finishing CTAs, each
+// for one or more nodes of a KV head, merge them. Traffic: traffic::nsa_attend, traffic::nsa_reuse.
 #pragma once
 
 #include "kernels/nsa_verify/fused_parts.cuh"

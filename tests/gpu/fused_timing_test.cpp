@@ -252,10 +252,11 @@ TEST_CASE("fused layers keep their distance to the public operators", "[timing]"
                       us[0][1], us[0][2], us[1][0], us[1][1], us[1][2],
                       peer == kTritonBusyUs.end() ? 0.0 : peer->second);
           if (nodes >= 16) {
-            for (const double(&form)[3] : us) {
-              const double best = *std::min_element(form, form + 3);
+            constexpr double kBars[2] = {5.0, 7.0};  // refresh and reuse, under the public path
+            for (int form = 0; form < 2; ++form) {
+              const double best = *std::min_element(us[form], us[form] + 3);
               CHECK(best < vanilla_us);
-              CHECK(2.5 * best < peer->second);
+              CHECK(kBars[form] * best < peer->second);
             }
           }
         }
