@@ -45,7 +45,17 @@ struct LoneList {
   int low;    // first that the node sees
   int own;    // index of the node's own key, -1: none
   int part, end_part;
+  bool rehearsal = false;
 };
+
+// One tile of whatever lies in shared memory, copied by nobody: the loop's instructions are fetched
+// while the warp waits for other launches. Leaves no part.
+__device__ __forceinline__ LoneList lone_rehearsal(bool compressed, std::int32_t* first) {
+  if (threadIdx.x % 32 == 0) {
+    first[0] = 0;
+  }
+  return {compressed, first, 1, kTileKeys, kTileKeys, 0, -1, 0, 0, true};
+}
 
 // Compressed tokens of spans [from, to).
 __device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, std::int32_t* first) {
@@ -135,18 +145,19 @@ struct OwnRow {
 // As run_entries, for one warp and shared tiles only.
 template <int kD, class Keep>
 __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
-                                         const Ring& ring, Rows<kD>& rows, const Keep& keep) {
+                                         const Ring& ring, Cursor& at, Rows<kD>& rows,
+                                         const Keep& keep) {
   const CUtensorMap* const keys = list.compressed ? &maps.k_cmp : &maps.k;
   const CUtensorMap* const values = list.compressed ? &maps.v_cmp : &maps.v;
   int next = 0;  // unit loaded next
-  Cursor to{0, 0};
+  Cursor to = at;
   const auto load = [&] {
     if (next < 2 * list.count) {
       if (t.lane == 0) {
         const std::uint32_t full = ring.full(to.place);
-        barrier_expect(full, Rows<kD>::kUnitBytes);
+        barrier_expect(full, list.rehearsal ? 0 : Rows<kD>::kUnitBytes);
 #pragma unroll
-        for (int panel = 0; panel < kD / 64; ++panel) {
+        for (int panel = 0; !list.rehearsal && panel < kD / 64; ++panel) {
           copy_tile_async(
               ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
                                                          panel * kTileKeys * 128),
@@ -162,7 +173,6 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     load();
   }
   const OwnRow<kD> own(t, list);
-  Cursor at{0, 0};
   int read = 0;
   const auto wait_for_unit = [&] {
     barrier_wait(ring.full(at.place), at.parity);
@@ -248,16 +258,28 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(&maps.v_cmp);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  wait_for_predecessors();
-  release_successors();
-  Rows<kD> rows;
-  load_rows(t, rows);
-  t.locate();
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const int rank = share * a.plan.slots + warp;
-  if (rank < a.plan.ranks) {
-    const LoneList list = lone_spans(t, rank, reinterpret_cast<std::int32_t*>(memory.entries));
+  Rows<kD> rows{};
+  Cursor at{0, 0};
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    const bool real = pass == 1;
+    LoneList list{};
+    if (!real) {
+      list = lone_rehearsal(true, first);
+    } else {
+      wait_for_predecessors();
+      release_successors();
+      load_rows(t, rows);
+      t.locate();
+      if (rank >= a.plan.ranks) {
+        break;
+      }
+      list = lone_spans(t, rank, first);
+    }
     __syncwarp();
-    run_lone(t, maps, list, ring, rows, KeepWeights(t));
+    run_lone(t, maps, list, ring, at, rows, KeepWeights(t, real));
   }
   arrive_at(a, t.g);
 }
@@ -284,28 +306,37 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(segment < 0 ? &maps.v_cmp : &maps.v);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  if constexpr (kReuse) {
-    wait_for_predecessors();
-  }
-  // As in nsa_attend_kernel: all but the chosen blocks is older than nsa_route.
-  Rows<kD> rows;
-  load_rows(t, rows);
-  t.locate();
-  if (segment < kSegments) {
-    std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
-    LoneList list;
-    if (kReuse && segment < 0) {
-      list = lone_spans(t, part, first);
-    } else if (selected) {
-      if constexpr (!kReuse) {
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  Rows<kD> rows{};
+  Cursor at{0, 0};
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    LoneList list{};
+    if (pass == 0) {
+      list = lone_rehearsal(false, first);
+    } else {
+      if constexpr (kReuse) {
         wait_for_predecessors();
       }
-      list = lone_selected(t, segment, first);
-    } else {
-      list = lone_window(t, segment - kSelectedSegments, first);
+      // As in nsa_attend_kernel: all but the chosen blocks is older than nsa_route.
+      load_rows(t, rows);
+      t.locate();
+      if (segment >= kSegments) {
+        break;
+      }
+      if (kReuse && segment < 0) {
+        list = lone_spans(t, part, first);
+      } else if (selected) {
+        if constexpr (!kReuse) {
+          wait_for_predecessors();
+        }
+        list = lone_selected(t, segment, first);
+      } else {
+        list = lone_window(t, segment - kSelectedSegments, first);
+      }
     }
     __syncwarp();
-    run_lone(t, maps, list, ring, rows, KeepNothing{});
+    run_lone(t, maps, list, ring, at, rows, KeepNothing{});
   }
   arrive_at(a, t.g);
 }

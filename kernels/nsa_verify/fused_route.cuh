@@ -29,7 +29,7 @@ struct KeepWeights {
   int stride;
 
   template <class AnyQueries>
-  __device__ __forceinline__ explicit KeepWeights(const AnyQueries& t) {
+  __device__ __forceinline__ explicit KeepWeights(const AnyQueries& t, bool keeps = true) {
     const FusedArguments& a = t.a;
     quarter = t.lane % 4;
     four = a.four;
@@ -48,7 +48,7 @@ struct KeepWeights {
       const int row = t.lane / 4 + r * 8;
       to[r] = nullptr;
       slices[r] = nullptr;
-      if (!t.has_row(row)) {
+      if (!keeps || !t.has_row(row)) {
         continue;
       }
       const int at = t.row_index(t.query_of(row), t.head_of(row));
