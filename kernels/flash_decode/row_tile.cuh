@@ -3,6 +3,8 @@
 // on the keys that it sees, tile after tile; other rows of the tile never touch them.
 //
 // A row is a query head of one KV head; a lane holds parts of the rows lane / 4 and lane / 4 + 8.
+// A tile in shared memory is panels of 64 elements, [d / 64][64 keys][128 bytes], swizzled as the
+// copy engine's 128-byte mode does; it starts on 1,024 bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +25,14 @@ __device__ inline float no_score() {
 template <int kHeadDim>
 class RowTile {
  public:
-  static constexpr int kRowBytes = kHeadDim * 2;
-  static constexpr int kTileBytes = kTileKeys * kRowBytes;
+  static constexpr int kPanelBytes = kTileKeys * 128;
+  static constexpr int kTileBytes = kHeadDim / 64 * kPanelBytes;
+
+  // Where chunk c (of 8 elements) of a key lies.
+  static __device__ std::uint32_t chunk_at(std::uint32_t tile, int key, int chunk) {
+    return swizzled_chunk<128>(tile + static_cast<std::uint32_t>(chunk / 8 * kPanelBytes), key,
+                               chunk % 8);
+  }
 
   // row(r), r < 16: the query of a row, or null.
   template <class RowAt>
@@ -46,18 +54,8 @@ class RowTile {
   }
 
   __device__ void clear() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      max_[half] = no_score();
-      sum_[half] = 0.0F;
-    }
-#pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        acc_[n][i] = 0.0F;
-      }
-    }
+    clear_row(0);
+    clear_row(1);
   }
 
   // Weights of the tile's keys; a row sees the first `visible` (low row, high row) of them.
@@ -75,7 +73,7 @@ class RowTile {
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         std::uint32_t b[4];
-        load_matrices_x4(swizzled_chunk<kRowBytes>(keys, n * 8 + row, step * 2 + side), b);
+        load_matrices_x4(chunk_at(keys, n * 8 + row, step * 2 + side), b);
         multiply_m16n8k16(p_[n], q_[step], b[0], b[1]);
         multiply_m16n8k16(p_[n + 1], q_[step], b[2], b[3]);
       }
@@ -100,28 +98,24 @@ class RowTile {
 #pragma unroll
       for (int n = 0; n < kColumns; n += 2) {
         std::uint32_t b[4];
-        load_matrices_x4_transposed(swizzled_chunk<kRowBytes>(values, step * 16 + row, n + side),
-                                    b);
+        load_matrices_x4_transposed(chunk_at(values, step * 16 + row, n + side), b);
         multiply_m16n8k16(acc_[n], a, b[0], b[1]);
         multiply_m16n8k16(acc_[n + 1], a, b[2], b[3]);
       }
     }
   }
 
-  // The chunk's partial result. row(r): its index among the launch's rows, or -1.
-  template <class RowIndex>
-  __device__ void store(const ChunkPartials& partials, std::int64_t chunk, const RowIndex& row) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float sum = sum_[half];
-      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
-      const std::int64_t index = row(lane / 4 + 8 * half);
-      if (index < 0) {
-        continue;
-      }
-      const std::int64_t at = index * partials.chunks + chunk;
+  // The partial results of the low row (half 0) or the high row, if `ends` says that its chunk ends
+  // here, to place `at` of all rows' chunks (-1: nowhere); such a row starts anew. By whole warps.
+  __device__ void end_chunk(const ChunkPartials& partials, int half, bool ends, std::int64_t at) {
+    float sum = sum_[half];
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+    if (!ends) {
+      return;
+    }
+    if (at >= 0) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
       if (lane % 4 == 0) {
         *reinterpret_cast<float2*>(partials.max_sum + 2 * at) = {max_[half], sum};
       }
@@ -131,11 +125,22 @@ class RowTile {
         *reinterpret_cast<float2*>(value + n * 8) = {acc_[n][2 * half], acc_[n][2 * half + 1]};
       }
     }
+    clear_row(half);
   }
 
  private:
   static constexpr int kSteps = kHeadDim / 16;   // of a score's sum
   static constexpr int kColumns = kHeadDim / 8;  // tiles of an output row
+
+  __device__ void clear_row(int half) {
+    max_[half] = no_score();
+    sum_[half] = 0.0F;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      acc_[n][2 * half] = 0.0F;
+      acc_[n][2 * half + 1] = 0.0F;
+    }
+  }
 
   __device__ void hide(int visible_low, int visible_high) {
     const int column = static_cast<int>(threadIdx.x) % 4 * 2;
