@@ -22,7 +22,7 @@ namespace versieve::kernels {
 
 template <int kHeadDim, int kWarps, int kSlots>
 struct TileRing {
-  static constexpr int kSlotBytes = RowTile<kHeadDim>::kTileBytes;
+  static constexpr int kSlotBytes = kHeadDim / 64 * kPanelBytes;
   static constexpr int kBytes = kSlots * kSlotBytes;
   // A lone warp knows what it has read: nobody tells it that a slot is empty.
   static constexpr int kBarriers = kWarps == 1 ? kSlots : 2 * kSlots;
@@ -70,6 +70,7 @@ template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, class Keys, class
 class ChunkLoop {
  public:
   using Ring = TileRing<kHeadDim, kWarps, kSlots>;
+  using Tiles = RowTiles<kHeadDim, kRowTiles>;
 
   __device__ ChunkLoop(Keys& keys, const Rows& rows, const Ring& ring,
                        const ChunkPartials& partials)
@@ -98,7 +99,7 @@ class ChunkLoop {
       score(tile, ring_.slot(item));
       release(item);
       await(tile, item + 1);
-      add_values(ring_.slot(item + 1));
+      tiles_.add_values(ring_.slot(item + 1));
       release(item + 1);
       if (tile + 1 == unit_end || tile + 1 == end) {
         end_unit(unit, tile + 1 == end);
@@ -110,17 +111,19 @@ class ChunkLoop {
 
  private:
   __device__ void load_rows() {
+    const int base = warp_ * kRowTiles * kTileRows;
+    tiles_.start([&](int r) { return rows_.query(base + r); });
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
-      const int base = row_base(t);
-      tiles_[t].load_queries([&](int r) { return rows_.query(base + r); });
-      tiles_[t].clear();
-      visible_[t][0] = static_cast<int>(rows_.visible(base + lane_ / 4));
-      visible_[t][1] = static_cast<int>(rows_.visible(base + lane_ / 4 + 8));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        visible_[t][half] = static_cast<int>(rows_.visible(row_of(t, half)));
+      }
     }
   }
-  __device__ int row_base(int t) const {
-    return (warp_ * kRowTiles + t) * kTileRows;
+  // This lane's row of that tile and half.
+  __device__ int row_of(int t, int half) const {
+    return (warp_ * kRowTiles + t) * kTileRows + lane_ / 4 + 8 * half;
   }
 
   // Keys (item even) or values (odd) of tile item / 2, once their slot is read by none any more.
@@ -162,33 +165,30 @@ class ChunkLoop {
     sync_team<kWarps>();
     for (int i = first * kWords + warp_ * 32 + lane_; i < kTileKeys * kWords; i += kWarps * 32) {
       const Bf16* row = keys_.row(tile, i / kWords, value);
-      store_word(RowTile<kHeadDim>::chunk_at(slot, i / kWords, i % kWords),
+      store_word(Tiles::chunk_at(slot, i / kWords, i % kWords),
                  row == nullptr ? uint4{} : reinterpret_cast<const uint4*>(row)[i % kWords]);
     }
     sync_team<kWarps>();
   }
 
   __device__ void score(int tile, std::uint32_t slot) {
-    const int begin = tile * kTileKeys;
+    int visible[kRowTiles][2];
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
-      tiles_[t].score(slot, max(0, min(kTileKeys, visible_[t][0] - begin)),
-                      max(0, min(kTileKeys, visible_[t][1] - begin)));
-    }
-  }
-  __device__ void add_values(std::uint32_t slot) {
 #pragma unroll
-    for (int t = 0; t < kRowTiles; ++t) {
-      tiles_[t].add_values(slot);
+      for (int half = 0; half < 2; ++half) {
+        visible[t][half] = max(0, min(kTileKeys, visible_[t][half] - tile * kTileKeys));
+      }
     }
+    tiles_.score(slot, visible);
   }
   __device__ void end_unit(int unit, bool last) {
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int r = row_base(t) + lane_ / 4 + 8 * half;
-        tiles_[t].end_chunk(partials_, half, rows_.ends(r, unit, last), rows_.at(r, unit));
+        const int r = row_of(t, half);
+        tiles_.end_chunk(partials_, t, half, rows_.ends(r, unit, last), rows_.at(r, unit));
       }
     }
   }
@@ -200,7 +200,7 @@ class ChunkLoop {
   int lane_, warp_;
   int first_tile_ = 0;
   int items_ = 0;
-  RowTile<kHeadDim> tiles_[kRowTiles];
+  Tiles tiles_;
   int visible_[kRowTiles][2];
 };
 

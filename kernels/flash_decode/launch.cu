@@ -48,7 +48,7 @@ class ChainKeys {
   __device__ void copy(int tile, bool value, std::uint32_t slot, std::uint32_t barrier) const {
     const int panel = static_cast<int>(threadIdx.x) % 32;
     if (panel < p_.head_dim / 64) {
-      copy_tile_async(slot + static_cast<std::uint32_t>(panel * RowTile<64>::kPanelBytes),
+      copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
                       value ? &maps_.v : &maps_.k, panel * 64, g_, tile * kTileKeys, barrier);
     }
   }
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kWarps * 32)
                  .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads)};
   const std::int64_t fewest = rows.context_len + rows.query_of(0) + 1;
   const std::int64_t most = rows.context_len + min(p.num_queries - 1, rows.query_of(kRows - 1)) + 1;
-  rows.unit = chunk_keys(fewest, kDenseChunk);
+  rows.unit = chunk_keys(fewest);
   const int stride = most > kMaxChunks * rows.unit ? 2 : 1;  // units that stay together
   const int parts = static_cast<int>((most + stride * rows.unit - 1) / (stride * rows.unit));
   const int splits = static_cast<int>(gridDim.z);
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kCombineParts* kHeadDim)
   wait_for_predecessors();
   const std::int64_t row = blockIdx.x;
   const std::int64_t keys = committed(p) + row / p.num_heads + 1;
-  const std::int64_t chunk = chunk_keys(keys, kDenseChunk);
+  const std::int64_t chunk = chunk_keys(keys);
   combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
 }
 
@@ -188,7 +188,7 @@ void launch_size(const Params& p, const ChunkPartials& partials, cudaStream_t st
 // Room for a row's chunks. That of several queries does not follow the context, so that recorded
 // steps keep their scratch while passes over the chain run between them.
 std::int64_t chunk_room(const Params& p) {
-  return p.num_queries > 1 ? kMaxChunks : most_chunks(p.context_len + 1, kDenseChunk);
+  return p.num_queries > 1 ? kMaxChunks : most_chunks(p.context_len + 1);
 }
 
 ChunkPartials partials_of(const Params& p, void* scratch) {

@@ -9,21 +9,20 @@
 
 namespace versieve::kernels {
 
-inline constexpr std::int64_t kDenseChunk = 256;  // keys, the fewest of a dense row's chunk
-inline constexpr std::int64_t kListedChunk = 64;  // the fewest of a chunk of listed blocks
+inline constexpr std::int64_t kDenseChunk = 256;  // keys, the fewest of a chunk
 inline constexpr int kMaxChunks = 128;            // of a row
 
-// Keys of a chunk: `smallest` up to 128 such chunks, then a 64th to a 128th of the keys.
-VERSIEVE_HOST_DEVICE inline std::int64_t chunk_keys(std::int64_t keys, std::int64_t smallest) {
-  std::int64_t chunk = smallest;
+// Keys of a chunk: 256 up to 32,768 keys, then a 64th to a 128th of them.
+VERSIEVE_HOST_DEVICE inline std::int64_t chunk_keys(std::int64_t keys) {
+  std::int64_t chunk = kDenseChunk;
   while (keys > kMaxChunks * chunk) {
     chunk *= 2;
   }
   return chunk;
 }
 // The most chunks of a row that sees up to that many keys.
-VERSIEVE_HOST_DEVICE inline std::int64_t most_chunks(std::int64_t keys, std::int64_t smallest) {
-  const std::int64_t chunks = (keys + smallest - 1) / smallest;
+VERSIEVE_HOST_DEVICE inline std::int64_t most_chunks(std::int64_t keys) {
+  const std::int64_t chunks = (keys + kDenseChunk - 1) / kDenseChunk;
   return chunks < kMaxChunks ? chunks : kMaxChunks;
 }
 

@@ -33,7 +33,7 @@ class ListedTokens {
 struct ChunkShare {
   std::int64_t chunk, first, last;
 
-  __device__ explicit ChunkShare(std::int64_t tokens) : chunk(chunk_keys(tokens, kDenseChunk)) {
+  __device__ explicit ChunkShare(std::int64_t tokens) : chunk(chunk_keys(tokens)) {
     const std::int64_t chunks = (tokens + chunk - 1) / chunk;
     first = blockIdx.x * chunks / gridDim.x;
     last = (blockIdx.x + 1) * chunks / gridDim.x;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kCombineParts * 128)
   const std::int64_t row = blockIdx.x;
   const std::int64_t g = row / (p.num_heads / p.num_kv_heads);
   const std::int64_t tokens = attended_tokens(p, s, p.indices + g * scratch.indices);
-  const std::int64_t chunk = chunk_keys(tokens, kDenseChunk);
+  const std::int64_t chunk = chunk_keys(tokens);
   combine_chunks(scratch.partials, row, (tokens + chunk - 1) / chunk, static_cast<int>(p.head_dim),
                  p.out + row * p.head_dim);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <string>
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
@@ -15,13 +16,14 @@
 #include "kernels/resa_decode/fused_select.cuh"
 #include "kernels/resa_decode/traffic_shape.h"
 #include "model/assert.h"
+#include "model/error.h"
 
 namespace versieve::kernels {
 namespace {
 
 using Params = ResaDecodeParams<Bf16>;
 
-// The KV head's list, written by all blocks of the cluster.
+// The KV head's list, written by all blocks of the cluster. Waits for the cluster's start.
 template <int kHeadDim>
 __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScratch& scratch, int g,
                               unsigned char* memory, FusedShared& shared) {
@@ -37,6 +39,7 @@ __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScra
     }
   }
   if (kept <= 0) {
+    cluster_wait();
     return;
   }
   const int share = (free + blocks - 1) / blocks;
@@ -46,8 +49,10 @@ __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScra
                             ? reinterpret_cast<std::uint32_t*>(memory + Memory::kQueueBytes)
                             : scratch.rank + g * scratch.blocks + first;
   const KeyRange own = score_blocks<kHeadDim>(p, g, first, count, keys, memory);
+  cluster_wait();  // all blocks run: their shared memory may be written
   const KeyRange range = share_range(shared, own);
-  const KeyCut cut = find_cut(shared, reinterpret_cast<int*>(memory), keys, count, kept, range);
+  const KeyCut cut =
+      find_cut(shared, *reinterpret_cast<DigitMemory*>(memory), keys, count, kept, range);
   write_chosen(shared, keys, first, count, cut, out);
 }
 
@@ -68,7 +73,6 @@ __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
     publish_barriers();
   }
   wait_for_predecessors();
-  cluster_wait();  // all blocks run: their shared memory may be written
   const int g = static_cast<int>(blockIdx.x) / cluster_size();
   const ResaStep s = resa_step(p);
   choose_blocks<kHeadDim>(p, s, scratch, g, memory, shared);
@@ -118,9 +122,14 @@ int cluster_for(const Params& p) {
   while (log > 0 && at_once[static_cast<std::size_t>(log)] < p.num_kv_heads) {
     --log;
   }
-  const int wished = p.splits > 0 ? static_cast<int>(std::min<std::int64_t>(p.splits, kMostCluster))
-                                  : kMostCluster;
-  return std::min(1 << log, static_cast<int>(std::bit_floor(static_cast<unsigned>(wished))));
+  const std::int64_t wished =
+      p.splits > 0 ? std::min<std::int64_t>(p.splits, kMostCluster) : std::int64_t{kMostCluster};
+  int cluster =
+      std::min(1 << log, static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(wished))));
+  while (cluster * kMostKeys < p.block_count()) {
+    cluster *= 2;
+  }
+  return cluster;
 }
 
 ListedMaps listed_maps(const Params& p) {
@@ -148,6 +157,10 @@ void launch(const Params& p, const ResaScratch& scratch, cudaStream_t stream) {
 
 void launch_resa_fused(const Params& p, const ResaScratch& scratch, const LaunchContext& context) {
   VERSIEVE_ASSERT(resa_fused_takes(p), "another form takes it");
+  if (p.block_count() > kMostCluster * kMostKeys) {
+    throw Error(ExitCode::kAnswerNo, "ReSA in one launch takes at most 1,048,560 key blocks, not " +
+                                         std::to_string(p.block_count()));
+  }
   const LaunchRange range("resa_decode", resa_decode_traffic(p), context.observer);
   p.head_dim == 64 ? launch<64>(p, scratch, context.stream)
                    : launch<128>(p, scratch, context.stream);

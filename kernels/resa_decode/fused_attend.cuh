@@ -6,6 +6,7 @@
 #include "kernels/flash_decode/chunk_loop.cuh"
 #include "kernels/flash_decode/combine.cuh"
 #include "kernels/resa_decode/fused.cuh"
+#include "kernels/resa_decode/fused_launch.cuh"
 
 namespace versieve::kernels {
 
@@ -52,9 +53,8 @@ class ListedTiles {
       const int row = box_row(i);
       if (row < rows) {
         for (int panel = 0; panel < panels; ++panel) {
-          copy_tile_async(
-              slot + static_cast<std::uint32_t>(panel * RowTile<64>::kPanelBytes + row * 128),
-              value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
+          copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes + row * 128),
+                          value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
         }
       }
     }
@@ -119,7 +119,7 @@ __device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const Listed
   }
   const std::int32_t* list = p.indices + g * scratch.indices;
   const int tokens = static_cast<int>(attended_tokens(p, s, list));
-  const int chunk = static_cast<int>(chunk_keys(tokens, kListedChunk));
+  const int chunk = static_cast<int>(listed_chunk_keys(tokens));
   const int chunks = (tokens + chunk - 1) / chunk;
   // Neighbouring teams lie in different blocks: few chunks spread over all of them.
   const int teams = kTeams * cluster_size();
@@ -150,10 +150,10 @@ __device__ inline void merge_chunks(const ResaDecodeParams<Bf16>& p, const ResaS
                                     const ResaScratch& scratch, int g, FusedShared& shared) {
   constexpr int kPieces = kHeadDim / 16;
   constexpr int kParts = kFusedThreads / 16;
-  constexpr int kChunks = kMaxChunks / kParts;  // of a part
+  constexpr int kChunks = kListedChunks / kParts;  // of a part
   const ChunkPartials& partials = scratch.partials;
   const std::int64_t tokens = attended_tokens(p, s, p.indices + g * scratch.indices);
-  const std::int64_t chunk = chunk_keys(tokens, kListedChunk);
+  const std::int64_t chunk = listed_chunk_keys(tokens);
   const int chunks = static_cast<int>((tokens + chunk - 1) / chunk);
   const int thread = static_cast<int>(threadIdx.x);
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);

@@ -62,42 +62,56 @@ __device__ inline KeyRange score_blocks(const ResaDecodeParams<Bf16>& p, int g, 
   const std::int64_t offset = g * kHeadDim + lane * 8;
   unsigned char* own = queue + threadIdx.x * 16;
   const std::uint32_t own_address = static_cast<std::uint32_t>(__cvta_generic_to_shared(own));
+  constexpr int kTogether = 2;  // stages that are requested, and scored, together
   const int stages = (count + kRows - 1) / kRows;
   const auto request = [&](int stage) {
-    const int block = stage * kRows + row;
-    asm volatile("" ::: "memory");  // the row that lay there has been read
-    if (stage < stages) {
-      const std::int64_t at = (first + min(block, count - 1)) * width + offset;
-      const std::uint32_t slot =
-          own_address + static_cast<std::uint32_t>(stage % kScoreStages * kStageBytes);
-      copy_chunk_async(slot, p.kmin + at, true);
-      copy_chunk_async(slot + kFusedThreads * 16, p.kmax + at, true);
+    asm volatile("" ::: "memory");  // what lay there has been read
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      if (stage + i < stages) {
+        const int block = min((stage + i) * kRows + row, count - 1);
+        const std::int64_t at = (first + block) * width + offset;
+        const std::uint32_t slot =
+            own_address + static_cast<std::uint32_t>((stage + i) % kScoreStages * kStageBytes);
+        copy_chunk_async(slot, p.kmin + at, true);
+        copy_chunk_async(slot + kFusedThreads * 16, p.kmax + at, true);
+      }
     }
     asm volatile("cp.async.commit_group;\n" ::: "memory");
   };
-  for (int stage = 0; stage < kScoreStages - 1; ++stage) {
+  for (int stage = 0; stage < kScoreStages; stage += kTogether) {
     request(stage);
   }
   float mean[8];
   mean_of_group<kHeadDim>(p, g, lane * 8, mean);
   KeyRange range;
-  for (int stage = 0; stage < stages; ++stage) {
-    request(stage + kScoreStages - 1);
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(kScoreStages - 1) : "memory");
-    const unsigned char* slot = own + stage % kScoreStages * kStageBytes;
-    float score = partial_score(mean, *reinterpret_cast<const uint4*>(slot),
-                                *reinterpret_cast<const uint4*>(slot + kFusedThreads * 16));
+  for (int stage = 0; stage < stages; stage += kTogether) {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(kScoreStages / kTogether - 1) : "memory");
+    float score[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const unsigned char* slot = own + (stage + i) % kScoreStages * kStageBytes;
+      score[i] = partial_score(mean, *reinterpret_cast<const uint4*>(slot),
+                               *reinterpret_cast<const uint4*>(slot + kFusedThreads * 16));
+    }
+    request(stage + kScoreStages);
 #pragma unroll
     for (int apart = kLanes / 2; apart > 0; apart /= 2) {
-      score += __shfl_xor_sync(0xFFFFFFFFU, score, apart);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        score[i] += __shfl_xor_sync(0xFFFFFFFFU, score[i], apart);
+      }
     }
-    const std::uint32_t key = order_key<float>(__float_as_uint(score));
-    const int block = stage * kRows + row;
-    if (block < count) {
-      range.least = min(range.least, key);
-      range.most = max(range.most, key);
-      if (lane == 0) {
-        keys[block] = key;
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const std::uint32_t key = order_key<float>(__float_as_uint(score[i]));
+      const int block = (stage + i) * kRows + row;
+      if (block < count) {
+        range.least = min(range.least, key);
+        range.most = max(range.most, key);
+        if (lane == 0) {
+          keys[block] = key;
+        }
       }
     }
   }

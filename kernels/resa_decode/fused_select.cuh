@@ -1,7 +1,7 @@
 // Second phase of the fused form: the exact selection over the cluster's order keys. Digits of
-// (key - least key of the head), 11 bits a pass, so that the first pass already spreads the scores;
-// a pass sums bins over the cluster in two steps: 64 coarse sums that every block pushes to all,
-// then the 32 bins of one coarse sum, pulled. Usually two passes; more only for equal leading bits.
+// (key - least key of the head), 9 bits a pass, so that the first pass already spreads the scores.
+// In a pass every block counts its keys and pushes all bins to all blocks; then each knows where
+// the cut lies and how many keys the blocks before it take. Usually two passes.
 #pragma once
 
 #include "kernels/common/block_reduce.cuh"
@@ -52,130 +52,120 @@ __device__ inline KeyRange share_range(FusedShared& shared, const KeyRange& own)
   return all;
 }
 
-// Counts this block's keys that are equal so far by their next digit, and pushes the coarse sums.
-__device__ inline void count_digits(FusedShared& shared, int* bins, const std::uint32_t* keys,
-                                    int count, const KeyCut& cut, int shift, int turn) {
+// Counts this block's keys that are equal so far by their next digit, and pushes the bins.
+// REQUIRES: fewer than 65,536 keys a block.
+__device__ inline void count_digits(DigitMemory& memory, const std::uint32_t* keys, int count,
+                                    const KeyCut& cut, int shift, int turn) {
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < kDigitBins / 4; i += kFusedThreads) {
-    reinterpret_cast<int4*>(bins)[i] = int4{};
+  for (int bin = thread; bin < kDigitBins; bin += kFusedThreads) {
+    memory.bins[bin] = 0;
   }
   __syncthreads();
   for (int i = thread; i < count; i += kFusedThreads) {
-    if (cut.place(keys[i]) == 1) {
-      atomicAdd(&bins[(keys[i] - cut.low) >> shift], 1);
+    const std::uint32_t key = keys[i];
+    if (cut.place(key) == 1) {
+      atomicAdd(&memory.bins[(key - cut.low) >> shift], 1);
     }
   }
   __syncthreads();
-  static_assert(kFusedThreads == 4 * kCoarse && kDigitBins == 32 * kCoarse, "a quarter a thread");
-  const int4 a = reinterpret_cast<const int4*>(bins)[thread * 2];
-  const int4 b = reinterpret_cast<const int4*>(bins)[thread * 2 + 1];
-  int sum = a.x + a.y + a.z + a.w + b.x + b.y + b.z + b.w;
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
-  for (int rank = thread % 4; rank < cluster_size(); rank += 4) {
-    in_block(&shared.coarse[turn][cluster_rank()][thread / 4], rank)[0] = sum;
+  constexpr int kWords = kDigitBins / 8;  // of 16 bytes
+  constexpr int kRanksEach = kMostCluster / (kFusedThreads / kWords);
+  const int word = thread % kWords;
+  const int4 a = reinterpret_cast<const int4*>(memory.bins)[word * 2];
+  const int4 b = reinterpret_cast<const int4*>(memory.bins)[word * 2 + 1];
+  const auto pair = [](int low, int high) {
+    return static_cast<std::uint32_t>(low) | static_cast<std::uint32_t>(high) << 16;
+  };
+  const uint4 packed{pair(a.x, a.y), pair(a.z, a.w), pair(b.x, b.y), pair(b.z, b.w)};
+  uint4* own = reinterpret_cast<uint4*>(memory.pushed[turn][cluster_rank()]) + word;
+  const int first = thread / kWords * kRanksEach;
+  for (int rank = first; rank < min(cluster_size(), first + kRanksEach); ++rank) {
+    *in_block(own, rank) = packed;
   }
 }
 
-struct FoundBin {
-  int bin = 0;
-  int above = 0;  // in higher bins: all blocks', those of the blocks before this one
-  int above_before = 0;
-  int count = 0;  // in it
-  int count_before = 0;
-};
-
-// The bin, among 32 kPer, that holds the `need`-th from the top; lane i holds `kPer` of them, the
-// highest bins in lane 0. Every lane gets the answer. REQUIRES: there are so many.
-template <int kPer>
-__device__ inline FoundBin find_bin(const int (&all)[kPer], const int (&before)[kPer], int need) {
+// Of 64 bins, two a lane, the highest in lane 0: the one that holds the `need`-th from the top.
+// Every lane gets the answer. REQUIRES: there are so many.
+__device__ inline FoundBin find_bin(int2 all, int2 before, int need) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  int sum = 0;
-#pragma unroll
-  for (int i = 0; i < kPer; ++i) {
-    sum += all[i];
-  }
+  const int sum = all.x + all.y;
   int inclusive = sum;
   for (int distance = 1; distance < 32; distance *= 2) {
     const int other = __shfl_up_sync(0xFFFFFFFFU, inclusive, distance);
     inclusive += lane >= distance ? other : 0;
   }
-  FoundBin found;
-  found.above = inclusive - sum;
-  bool mine = found.above < need && inclusive >= need;
+  const int above = inclusive - sum;
+  const bool mine = above < need && inclusive >= need;
   const int owner = __ffs(static_cast<int>(__ballot_sync(0xFFFFFFFFU, mine))) - 1;
-  int lower = 0;  // of this lane's bins before the found one, in the blocks before this one
-#pragma unroll
-  for (int i = 0; i < kPer; ++i) {
-    const bool passed = lane < owner || (mine && found.above + all[i] < need);
-    if (mine && !passed) {
-      found.bin = (31 - lane) * kPer + kPer - 1 - i;
-      found.count = all[i];
-      found.count_before = before[i];
-      mine = false;
-    } else if (passed) {
-      found.above += lane == owner ? all[i] : 0;
-      lower += before[i];
-    }
-  }
-  found.above_before = warp_sum(lower);
-  found.bin = __shfl_sync(0xFFFFFFFFU, found.bin, owner);
-  found.above = __shfl_sync(0xFFFFFFFFU, found.above, owner);
-  found.count = __shfl_sync(0xFFFFFFFFU, found.count, owner);
-  found.count_before = __shfl_sync(0xFFFFFFFFU, found.count_before, owner);
-  return found;
+  const bool second = above + all.x < need;
+  const int passed = lane < owner ? before.x + before.y : mine && second ? before.x : 0;
+  return {.bin = 63 - 2 * owner - __shfl_sync(0xFFFFFFFFU, second ? 1 : 0, owner),
+          .above = __shfl_sync(0xFFFFFFFFU, second ? above + all.x : above, owner),
+          .above_before = warp_sum(passed),
+          .count = __shfl_sync(0xFFFFFFFFU, second ? all.y : all.x, owner),
+          .count_before = __shfl_sync(0xFFFFFFFFU, second ? before.y : before.x, owner)};
 }
 
-// Narrows the cut to one bin. After the barrier that follows count_digits. By whole warps, all of
-// which find the same; the other blocks' bins are read.
-__device__ inline int narrow(FusedShared& shared, int* bins, KeyCut& cut, int shift, int turn) {
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % 32;
-  const int blocks = cluster_size();
+// Narrows the cut to one bin; its count. After the cluster's barrier that follows count_digits.
+__device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, KeyCut& cut, int shift,
+                             int turn) {
+  static_assert(kFusedWarps * 64 == kDigitBins, "each warp adds up 64 bins, the highest first");
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int pair = (kFusedWarps - 1 - warp) * 32 + 31 - lane;
   const int rank = cluster_rank();
-  int all[2] = {0, 0};
-  int before[2] = {0, 0};
-  for (int r = 0; r < blocks; ++r) {
-    const int2 low_high = reinterpret_cast<const int2*>(shared.coarse[turn][r])[31 - lane];
-    all[0] += low_high.y;
-    all[1] += low_high.x;
-    before[0] += r < rank ? low_high.y : 0;
-    before[1] += r < rank ? low_high.x : 0;
+  int2 all{};
+  int2 before{};
+#pragma unroll 4
+  for (int r = 0; r < cluster_size(); ++r) {
+    const std::uint32_t bins = memory.pushed[turn][r][pair];
+    const int high = static_cast<int>(bins >> 16);
+    const int low = static_cast<int>(bins & 0xFFFFU);
+    all.x += high;
+    all.y += low;
+    before.x += r < rank ? high : 0;
+    before.y += r < rank ? low : 0;
   }
-  const FoundBin coarse = find_bin<2>(all, before, cut.ties);
-  for (int r = thread / 32; r < blocks; r += kFusedWarps) {
-    shared.fine[r][lane] = in_block(bins, r)[coarse.bin * 32 + lane];
+  const int2 sums{warp_sum(all.x + all.y), warp_sum(before.x + before.y)};
+  if (lane == 0) {
+    shared.warp_count[warp] = sums;
   }
   __syncthreads();
-  int in_bin[1] = {0};
-  int in_bin_before[1] = {0};
-  for (int r = 0; r < blocks; ++r) {
-    const int x = shared.fine[r][31 - lane];
-    in_bin[0] += x;
-    in_bin_before[0] += r < rank ? x : 0;
+  int above = 0;
+  int above_before = 0;
+  int w = 0;
+  for (; above + shared.warp_count[w].x < cut.ties; ++w) {
+    above += shared.warp_count[w].x;
+    above_before += shared.warp_count[w].y;
   }
-  const FoundBin fine = find_bin<1>(in_bin, in_bin_before, cut.ties - coarse.above);
-  cut.ties -= coarse.above + fine.above;
-  cut.above_before += coarse.above_before + fine.above_before;
-  cut.equal_before = fine.count_before;
-  cut.low += static_cast<std::uint32_t>(coarse.bin * 32 + fine.bin) << shift;
+  if (w == warp) {
+    const FoundBin found = find_bin(all, before, cut.ties - above);
+    if (lane == 0) {
+      shared.found = found;
+    }
+  }
+  __syncthreads();
+  const FoundBin found = shared.found;
+  cut.ties -= above + found.above;
+  cut.above_before += above_before + found.above_before;
+  cut.equal_before = found.count_before;
+  cut.low += static_cast<std::uint32_t>((kFusedWarps - 1 - w) * 64 + found.bin) << shift;
   cut.width = shift;
-  return fine.count;
+  return found.count;
 }
 
-// Where the `kept` best of the cluster's keys end. REQUIRES: 1 <= kept <= all keys. After the last
-// pass other blocks still read this one's bins: the next barrier of the cluster ends that.
-__device__ inline KeyCut find_cut(FusedShared& shared, int* bins, const std::uint32_t* keys,
-                                  int count, int kept, const KeyRange& range) {
+// Where the `kept` best of the cluster's keys end. REQUIRES: 1 <= kept <= all keys.
+__device__ inline KeyCut find_cut(FusedShared& shared, DigitMemory& memory,
+                                  const std::uint32_t* keys, int count, int kept,
+                                  const KeyRange& range) {
   KeyCut cut{.low = range.least,
              .width = max(1, 32 - __clz(static_cast<int>(range.most - range.least))),
              .ties = kept};
-  for (int pass = 0;; ++pass) {
-    const int shift = max(0, cut.width - 11);
-    int* own = bins + pass % 2 * kDigitBins;
-    count_digits(shared, own, keys, count, cut, shift, pass % 2);
+  for (int turn = 0;; turn ^= 1) {
+    const int shift = max(0, cut.width - kDigitBits);
+    count_digits(memory, keys, count, cut, shift, turn);
     cluster_sync();
-    const int equal = narrow(shared, own, cut, shift, pass % 2);
+    const int equal = narrow(shared, memory, cut, shift, turn);
     if (equal == cut.ties || shift == 0) {
       return cut;
     }

@@ -35,9 +35,8 @@ struct Layout {
     scratch.blocks = p.block_count();
     scratch.indices = p.active_count();
     const std::int64_t tokens = p.active_count() * p.selection.key_block;
-    scratch.partials.chunks =
-        std::max<std::int64_t>(1, most_chunks(std::min(p.length(), tokens),
-                                              resa_fused_takes(p) ? kListedChunk : kDenseChunk));
+    const std::int64_t most = std::max<std::int64_t>(1, std::min(p.length(), tokens));
+    scratch.partials.chunks = resa_fused_takes(p) ? most_listed_chunks(most) : most_chunks(most);
     const std::size_t rank =
         aligned(static_cast<std::size_t>(p.num_kv_heads * scratch.blocks) * sizeof(std::uint32_t));
     const std::size_t rows = static_cast<std::size_t>(p.num_heads * scratch.partials.chunks);
