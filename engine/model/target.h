@@ -33,6 +33,8 @@ struct VerifyOptions {
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
   NsaForm form = NsaForm::kFused;
+  // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
+  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
   // Dense targets. The tree is a chain and attention may be split over the keys
   // (TreeAttentionParams::splits_chain).
   bool splits_chain = false;
@@ -104,6 +106,8 @@ class Target {
   const std::int32_t* device_tokens() const { return tokens_; }         // [N]
   const std::int32_t* device_parents() const { return parents_; }       // [N]
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
+  // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
+  std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;
   std::vector<T> hidden_states() const { return read(hidden_, node_count() * shape_.hidden); }
 
  private:
@@ -118,6 +122,7 @@ class Target {
   void compress(const LayerWeights<T>& w, std::int64_t layer);
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
+  const std::int32_t* hint_of(std::int64_t layer) const;
   void capture_attention(std::int64_t layer);
   void attend_blocks(std::int64_t layer);
   void run_mlp(const LayerWeights<T>& w);
@@ -159,6 +164,7 @@ class Target {
   const std::int32_t* blocks_ = nullptr;     // [E]
   const std::int32_t* sources_ = nullptr;    // [E, l]
   std::int64_t refresh_layer_ = 0;           // newest F layer
+  std::int64_t hint_row_ = -1;  // node whose blocks in indices_ the next step may begin with
   AttentionCapture<T> attention_capture_;
   TokenSelector<T>* selector_ = nullptr;
 

@@ -95,6 +95,10 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
         break;
       case WorkloadKind::kAcceptance:
         throw Error(ExitCode::kAnswerNo, "the simulator moves bytes; it accepts no tokens");
+      case WorkloadKind::kDecode:
+      case WorkloadKind::kTopk:
+      case WorkloadKind::kSampling:
+        throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
     }
     fill_ranges(collect(plan.machine, plan.protocol, repetitions), point);
   } catch (const Error& error) {
