@@ -9,6 +9,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/common/tensor_map.h"
 #include "kernels/nsa_verify/fused_attend.cuh"
+#include "kernels/nsa_verify/fused_lone.cuh"
 #include "kernels/nsa_verify/fused_plan.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
@@ -115,6 +116,17 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
 
 using Kernel = void (*)(FusedArguments, TileMaps);
 
+Kernel kernel_of_lone(Launch launch, int width) {
+  switch (launch) {
+    case Launch::kRoute:
+      return width == 64 ? &nsa_route_lone_kernel<64> : &nsa_route_lone_kernel<128>;
+    case Launch::kAttend:
+      return width == 64 ? &nsa_attend_lone_kernel<64, false> : &nsa_attend_lone_kernel<128, false>;
+    case Launch::kReuse:
+      return width == 64 ? &nsa_attend_lone_kernel<64, true> : &nsa_attend_lone_kernel<128, true>;
+  }
+  VERSIEVE_ASSERT(false, "a launch has a kernel");
+}
 Kernel kernel_of(Launch launch, int width) {
   switch (launch) {
     case Launch::kRoute:
@@ -143,15 +155,20 @@ void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, co
   const std::optional<FusedPlan> plan = Planner(p, launch).best();
   VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
   a.plan = *plan;
+  if (launch == Launch::kAttend) {  // counts while nsa_route still does
+    a.counters += kLaunchCounters / 2;
+  }
   a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
   const std::int64_t finishers = (a.nodes + plan->finish_nodes - 1) / plan->finish_nodes;
   const std::int64_t blocks =
       (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
-  launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
-                    .threads = kCtaWarps * 32,
-                    .shared_bytes = plan->shared_bytes,
-                    .stream = stream},
-                   kernel_of(launch, head_width(p)), a, maps);
+  launch_dependent(
+      {.grid = dim3(static_cast<unsigned>(blocks)),
+       .threads = kCtaWarps * 32,
+       .shared_bytes = plan->shared_bytes,
+       .stream = stream},
+      a.nodes == 1 ? kernel_of_lone(launch, head_width(p)) : kernel_of(launch, head_width(p)), a,
+      maps);
 }
 
 }  // namespace
@@ -167,7 +184,7 @@ bool fused_takes(const NsaVerifyParams<Bf16>& p) {
       p.num_queries > kMaxFusedQueries || p.nsa.sel_block % kSliceKeys != 0 ||
       p.nsa.sel_block > 4096 || p.nsa.sel_count > 1024 || p.nsa.window > (1 << 22) ||
       overlaps - 1 > per_block || most_compressed(p) > (1 << 20) ||
-      p.num_queries * p.num_kv_heads * 2 > kLaunchCounters ||
+      p.num_queries * p.num_kv_heads * 4 > kLaunchCounters ||
       layout_of(p).bytes > kMaxScratchBytes) {
     return false;
   }

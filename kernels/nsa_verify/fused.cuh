@@ -224,8 +224,8 @@ struct NodeOfHead {
   }
 };
 
-template <int kD>
-__device__ __forceinline__ void load_rows(const Queries& t, Rows<kD>& rows) {
+template <int kD, class AnyQueries>
+__device__ __forceinline__ void load_rows(const AnyQueries& t, Rows<kD>& rows) {
   const FusedArguments& a = t.a;
   rows.load(a.head_dim, [&](int row) {
     return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
@@ -244,11 +244,11 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
   t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
   t.tree_compressed = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
   t.committed = t.compressed_of(t.context_len);
+  t.position = memory;
   t.shared_tokens = t.context_len & -kSliceKeys;
   t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
   const int depths = a.plan.depth_capacity;
   const int paths = a.plan.path_compressed;
-  t.position = memory;
   std::int16_t* const parents = reinterpret_cast<std::int16_t*>(t.position + a.tile_queries);
   std::int16_t* const own_row = parents + (a.nodes + 1) / 2 * 2;  // of k_cmp_tree, or -1
   t.ancestor = own_row + (a.nodes + 1) / 2 * 2;

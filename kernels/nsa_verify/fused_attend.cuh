@@ -100,14 +100,21 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(segment < 0 ? &maps.k_cmp : &maps.k);
   prefetch_map(segment < 0 ? &maps.v_cmp : &maps.v);
   start_ring<kD>(a.plan, ring, team, shared);
-  wait_for_predecessors();
+  if constexpr (kReuse) {
+    wait_for_predecessors();
+  }
+  // nsa_attend starts when nsa_route has passed its own wait: all but the chosen blocks is older.
   Rows<kD> rows;
   load_rows(t, rows);
   EarlyLists early{};
-  if (selected) {
+  if (kReuse && selected) {
     early.fetch(t, team);
   }
   fill_tables(t, memory.tables);
+  if (!kReuse && selected) {
+    wait_for_predecessors();
+    early.fetch(t, team);
+  }
   if (segment < kSegments) {
     const int index = team.first_tile / team.tiles;
     const int teams = a.plan.row_tiles / team.tiles;

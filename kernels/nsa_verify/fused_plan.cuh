@@ -72,6 +72,7 @@ class Planner {
         const FusedPlan plan = with_row_tiles(tiles, room);
         const int teams = plan.row_tiles / plan.team_tiles;
         const bool one_each =
+            p_.num_queries > 1 &&  // a lone node leaves room for the launches around it
             (plan.part_blocks * plan.tiles + p_.num_queries) * p_.num_kv_heads <= kSms;
         if ((plan.units >= 3 * teams && !(one_each && room == kHalfSharedBytes)) ||
             (room == kMaxSharedBytes && plan.units >= 3 * teams)) {

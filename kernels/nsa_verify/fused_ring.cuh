@@ -51,7 +51,7 @@ struct Ring {
 #pragma unroll 1
     for (int i = 0; i < units; ++i) {
       barrier_init(full(i), 1);
-      barrier_init(empty(i), warps);
+      barrier_init(empty(i), 32 * warps);
     }
   }
 };
@@ -71,38 +71,28 @@ struct GatherSource {
 template <int kD>
 __device__ __noinline__ void load_gathered(const FusedArguments& a, GatherSource from, Entry entry,
                                            std::uint32_t unit, std::uint32_t full) {
-  constexpr int kOfTree = 1 << 30;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row_bytes = a.head_dim * 2;
   if (lane == 0) {
     barrier_expect(full, __popcll(static_cast<unsigned long long>(entry.bits)) * row_bytes);
   }
+  __syncwarp();
 #pragma unroll 1
-  for (int half = 0; half < kTileKeys; half += 32) {
-    const unsigned seen = static_cast<unsigned>(entry.bits >> half);
-    int own = 0;  // row of the cache or of the tree that goes to tile row half + lane
-    if ((seen >> lane & 1U) != 0U) {
-      const int at = entry.first + (half + lane) % kSliceKeys;
-      const int query = from.first_query + entry.tail + (half + lane) / kSliceKeys;
-      own = at < from.shared_rows
-                ? at
-                : from.table[query * from.pitch + at - from.shared_rows] | kOfTree;
+  for (int row = lane; row < kTileKeys; row += 32) {
+    if ((entry.bits >> row & 1) == 0) {
+      continue;
     }
-#pragma unroll 1
-    for (unsigned left = seen; left != 0U; left &= left - 1U) {
-      const int row = __ffs(static_cast<int>(left)) - 1;
-      const int at = __shfl_sync(0xFFFFFFFFU, own, row);
-      if (lane == 0) {  // one thread copies all, so that what it expects covers what it copies
-        const Bf16* const source =
-            ((at & kOfTree) != 0 ? from.tree : from.cache) +
-            static_cast<std::int64_t>(at & ~kOfTree) * a.kv_heads * a.head_dim;
+    const int at = entry.first + row % kSliceKeys;
+    const int query = from.first_query + entry.tail + row / kSliceKeys;
+    const bool shared = at < from.shared_rows;
+    const int index = shared ? at : from.table[query * from.pitch + at - from.shared_rows];
+    const Bf16* const source = (shared ? from.cache : from.tree) +
+                               static_cast<std::int64_t>(index) * a.kv_heads * a.head_dim;
 #pragma unroll
-        for (int panel = 0; panel < kD / 64; ++panel) {
-          if (panel * 128 < row_bytes) {
-            copy_row_async(unit_chunk(unit, half + row, panel * 8, kPlain), source + panel * 64,
-                           min(row_bytes - panel * 128, 128), full);
-          }
-        }
+    for (int panel = 0; panel < kD / 64; ++panel) {
+      if (panel * 128 < row_bytes) {
+        copy_row_async(unit_chunk(unit, row, panel * 8, kPlain), source + panel * 64,
+                       min(row_bytes - panel * 128, 128), full);
       }
     }
   }

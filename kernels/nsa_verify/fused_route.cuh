@@ -28,7 +28,8 @@ struct KeepWeights {
   float2* slices[2];
   int stride;
 
-  __device__ __forceinline__ explicit KeepWeights(const Queries& t) {
+  template <class AnyQueries>
+  __device__ __forceinline__ explicit KeepWeights(const AnyQueries& t, bool keeps = true) {
     const FusedArguments& a = t.a;
     quarter = t.lane % 4;
     four = a.four;
@@ -47,7 +48,7 @@ struct KeepWeights {
       const int row = t.lane / 4 + r * 8;
       to[r] = nullptr;
       slices[r] = nullptr;
-      if (!t.has_row(row)) {
+      if (!keeps || !t.has_row(row)) {
         continue;
       }
       const int at = t.row_index(t.query_of(row), t.head_of(row));
@@ -169,12 +170,12 @@ template <int kD>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
                      const __grid_constant__ TileMaps maps) {
-  release_successors();
   extern __shared__ __align__(1024) unsigned char shared[];
   const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
   if (block >= groups * a.plan.part_blocks) {
     wait_for_predecessors();
+    release_successors();
     finish_route<kD>(a, block - groups * a.plan.part_blocks, shared);
     return;
   }
@@ -188,6 +189,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const Ring ring = memory.ring_of(a.plan, team);
   start_ring<kD>(a.plan, ring, team, shared);
   wait_for_predecessors();
+  // Only now: nsa_attend begins with what is older than this launch.
+  release_successors();
   Rows<kD> rows;
   load_rows(t, rows);
   fill_tables(t, memory.tables);

@@ -9,8 +9,8 @@ namespace versieve::kernels {
 inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
 
 // A row tile's states become a part: a span of compressed tokens, or a segment.
-template <int kD>
-__device__ __forceinline__ void store_part(const Queries& t, Rows<kD>& rows, bool compressed,
+template <int kD, class AnyQueries>
+__device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, bool compressed,
                                            int part) {
   const FusedArguments& a = t.a;
 #pragma unroll
@@ -143,8 +143,9 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   }
   int read = 0;  // units read
   const auto unit_read = [&] {
-    __syncwarp();
-    if (!alone && t.lane == 0) {
+    if (alone) {
+      __syncwarp();
+    } else {
       barrier_arrive(ring.empty(at.place));
     }
     at.advance(ring);

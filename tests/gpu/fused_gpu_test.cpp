@@ -123,6 +123,22 @@ TEST_CASE("fused nsa_verify takes a short path") {
   std::mt19937_64 rng(test_seed());
   check_case(long_shape(300, 9, TreeForm::kRandom), rng);
   check_case(long_shape(2100, 5, TreeForm::kChain), rng);
+  for (const int context : {0, 47, 2095}) {  // the last two complete a compressed token
+    check_case(long_shape(context, 1, TreeForm::kChain), rng);
+  }
+}
+
+TEST_CASE("fused nsa_verify of a node alone, at every place of a block and of a compressed token") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 40; ++i) {
+    NsaCaseShape shape = random_fused_shape(rng);
+    shape.nodes = 1;
+    check_case(shape, rng);
+    check_case(long_shape(1024 + 2 * i, 1, TreeForm::kChain), rng);
+  }
 }
 
 TEST_CASE("fused nsa_verify agrees with the plain answer on adversarial shapes") {

@@ -1,10 +1,11 @@
-// Exact groups by the counters: the SMs move as many fewer bytes through L2 as U(C, rho) says, and
-// DRAM reads do not grow. N = 64, L = 64K, nsa-1b, bf16, blocks of exactly the declared overlap.
+// Exact groups by the counters: from L2 to the SMs go as many fewer bytes as U(C, rho) says, and
+// DRAM reads do not grow. N = 64, L = 64K + 48, nsa-1b, bf16, blocks of exactly the declared
+// overlap.
 //
-// What else the launch moves (compressed cache, partials, queries) does not depend on the groups;
-// the window is loaded once a team, which is corrected for. So the bytes saved from C = 1 to C are
-// compared with those of (N n - groups U) blocks. The newest block is not full and the tail is
-// loaded a query, so less is saved than the formula says: 0.80 to 0.94 of it on an H200.
+// What else the launch copies (compressed cache, window, the tree's rows) does not depend on the
+// groups, so the bytes that copies brought to the SMs are compared, C = 1 less C, with those of
+// (N n - groups U) blocks. L2's own slices serve fewer: GPCs coalesce requests of neighbouring SMs
+// for the same line, so that a part of what C = 1 asks for twice never gets there; shown beside.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>
@@ -24,13 +25,15 @@ using namespace versieve::engine;
 
 namespace {
 
-constexpr std::int64_t kContext = 65536;
+constexpr std::int64_t kContext = 65536 + 48;  // the newest block is there in whole slices
 constexpr std::int64_t kQueries = 64;
+constexpr const char* kCopiedToSms = "l1tex__m_xbar2l1tex_read_bytes_pipe_tma.sum";
 constexpr const char* kL2ReadsOfSms = "lts__t_sectors_srcunit_tex.sum";
 constexpr double kSectorBytes = 32.0;
 
 struct ReadBytes {
-  double l2_of_sms = 0.0;  // reads and writes
+  double copied = 0.0;     // by the copy engines, from L2 into shared memory
+  double l2_of_sms = 0.0;  // at the slices of L2, reads and writes
   double dram = 0.0;
   double group_blocks = 0.0;
 };
@@ -40,7 +43,7 @@ class Bench {
   Bench()
       : ops_(kernels::make_cuda_ops<Bf16>(stream_.handle())),
         layer_(*ops_, named_llm_shape("nsa-1b"), kContext, kSets, 1),
-        counters_({kL2ReadsOfSms, profiler::kDramBytesRead}, 64) {
+        counters_({kCopiedToSms, kL2ReadsOfSms, profiler::kDramBytesRead}, 64) {
     layer_.set_tree(synthetic_tree({.depth = 6, .width = 8, .nodes = kQueries}));
   }
 
@@ -62,13 +65,12 @@ class Bench {
       for (const CounterValue& counter : range.counters) {
         REQUIRE(counter.value);
       }
-      read.l2_of_sms += kSectorBytes * *range.counters[0].value;
-      read.dram += *range.counters[1].value;
+      read.copied += *range.counters[0].value;
+      read.l2_of_sms += kSectorBytes * *range.counters[1].value;
+      read.dram += *range.counters[2].value;
     }
     return read;
   }
-
-  traffic::NsaVerifyShape shape() const { return layer_.traffic_shape(); }
 
  private:
   static constexpr std::int64_t kSets = 4;
@@ -99,26 +101,23 @@ TEST_CASE("exact groups save the bytes that U(C, rho) says") {
   }
   Bench bench;
   const double block = 64.0 * 2 * 8 * 64 * 2;  // B 2 G d e
-  const double window = 512.0 * 2048;
-  std::printf("  rho C  U(C, rho)  measured    SMs, MB   saved MB  by U, MB  ratio  DRAM MB\n");
+  std::printf(
+      "  rho C  U(C, rho)  measured  copied, MB   saved MB  by U, MB  ratio  at L2, saved MB  DRAM "
+      "MB\n");
   for (const double overlap : {0.5, 0.8, 0.95}) {
     const ReadBytes alone = bench.of(1, overlap);
-    const traffic::NsaVerifyShape shape_alone = bench.shape();
     for (const std::int64_t group : {2, 4, 8}) {
       const ReadBytes read = bench.of(group, overlap);
-      traffic::NsaVerifyShape shape = bench.shape();
-      shape.group_size = group;
-      const double windows = std::ceil(kQueries / traffic::nsa_window_sharers(shape_alone)) -
-                             std::ceil(kQueries / traffic::nsa_window_sharers(shape));
-      const double saved = alone.l2_of_sms - read.l2_of_sms - windows * window;
+      const double saved = alone.copied - read.copied;
       const double groups = std::ceil(static_cast<double>(kQueries) / static_cast<double>(group));
       const double u = distinct_blocks(static_cast<double>(group), 16, 1025, overlap, 1.0);
       const double expected = (kQueries * 16.0 - groups * u) * block;
-      std::printf("%5.2f %lld %10.2f %9.2f %10.2f %10.2f %9.2f %6.3f %8.2f\n", overlap,
-                  static_cast<long long>(group), u, read.group_blocks, read.l2_of_sms * 1e-6,
-                  saved * 1e-6, expected * 1e-6, saved / expected, read.dram * 1e-6);
+      std::printf("%5.2f %lld %10.2f %9.2f %11.2f %10.2f %9.2f %6.3f %15.2f %8.2f\n", overlap,
+                  static_cast<long long>(group), u, read.group_blocks, read.copied * 1e-6,
+                  saved * 1e-6, expected * 1e-6, saved / expected,
+                  (alone.l2_of_sms - read.l2_of_sms) * 1e-6, read.dram * 1e-6);
       CHECK(read.group_blocks == Approx(u).epsilon(0.02));
-      CHECK(saved == Approx(expected).epsilon(0.2));
+      CHECK(saved == Approx(expected).epsilon(0.1));
       CHECK(read.dram <= 1.05 * alone.dram);
     }
   }

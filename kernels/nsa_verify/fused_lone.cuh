@@ -1,0 +1,344 @@
+// One node alone, as an autoregressive step has it: the same parts in the same order of sums as
+// with others, so the same bits, in less code. A warp takes a part by itself. The node continues
+// the committed chain, so there is no tail: its own token, and the compressed token that it may
+// complete, are written into their places in the caches' tiles once the copy engine has filled
+// them.
+#pragma once
+
+#include "kernels/nsa_verify/fused_attend.cuh"
+#include "kernels/nsa_verify/fused_route.cuh"
+
+namespace versieve::kernels {
+
+// What a warp knows of the node; has the names that Queries has.
+struct Lone {
+  const FusedArguments& a;
+  int g, lane;
+  int position = 0;        // of the node: L
+  int seen = 0;            // compressed tokens that end at or before it
+  int own_compressed = 0;  // index of the one that it completes; else -1
+
+  __device__ static int query_of(int) { return 0; }
+  __device__ static int head_of(int row) { return row; }
+  __device__ bool has_row(int row) const { return row < a.group_heads; }
+  __device__ int row_index(int, int head) const { return g * a.group_heads + head; }
+  __device__ int compressed_of(int tokens) const {
+    return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
+  }
+  // After the wait for what wrote the counts.
+  __device__ __forceinline__ void locate() {
+    const bool counted = a.counts != nullptr;
+    position = counted ? a.counts->context_len : a.context_len;
+    seen = compressed_of(position + 1);
+    const int tree = counted ? a.counts->tree_compressed : a.tree_compressed;
+    own_compressed = tree > 0 ? compressed_of(position) : -1;
+  }
+};
+
+// Tiles of one kind that a warp runs through: first keys in shared memory, ascending.
+struct LoneList {
+  bool compressed;
+  std::int32_t* first;
+  int count;
+  int chunk;  // keys of a tile, unless `end` comes first
+  int end;    // keys that there are
+  int low;    // first that the node sees
+  int own;    // index of the node's own key, -1: none
+  int part, end_part;
+  bool rehearsal = false;
+};
+
+// One tile of whatever lies in shared memory, copied by nobody: the loop's instructions are fetched
+// while the warp waits for other launches. Leaves no part.
+__device__ __forceinline__ LoneList lone_rehearsal(bool compressed, std::int32_t* first) {
+  if (threadIdx.x % 32 == 0) {
+    first[0] = 0;
+  }
+  return {compressed, first, 1, kTileKeys, kTileKeys, 0, -1, 0, 0, true};
+}
+
+// Compressed tokens of spans [from, to).
+__device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, std::int32_t* first) {
+  const int from = first_span(rank, t.a.plan.ranks, t.seen);
+  const int to = first_span(rank + 1, t.a.plan.ranks, t.seen);
+  const int there = t.own_compressed >= 0 ? t.own_compressed + 1 : t.compressed_of(t.position);
+  LoneList list{true, first, 0, kTileKeys, min(span_start(to), there), 0, t.own_compressed,
+                from, to};
+  const int begin = span_start(from);
+  list.count = max((list.end - begin + kTileKeys - 1) / kTileKeys, 0);
+#pragma unroll 1
+  for (int i = t.lane; i < list.count; i += 32) {
+    first[i] = begin + i * kTileKeys;
+  }
+  return list;
+}
+
+// Chunks of the window whose number is `segment` modulo the window segments.
+__device__ __forceinline__ LoneList lone_window(const Lone& t, int segment, std::int32_t* first) {
+  const int low = max(t.position - t.a.window + 1, 0);
+  int chunk = low / kTileKeys;
+  chunk += (chunk + segment) % kWindowSegments;
+  const int chunks = t.position / kTileKeys + 1 - chunk;
+  const int part = kSelectedSegments + segment;
+  const int count = max((chunks + kWindowSegments - 1) / kWindowSegments, 0);
+#pragma unroll 1
+  for (int i = t.lane; i < count; i += 32) {
+    first[i] = (chunk + i * kWindowSegments) * kTileKeys;
+  }
+  return {false, first, count, kTileKeys, t.position + 1, low, t.position, part, part + 1};
+}
+
+// The node's blocks (ascending, then -1) whose number is `segment` modulo the selected segments.
+__device__ __forceinline__ LoneList lone_selected(const Lone& t, int segment, std::int32_t* first) {
+  const FusedArguments& a = t.a;
+  const int size = 1 << a.block_bits;
+  const int each = (size + kTileKeys - 1) / kTileKeys;
+  int count = 0;
+#pragma unroll 1
+  for (int base = 0; base < a.sel_count; base += 32) {
+    const int i = base + t.lane;
+    const int block = i < a.sel_count ? __ldcg(a.chosen + t.g * a.sel_count + i) : -1;
+    const bool here =
+        block >= 0 && block % kSelectedSegments == segment && block * size <= t.position;
+    const unsigned found = __ballot_sync(0xFFFFFFFFU, here);
+    if (here) {
+      const int place = (count + __popc(found & ((1U << t.lane) - 1U))) * each;
+#pragma unroll 1
+      for (int tile = 0; tile < each; ++tile) {
+        first[place + tile] = block * size + tile * kTileKeys;
+      }
+    }
+    count += __popc(found);
+  }
+  return {false, first,      count * each, min(size, kTileKeys), t.position + 1,
+          0,     t.position, segment,      segment + 1};
+}
+
+// The node's own key and value, lane i holding chunk i of each.
+template <int kD>
+struct OwnRow {
+  uint4 chunk[2] = {};
+
+  __device__ __forceinline__ OwnRow(const Lone& t, const LoneList& list) {
+    const FusedArguments& a = t.a;
+    const int element = t.g * a.head_dim + t.lane * 8;
+    if (list.own >= 0 && t.lane * 8 < a.head_dim) {
+      chunk[0] = __ldcg(
+          reinterpret_cast<const uint4*>((list.compressed ? a.k_cmp_tree : a.k_tree) + element));
+      chunk[1] = __ldcg(
+          reinterpret_cast<const uint4*>((list.compressed ? a.v_cmp_tree : a.v_tree) + element));
+    }
+  }
+  // Into row `row` (-1: nowhere) of a unit that has been filled. It lies in its list's last tile,
+  // so nothing is copied there again.
+  __device__ __forceinline__ void place(std::uint32_t unit, int row, uint4 own) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (row >= 0) {
+      if (lane < kD / 8) {
+        store_chunk(unit_chunk(unit, row, lane, kSwizzled), own);
+      }
+      __syncwarp();
+    }
+  }
+};
+
+// As run_entries, for one warp and shared tiles only.
+template <int kD, class Keep>
+__device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
+                                         const Ring& ring, Cursor& at, Rows<kD>& rows,
+                                         const Keep& keep) {
+  const CUtensorMap* const keys = list.compressed ? &maps.k_cmp : &maps.k;
+  const CUtensorMap* const values = list.compressed ? &maps.v_cmp : &maps.v;
+  int next = 0;  // unit loaded next
+  Cursor to = at;
+  const auto load = [&] {
+    if (next < 2 * list.count) {
+      if (t.lane == 0) {
+        const std::uint32_t full = ring.full(to.place);
+        barrier_expect(full, list.rehearsal ? 0 : Rows<kD>::kUnitBytes);
+#pragma unroll
+        for (int panel = 0; !list.rehearsal && panel < kD / 64; ++panel) {
+          copy_tile_async(
+              ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
+                                                         panel * kTileKeys * 128),
+              (next & 1) != 0 ? values : keys, panel * 64, t.g, list.first[next / 2], full);
+        }
+      }
+      ++next;
+      to.advance(ring);
+    }
+  };
+#pragma unroll 1
+  for (int i = min(ring.units, kFirstUnits); i > 0; --i) {
+    load();
+  }
+  const OwnRow<kD> own(t, list);
+  int read = 0;
+  const auto wait_for_unit = [&] {
+    barrier_wait(ring.full(at.place), at.parity);
+    return ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
+  };
+  const auto unit_read = [&] {
+    __syncwarp();
+    at.advance(ring);
+    ++read;
+#pragma unroll 1
+    for (int i = min(read + ring.units - next, 2); i > 0; --i) {
+      load();
+    }
+  };
+#pragma unroll 1
+  for (int i = 0; i <= list.count; ++i) {
+    if (list.compressed || i == list.count) {
+      const int until = i == list.count ? list.end_part : span_of(list.first[i]);
+#pragma unroll 1
+      for (; list.part < until; ++list.part) {
+        store_part(t, rows, list.compressed, list.part);
+      }
+    }
+    if (i == list.count) {
+      break;
+    }
+    const int first = list.first[i];
+    const int count = min(list.chunk, list.end - first);
+    const int own_at = list.own >= first && list.own < first + count ? list.own - first : -1;
+    float s[kTileKeys / 8][4];
+    const std::uint32_t unit = wait_for_unit();
+    own.place(unit, own_at, own.chunk[0]);
+    rows.score(unit, kSwizzled, s);
+    unit_read();
+    if (count < kTileKeys || first < list.low) {
+      const Entry entry{first, static_cast<std::int16_t>(count), -1, 1};
+      const int low[2] = {list.low, list.low};
+      mask_scores(entry, low, t.lane, s);
+    }
+    const float offset[2] = {Rows<kD>::kGrid, Rows<kD>::kGrid};
+    rows.weigh(s, offset);
+    const std::uint32_t unit_of_values = wait_for_unit();
+    own.place(unit_of_values, own_at, own.chunk[1]);
+    std::uint32_t p[kSlots][4];
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+      rows.add_values(unit_of_values, kSwizzled, slot, p[slot]);
+    }
+    keep.tile(first, count, rows, s, p);
+    unit_read();
+  }
+}
+
+// This warp's ring and list in the CTA's shared memory, its barriers ready.
+template <int kD>
+__device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const FusedPlan& plan) {
+  const Ring ring{memory.units_at, memory.barriers_at, plan.units};
+  if (threadIdx.x % 32 == 0) {
+    ring.init(1);
+  }
+  publish_barriers();
+  __syncwarp();
+  return ring;
+}
+
+template <int kD>
+__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+    nsa_route_lone_kernel(const __grid_constant__ FusedArguments a,
+                          const __grid_constant__ TileMaps maps) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block >= a.kv_heads * a.plan.part_blocks) {
+    wait_for_predecessors();
+    release_successors();
+    finish_route<kD>(a, block - a.kv_heads * a.plan.part_blocks, shared);
+    return;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int share = a.plan.groups.quotient(block);
+  Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
+  prefetch_map(&maps.k_cmp);
+  prefetch_map(&maps.v_cmp);
+  const WorkMemory<kD> memory(a.plan, warp, shared);
+  const Ring ring = lone_ring(memory, a.plan);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  const int rank = share * a.plan.slots + warp;
+  Rows<kD> rows{};
+  Cursor at{0, 0};
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    const bool real = pass == 1;
+    LoneList list{};
+    if (!real) {
+      list = lone_rehearsal(true, first);
+    } else {
+      wait_for_predecessors();
+      release_successors();
+      load_rows(t, rows);
+      t.locate();
+      if (rank >= a.plan.ranks) {
+        break;
+      }
+      list = lone_spans(t, rank, first);
+    }
+    __syncwarp();
+    run_lone(t, maps, list, ring, at, rows, KeepWeights(t, real));
+  }
+  arrive_at(a, t.g);
+}
+
+template <int kD, bool kReuse>
+__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+    nsa_attend_lone_kernel(const __grid_constant__ FusedArguments a,
+                           const __grid_constant__ TileMaps maps) {
+  release_successors();
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block >= a.kv_heads * a.plan.part_blocks) {
+    wait_for_predecessors();
+    finish_attend<kD, kReuse>(a, block - a.kv_heads * a.plan.part_blocks);
+    return;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int share = a.plan.groups.quotient(block);
+  Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
+  const int part = share * a.plan.slots + warp;
+  const int segment = part - a.plan.ranks;
+  const bool selected = segment >= 0 && segment < kSelectedSegments;
+  prefetch_map(segment < 0 ? &maps.k_cmp : &maps.k);
+  prefetch_map(segment < 0 ? &maps.v_cmp : &maps.v);
+  const WorkMemory<kD> memory(a.plan, warp, shared);
+  const Ring ring = lone_ring(memory, a.plan);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  Rows<kD> rows{};
+  Cursor at{0, 0};
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    LoneList list{};
+    if (pass == 0) {
+      list = lone_rehearsal(false, first);
+    } else {
+      if constexpr (kReuse) {
+        wait_for_predecessors();
+      }
+      // As in nsa_attend_kernel: all but the chosen blocks is older than nsa_route.
+      load_rows(t, rows);
+      t.locate();
+      if (segment >= kSegments) {
+        break;
+      }
+      if (kReuse && segment < 0) {
+        list = lone_spans(t, part, first);
+      } else if (selected) {
+        if constexpr (!kReuse) {
+          wait_for_predecessors();
+        }
+        list = lone_selected(t, segment, first);
+      } else {
+        list = lone_window(t, segment - kSelectedSegments, first);
+      }
+    }
+    __syncwarp();
+    run_lone(t, maps, list, ring, at, rows, KeepNothing{});
+  }
+  arrive_at(a, t.g);
+}
+
+}  // namespace versieve::kernels
