@@ -53,6 +53,7 @@ class Planner {
       for (const std::int64_t room : {kHalfShared, kMaxShared}) {
         const FusedCut cut = with_row_tiles(tiles, room);
         const bool one_each =
+            queries_ > 1 &&
             (cut.part_blocks * cut.query_tiles + queries_) * a_.shape.num_kv_heads <= kSms;
         if (cut.units >= 3 * (cut.row_tiles / cut.team_tiles) &&
             !(one_each && room == kHalfShared)) {
