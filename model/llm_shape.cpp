@@ -68,6 +68,10 @@ LlmShape named_llm_shape(std::string_view name) {
   if (name == "nsa-1b") {
     return shape;
   }
+  if (name == "dense-1b") {
+    shape.attention = AttentionKind::kDense;
+    return shape;
+  }
   if (name == "nsa-8b") {
     shape.layers = 32;
     shape.hidden = 4096;
@@ -87,7 +91,7 @@ LlmShape named_llm_shape(std::string_view name) {
     return shape;
   }
   throw Error(ExitCode::kUsage, "unknown geometry '" + std::string(name) +
-                                    "': the named ones are nsa-1b, nsa-8b and demo");
+                                    "': the named ones are nsa-1b, nsa-8b, dense-1b and demo");
 }
 
 DraftShape draft_shape_for(const LlmShape& target) {

@@ -12,13 +12,19 @@ const char* name_of(WorkloadKind kind) {
       return "step";
     case WorkloadKind::kAcceptance:
       return "acceptance";
+    case WorkloadKind::kDecode:
+      return "decode";
+    case WorkloadKind::kTopk:
+      return "topk";
+    case WorkloadKind::kSampling:
+      return "sampling";
   }
   return "";
 }
 
 WorkloadKind workload_kind(const std::string& name) {
-  for (const WorkloadKind kind :
-       {WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kAcceptance}) {
+  for (int i = 0; i < kWorkloadKindCount; ++i) {
+    const WorkloadKind kind = static_cast<WorkloadKind>(i);
     if (name == name_of(kind)) {
       return kind;
     }

@@ -11,27 +11,29 @@
 
 namespace versieve {
 
-// attention: one layer's attention at a geometry, synthetic tensors. step: a whole verification
+// attention: one NSA layer's attention at a geometry, synthetic tensors. step: a whole verification
 // step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
 // on real text. Times come from the first two, acceptance and overlap from the third; they are
-// never mixed.
-enum class WorkloadKind { kAttention, kStep, kAcceptance };
-const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance"
+// never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn). topk,
+// sampling: those kernels alone; their points are named by kernel_case.h.
+enum class WorkloadKind { kAttention, kStep, kAcceptance, kDecode, kTopk, kSampling };
+inline constexpr int kWorkloadKindCount = 6;
+const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance", ...
 WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 
 // The identity of a point within a run; all fields together are the key.
 struct PointKey {
   WorkloadKind workload = WorkloadKind::kAttention;
-  std::string model;              // geometry ("nsa-1b") or checkpoint name ("demo-nsa")
+  std::string model;              // geometry ("nsa-1b") or checkpoint ("demo-nsa"); "kernel"
   std::string regime;             // chat, plan, prose, code; "synthetic" without text
   std::string split;              // calibration, test; empty without text
-  std::string strategy;           // canonical text
+  std::string strategy;           // canonical text; of a kernel: kernel_case.h
   std::string dtype;              // f32, bf16
   std::string backend;            // cuda, cpu, sim
   std::string cache_state;        // warm, cold_rotate, as_is
   std::string launch;             // stream, graph
-  std::int64_t context_len = 0;   // L
-  std::int64_t num_queries = 0;   // N
+  std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row
+  std::int64_t num_queries = 0;   // N; of a kernel: rows
   std::optional<double> overlap;  // declared overlap of synthetic queries, an axis of the sweep
 
   bool operator==(const PointKey&) const = default;

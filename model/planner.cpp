@@ -20,6 +20,10 @@ constexpr double kTransferHalfWidth = 0.30;
 constexpr std::int64_t kDepths[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
 constexpr std::int64_t kWidths[] = {1, 2, 3, 4, 6, 8, 10};
 constexpr std::int64_t kNodes[] = {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr const char* kOnlyNsa = "only nsa is planned in this version";
+constexpr const char* kSigmoidUnknown =
+    "what sampling=sigmoid accepts was not measured, and what other samplers accept says nothing "
+    "about it";
 constexpr const char* kSchedules[] = {"F*", "(FR)*", "(FRR)*", "(FRRR)*"};
 
 std::int64_t tree_pool(std::int64_t depth, std::int64_t width) {
@@ -408,8 +412,20 @@ class Planner {
   }
 
   static std::string unavailable_because(PrecisionClass precision) {
-    return std::string(name_of(precision)) +
-           " is not yet available: no tuple of this class is planned on this target";
+    const std::string name = name_of(precision);
+    switch (precision) {
+      case PrecisionClass::kSparseRectified:
+      case PrecisionClass::kSparse:
+        return name + " is not planned: its attention is for dense targets, and " + kOnlyNsa;
+      case PrecisionClass::kApproxSampling:
+        return name + " is not planned: " + kSigmoidUnknown;
+      case PrecisionClass::kStrict:
+      case PrecisionClass::kReuseOnly:
+      case PrecisionClass::kApproxOnly:
+      case PrecisionClass::kApproxReuse:
+        break;
+    }
+    return name + " is not yet available: no tuple of this class is planned on this target";
   }
 
   PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
@@ -494,7 +510,10 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaFo
     return illegal;
   }
   if (s.attention != AttentionMethod::kNsa) {
-    return "only nsa is planned in this version";
+    return kOnlyNsa;
+  }
+  if (s.sampling == SamplingAlgorithm::kSigmoid) {
+    return kSigmoidUnknown;
   }
   if (form == NsaForm::kVanilla && approximate_group(s) > 2) {
     return "the launches priced load for each query alone, whatever its approximate group: c2a, "

@@ -65,11 +65,11 @@ void parse_attention(std::string_view text, std::string_view part, Strategy& s) 
     part.remove_prefix(5);
     const bool read = take(part, "b", s.resa_key_block) && take(part, "p", s.resa_active_ratio) &&
                       take(part, "f", s.resa_rectify_every) && part.empty();
-    if (!read || s.resa_key_block < 1 || s.resa_rectify_every < 1 ||
+    if (!read || s.resa_key_block < 1 || s.resa_rectify_every < 0 ||
         !is_fraction(s.resa_active_ratio)) {
       refuse(text,
-             "the attention part 'resa:' needs b<block>p<active ratio in (0,1]>f<period>, as in "
-             "resa:b16p0.1f32");
+             "the attention part 'resa:' needs b<block>p<active ratio in (0,1]>f<period, 0 for "
+             "never>, as in resa:b16p0.1f32");
     }
   } else if (part.starts_with("specattn:")) {
     s.attention = AttentionMethod::kSpecAttn;
@@ -238,6 +238,86 @@ std::string group_text(const Strategy& s) {
   return "c" + std::to_string(s.group_size) + (s.group_mode == GroupMode::kExact ? "e" : "a");
 }
 
+// The parts of illegal_because.
+
+std::string attention_refusal(const Strategy& strategy, const LlmShape& target) {
+  const bool sparse = strategy.attention == AttentionMethod::kNsa;
+  if (sparse != (target.attention == AttentionKind::kNsa)) {
+    return sparse ? "nsa needs a target trained with Native Sparse Attention, and this one is dense"
+                  : std::string(name_of(strategy.attention)) +
+                        " needs a dense target, and this one was trained with Native Sparse "
+                        "Attention";
+  }
+  if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
+    return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
+  }
+  if (strategy.attention == AttentionMethod::kSpecAttn && strategy.draft.width != 1) {
+    return "specattn chooses tokens by the attention of a draft chain: the draft must be a chain, "
+           "width 1";
+  }
+  return {};
+}
+
+std::string schedule_refusal(const Strategy& strategy, const LlmShape& target) {
+  bool repeats = false;
+  const std::string letters = letters_of(strategy.schedule, repeats);
+  if (!repeats && static_cast<std::int64_t>(letters.size()) != target.layers) {
+    return "the schedule has " + std::to_string(letters.size()) + " letters, the model " +
+           std::to_string(target.layers) + " layers";
+  }
+  if (strategy.attention == AttentionMethod::kNsa) {
+    return {};
+  }
+  const std::string why =
+      strategy.attention == AttentionMethod::kDense
+          ? "a dense target selects no blocks"
+          : std::string(name_of(strategy.attention)) + " selects anew for every token and layer";
+  if (letters.find('R') != std::string::npos) {
+    return why + ", so there is nothing for an R layer to reuse";
+  }
+  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
+    return why + ", so there is nothing for an approximate group to share";
+  }
+  return {};
+}
+
+// Which attention can select with a kernel of its own.
+std::string selection_refusal(const Strategy& strategy, const LlmShape&) {
+  if (!strategy.topk || *strategy.topk == TopkAlgorithm::kSort) {
+    return {};
+  }
+  const std::string option = std::string("topk=") + name_of(*strategy.topk);
+  switch (strategy.attention) {
+    case AttentionMethod::kNsa:
+      if (strategy.form == NsaForm::kFused) {
+        return "the fused launches rank blocks within: " + option + " needs form=vanilla";
+      }
+      return {};
+    case AttentionMethod::kDense:
+      return "dense attends to every token, so " + option + " has nothing to choose";
+    case AttentionMethod::kSpecAttn:
+      return "specattn chooses tokens by their share of the attention, not by number, so " +
+             option + " has nothing to choose";
+    case AttentionMethod::kResa:
+      return "the launches of resa rank blocks within, so " + option + " has nothing to choose";
+  }
+  return {};
+}
+
+std::string sampling_refusal(const Strategy& strategy, const LlmShape&) {
+  if (strategy.sampling != SamplingAlgorithm::kSigmoid) {
+    return {};
+  }
+  if (!strategy.draft.speculates()) {
+    return "sampling=sigmoid tests drafted tokens, and without a draft there are none";
+  }
+  if (strategy.draft.width != 1) {
+    return "sampling=sigmoid tests a chain that the draft sampled: the draft must be a chain, "
+           "width 1";
+  }
+  return {};
+}
+
 }  // namespace
 
 const char* name_of(AttentionMethod method) {
@@ -298,8 +378,38 @@ const char* name_of(PrecisionClass precision) {
       return "Approx-only";
     case PrecisionClass::kApproxReuse:
       return "Approx+Reuse";
+    case PrecisionClass::kSparseRectified:
+      return "Sparse+Rectify";
+    case PrecisionClass::kSparse:
+      return "Sparse";
+    case PrecisionClass::kApproxSampling:
+      return "Approx-sampling";
   }
   return "";
+}
+
+const char* loss_of(PrecisionClass precision) {
+  switch (precision) {
+    case PrecisionClass::kStrict:
+      return "none";
+    case PrecisionClass::kReuseOnly:
+      return "none against decoding with the same schedule, whose R layers read other blocks";
+    case PrecisionClass::kApproxOnly:
+      return "neighbours in the tree read one query's blocks";
+    case PrecisionClass::kApproxReuse:
+      return "neighbours in the tree read one query's blocks, R layers those of an earlier layer";
+    case PrecisionClass::kSparseRectified:
+      return "tokens read chosen parts of a context that dense passes make exact again";
+    case PrecisionClass::kSparse:
+      return "tokens read chosen parts of the context, and the cache keeps the error";
+    case PrecisionClass::kApproxSampling:
+      return "drafted tokens are accepted by another law than the target's";
+  }
+  return "";
+}
+
+bool claims_autoregressive_text(PrecisionClass precision) {
+  return precision == PrecisionClass::kStrict || precision == PrecisionClass::kReuseOnly;
 }
 
 Strategy Strategy::parse(std::string_view text) {
@@ -351,6 +461,15 @@ std::string Strategy::text() const {
 }
 
 PrecisionClass Strategy::precision() const {
+  if (sampling == SamplingAlgorithm::kSigmoid) {
+    return PrecisionClass::kApproxSampling;
+  }
+  if (attention == AttentionMethod::kSpecAttn) {
+    return PrecisionClass::kSparse;
+  }
+  if (attention == AttentionMethod::kResa) {
+    return resa_rectify_every > 0 ? PrecisionClass::kSparseRectified : PrecisionClass::kSparse;
+  }
   const bool reuse = schedule.find('R') != std::string::npos;
   const bool approx = group_size > 1 && group_mode == GroupMode::kApprox;
   if (approx) {
@@ -375,50 +494,12 @@ std::string Strategy::schedule_for(std::int64_t layers) const {
 }
 
 std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
-  switch (strategy.attention) {
-    case AttentionMethod::kNsa:
-      if (target.attention != AttentionKind::kNsa) {
-        return "nsa needs a target trained with Native Sparse Attention, and this one is dense";
-      }
-      break;
-    case AttentionMethod::kDense:
-      if (target.attention != AttentionKind::kDense) {
-        return "dense needs a dense target, and this one was trained with Native Sparse Attention";
-      }
-      break;
-    case AttentionMethod::kResa:
-      if (target.attention != AttentionKind::kDense) {
-        return "resa needs a dense target, and this one was trained with Native Sparse Attention";
-      }
-      if (strategy.draft.speculates()) {
-        return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
-      }
-      break;
-    case AttentionMethod::kSpecAttn:
-      if (target.attention != AttentionKind::kDense) {
-        return "specattn needs a dense target, and this one was trained with Native Sparse "
-               "Attention";
-      }
-      if (strategy.draft.width != 1) {
-        return "specattn chooses tokens by the attention of a draft chain: the draft must be a "
-               "chain, width 1";
-      }
-      if (strategy.schedule.find('R') != std::string::npos) {
-        return "specattn selects no blocks, so there is nothing for an R layer to reuse";
-      }
-      break;
-  }
-  bool repeats = false;
-  const std::string letters = letters_of(strategy.schedule, repeats);
-  if (!repeats && static_cast<std::int64_t>(letters.size()) != target.layers) {
-    return "the schedule has " + std::to_string(letters.size()) + " letters, the model " +
-           std::to_string(target.layers) + " layers";
-  }
-  if (strategy.topk && *strategy.topk != TopkAlgorithm::kSort) {
-    return std::string("topk=") + name_of(*strategy.topk) + " has kernels, but no attention here selects with it yet";
-  }
-  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
-    return "sampling=sigmoid is lossy and belongs to no precision class yet";
+  for (const auto& refusal :
+       {attention_refusal, schedule_refusal, selection_refusal, sampling_refusal}) {
+    const std::string reason = refusal(strategy, target);
+    if (!reason.empty()) {
+      return reason;
+    }
   }
   return {};
 }

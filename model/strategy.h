@@ -21,17 +21,33 @@ enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid };
 // refresh layer (routing; selection + window + gates), one in a reuse layer.
 enum class NsaForm { kVanilla, kFused };
 
-// What may differ from autoregressive decoding (seed 000, section 4: precision classes).
-enum class PrecisionClass { kStrict, kReuseOnly, kApproxOnly, kApproxReuse };
-inline constexpr int kPrecisionClassCount = 4;
+// What may differ from autoregressive decoding: seed 000, section 4, for Native Sparse Attention,
+// and the lossy classes of the other seeds. A strategy is in the class of its weakest promise; the
+// later of two in this list promises less.
+enum class PrecisionClass {
+  kStrict,
+  kReuseOnly,
+  kApproxOnly,
+  kApproxReuse,
+  kSparseRectified,  // ReSA (seed 004) with its dense passes
+  kSparse,           // SpecAttn (seed 003), ReSA without them
+  kApproxSampling    // sampling=sigmoid (seed 002), whatever the attention
+};
+inline constexpr int kPrecisionClassCount = 7;
 
 const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "specattn"
 const char* name_of(Traversal traversal);          // "bfs", "dfs"
 const char* name_of(TopkAlgorithm algorithm);      // "sort", "radix", "gvr"
 const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "baseline", "exact", "sigmoid"
 const char* name_of(NsaForm form);                 // "vanilla", "fused"
-const char* name_of(
-    PrecisionClass precision);  // "Strict", "Reuse-only", "Approx-only", "Approx+Reuse"
+// "Strict", "Reuse-only", "Approx-only", "Approx+Reuse", "Sparse+Rectify", "Sparse",
+// "Approx-sampling"
+const char* name_of(PrecisionClass precision);
+// What may differ, in a few words.
+const char* loss_of(PrecisionClass precision);
+// Its text, or above temperature 0 its law, is that of autoregressive decoding (Reuse-only: of the
+// same schedule).
+bool claims_autoregressive_text(PrecisionClass precision);
 
 // Draft tree: grown to `depth` levels, `width` children a node, the best `nodes` kept (root
 // included).
@@ -46,7 +62,7 @@ struct DraftChoice {
 
 struct Strategy {
   AttentionMethod attention = AttentionMethod::kNsa;
-  // ReSA (seed 004): block size of block keys, active fraction, rectification period.
+  // ReSA (seed 004): block size of block keys, active fraction, rectification period (0: never).
   std::int64_t resa_key_block = 16;
   double resa_active_ratio = 0.1;
   std::int64_t resa_rectify_every = 32;

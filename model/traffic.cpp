@@ -285,6 +285,22 @@ Traffic nsa_select(const NsaVerifyShape& s) {
   return t;
 }
 
+Traffic nsa_weigh(const NsaVerifyShape& s) {
+  const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
+  const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
+  Traffic t;
+  t.read(TrafficTerm::kScores, score_bytes(s));
+  t.write(TrafficTerm::kScores, rows * blocks * (s.importance ? 8.0 : 4.0));
+  t.flops = score_bytes(s) / 4.0 * 2.0;
+  return t;
+}
+
+Traffic nsa_trim(const NsaVerifyShape& s) {
+  Traffic t;
+  t.read(TrafficTerm::kScores, index_bytes(s));
+  return t;
+}
+
 Traffic nsa_selected(const NsaVerifyShape& s) {
   const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
   const double chosen = std::min(static_cast<double>(s.nsa.sel_count), blocks);

@@ -126,6 +126,10 @@ Traffic rectify(const ResaShape& shape, std::int64_t tokens);
 // memory, as float).
 Traffic nsa_compressed(const NsaVerifyShape& shape);
 Traffic nsa_select(const NsaVerifyShape& shape);
+// In the place of nsa_select with topk() between them: rows of importance to rank, and -1 where
+// there are fewer blocks than wanted.
+Traffic nsa_weigh(const NsaVerifyShape& shape);
+Traffic nsa_trim(const NsaVerifyShape& shape);
 Traffic nsa_selected(const NsaVerifyShape& shape);
 Traffic nsa_window(const NsaVerifyShape& shape);
 Traffic nsa_combine(const NsaVerifyShape& shape);

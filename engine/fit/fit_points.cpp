@@ -161,12 +161,17 @@ std::string useless_because(const PointMeasurement& m) {
   if (m.reliability == "suspect") {
     return "suspect";
   }
+  if (m.key.workload != WorkloadKind::kAttention && m.key.workload != WorkloadKind::kStep) {
+    return std::string("workload ") + name_of(m.key.workload);
+  }
   if (m.key.backend == "cpu") {
     return "measured on the CPU";
   }
   try {
     named_llm_shape(m.key.model);
-    Strategy::parse(m.key.strategy);
+    if (Strategy::parse(m.key.strategy).attention != AttentionMethod::kNsa) {
+      return "the cost model prices steps of nsa alone";
+    }
   } catch (const Error& e) {
     return e.what();
   }

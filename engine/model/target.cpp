@@ -59,6 +59,7 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
     ensure_count(*ops_, v_cmp_tree_, cache_rows);
     ensure_count(*ops_, indices_,
                  shape_.layers * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count);
+    hint_row_ = -1;
   }
   if (cache_.keeps_raw_keys()) {
     ensure_count(*ops_, k_raw_tree_, cache_rows);
@@ -254,6 +255,10 @@ void Target<T>::attend_sparse(std::int64_t layer) {
        .position = positions_,
        .cmp_tree_owner = owners_,
        .indices_in = reuses ? indices_.data() + refresh_layer_ * layer_indices : nullptr,
+       .topk = options_.topk,
+       .hint = hint_row_ < 0 ? nullptr
+                             : indices_.data() + layer * layer_indices +
+                                   hint_row_ * shape_.num_kv_heads * shape_.nsa.sel_count,
        .out = attention_.data(),
        .indices = indices_.data() + layer * layer_indices});
 }
@@ -384,6 +389,7 @@ void Target<T>::commit(std::span<const std::int32_t> path) {
                          .k_cmp = k_cmp_tree_.data(),
                          .v_cmp = v_cmp_tree_.data()};
   cache_.append(rows, path, compressed);
+  hint_row_ = is_sparse(shape_) ? path.back() : -1;
   if (block_keys_) {
     block_keys_->update(cache_, length() - static_cast<std::int64_t>(path.size()));
   }

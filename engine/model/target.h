@@ -33,6 +33,8 @@ struct VerifyOptions {
   // Planted fault for tests: attention does not see path-local compressed tokens.
   bool hide_tree_compressed = false;
   NsaForm form = NsaForm::kFused;
+  // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
+  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
   // Dense targets. The tree is a chain and attention may be split over the keys
   // (TreeAttentionParams::splits_chain).
   bool splits_chain = false;
@@ -159,6 +161,7 @@ class Target {
   const std::int32_t* blocks_ = nullptr;     // [E]
   const std::int32_t* sources_ = nullptr;    // [E, l]
   std::int64_t refresh_layer_ = 0;           // newest F layer
+  std::int64_t hint_row_ = -1;  // node whose blocks in indices_ the next step may begin with
   AttentionCapture<T> attention_capture_;
   TokenSelector<T>* selector_ = nullptr;
 

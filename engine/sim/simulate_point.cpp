@@ -128,8 +128,8 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
   point.adjacent_overlap = known.adjacent_overlap;
   point.unique_blocks = known.unique_blocks;
   try {
-    if (key.workload == WorkloadKind::kAcceptance) {
-      throw Error(ExitCode::kAnswerNo, "the simulator moves bytes; it accepts no tokens");
+    if (key.workload != WorkloadKind::kAttention && key.workload != WorkloadKind::kStep) {
+      throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
     }
     fill_ranges(collect(plan.machine, plan.protocol, runs_of(key, known, plan)), point);
   } catch (const Error& error) {

@@ -16,6 +16,19 @@ std::int32_t child_with(const DraftTree& tree, std::int32_t node, std::int32_t t
   return -1;
 }
 
+kernels::SpecSampleVariant chain_variant(SamplingAlgorithm sampling) {
+  switch (sampling) {
+    case SamplingAlgorithm::kBaseline:
+      return kernels::SpecSampleVariant::kBaseline;
+    case SamplingAlgorithm::kSigmoid:
+      return kernels::SpecSampleVariant::kSigmoid;
+    case SamplingAlgorithm::kGreedy:
+    case SamplingAlgorithm::kExact:
+      break;
+  }
+  return kernels::SpecSampleVariant::kExact;
+}
+
 }  // namespace
 
 template <class T>
@@ -68,6 +81,8 @@ template <class T>
 Acceptance Acceptor<T>::sample_tree(const Verified& verified, const AcceptanceOptions& options) {
   const DraftTree& tree = verified.tree;
   const std::int64_t count = tree.size();
+  VERSIEVE_ASSERT(count == 1 || options.sampling != SamplingAlgorithm::kSigmoid,
+                  "sigmoids test chains that the draft sampled");
   ensure_count(*ops_, ints_, 2 * count + 1);
   std::vector<std::int32_t> staged = tree.parent;
   staged.insert(staged.end(), tree.token.begin(), tree.token.end());
@@ -102,9 +117,7 @@ Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceO
   const std::int64_t gamma = tree.size() - 1;
   ensure_count(*ops_, ints_, gamma + 2);
   const std::int32_t* uploaded = staged_.upload(*ops_, tree.token);
-  const bool separate = options.sampling == SamplingAlgorithm::kBaseline;
-  ops_->spec_sample({.variant = separate ? kernels::SpecSampleVariant::kBaseline
-                                         : kernels::SpecSampleVariant::kExact,
+  ops_->spec_sample({.variant = chain_variant(options.sampling),
                      .samples = 1,
                      .gamma = gamma,
                      .vocab = verified.vocab,

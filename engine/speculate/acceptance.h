@@ -27,7 +27,8 @@ struct AcceptanceOptions {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   bool measures_gap = false;
-  SamplingAlgorithm sampling = SamplingAlgorithm::kExact;  // above temperature 0; same decisions
+  // Above temperature 0: baseline and exact decide alike; sigmoid is lossy and for chains alone.
+  SamplingAlgorithm sampling = SamplingAlgorithm::kExact;
 };
 
 template <class T>

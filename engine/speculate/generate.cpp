@@ -158,6 +158,15 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.sampling == SamplingAlgorithm::kGreedy && options.temperature > 0.0) {
     return "sampling=greedy is for temperature 0";
   }
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    if (options.temperature == 0.0) {
+      return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";
+    }
+    if (draft_ != nullptr && draft_->has_own_vocabulary()) {
+      return "sampling=sigmoid compares both models' logits of a token, and this draft has a "
+             "vocabulary of its own";
+    }
+  }
   return {};
 }
 
@@ -335,6 +344,9 @@ std::optional<Rectifier<T>> Generator<T>::make_rectifier(const Strategy& strateg
     return std::nullopt;
   }
   target_->keep_block_keys(strategy.resa_key_block);
+  if (strategy.resa_rectify_every == 0) {
+    return std::nullopt;
+  }
   return Rectifier<T>(*target_, strategy.resa_rectify_every);
 }
 

@@ -31,7 +31,11 @@ nlohmann::json phases_json(const Generation& run) {
 
 nlohmann::json run_json(const StrategyRun& run) {
   const Generation& generation = run.generation;
+  const PrecisionClass precision = run.strategy.precision();
   nlohmann::json out = {{"strategy", run.strategy.text()},
+                        {"precision_class", name_of(precision)},
+                        {"lossy", !claims_autoregressive_text(precision)},
+                        {"loss", loss_of(precision)},
                         {"kernel", "vanilla"},
                         {"generated_tokens", generation.tokens.size()},
                         {"steps", generation.steps},
@@ -64,8 +68,11 @@ nlohmann::json run_json(const StrategyRun& run) {
 
 std::string run_text(const StrategyRun& run) {
   const Generation& generation = run.generation;
-  std::string out = run.strategy.text() + ": " + std::to_string(generation.tokens.size()) +
-                    " tokens in " + std::to_string(generation.steps) + " steps, " +
+  const PrecisionClass precision = run.strategy.precision();
+  std::string out = run.strategy.text() + " (" + name_of(precision) +
+                    (run.claims_identity() ? "" : std::string(", lossy: ") + loss_of(precision)) +
+                    "): " + std::to_string(generation.tokens.size()) + " tokens in " +
+                    std::to_string(generation.steps) + " steps, " +
                     fixed(generation.accepted_per_step(), 2) + " a step, " +
                     fixed(generation.tokens_per_second(), 1) + " tokens/s" +
                     (generation.recorded ? " in graphs" : "");

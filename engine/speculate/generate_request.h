@@ -35,13 +35,9 @@ struct StrategyRun {
   std::optional<Generation> reference;
   std::optional<Divergence> divergence;
 
-  // Approximate groups, chosen tokens and ReSA do not claim the autoregressive text; whether they
-  // kept it is reported all the same.
-  bool claims_identity() const {
-    return strategy.attention != AttentionMethod::kSpecAttn &&
-           strategy.attention != AttentionMethod::kResa &&
-           (strategy.group_size == 1 || strategy.group_mode == GroupMode::kExact);
-  }
+  // Whether a strategy that does not claim the autoregressive text kept it is reported all the
+  // same.
+  bool claims_identity() const { return claims_autoregressive_text(strategy.precision()); }
   bool identical() const { return reference.has_value() && !divergence.has_value(); }
 };
 

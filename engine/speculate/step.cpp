@@ -6,6 +6,21 @@
 #include "model/assert.h"
 
 namespace versieve::engine {
+namespace {
+
+kernels::TopkVariant variant_of(TopkAlgorithm algorithm) {
+  switch (algorithm) {
+    case TopkAlgorithm::kSort:
+      break;
+    case TopkAlgorithm::kRadix:
+      return kernels::TopkVariant::kRadix;
+    case TopkAlgorithm::kGvr:
+      return kernels::TopkVariant::kGvr;
+  }
+  return kernels::TopkVariant::kSort;
+}
+
+}  // namespace
 
 std::string unavailable_because(const Strategy& strategy, const LlmShape& target) {
   const std::string reason = illegal_because(strategy, target);
@@ -15,15 +30,6 @@ std::string unavailable_because(const Strategy& strategy, const LlmShape& target
   if (strategy.attention == AttentionMethod::kSpecAttn) {
     return "specattn runs where a draft model chooses the tokens: in generate";
   }
-  if (target.attention == AttentionKind::kDense && strategy.group_size > 1 &&
-      strategy.group_mode == GroupMode::kApprox) {
-    return "a dense target selects no blocks, so there is nothing for an approximate group to "
-           "share";
-  }
-  if (target.attention == AttentionKind::kDense &&
-      strategy.schedule.find('R') != std::string::npos) {
-    return "a dense target selects no blocks, so there is nothing for an R layer to reuse";
-  }
   return {};
 }
 
@@ -31,7 +37,8 @@ VerifyOptions verify_options(const Strategy& strategy, const LlmShape& target) {
   VerifyOptions options{.schedule = strategy.schedule_for(target.layers),
                         .group_size = strategy.group_size,
                         .group_mode = strategy.group_mode,
-                        .form = strategy.form};
+                        .form = strategy.form,
+                        .topk = variant_of(strategy.topk.value_or(TopkAlgorithm::kSort))};
   if (strategy.attention == AttentionMethod::kResa) {
     options.splits_chain = true;
     options.resa = kernels::ResaSelection{.key_block = strategy.resa_key_block,

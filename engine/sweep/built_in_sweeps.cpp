@@ -115,16 +115,43 @@ constexpr std::string_view kH200SsvStep = R"({
      "form": "vanilla"}
   ]})";
 
+// The other systems: a layer's decoding over a dense cache and whole steps of it (dense, ReSA,
+// SpecAttn), top-k and samplers alone.
+constexpr std::string_view kH200Systems = R"({
+  "name": "h200-systems", "trace_repetitions": 2, "counter_repetitions": 2,
+  "timing": {"warm_up_s": 0.004, "min_samples": 10, "max_samples": 120, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "decode", "context_len": [4096, 16384, 65536, 262144],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "resa:b32p0.05f64/ar", "resa:b64p0.02f128/ar",
+                  "dense/d7k1n8/bfs/c1/F*", "dense/d31k1n32/bfs/c1/F*",
+                  "specattn:p0.97/d7k1n8/bfs/c1/F*", "specattn:p0.9/d7k1n8/bfs/c1/F*",
+                  "specattn:p0.5/d7k1n8/bfs/c1/F*"]},
+    {"workload": "step", "context_len": [4096, 16384, 65536],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "resa:b64p0.02f128/ar"]},
+    {"workload": "topk", "length": [8192, 32768, 131072, 262144], "rows": [1, 32, 128],
+     "case": ["topk:radix/k256", "topk:gvr/k256/hint0.75", "topk:gvr/k256/hint0",
+              "topk:radix/k2048", "topk:gvr/k2048/hint0.75"], "dtype": "f32"},
+    {"workload": "topk", "length": [8192, 131072], "rows": [1, 32], "case": "topk:sort/k256",
+     "dtype": "f32"},
+    {"workload": "sampling", "length": [32000, 128256], "rows": [2, 5, 9, 17],
+     "case": ["sampling:baseline/chain/r1", "sampling:exact/chain/r1", "sampling:sigmoid/chain/r1"]},
+    {"workload": "sampling", "length": [32000, 128256], "rows": [16, 64, 128],
+     "case": ["sampling:baseline/k4/r1", "sampling:exact/k4/r1"]},
+    {"workload": "sampling", "length": 128256, "rows": [5, 17], "dtype": "f32",
+     "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
+  ]})";
+
 struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 5> kBuiltIn = {{
+constexpr std::array<BuiltIn, 6> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"h200-ssv", kH200Ssv},
     {"h200-ssv-step", kH200SsvStep},
+    {"h200-systems", kH200Systems},
 }};
 
 }  // namespace

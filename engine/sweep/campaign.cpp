@@ -6,7 +6,9 @@
 
 #include "engine/sweep/acceptance_point.h"
 #include "engine/sweep/attention_point.h"
+#include "engine/sweep/decode_point.h"
 #include "engine/sweep/instrument.h"
+#include "engine/sweep/kernel_point.h"
 #include "engine/sweep/step_point.h"
 #include "model/assert.h"
 #include "model/error.h"
@@ -65,6 +67,12 @@ class Runners {
       case WorkloadKind::kAcceptance:
         return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads,
                                          options_.demo_folder);
+      case WorkloadKind::kDecode:
+        return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kTopk:
+        return make_topk_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kSampling:
+        return make_sampling_runner<T>(plan_, *instrument_, on_gpu_, threads);
     }
     VERSIEVE_ASSERT(false, "a workload has a runner");
   }

@@ -84,6 +84,11 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
     return refusal;
   }
   prepare(shape, key);
+  if (strategy.attention == AttentionMethod::kResa) {
+    target_->keep_block_keys(strategy.resa_key_block);
+  } else {
+    target_->drop_block_keys();
+  }
   make_source(strategy);
   options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
   recorded_.reset();

@@ -4,9 +4,10 @@
 #include <charconv>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "engine/io/strict_json.h"
+#include "engine/sweep/named_grid.h"
+#include "engine/sweep/sweep_fields.h"
 #include "model/error.h"
 #include "model/strategy.h"
 
@@ -16,71 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxJsonDepth = 8;
-
-// One object of the sweep's text: takes its keys one by one and refuses those nobody took.
-class Fields {
- public:
-  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object()) {
-      throw Error(ExitCode::kBadInput, where_ + " must be a JSON object");
-    }
-  }
-
-  template <class T>
-  T value(const char* key, T fallback) {
-    taken_.insert(key);
-    return object_.contains(key) ? convert<T>(object_.at(key), key) : fallback;
-  }
-  // A single value or a list of them; not there: the fallback alone.
-  template <class T>
-  std::vector<T> axis(const char* key, std::vector<T> fallback) {
-    taken_.insert(key);
-    if (!object_.contains(key)) {
-      return fallback;
-    }
-    const json& found = object_.at(key);
-    std::vector<T> values;
-    if (!found.is_array()) {
-      values.push_back(convert<T>(found, key));
-    } else {
-      for (const json& each : found) {
-        values.push_back(convert<T>(each, key));
-      }
-    }
-    if (values.empty()) {
-      throw Error(ExitCode::kBadInput, where_ + ": '" + key + "' has no values");
-    }
-    return values;
-  }
-  const json* child(const char* key) {
-    taken_.insert(key);
-    return object_.contains(key) ? &object_.at(key) : nullptr;
-  }
-  void refuse_the_rest() const {
-    for (const auto& [key, value] : object_.items()) {
-      if (taken_.count(key) == 0) {
-        throw Error(ExitCode::kBadInput, where_ + ": unknown key '" + key + "'");
-      }
-    }
-  }
-  const std::string& where() const { return where_; }
-
- private:
-  template <class T>
-  T convert(const json& found, const char* key) const {
-    const bool fits = std::is_same_v<T, std::string>
-                          ? found.is_string()
-                          : (std::is_integral_v<T> ? found.is_number_integer() : found.is_number());
-    if (!fits) {
-      throw Error(ExitCode::kBadInput, where_ + ": '" + key + "' has a value of the wrong type");
-    }
-    return found.get<T>();
-  }
-
-  const json& object_;
-  std::string where_;
-  std::set<std::string> taken_;
-};
 
 // The axes of one grid; the points are their product.
 struct Grid {
@@ -136,16 +72,6 @@ bool matches(const json& filter, const json& point) {
 bool is_excepted(const Grid& grid, const json& point) {
   return std::any_of(grid.except.begin(), grid.except.end(),
                      [&](const json& filter) { return matches(filter, point); });
-}
-
-void require_known(const Fields& fields, const char* key, const std::vector<std::string>& values,
-                   std::initializer_list<const char*> known) {
-  for (const std::string& value : values) {
-    if (std::find(known.begin(), known.end(), value) == known.end()) {
-      throw Error(ExitCode::kBadInput,
-                  fields.where() + ": '" + key + "' cannot be '" + value + "'");
-    }
-  }
 }
 
 // One layer alone is a refresh or a reuse layer; whole models follow a schedule.
@@ -219,12 +145,6 @@ Strategy strategy_of(const std::string& draft, const std::string& order, const s
     return Strategy::parse("nsa/" + draft + "/" + order + "/" + group + tail);
   }
   return Strategy::parse(tail == "/F*" ? std::string("nsa/ar") : "nsa/ar/bfs/c1" + tail);
-}
-
-void add_point(const PointKey& key, SweepPlan& plan) {
-  if (std::find(plan.points.begin(), plan.points.end(), key) == plan.points.end()) {
-    plan.points.push_back(key);
-  }
 }
 
 json filterable(const PointKey& key, const std::string& draft, const std::string& order,
@@ -364,7 +284,12 @@ SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
     throw Error(ExitCode::kBadInput, origin + ": a sweep needs a 'name' and a list of 'grids'");
   }
   for (std::size_t i = 0; i < grids->size(); ++i) {
-    expand(read_grid((*grids)[i], origin + ": grid " + std::to_string(i + 1)), backend, plan);
+    const std::string where = origin + ": grid " + std::to_string(i + 1);
+    if (names_points((*grids)[i])) {
+      expand_named((*grids)[i], where, backend, plan);
+    } else {
+      expand(read_grid((*grids)[i], where), backend, plan);
+    }
   }
   require_sane(plan, origin);
   return plan;

@@ -29,6 +29,7 @@ struct Call {
   const NsaVerifyParams<T>& p;
   ImportanceWeights weights;
   std::vector<std::int32_t> owned_row;  // [N]: the node's row of k_cmp_tree, or -1
+  std::vector<std::int32_t> hint;       // [G, n] or empty: a copy, since it may lie in `indices`
 
   explicit Call(const NsaVerifyParams<T>& params)
       : p(params), weights(importance_weights(params.nsa)), owned_row(at(params.num_queries), -1) {
@@ -36,6 +37,9 @@ struct Call {
       VERSIEVE_ASSERT(p.cmp_tree_owner[e] >= 0 && p.cmp_tree_owner[e] < p.num_queries,
                       "a compressed token's owner is a node");
       owned_row[at(p.cmp_tree_owner[e])] = static_cast<std::int32_t>(e);
+    }
+    if (p.hint != nullptr && p.indices_in == nullptr) {
+      hint.assign(p.hint, p.hint + p.num_kv_heads * p.nsa.sel_count);
     }
   }
 };
@@ -50,6 +54,8 @@ struct Workspace {
   std::vector<S> probability_sum;     // [chunks * 64]: over heads
   std::vector<S> importance;          // [own + 1]
   std::vector<std::int32_t> order;    // [own + 1]
+  std::vector<S> ranked;              // [own + 1]: importance as kernels/topk ranks it
+  std::vector<S> values;              // [n]
   std::vector<S> compressed;          // [H/G, padded d]: output of the compressed branch
 };
 
@@ -199,12 +205,24 @@ class NodeAttention {
       }
       work_.importance[at(block)] = sum;
     }
-    select_blocks(p_.nsa, work_.importance.data(), own_, work_.order, p_.indices + index_row());
+    select();
     if (p_.importance != nullptr) {
       S* row = p_.importance + (node_ * p_.num_kv_heads + g_) * p_.num_blocks;
       std::copy_n(work_.importance.data(), own_ + 1, row);
       std::fill(row + own_ + 1, row + p_.num_blocks, S{0});
     }
+  }
+
+  void select() {
+    std::int32_t* indices = p_.indices + index_row();
+    if (p_.topk == TopkVariant::kSort) {
+      select_blocks(p_.nsa, work_.importance.data(), own_, work_.order, indices);
+      return;
+    }
+    const std::int32_t* hint =
+        call_.hint.empty() ? nullptr : call_.hint.data() + g_ * p_.nsa.sel_count;
+    select_blocks_by(p_.topk, p_.nsa, work_.importance.data(), own_, hint, work_.ranked,
+                     work_.values, indices);
   }
 
   // Tokens [first, last] of the node's path, wherever they lie.

@@ -8,7 +8,7 @@
 #include "kernels/nsa_verify/combine.cuh"
 #include "kernels/nsa_verify/compressed.cuh"
 #include "kernels/nsa_verify/fused.h"
-#include "kernels/nsa_verify/select.cuh"
+#include "kernels/nsa_verify/rank.cuh"
 #include "kernels/nsa_verify/tokens.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
 #include "model/assert.h"
@@ -39,7 +39,7 @@ std::string refusal(const NsaVerifyParams<T>& p) {
   if ((p.nsa.sel_block + p.nsa.cmp_block) / p.nsa.cmp_stride > kMaxOffsets) {
     return "the CUDA kernels take (sel_block + cmp_block) / cmp_stride up to 1024";
   }
-  if (select_shared_bytes(p.num_blocks, p.nsa.sel_count) > kMaxSharedBytes) {
+  if (!ranks_apart(p) && select_shared_bytes(p.num_blocks, p.nsa.sel_count) > kMaxSharedBytes) {
     return "the CUDA kernels hold the importance of all selection blocks in shared memory, and " +
            std::to_string(p.num_blocks) + " blocks are too many";
   }
@@ -62,6 +62,9 @@ VanillaArguments<T> arguments_of(const NsaVerifyParams<T>& p, const VanillaPlan&
   a.partials = at(plan.partials_at);
   a.selected = at(plan.selected_at);
   a.window = at(plan.window_at);
+  a.ranked = at(plan.ranked_at);
+  a.values = at(plan.values_at);
+  a.hints = reinterpret_cast<std::int32_t*>(base + plan.hints_at);
   return a;
 }
 
@@ -83,6 +86,7 @@ class Vanilla {
  public:
   Vanilla(const NsaVerifyParams<T>& p, const VanillaPlan& plan, const LaunchContext& context)
       : p_(p),
+        plan_(plan),
         context_(context),
         a_(arguments_of(p, plan, context.scratch)),
         shape_(traffic_shape_of(p)),
@@ -103,6 +107,28 @@ class Vanilla {
     const LaunchRange range("nsa_select", traffic::nsa_select(shape_), context_.observer);
     launch(&nsa_select_kernel<T>, grid(1), kSelectThreads,
            select_shared_bytes(p_.num_blocks, p_.nsa.sel_count), a_, context_.stream);
+  }
+  // The same with kernels/topk in the middle.
+  void rank() const {
+    {
+      const LaunchRange range("nsa_weigh", traffic::nsa_weigh(shape_), context_.observer);
+      launch(&nsa_weigh_kernel<T>, grid(1), kSelectThreads, select_shared_bytes(0, 0), a_,
+             context_.stream);
+    }
+    TopkParams<float> ranking = ranking_of(p_);
+    ranking.scores = a_.ranked;
+    ranking.hint = p_.hint != nullptr ? a_.hints : nullptr;
+    ranking.indices = p_.indices;
+    ranking.values = a_.values;
+    LaunchContext context = context_;
+    context.scratch = static_cast<char*>(context_.scratch) + plan_.topk_at;
+    context.scratch_bytes = plan_.bytes - plan_.topk_at;
+    launch_topk(ranking, context);
+    const LaunchRange range("nsa_trim", traffic::nsa_trim(shape_), context_.observer);
+    const std::int64_t indices = ranking.rows * ranking.k;
+    launch(&nsa_trim_kernel<T>,
+           dim3(static_cast<unsigned>((indices + kTrimThreads - 1) / kTrimThreads)), kTrimThreads,
+           0, a_, context_.stream);
   }
   void given_indices() const {
     const std::int64_t count = p_.num_queries * p_.num_kv_heads * p_.nsa.sel_count;
@@ -145,6 +171,7 @@ class Vanilla {
   }
 
   const NsaVerifyParams<T>& p_;
+  const VanillaPlan& plan_;
   const LaunchContext& context_;
   VanillaArguments<T> a_;
   traffic::NsaVerifyShape shape_;
@@ -182,7 +209,9 @@ void launch_nsa_verify(const NsaVerifyParams<T>& p, const LaunchContext& context
   VERSIEVE_ASSERT(context.scratch_bytes >= plan.bytes, "scratch was sized for this call");
   const Vanilla<T> vanilla(p, plan, context);
   vanilla.compressed();
-  if (p.indices_in == nullptr) {
+  if (ranks_apart(p)) {
+    vanilla.rank();
+  } else if (p.indices_in == nullptr) {
     vanilla.select();
   } else {
     vanilla.given_indices();

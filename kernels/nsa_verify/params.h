@@ -8,6 +8,7 @@
 
 #include "kernels/common/element.h"
 #include "kernels/common/step_counts.h"
+#include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 #include "model/strategy.h"
 
@@ -52,6 +53,12 @@ struct NsaVerifyParams {
   const std::int32_t* position = nullptr;  // [N], L + depth
   const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
   const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
+
+  // What ranks the blocks (kVanilla and the CPU; the fused launches rank within): `sort` within the
+  // selecting launch, the others kernels/topk over rows of importance. The choice is the same.
+  TopkVariant topk = TopkVariant::kSort;
+  // Where `gvr` begins: blocks that one query chose before, of any quality. May lie in `indices`.
+  const std::int32_t* hint = nullptr;  // [G, n] or null
 
   // For measurements of a refresh layer under an imposed overlap (kFused, CUDA): routing runs and
   // writes `indices`, selection attends these instead. [N, G, n] or null.

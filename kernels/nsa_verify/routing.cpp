@@ -1,7 +1,9 @@
 #include "kernels/nsa_verify/routing.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "kernels/topk/cpu.h"
 #include "model/assert.h"
 
 namespace versieve::kernels {
@@ -45,6 +47,28 @@ void select_blocks(const NsaGeometry& nsa, const S* importance, std::int64_t own
   std::fill(indices + count, indices + nsa.sel_count, -1);
 }
 
+template <class S>
+void select_blocks_by(TopkVariant variant, const NsaGeometry& nsa, const S* importance,
+                      std::int64_t own, const std::int32_t* hint, std::vector<S>& scores,
+                      std::vector<S>& values, std::int32_t* indices) {
+  scores.assign(importance, importance + own + 1);
+  for (std::int64_t block = 0; block <= own; ++block) {
+    if (is_forced(nsa, block, own)) {
+      scores[static_cast<std::size_t>(block)] = std::numeric_limits<S>::infinity();
+    }
+  }
+  values.resize(static_cast<std::size_t>(nsa.sel_count));
+  topk_cpu<S>({.variant = variant,
+               .rows = 1,
+               .length = own + 1,
+               .k = nsa.sel_count,
+               .scores = scores.data(),
+               .hint = hint,
+               .indices = indices,
+               .values = values.data()},
+              1);
+}
+
 std::int64_t representative(const std::int32_t* position, std::int64_t first, std::int64_t end) {
   return std::max_element(position + first, position + end) - position;
 }
@@ -53,5 +77,11 @@ template void select_blocks<double>(const NsaGeometry&, const double*, std::int6
                                     std::vector<std::int32_t>&, std::int32_t*);
 template void select_blocks<float>(const NsaGeometry&, const float*, std::int64_t,
                                    std::vector<std::int32_t>&, std::int32_t*);
+template void select_blocks_by<double>(TopkVariant, const NsaGeometry&, const double*, std::int64_t,
+                                       const std::int32_t*, std::vector<double>&,
+                                       std::vector<double>&, std::int32_t*);
+template void select_blocks_by<float>(TopkVariant, const NsaGeometry&, const float*, std::int64_t,
+                                      const std::int32_t*, std::vector<float>&, std::vector<float>&,
+                                      std::int32_t*);
 
 }  // namespace versieve::kernels

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
 namespace versieve::kernels {
@@ -28,6 +29,13 @@ inline bool is_forced(const NsaGeometry& nsa, std::int64_t block, std::int64_t o
 template <class S>
 void select_blocks(const NsaGeometry& nsa, const S* importance, std::int64_t own,
                    std::vector<std::int32_t>& order, std::int32_t* indices);
+
+// The same by kernels/topk: forced blocks score infinity. `hint` [n] or null, as TopkParams has it;
+// `scores` and `values` are scratch.
+template <class S>
+void select_blocks_by(TopkVariant variant, const NsaGeometry& nsa, const S* importance,
+                      std::int64_t own, const std::int32_t* hint, std::vector<S>& scores,
+                      std::vector<S>& values, std::int32_t* indices);
 
 // The row of a group [first, end) whose blocks the whole group takes (approximate groups): the one
 // with the greatest position, the lowest such row.

@@ -101,10 +101,37 @@ __device__ int routing_node(const NsaVerifyParams<T>& p, int node) {
   return best;
 }
 
-// Fills keys[0, own] and the importance row [S], unless that is null.
-template <class T>
-__device__ void weigh_blocks(const VanillaArguments<T>& a, std::int64_t pair, std::int64_t count,
-                             std::int64_t own, float* importance, const SelectShared& s) {
+// Whose scores choose the blocks of a CTA's node and KV head, and what they reach.
+struct Routing {
+  int node, router;
+  std::int64_t own;    // the router's newest block
+  std::int64_t count;  // compressed tokens that it sees
+  std::int64_t pair;   // its row of [N, G]
+  std::int64_t row;    // the node's
+
+  template <class T>
+  __device__ explicit Routing(const NsaVerifyParams<T>& p)
+      : node(static_cast<int>(blockIdx.x)), router(routing_node(p, node)) {
+    const std::int64_t t = p.position[router];
+    own = t / p.nsa.sel_block;
+    count = device_compressed_count(p.nsa, t + 1);
+    pair = router * p.num_kv_heads + blockIdx.y;
+    row = node * p.num_kv_heads + blockIdx.y;
+  }
+  // Where the router's row of importance goes, or null.
+  template <class T>
+  __device__ float* importance(const NsaVerifyParams<T>& p) const {
+    return p.importance != nullptr && router == node ? p.importance + row * p.num_blocks : nullptr;
+  }
+};
+
+// Calls store(j, importance) for the blocks j in [0, own], and fills the row [S] of importance,
+// unless that is null.
+template <class T, class Store>
+__device__ void weigh_blocks(const VanillaArguments<T>& a, const Routing& routing,
+                             const Store& store, const SelectShared& s) {
+  float* importance = routing.importance(a.p);
+  const std::int64_t own = routing.own;
   const NsaVerifyParams<T>& p = a.p;
   const int per_block = static_cast<int>(p.nsa.sel_block / p.nsa.cmp_stride);
   const int overlaps = static_cast<int>(p.nsa.cmp_block / p.nsa.cmp_stride);
@@ -116,8 +143,8 @@ __device__ void weigh_blocks(const VanillaArguments<T>& a, std::int64_t pair, st
     const int tokens = static_cast<int>((end_block - block - 1) * per_block) + offsets;
     for (int i = static_cast<int>(threadIdx.x); i < tokens; i += kSelectThreads) {
       const std::int64_t token = first + i;
-      const bool visible = token >= 0 && token < count;
-      s.probability[i] = visible ? summed_probability(a, pair, token, s) : 0.0F;
+      const bool visible = token >= 0 && token < routing.count;
+      s.probability[i] = visible ? summed_probability(a, routing.pair, token, s) : 0.0F;
     }
     __syncthreads();
     for (std::int64_t j = block + threadIdx.x; j < end_block; j += kSelectThreads) {
@@ -128,7 +155,7 @@ __device__ void weigh_blocks(const VanillaArguments<T>& a, std::int64_t pair, st
         const int multiplicity = min(min(o + 1, offsets - o), min(per_block, overlaps));
         sum = fmaf(static_cast<float>(multiplicity), p_cmp[o], sum);
       }
-      s.keys[j] = __float_as_uint(sum) + 1U;
+      store(j, sum);
       if (importance != nullptr) {
         importance[j] = sum;
       }
@@ -211,20 +238,15 @@ __global__ void __launch_bounds__(kSelectThreads)
   extern __shared__ float shared[];
   const NsaVerifyParams<T>& p = a.p;
   const SelectShared s(shared, p.num_blocks, p.nsa.sel_count);
-  const int node = static_cast<int>(blockIdx.x);
-  const std::int64_t g = blockIdx.y;
-  const int router = routing_node(p, node);
-  const std::int64_t t = p.position[router];
-  const std::int64_t own = t / p.nsa.sel_block;
-  const std::int64_t count = device_compressed_count(p.nsa, t + 1);
-  const std::int64_t pair = router * p.num_kv_heads + g;
-  merge_head_states(a, pair, static_cast<int>((count + kSpan - 1) / kSpan), s);
-  const bool writes = p.importance != nullptr && router == node;
-  weigh_blocks(a, pair, count, own, writes ? p.importance + pair * p.num_blocks : nullptr, s);
+  const Routing routing(p);
+  const std::int64_t own = routing.own;
+  merge_head_states(a, routing.pair, static_cast<int>((routing.count + kSpan - 1) / kSpan), s);
+  weigh_blocks(
+      a, routing, [&](std::int64_t j, float sum) { s.keys[j] = __float_as_uint(sum) + 1U; }, s);
   const int wanted = static_cast<int>(min(p.nsa.sel_count, own + 1));
   const int forced = take_forced(p, own, s);
   take_best(s, static_cast<int>(own) + 1, forced, wanted);
-  std::int32_t* indices = p.indices + (node * p.num_kv_heads + g) * p.nsa.sel_count;
+  std::int32_t* indices = p.indices + routing.row * p.nsa.sel_count;
   for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kSelectThreads) {
     int rank = 0;
     for (int other = 0; other < wanted && i < wanted; ++other) {

@@ -6,6 +6,7 @@
 
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/topk/launch.h"
 
 namespace versieve::kernels {
 
@@ -25,8 +26,26 @@ struct VanillaPlan {
   std::size_t partials_at = 0;  // [N, G, spans, padded_heads, d]
   std::size_t selected_at = 0;  // [N, H, d]
   std::size_t window_at = 0;    // [N, H, d]
+  // Blocks ranked by kernels/topk.
+  std::size_t ranked_at = 0;  // [N, G, S]
+  std::size_t values_at = 0;  // [N, G, n]
+  std::size_t hints_at = 0;   // [N, G, n]
+  std::size_t topk_at = 0;    // its scratch
   std::size_t bytes = 0;
 };
+
+// Rows of importance for kernels/topk; pointers are the caller's to set.
+template <class T>
+TopkParams<float> ranking_of(const NsaVerifyParams<T>& p) {
+  return {.variant = p.topk,
+          .rows = p.num_queries * p.num_kv_heads,
+          .length = p.num_blocks,
+          .k = p.nsa.sel_count};
+}
+template <class T>
+bool ranks_apart(const NsaVerifyParams<T>& p) {
+  return p.topk != TopkVariant::kSort && p.indices_in == nullptr;
+}
 
 template <class T>
 VanillaPlan plan_vanilla(const NsaVerifyParams<T>& p) {
@@ -48,6 +67,12 @@ VanillaPlan plan_vanilla(const NsaVerifyParams<T>& p) {
   plan.partials_at = place(rows * plan.spans * plan.padded_heads * p.head_dim);
   plan.selected_at = place(p.num_queries * p.num_heads * p.head_dim);
   plan.window_at = place(p.num_queries * p.num_heads * p.head_dim);
+  if (ranks_apart(p)) {
+    plan.ranked_at = place(rows * p.num_blocks);
+    plan.values_at = place(rows * p.nsa.sel_count);
+    plan.hints_at = place(rows * p.nsa.sel_count);
+    plan.topk_at = place(static_cast<std::int64_t>(topk_scratch_bytes(ranking_of(p)) + 3) / 4);
+  }
   return plan;
 }
 
@@ -64,6 +89,9 @@ struct VanillaArguments {
   float* partials = nullptr;  // [N, G, spans, padded_heads, d]
   float* selected = nullptr;  // [N, H, d]
   float* window = nullptr;    // [N, H, d]
+  float* ranked = nullptr;    // [N, G, S]: importance, infinity where forced, -infinity past t
+  float* values = nullptr;    // [N, G, n]: of the chosen
+  std::int32_t* hints = nullptr;  // [N, G, n]
 };
 
 __device__ inline std::int64_t device_compressed_count(const NsaGeometry& nsa,

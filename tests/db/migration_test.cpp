@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kFixture = VERSIEVE_SOURCE_DIR "/tests/data/schema_v1.db";
+const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
+const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db"};
+const std::string& kFixture = kFixtures[1];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -36,9 +38,9 @@ std::vector<SchemaStep> steps_with(const char* next) {
   return steps;
 }
 
-std::string copy_of_fixture(const TempFolder& scratch) {
+std::string copy_of_fixture(const TempFolder& scratch, const std::string& fixture = kFixture) {
   const std::string path = (scratch / "a.db").string();
-  fs::copy_file(kFixture, path);
+  fs::copy_file(fixture, path);
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
@@ -59,9 +61,10 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
   store.finish_run(run_id, "complete");
 }
 
-TEST_CASE("the stored file of schema 1 opens and holds what was put in") {
+TEST_CASE("the stored files of all schemas open and hold what was put in") {
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
   const TempFolder scratch;
-  const std::string path = copy_of_fixture(scratch);
+  const std::string path = copy_of_fixture(scratch, fixture);
   for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
     const Store store = Store::open(path, mode);
     const std::vector<PointMeasurement> points = store.points({});
@@ -75,8 +78,9 @@ TEST_CASE("the stored file of schema 1 opens and holds what was put in") {
 }
 
 TEST_CASE("a fresh database has the same schema as a migrated old one") {
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
   const TempFolder scratch;
-  const std::string migrated = copy_of_fixture(scratch);
+  const std::string migrated = copy_of_fixture(scratch, fixture);
   const std::string fresh = (scratch / "fresh.db").string();
   Store::open(migrated, OpenMode::kCreateOrOpen);
   Store::open(fresh, OpenMode::kCreateOrOpen);
@@ -86,7 +90,30 @@ TEST_CASE("a fresh database has the same schema as a migrated old one") {
 
 TEST_CASE("released schema scripts are never edited") {
   const Database fixture(kFixture, Access::kRead);
-  CHECK(fixture.text("SELECT sha256 FROM migration WHERE version = 1") == schema_steps()[0].sha256);
+  REQUIRE(fixture.integer("SELECT count(*) FROM migration") == schema_version());
+  for (const SchemaStep& step : schema_steps()) {
+    CHECK(fixture.text("SELECT sha256 FROM migration WHERE version = " +
+                       std::to_string(step.version)) == step.sha256);
+  }
+}
+
+TEST_CASE("a file of schema 1 takes points of the kinds that came with schema 2") {
+  const TempFolder scratch;
+  const std::string path = copy_of_fixture(scratch, kFixtures[0]);
+  {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run("later"));
+    for (const WorkloadKind kind :
+         {WorkloadKind::kDecode, WorkloadKind::kTopk, WorkloadKind::kSampling}) {
+      PointMeasurement point = sample_point(1);
+      point.key.workload = kind;
+      store.add_point(run_id, point);
+      CHECK(store.points({.workload = kind}).size() == 1);
+    }
+    store.finish_run(run_id, "complete");
+    CHECK(store.points({}).size() == kFixturePoints + 3);
+  }
+  CHECK(Store::open(path + ".schema1", OpenMode::kReadOnly).points({}).size() == kFixturePoints);
 }
 
 TEST_CASE("a step brings an old file to the next schema, keeps its rows and a copy") {

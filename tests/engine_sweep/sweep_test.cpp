@@ -8,6 +8,8 @@
 #include "engine/sweep/campaign.h"
 #include "engine/sweep/sweep.h"
 #include "model/error.h"
+#include "model/kernel_case.h"
+#include "model/llm_shape.h"
 #include "model/strategy.h"
 
 using namespace versieve;
@@ -45,7 +47,19 @@ TEST_CASE("no sweep names a point twice, and every strategy is canonical and leg
     REQUIRE(!plan.points.empty());
     for (std::size_t i = 0; i < plan.points.size(); ++i) {
       const PointKey& key = plan.points[i];
-      CHECK(Strategy::parse(key.strategy).text() == key.strategy);
+      switch (key.workload) {
+        case WorkloadKind::kTopk:
+          CHECK(TopkCase::parse(key.strategy).text() == key.strategy);
+          break;
+        case WorkloadKind::kSampling:
+          CHECK(SamplingCase::parse(key.strategy).text() == key.strategy);
+          break;
+        case WorkloadKind::kAttention:
+        case WorkloadKind::kStep:
+        case WorkloadKind::kAcceptance:
+        case WorkloadKind::kDecode:
+          CHECK(Strategy::parse(key.strategy).text() == key.strategy);
+      }
       CHECK(std::find(plan.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, plan.points.end(),
                       key) == plan.points.end());
     }
@@ -108,6 +122,53 @@ TEST_CASE("the campaign of steps covers schedules and groups; both make 1,500 wi
   CHECK(plan.points.size() + built_in("h200-ssv").points.size() +
             built_in("h200-core").points.size() >=
         1500);
+}
+
+TEST_CASE("the campaign of the other systems is short and legal") {
+  const SweepPlan plan = built_in("h200-systems");
+  CAPTURE(plan.points.size());
+  CHECK(plan.points.size() <= 200);
+  for (const WorkloadKind kind :
+       {WorkloadKind::kDecode, WorkloadKind::kStep, WorkloadKind::kTopk, WorkloadKind::kSampling}) {
+    CHECK(count_of(plan, kind) >= 9);
+  }
+  for (const PointKey& key : plan.points) {
+    if (key.workload == WorkloadKind::kDecode || key.workload == WorkloadKind::kStep) {
+      CAPTURE(key.strategy);
+      CHECK(illegal_because(Strategy::parse(key.strategy), named_llm_shape(key.model)) == "");
+    }
+  }
+}
+
+TEST_CASE("named grids are products of their texts, lengths and rows") {
+  const SweepPlan plan = small(R"([
+    {"workload": "topk", "length": [100, 200], "rows": [1, 3],
+     "case": ["topk:radix/k5", "topk:gvr/k5/hint0.5"]},
+    {"workload": "step", "model": "dense-1b", "context_len": 64, "strategy": "resa:b16p0.1f32/ar"},
+    {"workload": "sampling", "length": 50, "rows": 3, "case": "sampling:exact/chain/r2"},
+    {"workload": "decode", "context_len": 64, "strategy": "specattn:p0.9/d3k1n4/bfs/c1/F*"}])");
+  REQUIRE(plan.points.size() == 8 + 3);
+  CHECK(plan.points[0].strategy == "topk:radix/k5");
+  CHECK(plan.points[1].strategy == "topk:gvr/k5/hint0.5");
+  CHECK(plan.points[0].context_len == 100);
+  CHECK(plan.points[2].num_queries == 3);
+  CHECK(plan.points[7].context_len == 200);
+  CHECK(plan.points[8].workload == WorkloadKind::kStep);
+  CHECK(plan.points[8].cache_state == "as_is");
+  CHECK(plan.points[9].cache_state == "cold_rotate");
+  CHECK(plan.points[10].num_queries == 4);
+  CHECK(plan.points[10].model == "dense-1b");
+  for (const char* wrong :
+       {R"([{"workload": "topk", "length": 100}])", R"([{"workload": "topk", "case": "radix"}])",
+        R"([{"workload": "topk", "case": "topk:radix/k5", "context_len": 9}])",
+        R"([{"workload": "topk", "case": "topk:radix/k5", "rows": 0}])",
+        R"([{"workload": "decode", "strategy": "resa/ar"}])",
+        R"([{"workload": "decode", "strategy": "dense/ar", "launch": "once"}])",
+        R"([{"workload": "step", "strategy": "dense/ar", "cache_state": "warm"}])",
+        R"([{"workload": "sampling", "case": "sampling:greedy/chain/r1"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
 }
 
 TEST_CASE("an attention point names its form and layer in its strategy") {

@@ -123,6 +123,39 @@ TEMPLATE_TEST_CASE("a node's bits on CUDA depend on its path alone", "", float, 
   }
 }
 
+TEMPLATE_TEST_CASE("whatever ranks the blocks on CUDA, the bits are the same", "[rank]", float,
+                   Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  std::vector<NsaCaseShape> shapes = adversarial_nsa_shapes();
+  for (int i = 0; i < 30; ++i) {
+    shapes.push_back(random_nsa_shape(rng, true));
+  }
+  shapes.push_back(long_shape());
+  shapes.push_back({{16, 8, 16, 16, 1, 2, 64}, 4, 2, 64, 300000, 3});  // rows that gvr guesses in
+  for (NsaCaseShape shape : shapes) {
+    shape.group_mode = rng() % 2 == 0 ? GroupMode::kApprox : GroupMode::kExact;
+    shape.group_size = shape.group_mode == GroupMode::kApprox ? 2 : 1;
+    CAPTURE(shape.text(), test_seed());
+    const NsaCase c = rounded<TestType>(make_nsa_case(shape, rng));
+    const NsaResult sorted = run_nsa<TestType>(c);
+    for (const kernels::TopkVariant variant :
+         {kernels::TopkVariant::kRadix, kernels::TopkVariant::kGvr}) {
+      std::vector<std::int32_t> hint(sorted.indices.end() - shape.kv_heads * shape.nsa.sel_count,
+                                     sorted.indices.end());
+      hint[hint.size() / 2] = 1 << 30;
+      for (const std::vector<std::int32_t>& given : {std::vector<std::int32_t>(), hint}) {
+        const NsaResult got = run_nsa<TestType>(c, {.topk = variant, .hint = given});
+        CHECK(got.indices == sorted.indices);
+        CHECK(got.out == sorted.out);
+        CHECK(got.importance == sorted.importance);
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("given indices are used as they are on CUDA", "", float, Bf16) {
   if (no_gpu()) {
     return;

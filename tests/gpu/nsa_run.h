@@ -1,6 +1,7 @@
 // One nsa_verify problem through the CUDA launches: uploads, poisons scratch, runs, downloads.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace versieve::testing {
 struct NsaChoice {
   kernels::NsaForm form = kernels::NsaForm::kVanilla;
   bool counts_from_memory = false;
+  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
+  std::vector<std::int32_t> hint = {};  // [G, n], or empty; handed over where the answer goes
 };
 
 template <class T>
@@ -20,6 +23,8 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   NsaBuffers<T> host(c);
   kernels::NsaVerifyParams<T> p = host.params();
   p.form = choice.form;
+  p.topk = choice.topk;
+  std::copy(choice.hint.begin(), choice.hint.end(), host.indices.begin());
   DeviceArray<kernels::StepCounts> counts(
       std::vector<kernels::StepCounts>{{static_cast<std::int32_t>(p.context_len),
                                         static_cast<std::int32_t>(p.num_tree_compressed)}});
@@ -64,6 +69,7 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   p.indices_in = c.indices_in.empty() ? nullptr : indices_in.data();
   p.out = out.data();
   p.indices = indices.data();
+  p.hint = choice.hint.empty() ? nullptr : indices.data();
   p.importance = importance.data();
   const std::size_t bytes = kernels::nsa_verify_scratch_bytes(p);
   const DeviceArray<unsigned char> scratch(std::vector<unsigned char>(bytes, 0xFF));  // poison: NaN

@@ -9,6 +9,7 @@
 
 using namespace versieve;
 using namespace versieve::testing;
+using kernels::TopkVariant;
 
 namespace {
 
@@ -75,6 +76,38 @@ TEST_CASE("equal scores go to the lower blocks beside the forced ones") {
   // Blocks 1 to 13 hold 5 equal probabilities by their weights, block 0 one less, so ties decide.
   const std::vector<std::int32_t> expected = {0, 1, 2, 3, 14, 15, 0, 1, 2, 3, 14, 15};
   CHECK(got.indices == expected);
+}
+
+TEMPLATE_TEST_CASE("whatever ranks the blocks, the bits are the same", "", double, float, Bf16) {
+  std::mt19937_64 rng(test_seed());
+  std::vector<NsaCaseShape> shapes = adversarial_nsa_shapes();
+  for (int i = 0; i < 20; ++i) {
+    shapes.push_back(random_nsa_shape(rng, false));
+  }
+  for (const NsaCaseShape& shape : shapes) {
+    CAPTURE(shape.text(), test_seed());
+    const NsaCase c = rounded<TestType>(make_nsa_case(shape, rng));
+    const NsaResult sorted = run<TestType>(c);
+    for (const TopkVariant variant : {TopkVariant::kSort, TopkVariant::kRadix, TopkVariant::kGvr}) {
+      for (const bool hinted : {false, true}) {
+        NsaBuffers<TestType> buffers(c);
+        kernels::NsaVerifyParams<TestType> p = buffers.params();
+        p.topk = variant;
+        if (hinted) {  // where the answer goes, and partly wrong: another query's blocks, or none
+          const std::size_t row = static_cast<std::size_t>(shape.kv_heads * shape.nsa.sel_count);
+          std::copy_n(sorted.indices.end() - static_cast<std::ptrdiff_t>(row), row,
+                      buffers.indices.begin());
+          buffers.indices[row / 2] = rng() % 2 == 0 ? -1 : 1 << 30;
+          p.hint = buffers.indices.data();
+        }
+        kernels::nsa_verify_cpu<TestType>(p, 2);
+        const NsaResult got = buffers.result();
+        CHECK(got.indices == sorted.indices);
+        CHECK(got.out == sorted.out);
+        CHECK(got.importance == sorted.importance);
+      }
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("given indices are used as they are and routing leaves no importance", "",

@@ -231,3 +231,21 @@ TEST_CASE("a baseline that cannot run is refused, and so is a plan without accep
     CHECK(e.code() == ExitCode::kAnswerNo);
   }
 }
+
+TEST_CASE("classes that are not planned say why") {
+  PlanOptions options;
+  options.classes = {PrecisionClass::kStrict, PrecisionClass::kSparse,
+                     PrecisionClass::kApproxSampling};
+  const PlanTable table = planned(fitted_by_hand(), options);
+  for (const PlanEntry& e : table.entries) {
+    CHECK(e.precision == PrecisionClass::kStrict);
+  }
+  REQUIRE(table.unavailable.size() == 8);  // 2 of the classes in 4 buckets
+  CHECK_THAT(table.unavailable[0].reason, Catch::Contains("Sparse") && Catch::Contains("dense"));
+  CHECK_THAT(table.unavailable[1].reason,
+             Catch::Contains("Approx-sampling") && Catch::Contains("was not measured"));
+  const LlmShape target = named_llm_shape("nsa-1b");
+  CHECK_THAT(not_planned_because(Strategy::parse("nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid"), target,
+                                 NsaForm::kFused),
+             Catch::Contains("was not measured"));
+}

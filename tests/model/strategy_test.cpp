@@ -72,6 +72,53 @@ TEST_CASE("the precision class follows from grouping and schedule") {
   CHECK(Strategy::parse("nsa/d6k8n64/dfs/c4a/(FR)*").precision() == PrecisionClass::kApproxReuse);
 }
 
+TEST_CASE("chosen tokens, and samplers of another law, have classes of their own") {
+  const auto class_of = [](const char* text) { return Strategy::parse(text).precision(); };
+  CHECK(class_of("dense/d3k1n4/bfs/c1/F*/sampling=exact") == PrecisionClass::kStrict);
+  CHECK(class_of("resa:b16p0.1f32/ar") == PrecisionClass::kSparseRectified);
+  CHECK(class_of("resa:b16p0.1f0/ar") == PrecisionClass::kSparse);
+  CHECK(class_of("specattn:p0.97/d4k1n5/bfs/c1/F*") == PrecisionClass::kSparse);
+  // The weakest promise names the class.
+  for (const char* text :
+       {"nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid", "nsa/d3k1n4/bfs/c4a/(FR)*/sampling=sigmoid",
+        "specattn:p0.97/d4k1n5/bfs/c1/F*/sampling=sigmoid"}) {
+    CHECK(class_of(text) == PrecisionClass::kApproxSampling);
+  }
+  CHECK(std::string(name_of(PrecisionClass::kApproxSampling)) == "Approx-sampling");
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    const PrecisionClass precision = static_cast<PrecisionClass>(i);
+    CHECK(std::string(name_of(precision)) != "");
+    CHECK(std::string(loss_of(precision)) != "");
+    CHECK(claims_autoregressive_text(precision) == (i < 2));
+  }
+}
+
+TEST_CASE("a strategy that cannot run says what is missing") {
+  const LlmShape sparse = named_llm_shape("nsa-1b");
+  LlmShape dense = sparse;
+  dense.attention = AttentionKind::kDense;
+  const auto reason = [](const char* text, const LlmShape& target) {
+    return illegal_because(Strategy::parse(text), target);
+  };
+  CHECK(reason("nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid", sparse) == "");
+  CHECK(reason("nsa/d3k1n4/bfs/c1/F*/topk=gvr/form=vanilla", sparse) == "");
+  CHECK(reason("nsa/d3k1n4/bfs/c1/F*/topk=sort", sparse) == "");
+  CHECK(reason("resa:b16p0.1f0/ar", dense) == "");
+  using Catch::Contains;
+  CHECK_THAT(reason("nsa/d3k1n4/bfs/c1/F*/topk=radix", sparse), Contains("form=vanilla"));
+  CHECK_THAT(reason("dense/d3k1n4/bfs/c1/F*/topk=gvr", dense), Contains("every token"));
+  CHECK_THAT(reason("specattn:p0.9/d3k1n4/bfs/c1/F*/topk=gvr", dense), Contains("by their share"));
+  CHECK_THAT(reason("resa:b16p0.1f32/ar/bfs/c1/F*/topk=gvr", dense),
+             Contains("rank blocks within"));
+  CHECK_THAT(reason("nsa/ar/bfs/c1/F*/sampling=sigmoid", sparse), Contains("drafted"));
+  CHECK_THAT(reason("nsa/d3k2n6/bfs/c1/F*/sampling=sigmoid", sparse), Contains("width 1"));
+  CHECK_THAT(reason("nsa/ar", dense), Contains("Native Sparse Attention"));
+  CHECK_THAT(reason("specattn:p0.9/d3k1n4/bfs/c1/F*", sparse), Contains("specattn needs a dense"));
+  CHECK_THAT(reason("dense/ar/bfs/c1/(FR)*", dense), Contains("R layer"));
+  CHECK_THAT(reason("dense/d3k1n4/bfs/c4a/F*", dense), Contains("approximate group"));
+  CHECK_THAT(reason("resa:b16p0.1f32/d3k1n4/bfs/c1/F*", dense), Contains("no draft"));
+}
+
 TEST_CASE("a schedule is one letter a layer") {
   CHECK(Strategy::parse("nsa/d6k8n64/dfs/c1/(FRR)*").schedule_for(8) == "FRRFRRFR");
   CHECK(Strategy::parse("nsa/d6k8n64/dfs/c1/FRFF").schedule_for(4) == "FRFF");

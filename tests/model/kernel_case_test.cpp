@@ -1,0 +1,40 @@
+// The texts of measured kernels: one canonical form, anything else refused.
+#include "model/kernel_case.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/error.h"
+
+using namespace versieve;
+
+TEST_CASE("canonical kernel texts are read back to themselves") {
+  for (const char* text : {"topk:sort/k1", "topk:radix/k2048", "topk:gvr/k16",
+                           "topk:gvr/k16/hint0.75", "topk:gvr/k16/hint0", "topk:gvr/k16/hint1"}) {
+    CAPTURE(text);
+    CHECK(TopkCase::parse(text).text() == text);
+  }
+  for (const char* text : {"sampling:baseline/chain/r1", "sampling:sigmoid/chain/r8",
+                           "sampling:exact/k4/r1", "sampling:baseline/k1/r2"}) {
+    CAPTURE(text);
+    CHECK(SamplingCase::parse(text).text() == text);
+  }
+  CHECK(TopkCase::parse("topk:gvr/k16/hint0.75").hint == 0.75);
+  CHECK(SamplingCase::parse("sampling:exact/k4/r3").samples == 3);
+}
+
+TEST_CASE("kernel texts that are not canonical are refused") {
+  for (const char* text :
+       {"", "topk", "topk:", "topk:heap/k4", "topk:radix", "topk:radix/k0", "topk:radix/k04",
+        "topk:radix/k4/hint0.5", "topk:gvr/k4/hint2", "topk:gvr/k4/hint0.50", "topk:gvr/k4/",
+        "topk:gvr/k4/hintnan", "topk:gvr/hint0.5", "topk:gvr/k-4"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(TopkCase::parse(text), Error);
+  }
+  for (const char* text :
+       {"", "sampling:greedy/chain/r1", "sampling:exact/chain", "sampling:exact/r1",
+        "sampling:exact/k0/r1", "sampling:sigmoid/k4/r1", "sampling:exact/chain/r0",
+        "sampling:exact/chain/r1/", "sampling:exact/chain/r01"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(SamplingCase::parse(text), Error);
+  }
+}
