@@ -91,15 +91,18 @@ std::optional<Pair> bytes_of(const ComparedPoint& p) {
 
 class Page {
  public:
-  explicit Page(const FitReport& report) : r_(report) {}
+  explicit Page(const FitReport& report, bool with_plots = true)
+      : r_(report), with_plots_(with_plots) {}
 
   std::string write() {
     out_ = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Fit of " +
            escaped(r_.model.device) + "</title><style>" + kStyle + "</style></head><body>";
     heading();
     errors();
-    scatter();
-    residuals();
+    if (with_plots_) {
+      out_ += "<h2>Predicted against measured</h2>" + svgs_of(against_measured());
+      out_ += "<h2>Residuals of held-out points by axis</h2>" + svgs_of(residuals());
+    }
     left_out();
     coverage_map();
     launches();
@@ -108,7 +111,19 @@ class Page {
     return out_ + "</body></html>\n";
   }
 
+  std::vector<Plot> against_measured() const {
+    return {against("latency", "us", latency_of), against("DRAM bytes", "bytes", bytes_of)};
+  }
+  std::vector<Plot> residuals() const;
+
  private:
+  static std::string svgs_of(const std::vector<Plot>& plots) {
+    std::string out;
+    for (const Plot& plot : plots) {
+      out += svg_of(plot);
+    }
+    return out;
+  }
   void heading() {
     out_ += "<h1>Cost model of " + escaped(r_.model.device) + "</h1><p>" +
             std::to_string(r_.model.points) + " points (" + name_of(r_.model.evidence) + "), " +
@@ -154,12 +169,6 @@ class Page {
     return plot;
   }
 
-  void scatter() {
-    out_ += "<h2>Predicted against measured</h2>";
-    out_ += svg_of(against("latency", "us", latency_of));
-    out_ += svg_of(against("DRAM bytes", "bytes", bytes_of));
-  }
-
   Plot residual(const std::string& quantity, const PlotAxis& axis,
                 const std::function<double(const ComparedPoint&)>& x, const PairOf& pair) const {
     Plot plot{.title = quantity + " by " + axis.title,
@@ -172,25 +181,6 @@ class Page {
       }
     }
     return plot;
-  }
-
-  void residuals() {
-    out_ += "<h2>Residuals of held-out points by axis</h2>";
-    const auto context = [](const ComparedPoint& p) {
-      return static_cast<double>(p.key.context_len);
-    };
-    const auto queries = [](const ComparedPoint& p) {
-      return static_cast<double>(p.key.num_queries);
-    };
-    const auto overlap = [](const ComparedPoint& p) { return p.key.overlap.value_or(NAN); };
-    const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
-    for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
-                                     std::pair<std::string, PairOf>{"DRAM bytes", bytes_of}}) {
-      out_ += svg_of(residual(name, {"context", true}, context, pair));
-      out_ += svg_of(residual(name, {"queries", true}, queries, pair));
-      out_ += svg_of(residual(name, {"overlap"}, overlap, pair));
-      out_ += svg_of(residual(name, {"measured time, us", true}, measured, pair));
-    }
   }
 
   void left_out() {
@@ -289,13 +279,47 @@ class Page {
   }
 
   const FitReport& r_;
+  bool with_plots_;
   std::string out_;
 };
+
+std::vector<Plot> Page::residuals() const {
+  const auto context = [](const ComparedPoint& p) {
+    return static_cast<double>(p.key.context_len);
+  };
+  const auto queries = [](const ComparedPoint& p) {
+    return static_cast<double>(p.key.num_queries);
+  };
+  const auto overlap = [](const ComparedPoint& p) { return p.key.overlap.value_or(NAN); };
+  const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
+  std::vector<Plot> plots;
+  for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
+                                   std::pair<std::string, PairOf>{"DRAM bytes", bytes_of}}) {
+    plots.push_back(residual(name, {"context", true}, context, pair));
+    plots.push_back(residual(name, {"queries", true}, queries, pair));
+    plots.push_back(residual(name, {"overlap"}, overlap, pair));
+    plots.push_back(residual(name, {"measured time, us", true}, measured, pair));
+  }
+  return plots;
+}
 
 }  // namespace
 
 std::string fit_html(const FitReport& report) {
   return Page(report).write();
+}
+
+std::string fit_tables_html(const FitReport& report) {
+  return Page(report, false).write();
+}
+
+std::vector<Plot> fit_plots(const FitReport& report) {
+  const Page page(report);
+  std::vector<Plot> plots = page.against_measured();
+  for (Plot& plot : page.residuals()) {
+    plots.push_back(std::move(plot));
+  }
+  return plots;
 }
 
 }  // namespace versieve::engine
