@@ -246,7 +246,6 @@ LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& 
     spare(TrafficTerm::kWindow, spared.window * kv, work);
   }
   work.reuse_distance = work.working_set;
-  work.handover_distance = 0.0;  // partial results are merged within the launch
   work.dependent = true;
   return work;
 }

@@ -84,6 +84,7 @@ struct PointMeasurement {
   // and leaves dirty lines in it: 0 where uncounted runs went first. Not stored: it follows from
   // the run's configuration.
   double opened_share = 0.0;
+  bool counters_warmed_up = true;  // uncounted runs went first; follows from there too
   std::optional<AcceptanceMeasurement> acceptance;
 };
 

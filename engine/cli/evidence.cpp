@@ -96,6 +96,7 @@ Evidence read_evidence(const std::string& database, const std::string& device,
         std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
         for (PointMeasurement& point : points) {
           point.opened_share = engine::opened_share(run.record.configuration);
+          point.counters_warmed_up = engine::counters_warmed_up(run.record.configuration);
         }
         out.points.insert(out.points.end(), points.begin(), points.end());
       }

@@ -134,6 +134,12 @@ class Fit {
     return {};
   }
 
+  // What a ratio of bytes can be held against.
+  static std::optional<double> judged_bytes(const FitPoint& p) {
+    return p.counters_warmed_up && p.dram_bytes.value_or(0.0) >= kLeastJudgedBytes ? p.dram_bytes
+                                                                                   : std::nullopt;
+  }
+
   // A regime's interval comes from the other regimes: its own errors are not known beforehand.
   void left_out_errors(const std::vector<LeftOutRegime>& regimes) {
     Errors latency;
@@ -147,11 +153,11 @@ class Fit {
           quantile_of(between(regimes, &r, false), &Unseen::log_latency_error, {});
       for (const Unseen& u : r.points) {
         own_latency.add(u.prediction.time_us, u.point->time_us);
-        own_dram.add(u.prediction.dram_bytes, u.point->dram_bytes);
+        own_dram.add(u.prediction.dram_bytes, judged_bytes(*u.point));
         own.add(u.log_latency_error(), width);
         if (!r.beyond) {
           latency.add(u.prediction.time_us, u.point->time_us);
-          dram.add(u.prediction.dram_bytes, u.point->dram_bytes);
+          dram.add(u.prediction.dram_bytes, judged_bytes(*u.point));
           all.add(u.log_latency_error(), width);
         }
       }
@@ -167,9 +173,9 @@ class Fit {
   void compare_all() {
     for (const FitPoint& p : all_.points) {
       const Prediction predicted = predict(p, hardware_, calibration_);
-      report_.compared.push_back({p.key, p.held_out, p.time_us, p.dram_bytes, p.read_bytes,
-                                  predicted.time_us, predicted.closed_form_us, predicted.dram_bytes,
-                                  predicted.read_bytes});
+      report_.compared.push_back({p.key, p.held_out, p.counters_warmed_up, p.time_us, p.dram_bytes,
+                                  p.read_bytes, predicted.time_us, predicted.closed_form_us,
+                                  predicted.dram_bytes, predicted.read_bytes});
     }
   }
 
@@ -178,6 +184,8 @@ class Fit {
     Errors closed;
     Errors dram;
     Errors read;
+    Errors opened;
+    std::vector<double> few;
     Coverage all;
     std::map<std::size_t, Coverage> by_range;
     for (const ComparedPoint& p : report_.compared) {
@@ -186,8 +194,14 @@ class Fit {
       }
       latency.add(p.predicted_us, p.measured_us);
       closed.add(p.closed_form_us, p.measured_us);
-      dram.add(p.predicted_bytes, p.measured_bytes);
-      read.add(p.predicted_read, p.measured_read);
+      if (p.measured_bytes && *p.measured_bytes < kLeastJudgedBytes) {
+        few.push_back(std::abs(p.predicted_bytes - *p.measured_bytes));
+      } else if (p.counters_warmed_up) {
+        dram.add(p.predicted_bytes, p.measured_bytes);
+        read.add(p.predicted_read, p.measured_read);
+      } else {
+        opened.add(p.predicted_bytes, p.measured_bytes);
+      }
       if (p.measured_us) {
         const double error = std::abs(std::log(p.predicted_us / *p.measured_us));
         const std::optional<double> width = half_width(p.key.context_len);
@@ -199,6 +213,9 @@ class Fit {
     report_.closed_form_latency = closed.summary();
     report_.dram_bytes = dram.summary();
     report_.dram_read = read.summary();
+    report_.dram_opened = opened.summary();
+    report_.dram_few = static_cast<std::int64_t>(few.size());
+    report_.dram_few_error = median(few);
     report_.interval_coverage_90 = all.share();
     for (const auto& [range, coverage] : by_range) {
       if (coverage.share()) {
@@ -218,7 +235,7 @@ class Fit {
                            context_range_of(p->key.context_len), order};
       const Prediction predicted = predict(*p, hardware_, calibration_);
       cells[key].first.add(predicted.time_us, p->time_us);
-      cells[key].second.add(predicted.dram_bytes, p->dram_bytes);
+      cells[key].second.add(predicted.dram_bytes, judged_bytes(*p));
       queries[key] = name;
     }
     for (const auto& [key, errors] : cells) {

@@ -15,6 +15,10 @@
 
 namespace versieve::engine {
 
+// A ratio says nothing about fewer DRAM bytes than this: they are read in 0.2 us on an H200, and
+// what the driver and the collection itself move is of their size.
+inline constexpr double kLeastJudgedBytes = 1e6;
+
 struct FitOptions {
   double holdout = 0.2;
   bool leave_out_regimes = true;  // fits once more for each context length and query count
@@ -59,6 +63,7 @@ struct CoverageRow {
 struct ComparedPoint {
   PointKey key;
   bool held_out = false;
+  bool counters_warmed_up = true;
   std::optional<double> measured_us, measured_bytes, measured_read;
   double predicted_us = 0.0, closed_form_us = 0.0, predicted_bytes = 0.0, predicted_read = 0.0;
 };
@@ -68,8 +73,13 @@ struct FitReport {
   double holdout = 0.0;
   std::int64_t points_train = 0;
   std::int64_t points_holdout = 0;
-  ErrorSummary dram_bytes;  // read and written
+  // Bytes of held-out points that move kLeastJudgedBytes or more, as collections that had warmed up
+  // counted them: read and written, and read.
+  ErrorSummary dram_bytes;
   ErrorSummary dram_read;
+  ErrorSummary dram_opened;   // the same where the collection's opening was counted along
+  std::int64_t dram_few = 0;  // held-out points that move less
+  std::optional<double> dram_few_error;  // bytes: their median |predicted - counted|
   ErrorSummary latency;
   ErrorSummary closed_form_latency;  // without the residual fields
   std::optional<double> interval_coverage_90;

@@ -212,7 +212,7 @@ class Stage {
         put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
       }
     }
-    if (p.dram_bytes) {
+    if (p.dram_bytes && p.counters_warmed_up) {  // else dirty lines of the opening are among them
       put(kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
     }
   }

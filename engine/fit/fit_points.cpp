@@ -146,6 +146,7 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
   p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
   p.opened_share = m.opened_share;
+  p.counters_warmed_up = m.counters_warmed_up;
   p.time_us = median_us(m.time_ns);
   p.time_log_error = log_error_of_median(m.time_ns);
   add_ranges(m, p);
@@ -268,11 +269,16 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   return out;
 }
 
-double opened_share(const std::string& configuration) {
+bool counters_warmed_up(const std::string& configuration) {
   const nlohmann::json plan = nlohmann::json::parse(configuration, nullptr, false);
-  if (!plan.is_object() || plan.value("counter_warm_up", false)) {
+  return !plan.is_object() || plan.value("counter_warm_up", false);
+}
+
+double opened_share(const std::string& configuration) {
+  if (counters_warmed_up(configuration)) {
     return 0.0;
   }
+  const nlohmann::json plan = nlohmann::json::parse(configuration);
   const std::int64_t repetitions = plan.value("counter_repetitions", std::int64_t{0});
   return repetitions == 1 ? 1.0 : (repetitions == 2 ? 0.5 : 0.0);
 }

@@ -31,6 +31,7 @@ struct FitPoint {
   std::optional<double> time_us;        // median
   double time_log_error = 0.0;          // standard error of log(median)
   double opened_share = 0.0;            // see PointMeasurement
+  bool counters_warmed_up = true;       // the same
   std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
   std::optional<double> read_bytes;     // of them
   std::vector<RangeObservation> ranges;
@@ -53,6 +54,8 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
 // say that they warmed up; of two repetitions' median that is half, of three or more it is a later
 // one.
 double opened_share(const std::string& configuration);
+// Whether uncounted runs went first.
+bool counters_warmed_up(const std::string& configuration);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
 // are of: of a recorded step the same work led by the host.

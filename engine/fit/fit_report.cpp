@@ -151,6 +151,10 @@ class Page {
         summary_row("latency, closed form alone", r_.closed_form_latency),
         summary_row("DRAM bytes, read and written", r_.dram_bytes),
         summary_row("DRAM bytes read", r_.dram_read)};
+    if (r_.dram_opened.points > 0) {
+      errors.push_back(
+          summary_row("DRAM bytes, opening of the collection counted along", r_.dram_opened));
+    }
     if (!r_.left_out.empty()) {  // a quick fit leaves no regimes out
       errors.push_back(summary_row("latency, regime left out", r_.left_out_latency));
       errors.push_back(summary_row("DRAM bytes, regime left out", r_.left_out_dram));

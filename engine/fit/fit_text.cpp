@@ -98,6 +98,14 @@ std::string fit_text(const FitReport& r) {
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
          plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
   out += error_text("closed form", r.closed_form_latency) + error_text("DRAM read", r.dram_read);
+  if (r.dram_few > 0) {
+    out += formatted("  below %.0f MB of DRAM bytes: %d points, median %.0f KB off\n",
+                     kLeastJudgedBytes * 1e-6, static_cast<int>(r.dram_few),
+                     r.dram_few_error.value_or(0.0) * 1e-3);
+  }
+  if (r.dram_opened.points > 0) {
+    out += error_text("DRAM opened", r.dram_opened);
+  }
   out += left_out_text(r) + regimes_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());

@@ -256,9 +256,7 @@ void Target<T>::attend_sparse(std::int64_t layer) {
        .cmp_tree_owner = owners_,
        .indices_in = reuses ? indices_.data() + refresh_layer_ * layer_indices : nullptr,
        .topk = options_.topk,
-       .hint = hint_row_ < 0 ? nullptr
-                             : indices_.data() + layer * layer_indices +
-                                   hint_row_ * shape_.num_kv_heads * shape_.nsa.sel_count,
+       .hint = hint_of(layer),
        .out = attention_.data(),
        .indices = indices_.data() + layer * layer_indices});
 }
@@ -408,6 +406,23 @@ template <class T>
 std::vector<T> Target<T>::read(const Buffer& buffer, std::int64_t count) const {
   std::vector<T> values(static_cast<std::size_t>(count));
   ops_->download(values.data(), buffer.data(), values.size() * sizeof(T));
+  return values;
+}
+
+// In the layer's blocks of the step before, which this one overwrites when it has chosen.
+template <class T>
+const std::int32_t* Target<T>::hint_of(std::int64_t layer) const {
+  const std::int64_t row = shape_.num_kv_heads * shape_.nsa.sel_count;
+  return hint_row_ < 0 ? nullptr : indices_.data() + (layer * rows_ + hint_row_) * row;
+}
+
+template <class T>
+std::vector<std::int32_t> Target<T>::hinted_blocks(std::int64_t layer) const {
+  std::vector<std::int32_t> values;
+  if (hint_of(layer) != nullptr) {
+    values.resize(static_cast<std::size_t>(shape_.num_kv_heads * shape_.nsa.sel_count));
+    ops_->download(values.data(), hint_of(layer), values.size() * sizeof(std::int32_t));
+  }
   return values;
 }
 

@@ -106,6 +106,8 @@ class Target {
   const std::int32_t* device_tokens() const { return tokens_; }         // [N]
   const std::int32_t* device_parents() const { return parents_; }       // [N]
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
+  // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
+  std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;
   std::vector<T> hidden_states() const { return read(hidden_, node_count() * shape_.hidden); }
 
  private:
@@ -120,6 +122,7 @@ class Target {
   void compress(const LayerWeights<T>& w, std::int64_t layer);
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
+  const std::int32_t* hint_of(std::int64_t layer) const;
   void capture_attention(std::int64_t layer);
   void attend_blocks(std::int64_t layer);
   void run_mlp(const LayerWeights<T>& w);

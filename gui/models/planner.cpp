@@ -44,6 +44,7 @@ std::vector<PointMeasurement> evidence(const db::Store& store, const std::string
       for (PointMeasurement& point :
            store.points({.run_id = run.id, .workload = kind, .only_ok = true})) {
         point.opened_share = engine::opened_share(run.record.configuration);
+        point.counters_warmed_up = engine::counters_warmed_up(run.record.configuration);
         points.push_back(std::move(point));
       }
     }

@@ -12,6 +12,43 @@ namespace versieve::kernels {
 inline constexpr int kCombineParts = 8;
 inline constexpr int kPartChunks = kMaxChunks / kCombineParts;
 
+// By the first warp: weight[c] = 2^(m_c - m) of the row whose chunks start at `first`; their sum of
+// exponentials to `total`.
+__device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t first,
+                                    std::int64_t chunks, float* weight, float& total) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float max[kMaxChunks / 32];
+  float sum[kMaxChunks / 32];
+  float most = __int_as_float(0xFF800000);
+#pragma unroll
+  for (int i = 0; i < kMaxChunks / 32; ++i) {
+    const int c = i * 32 + lane;
+    const bool exists = c < chunks;
+    const float2 state =
+        exists ? __ldcg(reinterpret_cast<const float2*>(partials.max_sum + 2 * (first + c)))
+               : float2{__int_as_float(0xFF800000), 0.0F};
+    max[i] = state.x;
+    sum[i] = state.y;
+    most = fmaxf(most, max[i]);
+  }
+  for (int apart = 16; apart > 0; apart /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
+  }
+  float all = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kMaxChunks / 32; ++i) {
+    const float w = max[i] == __int_as_float(0xFF800000) ? 0.0F : exp2f(max[i] - most);
+    weight[i * 32 + lane] = w;
+    all = fmaf(w, sum[i], all);
+  }
+  for (int apart = 16; apart > 0; apart /= 2) {
+    all += __shfl_xor_sync(0xFFFFFFFFU, all, apart);
+  }
+  if (lane == 0) {
+    total = all;
+  }
+}
+
 // `chunks` of row `row` to out[0, d). REQUIRES: kCombineParts * d threads, at least 128.
 template <class T>
 __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_t row,
@@ -21,48 +58,23 @@ __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_
   __shared__ float part_value[kCombineParts * 128];
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t first = row * partials.chunks;
-  if (thread < 32) {
-    float max[4];
-    float sum[4];
-    float most = __int_as_float(0xFF800000);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int c = i * 32 + thread;
-      const bool exists = c < chunks;
-      const float2 state =
-          exists ? *reinterpret_cast<const float2*>(partials.max_sum + 2 * (first + c))
-                 : float2{__int_as_float(0xFF800000), 0.0F};
-      max[i] = state.x;
-      sum[i] = state.y;
-      most = fmaxf(most, max[i]);
-    }
-    for (int apart = 16; apart > 0; apart /= 2) {
-      most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, apart));
-    }
-    float all = 0.0F;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float w = max[i] == __int_as_float(0xFF800000) ? 0.0F : exp2f(max[i] - most);
-      weight[i * 32 + thread] = w;
-      all = fmaf(w, sum[i], all);
-    }
-    for (int apart = 16; apart > 0; apart /= 2) {
-      all += __shfl_xor_sync(0xFFFFFFFFU, all, apart);
-    }
-    if (thread == 0) {
-      total = all;
-    }
-  }
-  __syncthreads();
   const int part = thread / head_dim;
   const int element = thread % head_dim;
+  float x[kPartChunks];
+#pragma unroll
+  for (int i = 0; i < kPartChunks; ++i) {
+    const int c = part * kPartChunks + i;
+    x[i] = c < chunks ? __ldcg(partials.value + (first + c) * head_dim + element) : 0.0F;
+  }
+  if (thread < 32) {
+    weigh_chunks(partials, first, chunks, weight, total);
+  }
+  __syncthreads();
   float value = 0.0F;
   if (part < kCombineParts) {
 #pragma unroll
     for (int i = 0; i < kPartChunks; ++i) {
-      const int c = part * kPartChunks + i;
-      const float x = c < chunks ? partials.value[(first + c) * head_dim + element] : 0.0F;
-      value = fmaf(weight[c], x, value);
+      value = fmaf(weight[part * kPartChunks + i], x[i], value);
     }
     part_value[part * head_dim + element] = value;
   }

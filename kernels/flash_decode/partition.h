@@ -9,12 +9,12 @@
 
 namespace versieve::kernels {
 
-inline constexpr int kSmallestChunk = 256;  // keys
-inline constexpr int kMaxChunks = 128;      // of a row
+inline constexpr std::int64_t kDenseChunk = 256;  // keys, the fewest of a chunk
+inline constexpr int kMaxChunks = 128;            // of a row
 
 // Keys of a chunk: 256 up to 32,768 keys, then a 64th to a 128th of them.
 VERSIEVE_HOST_DEVICE inline std::int64_t chunk_keys(std::int64_t keys) {
-  std::int64_t chunk = kSmallestChunk;
+  std::int64_t chunk = kDenseChunk;
   while (keys > kMaxChunks * chunk) {
     chunk *= 2;
   }
@@ -22,7 +22,7 @@ VERSIEVE_HOST_DEVICE inline std::int64_t chunk_keys(std::int64_t keys) {
 }
 // The most chunks of a row that sees up to that many keys.
 VERSIEVE_HOST_DEVICE inline std::int64_t most_chunks(std::int64_t keys) {
-  const std::int64_t chunks = (keys + kSmallestChunk - 1) / kSmallestChunk;
+  const std::int64_t chunks = (keys + kDenseChunk - 1) / kDenseChunk;
   return chunks < kMaxChunks ? chunks : kMaxChunks;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/resa_decode/attend.cuh"
+#include "kernels/resa_decode/fused_launch.cuh"
 #include "kernels/resa_decode/score.cuh"
 #include "kernels/resa_decode/select.cuh"
 #include "kernels/resa_decode/traffic_shape.h"
@@ -34,7 +35,8 @@ struct Layout {
     scratch.blocks = p.block_count();
     scratch.indices = p.active_count();
     const std::int64_t tokens = p.active_count() * p.selection.key_block;
-    scratch.partials.chunks = std::max<std::int64_t>(1, most_chunks(std::min(p.length(), tokens)));
+    const std::int64_t most = std::max<std::int64_t>(1, std::min(p.length(), tokens));
+    scratch.partials.chunks = resa_fused_takes(p) ? most_listed_chunks(most) : most_chunks(most);
     const std::size_t rank =
         aligned(static_cast<std::size_t>(p.num_kv_heads * scratch.blocks) * sizeof(std::uint32_t));
     const std::size_t rows = static_cast<std::size_t>(p.num_heads * scratch.partials.chunks);
@@ -80,39 +82,20 @@ void launch_select(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
 }
 
 template <class T>
-void launch_attend_plain(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
-                         DependentGrid grid) {
-  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
-  grid.threads = static_cast<unsigned>(attention_threads(group_heads));
-  grid.shared_bytes = merge_bytes(group_heads, p.head_dim);
-  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    launch_dependent(grid, resa_attend_plain_kernel<T, kLanes>, p, scratch);
-  });
-}
-
-template <class T>
 void launch_attend(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
                    const LaunchContext& context) {
   const LaunchRange range("resa_attend", traffic::resa_attend(resa_shape(p)), context.observer);
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
   const std::int64_t splits =
       p.splits == 0 ? scratch.partials.chunks : std::min<std::int64_t>(p.splits, 65535);
-  DependentGrid grid{
-      .grid = dim3(static_cast<unsigned>(splits), static_cast<unsigned>(p.num_kv_heads)),
-      .threads = 32,
-      .stream = context.stream};
-  if constexpr (std::is_same_v<T, Bf16>) {
-    if (p.head_dim == 64) {
-      grid.shared_bytes = kRingBytes<64, 1>;
-      launch_dependent(grid, resa_attend_kernel<64>, p, scratch);
-    } else if (p.head_dim == 128) {
-      grid.shared_bytes = kRingBytes<128, 1>;
-      launch_dependent(grid, resa_attend_kernel<128>, p, scratch);
-    } else {
-      launch_attend_plain(p, scratch, grid);
-    }
-  } else {
-    launch_attend_plain(p, scratch, grid);
-  }
+  with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
+    launch_dependent(
+        {.grid = dim3(static_cast<unsigned>(splits), static_cast<unsigned>(p.num_kv_heads)),
+         .threads = static_cast<unsigned>(attention_threads(group_heads)),
+         .shared_bytes = merge_bytes(group_heads, p.head_dim),
+         .stream = context.stream},
+        resa_attend_plain_kernel<T, kLanes>, p, scratch);
+  });
   check(cudaGetLastError());
 }
 
@@ -155,6 +138,12 @@ void launch_resa_decode(const ResaDecodeParams<T>& p, const LaunchContext& conte
   refuse(p);
   const Layout<T> layout(p, context.scratch);
   VERSIEVE_ASSERT(context.scratch_bytes >= layout.bytes, "scratch is reserved before");
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (resa_fused_takes(p)) {
+      launch_resa_fused(p, layout.scratch, context);
+      return;
+    }
+  }
   launch_score(p, layout.scratch, context);
   launch_select(p, layout.scratch, context);
   launch_attend(p, layout.scratch, context);

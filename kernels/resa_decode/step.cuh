@@ -32,13 +32,18 @@ __device__ inline ResaStep resa_step(const ResaDecodeParams<T>& p) {
   return s;
 }
 
-// Tokens of the attended blocks; `list`: the KV head's chosen blocks.
+// Whether the KV head's list of chosen blocks holds the newest one; a forced block is not looked
+// up.
+__device__ inline bool holds_newest(const ResaStep& s, const std::int32_t* list) {
+  return s.free < s.blocks || (s.active > 0 && __ldcg(list + s.active - 1) == s.blocks - 1);
+}
+// Tokens of the attended blocks.
 template <class T>
 __device__ inline std::int64_t attended_tokens(const ResaDecodeParams<T>& p, const ResaStep& s,
                                                const std::int32_t* list) {
   const std::int64_t tokens = s.active * p.selection.key_block;
-  const bool has_newest = s.active > 0 && list[s.active - 1] == s.blocks - 1;
-  return has_newest ? tokens - (s.blocks * p.selection.key_block - s.length) : tokens;
+  const bool newest = holds_newest(s, list);
+  return newest ? tokens - (s.blocks * p.selection.key_block - s.length) : tokens;
 }
 
 }  // namespace versieve::kernels

@@ -108,6 +108,29 @@ TEST_CASE("whatever ranks the blocks, the text is the same") {
   }
 }
 
+TEST_CASE("ranking begins with the blocks of the newest committed token, whatever it ranks") {
+  tiny::Engine<float> engine;
+  CHECK(engine.target.hinted_blocks(0).empty());
+  engine.generator.prefill(tiny::prompt(150));
+  for (const char* tuple : {"nsa/d3k2n7/bfs/c1/F*/topk=gvr/form=vanilla", "nsa/ar"}) {
+    GenerateOptions options = tiny::options(tuple, 30);
+    options.on_step = [&](const StepResult& step) {
+      const std::size_t row = engine.target.hinted_blocks(1).size();
+      REQUIRE(row > 0);
+      const std::vector<std::int32_t> blocks = engine.target.selected_blocks(1);
+      const std::size_t first = static_cast<std::size_t>(step.acceptance.path.back()) * row;
+      CHECK(engine.target.hinted_blocks(1) ==
+            std::vector<std::int32_t>(blocks.begin() + static_cast<std::ptrdiff_t>(first),
+                                      blocks.begin() + static_cast<std::ptrdiff_t>(first + row)));
+    };
+    CHECK(engine.generator.run(options).tokens.size() == 30);
+  }
+  // More rows than ever: what they held is gone.
+  const std::vector<std::int32_t> wide(300, 7);
+  engine.target.verify(chain_tree(wide), {});
+  CHECK(engine.target.hinted_blocks(1).empty());
+}
+
 TEST_CASE("sigmoids are refused where there is no law to compare, and take the text elsewhere") {
   Bench bench(AttentionKind::kNsa, false);
   GenerateOptions options = tiny::options("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid", 60);

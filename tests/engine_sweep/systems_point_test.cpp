@@ -69,8 +69,9 @@ TEST_CASE("decode points read what their method reads of the cache") {
         Approx(26 * 16 * token).epsilon(0.1));
   CHECK(range_of(points[1], "block_keys").launches == 1);
   const double few = *points[3].unique_blocks, many = *points[4].unique_blocks;
+  CHECK(few < 0.15 * 2048 / 16);
   CHECK(few < many);
-  CHECK(many <= 2048 / 16);
+  CHECK(many < 0.9 * 2048 / 16);
   for (std::size_t i = 3; i < 5; ++i) {
     CHECK(range_of(points[i], "top_p").launches == 1);
     const Traffic chosen = range_of(points[i], "tree_attention").predicted;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "kernels/compress/launch.h"
@@ -134,7 +135,7 @@ TEMPLATE_TEST_CASE("whatever ranks the blocks on CUDA, the bits are the same", "
     shapes.push_back(random_nsa_shape(rng, true));
   }
   shapes.push_back(long_shape());
-  shapes.push_back({{16, 8, 16, 16, 1, 2, 64}, 4, 2, 64, 300000, 3});  // rows that gvr guesses in
+  shapes.push_back({{8, 8, 8, 16, 1, 2, 64}, 2, 1, 16, 280000, 2});  // rows that gvr guesses in
   for (NsaCaseShape shape : shapes) {
     shape.group_mode = rng() % 2 == 0 ? GroupMode::kApprox : GroupMode::kExact;
     shape.group_size = shape.group_mode == GroupMode::kApprox ? 2 : 1;
@@ -150,7 +151,10 @@ TEMPLATE_TEST_CASE("whatever ranks the blocks on CUDA, the bits are the same", "
         const NsaResult got = run_nsa<TestType>(c, {.topk = variant, .hint = given});
         CHECK(got.indices == sorted.indices);
         CHECK(got.out == sorted.out);
-        CHECK(got.importance == sorted.importance);
+        // Bit for bit: rows that a representative speaks for keep their poison, which is no number.
+        REQUIRE(got.importance.size() == sorted.importance.size());
+        CHECK(std::memcmp(got.importance.data(), sorted.importance.data(),
+                          got.importance.size() * sizeof(double)) == 0);
       }
     }
   }

@@ -2,6 +2,7 @@
 // against themselves in other forms of the same problem.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <numeric>
 
 #include "kernels/block_keys/cpu.h"
@@ -27,20 +28,26 @@ struct Form {
       0;  // above 0: the length comes from device memory, this much below the bound
 };
 
+// `rows` more than the problem has, of values that no result may depend on.
+template <class T>
+std::vector<T> with_more_rows(std::vector<T> values, std::int64_t rows, std::int64_t width) {
+  values.resize(values.size() + static_cast<std::size_t>(rows * width), narrowed<T>(NAN));
+  return values;
+}
+
 template <class T>
 ResaAnswer run(const ResaCase& c, const Form& form = {}) {
   ResaBuffers<T> host(c);
   const std::int64_t width = c.kv_heads * c.head_dim;
   const std::int64_t room = kernels::key_block_count(c.length + form.slack, c.selection.key_block);
   host.kmin.resize(static_cast<std::size_t>(room * width));
-  const DeviceArray<T> q(host.q), k(host.k), v(host.v), kmin(host.kmin), kmax(host.kmin),
-      out(host.out);
+  const DeviceArray<T> q(host.q), k(with_more_rows(host.k, form.slack, width)),
+      v(with_more_rows(host.v, form.slack, width)), kmin(host.kmin), kmax(host.kmin), out(host.out);
   kernels::BlockKeysParams<T> keys = host.key_params();
   keys.k = k.data();
   keys.kmin = kmin.data();
   keys.kmax = kmax.data();
-  const kernels::LaunchContext plain;
-  kernels::launch_block_keys(keys, plain);
+  kernels::launch_block_keys(keys, kernels::LaunchContext{});
   kernels::ResaDecodeParams<T> p = host.params(form.newest_apart);
   const DeviceArray<std::uint8_t> counts(sizeof(kernels::StepCounts));
   if (form.slack > 0) {
@@ -108,7 +115,9 @@ TreeAttentionCase chain_case(std::int64_t context, std::int64_t nodes, std::int6
 std::vector<double> run_flash(const TreeAttentionCase& c, std::int64_t slack = 0) {
   TreeAttentionBuffers<Bf16> host(c);
   kernels::TreeAttentionParams<Bf16> p = host.params();
-  const DeviceArray<Bf16> q(host.q), k(host.k), v(host.v), k_tree(host.k_tree), v_tree(host.v_tree),
+  const std::int64_t width = c.kv_heads * c.head_dim;
+  const DeviceArray<Bf16> q(host.q), k(with_more_rows(host.k, slack, width)),
+      v(with_more_rows(host.v, slack, width)), k_tree(host.k_tree), v_tree(host.v_tree),
       out(host.out);
   const kernels::StepCounts known{.context_len = static_cast<std::int32_t>(c.context_len)};
   const DeviceArray<std::uint8_t> counts(sizeof known);
@@ -184,8 +193,11 @@ TEMPLATE_TEST_CASE("resa_decode on the GPU agrees with plain loops", "[resa]", f
   std::mt19937_64 rng(test_seed());
   for (int i = 0; i < 40; ++i) {
     ResaCase c = random_resa_case(rng, true);
-    if (i % 2 == 0) {  // the tensor-core form
+    if (i % 2 == 0) {  // the fused form
       c.head_dim = i % 4 == 0 ? 64 : 128;
+      if (i % 8 == 0) {
+        c.heads = c.kv_heads * 16;
+      }
       c = make_resa_case(c, rng);
     }
     check_case<TestType>(c);
@@ -207,6 +219,47 @@ TEMPLATE_TEST_CASE("resa_decode over long contexts agrees with plain loops", "",
     c.length = 60000;  // more blocks than fit into shared memory
     check_case<TestType>(make_resa_case(c, rng));
   }
+}
+
+TEST_CASE("resa_decode with many KV heads and in few blocks agrees with plain loops", "[resa]") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (const std::int64_t kv_heads : {1, 8, 20, 70}) {
+    ResaCase c{.heads = kv_heads * 2, .kv_heads = kv_heads, .head_dim = 64, .length = 900};
+    c.selection = {.key_block = 8, .active_ratio = 0.2, .n_min = 3, .n_local = 1};
+    check_case<Bf16>(make_resa_case(c, rng));
+  }
+  // One block a KV head: its order keys lie in scratch, the others' in shared memory.
+  ResaCase c{.heads = 2, .kv_heads = 1, .head_dim = 64, .length = 20001};
+  c.selection = {.key_block = 2, .active_ratio = 0.3, .n_min = 0, .n_local = 0};
+  c = make_resa_case(c, rng);
+  const ResaAnswer whole = run<Bf16>(c);
+  const ResaAnswer alone = run<Bf16>(c, {.splits = 1});
+  CHECK(alone.indices == whole.indices);
+  CHECK(alone.out == whole.out);
+}
+
+TEST_CASE("scores that crowd in few digits are chosen exactly") {
+  if (no_gpu()) {
+    return;
+  }
+  // Keys of one element differ in their last bits only, and one far outlier stretches the range.
+  constexpr std::int64_t kLength = 5000;
+  ResaCase c{.heads = 1, .kv_heads = 1, .head_dim = 64, .length = kLength};
+  c.selection = {.key_block = 1, .active_ratio = 0.1, .n_min = 0, .n_local = 0};
+  c.q.assign(64, 0.0);
+  c.q[0] = c.q[1] = 1.0;
+  c.k.assign(static_cast<std::size_t>(kLength * 64), 0.0);
+  c.v.assign(c.k.size(), 1.0);
+  for (std::int64_t i = 0; i < kLength; ++i) {
+    c.k[static_cast<std::size_t>(i * 64)] = 1.0;
+    c.k[static_cast<std::size_t>(i * 64 + 1)] = static_cast<double>(i * 7 % kLength / 20) / 65536.0;
+  }
+  c.k[64 * 77] = -1e30;
+  CHECK(run<Bf16>(c).indices == plain_resa_decode(rounded_case<Bf16>(c)).indices);
+  CHECK(run<float>(c).indices == plain_resa_decode(rounded_case<float>(c)).indices);
 }
 
 TEMPLATE_TEST_CASE("the form of a problem changes no bit of resa_decode", "", float, Bf16) {

@@ -1,0 +1,169 @@
+// resa_decode in one launch, bf16, head sizes 64 and 128. Grid: a cluster of 1 to 16 blocks a KV
+// head; phases, parted by barriers of the cluster: score, select, write the list, attend, merge.
+// Traffic: traffic::resa_decode and the partial results. Bound by memory with many key blocks, by
+// the chain of the phases with few.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/common/launch_range.h"
+#include "kernels/common/tensor_map.h"
+#include "kernels/resa_decode/fused_attend.cuh"
+#include "kernels/resa_decode/fused_launch.cuh"
+#include "kernels/resa_decode/fused_score.cuh"
+#include "kernels/resa_decode/fused_select.cuh"
+#include "kernels/resa_decode/traffic_shape.h"
+#include "model/assert.h"
+#include "model/error.h"
+
+namespace versieve::kernels {
+namespace {
+
+using Params = ResaDecodeParams<Bf16>;
+
+// The KV head's list, written by all blocks of the cluster. Waits for the cluster's start.
+template <int kHeadDim>
+__device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScratch& scratch, int g,
+                              unsigned char* memory, FusedShared& shared) {
+  using Memory = FusedMemory<kHeadDim>;
+  std::int32_t* out = p.indices + g * scratch.indices;
+  const int rank = cluster_rank();
+  const int blocks = cluster_size();
+  const int free = static_cast<int>(s.free);
+  const int kept = static_cast<int>(s.active - (s.blocks - s.free));
+  if (rank == 0) {
+    for (int i = static_cast<int>(threadIdx.x); i < s.blocks - s.free; i += kFusedThreads) {
+      out[kept + i] = free + i;
+    }
+  }
+  if (kept <= 0) {
+    cluster_wait();
+    return;
+  }
+  const int share = (free + blocks - 1) / blocks;
+  const int first = min(free, rank * share);
+  const int count = min(free, first + share) - first;
+  std::uint32_t* keys = share <= Memory::kKeyRoom
+                            ? reinterpret_cast<std::uint32_t*>(memory + Memory::kQueueBytes)
+                            : scratch.rank + g * scratch.blocks + first;
+  const KeyRange own = score_blocks<kHeadDim>(p, g, first, count, keys, memory);
+  cluster_wait();  // all blocks run: their shared memory may be written
+  const KeyRange range = share_range(shared, own);
+  const KeyCut cut =
+      find_cut(shared, *reinterpret_cast<DigitMemory*>(memory), keys, count, kept, range);
+  write_chosen(shared, keys, first, count, cut, out);
+}
+
+template <int kHeadDim>
+__global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
+    resa_decode_kernel(const __grid_constant__ Params p, const __grid_constant__ ListedMaps maps,
+                       const ResaScratch scratch) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ FusedShared shared;
+  release_successors();
+  cluster_arrive_relaxed();
+  if (threadIdx.x == 0) {
+    prefetch_map(&maps.k);
+    prefetch_map(&maps.v);
+    for (std::uint64_t& barrier : shared.barriers) {
+      barrier_init(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barrier)), 1);
+    }
+    publish_barriers();
+  }
+  wait_for_predecessors();
+  const int g = static_cast<int>(blockIdx.x) / cluster_size();
+  const ResaStep s = resa_step(p);
+  choose_blocks<kHeadDim>(p, s, scratch, g, memory, shared);
+  // Shared memory turns from the threads' loads and stores to the copy engine's.
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+  cluster_sync();
+  attend_list<kHeadDim>(p, maps, s, scratch, g, memory, shared);
+  cluster_sync();
+  merge_chunks<kHeadDim>(p, s, scratch, g, shared);
+}
+
+// Clusters of that size which run side by side.
+template <int kHeadDim>
+int clusters_at_once(int cluster) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(cluster));
+  config.blockDim = dim3(kFusedThreads);
+  config.dynamicSmemBytes = FusedMemory<kHeadDim>::kBytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int count = 0;
+  check(cudaOccupancyMaxActiveClusters(&count, resa_decode_kernel<kHeadDim>, &config));
+  return count;
+}
+
+// Blocks of a cluster: as many as let all KV heads run at once.
+template <int kHeadDim>
+int cluster_for(const Params& p) {
+  static const auto at_once = [] {
+    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim>,
+                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    check(cudaFuncSetAttribute(resa_decode_kernel<kHeadDim>,
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               FusedMemory<kHeadDim>::kBytes));
+    std::array<int, 5> counts{};
+    for (int i = 0; i < 5; ++i) {
+      counts[static_cast<std::size_t>(i)] = clusters_at_once<kHeadDim>(1 << i);
+    }
+    return counts;
+  }();
+  int log = 4;
+  while (log > 0 && at_once[static_cast<std::size_t>(log)] < p.num_kv_heads) {
+    --log;
+  }
+  const std::int64_t wished =
+      p.splits > 0 ? std::min<std::int64_t>(p.splits, kMostCluster) : std::int64_t{kMostCluster};
+  int cluster =
+      std::min(1 << log, static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(wished))));
+  while (cluster * kMostKeys < p.block_count()) {
+    cluster *= 2;
+  }
+  return cluster;
+}
+
+ListedMaps listed_maps(const Params& p) {
+  const std::int64_t block = p.selection.key_block;
+  const int rows = static_cast<int>(std::min<std::int64_t>(kTileKeys, block & -block));
+  const bool empty = p.context_len == 0;  // a map needs a row, though none is asked for
+  const std::int64_t cached = std::max<std::int64_t>(1, p.context_len);
+  return {cache_map(empty ? p.k_new : p.k, cached, p.num_kv_heads, p.head_dim, rows),
+          cache_map(empty ? p.v_new : p.v, cached, p.num_kv_heads, p.head_dim, rows), rows};
+}
+
+template <int kHeadDim>
+void launch(const Params& p, const ResaScratch& scratch, cudaStream_t stream) {
+  const int cluster = cluster_for<kHeadDim>(p);
+  launch_dependent({.grid = dim3(static_cast<unsigned>(cluster * p.num_kv_heads)),
+                    .threads = kFusedThreads,
+                    .cluster = static_cast<unsigned>(cluster),
+                    .shared_bytes = FusedMemory<kHeadDim>::kBytes,
+                    .stream = stream},
+                   resa_decode_kernel<kHeadDim>, p, listed_maps(p), scratch);
+  check(cudaGetLastError());
+}
+
+}  // namespace
+
+void launch_resa_fused(const Params& p, const ResaScratch& scratch, const LaunchContext& context) {
+  VERSIEVE_ASSERT(resa_fused_takes(p), "another form takes it");
+  if (p.block_count() > kMostCluster * kMostKeys) {
+    throw Error(ExitCode::kAnswerNo, "ReSA in one launch takes at most 1,048,560 key blocks, not " +
+                                         std::to_string(p.block_count()));
+  }
+  const LaunchRange range("resa_decode", resa_decode_traffic(p), context.observer);
+  p.head_dim == 64 ? launch<64>(p, scratch, context.stream)
+                   : launch<128>(p, scratch, context.stream);
+}
+
+}  // namespace versieve::kernels

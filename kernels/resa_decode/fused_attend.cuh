@@ -1,0 +1,192 @@
+// Last phases of the fused form: attention over chunks of the list, one warp (a team) a chunk, and
+// the merge of the chunks, 16 elements of a row at a time. Chunks are cut by the number of listed
+// tokens alone, so neither the cluster's size nor who attends a chunk changes a bit.
+#pragma once
+
+#include "kernels/flash_decode/chunk_loop.cuh"
+#include "kernels/flash_decode/combine.cuh"
+#include "kernels/resa_decode/fused.cuh"
+#include "kernels/resa_decode/fused_launch.cuh"
+
+namespace versieve::kernels {
+
+// Keys and values for the copy engine, `box_rows` rows a box: a power of two that divides the size
+// of a key block.
+struct ListedMaps {
+  CUtensorMap k, v;
+  int box_rows;
+};
+
+// Rows of the list's tokens. Blocks of the next tile are looked up while the one before is asked
+// for.
+class ListedTiles {
+ public:
+  __device__ ListedTiles(const ResaDecodeParams<Bf16>& p, const ListedMaps& maps, const ResaStep& s,
+                         int g, const std::int32_t* list, int first_tile)
+      : p_(p),
+        maps_(maps),
+        list_(list),
+        g_(g),
+        block_(static_cast<int>(p.selection.key_block)),
+        tokens_(static_cast<int>(attended_tokens(p, s, list))),
+        cached_(tokens_ - (p.k_new != nullptr && holds_newest(s, list) ? 1 : 0)) {
+    look_up(first_tile);
+  }
+  __device__ int tokens() const { return tokens_; }
+  __device__ int cached_rows(int tile) const {
+    return max(0, min(kTileKeys, cached_ - tile * kTileKeys));
+  }
+  __device__ int copied_bytes(int tile) const {
+    const int boxes = (cached_rows(tile) + maps_.box_rows - 1) / maps_.box_rows;
+    return boxes * maps_.box_rows * static_cast<int>(p_.head_dim) * 2;
+  }
+  __device__ void copy(int tile, bool value, std::uint32_t slot, std::uint32_t barrier) {
+    if (!value) {
+      position_[0] = next_[0];
+      position_[1] = next_[1];
+      look_up(tile + 1);
+    }
+    const int rows = cached_rows(tile);
+    const int panels = static_cast<int>(p_.head_dim) / 64;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = box_row(i);
+      if (row < rows) {
+        for (int panel = 0; panel < panels; ++panel) {
+          copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes + row * 128),
+                          value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
+        }
+      }
+    }
+  }
+  // Past the cached rows: the newest token, then nothing.
+  __device__ const Bf16* row(int tile, int key, bool value) const {
+    const int token = tile * kTileKeys + key;
+    return token < tokens_ ? (value ? p_.v_new : p_.k_new) + g_ * p_.head_dim : nullptr;
+  }
+
+ private:
+  // The first row of this lane's i-th box in a tile.
+  __device__ int box_row(int i) const {
+    return (static_cast<int>(threadIdx.x) % 32 + i * 32) * maps_.box_rows;
+  }
+  __device__ void look_up(int tile) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int token = tile * kTileKeys + box_row(i);
+      if (box_row(i) < kTileKeys && token < cached_) {
+        next_[i] = __ldcg(list_ + token / block_) * block_ + token % block_;
+      }
+    }
+  }
+
+  const ResaDecodeParams<Bf16>& p_;
+  const ListedMaps& maps_;
+  const std::int32_t* list_;
+  int g_;
+  int block_;
+  int tokens_;
+  int cached_;  // of them, those in the cache
+  int position_[2] = {0, 0};
+  int next_[2] = {0, 0};
+};
+
+struct GroupRows {
+  const ResaDecodeParams<Bf16>& p;
+  std::int64_t g, room;
+  int tokens, group_heads;
+
+  __device__ std::int64_t index(int r) const { return g * group_heads + r; }
+  __device__ const Bf16* query(int r) const {
+    return r < group_heads ? p.q + index(r) * p.head_dim : nullptr;
+  }
+  __device__ std::int64_t visible(int r) const { return r < group_heads ? tokens : 0; }
+  __device__ bool ends(int, int, bool) const { return true; }
+  __device__ std::int64_t at(int r, int chunk) const {
+    return r < group_heads ? index(r) * room + chunk : -1;
+  }
+};
+
+// The share of this warp's team. After the list is written.
+template <int kHeadDim>
+__device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const ListedMaps& maps,
+                                   const ResaStep& s, const ResaScratch& scratch, int g,
+                                   unsigned char* memory, FusedShared& shared) {
+  using Ring = TileRing<kHeadDim, 1, kTeamSlots>;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp >= kTeams) {
+    return;
+  }
+  const std::int32_t* list = p.indices + g * scratch.indices;
+  const int tokens = static_cast<int>(attended_tokens(p, s, list));
+  const int chunk = static_cast<int>(listed_chunk_keys(tokens));
+  const int chunks = (tokens + chunk - 1) / chunk;
+  // Neighbouring teams lie in different blocks: few chunks spread over all of them.
+  const int teams = kTeams * cluster_size();
+  const int team = warp * cluster_size() + cluster_rank();
+  const KeySpan span{.unit = chunk,
+                     .first = team * chunks / teams,
+                     .last = (team + 1) * chunks / teams,
+                     .keys_end = tokens};
+  if (span.first == span.last) {
+    return;
+  }
+  ListedTiles keys(p, maps, s, g, list, span.first * (chunk / kTileKeys));
+  const GroupRows rows{.p = p,
+                       .g = g,
+                       .room = scratch.partials.chunks,
+                       .tokens = tokens,
+                       .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads)};
+  const Ring ring{
+      static_cast<std::uint32_t>(__cvta_generic_to_shared(memory + warp * Ring::kBytes)),
+      static_cast<std::uint32_t>(__cvta_generic_to_shared(shared.barriers + warp * kTeamSlots))};
+  ChunkLoop<kHeadDim, 1, 1, kTeamSlots, ListedTiles, GroupRows>(keys, rows, ring, scratch.partials)
+      .run(span);
+}
+
+// out of this block's share of the KV head's rows. After all chunks are in memory.
+template <int kHeadDim>
+__device__ inline void merge_chunks(const ResaDecodeParams<Bf16>& p, const ResaStep& s,
+                                    const ResaScratch& scratch, int g, FusedShared& shared) {
+  constexpr int kPieces = kHeadDim / 16;
+  constexpr int kParts = kFusedThreads / 16;
+  constexpr int kChunks = kListedChunks / kParts;  // of a part
+  const ChunkPartials& partials = scratch.partials;
+  const std::int64_t tokens = attended_tokens(p, s, p.indices + g * scratch.indices);
+  const std::int64_t chunk = listed_chunk_keys(tokens);
+  const int chunks = static_cast<int>((tokens + chunk - 1) / chunk);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
+  for (int unit = cluster_rank(); unit < group_heads * kPieces; unit += cluster_size()) {
+    const std::int64_t row = g * group_heads + unit / kPieces;
+    const std::int64_t first = row * partials.chunks;
+    const int element = unit % kPieces * 16 + thread % 16;
+    float x[kChunks];
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      const int c = thread / 16 * kChunks + i;
+      x[i] = c < chunks ? __ldcg(partials.value + (first + c) * kHeadDim + element) : 0.0F;
+    }
+    if (thread < 32) {
+      weigh_chunks(partials, first, chunks, shared.weight, shared.total);
+    }
+    __syncthreads();
+    float value = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      value = fmaf(shared.weight[thread / 16 * kChunks + i], x[i], value);
+    }
+    shared.part_value[thread] = value;
+    __syncthreads();
+    if (thread < 16) {
+      float sum = shared.part_value[thread];
+      for (int part = 1; part < kParts; ++part) {
+        sum += shared.part_value[part * 16 + thread];
+      }
+      store_f32(p.out + row * kHeadDim + element, shared.total > 0.0F ? sum / shared.total : 0.0F);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,31 @@
+// The fused form of resa_decode: one launch for bf16 and head sizes 64 and 128.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/common/launch_context.h"
+#include "kernels/resa_decode/step.cuh"
+
+namespace versieve::kernels {
+
+// Its chunks: a 64th of the listed tokens or little more, in whole tiles of 64.
+inline constexpr int kListedChunks = 64;
+VERSIEVE_HOST_DEVICE inline std::int64_t listed_chunk_keys(std::int64_t tokens) {
+  return (tokens + 64 * kListedChunks - 1) / (64 * kListedChunks) * 64;
+}
+// The most chunks of up to that many tokens.
+VERSIEVE_HOST_DEVICE inline std::int64_t most_listed_chunks(std::int64_t tokens) {
+  const std::int64_t tiles = (tokens + 63) / 64;
+  return tiles < kListedChunks ? tiles : kListedChunks;
+}
+
+template <class T>
+bool resa_fused_takes(const ResaDecodeParams<T>& p) {
+  return std::is_same_v<T, Bf16> && (p.head_dim == 64 || p.head_dim == 128);
+}
+// Enqueues, never waits. REQUIRES: resa_fused_takes(p), H/G <= 16. Throws Error(kAnswerNo) for more
+// than 1,048,560 key blocks.
+void launch_resa_fused(const ResaDecodeParams<Bf16>& p, const ResaScratch& scratch,
+                       const LaunchContext& context);
+
+}  // namespace versieve::kernels

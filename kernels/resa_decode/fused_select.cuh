@@ -1,0 +1,218 @@
+// Second phase of the fused form: the exact selection over the cluster's order keys. Digits of
+// (key - least key of the head), 9 bits a pass, so that the first pass already spreads the scores.
+// In a pass every block counts its keys and pushes all bins to all blocks; then each knows where
+// the cut lies and how many keys the blocks before it take. Usually two passes.
+#pragma once
+
+#include "kernels/common/block_reduce.cuh"
+#include "kernels/resa_decode/fused.cuh"
+
+namespace versieve::kernels {
+
+// Of keys, those with (key - low) >> width above 0 are taken, and `ties` of those where it is 0,
+// the first by block. Keys below low are not.
+struct KeyCut {
+  std::uint32_t low = 0;
+  int width = 0;         // bits
+  int ties = 0;          // to be taken among equals
+  int above_before = 0;  // taken and equal ones in blocks of the cluster before this one
+  int equal_before = 0;
+
+  // 0: below, 1: equal, 2: above.
+  __device__ int place(std::uint32_t key) const {
+    if (key < low) {
+      return 0;
+    }
+    return static_cast<std::uint64_t>(key - low) >> width == 0 ? 1 : 2;
+  }
+};
+
+// The extremes of all blocks' keys, of every thread's warp before. A barrier of the cluster.
+__device__ inline KeyRange share_range(FusedShared& shared, const KeyRange& own) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int blocks = cluster_size();
+  if (thread % 32 == 0) {
+    shared.warp_range[thread / 32] = own;
+  }
+  __syncthreads();
+  if (thread < blocks) {
+    KeyRange all;
+    for (const KeyRange& range : shared.warp_range) {
+      all.least = min(all.least, range.least);
+      all.most = max(all.most, range.most);
+    }
+    in_block(shared.ranges, thread)[cluster_rank()] = all;
+  }
+  cluster_sync();
+  KeyRange all;
+  for (int rank = 0; rank < blocks; ++rank) {
+    all.least = min(all.least, shared.ranges[rank].least);
+    all.most = max(all.most, shared.ranges[rank].most);
+  }
+  return all;
+}
+
+// Counts this block's keys that are equal so far by their next digit, and pushes the bins.
+// REQUIRES: fewer than 65,536 keys a block.
+__device__ inline void count_digits(DigitMemory& memory, const std::uint32_t* keys, int count,
+                                    const KeyCut& cut, int shift, int turn) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int bin = thread; bin < kDigitBins; bin += kFusedThreads) {
+    memory.bins[bin] = 0;
+  }
+  __syncthreads();
+  for (int i = thread; i < count; i += kFusedThreads) {
+    const std::uint32_t key = keys[i];
+    if (cut.place(key) == 1) {
+      atomicAdd(&memory.bins[(key - cut.low) >> shift], 1);
+    }
+  }
+  __syncthreads();
+  constexpr int kWords = kDigitBins / 8;  // of 16 bytes
+  constexpr int kRanksEach = kMostCluster / (kFusedThreads / kWords);
+  const int word = thread % kWords;
+  const int4 a = reinterpret_cast<const int4*>(memory.bins)[word * 2];
+  const int4 b = reinterpret_cast<const int4*>(memory.bins)[word * 2 + 1];
+  const auto pair = [](int low, int high) {
+    return static_cast<std::uint32_t>(low) | static_cast<std::uint32_t>(high) << 16;
+  };
+  const uint4 packed{pair(a.x, a.y), pair(a.z, a.w), pair(b.x, b.y), pair(b.z, b.w)};
+  uint4* own = reinterpret_cast<uint4*>(memory.pushed[turn][cluster_rank()]) + word;
+  const int first = thread / kWords * kRanksEach;
+  for (int rank = first; rank < min(cluster_size(), first + kRanksEach); ++rank) {
+    *in_block(own, rank) = packed;
+  }
+}
+
+// Of 64 bins, two a lane, the highest in lane 0: the one that holds the `need`-th from the top.
+// Every lane gets the answer. REQUIRES: there are so many.
+__device__ inline FoundBin find_bin(int2 all, int2 before, int need) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int sum = all.x + all.y;
+  int inclusive = sum;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = __shfl_up_sync(0xFFFFFFFFU, inclusive, distance);
+    inclusive += lane >= distance ? other : 0;
+  }
+  const int above = inclusive - sum;
+  const bool mine = above < need && inclusive >= need;
+  const int owner = __ffs(static_cast<int>(__ballot_sync(0xFFFFFFFFU, mine))) - 1;
+  const bool second = above + all.x < need;
+  const int passed = lane < owner ? before.x + before.y : mine && second ? before.x : 0;
+  return {.bin = 63 - 2 * owner - __shfl_sync(0xFFFFFFFFU, second ? 1 : 0, owner),
+          .above = __shfl_sync(0xFFFFFFFFU, second ? above + all.x : above, owner),
+          .above_before = warp_sum(passed),
+          .count = __shfl_sync(0xFFFFFFFFU, second ? all.y : all.x, owner),
+          .count_before = __shfl_sync(0xFFFFFFFFU, second ? before.y : before.x, owner)};
+}
+
+// Narrows the cut to one bin; its count. After the cluster's barrier that follows count_digits.
+__device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, KeyCut& cut, int shift,
+                             int turn) {
+  static_assert(kFusedWarps * 64 == kDigitBins, "each warp adds up 64 bins, the highest first");
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int pair = (kFusedWarps - 1 - warp) * 32 + 31 - lane;
+  const int rank = cluster_rank();
+  int2 all{};
+  int2 before{};
+#pragma unroll 4
+  for (int r = 0; r < cluster_size(); ++r) {
+    const std::uint32_t bins = memory.pushed[turn][r][pair];
+    const int high = static_cast<int>(bins >> 16);
+    const int low = static_cast<int>(bins & 0xFFFFU);
+    all.x += high;
+    all.y += low;
+    before.x += r < rank ? high : 0;
+    before.y += r < rank ? low : 0;
+  }
+  const int2 sums{warp_sum(all.x + all.y), warp_sum(before.x + before.y)};
+  if (lane == 0) {
+    shared.warp_count[warp] = sums;
+  }
+  __syncthreads();
+  int above = 0;
+  int above_before = 0;
+  int w = 0;
+  for (; above + shared.warp_count[w].x < cut.ties; ++w) {
+    above += shared.warp_count[w].x;
+    above_before += shared.warp_count[w].y;
+  }
+  if (w == warp) {
+    const FoundBin found = find_bin(all, before, cut.ties - above);
+    if (lane == 0) {
+      shared.found = found;
+    }
+  }
+  __syncthreads();
+  const FoundBin found = shared.found;
+  cut.ties -= above + found.above;
+  cut.above_before += above_before + found.above_before;
+  cut.equal_before = found.count_before;
+  cut.low += static_cast<std::uint32_t>((kFusedWarps - 1 - w) * 64 + found.bin) << shift;
+  cut.width = shift;
+  return found.count;
+}
+
+// Where the `kept` best of the cluster's keys end. REQUIRES: 1 <= kept <= all keys.
+__device__ inline KeyCut find_cut(FusedShared& shared, DigitMemory& memory,
+                                  const std::uint32_t* keys, int count, int kept,
+                                  const KeyRange& range) {
+  KeyCut cut{.low = range.least,
+             .width = max(1, 32 - __clz(static_cast<int>(range.most - range.least))),
+             .ties = kept};
+  for (int turn = 0;; turn ^= 1) {
+    const int shift = max(0, cut.width - kDigitBits);
+    count_digits(memory, keys, count, cut, shift, turn);
+    cluster_sync();
+    const int equal = narrow(shared, memory, cut, shift, turn);
+    if (equal == cut.ties || shift == 0) {
+      return cut;
+    }
+  }
+}
+
+// Writes this block's chosen key blocks, ascending: `first` is the number of its first key.
+__device__ inline void write_chosen(FusedShared& shared, const std::uint32_t* keys, int first,
+                                    int count, const KeyCut& cut, std::int32_t* out) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int piece = (count + kFusedThreads - 1) / kFusedThreads * 32;
+  const int begin = min(count, warp * piece);
+  const int end = min(count, begin + piece);
+  int above = 0;
+  int equal = 0;
+  for (int i = begin + lane; i < end; i += 32) {
+    const int place = cut.place(keys[i]);
+    above += place == 2 ? 1 : 0;
+    equal += place == 1 ? 1 : 0;
+  }
+  above = warp_sum(above);
+  equal = warp_sum(equal);
+  if (lane == 0) {
+    shared.above[warp] = above;
+    shared.equal[warp] = equal;
+  }
+  __syncthreads();
+  int above_before = cut.above_before;
+  int equal_before = cut.equal_before;
+  for (int w = 0; w < warp; ++w) {
+    above_before += shared.above[w];
+    equal_before += shared.equal[w];
+  }
+  const unsigned lower = (1U << lane) - 1U;
+  for (int base = begin; base < end; base += 32) {
+    const int i = base + lane;
+    const int place = i < end ? cut.place(keys[i]) : 0;
+    const unsigned above_lanes = __ballot_sync(0xFFFFFFFFU, place == 2);
+    const unsigned equal_lanes = __ballot_sync(0xFFFFFFFFU, place == 1);
+    const int equal_rank = equal_before + __popc(equal_lanes & lower);
+    if (place == 2 || (place == 1 && equal_rank < cut.ties)) {
+      out[above_before + __popc(above_lanes & lower) + min(equal_rank, cut.ties)] = first + i;
+    }
+    above_before += __popc(above_lanes);
+    equal_before += __popc(equal_lanes);
+  }
+}
+
+}  // namespace versieve::kernels
