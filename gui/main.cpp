@@ -36,7 +36,7 @@ void take_screenshot(Window& window, const QString& path) {
   QApplication::exit(saved ? 0 : exit_with(ExitCode::kEnvironment, path + " cannot be written"));
 }
 
-// The planner's picture waits for its plan.
+// Pictures of what rests on the fit wait for the plan.
 void prepare_screenshot(Window& window, const QString& page, const QString& path) {
   using versieve::gui::Document;
   using versieve::gui::Planner;
@@ -44,7 +44,7 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
     QTimer::singleShot(kSettleMs, &window, [&window, path] { take_screenshot(window, path); });
   };
   Planner& planner = window.plannerPage().planner();
-  if (page == QLatin1String("planner")) {
+  if (page == QLatin1String("planner") || page == QLatin1String("validation")) {
     QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
       if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
         later();

@@ -17,6 +17,7 @@
 #include "gui/pages/points_page.h"
 #include "gui/pages/runs_page.h"
 #include "gui/pages/start_page.h"
+#include "gui/pages/validation_page.h"
 
 namespace versieve::gui {
 
@@ -27,6 +28,7 @@ Window::Window()
       runs_page_(new RunsPage(document_)),
       points_page_(new PointsPage(document_)),
       planner_page_(new PlannerPage(document_)),
+      validation_page_(new ValidationPage(planner_page_->planner())),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -35,6 +37,7 @@ Window::Window()
   tabs_->addTab(runs_page_, tr("Runs"));
   tabs_->addTab(points_page_, tr("Points"));
   tabs_->addTab(planner_page_, tr("Planner"));
+  tabs_->addTab(validation_page_, tr("Validation"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   setCentralWidget(stack_);
@@ -58,7 +61,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner"};
+  return {"runs", "points", "planner", "validation"};
 }
 
 bool Window::showPage(const QString& name) {

@@ -15,6 +15,7 @@ class PlannerPage;
 class PointsPage;
 class RunsPage;
 class StartPage;
+class ValidationPage;
 
 class Window : public QMainWindow {
   Q_OBJECT
@@ -24,7 +25,8 @@ class Window : public QMainWindow {
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
-  // "runs", "points", "planner"; false if there is no such page.
+  ValidationPage& validationPage() { return *validation_page_; }
+  // "runs", "points", "planner", "validation"; false if there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
 
@@ -45,6 +47,7 @@ class Window : public QMainWindow {
   RunsPage* runs_page_;
   PointsPage* points_page_;
   PlannerPage* planner_page_;
+  ValidationPage* validation_page_;
   QLabel* summary_;
 };
 

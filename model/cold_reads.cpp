@@ -52,11 +52,37 @@ std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes) {
 }
 
 std::optional<double> cold_read_rate(const HardwareSpec& spec) {
+  for (const MeasuredFigure& each : spec.measured) {
+    if (each.name == "read_rate") {
+      return 1e9 * each.figure.value;
+    }
+  }
   const std::span<const ReadTime> table = cold_read_times(spec);
   if (table.empty()) {
     return {};
   }
   return table.back().mebibytes * kMebibyte / (table.back().microseconds * 1e-6);
+}
+
+double HardwareSpec::bandwidth() const {
+  const std::optional<double> rate = measured.empty() ? std::nullopt : cold_read_rate(*this);
+  if (!rate) {
+    return raw_bandwidth();
+  }
+  const HardwareSpec& known = hardware_by_key("h200-sxm");
+  return *rate * known.raw_bandwidth() / *cold_read_rate(known);
+}
+
+const char* unit_of_figure(std::string_view name) {
+  const std::pair<std::string_view, const char*> units[] = {
+      {"read_rate", "GB/s"},    {"copy_rate", "GB/s"},  {"l2_copy_rate", "GB/s"},
+      {"gemm_rate", "Tflop/s"}, {"graph_launch", "us"}, {"stream_launch", "us"}};
+  for (const auto& [known, unit] : units) {
+    if (known == name) {
+      return unit;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace versieve

@@ -150,7 +150,7 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
                  waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)],
              Bound::kLatency);
   limits.add((cost.read_bytes + cost.write_bytes) /
-                 (hardware.raw_bandwidth() * value(p, SharedParameter::kDramEfficiency)),
+                 (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency)),
              Bound::kDram);
   limits.add(
       l2_bytes / (value(p, SharedParameter::kL2BytesPerClockSm) * sms * hardware.l2_clock_hz()),

@@ -43,15 +43,28 @@ struct HardwareValue {
   bool verified = true;  // false: no document or device dump was found that says it
 };
 
+// Measured on the machine itself: "read_rate" (GB/s) decides what its memory gives; the others
+// (copy_rate, l2_copy_rate, gemm_rate, graph_launch, stream_launch) are told.
+struct MeasuredFigure {
+  std::string name;
+  HardwareValue figure;
+};
+// "GB/s", "Tflop/s" or "us"; null for a name that no figure has.
+const char* unit_of_figure(std::string_view name);
+
 struct HardwareSpec {
   std::string key;   // "h200-sxm"
   std::string name;  // "NVIDIA H200 SXM"
   std::array<HardwareValue, kHardwareFieldCount> fields;
+  std::vector<MeasuredFigure> measured;
 
   double operator[](HardwareField field) const {
     return fields[static_cast<std::size_t>(field)].value;
   }
   double raw_bandwidth() const;  // bytes/s
+  // bytes/s of which a kernel gets the fitted share: the bus's, or, where the read rate was
+  // measured, what that would be of a bus that gives the share which the H200's does.
+  double bandwidth() const;
   double l2_bytes() const;
   double bf16_flops() const;  // flop/s
   double fp32_flops() const;  // flop/s

@@ -45,6 +45,7 @@ std::string shortest(double value) {
 constexpr const char* kTopkForm = "topk:sort|radix|gvr/k<number>[/hint<share>], the hint for gvr";
 constexpr const char* kSamplingForm =
     "sampling:baseline|exact|sigmoid/chain|k<width>/r<samples>, sigmoid for chains";
+constexpr const char* kMachineForm = "machine:copy|launch/c<kernels>|gemm/k<number>m<number>";
 
 }  // namespace
 
@@ -100,6 +101,35 @@ std::string SamplingCase::text() const {
   return std::string("sampling:") + name_of(algorithm) +
          (width == 0 ? std::string("/chain") : "/k" + std::to_string(width)) + "/r" +
          std::to_string(samples);
+}
+
+MachineCase MachineCase::parse(std::string_view text) {
+  std::string_view rest = text;
+  MachineCase c;
+  bool named = take(rest, "machine:");
+  if (named && take(rest, "launch")) {
+    c.work = MachineWork::kLaunch;
+    named = take_number(rest, "/c", c.launches) && c.launches >= 1;
+  } else if (named && take(rest, "gemm")) {
+    c.work = MachineWork::kGemm;
+    named = take_number(rest, "/k", c.k) && take_number(rest, "m", c.m) && c.k >= 1 && c.m >= 1;
+  }
+  if (!named || c.text() != text) {
+    refuse(text, kMachineForm);
+  }
+  return c;
+}
+
+std::string MachineCase::text() const {
+  switch (work) {
+    case MachineWork::kCopy:
+      return "machine:copy";
+    case MachineWork::kLaunch:
+      return "machine:launch/c" + std::to_string(launches);
+    case MachineWork::kGemm:
+      break;
+  }
+  return "machine:gemm/k" + std::to_string(k) + "m" + std::to_string(m);
 }
 
 }  // namespace versieve

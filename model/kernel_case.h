@@ -2,6 +2,9 @@
 // where other points have a strategy's:
 //   topk     = "topk:" ("sort"|"radix"|"gvr") "/k" INT [ "/hint" REAL ]      hint: gvr alone
 //   sampling = "sampling:" ("baseline"|"exact"|"sigmoid") "/" ("chain" | "k" INT) "/r" INT
+//   machine  = "machine:" ( "copy" | "launch/c" INT | "gemm/k" INT "m" INT )
+// A machine's copy moves `length` KiB; launch enqueues c kernels, each after the one before, that
+// move next to nothing; gemm multiplies N rows by [m, k] weights (`length` is 1 there).
 // A chain of N rows tests N - 1 drafted tokens; in a tree of N nodes the parent of node i is
 // (i - 1) / k. Numbers are in their shortest form, as in strategies.
 #pragma once
@@ -31,6 +34,17 @@ struct SamplingCase {
   std::int64_t samples = 1;  // R
 
   static SamplingCase parse(std::string_view text);
+  std::string text() const;
+};
+
+enum class MachineWork { kCopy, kLaunch, kGemm };
+
+struct MachineCase {
+  MachineWork work = MachineWork::kCopy;
+  std::int64_t launches = 1;  // c
+  std::int64_t k = 0, m = 0;
+
+  static MachineCase parse(std::string_view text);
   std::string text() const;
 };
 

@@ -18,6 +18,8 @@ const char* name_of(WorkloadKind kind) {
       return "topk";
     case WorkloadKind::kSampling:
       return "sampling";
+    case WorkloadKind::kMachine:
+      return "machine";
   }
   return "";
 }

@@ -15,9 +15,10 @@ namespace versieve {
 // step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
 // on real text. Times come from the first two, acceptance and overlap from the third; they are
 // never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn). topk,
-// sampling: those kernels alone; their points are named by kernel_case.h.
-enum class WorkloadKind { kAttention, kStep, kAcceptance, kDecode, kTopk, kSampling };
-inline constexpr int kWorkloadKindCount = 6;
+// sampling: those kernels alone; machine: copies, matrix products and empty launches, which tell
+// what a GPU gives. Points of these three are named by kernel_case.h.
+enum class WorkloadKind { kAttention, kStep, kAcceptance, kDecode, kTopk, kSampling, kMachine };
+inline constexpr int kWorkloadKindCount = 7;
 const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance", ...
 WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 
@@ -71,6 +72,9 @@ struct PointMeasurement {
   std::vector<double> time_ns;     // every sample of the whole point
   std::string stop_reason;         // target, stalled, timeout, fixed
   std::string reliability = "ok";  // ok, throttled, suspect
+  // Why the clock was held down while the times were taken, in NVML's words; empty: not asked. Kept
+  // as the run's diagnostics, where it changes (engine/sweep/clock_log.h).
+  std::string clock_events;
   std::optional<double>
       adjacent_overlap;  // measured rho: |I(q) and I(q+1)| / n, mean over layers and KV heads
   std::optional<double>

@@ -10,9 +10,14 @@
 #include "db/store.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/io/atomic_file.h"
 #include "engine/io/strict_json.h"
+#include "engine/plan/hardware_file.h"
 #include "engine/sweep/campaign.h"
+#include "engine/sweep/clock_log.h"
+#include "engine/sweep/machine_figures.h"
 #include "profiler/environment.h"
+#include "profiler/gpu_timer.h"
 
 namespace versieve::cli {
 namespace {
@@ -32,6 +37,7 @@ void request_stop(int) {
 
 struct Options {
   std::string database, sweep, backend = "auto", shard = "1/1", demo = "engine/demo";
+  std::string hardware_out;
   int threads = 0;
   bool resume = false;
 };
@@ -83,7 +89,13 @@ class StoredCampaign {
   StoredCampaign(const StoredCampaign&) = delete;
   StoredCampaign& operator=(const StoredCampaign&) = delete;
 
-  void add(const PointMeasurement& point) { store_.add_point(id_, point); }
+  void add(const PointMeasurement& point) {
+    store_.add_point(id_, point);
+    if (const std::optional<engine::ClockLine> line = clocks_.line_of(point)) {
+      store_.add_diagnostic(id_, line->severity, "clock", line->text);
+    }
+  }
+  const engine::ClockLog& clocks() const { return clocks_; }
   void complete() {
     store_.finish_run(id_, "complete");
     open_ = false;
@@ -101,6 +113,7 @@ class StoredCampaign {
   db::Store& store_;
   std::int64_t id_ = 0;
   bool open_ = true;
+  engine::ClockLog clocks_;
 };
 
 Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progress,
@@ -139,10 +152,39 @@ void stop_if_requested(const CampaignProgress& progress) {
   }
 }
 
+// The hardware file of this machine, from the database's points of its micro-benchmarks.
+void write_hardware(const std::vector<PointMeasurement>& points, const CampaignMachine& machine,
+                    const std::string& path) {
+  const std::optional<profiler::GpuDescription> gpu = profiler::describe_gpu();
+  const std::string source = machine.record.device + ", " + profiler::utc_now().substr(0, 10);
+  std::vector<MeasuredFigure> figures = engine::machine_figures(points, source);
+  if (!gpu || figures.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "no point tells what this machine gives: profile --sweep calibrate first");
+  }
+  const auto clock_of = [](const std::optional<int>& mhz) { return mhz ? 1.0 * *mhz : 0.0; };
+  const double mebibyte = 1 << 20;
+  const engine::DeviceFacts facts{
+      .name = gpu->name,
+      .compute_capability = gpu->compute_capability,
+      .sm_count = 1.0 * gpu->sm_count,
+      .l2_mib = static_cast<double>(gpu->l2_bytes) / mebibyte,
+      .memory_mib = static_cast<double>(gpu->memory_bytes) / mebibyte,
+      .memory_bus_bits = static_cast<double>(gpu->memory_bus_bits),
+      .max_clock_mhz = gpu->state ? clock_of(gpu->state->sm_clock_max_mhz) : 0.0,
+      .memory_clock_mhz = gpu->state ? clock_of(gpu->state->memory_clock_mhz) : 0.0};
+  engine::write_file_atomically(
+      path, engine::hardware_json(engine::calibrated_hardware(facts, std::move(figures))));
+}
+
 Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const std::string backend = engine::resolved_backend(options.backend);
   const SweepPlan plan = plan_of(options, backend);
+  if (backend == "cpu" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
+    throw Error(ExitCode::kEnvironment,
+                "calibrate measures a GPU, and there is none: " + profiler::gpu_missing_because());
+  }
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   CampaignMachine machine = engine::open_campaign(plan, backend);
   std::vector<PointKey> points = engine::shard_of(plan.points, shard.index, shard.count);
@@ -165,8 +207,20 @@ Answer run_profile(const Options& options) {
         stop_if_requested(at);
       });
   stored.complete();
-  return answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()), stored.uuid(),
-                   options.database);
+  Answer answer = answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()),
+                            stored.uuid(), options.database);
+  answer.json["throttled"] = stored.clocks().throttled();
+  if (!options.hardware_out.empty()) {
+    write_hardware(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
+                   options.hardware_out);
+    answer.json["hardware"] = options.hardware_out;
+    answer.text += " What the machine gives stands in " + options.hardware_out +
+                   ", which plan --hardware takes.";
+  }
+  if (const std::string clocks = stored.clocks().summary(); !clocks.empty()) {
+    answer.text += " " + clocks;
+  }
+  return answer;
 }
 
 }  // namespace
@@ -181,6 +235,8 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--demo", options->demo, "folder of the trained pair and its prompts");
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--hardware-out", options->hardware_out,
+                 "after --sweep calibrate: the machine as a hardware file for plan --hardware");
   app.add_flag("--resume", options->resume, "leave out the points that the database has");
   return [options] { return run_profile(*options); };
 }

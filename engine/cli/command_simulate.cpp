@@ -43,7 +43,7 @@ PointKey key_as_run(const PointMeasurement& point) {
 // three repetitions; later ones count all repetitions in one, the newest after uncounted runs.
 engine::CollectionProtocol protocol_of(const RunRecord& run) {
   if (run.configuration.find("\"counter_warm_up\":true") != std::string::npos) {
-    return engine::collection_quiet();
+    return engine::collection_warmed_up();
   }
   if (run.kind == "h200-core") {
     return engine::collection_each();
@@ -129,6 +129,24 @@ nlohmann::json summary_json(const engine::ErrorSummary& s) {
            {{"median_points", 100.0 * s.hit_rate_median}, {"p90_points", 100.0 * s.hit_rate_p90}}}};
 }
 
+nlohmann::json comparison_json(const engine::Comparison& c) {
+  return {{"path", c.path},
+          {"strategy", c.key.strategy},
+          {"context_len", c.key.context_len},
+          {"cache_state", c.key.cache_state},
+          {"overlap", c.key.overlap ? nlohmann::json(*c.key.overlap) : nlohmann::json()},
+          {"counted",
+           {{"bytes", c.counted_bytes},
+            {"read", c.counted_read},
+            {"hit_rate", c.counted_hit_rate},
+            {"requests", c.counted_requests}}},
+          {"simulated",
+           {{"bytes", c.simulated_bytes},
+            {"read", c.simulated_read},
+            {"hit_rate", c.simulated_hit_rate},
+            {"requests", c.simulated_requests}}}};
+}
+
 // A whole step is simulated only where it drafts nothing, and as the engine enqueues it now: steps
 // of the first engine have a launch of their own for SwiGLU.
 bool is_simulated(const PointMeasurement& point) {
@@ -184,7 +202,11 @@ Answer run_check(const Options& options, const CommandContext& context) {
   answer.json = {{"db", options.database},
                  {"hardware", options.hardware},
                  {"refused", refused},
-                 {"errors", nlohmann::json::array()}};
+                 {"errors", nlohmann::json::array()},
+                 {"points", nlohmann::json::array()}};
+  for (const engine::Comparison& comparison : comparisons) {
+    answer.json["points"].push_back(comparison_json(comparison));
+  }
   for (const engine::ErrorSummary& summary : summaries) {
     answer.json["errors"].push_back(summary_json(summary));
   }

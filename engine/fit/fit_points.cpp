@@ -159,8 +159,8 @@ std::string useless_because(const PointMeasurement& m) {
   if (m.status != "ok") {
     return "status " + m.status;
   }
-  if (m.reliability == "suspect") {
-    return "suspect";
+  if (m.reliability != "ok") {
+    return m.reliability;  // suspect, throttled
   }
   if (m.key.workload != WorkloadKind::kAttention && m.key.workload != WorkloadKind::kStep) {
     return std::string("workload ") + name_of(m.key.workload);

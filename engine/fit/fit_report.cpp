@@ -41,8 +41,10 @@ std::string figure(std::optional<double> value) {
 
 std::string row(const std::vector<std::string>& cells, const char* tag = "td") {
   std::string out = "<tr>";
-  for (const std::string& cell : cells) {
-    out += std::string("<") + tag + ">" + escaped(cell) + "</" + tag + ">";
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    // As an attribute too: not every reader of HTML knows :first-child.
+    const char* const align = i == 0 ? " align=\"left\">" : " align=\"right\">";
+    out += std::string("<") + tag + align + escaped(cells[i]) + "</" + tag + ">";
   }
   return out + "</tr>\n";
 }
@@ -89,17 +91,29 @@ std::optional<Pair> bytes_of(const ComparedPoint& p) {
   return pair_of(p.measured_bytes, p.predicted_bytes);
 }
 
+std::optional<Pair> megabytes_of(const ComparedPoint& p) {
+  std::optional<Pair> pair = bytes_of(p);
+  if (pair) {
+    pair->measured /= 1e6;
+    pair->predicted /= 1e6;
+  }
+  return pair;
+}
+
 class Page {
  public:
-  explicit Page(const FitReport& report) : r_(report) {}
+  explicit Page(const FitReport& report, bool with_plots = true)
+      : r_(report), with_plots_(with_plots) {}
 
   std::string write() {
     out_ = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Fit of " +
            escaped(r_.model.device) + "</title><style>" + kStyle + "</style></head><body>";
     heading();
     errors();
-    scatter();
-    residuals();
+    if (with_plots_) {
+      out_ += "<h2>Predicted against measured</h2>" + svgs_of(against_measured());
+      out_ += "<h2>Residuals of held-out points by axis</h2>" + svgs_of(residuals());
+    }
     left_out();
     coverage_map();
     launches();
@@ -108,7 +122,19 @@ class Page {
     return out_ + "</body></html>\n";
   }
 
+  std::vector<Plot> against_measured() const {
+    return {against("latency", "us", latency_of), against("DRAM traffic", "MB", megabytes_of)};
+  }
+  std::vector<Plot> residuals() const;
+
  private:
+  static std::string svgs_of(const std::vector<Plot>& plots) {
+    std::string out;
+    for (const Plot& plot : plots) {
+      out += svg_of(plot);
+    }
+    return out;
+  }
   void heading() {
     out_ += "<h1>Cost model of " + escaped(r_.model.device) + "</h1><p>" +
             std::to_string(r_.model.points) + " points (" + name_of(r_.model.evidence) + "), " +
@@ -120,23 +146,30 @@ class Page {
 
   void errors() {
     out_ += "<h2>Errors of held-out points</h2>";
-    out_ +=
-        table({"quantity", "points", "median", "90 %", "signed median"},
-              {summary_row("latency", r_.latency),
-               summary_row("latency, closed form alone", r_.closed_form_latency),
-               summary_row("DRAM bytes, read and written", r_.dram_bytes),
-               summary_row("DRAM bytes read", r_.dram_read),
-               summary_row("DRAM bytes, opening of the collection counted along", r_.dram_opened),
-               summary_row("latency, regime left out", r_.left_out_latency),
-               summary_row("DRAM bytes, regime left out", r_.left_out_dram)});
+    std::vector<std::vector<std::string>> errors = {
+        summary_row("latency", r_.latency),
+        summary_row("latency, closed form alone", r_.closed_form_latency),
+        summary_row("DRAM bytes, read and written", r_.dram_bytes),
+        summary_row("DRAM bytes read", r_.dram_read)};
+    if (r_.dram_opened.points > 0) {
+      errors.push_back(
+          summary_row("DRAM bytes, opening of the collection counted along", r_.dram_opened));
+    }
+    if (!r_.left_out.empty()) {  // a quick fit leaves no regimes out
+      errors.push_back(summary_row("latency, regime left out", r_.left_out_latency));
+      errors.push_back(summary_row("DRAM bytes, regime left out", r_.left_out_dram));
+    }
+    out_ += table({"quantity", "points", "median", "90 %", "signed median"}, errors);
     std::vector<std::vector<std::string>> rows = {{"all held-out points",
                                                    std::to_string(r_.latency.points),
                                                    percent(r_.interval_coverage_90)}};
     for (const CoverageRow& c : r_.coverage) {
       rows.push_back({"context " + c.context, std::to_string(c.points), percent(c.covered)});
     }
-    rows.push_back({"regimes left out", std::to_string(r_.left_out_latency.points),
-                    percent(r_.left_out_coverage_90)});
+    if (!r_.left_out.empty()) {
+      rows.push_back({"regimes left out", std::to_string(r_.left_out_latency.points),
+                      percent(r_.left_out_coverage_90)});
+    }
     out_ += "<h2>What 90 % intervals hold</h2>" + table({"where", "points", "held"}, rows);
     out_ += "<p>Kendall's tau " + figure(r_.kendall_tau) + " (least " +
             figure(r_.least_kendall_tau) + "), regret of the first choice " +
@@ -156,12 +189,6 @@ class Page {
     return plot;
   }
 
-  void scatter() {
-    out_ += "<h2>Predicted against measured</h2>";
-    out_ += svg_of(against("latency", "us", latency_of));
-    out_ += svg_of(against("DRAM bytes", "bytes", bytes_of));
-  }
-
   Plot residual(const std::string& quantity, const PlotAxis& axis,
                 const std::function<double(const ComparedPoint&)>& x, const PairOf& pair) const {
     Plot plot{.title = quantity + " by " + axis.title,
@@ -174,25 +201,6 @@ class Page {
       }
     }
     return plot;
-  }
-
-  void residuals() {
-    out_ += "<h2>Residuals of held-out points by axis</h2>";
-    const auto context = [](const ComparedPoint& p) {
-      return static_cast<double>(p.key.context_len);
-    };
-    const auto queries = [](const ComparedPoint& p) {
-      return static_cast<double>(p.key.num_queries);
-    };
-    const auto overlap = [](const ComparedPoint& p) { return p.key.overlap.value_or(NAN); };
-    const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
-    for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
-                                     std::pair<std::string, PairOf>{"DRAM bytes", bytes_of}}) {
-      out_ += svg_of(residual(name, {"context", true}, context, pair));
-      out_ += svg_of(residual(name, {"queries", true}, queries, pair));
-      out_ += svg_of(residual(name, {"overlap"}, overlap, pair));
-      out_ += svg_of(residual(name, {"measured time, us", true}, measured, pair));
-    }
   }
 
   void left_out() {
@@ -291,13 +299,47 @@ class Page {
   }
 
   const FitReport& r_;
+  bool with_plots_;
   std::string out_;
 };
+
+std::vector<Plot> Page::residuals() const {
+  const auto context = [](const ComparedPoint& p) {
+    return static_cast<double>(p.key.context_len);
+  };
+  const auto queries = [](const ComparedPoint& p) {
+    return static_cast<double>(p.key.num_queries);
+  };
+  const auto overlap = [](const ComparedPoint& p) { return p.key.overlap.value_or(NAN); };
+  const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
+  std::vector<Plot> plots;
+  for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
+                                   std::pair<std::string, PairOf>{"DRAM bytes", bytes_of}}) {
+    plots.push_back(residual(name, {"context", true}, context, pair));
+    plots.push_back(residual(name, {"queries", true}, queries, pair));
+    plots.push_back(residual(name, {"overlap"}, overlap, pair));
+    plots.push_back(residual(name, {"measured time, us", true}, measured, pair));
+  }
+  return plots;
+}
 
 }  // namespace
 
 std::string fit_html(const FitReport& report) {
   return Page(report).write();
+}
+
+std::string fit_tables_html(const FitReport& report) {
+  return Page(report, false).write();
+}
+
+std::vector<Plot> fit_plots(const FitReport& report) {
+  const Page page(report);
+  std::vector<Plot> plots = page.against_measured();
+  for (Plot& plot : page.residuals()) {
+    plots.push_back(std::move(plot));
+  }
+  return plots;
 }
 
 }  // namespace versieve::engine

@@ -4,11 +4,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/fit/cost_fit.h"
+#include "engine/fit/svg_plot.h"
 
 namespace versieve::engine {
 
 std::string fit_html(const FitReport& report);
+// Its two halves, for who draws plots himself (the app): tables and text as HTML, and the plots
+// (predicted against measured, then residuals of held-out points by axis).
+std::string fit_tables_html(const FitReport& report);
+std::vector<Plot> fit_plots(const FitReport& report);
 
 }  // namespace versieve::engine

@@ -46,6 +46,20 @@ void check_names(const std::string& path, const json& fields) {
   }
 }
 
+std::vector<MeasuredFigure> read_measured(const std::string& path, const json& object) {
+  std::vector<MeasuredFigure> figures;
+  if (!object.is_object()) {
+    refuse(path, "'measured' must be an object of figures");
+  }
+  for (const auto& [name, figure] : object.items()) {
+    if (unit_of_figure(name) == nullptr) {
+      refuse(path, "the measured figure '" + name + "' is unknown");
+    }
+    figures.push_back({name, field_of(path, name, figure)});
+  }
+  return figures;
+}
+
 HardwareSpec read_hardware(const std::string& path) {
   const json file = read_json_object(path);
   HardwareSpec spec;
@@ -66,6 +80,9 @@ HardwareSpec read_hardware(const std::string& path) {
     } else if (!based) {
       refuse(path, "the field '" + name + "' is missing (or name a base with 'like')");
     }
+  }
+  if (file.contains("measured")) {
+    spec.measured = read_measured(path, file["measured"]);
   }
   const std::vector<std::string> contradictions = hardware_contradictions(spec);
   if (!contradictions.empty()) {
@@ -92,7 +109,13 @@ std::string hardware_json(const HardwareSpec& spec) {
                               {"source", v.source},
                               {"verified", v.verified}};
   }
-  const nlohmann::ordered_json file = {{"key", spec.key}, {"name", spec.name}, {"fields", fields}};
+  nlohmann::ordered_json file = {{"key", spec.key}, {"name", spec.name}, {"fields", fields}};
+  for (const MeasuredFigure& each : spec.measured) {
+    file["measured"][each.name] = {{"value", each.figure.value},
+                                   {"unit", unit_of_figure(each.name)},
+                                   {"source", each.figure.source},
+                                   {"verified", each.figure.verified}};
+  }
   return file.dump(2) + "\n";
 }
 

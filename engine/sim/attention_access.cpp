@@ -18,6 +18,16 @@ void append_write(std::uint64_t address, std::int64_t bytes, std::vector<Access>
   }
 }
 
+void append_sectors(std::uint64_t address, std::int64_t bytes, AccessKind kind,
+                    std::vector<Access>& out) {
+  constexpr std::int64_t kSector = 32;
+  out.push_back({.address = address,
+                 .bytes = kSector,
+                 .count = static_cast<std::uint32_t>((bytes + kSector - 1) / kSector),
+                 .stride = kSector,
+                 .kind = kind});
+}
+
 void append_rows(const AttentionCase& a, std::uint64_t k, std::uint64_t v, std::int64_t g,
                  std::int64_t first, std::int64_t count, AccessKind kind,
                  std::vector<Access>& out) {

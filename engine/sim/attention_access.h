@@ -22,5 +22,8 @@ void append_path_compressed(const AttentionCase& a, std::int64_t node, std::int6
                             std::vector<Access>& out);
 void append_read(std::uint64_t address, std::int64_t bytes, std::vector<Access>& out);
 void append_write(std::uint64_t address, std::int64_t bytes, std::vector<Access>& out);
+// By requests of one sector each.
+void append_sectors(std::uint64_t address, std::int64_t bytes, AccessKind kind,
+                    std::vector<Access>& out);
 
 }  // namespace versieve::engine

@@ -24,10 +24,10 @@ struct AttentionBuffers {
   // Scratch of the vanilla launches, float: [N, G, Lc', Hp], [N, G, spans, Hp, 2], [.., d], [N, H,
   // d] twice.
   std::uint64_t scores = 0, states = 0, partials = 0, selected = 0, window = 0;
-  // Scratch of the fused launches, float: [N, H, spans, 2], [.., d], [N, G, blocks] twice, [N, H,
-  // d], [N, H, 8, 2], [N, H, 8, d].
-  std::uint64_t span_states = 0, span_outs = 0, importance_own = 0, importance_before = 0,
-                compressed = 0, segment_states = 0, segment_outs = 0;
+  // Scratch of the fused launches, float: [N, H, spans, 2], [.., d], [N, H, slices, 4 or 16], [N,
+  // H, slices, 2], [N, H, d], [N, H, 8, 2], [N, H, 8, d].
+  std::uint64_t span_states = 0, span_outs = 0, weights = 0, slices = 0, compressed = 0,
+                segment_states = 0, segment_outs = 0, spills = 0;
 };
 
 struct AttentionCase {

@@ -14,12 +14,6 @@ inline constexpr std::int64_t kAttentionRegisters = 128;
 inline constexpr double kChunkCycles = 2000.0;
 inline constexpr double kChunkIssueCycles = 1350.0;
 inline constexpr double kAttentionCode = 400.0;  // sectors
-// Of the fused kernels: shared memory of a CTA (one fits an SM), arithmetic of a tile of 64
-// keys, code.
-inline constexpr std::int64_t kFusedSharedBytes = 120 * 1024;
-inline constexpr double kTileCycles = 1500.0;
-inline constexpr double kFusedCode = 450.0;  // sectors
-inline constexpr double kFusedCodeHits = 0.05;
 
 // The traces copy what they need of `a`.
 std::unique_ptr<LaunchTrace> trace_nsa_compressed(const AttentionCase& a);

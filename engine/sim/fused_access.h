@@ -1,34 +1,58 @@
-// Accesses that the fused launches share: a CTA's queries, tiles of keys, partial results.
+// What the fused launches share: which CTA takes which part of whose queries, the tiles that its
+// warps run through side by side, and their partial results.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/sim/attention_access.h"
 #include "engine/sim/fused_cut.h"
+#include "engine/sim/memory_trace.h"
 
 namespace versieve::engine {
 
-// The queries of one CTA: nodes [first, end) of KV head g, its rank in the cluster, and what it
-// takes of the compressed cache.
-struct FusedCta {
-  std::int64_t rank = 0, g = 0, first = 0, end = 0;
-  std::int64_t first_span = 0, end_span = 0;
-  std::int64_t from = 0, to = 0;  // compressed tokens of its spans that a query of it sees
-  std::int64_t tiles = 0;         // tiles of them, a last one for those that not all queries share
+// One step of a team of warps: a tile of keys and values, or a slice of the tree's tail, then the
+// parts that are done with it.
+struct FusedTile {
+  std::int64_t first = 0;     // token or compressed token; of a tail: of its slice
+  std::int64_t count = 0;     // rows that are copied; 0: none
+  bool tail = false;          // each query has rows of its own
+  std::int64_t from = 0;      // of a tail: the team's queries [from, to)
+  std::int64_t to = 0;        //
+  std::int64_t part = 0;      // parts [part, end_part) are stored behind it
+  std::int64_t end_part = 0;  //
 };
-// All CTAs of a launch, by index.
-std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut);
 
-// Query rows, positions and parents: what a CTA reads first.
+// The work of a team of warps: one part's tiles for its queries [first, end).
+struct FusedTeam {
+  bool compressed = false;
+  std::int64_t segment = -1;  // of the selected blocks or the window
+  std::int64_t first = 0, end = 0;
+  std::vector<FusedTile> tiles;
+};
+
+struct FusedCta {
+  bool finishes = false;            // merges nodes [first, end) instead of working on a part
+  std::int64_t group = 0;           // of queries and KV heads, whose parts are counted together
+  std::int64_t g = 0;               // KV head
+  std::int64_t first = 0, end = 0;  // nodes
+  std::vector<FusedTeam> teams;
+
+  std::int64_t steps() const;  // of the longest team
+};
+// All CTAs of a launch, in the order in which they start.
+std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch);
+
+// What an SM needs for a CTA of the launch, and how its tiles follow each other.
+LaunchShape fused_shape(const std::string& path, const AttentionCase& a, const FusedCut& cut);
+
+// Query rows, positions, parents and, for selected blocks, their lists: what a CTA reads first.
 void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Access>& out);
-// One of the CTA's tiles of compressed tokens; in the last one path-local tokens are read a query.
-void append_compressed_tile(const AttentionCase& a, const FusedCta& cta, std::int64_t tile,
-                            std::vector<Access>& out);
-// States and outputs of the rank's spans, all rows.
-void append_span_parts(const AttentionCase& a, const FusedCta& cta, std::vector<Access>& out);
-// A part of every row of the CTA: `parts` of a row, this one is `part`.
-void append_parts(const AttentionCase& a, const FusedCta& cta, std::uint64_t states,
-                  std::uint64_t outs, std::int64_t parts, std::int64_t part,
-                  std::vector<Access>& out);
+// Step `step` of all teams; with `keeps_weights` what nsa_route keeps of each compressed tile.
+void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step,
+                  bool keeps_weights, std::vector<Access>& out);
+// The parts of one row as its merge reads them: `segments` of them, then spans.
+void append_row_parts(const AttentionCase& a, std::int64_t row, bool segments, std::int64_t spans,
+                      std::vector<Access>& out);
 
 }  // namespace versieve::engine

@@ -3,20 +3,143 @@
 #include <algorithm>
 #include <bit>
 
+#include "model/error.h"
+
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kShortSpan = 128;
 constexpr std::int64_t kShortSpanEnd = 1024;
 constexpr std::int64_t kLongSpan = 256;
-constexpr std::int64_t kMaxRanks = 8;
-constexpr std::int64_t kMaxRowTiles = 4;
-constexpr std::int64_t kWantedCtas = 132;
-constexpr std::int64_t kMaxGroup = 8;
+constexpr std::int64_t kMaxRanks = 16;
+constexpr std::int64_t kMostShared = 8;   // queries that share loads of selected blocks
+constexpr std::int64_t kManyGroups = 16;  // of queries and KV heads: longer shares then
+constexpr std::int64_t kLongShare = 512;  // compressed tokens of such a share
+constexpr std::int64_t kSms = 132;
+constexpr std::int64_t kMostUnits = 12;  // of a CTA where two share an SM
+constexpr std::int64_t kTailQueries = kFusedTile / kFusedSlice;
+constexpr std::int64_t kMaxRanked = 64;   // candidates that a selecting warp ranks at once
+constexpr std::int64_t kEntryBytes = 16;  // of a list
+constexpr std::int64_t kMaxShared = 227 * 1024;
+constexpr std::int64_t kHalfShared = 113 * 1024;
 
 std::int64_t power_of_two_above(std::int64_t x) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(x)));
 }
+std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
+  return (x + by - 1) / by;
+}
+
+class Planner {
+ public:
+  Planner(const AttentionCase& a, FusedLaunch launch)
+      : a_(a),
+        launch_(launch),
+        queries_(a.num_queries()),
+        tile_queries_(kFusedRows / power_of_two_above(a.group_heads())),
+        depth_(std::max<std::int64_t>(
+            1, std::min(queries_, a.num_blocks() * a.shape.nsa.sel_block - a.context_len))),
+        path_compressed_(quotient_up(depth_, a.shape.nsa.cmp_stride) + 1),
+        tails_(quotient_up(tile_queries_, kTailQueries)) {
+    while (group_ < kMostShared && group_ * 2 <= a.group_size) {
+      group_ *= 2;
+    }
+  }
+
+  FusedCut best() const {
+    std::int64_t tiles =
+        std::min(kFusedWarps, power_of_two_above(quotient_up(queries_, tile_queries_)));
+    for (; tiles >= 1; tiles /= 2) {
+      for (const std::int64_t room : {kHalfShared, kMaxShared}) {
+        const FusedCut cut = with_row_tiles(tiles, room);
+        const bool one_each =
+            queries_ > 1 &&
+            (cut.part_blocks * cut.query_tiles + queries_) * a_.shape.num_kv_heads <= kSms;
+        if (cut.units >= 3 * (cut.row_tiles / cut.team_tiles) &&
+            !(one_each && room == kHalfShared)) {
+          return cut;
+        }
+      }
+    }
+    throw Error(ExitCode::kAnswerNo,
+                "the fused attention's lists of this tree do not fit shared memory");
+  }
+
+ private:
+  FusedCut with_row_tiles(std::int64_t tiles, std::int64_t room) const {
+    FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
+    cut.team_tiles = launch_ == FusedLaunch::kRoute
+                         ? tiles
+                         : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
+    cut.group = std::min(group_, cut.team_queries());
+    cut.query_tiles = quotient_up(queries_, cut.cta_queries());
+    const std::int64_t tokens = a_.max_compressed();
+    if (launch_ != FusedLaunch::kAttend) {
+      const std::int64_t spans = std::clamp<std::int64_t>(span_count(tokens), 1, kMaxRanks);
+      cut.ranks = cut.query_tiles * a_.shape.num_kv_heads < kManyGroups
+                      ? spans
+                      : std::clamp<std::int64_t>(quotient_up(tokens, kLongShare), 1, spans);
+    }
+    const std::int64_t per_finish = 2 * kFusedWarps / (kFusedRows / tile_queries_);
+    cut.finish_nodes = launch_ == FusedLaunch::kRoute
+                           ? 1
+                           : std::clamp<std::int64_t>(per_finish, 1, cut.cta_queries());
+    const std::int64_t parts = cut.ranks + (launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments);
+    cut.part_blocks = quotient_up(parts, cut.slots);
+    fit_units(room, cut);
+    return cut;
+  }
+
+  // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
+  void fit_units(std::int64_t room, FusedCut& cut) const {
+    const std::int64_t fixed = cut.slots * (list_entries(cut) * kEntryBytes + map_words(cut) * 4) +
+                               16 + cut.cta_queries() * 4 + (queries_ + 1) / 2 * 8 +
+                               cut.cta_queries() * (depth_ + path_compressed_) * 2;
+    const std::int64_t unit = kFusedTile * (a_.shape.head_dim <= 64 ? 64 : 128) * 2 + 16;
+    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
+    const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
+    const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
+    cut.units = std::min(units, most) / cut.slots / teams * teams;
+    const std::int64_t select =
+        4 * (quotient_up(a_.num_blocks(), 4) * 4 + quotient_up(a_.shape.nsa.sel_count, 4) * 4 +
+             2 * kMaxRanked + 2 * kFusedRows);
+    cut.shared_bytes =
+        std::max(cut.slots * cut.units * unit + fixed, launch_ == FusedLaunch::kRoute ? select : 0);
+    if (cut.shared_bytes > room) {
+      cut.units = 0;
+    }
+  }
+
+  std::int64_t map_words(const FusedCut& cut) const {
+    return launch_ == FusedLaunch::kRoute
+               ? 0
+               : cut.cta_queries() * ((a_.num_blocks() / kFusedSelectedSegments + 32) / 32);
+  }
+
+  std::int64_t list_entries(const FusedCut& cut) const {
+    const std::int64_t tails = tails_ * cut.row_tiles;
+    const std::int64_t tokens = a_.max_compressed();
+    const std::int64_t share =
+        cut.ranks == 0 ? 0 : std::min(tokens, quotient_up(tokens, cut.ranks) + kLongSpan);
+    const std::int64_t compressed =
+        share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
+    if (launch_ == FusedLaunch::kRoute) {
+      return compressed;
+    }
+    const NsaGeometry& nsa = a_.shape.nsa;
+    const std::int64_t window = std::min(nsa.window, a_.context_len) + depth_;
+    const std::int64_t chunks = window / kFusedTile / kFusedWindowSegments + 3;
+    const std::int64_t selected =
+        cut.cta_queries() * nsa.sel_count * quotient_up(nsa.sel_block, kFusedTile);
+    return std::max({selected, chunks * (cut.row_tiles / cut.team_tiles),
+                     cut.ranks > 0 ? compressed : 0}) +
+           (depth_ / kFusedSlice + 2) * tails;
+  }
+
+  const AttentionCase& a_;
+  FusedLaunch launch_;
+  std::int64_t queries_, tile_queries_, depth_, path_compressed_, tails_, group_ = 1;
+};
 
 }  // namespace
 
@@ -45,47 +168,38 @@ std::int64_t first_span(std::int64_t rank, std::int64_t ranks, std::int64_t toke
 }
 
 std::int64_t scratch_spans(const AttentionCase& a) {
-  return span_count((a.max_compressed() + 3) / 4 * 4);
+  return span_count(a.max_compressed());
 }
 
-std::int64_t scratch_blocks(const AttentionCase& a) {
-  return (a.num_blocks() + 3) / 4 * 4;
+std::int64_t scratch_slices(const AttentionCase& a) {
+  return std::max(quotient_up(a.max_compressed(), kFusedSlice), quotient_up(a.num_blocks(), 4));
+}
+
+bool sums_blocks(const NsaGeometry& nsa) {
+  return nsa.sel_block == 4 * nsa.cmp_stride && nsa.cmp_block == 2 * nsa.cmp_stride;
+}
+
+std::int64_t slice_weights(const NsaGeometry& nsa) {
+  return sums_blocks(nsa) ? 4 : kFusedSlice;
 }
 
 FusedCut fused_cut(const AttentionCase& a, FusedLaunch launch) {
-  FusedCut cut;
-  cut.tile_queries = kFusedRows / power_of_two_above(a.group_heads());
-  cut.ranks = launch == FusedLaunch::kRoute
-                  ? std::clamp<std::int64_t>(scratch_spans(a), 1, kMaxRanks)
-                  : kMaxRanks;
-  while (cut.group < kMaxGroup && cut.group * 2 <= a.group_size) {
-    cut.group *= 2;
-  }
-  const std::int64_t most = kMaxRowTiles * 64 / (a.shape.head_dim <= 64 ? 64 : 128);
-  const std::int64_t tiles = (a.num_queries() + cut.tile_queries - 1) / cut.tile_queries;
-  const std::int64_t team = std::max<std::int64_t>(1, cut.group / cut.tile_queries);
-  const std::int64_t wanted = power_of_two_above(
-      (tiles * a.shape.num_kv_heads * cut.ranks + kWantedCtas - 1) / kWantedCtas);
-  cut.row_tiles = std::max(std::min(team, most), std::min(wanted, most));
-  cut.team_tiles = launch == FusedLaunch::kRoute ? cut.row_tiles : std::min(cut.row_tiles, team);
-  cut.group = std::min(cut.group, cut.team_queries());
-  cut.query_tiles = (a.num_queries() + cut.cta_queries() - 1) / cut.cta_queries();
-  return cut;
+  return Planner(a, launch).best();
 }
 
 void place_fused_scratch(AddressSpace& space, AttentionCase& attention) {
   AttentionBuffers& at = attention.at;
   const std::int64_t rows = attention.num_queries() * attention.shape.num_heads;
-  const std::int64_t pairs = attention.num_queries() * attention.shape.num_kv_heads;
   const std::int64_t d = attention.shape.head_dim;
-  const std::int64_t blocks = attention.reuse ? 0 : pairs * scratch_blocks(attention);
+  const std::int64_t slices = attention.reuse ? 0 : rows * scratch_slices(attention);
   at.span_states = space.place(rows * scratch_spans(attention) * 8);
   at.span_outs = space.place(rows * scratch_spans(attention) * d * 4);
-  at.importance_own = space.place(blocks * 4);
-  at.importance_before = space.place(blocks * 4);
+  at.weights = space.place(slices * slice_weights(attention.shape.nsa) * 4);
+  at.slices = space.place(slices * 8);
   at.compressed = space.place(attention.reuse ? 0 : rows * d * 4);
   at.segment_states = space.place(rows * kFusedSegments * 8);
   at.segment_outs = space.place(rows * kFusedSegments * d * 4);
+  at.spills = space.place(attention.reuse ? 0 : kSpillingCtas * kRouteSpills);
 }
 
 }  // namespace versieve::engine

@@ -1,6 +1,7 @@
 #include "engine/sim/launch_schedule.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace {
 // A resident CTA: an SM's place with what runs in it.
 struct Place {
   std::int64_t sm = 0;
-  std::int64_t side = 0;     // its partition of L2
+  std::int64_t gpc = 0;
   std::int64_t cluster = 0;  // index of the cluster place
   std::int64_t cta = -1;
   std::int64_t step = 0;
@@ -44,14 +45,16 @@ class Schedule {
 
  private:
   void make_places();
-  std::int64_t side_of(std::int64_t cluster) const {
+  std::int64_t gpc_of(std::int64_t cluster) const {
     const std::int64_t pair =
         shape_.cluster == 1 ? cluster % machine_.sm_count / machine_.placed_together : cluster;
-    return pair % memory_.partition_count();
+    return pair % machine_.gpc_count;
   }
   void start_cluster(std::int64_t cluster_place, double cycle);
   void run_step(const Event& event);
   void enqueue(std::size_t place, double cycle);
+  void end_cta(const Place& place, double cycle);
+  void arrive(std::int64_t counter, double cycle);
   // What the CTA's threads spill lies in memory that belongs to its place, launch after launch.
   void append_spills(std::size_t place, AccessKind kind);
 
@@ -66,7 +69,17 @@ class Schedule {
     double cycle = 0.0;
   };
   std::vector<Meeting> meetings_;  // of each cluster place
-  std::vector<double> sm_free_;    // when an SM can issue another step
+  struct Waiter {
+    std::size_t place = 0;
+    std::int64_t arrivals = 0;
+    double since = 0.0;
+  };
+  struct Counter {
+    std::int64_t arrivals = 0;
+    std::vector<Waiter> waiters;
+  };
+  std::map<std::int64_t, Counter> counters_;
+  std::vector<double> sm_free_;  // when an SM can issue another step
   std::priority_queue<Event> events_;
   std::vector<Access> accesses_;
   std::int64_t next_cta_ = 0;
@@ -93,7 +106,7 @@ void Schedule::make_places() {
   for (std::int64_t c = 0; c < clusters; ++c) {
     for (std::int64_t rank = 0; rank < shape_.cluster; ++rank) {
       const std::int64_t place = shape_.cluster == 1 ? c : rank / ctas_per_sm + c * shape_.cluster;
-      places_.push_back({.sm = place % machine_.sm_count, .side = side_of(c), .cluster = c});
+      places_.push_back({.sm = place % machine_.sm_count, .gpc = gpc_of(c), .cluster = c});
     }
   }
 }
@@ -124,13 +137,9 @@ void Schedule::run_step(const Event& event) {
   if (!launch_.append_step(place.cta, place.step, accesses_)) {
     append_spills(event.place, AccessKind::kRead);
     for (const Access& access : accesses_) {
-      memory_.access(access, place.side, event.cycle);
+      memory_.access(access, place.gpc, event.cycle);
     }
-    end_ = std::max(end_, event.cycle);
-    std::int64_t& running = running_[static_cast<std::size_t>(place.cluster)];
-    if (--running == 0 && next_cta_ < shape_.ctas) {
-      start_cluster(place.cluster, event.cycle);
-    }
+    end_cta(place, event.cycle);
     return;
   }
   if (place.step == 0) {
@@ -141,7 +150,7 @@ void Schedule::run_step(const Event& event) {
   double done = begin;
   double bytes = 0.0;
   for (const Access& access : accesses_) {
-    done = std::max(done, memory_.access(access, place.side, begin));
+    done = std::max(done, memory_.access(access, place.gpc, begin));
     bytes += static_cast<double>(access.bytes) * access.count;
   }
   const double moving = bytes / machine_.sm_bytes_per_cycle;
@@ -152,9 +161,42 @@ void Schedule::run_step(const Event& event) {
   enqueue(event.place, begin + std::max({waiting, moving, shape_.step_cycles, 1.0}) * drift);
 }
 
-// The CTA's next step, or, where its cluster meets, everybody's once the last one has come.
+void Schedule::end_cta(const Place& place, double cycle) {
+  end_ = std::max(end_, cycle);
+  if (const std::int64_t counter = launch_.arrives_at(place.cta); counter >= 0) {
+    arrive(counter, cycle);
+  }
+  std::int64_t& running = running_[static_cast<std::size_t>(place.cluster)];
+  if (--running == 0 && next_cta_ < shape_.ctas) {
+    start_cluster(place.cluster, cycle);
+  }
+}
+
+void Schedule::arrive(std::int64_t counter, double cycle) {
+  Counter& at = counters_[counter];
+  at.arrivals += 1;
+  std::erase_if(at.waiters, [&](const Waiter& waiter) {
+    if (waiter.arrivals > at.arrivals) {
+      return false;
+    }
+    memory_.count_polls((cycle - waiter.since) / machine_.poll_cycles);
+    events_.push({cycle, waiter.place});
+    return true;
+  });
+}
+
+// The CTA's next step, once what it waits for is there, or, where its cluster meets, everybody's
+// once the last one has come.
 void Schedule::enqueue(std::size_t place, double cycle) {
   const Place& at = places_[place];
+  if (const Waiting wanted = launch_.waits_for(at.cta, at.step); wanted.counter >= 0) {
+    Counter& counter = counters_[wanted.counter];
+    memory_.count_polls(1.0);
+    if (counter.arrivals < wanted.arrivals) {
+      counter.waiters.push_back({place, wanted.arrivals, cycle});
+      return;
+    }
+  }
   if (!launch_.meets_cluster(at.cta, at.step)) {
     events_.push({cycle, place});
     return;
@@ -185,6 +227,9 @@ ScheduledLaunch Schedule::run(double begin) {
     run_step(event);
   }
   const std::int64_t resident = static_cast<std::int64_t>(places_.size());
+  VERSIEVE_ASSERT(std::all_of(counters_.begin(), counters_.end(),
+                              [](const auto& counter) { return counter.second.waiters.empty(); }),
+                  "whoever waits is waited for by nobody that waits for it");
   memory_.count_overhead(std::min(resident, machine_.sm_count), shape_);
   return {resident, static_cast<double>(shape_.ctas) / static_cast<double>(resident), end_};
 }

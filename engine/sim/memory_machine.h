@@ -28,7 +28,7 @@ struct MemoryMachine {
   std::int64_t l2_partitions = 2;
   std::int64_t l2_ways = 16;
   std::int64_t victim_ways = 6;  // a fill replaces one of the least recent ways, at random
-  std::int64_t dirty_ways = 6;   // a set writes its oldest dirty line back before it has more
+  std::int64_t dirty_ways = 10;  // a set writes its oldest dirty line back before it has more
   double l2_hit_cycles = 288.0;
   double fabric_cycles = 200.0;  // more, where the other partition is asked
 
@@ -39,17 +39,21 @@ struct MemoryMachine {
   double turnaround_cycles = 30.0;     // of a channel, each way
   std::int64_t write_batch = 16;       // sectors that a channel collects before it turns to writing
 
-  // Requests for a line that is on its way are joined before L2 and answered together.
-  std::int64_t joined_lines = 8192;  // that a partition can follow
+  // Requests of a GPC's SMs for a line that is on its way from DRAM are joined before L2 and
+  // answered together; for one that L2 has, those that come within a short time.
+  std::int64_t joined_lines = 4096;  // that a GPC can follow
+  double joined_hit_cycles = 120.0;
 
   // What a launch asks of L2 beside its data: a share once a launch, and the kernel's code once for
   // each two SMs that it uses (LaunchShape::code_sectors), a request a sector.
-  double launch_requests = 2900.0;
-  double launch_sectors = 6000.0;
-  double overhead_hit_share = 0.5;
+  double launch_requests = 8500.0;
+  double launch_sectors = 4000.0;
+  double overhead_hit_share = 0.12;
+  bool cold_code = false;  // nobody ran the kernels just before: their code is fetched
 
   // CTAs that start together drift apart: a step takes up to that share more, by CTA and step.
   double step_jitter = 0.25;
+  double poll_cycles = 800.0;  // between two looks of a CTA that waits: L2's answer, 20 ns of sleep
   double cta_start_cycles = 1.2;  // between two CTAs' starts (a launch of 1,056 small ones: 1.1 us)
 };
 

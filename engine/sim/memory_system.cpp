@@ -22,8 +22,9 @@ MemorySystem::MemorySystem(const MemoryMachine& machine) : machine_(machine), dr
   for (std::int64_t i = 0; i < count; ++i) {
     partitions_.emplace_back(machine.l2_bytes / count, machine.l2_ways, machine.victim_ways,
                              machine.dirty_ways);
-    in_flight_.emplace_back(static_cast<std::size_t>(machine.joined_lines));
   }
+  in_flight_.assign(static_cast<std::size_t>(std::max(machine.gpc_count, count)),
+                    std::vector<InFlight>(static_cast<std::size_t>(machine.joined_lines)));
 }
 
 void MemorySystem::prefetch(std::uint64_t line, std::size_t partition) {
@@ -35,8 +36,8 @@ void MemorySystem::prefetch(std::uint64_t line, std::size_t partition) {
   }
 }
 
-double MemorySystem::access(const Access& access, std::int64_t partition, double now) {
-  const std::size_t side = static_cast<std::size_t>(partition);
+double MemorySystem::access(const Access& access, std::int64_t gpc, double now) {
+  const std::size_t side = side_of(static_cast<std::size_t>(gpc));
   double done = now;
   for (std::uint32_t run = 0; run < access.count; ++run) {
     const std::uint64_t begin = access.address + run * access.stride;
@@ -54,9 +55,9 @@ double MemorySystem::access(const Access& access, std::int64_t partition, double
         l1_sectors_ += last - first;
       }
       if (access.kind == AccessKind::kWrite) {
-        write_line(line, mask, side, now);
+        write_line(line, mask, from % kSectorBytes == 0 && to % kSectorBytes == 0, side, now);
       } else {
-        done = std::max(done, read_line(line, mask, side, now));
+        done = std::max(done, read_line(line, mask, static_cast<std::size_t>(gpc), now));
       }
     }
   }
@@ -91,34 +92,45 @@ double MemorySystem::read_home(std::uint64_t line, std::uint64_t hash, unsigned 
   return dram_.read(hash, missing, now) + machine_.l2_hit_cycles;
 }
 
-double MemorySystem::read_line(std::uint64_t line, unsigned mask, std::size_t partition,
-                               double now) {
+// What the home must fetch itself it is asked for by halves of a line.
+double MemorySystem::read_over_fabric(std::uint64_t line, std::uint64_t hash, unsigned mask,
+                                      std::size_t home, double now) {
+  const std::uint64_t hits = hit_requests_;
+  const double done = read_home(line, hash, mask, home, now);
+  const bool both_halves = (mask & 0x3U) != 0 && (mask & 0xCU) != 0;
+  if (hit_requests_ == hits && both_halves) {
+    ++requests_;
+  }
+  return done + machine_.fabric_cycles;
+}
+
+double MemorySystem::read_line(std::uint64_t line, unsigned mask, std::size_t gpc, double now) {
   const std::uint64_t hash = line_hash(line);
-  std::vector<InFlight>& table = in_flight_[partition];
+  std::vector<InFlight>& table = in_flight_[gpc];
   InFlight& flight = table[(hash >> 32) % table.size()];
   if (flight.line == line && (mask & ~flight.mask) == 0 && now < flight.until) {
     return flight.until;
   }
-  const unsigned sectors = sectors_of(mask);
-  sm_sectors_ += sectors;
-  double done;
+  sm_sectors_ += sectors_of(mask);
+  const std::size_t partition = side_of(gpc);
   const std::size_t home = home_of(hash);
+  double done;
   if (home == partition) {
     done = read_home(line, hash, mask, home, now);
   } else {
     const L2Partition::Outcome near = partitions_[partition].read(line, hash, mask);
-    read_sectors_ += sectors;
+    read_sectors_ += sectors_of(mask);
     count_lookup(mask, near.hit);
     write_back(near, now);
-    done = near.hit == mask
-               ? now + machine_.l2_hit_cycles
-               : read_home(line, hash, mask & ~near.hit, home, now) + machine_.fabric_cycles;
+    done = near.hit == mask ? now + machine_.l2_hit_cycles
+                            : read_over_fabric(line, hash, mask & ~near.hit, home, now);
   }
-  flight = {line, mask, done};
+  const bool from_dram = done - now > machine_.l2_hit_cycles + machine_.fabric_cycles;
+  flight = {line, mask, from_dram ? done : now + machine_.joined_hit_cycles};
   return done;
 }
 
-void MemorySystem::write_line(std::uint64_t line, unsigned mask, std::size_t partition,
+void MemorySystem::write_line(std::uint64_t line, unsigned mask, bool whole, std::size_t partition,
                               double now) {
   const std::uint64_t hash = line_hash(line);
   const unsigned sectors = sectors_of(mask);
@@ -126,26 +138,38 @@ void MemorySystem::write_line(std::uint64_t line, unsigned mask, std::size_t par
   sm_sectors_ += sectors;
   if (partitions_.size() > 1) {
     partitions_[1 - home].drop(line, hash, mask);
-    in_flight_[1 - home][(hash >> 32) % in_flight_[1 - home].size()].until = 0.0;
+  }
+  for (std::vector<InFlight>& table : in_flight_) {  // a reader from now on sees what was stored
+    InFlight& flight = table[(hash >> 32) % table.size()];
+    flight.until = flight.line == line ? 0.0 : flight.until;
   }
   const L2Partition::Outcome outcome = partitions_[home].write(line, hash, mask);
   write_back(outcome, now);
   write_sectors_ += sectors;
-  count_lookup(mask, mask);  // a store needs nothing that is missing
-  if (home != partition) {   // looked up on its way to the home
+  // A store of whole sectors needs nothing that is missing. One from the other side is looked up on
+  // its way to the home too, where only parts of sectors are said to hit.
+  count_lookup(mask, whole ? mask : outcome.hit);
+  if (home != partition) {
     write_sectors_ += sectors;
-    count_lookup(mask, 0);
+    count_lookup(mask, whole ? 0 : outcome.hit);
   }
 }
 
 void MemorySystem::count_overhead(std::int64_t sms, const LaunchShape& shape) {
   const double pairs =
       std::min(static_cast<double>(sms), 0.5 * static_cast<double>(machine_.sm_count));
-  const double code = shape.code_sectors * pairs;  // a request a sector
+  // A request a sector.
+  const double code = machine_.cold_code ? shape.code_sectors * pairs : 0.0;
   overhead_requests_ += machine_.launch_requests + code;
   overhead_sectors_ += machine_.launch_sectors + code;
   overhead_hits_ +=
       machine_.overhead_hit_share * machine_.launch_requests + shape.code_hit_share * code;
+}
+
+void MemorySystem::count_polls(double polls) {
+  overhead_requests_ += polls;
+  overhead_sectors_ += polls;
+  overhead_hits_ += polls;
 }
 
 void MemorySystem::fill_foreign(double bytes, double dirty_share) {

@@ -43,6 +43,12 @@ struct LaunchShape {
   double code_hit_share = 0.6;    // of those fetches, counted
 };
 
+// A counter that CTAs raise as they end, and how far it must be for somebody to go on.
+struct Waiting {
+  std::int64_t counter = -1;  // none
+  std::int64_t arrivals = 0;
+};
+
 class LaunchTrace {
  public:
   explicit LaunchTrace(LaunchShape shape) : shape_(std::move(shape)) {}
@@ -55,6 +61,10 @@ class LaunchTrace {
   // Whether the step begins when all CTAs of the cluster have come to theirs. A cluster's CTAs meet
   // as often as each other.
   virtual bool meets_cluster(std::int64_t /*cta*/, std::int64_t /*step*/) const { return false; }
+  // The counter that the CTA raises at its end; -1: none.
+  virtual std::int64_t arrives_at(std::int64_t /*cta*/) const { return -1; }
+  // What the CTA asks for in a loop before that step (> 0).
+  virtual Waiting waits_for(std::int64_t /*cta*/, std::int64_t /*step*/) const { return {}; }
 
  private:
   LaunchShape shape_;

@@ -2,12 +2,17 @@
 
 #include "engine/sim/attention_traces.h"
 #include "engine/sim/step_sequence.h"
+#include "engine/sweep/cold_sets.h"
 #include "model/draft_tree.h"
 #include "model/error.h"
 #include "model/strategy.h"
 
 namespace versieve::engine {
 namespace {
+
+// As engine/sweep's instrument on a GPU.
+constexpr double kColdTimes = 1.5;     // of L2, that pass between two uses of a copy
+constexpr std::int64_t kWarmRuns = 8;  // of a sample of warm work
 
 // Throws Error(kAnswerNo) for what the engine would refuse or the simulator has no traces of.
 Strategy simulated_strategy(const PointKey& key, const LlmShape& shape) {
@@ -38,6 +43,46 @@ AttentionCase attention_of(const PointKey& key) {
   a.reuse = strategy.schedule.find('R') != std::string::npos;
   a.element_bytes = key.dtype == "f32" ? 4 : 2;
   return a;
+}
+
+// Copies of the cache that the sweep rotates through: so many that each is cold again.
+std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
+                          const MemoryMachine& machine) {
+  const LlmShape shape = named_llm_shape(key.model);
+  const traffic::NsaVerifyShape touched{.nsa = shape.nsa,
+                                        .num_heads = shape.num_heads,
+                                        .num_kv_heads = shape.num_kv_heads,
+                                        .head_dim = shape.head_dim,
+                                        .context_len = key.context_len,
+                                        .num_queries = key.num_queries,
+                                        .element_bytes = key.dtype == "f32" ? 4 : 2,
+                                        .unique_blocks = known.unique_blocks.value_or(0.0)};
+  return cold_sets(kColdTimes * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
+}
+
+// What a sweep's collection runs: uncounted runs on all sets of a timed sample, then the counted.
+CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const SimulationPlan& plan) {
+  const std::int64_t repetitions = plan.protocol.repetitions;
+  const bool attention = key.workload == WorkloadKind::kAttention;
+  const bool rotates = attention && key.cache_state == "cold_rotate";
+  const std::int64_t rotated = rotates ? rotated_sets(key, known, plan.machine) : 1;
+  const std::int64_t sets = plan.protocol.warm_up ? rotated : repetitions;
+  CollectedRuns runs;
+  if (attention) {
+    runs.sets = attention_sequences(key, known, plan.seed, sets);
+  } else {
+    for (std::int64_t i = 0; i < sets; ++i) {
+      runs.sets.push_back(verification_sequence(key, known, plan.seed));
+    }
+  }
+  const std::int64_t uncounted = attention && key.cache_state == "warm" ? kWarmRuns : sets;
+  for (std::int64_t i = 0; plan.protocol.warm_up && i < uncounted; ++i) {
+    runs.uncounted.push_back(static_cast<std::size_t>(i % sets));
+  }
+  for (std::int64_t i = 0; i < repetitions; ++i) {
+    runs.counted.push_back(static_cast<std::size_t>(i % sets));
+  }
+  return runs;
 }
 
 }  // namespace
@@ -83,24 +128,10 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
   point.adjacent_overlap = known.adjacent_overlap;
   point.unique_blocks = known.unique_blocks;
   try {
-    std::vector<LaunchSequence> repetitions;
-    switch (key.workload) {
-      case WorkloadKind::kAttention:
-        repetitions = attention_sequences(key, known, plan.seed, plan.protocol.repetitions);
-        break;
-      case WorkloadKind::kStep:
-        for (std::int64_t i = 0; i < plan.protocol.repetitions; ++i) {
-          repetitions.push_back(verification_sequence(key, known, plan.seed));
-        }
-        break;
-      case WorkloadKind::kAcceptance:
-        throw Error(ExitCode::kAnswerNo, "the simulator moves bytes; it accepts no tokens");
-      case WorkloadKind::kDecode:
-      case WorkloadKind::kTopk:
-      case WorkloadKind::kSampling:
-        throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
+    if (key.workload != WorkloadKind::kAttention && key.workload != WorkloadKind::kStep) {
+      throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
     }
-    fill_ranges(collect(plan.machine, plan.protocol, repetitions), point);
+    fill_ranges(collect(plan.machine, plan.protocol, runs_of(key, known, plan)), point);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kAnswerNo) {
       throw;

@@ -43,15 +43,25 @@ MemoryCounters median_of_repetitions(const std::vector<std::vector<SimulatedRang
 
 // Fitted to the points that store almost nothing themselves (README.md: what the profiler leaves).
 CollectionProtocol collection_shared() {
-  return {.repetitions = 2, .opening_dirty_share = 0.25, .opening_written = 20e6};
+  return {
+      .repetitions = 2, .cold_code = true, .opening_dirty_share = 0.25, .opening_written = 20e6};
 }
 
 CollectionProtocol collection_each() {
   return {.repetitions = 3,
+          .cold_code = true,
           .opening_dirty_share = 0.05,
           .opening_written = 20e6,
           .between_read = 40e6,
           .between_written = 3e6};
+}
+
+CollectionProtocol collection_warmed_up() {
+  CollectionProtocol protocol = collection_shared();
+  protocol.repetitions = 1;
+  protocol.cold_code = false;
+  protocol.warm_up = true;
+  return protocol;
 }
 
 CollectionProtocol collection_quiet() {
@@ -63,9 +73,8 @@ CollectionProtocol collection_warm() {
 }
 
 std::vector<SimulatedRange> run_sequence(const MemoryMachine& machine, MemorySystem& memory,
-                                         const LaunchSequence& launches) {
+                                         const LaunchSequence& launches, double& now) {
   std::vector<SimulatedRange> ranges;
-  double now = 0.0;
   for (const std::unique_ptr<LaunchTrace>& launch : launches) {
     const MemoryCounters before = memory.counters();
     const ScheduledLaunch scheduled = run_launch(*launch, machine, memory, now);
@@ -81,21 +90,26 @@ std::vector<SimulatedRange> run_sequence(const MemoryMachine& machine, MemorySys
 }
 
 std::vector<SimulatedRange> collect(const MemoryMachine& machine,
-                                    const CollectionProtocol& protocol,
-                                    const std::vector<LaunchSequence>& repetitions) {
-  VERSIEVE_ASSERT(
-      static_cast<std::int64_t>(repetitions.size()) == protocol.repetitions && !repetitions.empty(),
-      "a sequence a repetition");
-  MemorySystem memory(machine);
+                                    const CollectionProtocol& protocol, const CollectedRuns& runs) {
+  VERSIEVE_ASSERT(static_cast<std::int64_t>(runs.counted.size()) == protocol.repetitions &&
+                      !runs.counted.empty(),
+                  "a run a repetition");
+  MemoryMachine watched = machine;
+  watched.cold_code = protocol.cold_code;
+  MemorySystem memory(watched);
   memory.fill_foreign(2.0 * static_cast<double>(machine.l2_bytes), protocol.opening_dirty_share);
   memory.fill_foreign(protocol.opening_written, 1.0);
+  double now = 0.0;  // goes on: what is on its way belongs to the run that asked for it
+  for (const std::size_t set : runs.uncounted) {
+    run_sequence(machine, memory, runs.sets[set], now);
+  }
   std::vector<std::vector<SimulatedRange>> counted;
-  for (std::size_t r = 0; r < repetitions.size(); ++r) {
+  for (std::size_t r = 0; r < runs.counted.size(); ++r) {
     if (r > 0) {
       memory.fill_foreign(protocol.between_read, 0.0);
       memory.fill_foreign(protocol.between_written, 1.0);
     }
-    counted.push_back(run_sequence(machine, memory, repetitions[r]));
+    counted.push_back(run_sequence(machine, memory, runs.sets[runs.counted[r]], now));
   }
   if (protocol.only_last) {
     return counted.back();

@@ -19,6 +19,8 @@ namespace versieve::engine {
 struct CollectionProtocol {
   std::int64_t repetitions = 1;
   bool only_last = false;            // the last repetition counts, not the median
+  bool cold_code = false;            // kernels' code is fetched within the counted ranges
+  bool warm_up = false;              // uncounted runs come first, as many as a timed sample has
   double opening_dirty_share = 0.0;  // of the lines that were there before
   double opening_written = 0.0;      // bytes that opening the profiler leaves dirty in L2
   double between_read = 0.0;         // bytes that pass through L2 between two repetitions
@@ -28,6 +30,8 @@ struct CollectionProtocol {
 // The collections of the shipped sweeps: one for all of two repetitions, or one for each of three.
 CollectionProtocol collection_shared();
 CollectionProtocol collection_each();
+// One repetition behind uncounted runs on all sets of buffers: what later sweeps do.
+CollectionProtocol collection_warmed_up();
 // Nobody watches: L2 full of clean lines of others; warm: the work itself ran before.
 CollectionProtocol collection_quiet();
 CollectionProtocol collection_warm();
@@ -41,14 +45,20 @@ struct SimulatedRange {
   MemoryCounters counters;
 };
 
-// One repetition after the other on the same L2; sequence r is repetition r's (a set of buffers of
-// its own, or the same again). Returns the median of each counter, ranges in order of first launch.
+// The launches on each set of buffers, and which sets a collection runs, in order.
+struct CollectedRuns {
+  std::vector<LaunchSequence> sets;
+  std::vector<std::size_t> uncounted;
+  std::vector<std::size_t> counted;  // a repetition each
+};
+
+// One run after the other on the same L2. Returns the median of each counter over repetitions,
+// ranges in order of first launch.
 std::vector<SimulatedRange> collect(const MemoryMachine& machine,
-                                    const CollectionProtocol& protocol,
-                                    const std::vector<LaunchSequence>& repetitions);
-// One repetition on the memory as it is.
+                                    const CollectionProtocol& protocol, const CollectedRuns& runs);
+// One repetition on the memory as it is, from cycle `now` on, which becomes that of its end.
 std::vector<SimulatedRange> run_sequence(const MemoryMachine& machine, MemorySystem& memory,
-                                         const LaunchSequence& launches);
+                                         const LaunchSequence& launches, double& now);
 
 // As a sweep's point: counters by range, durations as their times.
 void fill_ranges(const std::vector<SimulatedRange>& ranges, PointMeasurement& point);

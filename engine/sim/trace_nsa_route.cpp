@@ -1,5 +1,5 @@
-// nsa_route: a CTA (cluster rank, tile of queries, KV head) attends its spans of the compressed
-// cache, weighs their blocks, merges its share of rows and lists blocks for its share of queries.
+// nsa_route: working CTAs attend shares of the compressed cache and keep softmax weights; the last
+// CTAs, one a node and KV head, wait for those of their queries, merge, and list the blocks.
 #include <algorithm>
 
 #include "engine/sim/attention_traces.h"
@@ -8,38 +8,29 @@
 namespace versieve::engine {
 namespace {
 
-// Bytes that a thread spills, from the stores that L2 counted beyond its outputs'.
-constexpr std::int64_t kRouteSpills = 32;
-
 class NsaRouteTrace final : public LaunchTrace {
  public:
   NsaRouteTrace(const AttentionCase& a, const FusedCut& cut)
-      : LaunchTrace({.path = "nsa_route",
-                     .ctas = cut.ranks * cut.query_tiles * a.shape.num_kv_heads,
-                     .cluster = cut.ranks,
-                     .threads = cut.row_tiles * 128,
-                     .registers = 128,
-                     .shared_bytes = kFusedSharedBytes,
-                     .local_bytes = kRouteSpills,
-                     .step_cycles = kTileCycles,
-                     .steps_in_flight = 3.0,
-                     .code_sectors = kFusedCode,
-                     .code_hit_share = kFusedCodeHits}),
+      : LaunchTrace(fused_shape("nsa_route", a, cut)),
         a_(a),
         cut_(cut),
-        ctas_(fused_ctas(a_, cut_)) {}
+        ctas_(fused_ctas(a_, cut_, FusedLaunch::kRoute)) {}
 
   bool append_step(std::int64_t index, std::int64_t step, std::vector<Access>& out) const override;
-  // States of all spans, then the importance of all blocks are there.
-  bool meets_cluster(std::int64_t index, std::int64_t step) const override {
-    const std::int64_t tiles = ctas_[static_cast<std::size_t>(index)].tiles;
-    return step == tiles + 2 || step == tiles + 3;
+  std::int64_t arrives_at(std::int64_t index) const override {
+    const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
+    return cta.finishes ? -1 : cta.group;
+  }
+  Waiting waits_for(std::int64_t index, std::int64_t step) const override {
+    const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
+    return cta.finishes && step == 1 ? Waiting{cta.group, cut_.part_blocks} : Waiting{};
   }
 
  private:
-  // Importance of the blocks whose tokens are the rank's, in two parts.
-  void append_importance(const FusedCta& cta, std::vector<Access>& out) const;
+  bool append_finish(const FusedCta& cta, std::int64_t index, std::int64_t step,
+                     std::vector<Access>& out) const;
   void append_merge(const FusedCta& cta, std::vector<Access>& out) const;
+  bool chooses(std::int64_t node) const;
   void append_choice(const FusedCta& cta, std::vector<Access>& out) const;
 
   AttentionCase a_;
@@ -47,74 +38,81 @@ class NsaRouteTrace final : public LaunchTrace {
   std::vector<FusedCta> ctas_;
 };
 
-void NsaRouteTrace::append_importance(const FusedCta& cta, std::vector<Access>& out) const {
-  const std::int64_t per_block = a_.shape.nsa.sel_block / a_.shape.nsa.cmp_stride;
-  if (cta.from >= cta.to) {
-    return;
-  }
-  const std::int64_t first = cta.from / per_block;
-  const std::int64_t count = (cta.to - cta.from + per_block - 1) / per_block;
-  for (std::int64_t node = cta.first; node < cta.end; ++node) {
-    const std::int64_t row = (node * a_.shape.num_kv_heads + cta.g) * scratch_blocks(a_) + first;
-    append_write(a_.at.importance_own + static_cast<std::uint64_t>(row * 4), count * 4, out);
-    append_write(a_.at.importance_before + static_cast<std::uint64_t>((row + 1) * 4),
-                 (count - (first + count >= scratch_blocks(a_) ? 1 : 0)) * 4, out);
-  }
-}
-
-// Row i of the CTA's rows is rank i modulo the ranks'.
 void NsaRouteTrace::append_merge(const FusedCta& cta, std::vector<Access>& out) const {
   const std::int64_t d = a_.shape.head_dim;
-  const std::int64_t rows = (cta.end - cta.first) * a_.group_heads();
-  for (std::int64_t i = cta.rank; i < rows; i += cut_.ranks) {
-    const std::int64_t node = cta.first + i / a_.group_heads();
-    const std::int64_t row =
-        node * a_.shape.num_heads + cta.g * a_.group_heads() + i % a_.group_heads();
-    const std::int64_t used = span_count(a_.seen_compressed(node));
-    const std::int64_t first = row * scratch_spans(a_);
-    append_read(a_.at.span_states + static_cast<std::uint64_t>(first * 8), used * 8, out);
-    append_read(a_.at.span_outs + static_cast<std::uint64_t>(first * d * 4), used * d * 4, out);
+  for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
+    const std::int64_t row = cta.first * a_.shape.num_heads + cta.g * a_.group_heads() + head;
+    append_row_parts(a_, row, false, span_count(a_.seen_compressed(cta.first)), out);
     append_write(a_.at.compressed + static_cast<std::uint64_t>(row * d * 4), d * 4, out);
   }
 }
 
+// A node chooses for itself, or for its group if it is the row of greatest position, the first one.
+bool NsaRouteTrace::chooses(std::int64_t node) const {
+  if (a_.group_mode != GroupMode::kApprox || a_.group_size == 1) {
+    return true;
+  }
+  const std::int64_t first = node / a_.group_size * a_.group_size;
+  const std::int64_t end = std::min(first + a_.group_size, a_.num_queries());
+  const auto at = a_.position.begin();
+  return std::max_element(at + first, at + end) - at == node;
+}
+
+// Weights of all slices that the node sees, and the reference of the one before each.
 void NsaRouteTrace::append_choice(const FusedCta& cta, std::vector<Access>& out) const {
+  const std::int64_t each = slice_weights(a_.shape.nsa) * 4;
+  const std::int64_t slices = (a_.seen_compressed(cta.first) + kFusedSlice - 1) / kFusedSlice;
+  for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
+    const std::int64_t at =
+        (cta.first * a_.shape.num_heads + cta.g * a_.group_heads() + head) * scratch_slices(a_);
+    append_read(a_.at.weights + static_cast<std::uint64_t>(at * each), slices * each, out);
+    append_read(a_.at.slices + static_cast<std::uint64_t>(at * 8), slices * 8, out);
+    append_read(a_.at.slices + static_cast<std::uint64_t>(at * 8), slices * 8, out);
+  }
   const std::int64_t n = a_.shape.nsa.sel_count;
-  for (std::int64_t node = cta.first + cta.rank; node < cta.end; node += cut_.ranks) {
+  const bool shares = a_.group_mode == GroupMode::kApprox && a_.group_size > 1;
+  const std::int64_t first = shares ? cta.first / a_.group_size * a_.group_size : cta.first;
+  const std::int64_t end = shares ? std::min(first + a_.group_size, a_.num_queries()) : first + 1;
+  for (std::int64_t node = first; node < end; ++node) {
     const std::int64_t pair = node * a_.shape.num_kv_heads + cta.g;
-    for (const std::uint64_t part : {a_.at.importance_own, a_.at.importance_before}) {
-      append_read(part + static_cast<std::uint64_t>(pair * scratch_blocks(a_) * 4),
-                  a_.num_blocks() * 4, out);
-    }
     append_write(a_.at.indices + static_cast<std::uint64_t>(pair * n * 4), n * 4, out);
+  }
+}
+
+bool NsaRouteTrace::append_finish(const FusedCta& cta, std::int64_t index, std::int64_t step,
+                                  std::vector<Access>& out) const {
+  switch (step) {
+    case 0:
+      append_read(a_.at.position + static_cast<std::uint64_t>(cta.first * 4), 4, out);
+      append_write(a_.at.spills + static_cast<std::uint64_t>(index % kSpillingCtas * kRouteSpills),
+                   kRouteSpills, out);
+      return true;
+    case 1:
+      append_merge(cta, out);
+      return true;
+    case 2:
+      if (!chooses(cta.first)) {
+        return false;
+      }
+      append_choice(cta, out);
+      return true;
+    default:
+      return false;
   }
 }
 
 bool NsaRouteTrace::append_step(std::int64_t index, std::int64_t step,
                                 std::vector<Access>& out) const {
   const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
+  if (cta.finishes) {
+    return append_finish(cta, index, step, out);
+  }
   if (step == 0) {
     append_tables(a_, cta, out);
     return true;
   }
-  if (step <= cta.tiles) {
-    append_compressed_tile(a_, cta, step - 1, out);
-    return true;
-  }
-  switch (step - 1 - cta.tiles) {
-    case 0:
-      append_span_parts(a_, cta, out);
-      return true;
-    case 1:
-      append_importance(cta, out);
-      append_merge(cta, out);
-      return true;
-    case 2:
-      append_choice(cta, out);
-      return true;
-    default:
-      return false;
-  }
+  append_tiles(a_, cta, step - 1, true, out);
+  return step <= cta.steps();
 }
 
 }  // namespace

@@ -53,12 +53,16 @@ Comparison compared(const std::string& path, const PointKey& key, const Totals& 
           .simulated_bytes = simulated.read + simulated.written,
           .counted_read = counted.read,
           .simulated_read = simulated.read,
+          .counted_requests = counted.requests,
+          .simulated_requests = simulated.requests,
           .counted_hit_rate = counted.hit_rate(),
           .simulated_hit_rate = simulated.hit_rate()};
 }
 
+// Of what was counted, or of a noise floor where next to nothing moved: other units of the chip
+// read and write some ten kilobytes while a range is open.
 double relative(double simulated, double counted) {
-  return counted > 0.0 ? std::abs(simulated - counted) / counted : 0.0;
+  return std::abs(simulated - counted) / std::max(counted, kFloorBytes);
 }
 
 // By rank, no interpolation: `share` of the values are at most that.

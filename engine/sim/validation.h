@@ -10,6 +10,9 @@
 
 namespace versieve::engine {
 
+// DRAM bytes that nobody's launch moved are counted too: errors are relative to no less than this.
+inline constexpr double kFloorBytes = 1e5;
+
 // One range, or a whole point (path "all").
 struct Comparison {
   std::string path;
@@ -18,10 +21,12 @@ struct Comparison {
   double simulated_bytes = 0.0;
   double counted_read = 0.0;
   double simulated_read = 0.0;
+  double counted_requests = 0.0;  // of L2
+  double simulated_requests = 0.0;
   double counted_hit_rate = 0.0;  // of L2 requests
   double simulated_hit_rate = 0.0;
 
-  double bytes_error() const;  // |simulated - counted| / counted
+  double bytes_error() const;  // |simulated - counted| / max(counted, kFloorBytes)
   double read_error() const;
   double hit_rate_error() const;  // of 1; points / 100
 };

@@ -141,17 +141,35 @@ constexpr std::string_view kH200Systems = R"({
      "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
   ]})";
 
+// "Add my GPU" (README.md of the repository): what its memory, L2, tensor cores and launches give.
+constexpr std::string_view kCalibrate = R"({
+  "name": "calibrate", "trace_repetitions": 0, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.05, "min_samples": 20, "max_samples": 400, "time_limit_s": 0.5},
+  "grids": [
+    {"workload": "machine", "case": "machine:copy", "length": [65536, 262144, 524288]},
+    {"workload": "machine", "case": "machine:copy", "length": [2048, 8192], "cache_state": "warm"},
+    {"workload": "machine", "case": "machine:launch/c64", "length": 1, "cache_state": "warm",
+     "launch": ["graph", "stream"]},
+    {"workload": "machine", "case": "machine:gemm/k8192m8192", "length": 1, "rows": [1, 16, 64]},
+    {"workload": "machine", "case": "machine:gemm/k8192m32768", "length": 1, "rows": 1},
+    {"workload": "machine", "case": "machine:gemm/k2048m2048", "length": 1, "rows": 1,
+     "cache_state": "warm"},
+    {"workload": "machine", "case": "machine:gemm/k4096m8192", "length": 1,
+     "rows": [256, 1024, 4096]}
+  ]})";
+
 struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 6> kBuiltIn = {{
+constexpr std::array<BuiltIn, 7> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"h200-ssv", kH200Ssv},
     {"h200-ssv-step", kH200SsvStep},
     {"h200-systems", kH200Systems},
+    {"calibrate", kCalibrate},
 }};
 
 }  // namespace

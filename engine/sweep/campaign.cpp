@@ -9,6 +9,7 @@
 #include "engine/sweep/decode_point.h"
 #include "engine/sweep/instrument.h"
 #include "engine/sweep/kernel_point.h"
+#include "engine/sweep/machine_point.h"
 #include "engine/sweep/step_point.h"
 #include "model/assert.h"
 #include "model/error.h"
@@ -73,6 +74,8 @@ class Runners {
         return make_topk_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kSampling:
         return make_sampling_runner<T>(plan_, *instrument_, on_gpu_, threads);
+      case WorkloadKind::kMachine:
+        return make_machine_runner<T>(plan_, *instrument_, on_gpu_, threads);
     }
     VERSIEVE_ASSERT(false, "a workload has a runner");
   }

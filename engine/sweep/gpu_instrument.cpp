@@ -130,6 +130,7 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
   point.time_ns = time.samples_ns;
   point.stop_reason = time.stop_reason;
   point.reliability = profiler::is_throttled(before | after) ? "throttled" : "ok";
+  point.clock_events = profiler::clock_event_names(before | after);
 }
 
 void GpuInstrument::run_next(const RepeatableWork& work, const MeasurePlan& plan) {
@@ -203,6 +204,7 @@ std::vector<std::vector<profiler::RangeSample>> GpuInstrument::count(const Repea
   for (const std::int64_t set : sets_of_sample(work, plan)) {
     work.run(set);
   }
+  turn_ = 0;  // the set that the uncounted runs used first
   {
     const Watch watch(work, observer);
     for (std::int64_t i = 0; i < repetitions; ++i) {

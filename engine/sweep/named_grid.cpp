@@ -13,7 +13,8 @@ constexpr std::int64_t kMostRows = 4096;
 constexpr std::int64_t kLongest = std::int64_t{1} << 20;
 
 bool is_kernel(WorkloadKind workload) {
-  return workload == WorkloadKind::kTopk || workload == WorkloadKind::kSampling;
+  return workload == WorkloadKind::kTopk || workload == WorkloadKind::kSampling ||
+         workload == WorkloadKind::kMachine;
 }
 
 struct NamedGrid {
@@ -74,6 +75,9 @@ void name_point(const NamedGrid& grid, const std::string& text, std::int64_t row
     case WorkloadKind::kSampling:
       key.strategy = SamplingCase::parse(text).text();
       return;
+    case WorkloadKind::kMachine:
+      key.strategy = MachineCase::parse(text).text();
+      return;
     case WorkloadKind::kAttention:
     case WorkloadKind::kStep:
     case WorkloadKind::kAcceptance:
@@ -94,7 +98,8 @@ bool names_points(const nlohmann::json& grid) {
           : "";
   const bool step = workload == name_of(WorkloadKind::kStep) && grid.contains("strategy");
   return step || workload == name_of(WorkloadKind::kDecode) ||
-         workload == name_of(WorkloadKind::kTopk) || workload == name_of(WorkloadKind::kSampling);
+         workload == name_of(WorkloadKind::kTopk) || workload == name_of(WorkloadKind::kSampling) ||
+         workload == name_of(WorkloadKind::kMachine);
 }
 
 // Innermost axes change fastest; tensors depend on the outer ones.

@@ -19,8 +19,9 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
-const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db"};
-const std::string& kFixture = kFixtures[1];  // of today's schema
+const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db",
+                                 kData + "schema_v3.db"};
+const std::string& kFixture = kFixtures[2];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -62,7 +63,7 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
 }
 
 TEST_CASE("the stored files of all schemas open and hold what was put in") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
   const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch, fixture);
   for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
@@ -78,7 +79,7 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
 }
 
 TEST_CASE("a fresh database has the same schema as a migrated old one") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
   const TempFolder scratch;
   const std::string migrated = copy_of_fixture(scratch, fixture);
   const std::string fresh = (scratch / "fresh.db").string();
@@ -97,21 +98,21 @@ TEST_CASE("released schema scripts are never edited") {
   }
 }
 
-TEST_CASE("a file of schema 1 takes points of the kinds that came with schema 2") {
+TEST_CASE("a file of schema 1 takes points of the kinds that came later") {
   const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch, kFixtures[0]);
   {
     Store store = Store::open(path, OpenMode::kCreateOrOpen);
     const std::int64_t run_id = store.begin_run(sample_run("later"));
-    for (const WorkloadKind kind :
-         {WorkloadKind::kDecode, WorkloadKind::kTopk, WorkloadKind::kSampling}) {
+    for (const WorkloadKind kind : {WorkloadKind::kDecode, WorkloadKind::kTopk,
+                                    WorkloadKind::kSampling, WorkloadKind::kMachine}) {
       PointMeasurement point = sample_point(1);
       point.key.workload = kind;
       store.add_point(run_id, point);
       CHECK(store.points({.workload = kind}).size() == 1);
     }
     store.finish_run(run_id, "complete");
-    CHECK(store.points({}).size() == kFixturePoints + 3);
+    CHECK(store.points({}).size() == kFixturePoints + 4);
   }
   CHECK(Store::open(path + ".schema1", OpenMode::kReadOnly).points({}).size() == kFixturePoints);
 }

@@ -254,9 +254,11 @@ TEST_CASE("points that teach nothing are counted with their reason") {
   points[3].reliability = "suspect";
   points[4].time_ns.clear();
   points[4].ranges.clear();
+  points[5].reliability = "throttled";
   const FitPoints usable = fit_points(points, 0.2);
-  CHECK(usable.points.size() == points.size() - 5);
-  CHECK(usable.skipped.size() == 5);
+  CHECK(usable.points.size() == points.size() - 6);
+  CHECK(usable.skipped.size() == 6);
+  CHECK(usable.skipped.at("throttled") == 1);
   CHECK(usable.skipped.at("status refused") == 1);
   CHECK(usable.skipped.at("neither time nor counters") == 1);
 }

@@ -18,12 +18,12 @@ MemoryMachine h200() {
   return machine;
 }
 
-// One pass over `bytes`, lines taken by the sides in turn.
+// One pass over `bytes`, lines taken by the GPCs in turn.
 void stream(MemorySystem& memory, std::uint64_t base, std::uint64_t bytes, AccessKind kind,
             double now) {
   for (std::uint64_t at = 0; at < bytes; at += 4096) {
-    const std::int64_t side = static_cast<std::int64_t>(at / 4096) % memory.partition_count();
-    memory.access({.address = base + at, .bytes = 4096, .kind = kind}, side, now);
+    const std::int64_t gpc = static_cast<std::int64_t>(at / 4096) % memory.gpc_count();
+    memory.access({.address = base + at, .bytes = 4096, .kind = kind}, gpc, now);
   }
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("a range's lines and sectors are those that it touches") {
   CHECK(memory.counters().dram_read_bytes == 64 + 3 * 32);
 }
 
-TEST_CASE("a line homed on the other side is looked up twice and then has a copy here") {
+TEST_CASE("a line homed on the other side is looked up there too and then has a copy here") {
   MemorySystem memory(h200());
   std::uint64_t line = kBase / kLineBytes;
   while ((line_hash(line) & 1) != 1) {  // home: partition 1
@@ -46,31 +46,59 @@ TEST_CASE("a line homed on the other side is looked up twice and then has a copy
   }
   const Access access{.address = line * kLineBytes, .bytes = 128};
   memory.access(access, 0, 0.0);
-  CHECK(memory.counters().l2_requests == 2);
+  CHECK(memory.counters().l2_requests == 3);  // the home, which lacks it, by halves
   CHECK(memory.counters().l2_sectors == 8);
   CHECK(memory.counters().sm_sectors == 4);
   CHECK(memory.counters().l2_hit_requests == 0);
   memory.access(access, 0, kLater);
-  CHECK(memory.counters().l2_requests == 3);
+  CHECK(memory.counters().l2_requests == 4);
   CHECK(memory.counters().l2_hit_requests == 1);
   CHECK(memory.counters().dram_read_bytes == 128);
   // A store from the other side makes the copy stale.
-  memory.access({.address = access.address, .bytes = 128, .kind = AccessKind::kWrite}, 1, kLater);
+  memory.access({.address = access.address, .bytes = 128, .kind = AccessKind::kWrite}, 7, kLater);
   const double before = memory.counters().l2_requests;
   memory.access(access, 0, 2 * kLater);
   CHECK(memory.counters().l2_requests == before + 2);
   CHECK(memory.counters().dram_read_bytes == 128);
 }
 
-TEST_CASE("requests for a line on its way are joined on each side") {
+TEST_CASE("requests of a GPC for a line on its way are joined") {
   MemorySystem memory(h200());
   const Access access{.address = kBase, .bytes = 128};
   const double done = memory.access(access, 0, 0.0);
   CHECK(memory.access(access, 0, 0.5 * done) == done);
   CHECK(memory.counters().sm_sectors == 4);
-  memory.access(access, 0, done + 1.0);
+  memory.access(access, 1, 0.5 * done);  // another GPC's
   CHECK(memory.counters().sm_sectors == 8);
-  CHECK(memory.counters().l1_sectors == 12);
+  memory.access(access, 0, done + 1.0);
+  CHECK(memory.counters().sm_sectors == 12);
+  CHECK(memory.counters().l1_sectors == 16);
+  // One that L2 has is joined for a short time only.
+  memory.access(access, 0, done + 0.5 * h200().joined_hit_cycles);
+  CHECK(memory.counters().sm_sectors == 12);
+  memory.access(access, 0, done + 2.0 * h200().joined_hit_cycles);
+  CHECK(memory.counters().sm_sectors == 16);
+}
+
+TEST_CASE(
+    "stores of whole sectors miss on their way alone, of parts where the sector is not there") {
+  const auto counted = [](std::uint32_t bytes, bool again) {
+    MemorySystem memory(h200());
+    std::uint64_t line = kBase / kLineBytes;
+    while ((line_hash(line) & 1) != 1) {  // home: the other side
+      ++line;
+    }
+    const Access store{.address = line * kLineBytes, .bytes = bytes, .kind = AccessKind::kWrite};
+    memory.access(store, 0, 0.0);
+    if (again) {
+      memory.access(store, 0, kLater);
+    }
+    return std::pair{memory.counters().l2_requests, memory.counters().l2_hit_requests};
+  };
+  CHECK(counted(32, false) == std::pair{2.0, 1.0});
+  CHECK(counted(32, true) == std::pair{4.0, 2.0});
+  CHECK(counted(16, false) == std::pair{2.0, 0.0});
+  CHECK(counted(16, true) == std::pair{4.0, 2.0});
 }
 
 TEST_CASE("a copy of 256 MiB reads it once and writes it once") {

@@ -117,3 +117,41 @@ TEST_CASE("a cluster meets before any CTA of it goes on") {
   CHECK(memory.counters().dram_read_bytes == 0);  // all lines had been stored
   CHECK(result.end_cycle > 9 * 1000.0);
 }
+
+namespace {
+
+// CTAs 0 to 6 store their lines in as many steps; the last one waits for five of them.
+class WaitsForFive final : public LaunchTrace {
+ public:
+  WaitsForFive() : LaunchTrace({.path = "x", .ctas = 8, .step_cycles = 1000.0}) {}
+  bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
+    if (cta < 7) {
+      out.push_back({.address = (1ULL << 30) + static_cast<std::uint64_t>(cta) * 128,
+                     .bytes = 128,
+                     .kind = AccessKind::kWrite});
+      return step <= cta;
+    }
+    if (step == 1) {  // the five that ended first
+      out.push_back({.address = 1ULL << 30, .bytes = 5 * 128});
+    }
+    return step < 2;
+  }
+  std::int64_t arrives_at(std::int64_t cta) const override { return cta < 7 ? 3 : -1; }
+  Waiting waits_for(std::int64_t cta, std::int64_t step) const override {
+    return cta == 7 && step == 1 ? Waiting{3, 5} : Waiting{};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a CTA that waits for others goes on when they have ended, and asks meanwhile") {
+  const MemoryMachine machine = memory_machine(hardware_by_key("h200-sxm"));
+  MemorySystem memory(machine);
+  const ScheduledLaunch result = run_launch(WaitsForFive(), machine, memory, 0.0);
+  CHECK(memory.counters().dram_read_bytes == 0);  // all five lines had been stored
+  CHECK(result.end_cycle > 7 * 1000.0);
+  // It waited some four steps of 1,000 cycles.
+  MemorySystem idle(machine);
+  idle.count_overhead(8, {});
+  CHECK(memory.counters().l2_requests - idle.counters().l2_requests > 28 + 5 + 3);
+}

@@ -20,7 +20,7 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
     }
     const SimulationPlan plan{
         .machine = memory_machine(hardware_by_key("h200-sxm")),
-        .protocol = run.record.kind == "h200-ssv" ? collection_shared() : collection_quiet(),
+        .protocol = run.record.kind == "h200-ssv" ? collection_shared() : collection_warmed_up(),
         .seed = run.record.seed};
     std::vector<PointMeasurement> points =
         store.points({.run_id = run.id, .workload = WorkloadKind::kAttention, .only_ok = true});
@@ -46,6 +46,6 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
   REQUIRE(all.what == "all");
   CHECK(all.count > 10);
   CHECK(all.read_median < 0.03);
-  CHECK(all.bytes_median < 0.08);
-  CHECK(all.hit_rate_median < 0.10);  // the fused traces' requests follow an earlier cut
+  CHECK(all.bytes_median < 0.04);
+  CHECK(all.hit_rate_median < 0.04);
 }

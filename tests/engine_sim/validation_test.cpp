@@ -12,8 +12,8 @@ namespace {
 
 RangeMeasurement range_of(const std::string& path, double read, double written, double hits) {
   MemoryCounters c;
-  c.dram_read_bytes = read;
-  c.dram_write_bytes = written;
+  c.dram_read_bytes = 1e4 * read;
+  c.dram_write_bytes = 1e4 * written;
   c.l2_requests = 1000.0;
   c.l2_hit_requests = hits;
   return {.path = path, .launches = 1, .counters = counter_values(c)};
@@ -45,6 +45,12 @@ TEST_CASE("ranges are compared by path, then the point as a whole") {
   CHECK(comparisons[2].path == "all");
   CHECK(comparisons[2].bytes_error() == Approx(80.0 / 1000.0));
   CHECK(comparisons[2].hit_rate_error() == Approx(0.025));
+}
+
+TEST_CASE("where next to nothing moved errors are relative to a floor") {
+  const PointMeasurement counted = point_of({range_of("a", 1.0, 0.0, 0.0)});  // 10 kB
+  const PointMeasurement simulated = point_of({range_of("a", 0.0, 0.0, 0.0)});
+  CHECK(compare(counted, simulated)[0].bytes_error() == Approx(0.1));
 }
 
 TEST_CASE("a range without counters is left out") {

@@ -54,6 +54,9 @@ TEST_CASE("no sweep names a point twice, and every strategy is canonical and leg
         case WorkloadKind::kSampling:
           CHECK(SamplingCase::parse(key.strategy).text() == key.strategy);
           break;
+        case WorkloadKind::kMachine:
+          CHECK(MachineCase::parse(key.strategy).text() == key.strategy);
+          break;
         case WorkloadKind::kAttention:
         case WorkloadKind::kStep:
         case WorkloadKind::kAcceptance:

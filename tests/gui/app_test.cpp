@@ -8,14 +8,17 @@
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTextBrowser>
 #include <QThreadPool>
 #include <cmath>
 
+#include "engine/fit/fit_report.h"
 #include "gui/models/numbers.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
+#include "gui/pages/validation_page.h"
 #include "gui/views/axis.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
@@ -331,6 +334,33 @@ class AppTest : public QObject {
     QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
     QVERIFY(slower->chosen.scaled);
     QVERIFY(window.grab().save(folder_.filePath("planner.png")));
+  }
+
+  void theValidationPageShowsTheReportOfThePlannersFit() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("validation");
+    ValidationPage& page = window.validationPage();
+    QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
+    const engine::FitReport& fit = *window.plannerPage().planner().plan()->fit;
+    QCOMPARE(page.plots().size(), engine::fit_plots(fit).size());
+    std::size_t timed = 0;
+    for (const engine::ComparedPoint& point : fit.compared) {
+      timed += point.measured_us ? 1 : 0;
+    }
+    QVERIFY(timed > 20);
+    QCOMPARE(static_cast<std::size_t>(page.plots()[0]->drawnCount()), timed);
+    const QString text = page.tables().toPlainText();
+    QVERIFY(text.contains("The twenty worst latencies"));
+    QVERIFY(text.contains("What was measured"));
+    QVERIFY(text.contains(QString::number(fit.points_holdout)));
+    // Another machine is planned for, the fit is the same: nothing is drawn anew.
+    ReportPlot* const first = page.plots()[0];
+    window.plannerPage().bandwidth().setValue(10);
+    QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().isBusy(), kWaitMs);
+    QCOMPARE(page.plots()[0], first);
+    QVERIFY(window.grab().save(folder_.filePath("validation.png")));
   }
 
   void everyClassHasRowsInEveryBucket() {

@@ -1,0 +1,82 @@
+#include "gui/pages/validation_page.h"
+
+#include <QGridLayout>
+#include <QLabel>
+#include <QScrollArea>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QTextBrowser>
+#include <QVBoxLayout>
+
+#include "engine/fit/fit_report.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr int kColumns = 2;
+
+}  // namespace
+
+ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
+    : QWidget(parent),
+      planner_(planner),
+      stack_(new QStackedWidget),
+      message_(new QLabel),
+      tables_(new QTextBrowser),
+      grid_(new QGridLayout) {
+  message_->setObjectName("validationMessage");
+  message_->setAlignment(Qt::AlignCenter);
+  message_->setWordWrap(true);
+  QWidget* plots = new QWidget;
+  plots->setLayout(grid_);
+  QScrollArea* scroll = new QScrollArea;
+  scroll->setWidget(plots);
+  scroll->setWidgetResizable(true);
+  QSplitter* splitter = new QSplitter;
+  splitter->addWidget(tables_);
+  splitter->addWidget(scroll);
+  splitter->setSizes({600, 800});
+  stack_->addWidget(message_);
+  stack_->addWidget(splitter);
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(stack_);
+  connect(&planner_, &Planner::changed, this, &ValidationPage::show_fit);
+}
+
+void ValidationPage::showEvent(QShowEvent*) {
+  planner_.need();
+  show_fit();
+}
+
+void ValidationPage::show_fit() {
+  const PlanPtr& plan = planner_.plan();
+  stack_->setCurrentIndex(plan ? 1 : 0);
+  if (!plan) {
+    shown_.reset();
+    message_->setText(!planner_.sentence().isEmpty()
+                          ? tr("There is no fit: %1.").arg(planner_.sentence())
+                          : tr("Fitting the cost model …"));
+    return;
+  }
+  if (plan->fit == shown_ || !isVisible()) {
+    return;
+  }
+  shown_ = plan->fit;
+  tables_->setHtml(QString::fromStdString(engine::fit_tables_html(*shown_)));
+  show_plots(*shown_);
+}
+
+void ValidationPage::show_plots(const engine::FitReport& fit) {
+  for (ReportPlot* plot : plots_) {
+    delete plot;
+  }
+  plots_.clear();
+  for (engine::Plot& plot : engine::fit_plots(fit)) {
+    const int index = static_cast<int>(plots_.size());
+    plots_.push_back(new ReportPlot(std::move(plot)));
+    grid_->addWidget(plots_.back(), index / kColumns, index % kColumns);
+  }
+}
+
+}  // namespace versieve::gui

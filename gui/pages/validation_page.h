@@ -1,0 +1,44 @@
+// How well does the cost model predict what it has not seen? The report of `versieve fit --report`,
+// from the same code: errors, what intervals hold, coverage map, the worst points; predicted
+// against measured and residuals by axis. The fit is the planner's.
+#pragma once
+
+#include <QWidget>
+#include <memory>
+#include <vector>
+
+#include "gui/models/planner.h"
+#include "gui/views/report_plot.h"
+
+class QGridLayout;
+class QLabel;
+class QStackedWidget;
+class QTextBrowser;
+
+namespace versieve::gui {
+
+class ValidationPage : public QWidget {
+  Q_OBJECT
+ public:
+  explicit ValidationPage(Planner& planner, QWidget* parent = nullptr);
+
+  const std::vector<ReportPlot*>& plots() const { return plots_; }
+  QTextBrowser& tables() { return *tables_; }
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  void show_fit();
+  void show_plots(const engine::FitReport& fit);
+
+  Planner& planner_;
+  std::shared_ptr<const engine::FitReport> shown_;
+  QStackedWidget* stack_;
+  QLabel* message_;
+  QTextBrowser* tables_;
+  QGridLayout* grid_;
+  std::vector<ReportPlot*> plots_;
+};
+
+}  // namespace versieve::gui
