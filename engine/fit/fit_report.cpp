@@ -91,6 +91,12 @@ std::optional<Pair> bytes_of(const ComparedPoint& p) {
   return pair_of(p.measured_bytes, p.predicted_bytes);
 }
 
+// Those of which a ratio says something.
+std::optional<Pair> judged_bytes_of(const ComparedPoint& p) {
+  return p.counters_warmed_up && p.measured_bytes.value_or(0.0) >= kLeastJudgedBytes ? bytes_of(p)
+                                                                                     : std::nullopt;
+}
+
 std::optional<Pair> megabytes_of(const ComparedPoint& p) {
   std::optional<Pair> pair = bytes_of(p);
   if (pair) {
@@ -160,6 +166,15 @@ class Page {
       errors.push_back(summary_row("DRAM bytes, regime left out", r_.left_out_dram));
     }
     out_ += table({"quantity", "points", "median", "90 %", "signed median"}, errors);
+    if (r_.dram_few > 0) {
+      char few[160];
+      std::snprintf(few, sizeof few,
+                    "<p>%d held-out points move less than %.0f MB: their bytes are off by %.0f KB "
+                    "(median) and have no ratio here.</p>",
+                    static_cast<int>(r_.dram_few), kLeastJudgedBytes * 1e-6,
+                    r_.dram_few_error.value_or(0.0) * 1e-3);
+      out_ += few;
+    }
     std::vector<std::vector<std::string>> rows = {{"all held-out points",
                                                    std::to_string(r_.latency.points),
                                                    percent(r_.interval_coverage_90)}};
@@ -314,7 +329,7 @@ std::vector<Plot> Page::residuals() const {
   const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
   std::vector<Plot> plots;
   for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
-                                   std::pair<std::string, PairOf>{"DRAM bytes", bytes_of}}) {
+                                   std::pair<std::string, PairOf>{"DRAM bytes", judged_bytes_of}}) {
     plots.push_back(residual(name, {"context", true}, context, pair));
     plots.push_back(residual(name, {"queries", true}, queries, pair));
     plots.push_back(residual(name, {"overlap"}, overlap, pair));
