@@ -50,14 +50,16 @@ done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
-      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]'
+      "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
   done
   # The launches whose warps meet at barriers of their own, on small trees and contexts.
   for tool in racecheck synccheck; do
     part "${tool}_fused" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
       "$build"/bin/test_gpu_attention "fused nsa_verify takes a short path"
+    part "${tool}_resa" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      "$build"/bin/test_gpu_resa "equal scores take the lower blocks on the GPU"
     VERSIEVE_TEST_REDUCED=1 part "${tool}_topk" 240 "$sanitizer" --tool "$tool" \
       --error-exitcode 9 "$build"/bin/test_gpu_topk '[small]'
   done

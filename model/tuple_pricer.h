@@ -1,0 +1,222 @@
+// What one tuple costs and yields in one range of contexts: the fit's prediction, corrected by
+// measured steps of the same launches. Included by planner.cpp alone.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "model/planner.h"
+
+namespace versieve {
+
+inline constexpr double kNinety = 1.6448536269514722;  // standard normal quantile of 0.95
+// Added to the half-width of log latency when a fit is used on another machine. An assumption: the
+// published cross-machine errors of a comparable model are 13 to 16 %.
+inline constexpr double kTransferHalfWidth = 0.30;
+
+inline std::int64_t count_letters(const std::string& schedule, char letter) {
+  return std::count(schedule.begin(), schedule.end(), letter);
+}
+
+inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
+                            std::int64_t context_len, double overlap, const FittedModel& fit) {
+  const std::string letters = strategy.schedule_for(target.layers);
+  const StepLaunches launches = fit.priced_launches();
+  return {
+      .target = target,
+      .draft = draft_shape_for(target),
+      .tree = strategy.draft,
+      .context_len = context_len,
+      .num_queries = strategy.draft.nodes,
+      .refresh_layers = count_letters(letters, 'F'),
+      .reuse_layers = count_letters(letters, 'R'),
+      .element_bytes = fit.dtype == "f32" ? 4 : 2,
+      .overlap = overlap,
+      .form = fit.priced_form(),
+      .group_size = strategy.group_size,
+      .group_mode = strategy.group_mode,
+      .launches = launches,
+      .recorded = launches == StepLaunches::kJoint && fit.conditions.launch == LaunchMode::kGraph};
+}
+
+// Predicted and measured latencies of one tuple in one range.
+struct Latency {
+  StepCost cost;
+  double log_error = 0.0;  // standard deviation of log latency
+  Provenance source = Provenance::kPredicted;
+};
+
+class Pricer {
+ public:
+  Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target)
+      : fit_(fit),
+        hardware_(hardware),
+        target_(target),
+        parameters_(fit.parameters()),
+        form_(fit.priced_form()),
+        scaled_(hardware.key != fit.hardware_key),
+        same_geometry_(fit.geometry == target.name) {}
+
+  bool scaled() const { return scaled_; }
+  NsaForm form() const { return form_; }
+
+  StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
+    StepWork work;
+    const StepShape shape = step_shape(strategy, target_, context, overlap, fit_);
+    add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
+    correct_attention(shape, false, fit_.attention_time, work);
+    StepCost cost = cost_of(work, hardware_, parameters_, fit_.conditions);
+    scale_time(std::exp(fit_.step_time.at(step_regime(shape))), cost);
+    return cost;
+  }
+
+  // Buckets that begin beyond the longest measured context, and trees of more nodes than any
+  // measured, lie outside the data.
+  std::string bucket_outside_because(const ContextBucket& bucket) const {
+    return fit_.outside_because(std::max(bucket.low + 1, fit_.shortest_context()), 1);
+  }
+  bool is_measured_width(const Strategy& strategy, const ContextBucket& bucket) const {
+    return fit_
+        .outside_because(std::max(bucket.low + 1, fit_.shortest_context()), strategy.draft.nodes)
+        .empty();
+  }
+
+  Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
+                      std::string& note) const {
+    const AcceptedTokens accepted =
+        accepted_tokens(fit_.acceptance, strategy, bucket.low, bucket.high);
+    const Latency latency = latency_of(strategy, bucket);
+    Evaluation e;
+    e.strategy = strategy;
+    e.cost = latency.cost;
+    e.expected_accepted = accepted.mean;
+    e.throughput = accepted.mean / latency.cost.time_us * 1e6;
+    e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
+    e.latency_interval_us = around(latency.cost.time_us, kNinety * latency.log_error);
+    e.throughput_interval =
+        around(e.throughput, kNinety * std::hypot(accepted.log_error, latency.log_error));
+    e.source = accepted.source == Provenance::kMeasured ? latency.source : Provenance::kPredicted;
+    note = note_of(strategy, accepted);
+    return e;
+  }
+
+ private:
+  static Interval around(double value, double half_width) {
+    return {value * std::exp(-half_width), value * std::exp(half_width)};
+  }
+
+  static std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
+    std::string note;
+    if (strategy.precision() != PrecisionClass::kStrict) {
+      note = "lossy: may change tokens";
+    }
+    if (accepted.other_schedule) {
+      note += "; acceptance measured without reuse";
+    }
+    if (accepted.other_group) {
+      note += "; acceptance measured without approximate groups";
+    }
+    if (accepted.outside_data) {
+      note += std::string(note.empty() ? "" : "; ") + "acceptance from the nearest context range";
+    }
+    return note;
+  }
+
+  Latency latency_of(const Strategy& strategy, const ContextBucket& bucket) const {
+    Latency out;
+    const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
+    constexpr std::int64_t kSamples = 3;
+    for (std::int64_t i = 0; i < kSamples; ++i) {
+      const std::int64_t context =
+          bucket.low + (bucket.high - bucket.low) * (2 * i + 1) / (2 * kSamples);
+      add_scaled(predict(strategy, context, overlap), 1.0 / kSamples, out.cost);
+    }
+    out.log_error = log_error(bucket);
+    apply_measured(strategy, bucket, out);
+    return out;
+  }
+
+  static void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
+    sum.time_us += weight * cost.time_us;
+    sum.dram_bytes += weight * cost.dram_bytes;
+    sum.flops += weight * cost.flops;
+    sum.launches += weight * cost.launches;
+    for (std::size_t i = 0; i < kPhaseCount; ++i) {
+      sum.phase_us[i] += weight * cost.phase_us[i];
+    }
+    for (std::size_t i = 0; i < kBoundCount; ++i) {
+      sum.bound_us[i] += weight * cost.bound_us[i];
+    }
+    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+      sum.term_bytes[i] += weight * cost.term_bytes[i];
+    }
+  }
+
+  // Measured steps of this tuple in this range correct the prediction; on another machine or
+  // geometry they say nothing beyond the fit.
+  void apply_measured(const Strategy& strategy, const ContextBucket& bucket, Latency& out) const {
+    if (scaled_ || !same_geometry_) {
+      return;
+    }
+    double log_ratio = 0.0;
+    double squares = 0.0;
+    double sampling = 0.0;
+    double count = 0.0;
+    for (const MeasuredStep& m : fit_.steps) {
+      if (same_launches(m.strategy, strategy) && in_range(m.context_len, bucket.low, bucket.high)) {
+        const double ratio = std::log(m.time_us / m.predicted_us);
+        log_ratio += ratio;
+        squares += ratio * ratio;
+        sampling = std::max(sampling, m.log_error);
+        count += 1.0;
+        out.source = m.source;
+      }
+    }
+    if (count == 0.0) {
+      return;
+    }
+    const double mean = log_ratio / count;
+    const double spread =
+        count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.log_error;
+    scale_time(std::exp(mean), out.cost);
+    out.log_error = std::hypot(sampling, spread);
+  }
+
+  static void scale_time(double factor, StepCost& cost) {
+    cost.time_us *= factor;
+    for (double& us : cost.phase_us) {
+      us *= factor;
+    }
+    for (double& us : cost.bound_us) {
+      us *= factor;
+    }
+  }
+
+  // With groups of one query the traversal order changes no launch.
+  bool same_launches(Strategy measured, const Strategy& strategy) const {
+    if (measured.form != form_) {
+      return false;
+    }
+    measured.form = strategy.form;
+    if (strategy.group_size == 1) {
+      measured.order = strategy.order;
+    }
+    return measured == strategy;
+  }
+
+  double log_error(const ContextBucket& bucket) const {
+    return (fit_.half_width(bucket.low, bucket.high) + (scaled_ ? kTransferHalfWidth : 0.0)) /
+           kNinety;
+  }
+
+  const FittedModel& fit_;
+  const HardwareSpec& hardware_;
+  const LlmShape& target_;
+  CostParameters parameters_;
+  NsaForm form_;
+  bool scaled_;
+  bool same_geometry_;
+};
+
+}  // namespace versieve
