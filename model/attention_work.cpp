@@ -139,6 +139,15 @@ constexpr double kTileKeys = 64.0;
 constexpr double kCtaTiles = 4.0;
 constexpr double kTailTiles = 3.0;
 constexpr double kFinishTiles = 2.0;
+// A node alone has neither tables nor a tail (kernels/nsa_verify/fused_lone.cuh).
+constexpr double kLoneCtaTiles = 1.0;
+
+double cta_tiles(const traffic::NsaVerifyShape& s) {
+  return s.num_queries == 1 ? kLoneCtaTiles : kCtaTiles;
+}
+double tail_tiles(const traffic::NsaVerifyShape& s) {
+  return s.num_queries == 1 ? 0.0 : kTailTiles;
+}
 
 double power_of_two_from(double x) {
   double power = 1.0;
@@ -194,10 +203,10 @@ void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTi
   const double ctas = std::ceil(tiles.parts / slots) * grid.groups;
   const double capacity = kSms * kCtasOfSm;
   const double mean = tiles.all / std::max(tiles.parts, 1.0);
-  const double work = ctas * (kCtaTiles + mean) / capacity;
+  const double work = ctas * (cta_tiles(s) + mean) / capacity;
   const double nodes = number(s.num_queries * s.num_kv_heads);
   loads.blocks = kSms;
-  loads.steps = std::max(kCtaTiles + tiles.longest, work) +
+  loads.steps = std::max(cta_tiles(s) + tiles.longest, work) +
                 kFinishTiles * std::max(1.0, nodes / 2.0 / capacity);
 }
 
@@ -229,9 +238,9 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   const double groups = std::max(1.0, std::min(tile_queries, number(s.num_queries)) /
                                           std::min(number(s.group_size), tile_queries));
   tiles.add(traffic::kSelectedSegments,
-            groups * group_keys / kTileKeys / traffic::kSelectedSegments + kTailTiles / 2.0);
+            groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0);
   tiles.add(traffic::kWindowSegments,
-            number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + kTailTiles);
+            number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s));
 }
 
 LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& s,
