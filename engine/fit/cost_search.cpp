@@ -209,7 +209,9 @@ class Stage {
         const double written = kind.dram_bytes - kind.read_bytes;
         const double counted = *range.dram_bytes - *range.read_bytes;
         put(std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
-        put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
+        if (p.counters_warmed_up) {
+          put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
+        }
       }
     }
     if (p.dram_bytes && p.counters_warmed_up) {  // else dirty lines of the opening are among them
