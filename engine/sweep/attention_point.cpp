@@ -123,18 +123,11 @@ PointMeasurement AttentionRunner<T>::measure(const PointKey& key) {
   shape.unique_blocks = blocks.unique_blocks;
   shape.group_blocks = layer_->measured_group_blocks();
 
-  RepeatableWork work;
-  work.sets = std::min(layer_->sets(), cold_sets(static_cast<double>(instrument_.cold_bytes()),
-                                                 touched_bytes(shape)));
-  work.run = [this](std::int64_t set) { layer_->run(set); };
-  work.synchronize = [this] { ops_->synchronize(); };
-  work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
-  const MeasurePlan plan{.timing = plan_.timing,
-                         .trace_repetitions = plan_.trace_repetitions,
-                         .counter_repetitions = plan_.counter_repetitions,
-                         .cache_state = key.cache_state,
-                         .launch = key.launch};
-  instrument_.measure(work, plan, point);
+  const std::int64_t sets =
+      std::min(layer_->sets(),
+               cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes(shape)));
+  instrument_.measure(work_on<T>(*ops_, sets, [this](std::int64_t set) { layer_->run(set); }),
+                      measure_plan(plan_, key), point);
   for (RangeMeasurement& range : point.ranges) {
     range.predicted = predicted_for(range.path, shape).value_or(range.predicted);
   }

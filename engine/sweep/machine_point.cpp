@@ -78,18 +78,8 @@ class MachineRunner final : public PointRunner {
 
   PointMeasurement measure(const PointKey& key) {
     PointMeasurement point{.key = key};
-    RepeatableWork work;
-    work.sets = sets_;
-    work.run = [this](std::int64_t set) { run_set(set); };
-    work.synchronize = [this] { ops_->synchronize(); };
-    work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
-    instrument_.measure(work,
-                        {.timing = plan_.timing,
-                         .trace_repetitions = plan_.trace_repetitions,
-                         .counter_repetitions = plan_.counter_repetitions,
-                         .cache_state = key.cache_state,
-                         .launch = key.launch},
-                        point);
+    instrument_.measure(work_on<T>(*ops_, sets_, [this](std::int64_t set) { run_set(set); }),
+                        measure_plan(plan_, key), point);
     return point;
   }
 

@@ -218,21 +218,12 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
           point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
     }
   }
-  RepeatableWork work;
+  RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) { step(false); });
   work.host_timed = true;
-  work.run = [this](std::int64_t) { step(false); };
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };
   }
-  work.synchronize = [this] { ops_->synchronize(); };
-  work.observe = [this](kernels::LaunchObserver* observer) { ops_->set_observer(observer); };
-  instrument_.measure(work,
-                      {.timing = plan_.timing,
-                       .trace_repetitions = plan_.trace_repetitions,
-                       .counter_repetitions = plan_.counter_repetitions,
-                       .cache_state = key.cache_state,
-                       .launch = key.launch},
-                      point);
+  instrument_.measure(work, measure_plan(plan_, key), point);
   return point;
 }
 
