@@ -19,9 +19,8 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
-const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db",
-                                 kData + "schema_v3.db"};
-const std::string& kFixture = kFixtures[2];  // of today's schema
+const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db"};
+const std::string& kFixture = kFixtures[1];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -63,7 +62,7 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
 }
 
 TEST_CASE("the stored files of all schemas open and hold what was put in") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
   const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch, fixture);
   for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
@@ -79,7 +78,7 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
 }
 
 TEST_CASE("a fresh database has the same schema as a migrated old one") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1]);
   const TempFolder scratch;
   const std::string migrated = copy_of_fixture(scratch, fixture);
   const std::string fresh = (scratch / "fresh.db").string();
