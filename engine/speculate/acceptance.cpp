@@ -1,6 +1,7 @@
 #include "engine/speculate/acceptance.h"
 
 #include "engine/model/uniform.h"
+#include "engine/speculate/kernel_variants.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
@@ -14,19 +15,6 @@ std::int32_t child_with(const DraftTree& tree, std::int32_t node, std::int32_t t
     }
   }
   return -1;
-}
-
-kernels::SpecSampleVariant chain_variant(SamplingAlgorithm sampling) {
-  switch (sampling) {
-    case SamplingAlgorithm::kBaseline:
-      return kernels::SpecSampleVariant::kBaseline;
-    case SamplingAlgorithm::kSigmoid:
-      return kernels::SpecSampleVariant::kSigmoid;
-    case SamplingAlgorithm::kGreedy:
-    case SamplingAlgorithm::kExact:
-      break;
-  }
-  return kernels::SpecSampleVariant::kExact;
 }
 
 }  // namespace
@@ -117,7 +105,7 @@ Acceptance Acceptor<T>::sample_chain(const Verified& verified, const AcceptanceO
   const std::int64_t gamma = tree.size() - 1;
   ensure_count(*ops_, ints_, gamma + 2);
   const std::int32_t* uploaded = staged_.upload(*ops_, tree.token);
-  ops_->spec_sample({.variant = chain_variant(options.sampling),
+  ops_->spec_sample({.variant = variant_of(options.sampling),
                      .samples = 1,
                      .gamma = gamma,
                      .vocab = verified.vocab,

@@ -3,24 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/speculate/kernel_variants.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
-namespace {
-
-kernels::TopkVariant variant_of(TopkAlgorithm algorithm) {
-  switch (algorithm) {
-    case TopkAlgorithm::kSort:
-      break;
-    case TopkAlgorithm::kRadix:
-      return kernels::TopkVariant::kRadix;
-    case TopkAlgorithm::kGvr:
-      return kernels::TopkVariant::kGvr;
-  }
-  return kernels::TopkVariant::kSort;
-}
-
-}  // namespace
 
 std::string unavailable_because(const Strategy& strategy, const LlmShape& target) {
   const std::string reason = illegal_because(strategy, target);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/model/random_block.h"
+#include "engine/speculate/kernel_variants.h"
 #include "engine/sweep/cold_sets.h"
 #include "engine/sweep/sweep_ops.h"
 #include "engine/sweep/synthetic_random.h"
@@ -14,31 +15,6 @@ namespace {
 
 constexpr double kLogitScale = 2.0;  // standard deviation of logits
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
-
-kernels::TopkVariant variant_of(TopkAlgorithm algorithm) {
-  switch (algorithm) {
-    case TopkAlgorithm::kSort:
-      break;
-    case TopkAlgorithm::kRadix:
-      return kernels::TopkVariant::kRadix;
-    case TopkAlgorithm::kGvr:
-      return kernels::TopkVariant::kGvr;
-  }
-  return kernels::TopkVariant::kSort;
-}
-
-kernels::SpecSampleVariant variant_of(SamplingAlgorithm algorithm) {
-  switch (algorithm) {
-    case SamplingAlgorithm::kBaseline:
-      return kernels::SpecSampleVariant::kBaseline;
-    case SamplingAlgorithm::kSigmoid:
-      return kernels::SpecSampleVariant::kSigmoid;
-    case SamplingAlgorithm::kGreedy:
-    case SamplingAlgorithm::kExact:
-      break;
-  }
-  return kernels::SpecSampleVariant::kExact;
-}
 
 // What both kinds share: copies of the same random rows, and the measurement.
 template <class T>
