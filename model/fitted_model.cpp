@@ -24,6 +24,14 @@ CostParameters FittedModel::parameters() const {
   return values;
 }
 
+HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
+  HardwareSpec priced = hardware;
+  if (hardware.key != hardware_key) {
+    priced.scale = rate_scale(hardware, machine);
+  }
+  return priced;
+}
+
 bool FittedModel::informs(LaunchKind kind) const {
   VERSIEVE_ASSERT(estimates.size() == kParameterCount, "one estimate a parameter");
   const auto first = estimates.begin() +

@@ -8,6 +8,7 @@
 
 #include "model/acceptance.h"
 #include "model/cost_model.h"
+#include "model/machine_rates.h"
 #include "model/residual_field.h"
 #include "model/strategy.h"
 
@@ -69,8 +70,12 @@ struct FittedModel {
   std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
   AcceptanceModel acceptance;
+  MachineShares machine;  // what the sweep calibrate measured on the fit's machine
 
   CostParameters parameters() const;
+  // The machine to price on: with its own rates, where it was measured, in the place of the
+  // sheet's.
+  HardwareSpec priced_on(const HardwareSpec& hardware) const;
   // Why a step of the geometry lies outside the measured contexts or query counts, with the nearest
   // measured regimes named; empty inside. Of a geometry without steps: its attention's regimes.
   std::string outside_because(std::int64_t context_len, std::int64_t num_queries) const;

@@ -30,6 +30,11 @@ std::optional<LaunchKind> launch_kind(std::string_view path) {
   return {};
 }
 
+bool uses_tensor_cores(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kNsaRoute ||
+         kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse;
+}
+
 void StepWork::add(const LaunchWork& launch) {
   VERSIEVE_ASSERT(count < kCapacity, "a step has at most kCapacity kinds of launch");
   if (launch.launches > 0.0) {

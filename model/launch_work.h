@@ -42,6 +42,8 @@ enum class LaunchKind {
 inline constexpr std::size_t kLaunchKindCount = 22;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
 std::optional<LaunchKind> launch_kind(std::string_view path);
+// Whose arithmetic is done in matrix products of bf16.
+bool uses_tensor_cores(LaunchKind kind);
 
 // Whose attention a launch belongs to.
 enum class LayerKind { kNone, kRefresh, kReuse };

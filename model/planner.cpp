@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "model/assert.h"
@@ -59,22 +60,39 @@ class Planner {
     table_.form = pricer_.form();
     table_.evidence = fit.evidence;
     table_.scaled = pricer_.scaled();
+    table_.calibrated = pricer_.calibrated();
     table_.fit_points = fit.points;
     table_.runs = fit.runs;
     table_.buckets = options_.buckets;
     table_.classes = options_.classes;
     table_.guard = options_.guard;
-    table_.provenance_note =
-        table_.scaled
-            ? "step times are scaled from a fit on " + fit.device + " to " + hardware.name +
-                  " by bandwidth, clocks and SM count; nothing was measured on it"
-            : "step times come from a fit to " + std::to_string(fit.points) + " points " +
-                  name_of(fit.evidence) + " on " + fit.device;
+    table_.provenance_note = origin_of(fit, hardware);
     table_.provenance_note +=
         std::string("; attention by the ") + name_of(table_.form) + " launches";
     if (table_.form == NsaForm::kVanilla) {
       table_.provenance_note += ", as the fused ones were not measured";
     }
+  }
+
+  std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
+    if (!table_.scaled) {
+      return "step times come from a fit to " + std::to_string(fit.points) + " points " +
+             name_of(fit.evidence) + " on " + fit.device;
+    }
+    const std::string scaled =
+        "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
+    if (!table_.calibrated) {
+      return scaled + "bandwidth, clocks and SM count; nothing was measured on it";
+    }
+    const RateScale& s = pricer_.scale();
+    char rates[160];
+    std::snprintf(rates, sizeof rates,
+                  "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
+                  "lets expect",
+                  s.read, s.l2, s.products, s.graph_gap);
+    return scaled + "rates measured there (" + rates +
+           "); no step was timed on it, so intervals are wider than the fit's and narrower than by "
+           "the data sheet alone";
   }
 
   void sort_space() {

@@ -14,6 +14,9 @@ inline constexpr double kNinety = 1.6448536269514722;  // standard normal quanti
 // Added to the half-width of log latency when a fit is used on another machine. An assumption: the
 // published cross-machine errors of a comparable model are 13 to 16 %.
 inline constexpr double kTransferHalfWidth = 0.30;
+// The same where the other machine's rates were measured (sweep calibrate): what is left are
+// latencies and L2's behaviour. An assumption too: half of the above.
+inline constexpr double kCalibratedHalfWidth = 0.15;
 
 inline std::int64_t count_letters(const std::string& schedule, char letter) {
   return std::count(schedule.begin(), schedule.end(), letter);
@@ -51,14 +54,17 @@ class Pricer {
  public:
   Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target)
       : fit_(fit),
-        hardware_(hardware),
+        hardware_(fit.priced_on(hardware)),
         target_(target),
         parameters_(fit.parameters()),
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
+        calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
         same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
+  bool calibrated() const { return calibrated_; }
+  const RateScale& scale() const { return hardware_.scale; }
   NsaForm form() const { return form_; }
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -206,16 +212,18 @@ class Pricer {
   }
 
   double log_error(const ContextBucket& bucket) const {
-    return (fit_.half_width(bucket.low, bucket.high) + (scaled_ ? kTransferHalfWidth : 0.0)) /
-           kNinety;
+    const double transfer =
+        calibrated_ ? kCalibratedHalfWidth : (scaled_ ? kTransferHalfWidth : 0.0);
+    return (fit_.half_width(bucket.low, bucket.high) + transfer) / kNinety;
   }
 
   const FittedModel& fit_;
-  const HardwareSpec& hardware_;
+  HardwareSpec hardware_;
   const LlmShape& target_;
   CostParameters parameters_;
   NsaForm form_;
   bool scaled_;
+  bool calibrated_;  // scaled by what was measured there
   bool same_geometry_;
 };
 

@@ -7,6 +7,7 @@
 #include "engine/fit/acceptance_fit.h"
 #include "engine/fit/context_ranges.h"
 #include "engine/fit/cost_search.h"
+#include "engine/fit/machine_prior.h"
 #include "engine/fit/ranking.h"
 #include "engine/fit/statistics.h"
 #include "engine/fit/validation.h"
@@ -348,7 +349,8 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
                                          device + "' to fit to");
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
-  FitReport report = Fit(std::move(points), hardware, options).run();
+  const HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
+  FitReport report = Fit(std::move(points), machine, options).run();
   report.holdout = options.holdout;
   report.model.device = device;
   report.model.hardware_key = hardware.key;
@@ -357,6 +359,10 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.points = count;
   report.model.runs = runs;
   report.model.acceptance = fit_acceptance(measured);
+  report.model.machine = machine_shares(machine);
+  if (report.model.machine == MachineShares{} && hardware.key == "h200-sxm") {
+    report.model.machine = h200_shares();
+  }
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/fit/machine_prior.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
@@ -149,6 +150,9 @@ class Stage {
       p.high[a] = std::log(table[i].high);
       p.prior_mean[a] = std::log(table[i].initial);
     }
+    for (const ParameterPrior& prior : machine_priors(hardware_)) {
+      take_prior(prior, p);
+    }
     p.cluster = clusters_;
     p.max_iterations = iterations;
     p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
@@ -167,6 +171,20 @@ class Stage {
       }
     };
     return p;
+  }
+
+  void take_prior(const ParameterPrior& prior, LeastSquaresProblem& p) const {
+    const auto found = std::find(active_.begin(), active_.end(), prior.parameter);
+    if (found == active_.end()) {
+      return;
+    }
+    const Eigen::Index a = found - active_.begin();
+    if (prior.high > 0.0) {
+      p.high[a] = std::clamp(std::log(prior.high), p.low[a], p.high[a]);
+      return;
+    }
+    p.prior_mean[a] = std::clamp(std::log(prior.mean), p.low[a], p.high[a]);
+    p.prior_sd[a] = prior.log_sd;
   }
 
   void place(const LeastSquaresResult& result, Eigen::Index a, double& value,

@@ -238,7 +238,7 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   bool any_measured = false;
   bool any_joint = false;
   for (const PointMeasurement& m : measured) {
-    if (m.key.workload == WorkloadKind::kAcceptance) {
+    if (m.key.workload == WorkloadKind::kAcceptance || m.key.workload == WorkloadKind::kMachine) {
       continue;
     }
     const std::string reason = useless_because(m);

@@ -3,6 +3,7 @@
 // of launch. Points that cannot be used are counted with the reason.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,10 @@
 #include "model/measurement.h"
 
 namespace versieve::engine {
+
+// The workloads whose points a fit takes: times and bytes, and what the machine gives.
+inline constexpr std::array<WorkloadKind, 3> kFittedWorkloads = {
+    WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kMachine};
 
 struct RangeObservation {
   LaunchKind kind = LaunchKind::kLinear;
