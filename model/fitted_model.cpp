@@ -95,6 +95,12 @@ double FittedModel::half_width(std::int64_t low, std::int64_t high) const {
   return width > 0.0 ? width : 2.0 * widest;
 }
 
+const SystemQuantile* FittedModel::system(std::string_view name) const {
+  const auto found = std::find_if(systems.begin(), systems.end(),
+                                  [&](const SystemQuantile& s) { return s.name == name; });
+  return found == systems.end() ? nullptr : &*found;
+}
+
 NsaForm FittedModel::priced_form() const {
   const bool fused = informs(LaunchKind::kNsaRoute) && informs(LaunchKind::kNsaAttend) &&
                      informs(LaunchKind::kNsaReuse);

@@ -54,6 +54,15 @@ struct MeasuredStep {
   Provenance source = Provenance::kMeasured;  // or simulated
 };
 
+// |log(predicted / measured)| that 90 % of the points of another system stay under, each predicted
+// by a fit that had not seen it.
+struct SystemQuantile {
+  std::string name;  // "decode resa", "step dense", "topk radix", "sampling exact chain"
+  double log_latency = 0.0;
+  std::int64_t points = 0;
+  std::int64_t longest = 0;  // context, scores or logits that were measured
+};
+
 struct FittedModel {
   std::string device;                           // as the runs say: "NVIDIA H200"
   std::string hardware_key;                     // its catalogue entry
@@ -70,7 +79,11 @@ struct FittedModel {
   std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
   AcceptanceModel acceptance;
-  MachineShares machine;  // what the sweep calibrate measured on the fit's machine
+  ResidualField system_time;  // of attention over a dense cache, of top-k and of samplers
+  std::vector<SystemQuantile> systems;
+  bool dense_split = false;   // dense targets were measured with their keys split over blocks
+  bool chosen_split = false;  // and SpecAttn's chosen tokens
+  MachineShares machine;      // what the sweep calibrate measured on the fit's machine
 
   CostParameters parameters() const;
   // The machine to price on: with its own rates, where it was measured, in the place of the
@@ -85,6 +98,8 @@ struct FittedModel {
   double half_width(std::int64_t low, std::int64_t high) const;
   // Has a measured launch of that kind moved one of its parameters?
   bool informs(LaunchKind kind) const;
+  // Null where no point of that name was measured.
+  const SystemQuantile* system(std::string_view name) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.
   NsaForm priced_form() const;
   // The launches that the steps were measured with: separate where only those of that time inform.

@@ -43,6 +43,36 @@ inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
       .recorded = launches == StepLaunches::kJoint && fit.conditions.launch == LaunchMode::kGraph};
 }
 
+inline void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
+  sum.time_us += weight * cost.time_us;
+  sum.dram_bytes += weight * cost.dram_bytes;
+  sum.flops += weight * cost.flops;
+  sum.launches += weight * cost.launches;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    sum.phase_us[i] += weight * cost.phase_us[i];
+  }
+  for (std::size_t i = 0; i < kBoundCount; ++i) {
+    sum.bound_us[i] += weight * cost.bound_us[i];
+  }
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    sum.term_bytes[i] += weight * cost.term_bytes[i];
+  }
+}
+
+inline void scale_time(double factor, StepCost& cost) {
+  cost.time_us *= factor;
+  for (double& us : cost.phase_us) {
+    us *= factor;
+  }
+  for (double& us : cost.bound_us) {
+    us *= factor;
+  }
+}
+
+inline Interval around(double value, double half_width) {
+  return {value * std::exp(-half_width), value * std::exp(half_width)};
+}
+
 // Predicted and measured latencies of one tuple in one range.
 struct Latency {
   StepCost cost;
@@ -65,6 +95,13 @@ class Pricer {
   bool scaled() const { return scaled_; }
   bool calibrated() const { return calibrated_; }
   const RateScale& scale() const { return hardware_.scale; }
+  // Half-width of log latency that another machine than the fit's adds.
+  double transfer_width() const {
+    return calibrated_ ? kCalibratedHalfWidth : (scaled_ ? kTransferHalfWidth : 0.0);
+  }
+  double log_error(const ContextBucket& bucket) const {
+    return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
+  }
   NsaForm form() const { return form_; }
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -108,10 +145,6 @@ class Pricer {
   }
 
  private:
-  static Interval around(double value, double half_width) {
-    return {value * std::exp(-half_width), value * std::exp(half_width)};
-  }
-
   static std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
     std::string note;
     if (strategy.precision() != PrecisionClass::kStrict) {
@@ -141,22 +174,6 @@ class Pricer {
     out.log_error = log_error(bucket);
     apply_measured(strategy, bucket, out);
     return out;
-  }
-
-  static void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
-    sum.time_us += weight * cost.time_us;
-    sum.dram_bytes += weight * cost.dram_bytes;
-    sum.flops += weight * cost.flops;
-    sum.launches += weight * cost.launches;
-    for (std::size_t i = 0; i < kPhaseCount; ++i) {
-      sum.phase_us[i] += weight * cost.phase_us[i];
-    }
-    for (std::size_t i = 0; i < kBoundCount; ++i) {
-      sum.bound_us[i] += weight * cost.bound_us[i];
-    }
-    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
-      sum.term_bytes[i] += weight * cost.term_bytes[i];
-    }
   }
 
   // Measured steps of this tuple in this range correct the prediction; on another machine or
@@ -189,16 +206,6 @@ class Pricer {
     out.log_error = std::hypot(sampling, spread);
   }
 
-  static void scale_time(double factor, StepCost& cost) {
-    cost.time_us *= factor;
-    for (double& us : cost.phase_us) {
-      us *= factor;
-    }
-    for (double& us : cost.bound_us) {
-      us *= factor;
-    }
-  }
-
   // With groups of one query the traversal order changes no launch.
   bool same_launches(Strategy measured, const Strategy& strategy) const {
     if (measured.form != form_) {
@@ -209,12 +216,6 @@ class Pricer {
       measured.order = strategy.order;
     }
     return measured == strategy;
-  }
-
-  double log_error(const ContextBucket& bucket) const {
-    const double transfer =
-        calibrated_ ? kCalibratedHalfWidth : (scaled_ ? kTransferHalfWidth : 0.0);
-    return (fit_.half_width(bucket.low, bucket.high) + transfer) / kNinety;
   }
 
   const FittedModel& fit_;

@@ -10,6 +10,7 @@
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/ranking.h"
 #include "engine/fit/statistics.h"
+#include "engine/fit/system_fit.h"
 #include "engine/fit/validation.h"
 #include "model/error.h"
 
@@ -358,6 +359,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
+  fit_systems(measured, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   report.model.machine = machine_shares(machine);
   if (report.model.machine == MachineShares{} && hardware.key == "h200-sxm") {

@@ -138,6 +138,28 @@ ordered_json steps_of(const FittedModel& model) {
   return rows;
 }
 
+ordered_json systems_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const SystemError& e : report.systems) {
+    rows.push_back({{"name", e.name},
+                    {"points", e.points},
+                    {"latency", json_of(e.latency)},
+                    {"dram_bytes", json_of(e.dram_bytes)}});
+  }
+  return rows;
+}
+
+ordered_json system_quantiles_of(const FittedModel& model) {
+  ordered_json rows = ordered_json::array();
+  for (const SystemQuantile& q : model.systems) {
+    rows.push_back({{"name", q.name},
+                    {"log_latency_90", q.log_latency},
+                    {"points", q.points},
+                    {"longest", q.longest}});
+  }
+  return rows;
+}
+
 ordered_json machine_of(const MachineShares& m) {
   return {{"read_of_raw", m.read},
           {"copy_of_raw", m.copy},
@@ -223,7 +245,12 @@ std::string fit_json(const FitReport& r) {
       {"step_residuals", field_of(m.step_time)},
       {"steps", steps_of(m)},
       {"acceptance", acceptance_of(m.acceptance)},
-      {"machine", machine_of(m.machine)}};
+      {"machine", machine_of(m.machine)},
+      {"systems", systems_of(r)},
+      {"system_errors", system_quantiles_of(m)},
+      {"system_residuals", field_of(m.system_time)},
+      {"dense_split", m.dense_split},
+      {"chosen_split", m.chosen_split}};
   return out.dump(1) + "\n";
 }
 

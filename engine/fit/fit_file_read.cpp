@@ -147,6 +147,14 @@ class Reader {
     m.runs = file_.at("runs").get<std::vector<std::string>>();
     m.acceptance = acceptance(file_.at("acceptance"));
     m.machine = machine(file_.at("machine"));
+    m.system_time = field(file_.at("system_residuals"));
+    m.dense_split = file_.at("dense_split").get<bool>();
+    m.chosen_split = file_.at("chosen_split").get<bool>();
+    for (const json& q : file_.at("system_errors")) {
+      m.systems.push_back({q.at("name").get<std::string>(), q.at("log_latency_90").get<double>(),
+                           q.at("points").get<std::int64_t>(),
+                           q.at("longest").get<std::int64_t>()});
+    }
     read_parameters(m);
     read_evidence(m);
     return m;
