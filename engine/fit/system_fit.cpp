@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/fit/cost_search.h"
+#include "engine/fit/error_tables.h"
 #include "engine/fit/residual_fit.h"
 #include "engine/fit/system_points.h"
 
@@ -128,9 +129,7 @@ class SystemFit {
       latency_[name].add(us, p.time_us);
       samples_.push_back({name, std::abs(std::log(us / *p.time_us)), p.key.context_len});
     }
-    if (p.counters_warmed_up && p.dram_bytes.value_or(0.0) >= kLeastJudgedBytes) {
-      bytes_[name].add(bytes, p.dram_bytes);
-    }
+    bytes_[name].add(bytes, judged_bytes(p));
     for (const RangeObservation& range : p.ranges) {
       judge(range, kinds[static_cast<std::size_t>(range.kind)]);
     }
