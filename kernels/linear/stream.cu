@@ -6,6 +6,7 @@
 // copies: the weights of the whole ring before it waits for the launches before this one, x after.
 // A warpgroup multiplies a group. The blocks of one row tile's K slices form a cluster; each is
 // sent its share of the rows' partial sums of all slices and adds them in ascending slice order.
+// RMS norms are folded in: sums times 1 / RMS of the rows behind x, y times the next norm's weight.
 //
 // Bits: an output is sum over slices (ascending) of sum over 16-wide k steps (ascending) of the
 // tensor core's product; the slices depend on K and M alone, so N and the tile sizes never show.
@@ -101,7 +102,7 @@ __device__ inline void multiply_tiles(int k_tiles, int group, const Places& plac
 // All partial sums to where they are added, then y. Few nodes: sent one by one.
 template <class Plan>
 __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, const Places& places,
-                                  unsigned char* shared, int warp,
+                                  unsigned char* shared, int warp, const float* scale,
                                   const float (&sum)[Plan::kNodes / 8][4]) {
   float* const made = reinterpret_cast<float*>(shared);
   float* const received = reinterpret_cast<float*>(shared + Plan::kReceivedAt);
@@ -111,7 +112,7 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
       write_partials<Plan>(1, warp / 4, 0, made, sum);
     }
     __syncthreads();
-    finish_rows<Plan>(p, t, t.first_node, t.node_count, made, made);
+    finish_rows<Plan>(p, t, t.first_node, t.node_count, made, made, scale);
     return;
   }
   cluster_wait();
@@ -120,14 +121,14 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
   }
   cluster_arrive();
   cluster_wait();
-  finish_rows<Plan>(p, t, t.first_node, t.node_count, received, received);
+  finish_rows<Plan>(p, t, t.first_node, t.node_count, received, received, scale);
 }
 
 // Many nodes: collected by receiver and copied, kRoundNodes at a time.
 template <class Plan>
 __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
                                      const Places& places, unsigned char* shared, int warp,
-                                     const float (&sum)[Plan::kNodes / 8][4]) {
+                                     const float* scale, const float (&sum)[Plan::kNodes / 8][4]) {
   __syncthreads();  // the ring is free
   if (!Plan::kOwnRoom && t.slices > 1) {
     cluster_arrive();
@@ -155,7 +156,8 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
       exchange_partials<Plan>(t, node_count, places.ring, places.received);
       barrier_wait(places.received, round & 1);
     }
-    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received);
+    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received,
+                      scale + first_node);
     if (t.slices > 1) {
       cluster_arrive();  // what this block sent has been received
       cluster_wait();
@@ -170,6 +172,7 @@ __global__ void __launch_bounds__(Plan::kThreads)
     linear_stream_kernel(const __grid_constant__ StreamParams s) {
   extern __shared__ unsigned char unaligned[];
   __shared__ std::uint64_t barriers[2 * Plan::kStages + 1];
+  __shared__ float scale[Plan::kNodes];  // of each node's sums
   unsigned char* const shared =
       unaligned + (kAlignment - shared_address(unaligned) % kAlignment) % kAlignment;
   const Places places{.ring = shared_address(shared),
@@ -207,12 +210,19 @@ __global__ void __launch_bounds__(Plan::kThreads)
     }
     __syncwarp();
   } else {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < Plan::kNodes) {  // read by all after the barrier that follows the products
+      scale[thread] = input_scale(s.p, t.first_node + thread);
+    }
+    if (t.slice == 0 && blockIdx.z == 0) {
+      clear_squares(s.p, t.first_node, t.node_count);
+    }
     multiply_tiles<Plan>(t.k_tiles, warp / 4, places, sum);
   }
   if constexpr (Plan::kNodes == 8) {
-    finish_few<Plan>(s.p, t, places, shared, warp, sum);
+    finish_few<Plan>(s.p, t, places, shared, warp, scale, sum);
   } else {
-    finish_rounds<Plan>(s.p, t, places, shared, warp, sum);
+    finish_rounds<Plan>(s.p, t, places, shared, warp, scale, sum);
   }
 }
 

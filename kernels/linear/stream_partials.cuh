@@ -4,6 +4,7 @@
 
 #include "kernels/common/device_element.cuh"
 #include "kernels/linear/async_copy.cuh"
+#include "kernels/linear/folded_norm.cuh"
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/swiglu/activation.cuh"
 
@@ -70,39 +71,73 @@ __device__ inline void exchange_partials(const Tile& t, int node_count, std::uin
   }
 }
 
-// Four neighbouring outputs of a node; those past the last row are dropped.
-__device__ inline void write_quad(const LinearParams<Bf16>& p, int node, int m, float4 sum) {
+// Four neighbouring elements of a row; the vector form needs 8-byte addresses.
+__device__ inline float4 load_quad(const Bf16* from) {
+  const uint2 packed = *reinterpret_cast<const uint2*>(from);
+  return make_float4(__uint_as_float(packed.x << 16), __uint_as_float(packed.x & 0xFFFF0000U),
+                     __uint_as_float(packed.y << 16), __uint_as_float(packed.y & 0xFFFF0000U));
+}
+// Returns what was stored.
+__device__ inline float4 store_quad(Bf16* to, float4 value) {
+  uint2 packed;
+  Bf16* const out = reinterpret_cast<Bf16*>(&packed);
+  store_f32(out, value.x);
+  store_f32(out + 1, value.y);
+  store_f32(out + 2, value.z);
+  store_f32(out + 3, value.w);
+  *reinterpret_cast<uint2*>(to) = packed;
+  return load_quad(reinterpret_cast<const Bf16*>(&packed));
+}
+
+// Writes four neighbouring outputs of a node, and times the next norm's weight if there is one;
+// those past the last row are dropped. Returns the sum of their squares, 0 without a norm.
+__device__ inline float write_quad(const LinearParams<Bf16>& p, int node, int m, float4 sum) {
   const std::int64_t at = static_cast<std::int64_t>(node) * p.m + m;
-  float value[4] = {sum.x, sum.y, sum.z, sum.w};
-  const std::uintptr_t addresses =
-      reinterpret_cast<std::uintptr_t>(p.y) | reinterpret_cast<std::uintptr_t>(p.residual);
+  const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(p.y) |
+                                   reinterpret_cast<std::uintptr_t>(p.residual) |
+                                   reinterpret_cast<std::uintptr_t>(p.norm.y_weight) |
+                                   reinterpret_cast<std::uintptr_t>(p.norm.y_weighted);
+  const bool weighs = p.norm.y_weight != nullptr;
   if (p.m % 4 == 0 && addresses % sizeof(uint2) == 0 && m < p.m) {
+    float4 weight = {};
+    if (weighs) {
+      weight = load_quad(p.norm.y_weight + m);
+    }
     if (p.residual != nullptr) {
-      const uint2 residual = *reinterpret_cast<const uint2*>(p.residual + at);
-      value[0] += __uint_as_float(residual.x << 16);
-      value[1] += __uint_as_float(residual.x & 0xFFFF0000U);
-      value[2] += __uint_as_float(residual.y << 16);
-      value[3] += __uint_as_float(residual.y & 0xFFFF0000U);
+      const float4 residual = load_quad(p.residual + at);
+      sum.x += residual.x;
+      sum.y += residual.y;
+      sum.z += residual.z;
+      sum.w += residual.w;
     }
-    uint2 packed;
-    Bf16* const out = reinterpret_cast<Bf16*>(&packed);
-    for (int i = 0; i < 4; ++i) {
-      store_f32(out + i, value[i]);
+    const float4 y = store_quad(p.y + at, sum);
+    if (!weighs) {
+      return 0.0F;
     }
-    *reinterpret_cast<uint2*>(p.y + at) = packed;
-    return;
+    store_quad(p.norm.y_weighted + at,
+               make_float4(y.x * weight.x, y.y * weight.y, y.z * weight.z, y.w * weight.w));
+    return fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
   }
+  const float value[4] = {sum.x, sum.y, sum.z, sum.w};
+  float square = 0.0F;
   for (int i = 0; i < 4 && m + i < p.m; ++i) {
     store_f32(p.y + at + i,
               p.residual == nullptr ? value[i] : load_f32(p.residual + at + i) + value[i]);
+    if (weighs) {
+      square += weigh_output(p, node, m + i);
+    }
   }
+  return square;
 }
 
 // Adds the slices' partial sums of this block's share of the rows and writes y, 4 rows a thread.
-// The block's own slice lies in `own`, those of others in `received`, at the same index.
+// The block's own slice lies in `own`, those of others in `received`, at the same index; `scale`
+// [node_count] multiplies the sums. The threads of a node are neighbours: their squares are added
+// within the warp, blocks add as integers.
 template <class Plan>
 __device__ inline void finish_rows(const LinearParams<Bf16>& p, const Tile& t, int first_node,
-                                   int node_count, const float* own, const float* received) {
+                                   int node_count, const float* own, const float* received,
+                                   const float* scale) {
   const int share = kGroupRows / t.slices;
   const auto total = [&](int group, int node, int r) {
     float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
@@ -116,22 +151,37 @@ __device__ inline void finish_rows(const LinearParams<Bf16>& p, const Tile& t, i
       sum.z += part.z;
       sum.w += part.w;
     }
-    return sum;
+    return make_float4(sum.x * scale[node], sum.y * scale[node], sum.z * scale[node],
+                       sum.w * scale[node]);
   };
   const int groups = p.swiglu ? 1 : Plan::kGroups;
   const int quads = share / 4;
-  for (int i = static_cast<int>(threadIdx.x); i < node_count * groups * quads;
-       i += Plan::kThreads) {
+  const int threads = quads * groups;  // of a node: a power of two up to 32
+  const int count = node_count * threads;
+  for (int first = static_cast<int>(threadIdx.x / 32 * 32); first < count;
+       first += Plan::kThreads) {
+    const int i = first + static_cast<int>(threadIdx.x % 32);
     const int r = i % quads * 4;
     const int group = i / quads % groups;
-    const int node = i / (quads * groups);
-    float4 sum = total(group, node, r);
-    if (p.swiglu) {
-      const float4 up = total(1, node, r);
-      sum = make_float4(silu_product(sum.x, up.x), silu_product(sum.y, up.y),
-                        silu_product(sum.z, up.z), silu_product(sum.w, up.w));
+    const int node = i / threads;
+    float square = 0.0F;
+    if (i < count) {
+      float4 sum = total(group, node, r);
+      if (p.swiglu) {
+        const float4 up = total(1, node, r);
+        sum = make_float4(silu_product(sum.x, up.x), silu_product(sum.y, up.y),
+                          silu_product(sum.z, up.z), silu_product(sum.w, up.w));
+      }
+      square = write_quad(p, first_node + node, t.first_row[group] + t.slice * share + r, sum);
     }
-    write_quad(p, first_node + node, t.first_row[group] + t.slice * share + r, sum);
+    if (p.norm.y_squares != nullptr) {
+      for (int distance = threads / 2; distance > 0; distance /= 2) {
+        square += __shfl_xor_sync(0xFFFFFFFFU, square, distance);
+      }
+      if (i < count && i % threads == 0) {
+        atomicAdd(p.norm.y_squares + first_node + node, square_sum(square));
+      }
+    }
   }
 }
 
