@@ -58,6 +58,7 @@ struct Pass {
   Phase other = Phase::kOther;
   TrafficTerm weights = TrafficTerm::kWeights;
   std::int64_t element_bytes = 2;
+  bool separate_norms = false;
 
   std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
 };

@@ -147,6 +147,8 @@ struct StepShape {
   StepLaunches launches = StepLaunches::kJoint;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
+  // Norms are launches of their own, as before they were folded into the layers around them.
+  bool separate_norms = false;
   DenseRead dense;  // of a target of AttentionKind::kDense
 };
 

@@ -45,6 +45,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.group_size = strategy.group_size;
   s.group_mode = strategy.group_mode;
   s.launches = launches_of(m);
+  s.separate_norms = has_separate_norms(m, s.target);
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph" &&
                s.launches == StepLaunches::kJoint;
   return s;

@@ -86,6 +86,12 @@ bool has_range(const PointMeasurement& m, const char* path) {
                      [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
+bool has_separate_norms(const PointMeasurement& m, const LlmShape& target) {
+  return std::any_of(m.ranges.begin(), m.ranges.end(), [&](const RangeMeasurement& r) {
+    return r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * target.layers;
+  });
+}
+
 bool says_anything(const PointMeasurement& m) {
   return median_us(m.time_ns).has_value() ||
          std::any_of(m.ranges.begin(), m.ranges.end(), [](const RangeMeasurement& r) {

@@ -11,6 +11,8 @@ namespace versieve::engine {
 using KindOfPath = std::function<std::optional<LaunchKind>(std::string_view)>;
 
 bool has_range(const PointMeasurement& m, const char* path);
+// A step's norms were launches of their own: two a layer and more.
+bool has_separate_norms(const PointMeasurement& m, const LlmShape& target);
 // A time, or a range's time or bytes.
 bool says_anything(const PointMeasurement& m);
 // Fills all but key, shape and conditions; ranges whose path has no kind are left out.

@@ -41,6 +41,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.refresh_layers = s.target.layers;
   s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.separate_norms = has_separate_norms(m, s.target);
   s.dense = read_of(m, strategy);
   return s;
 }

@@ -140,6 +140,56 @@ TEST_CASE("plans differ by class, buckets and machine as asked") {
         std::string::npos);
 }
 
+TEST_CASE("a calibrated machine is planned by what was measured on it") {
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const fs::path path = world().file("mine.db");
+  std::vector<PointMeasurement> machine;
+  const auto add = [&](const char* text, std::int64_t length, std::int64_t rows, const char* cache,
+                       const char* launch, double ns) {
+    machine.push_back({.key = {.workload = WorkloadKind::kMachine,
+                               .model = "kernel",
+                               .strategy = text,
+                               .dtype = "bf16",
+                               .backend = "cuda",
+                               .cache_state = cache,
+                               .launch = launch,
+                               .context_len = length,
+                               .num_queries = rows}});
+    machine.back().time_ns = {ns};
+  };
+  add("machine:gemm/k1000m2000", 1, 1, "cold_rotate", "graph", 1000.0);  // 4 TB/s
+  add("machine:gemm/k1000m2000", 1, 1000, "cold_rotate", "graph", 8000.0);
+  add("machine:copy", 8192, 1, "warm", "graph", 4000.0);
+  add("machine:launch/c64", 1, 1, "warm", "graph", 64000.0);
+  world().store(path, "NVIDIA H200", {machine});
+  const test::CommandResult doctor = test::run_versieve("doctor --json --db " + path.string());
+  const nlohmann::json rows = nlohmann::json::parse(doctor.out)["calibrated"];
+  REQUIRE(rows.size() == 4);
+  for (const nlohmann::json& row : rows) {
+    CHECK(row["impossible_because"] == "");
+    if (row["figure"] == "read_rate") {
+      CHECK(row["value"].get<double>() == Approx(4000.0));
+      CHECK(row["catalogue"].get<double>() == h200[HardwareField::kRawBandwidthGbps]);
+    }
+  }
+  // A file as `profile --hardware-out` writes it, read rate and all.
+  nlohmann::json file = {{"key", "mine"}, {"name", "Mine"}, {"like", "h200-sxm"}};
+  file["fields"] = nlohmann::json::object();
+  for (const nlohmann::json& row : rows) {
+    file["measured"][row["figure"].get<std::string>()] = {{"value", row["value"]},
+                                                          {"source", "here"}};
+  }
+  std::ofstream(world().file("mine.json")) << file.dump();
+  const test::CommandResult planned =
+      test::run_versieve("plan --json --class Strict --buckets 0-4096 --hardware " +
+                         world().file("mine.json").string() + db_option());
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  const nlohmann::json provenance = nlohmann::json::parse(planned.out)["provenance"];
+  CHECK(provenance["calibrated"] == true);
+  CHECK(provenance["note"].get<std::string>().find("rates measured there") != std::string::npos);
+}
+
 TEST_CASE("bad inputs of fit, plan and export are one sentence and the right code") {
   const std::string db = db_option();
   check_refused("fit --db " + world().file("absent.db").string() + " --device H200", 3,

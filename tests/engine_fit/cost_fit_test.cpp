@@ -163,6 +163,26 @@ TEST_CASE("a step is composed of the launches of the engine that was measured") 
   CHECK(*old.latency.median_ape < 0.05);
 }
 
+TEST_CASE("a step's norms are composed as its point launched them") {
+  const auto norms = [](const PointMeasurement& m) {
+    const FitPoint p = fit_points({m}, 0.2).points.at(0);
+    double launches = 0.0;
+    for (const LaunchWork& work : work_of(p, 0.8, true).observed) {
+      launches += work.kind == LaunchKind::kRmsNorm ? work.launches : 0.0;
+    }
+    return launches;
+  };
+  synthetic::Plan plan = planted();
+  plan.form = NsaForm::kFused;
+  PointMeasurement plain = synthetic::step_points(plan, h200())[0];
+  REQUIRE(plain.key.strategy == "nsa/ar");
+  CHECK(norms(plain) == 1.0);  // all others are folded into the layers around them
+  for (RangeMeasurement& range : plain.ranges) {
+    range.launches = range.path == "rms_norm" ? 33 : range.launches;
+  }
+  CHECK(norms(plain) == 33.0);
+}
+
 TEST_CASE("a step shorter than the sum of its launches is explained by their overlap") {
   synthetic::Plan plan = planted();
   plan.form = NsaForm::kFused;
