@@ -34,16 +34,16 @@ bool lists_block(const AttentionCase& a, std::int64_t node, std::int64_t g, std:
 }
 
 // Whether a query of the team sees keys of that slice of the tail.
-bool sees_slice(const AttentionCase& a, std::int64_t g, const FusedTeam& team, std::int64_t node,
+bool sees_slice(const AttentionCase& a, std::int64_t g, std::int64_t segment, std::int64_t node,
                 std::int64_t slice) {
   if (slice > a.position[static_cast<std::size_t>(node)]) {
     return false;
   }
-  if (team.segment >= kFusedSelectedSegments) {
-    return slice / kFusedTile % kFusedWindowSegments == team.segment - kFusedSelectedSegments;
+  if (segment >= kFusedSelectedSegments) {
+    return slice / kFusedTile % kFusedWindowSegments == segment - kFusedSelectedSegments;
   }
   const std::int64_t block = slice / a.shape.nsa.sel_block;
-  return block % kFusedSelectedSegments == team.segment && lists_block(a, node, g, block);
+  return block % kFusedSelectedSegments == segment && lists_block(a, node, g, block);
 }
 
 class CtaBuilder {
@@ -59,7 +59,7 @@ class CtaBuilder {
     cta.first = cta.group % cut_.query_tiles * cut_.cta_queries();
     cta.end = std::min(a_.num_queries(), cta.first + cut_.cta_queries());
     for (std::int64_t slot = 0; slot < cut_.slots; ++slot) {
-      add_part(block / groups * cut_.slots + slot, cta);
+      add_slot(block / groups * cut_.slots + slot, cta);
     }
     return cta;
   }
@@ -75,37 +75,51 @@ class CtaBuilder {
   }
 
  private:
-  void add_part(std::int64_t part, FusedCta& cta) const {
-    const std::int64_t segment = part - cut_.ranks;
-    const std::int64_t segments = launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments;
-    if (segment >= segments) {
-      return;
+  void add_slot(std::int64_t slot, FusedCta& cta) const {
+    std::int64_t start = 0;
+    const auto add = [&](std::int64_t queries, FusedTeam what, const auto& fill) {
+      std::int64_t longest = 0;
+      for (std::int64_t first = cta.first; first < cta.end; first += queries) {
+        FusedTeam team = what;
+        team.first = first;
+        team.end = std::min(cta.end, first + queries);
+        team.start = start;
+        fill(team);
+        longest = std::max(longest, static_cast<std::int64_t>(team.tiles.size()));
+        cta.teams.push_back(std::move(team));
+      }
+      start += longest;
+    };
+    if (slot < cut_.ranks) {
+      add(cut_.cta_queries(), {.compressed = true},
+          [&](FusedTeam& team) { add_spans(slot, team); });
     }
-    const bool selected = segment >= 0 && segment < kFusedSelectedSegments;
-    const std::int64_t queries = selected ? cut_.team_queries() : cut_.cta_queries();
-    for (std::int64_t first = cta.first; first < cta.end; first += queries) {
-      FusedTeam team{.compressed = segment < 0,
-                     .segment = segment,
-                     .first = first,
-                     .end = std::min(cta.end, first + queries)};
-      if (segment < 0) {
-        add_spans(part, team);
-      } else if (selected) {
-        add_selected(cta.g, team);
-      } else {
-        add_window(team);
-      }
-      if (segment >= 0) {
-        add_tail(cta.g, team);
-        end_parts(segment, segment + 1, team);
-      }
-      cta.teams.push_back(std::move(team));
+    const auto [window, window_end] = cut_.window_of(slot);
+    if (window < window_end) {
+      add(cut_.cta_queries(), {}, [&, from = window, to = window_end](FusedTeam& team) {
+        for (std::int64_t segment = from; segment < to; ++segment) {
+          add_window(segment, team);
+          add_tail(cta.g, segment, team);
+          end_parts(segment, segment + 1, team);
+        }
+      });
+    }
+    const auto [selected, selected_end] = cut_.selected_of(slot);
+    if (selected < selected_end) {
+      add(cut_.team_queries(), {.selected = true},
+          [&, from = selected, to = selected_end](FusedTeam& team) {
+            for (std::int64_t segment = from; segment < to; ++segment) {
+              add_selected(cta.g, segment, team);
+              add_tail(cta.g, segment, team);
+              end_parts(segment, segment + 1, team);
+            }
+          });
     }
   }
 
   static void end_parts(std::int64_t part, std::int64_t end_part, FusedTeam& team) {
-    if (team.tiles.empty()) {
-      team.tiles.push_back({});
+    if (team.tiles.empty() || team.tiles.back().part < team.tiles.back().end_part) {
+      team.tiles.push_back({});  // nothing lies in these parts
     }
     team.tiles.back().part = part;
     team.tiles.back().end_part = end_part;
@@ -116,8 +130,8 @@ class CtaBuilder {
     for (std::int64_t node = team.first; node < team.end; ++node) {
       visible = std::max(visible, a_.seen_compressed(node));
     }
-    const std::int64_t last = first_span(rank + 1, cut_.ranks, visible);
-    for (std::int64_t span = first_span(rank, cut_.ranks, visible); span < last; ++span) {
+    const std::int64_t last = cut_.share_start(rank + 1, visible);
+    for (std::int64_t span = cut_.share_start(rank, visible); span < last; ++span) {
       const std::int64_t end = std::min(span_start(span + 1), visible);
       std::int64_t at = span_start(span);
       for (; at < std::min(end, shared_compressed(a_)); at += kFusedTile) {
@@ -128,19 +142,23 @@ class CtaBuilder {
         team.tiles.push_back(
             {.first = at, .count = kFusedSlice, .tail = true, .from = team.first, .to = team.end});
       }
-      end_parts(span, span + 1, team);
+      if (!cut_.joined) {
+        end_parts(span, span + 1, team);
+      } else if (span + 1 == last || span_start(span + 1) % kFusedJoin == 0) {
+        end_parts(span_start(span) / kFusedJoin, span_start(span) / kFusedJoin + 1, team);
+      }
     }
   }
 
   // Each group's blocks once, group after group.
-  void add_selected(std::int64_t g, FusedTeam& team) const {
+  void add_selected(std::int64_t g, std::int64_t segment, FusedTeam& team) const {
     const NsaGeometry& nsa = a_.shape.nsa;
     for (std::int64_t group = team.first; group < team.end; group += cut_.group) {
       std::vector<std::int32_t> blocks;
       for (std::int64_t node = group; node < std::min(team.end, group + cut_.group); ++node) {
         const auto row = a_.indices.begin() + (node * a_.shape.num_kv_heads + g) * nsa.sel_count;
         std::copy_if(row, row + nsa.sel_count, std::back_inserter(blocks), [&](std::int32_t b) {
-          return b >= 0 && b % kFusedSelectedSegments == team.segment &&
+          return b >= 0 && b % kFusedSelectedSegments == segment &&
                  b * nsa.sel_block < shared_tokens(a_);
         });
       }
@@ -157,19 +175,18 @@ class CtaBuilder {
     }
   }
 
-  void add_window(FusedTeam& team) const {
+  void add_window(std::int64_t segment, FusedTeam& team) const {
     const std::int64_t least =
         *std::min_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
-    const std::int64_t segment = team.segment - kFusedSelectedSegments;
     std::int64_t chunk = std::max<std::int64_t>(least - a_.shape.nsa.window + 1, 0) / kFusedTile;
-    chunk += (chunk + segment) % kFusedWindowSegments;
+    chunk += (chunk + segment - kFusedSelectedSegments) % kFusedWindowSegments;
     for (; chunk * kFusedTile < shared_tokens(a_); chunk += kFusedWindowSegments) {
       team.tiles.push_back(tile_at(chunk * kFusedTile, a_.context_len));
     }
   }
 
   // Slices of the newest positions, where every node has keys of its own: row tile after row tile.
-  void add_tail(std::int64_t g, FusedTeam& team) const {
+  void add_tail(std::int64_t g, std::int64_t segment, FusedTeam& team) const {
     const std::int64_t last =
         *std::max_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
     for (std::int64_t slice = shared_tokens(a_); slice <= last; slice += kFusedSlice) {
@@ -177,11 +194,15 @@ class CtaBuilder {
         const std::int64_t to = std::min(team.end, from + cut_.tile_queries);
         bool seen = false;
         for (std::int64_t node = from; node < to; ++node) {
-          seen = seen || sees_slice(a_, g, team, node, slice);
+          seen = seen || sees_slice(a_, g, segment, node, slice);
         }
         if (seen) {
-          team.tiles.push_back(
-              {.first = slice, .count = kFusedSlice, .tail = true, .from = from, .to = to});
+          team.tiles.push_back({.first = slice,
+                                .count = kFusedSlice,
+                                .tail = true,
+                                .segment = segment,
+                                .from = from,
+                                .to = to});
         }
       }
     }
@@ -199,7 +220,7 @@ void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& t
     if (team.compressed) {
       append_path_compressed(a, node, g, tile.first, std::min(end, a.seen_compressed(node)),
                              AccessKind::kBulkRead, out);
-    } else if (sees_slice(a, g, team, node, tile.first)) {
+    } else if (sees_slice(a, g, tile.segment, node, tile.first)) {
       const std::int64_t t = a.position[static_cast<std::size_t>(node)];
       append_path_tokens(a, node, g, tile.first, std::min(t, end - 1), AccessKind::kBulkRead, out);
     }
@@ -254,11 +275,11 @@ void append_weights(const AttentionCase& a, std::int64_t g, const FusedTile& til
 }  // namespace
 
 std::int64_t FusedCta::steps() const {
-  std::size_t most = 0;
+  std::int64_t most = 0;
   for (const FusedTeam& team : teams) {
-    most = std::max(most, team.tiles.size());
+    most = std::max(most, team.start + static_cast<std::int64_t>(team.tiles.size()));
   }
-  return static_cast<std::int64_t>(most);
+  return most;
 }
 
 std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch) {
@@ -300,7 +321,7 @@ void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Acce
   append_read(a.at.owner, static_cast<std::int64_t>(a.cmp_tree_owner.size()) * 4, out);
   const std::int64_t n = a.shape.nsa.sel_count;
   for (const FusedTeam& team : cta.teams) {
-    if (team.segment >= 0 && team.segment < kFusedSelectedSegments) {
+    if (team.selected) {
       out.push_back({.address = (a.reuse ? a.at.indices_in : a.at.indices) +
                                 static_cast<std::uint64_t>(
                                     (team.first * a.shape.num_kv_heads + cta.g) * n * 4),
@@ -314,10 +335,11 @@ void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Acce
 void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step,
                   bool keeps_weights, std::vector<Access>& out) {
   for (const FusedTeam& team : cta.teams) {
-    if (step >= static_cast<std::int64_t>(team.tiles.size())) {
+    const std::int64_t own = step - team.start;
+    if (own < 0 || own >= static_cast<std::int64_t>(team.tiles.size())) {
       continue;
     }
-    const FusedTile& tile = team.tiles[static_cast<std::size_t>(step)];
+    const FusedTile& tile = team.tiles[static_cast<std::size_t>(own)];
     if (tile.tail) {
       append_tail_rows(a, cta.g, team, tile, out);
     } else if (tile.count > 0) {

@@ -1,6 +1,7 @@
 // The fused bf16 launches against plain loops in double, against themselves in other forms of the
 // same problem, and against themselves with other groups: exact groups may not change a bit.
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -56,12 +57,34 @@ NsaCaseShape long_shape(std::int64_t context_len, std::int64_t nodes, TreeForm t
   return shape;
 }
 
+// Enough queries and KV heads that CTAs run several parts one after the other: spans of 512
+// compressed tokens are added up on the chip, and finishing CTAs take several nodes.
+NsaCaseShape wide_shape(std::int64_t context_len, std::int64_t nodes, TreeForm tree) {
+  NsaCaseShape shape = long_shape(context_len, nodes, tree);
+  shape.heads = 32;
+  shape.kv_heads = 8;
+  return shape;
+}
+
 constexpr NsaChoice kFused{NsaForm::kFused};
 
 NsaCase grouped(NsaCase c, std::int64_t size, GroupMode mode = GroupMode::kExact) {
   c.shape.group_size = size;
   c.shape.group_mode = mode;
   return c;
+}
+
+template <class T>
+std::vector<T> head_of(const std::vector<T>& rows, std::int64_t count, std::int64_t all) {
+  return {rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(rows.size()) / all * count};
+}
+// The first `count` rows of a reuse layer, without the others.
+NsaResult first_rows(const NsaCase& c, std::int64_t count) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  NsaCase few = reordered(c, order);
+  few.indices_in = head_of(c.indices_in, count, c.shape.nodes);
+  return run_nsa<Bf16>(few, kFused);
 }
 
 void check_case(const NsaCaseShape& shape, std::mt19937_64& rng) {
@@ -125,6 +148,44 @@ TEST_CASE("fused nsa_verify takes a short path") {
   check_case(long_shape(2100, 5, TreeForm::kChain), rng);
   for (const int context : {0, 47, 2095}) {  // the last two complete a compressed token
     check_case(long_shape(context, 1, TreeForm::kChain), rng);
+  }
+}
+
+TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  check_case(wide_shape(2100, 50, TreeForm::kRandom), rng);
+}
+
+TEST_CASE("fused nsa_verify joins spans on the chip as finishing CTAs do", "[wide]") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 8; ++i) {
+    const bool plain = i >= 6;  // the answer in double takes its time
+    const std::int64_t nodes = plain ? 40 : pick(rng, {34, 63, 70, 128, 140});
+    NsaCaseShape shape = wide_shape(static_cast<std::int64_t>(rng() % (plain ? 12000 : 40000)),
+                                    nodes, static_cast<TreeForm>(rng() % 3));
+    if (i % 3 == 2) {  // rows of 128, two heads a KV head
+      shape.heads = 16;
+      shape.head_dim = 128;
+    }
+    const NsaCase c = grouped(rounded<Bf16>(make_nsa_case(shape, rng)), pick(rng, {1, 2, 4, 8}));
+    CAPTURE(i, shape.text(), test_seed());
+    const auto run = [](const NsaCase& x) { return run_nsa<Bf16>(x, kFused); };
+    CHECK(invariance_failure(c, run, rng) == "");
+    const NsaResult one = run(c);
+    NsaCase given = c;
+    given.indices_in = one.indices;
+    const NsaResult reused = run(given);
+    CHECK(first_rows(given, 7).out == head_of(reused.out, 7, nodes));
+    if (plain) {
+      CHECK(disagreement(c, one, tolerance_of<Bf16>()) == "");
+      CHECK(disagreement(given, reused, tolerance_of<Bf16>()) == "");
+    }
   }
 }
 
