@@ -59,7 +59,10 @@ class CtaBuilder {
     cta.first = cta.group % cut_.query_tiles * cut_.cta_queries();
     cta.end = std::min(a_.num_queries(), cta.first + cut_.cta_queries());
     for (std::int64_t slot = 0; slot < cut_.slots; ++slot) {
-      add_slot(block / groups * cut_.slots + slot, cta);
+      const std::int64_t share = block / groups;
+      add_slot(cut_.many && launch_ != FusedLaunch::kRoute ? cut_.part_blocks - 1 - share
+                                                           : share * cut_.slots + slot,
+               cta);
     }
     return cta;
   }
@@ -93,6 +96,9 @@ class CtaBuilder {
     if (slot < cut_.ranks) {
       add(cut_.cta_queries(), {.compressed = true},
           [&](FusedTeam& team) { add_spans(slot, team); });
+    }
+    if (launch_ == FusedLaunch::kRoute) {
+      return;
     }
     const auto [window, window_end] = cut_.window_of(slot);
     if (window < window_end) {

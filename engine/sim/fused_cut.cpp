@@ -121,16 +121,13 @@ class Planner {
       return;
     }
     cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
-    for (std::int64_t slot = 0; slot < kMaxFusedSlots; ++slot) {
-      cut.segment_ends[static_cast<std::size_t>(slot)] =
-          std::clamp<std::int64_t>(slot + 1 - cut.ranks, 0, segments());
-    }
   }
 
   void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
     const std::int64_t joins = launch_ == FusedLaunch::kAttend
                                    ? 0
                                    : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
+    cut.many = true;
     cut.joined = joins > 0;
     std::int64_t least = 0;
     for (std::int64_t each = 1; each == 1 || each < 2 * joins; each *= 2) {
@@ -284,12 +281,20 @@ std::int64_t span_count(std::int64_t tokens) {
 }
 
 std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max(segment, kFusedSelectedSegments), std::min(segment + 1, kFusedSegments)};
+  }
   const auto end = segment_ends.begin() + slot;
   return {kFusedSelectedSegments + (slot == 0 ? 0 : *(end - 1)),
           kFusedSelectedSegments + std::min(*end, kFusedWindowSegments)};
 }
 
 std::pair<std::int64_t, std::int64_t> FusedCut::selected_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max<std::int64_t>(segment, 0), std::min(segment + 1, kFusedSelectedSegments)};
+  }
   const auto end = segment_ends.begin() + slot;
   return {std::max(slot == 0 ? 0 : *(end - 1), kFusedWindowSegments) - kFusedWindowSegments,
           *end - kFusedWindowSegments};

@@ -30,9 +30,11 @@ struct FusedCut {
   std::int64_t tile_queries = 1;   // of a row tile
   std::int64_t group = 1;          // C, as far as loads are shared
   std::int64_t ranks = 0;          // shares of the compressed tokens
+  bool many = false;               // a CTA runs several parts one after the other
   bool joined = false;             // a share is whole joins, each stored as one part
   std::int64_t slot_segments = 1;  // segments of one kind that a slot runs through at most
-  // Slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted first.
+  // If `many`: slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted
+  // first.
   std::array<std::int64_t, kMaxFusedSlots> segment_ends{};
   std::int64_t part_blocks = 1;   // CTAs of a group of queries
   std::int64_t query_tiles = 1;   // groups of queries of a KV head

@@ -140,8 +140,8 @@ struct FusedPlan {
   int depth_capacity = 0;   // ancestors of a node, itself included
   int finish_nodes = 1;     // nodes of a finishing CTA, all of one group
   int slot_segments = 1;    // segments of one kind that a slot runs through at most
-  // Slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the order of
-  // SegmentRange, and share i of the compressed tokens if i < ranks.
+  // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
+  // order of SegmentRange, and share i of the compressed tokens if i < ranks.
   std::uint8_t segment_end[kMaxSlots] = {};
   Divisor groups, list_length, words;  // tiles G; n; words of a query's bit map of blocks
   std::size_t shared_bytes = 0;

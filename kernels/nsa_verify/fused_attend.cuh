@@ -92,11 +92,18 @@ struct SlotWork {
   int rank;  // of the compressed tokens; -1: none
   SegmentRange window, selected;
 
-  __device__ __forceinline__ SlotWork(const FusedPlan& plan, int slot)
-      : rank(slot < plan.ranks ? slot : -1) {
+  template <bool kMany>
+  __device__ __forceinline__ static SlotWork of(const FusedPlan& plan, int slot) {
+    const int rank = slot < plan.ranks ? slot : -1;
+    if (!kMany) {
+      const int segment = slot - plan.ranks;
+      const SegmentRange own{segment, segment < kSegments ? segment + 1 : segment};
+      const bool selected = segment >= 0 && segment < kSelectedSegments;
+      return {rank, rank >= 0 || selected ? SegmentRange{} : own, selected ? own : SegmentRange{}};
+    }
     const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
-    window = window_range(from, plan.segment_end[slot]);
-    selected = selected_range(from, plan.segment_end[slot]);
+    const int to = plan.segment_end[slot];
+    return {rank, window_range(from, to), selected_range(from, to)};
   }
   // The first kind from `kind` on of which there are parts; kKinds: none.
   __device__ __forceinline__ int next_kind(int kind) const {
@@ -157,7 +164,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int group = block - share * groups;
   Queries t = make_queries(a, group);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const SlotWork work(a.plan, share * a.plan.slots + t.slot);
+  // Of many parts those that take longest start first.
+  const SlotWork work = SlotWork::of<kMany>(
+      a.plan, kMany ? a.plan.part_blocks - 1 - share : share * a.plan.slots + t.slot);
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
   Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
   Ring ring = memory.ring_of(a.plan, team);

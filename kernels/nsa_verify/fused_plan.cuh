@@ -163,10 +163,6 @@ class Planner {
       return;
     }
     plan.part_blocks = (plan.ranks + segments + plan.slots - 1) / plan.slots;
-    for (int slot = 0; slot < kMaxSlots; ++slot) {
-      plan.segment_end[slot] =
-          static_cast<std::uint8_t>(std::clamp(slot + 1 - plan.ranks, 0, segments));
-    }
   }
 
   // As many CTAs of about the same work as the chip holds at once, or one for each part.

@@ -178,8 +178,8 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     }
   }
   __syncthreads();
-  const int warps = kCtaWarps / nodes;  // of a node
-  const int place = warp / warps;
+  const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
+  const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);  // a node has `warps` of them
   n.node = first_node + place;
   const bool works = n.node < a.nodes && chooses(a, min(n.node, a.nodes - 1));
   n.states = states + (place << a.head_bits);

@@ -41,6 +41,7 @@ FusedCut cut_of(const kernels::FusedPlan& plan, const AttentionCase& a) {
                .tile_queries = kFusedRows / kernels::round_up_to_power_of_two(a.group_heads()),
                .group = plan.group,
                .ranks = plan.ranks,
+               .many = plan.many,
                .joined = plan.joined,
                .slot_segments = plan.slot_segments,
                .part_blocks = plan.part_blocks,
