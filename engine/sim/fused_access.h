@@ -45,6 +45,10 @@ struct FusedCta {
 // All CTAs of a launch, in the order in which they start.
 std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch);
 
+// Whether node `node` sees keys of a slice of the tree's tail that is of segment `segment`.
+bool sees_slice(const AttentionCase& a, std::int64_t g, std::int64_t segment, std::int64_t node,
+                std::int64_t slice);
+
 // What an SM needs for a CTA of the launch, and how its tiles follow each other.
 LaunchShape fused_shape(const std::string& path, const AttentionCase& a, const FusedCut& cut);
 
