@@ -20,12 +20,30 @@
 #include "kernels/draft_tree/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
-#include "kernels/top_p/params.h"
 #include "kernels/resa_decode/params.h"
+#include "kernels/top_p/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
 
 namespace versieve::kernels {
+
+// A sum of squares in units of 2^-30: integers, so that whoever adds in whichever order makes the
+// same bits. Rows up to a sum of 2^33 (a root mean square of 2,048 at 2,048 elements).
+using SquareSum = unsigned long long;
+inline constexpr double kSquareSumUnit = 1.0 / (1LL << 30);
+
+// RMS norm without a launch of its own (kernels/rms_norm): the layer that makes rows also writes
+// them times the norm's weight and adds up their squares; the layer that reads those divides its
+// sums by the root of the mean square.
+template <class T>
+struct FoldedNorm {
+  const SquareSum* x_squares = nullptr;  // [N] of the rows that x holds times a weight; null: none
+  double eps = 1e-5;
+  SquareSum* cleared = nullptr;    // [N] or null: set to 0, for a later layer's y_squares
+  const T* y_weight = nullptr;     // [M] or null; read early on CUDA, as w
+  T* y_weighted = nullptr;         // [N, M]: y * y_weight, y rounded first
+  SquareSum* y_squares = nullptr;  // [N]: squares of y are added
+};
 
 // y = x w^T (+ residual), or with `swiglu` y = silu(x wg^T) (x wu^T). Sums over K in a fixed order.
 // On CUDA weights are read before the launches that came before have ended: they are written once,
@@ -38,18 +56,23 @@ struct LinearParams {
   const T* w = nullptr;         // [M, K], or [2 M, K]
   const T* residual = nullptr;  // [N, M] or null; may alias y
   T* y = nullptr;               // [N, M]
+  FoldedNorm<T> norm = {};
   TrafficTerm weight_term = TrafficTerm::kWeights;
 };
 
-// y = x / sqrt(mean(x^2) + eps) * weight, row by row.
+// y = x / sqrt(mean(x^2) + eps) * weight, row by row; with `squares` y = x * weight, for the linear
+// layer that divides (FoldedNorm::x_squares).
 template <class T>
 struct RmsNormParams {
   std::int64_t n = 0, k = 0;
   std::int64_t x_stride = 0, y_stride = 0;  // elements between rows; 0 means k
   double eps = 1e-5;
-  const T* x = nullptr;       // [N, K]
-  const T* weight = nullptr;  // [K]; read early on CUDA, as linear's w
-  T* y = nullptr;             // [N, K]
+  const std::int32_t* x_row = nullptr;  // [N]: row of x; null: i
+  const T* x = nullptr;                 // [N, K]
+  const T* weight = nullptr;            // [K]; read early on CUDA, as linear's w
+  T* y = nullptr;                       // [N, K]
+  T* copy = nullptr;                    // [N, K] or null: the rows as they are
+  SquareSum* squares = nullptr;         // [N] or null: set to their sums of squares
 };
 
 // Rotary embedding, HF Llama "rotate half": pairs (i, i + d/2), angle position * theta^(-2i/d),

@@ -17,6 +17,7 @@
 #include "kernels/resa_decode/cpu.h"
 #include "kernels/resa_decode/traffic_shape.h"
 #include "kernels/rms_norm/cpu.h"
+#include "kernels/rms_norm/traffic.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
 #include "kernels/spec_sample/cpu.h"
@@ -88,7 +89,7 @@ class CpuOps final : public Ops<T> {
     observed("linear", linear_traffic(p), [&] { linear_cpu(p, threads_); });
   }
   void rms_norm(const RmsNormParams<T>& p) override {
-    observed("rms_norm", traffic::rms_norm(p.n, p.k, kBytes), [&] { rms_norm_cpu(p, threads_); });
+    observed("rms_norm", rms_norm_traffic(p), [&] { rms_norm_cpu(p, threads_); });
   }
   void rope(const RopeParams<T>& p) override {
     observed("rope", traffic::rope(p.n, p.heads, p.head_dim, kBytes),

@@ -12,11 +12,16 @@ namespace versieve {
 namespace {
 
 // Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
-void add_linear(const Pass& p, std::int64_t k, std::int64_t m, bool swiglu, StepWork& out) {
+enum class Output { kPlain, kSwiglu, kWeighted };  // kWeighted: a norm follows
+
+void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out) {
+  const bool swiglu = output == Output::kSwiglu;
   const std::int64_t weight_rows = swiglu ? 2 * m : m;
-  const Traffic t = swiglu
-                        ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
-                        : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
+  Traffic t = swiglu ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
+                     : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
+  if (output == Output::kWeighted) {
+    t += traffic::weighted_rows(p.whole_rows(), m, p.element_bytes);
+  }
   const double node_tiles = std::ceil(p.rows / number(kLinearMostNodes));
   const double slices = linear_cut(k, m, swiglu).slices;
   LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights,
@@ -25,6 +30,16 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, bool swiglu, Step
                               number(k) / slices / number(kLinearTileK));
   work.reuse_distance = 0.0;
   out.add(work);
+}
+
+// Rows gathered and normed, or weighted for the layer that divides; `keeps` them as they are too.
+void add_norm(const Pass& p, std::int64_t width, bool keeps, StepWork& out) {
+  Traffic t = traffic::rms_norm(p.whole_rows(), width, p.element_bytes);
+  if (keeps) {
+    t += traffic::kept_rows(p.whole_rows(), width, p.element_bytes);
+  }
+  out.add(streaming(LaunchKind::kRmsNorm, p.other, p.times, t, p.rows,
+                    number(width) / kRowElementsPerStep));
 }
 
 void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
@@ -41,20 +56,19 @@ struct JointRow {
 
 // The joint projection of `inputs` features and what takes its rows apart.
 void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, StepWork& out) {
-  add_linear(p, inputs, row.width(), false, out);
+  add_linear(p, inputs, row.width(), Output::kPlain, out);
   out.add(streaming(LaunchKind::kRope, p.other, p.times,
                     traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim,
                                          row.gates, row.keeps_raw_keys, p.element_bytes),
                     p.rows, number(row.width()) / kRowElementsPerStep));
 }
 
-// From the output projection to the end of the MLP.
+// From the output projection to the end of the MLP; the norm after each is folded into both sides.
 void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
                         std::int64_t intermediate, StepWork& out) {
-  add_linear(p, q_width, hidden, false, out);
-  add_norm(p, 1.0, hidden, out);
-  add_linear(p, hidden, intermediate, true, out);
-  add_linear(p, intermediate, hidden, false, out);
+  add_linear(p, q_width, hidden, Output::kWeighted, out);
+  add_linear(p, hidden, intermediate, Output::kSwiglu, out);
+  add_linear(p, intermediate, hidden, Output::kWeighted, out);
 }
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
@@ -64,9 +78,9 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
   Pass once = layer;
   once.times = 1.0;
   const double captures = s.tree.speculates() ? 3.0 : 0.0;
-  add_copy(once, 1.0 + captures, t.hidden, TrafficTerm::kActivations, out);
+  add_norm(once, t.hidden, true, out);
+  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
   add_rope_table(once, t.head_dim, out);
-  add_norm(layer, 1.0, t.hidden, out);
   add_projection(layer, t.hidden,
                  {.heads = t.num_heads,
                   .kv_heads = t.num_kv_heads,
@@ -81,8 +95,7 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
   }
   add_attention_layers(s, growth, out);
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
-  add_norm(once, 1.0, t.hidden, out);
-  add_linear(once, t.hidden, t.vocab, false, out);
+  add_linear(once, t.hidden, t.vocab, Output::kPlain, out);
 }
 
 // Sizes of the draft's launches: the newest tokens' entries, then one row read out, then levels.
@@ -127,14 +140,14 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
   const DraftShape& d = s.draft;
   add_draft_attention(s, pass, nodes, out);
   add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
-  add_norm(pass, 1.0, d.hidden, out);
-  add_linear(pass, d.hidden, d.vocab, false, out);
+  add_linear(pass, d.hidden, d.vocab, Output::kPlain, out);
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
 }
 
-void add_embedding(const StepShape& s, const Pass& pass, StepWork& out) {
-  add_copy(pass, 1.0, s.draft.hidden, TrafficTerm::kDraft, out);
-  add_norm(pass, 2.0, s.draft.hidden, out);
+// `gathers`: features are rows of earlier outputs, and kept.
+void add_embedding(const StepShape& s, const Pass& pass, bool gathers, StepWork& out) {
+  add_norm(pass, s.draft.hidden, false, out);
+  add_norm(pass, s.draft.hidden, gathers, out);
   add_rope_table(pass, s.draft.head_dim, out);
 }
 
@@ -142,8 +155,8 @@ void add_embedding(const StepShape& s, const Pass& pass, StepWork& out) {
 void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
   const DraftShape& d = s.draft;
   add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
-  add_linear(entries, 3 * d.hidden, d.hidden, false, out);
-  add_embedding(s, entries, out);
+  add_linear(entries, 3 * d.hidden, d.hidden, Output::kPlain, out);
+  add_embedding(s, entries, false, out);
   add_projection(entries, 2 * d.hidden, {.kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
   if (s.recorded) {  // through slots, since only the device knows their positions
     add_copy(entries, 2.0, d.num_kv_heads * d.head_dim, TrafficTerm::kDraft, out);
@@ -173,8 +186,7 @@ void add_draft(const StepShape& s, StepWork& out) {
   Pass level = one;
   level.rows = run.level_rows;
   level.times = run.levels - 1.0;
-  add_copy(level, 1.0, d.hidden, TrafficTerm::kDraft, out);
-  add_embedding(s, level, out);
+  add_embedding(s, level, true, out);
   add_projection(level, 2 * d.hidden,
                  {.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
   add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, out);

@@ -24,11 +24,22 @@ Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64
   return t;
 }
 
+Traffic weighted_rows(std::int64_t n, std::int64_t m, std::int64_t element_bytes) {
+  Traffic t =
+      moved(TrafficTerm::kActivations, 0, n * m * element_bytes, 3.0 * static_cast<double>(n * m));
+  t.read(TrafficTerm::kWeights, static_cast<double>(m * element_bytes));
+  return t;
+}
+
 Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
   Traffic t = moved(TrafficTerm::kActivations, n * k * element_bytes, n * k * element_bytes,
                     4.0 * static_cast<double>(n * k));
   t.read(TrafficTerm::kWeights, static_cast<double>(k * element_bytes));
   return t;
+}
+
+Traffic kept_rows(std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
+  return moved(TrafficTerm::kActivations, 0, n * k * element_bytes, 0.0);
 }
 
 Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim,

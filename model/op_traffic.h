@@ -11,7 +11,11 @@ namespace versieve::traffic {
 // y = silu(x wg^T) (x wu^T): 2 m weight rows in, m columns out.
 Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
                       TrafficTerm weights);
+// Rows of m that a linear layer also writes times the next norm's weight (FoldedNorm).
+Traffic weighted_rows(std::int64_t n, std::int64_t m, std::int64_t element_bytes);
 Traffic rms_norm(std::int64_t n, std::int64_t k, std::int64_t element_bytes);
+// Rows that rms_norm also writes as they are.
+Traffic kept_rows(std::int64_t n, std::int64_t k, std::int64_t element_bytes);
 Traffic rope(std::int64_t n, std::int64_t heads, std::int64_t head_dim, std::int64_t element_bytes);
 // Positions in, a cosine and a sine of each pair out.
 Traffic rope_table(std::int64_t n, std::int64_t head_dim, std::int64_t element_bytes);

@@ -58,12 +58,14 @@ void Draft<T>::ensure_rows(std::int64_t rows) {
   }
   rows_ = rows;
   ensure_count(*ops_, captured_, rows * 3 * shape_.hidden);
-  ensure_count(*ops_, embedded_, rows * shape_.hidden);
   ensure_count(*ops_, feature_, rows * shape_.hidden);
   ensure_count(*ops_, input_, rows * 2 * shape_.hidden);
   ensure_count(*ops_, query_, rows * q_width());
   ensure_count(*ops_, attention_, rows * q_width());
-  ensure_count(*ops_, normed_, rows * shape_.hidden);
+  ensure_count(*ops_, weighted_, rows * shape_.hidden);
+  for (kernels::OpsBuffer<T, kernels::SquareSum>& squares : squares_) {
+    squares = {*ops_, std::vector<kernels::SquareSum>(static_cast<std::size_t>(rows))};
+  }
   ensure_count(*ops_, joint_, rows * (q_width() + 2 * kv_width()));
   ensure_count(*ops_, cosine_, rows * shape_.head_dim / 2);
   ensure_count(*ops_, sine_, rows * shape_.head_dim / 2);
@@ -107,28 +109,25 @@ void Draft<T>::linear(std::int64_t rows, const T* x, const T* w, std::int64_t k,
 }
 
 template <class T>
-void Draft<T>::norm(std::int64_t rows, const T* x, const Buffer& weight, T* y,
-                    std::int64_t y_stride) {
+void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens,
+                     const std::int32_t* feature_row) {
   ops_->rms_norm({.n = rows,
                   .k = shape_.hidden,
-                  .y_stride = y_stride,
+                  .y_stride = 2 * shape_.hidden,
                   .eps = shape_.norm_eps,
-                  .x = x,
-                  .weight = weight.data(),
-                  .y = y});
-}
-
-template <class T>
-void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens) {
-  const std::int64_t width = 2 * shape_.hidden;
-  ops_->copy_rows({.rows = rows,
-                   .width = shape_.hidden,
-                   .src_row = tokens,
-                   .src = embedding_,
-                   .dst = embedded_.data(),
-                   .term = TrafficTerm::kDraft});
-  norm(rows, embedded_.data(), weights_.layer.input_norm, input_.data(), width);
-  norm(rows, feature_.data(), weights_.hidden_norm, input_.data() + shape_.hidden, width);
+                  .x_row = tokens,
+                  .x = embedding_,
+                  .weight = weights_.layer.input_norm.data(),
+                  .y = input_.data()});
+  ops_->rms_norm({.n = rows,
+                  .k = shape_.hidden,
+                  .y_stride = 2 * shape_.hidden,
+                  .eps = shape_.norm_eps,
+                  .x_row = feature_row,
+                  .x = feature_row == nullptr ? feature_.data() : output_.data(),
+                  .weight = weights_.hidden_norm.data(),
+                  .y = input_.data() + shape_.hidden,
+                  .copy = feature_row == nullptr ? nullptr : feature_.data()});
 }
 
 template <class T>
@@ -158,23 +157,45 @@ void Draft<T>::project(std::int64_t rows, const T* input, const std::int32_t* po
                      .v = v});
 }
 
+// Each layer that reads normed rows clears the sums that the next one adds to.
 template <class T>
 void Draft<T>::finish(std::int64_t rows, const T* feature, T* output) {
   const LayerWeights<T>& w = weights_.layer;
-  linear(rows, attention_.data(), w.output.data(), q_width(), shape_.hidden, output, feature);
-  norm(rows, output, w.post_norm, normed_.data());
+  kernels::SquareSum* const inner = squares_[0].data();
+  kernels::SquareSum* const last = squares_[1].data();
+  const auto to_norm = [&](const T* x, const Buffer& weights, std::int64_t k, const T* residual,
+                           const Buffer& norm, kernels::SquareSum* squares) {
+    ops_->linear(
+        {.n = rows,
+         .k = k,
+         .m = shape_.hidden,
+         .x = x,
+         .w = weights.data(),
+         .residual = residual,
+         .y = output,
+         .norm = {.y_weight = norm.data(), .y_weighted = weighted_.data(), .y_squares = squares},
+         .weight_term = TrafficTerm::kDraft});
+  };
+  to_norm(attention_.data(), w.output, q_width(), feature, w.post_norm, inner);
   ops_->linear({.n = rows,
                 .k = shape_.hidden,
                 .m = shape_.intermediate,
                 .swiglu = true,
-                .x = normed_.data(),
+                .x = weighted_.data(),
                 .w = w.mlp_gate_up.data(),
                 .y = mlp_.data(),
+                .norm = {.x_squares = inner, .eps = shape_.norm_eps, .cleared = last},
                 .weight_term = TrafficTerm::kDraft});
-  linear(rows, mlp_.data(), w.mlp_down.data(), shape_.intermediate, shape_.hidden, output, output);
-  norm(rows, output, weights_.norm, normed_.data());
+  to_norm(mlp_.data(), w.mlp_down, shape_.intermediate, output, weights_.norm, last);
   ensure_count(*ops_, logits_, rows * shape_.vocab);
-  linear(rows, normed_.data(), weights_.head.data(), shape_.hidden, shape_.vocab, logits_.data());
+  ops_->linear({.n = rows,
+                .k = shape_.hidden,
+                .m = shape_.vocab,
+                .x = weighted_.data(),
+                .w = weights_.head.data(),
+                .y = logits_.data(),
+                .norm = {.x_squares = last, .eps = shape_.norm_eps, .cleared = inner},
+                .weight_term = TrafficTerm::kDraft});
 }
 
 template <class T>
@@ -258,13 +279,7 @@ void Draft<T>::step(const Nodes& nodes) {
   append(ints, slot_parent_);
   append(ints, slot_position_);
   const std::int32_t* staged = staged_.upload(*ops_, ints);
-  ops_->copy_rows({.rows = count,
-                   .width = shape_.hidden,
-                   .src_row = staged + 3 * count,
-                   .src = output_.data(),
-                   .dst = feature_.data(),
-                   .term = TrafficTerm::kDraft});
-  embed(count, staged);
+  embed(count, staged, staged + 3 * count);
   project(count, input_.data(), staged + count, true, true, k_tree_.data() + before * kv_width(),
           v_tree_.data() + before * kv_width());
   ops_->tree_attention({.num_heads = shape_.num_heads,

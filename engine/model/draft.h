@@ -79,8 +79,10 @@ class Draft {
 
   void ensure_rows(std::int64_t rows);
   void ensure_slots(std::int64_t slots);
-  // feature_ [rows, hidden] and the tokens' embeddings -> input_ [rows, 2 * hidden].
-  void embed(std::int64_t rows, const std::int32_t* tokens);
+  // The tokens' embeddings and features -> input_ [rows, 2 * hidden]. Features lie in feature_, or
+  // in the rows `feature_row` of output_ (made of output_'s row 0 on), which are copied there.
+  void embed(std::int64_t rows, const std::int32_t* tokens,
+             const std::int32_t* feature_row = nullptr);
   // input [rows, 2 * hidden] -> query_ and (or) the entries' keys and values.
   void project(std::int64_t rows, const T* input, const std::int32_t* positions, bool queries,
                bool keys, T* k, T* v);
@@ -90,7 +92,6 @@ class Draft {
   void read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows);
   void linear(std::int64_t rows, const T* x, const T* w, std::int64_t k, std::int64_t m, T* y,
               const T* residual = nullptr);
-  void norm(std::int64_t rows, const T* x, const Buffer& weight, T* y, std::int64_t y_stride = 0);
 
   std::int64_t kv_width() const { return shape_.num_kv_heads * shape_.head_dim; }
   std::int64_t q_width() const { return shape_.num_heads * shape_.head_dim; }
@@ -114,13 +115,13 @@ class Draft {
 
   Buffer k_, v_;                                            // [capacity, G, d]
   Buffer captured_;                                         // [rows, 3 * hidden]
-  Buffer embedded_;                                         // [rows, hidden]
   Buffer feature_;                                          // [rows, hidden]
   Buffer input_;                                            // [rows, 2 * hidden]
   kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [rows, d/2]: rotary angles
   Buffer query_;                                            // [rows, H, d]
   Buffer attention_;                                        // [rows, H, d]
-  Buffer normed_;                                           // [rows, hidden]
+  Buffer weighted_;  // [rows, hidden]: outputs times the next norm's weight
+  kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [rows]: after attention, at the end
   Buffer joint_;   // [rows, (H + 2 G) d]: the joint projection
   Buffer mlp_;     // [rows, intermediate]: silu(gate) * up
   Buffer logits_;  // [rows, draft V]

@@ -75,13 +75,7 @@ template <class T>
 void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
                            const std::int32_t* token) {
   VERSIEVE_ASSERT(count <= rows_ && first + count <= slot_capacity_, "slots were reserved");
-  ops_->copy_rows({.rows = count,
-                   .width = shape_.hidden,
-                   .src_row = slots.parent + first,
-                   .src = output_.data(),
-                   .dst = feature_.data(),
-                   .term = TrafficTerm::kDraft});
-  embed(count, token);
+  embed(count, token, slots.parent + first);
   project(count, input_.data(), slots.position + first, true, true,
           k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
   kernels::TreeAttentionParams<T> attention = attention_over(slots);

@@ -41,7 +41,9 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   rows_ = std::max(nodes, std::min<std::int64_t>(2 * rows_, 256));
   const std::int64_t cache_rows = shape_.layers * rows_ * shape_.kv_width();
   ensure_count(*ops_, hidden_, rows_ * shape_.hidden);
-  ensure_count(*ops_, normed_, rows_ * shape_.hidden);
+  ensure_count(*ops_, weighted_, rows_ * shape_.hidden);
+  ensure_count(*ops_, squares_[0], rows_);
+  ensure_count(*ops_, squares_[1], rows_);
   ensure_count(*ops_, query_, rows_ * shape_.q_width());
   ensure_count(*ops_, attention_, rows_ * shape_.q_width());
   ensure_count(*ops_, joint_, rows_ * joint_width());
@@ -104,11 +106,21 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 // The forward over the nodes whose arrays and sizes are set.
 template <class T>
 void Target<T>::run_nodes() {
-  ops_->copy_rows({.rows = tree_.size(),
-                   .width = shape_.hidden,
-                   .src_row = tokens_,
-                   .src = weights_.embedding.data(),
-                   .dst = hidden_.data()});
+  squares_turn_ = 0;
+  ops_->rms_norm({.n = tree_.size(),
+                  .k = shape_.hidden,
+                  .x_row = tokens_,
+                  .x = weights_.embedding.data(),
+                  .weight = weights_.layers.front().input_norm.data(),
+                  .y = weighted_.data(),
+                  .copy = hidden_.data(),
+                  .squares = squares_[0].data()});
+  ops_->rope_table({.n = tree_.size(),
+                    .head_dim = shape_.head_dim,
+                    .theta = shape_.rope_theta,
+                    .position = positions_,
+                    .cosine = cosine_.data(),
+                    .sine = sine_.data()});
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     capture(layer);
     run_layer(layer);
@@ -131,21 +143,32 @@ void Target<T>::capture(std::int64_t layer) {
   }
 }
 
+// The layer that reads the normed stream, from node `first` on.
 template <class T>
-void Target<T>::linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
-                       const T* residual) {
-  ops_->linear(
-      {.n = tree_.size(), .k = k, .m = m, .x = x, .w = w.data(), .residual = residual, .y = y});
+void Target<T>::linear_of_norm(kernels::LinearParams<T> p, std::int64_t first) {
+  p.n = tree_.size() - first;
+  p.k = shape_.hidden;
+  p.x = weighted_.data() + first * shape_.hidden;
+  p.norm = {.x_squares = squares_[squares_turn_].data() + first,
+            .eps = shape_.norm_eps,
+            .cleared = squares_[1 - squares_turn_].data() + first};
+  ops_->linear(p);
 }
 
+// The layer that adds to the residual stream, which `norm` follows.
 template <class T>
-void Target<T>::norm(const Buffer& weight) {
-  ops_->rms_norm({.n = tree_.size(),
-                  .k = shape_.hidden,
-                  .eps = shape_.norm_eps,
-                  .x = hidden_.data(),
-                  .weight = weight.data(),
-                  .y = normed_.data()});
+void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm) {
+  squares_turn_ = 1 - squares_turn_;
+  ops_->linear({.n = tree_.size(),
+                .k = k,
+                .m = shape_.hidden,
+                .x = x,
+                .w = w.data(),
+                .residual = hidden_.data(),
+                .y = hidden_.data(),
+                .norm = {.y_weight = norm.data(),
+                         .y_weighted = weighted_.data(),
+                         .y_squares = squares_[squares_turn_].data()}});
 }
 
 template <class T>
@@ -160,23 +183,18 @@ void Target<T>::run_layer(std::int64_t layer) {
   } else {
     attend_dense(layer);
   }
-  linear(attention_.data(), w.output, shape_.q_width(), shape_.hidden, hidden_.data(),
-         hidden_.data());
-  run_mlp(w);
+  linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
+  linear_of_norm(
+      {.m = shape_.intermediate, .swiglu = true, .w = w.mlp_gate_up.data(), .y = mlp_.data()});
+  const bool last = layer + 1 == shape_.layers;
+  linear_to_norm(
+      mlp_.data(), w.mlp_down, shape_.intermediate,
+      last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm);
 }
 
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
-  if (layer == 0) {
-    ops_->rope_table({.n = tree_.size(),
-                      .head_dim = shape_.head_dim,
-                      .theta = shape_.rope_theta,
-                      .position = positions_,
-                      .cosine = cosine_.data(),
-                      .sine = sine_.data()});
-  }
-  norm(w.input_norm);
-  linear(normed_.data(), w.joint, shape_.hidden, joint_width(), joint_.data());
+  linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
   ops_->rope_append({.n = tree_.size(),
                      .num_heads = shape_.num_heads,
                      .num_kv_heads = shape_.num_kv_heads,
@@ -341,31 +359,11 @@ void Target<T>::attend_blocks(std::int64_t layer) {
 }
 
 template <class T>
-void Target<T>::run_mlp(const LayerWeights<T>& w) {
-  norm(w.post_norm);
-  ops_->linear({.n = tree_.size(),
-                .k = shape_.hidden,
-                .m = shape_.intermediate,
-                .swiglu = true,
-                .x = normed_.data(),
-                .w = w.mlp_gate_up.data(),
-                .y = mlp_.data()});
-  linear(mlp_.data(), w.mlp_down, shape_.intermediate, shape_.hidden, hidden_.data(),
-         hidden_.data());
-}
-
-template <class T>
 void Target<T>::read_out() {
-  norm(weights_.norm);
   const std::int64_t rows = options_.last_logits_only ? 1 : tree_.size();
   ensure_count(*ops_, logits_, rows * shape_.vocab);
   const Buffer& head = shape_.tied_embeddings ? weights_.embedding : weights_.head;
-  ops_->linear({.n = rows,
-                .k = shape_.hidden,
-                .m = shape_.vocab,
-                .x = normed_.data() + (tree_.size() - rows) * shape_.hidden,
-                .w = head.data(),
-                .y = logits_.data()});
+  linear_of_norm({.m = shape_.vocab, .w = head.data(), .y = logits_.data()}, tree_.size() - rows);
 }
 
 template <class T>

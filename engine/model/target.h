@@ -125,11 +125,9 @@ class Target {
   const std::int32_t* hint_of(std::int64_t layer) const;
   void capture_attention(std::int64_t layer);
   void attend_blocks(std::int64_t layer);
-  void run_mlp(const LayerWeights<T>& w);
   void read_out();
-  void linear(const T* x, const Buffer& w, std::int64_t k, std::int64_t m, T* y,
-              const T* residual = nullptr);
-  void norm(const Buffer& weight);
+  void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
+  void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm);
   std::int64_t gate_count() const {
     return shape_.attention == AttentionKind::kNsa ? 3 * shape_.num_heads : 0;
   }
@@ -170,8 +168,10 @@ class Target {
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;
-  Buffer hidden_;                                           // [N, hidden]: the residual stream
-  Buffer normed_;                                           // [N, hidden]
+  Buffer hidden_;    // [N, hidden]: the residual stream
+  Buffer weighted_;  // [N, hidden]: times the next norm's weight
+  kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [N] of weighted_'s rows, in turn
+  int squares_turn_ = 0;
   kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [N, d/2]: the step's rotary angles
   Buffer query_;                                            // [N, H, d]
   Buffer gates_;                                            // [N, H, 3]

@@ -16,7 +16,7 @@ class StepBuilder {
   explicit StepBuilder(const StepCase& step)
       : s_(step), shape_(step.shape), rows_(step.tree.size()), e_(step.element_bytes) {
     hidden_ = place(rows_ * shape_.hidden);
-    normed_ = place(rows_ * shape_.hidden);
+    weighted_ = place(rows_ * shape_.hidden);
     joint_ = place(rows_ * joint_width());
     mlp_ = place(rows_ * shape_.intermediate);
     captured_ = place(rows_ * 3 * shape_.hidden);
@@ -43,8 +43,9 @@ class StepBuilder {
     return {tensor, width * e_, width * e_};
   }
   void linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::uint64_t y,
-              std::uint64_t residual, bool swiglu);
-  void norm();
+              bool swiglu = false);
+  void linear_to_norm(std::uint64_t x, std::int64_t k);
+  void embed();
   void copy(std::uint64_t from, std::uint64_t to);
   void take_apart();
   void compress();
@@ -58,11 +59,11 @@ class StepBuilder {
   AttentionCase attention_;
   std::vector<std::int32_t> refreshed_;  // blocks of the newest refresh layer
   LaunchSequence launches_;
-  std::uint64_t hidden_, normed_, joint_, mlp_, captured_, logits_, table_, embedding_;
+  std::uint64_t hidden_, weighted_, joint_, mlp_, captured_, logits_, table_, embedding_;
 };
 
 void StepBuilder::linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::uint64_t y,
-                         std::uint64_t residual, bool swiglu) {
+                         bool swiglu) {
   launches_.push_back(trace_linear({.n = rows_,
                                     .k = k,
                                     .m = m,
@@ -70,16 +71,29 @@ void StepBuilder::linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::u
                                     .element_bytes = e_,
                                     .x = x,
                                     .w = place((swiglu ? 2 : 1) * m * k),
-                                    .y = y,
-                                    .residual = residual}));
+                                    .y = y}));
 }
 
-void StepBuilder::norm() {
+// Into the residual stream, and times the next norm's weight.
+void StepBuilder::linear_to_norm(std::uint64_t x, std::int64_t k) {
+  launches_.push_back(trace_linear({.n = rows_,
+                                    .k = k,
+                                    .m = shape_.hidden,
+                                    .element_bytes = e_,
+                                    .x = x,
+                                    .w = place(shape_.hidden * k),
+                                    .y = hidden_,
+                                    .residual = hidden_,
+                                    .weighted = weighted_}));
+}
+
+// rms_norm's first half: the tokens' rows, and times the first norm's weight.
+void StepBuilder::embed() {
   launches_.push_back(trace_rows(
       {.path = "rms_norm",
        .rows = rows_,
-       .reads = {rows_of(hidden_, shape_.hidden), {place(shape_.hidden), shape_.hidden * e_, 0}},
-       .writes = {rows_of(normed_, shape_.hidden)}}));
+       .reads = {rows_of(embedding_, shape_.hidden), {place(shape_.hidden), shape_.hidden * e_, 0}},
+       .writes = {rows_of(hidden_, shape_.hidden), rows_of(weighted_, shape_.hidden)}}));
 }
 
 void StepBuilder::copy(std::uint64_t from, std::uint64_t to) {
@@ -133,7 +147,7 @@ void StepBuilder::attend(std::int64_t layer) {
 }
 
 LaunchSequence StepBuilder::build() {
-  copy(embedding_, hidden_);
+  embed();
   launches_.push_back(
       trace_rows({.path = "rope",
                   .rows = rows_,
@@ -141,21 +155,18 @@ LaunchSequence StepBuilder::build() {
                   .writes = {{table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}}}));
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     place_cache(space_, attention_);
-    norm();
-    linear(normed_, shape_.hidden, joint_width(), joint_, 0, false);
+    linear(weighted_, shape_.hidden, joint_width(), joint_);
     take_apart();
     compress();
     attend(layer);
-    linear(attention_.at.out, shape_.q_width(), shape_.hidden, hidden_, hidden_, false);
-    norm();
-    linear(normed_, shape_.hidden, shape_.intermediate, mlp_, 0, true);
-    linear(mlp_, shape_.intermediate, shape_.hidden, hidden_, hidden_, false);
+    linear_to_norm(attention_.at.out, shape_.q_width());
+    linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
+    linear_to_norm(mlp_, shape_.intermediate);
   }
   for (std::int64_t i = 0; i < s_.captures; ++i) {
     copy(hidden_, captured_);
   }
-  norm();
-  linear(normed_, shape_.hidden, shape_.vocab, logits_, 0, false);
+  linear(weighted_, shape_.hidden, shape_.vocab, logits_);
   launches_.push_back(trace_rows({.path = "top_logits",
                                   .rows = rows_,
                                   .parts = kLogitParts,

@@ -85,9 +85,13 @@ void LinearTrace::append_output(std::int64_t slice, std::int64_t first_node, std
     out.push_back(rows);
     out.back().address += p_.residual;
   }
-  out.push_back(rows);
-  out.back().address += p_.y;
-  out.back().kind = AccessKind::kWrite;
+  for (const std::uint64_t written : {p_.y, p_.weighted}) {
+    if (written != 0) {
+      out.push_back(rows);
+      out.back().address += written;
+      out.back().kind = AccessKind::kWrite;
+    }
+  }
 }
 
 bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const {

@@ -14,6 +14,7 @@ struct LinearLaunch {
   std::int64_t element_bytes = 2;
   std::uint64_t x = 0, w = 0, y = 0;
   std::uint64_t residual = 0;  // 0: none
+  std::uint64_t weighted = 0;  // y times the next norm's weight, 0: none
 };
 
 std::unique_ptr<LaunchTrace> trace_linear(const LinearLaunch& launch);

@@ -60,11 +60,19 @@ __device__ inline void cluster_arrive() {
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Writes to the same shared address of another block of the cluster.
-__device__ inline void store_remote(std::uint32_t address, unsigned block, float value) {
-  std::uint32_t remote;
+// Writes 4 bytes to the same shared address of a block of the cluster and counts them on that
+// block's `barrier`.
+__device__ inline void send_float(std::uint32_t address, std::uint32_t barrier, unsigned block,
+                                  float value) {
+  std::uint32_t remote, remote_barrier;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(block));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(remote_barrier)
+               : "r"(barrier), "r"(block));
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(remote),
+      "r"(__float_as_uint(value)), "r"(remote_barrier)
+      : "memory");
 }
 // Writes to shared memory so far may be read by the copy engine.
 __device__ inline void fence_for_copies() {

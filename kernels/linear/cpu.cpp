@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -107,6 +108,16 @@ void dot_tile_avx2(const float* x, const float* w, std::int64_t k, float* sums) 
 }
 #endif
 
+// What the sums of row n are multiplied by: 1 / RMS of the rows that x was made of.
+template <class T>
+T row_scale(const LinearParams<T>& p, std::int64_t n) {
+  if (p.norm.x_squares == nullptr) {
+    return T{1};
+  }
+  const double sum = static_cast<double>(p.norm.x_squares[n]) * kSquareSumUnit;
+  return static_cast<T>(1.0 / std::sqrt(sum / static_cast<double>(p.k) + p.norm.eps));
+}
+
 template <int kRows, int kCols, class T>
 void linear_tile(const LinearParams<T>& p, std::int64_t n, std::int64_t m) {
   T sums[kRows * kCols];
@@ -120,9 +131,10 @@ void linear_tile(const LinearParams<T>& p, std::int64_t n, std::int64_t m) {
   dot_tile<T, kRows, kCols>(p.x + n * p.k, p.w + m * p.k, p.k, sums);
 #endif
   for (int r = 0; r < kRows; ++r) {
+    const T scale = row_scale(p, n + r);
     for (int c = 0; c < kCols; ++c) {
       const std::int64_t at = (n + r) * p.m + m + c;
-      const T sum = sums[r * kCols + c];
+      const T sum = sums[r * kCols + c] * scale;
       p.y[at] = p.residual == nullptr ? sum : p.residual[at] + sum;
     }
   }
@@ -154,6 +166,22 @@ void linear_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) 
   }
 }
 
+// Of the panel's finished outputs: y times the next norm's weight, and their squares.
+template <class T>
+void weigh_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) {
+  for (std::int64_t n = 0; n < p.n; ++n) {
+    double square = 0.0;
+    for (std::int64_t i = m; i < m_end; ++i) {
+      const T y = p.y[n * p.m + i];
+      p.norm.y_weighted[n * p.m + i] = y * p.norm.y_weight[i];
+      square += static_cast<double>(y) * static_cast<double>(y);
+    }
+    std::atomic_ref<SquareSum>(p.norm.y_squares[n])
+        .fetch_add(static_cast<SquareSum>(std::llrint(square / kSquareSumUnit)),
+                   std::memory_order_relaxed);
+  }
+}
+
 // Panel by panel: gate sums into y, up sums beside them, then their product.
 template <class T>
 void linear_swiglu(const LinearParams<T>& p, int threads) {
@@ -181,13 +209,21 @@ void linear_cpu(const LinearParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.n >= 0 && p.k >= 1 && p.m >= 1, "linear needs K and M");
   VERSIEVE_ASSERT(p.n == 0 || (p.x != nullptr && p.w != nullptr && p.y != nullptr), "no memory");
   VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
+  VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
+  if (p.norm.cleared != nullptr) {
+    std::fill_n(p.norm.cleared, p.n, SquareSum{0});
+  }
   if (p.swiglu) {
     linear_swiglu(p, threads);
     return;
   }
   const std::int64_t panels = (p.m + kPanel - 1) / kPanel;
   parallel_for(panels, p.n * p.k * p.m < kSmallProducts ? 1 : threads, [&](std::int64_t panel) {
-    linear_panel(p, panel * kPanel, std::min(p.m, (panel + 1) * kPanel));
+    const std::int64_t end = std::min(p.m, (panel + 1) * kPanel);
+    linear_panel(p, panel * kPanel, end);
+    if (p.norm.y_weight != nullptr) {
+      weigh_panel(p, panel * kPanel, end);
+    }
   });
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/linear/folded_norm.cuh"
 #include "kernels/linear/launch.h"
 #include "kernels/linear/stream.h"
 #include "kernels/linear/traffic.h"
@@ -47,6 +48,9 @@ __global__ void __launch_bounds__(kWarps * 32)
   constexpr int kOuts = kSwiglu ? kCols / 2 : kCols;
   const std::int64_t m0 =
       (static_cast<std::int64_t>(blockIdx.y) * kWarps + threadIdx.x / 32) * kOuts;
+  if (blockIdx.y == 0) {
+    clear_squares(p, n0, min(static_cast<std::int64_t>(kRows), p.n - n0));
+  }
   if (m0 >= p.m) {
     return;
   }
@@ -78,14 +82,19 @@ __global__ void __launch_bounds__(kWarps * 32)
     }
   }
   for (int r = 0; r < kRows; ++r) {
+    const float scale = input_scale(p, n0 + r);
     for (int c = 0; c < kCols; ++c) {
-      acc[r][c] = warp_sum(acc[r][c]);
+      acc[r][c] = warp_sum(acc[r][c]) * scale;
     }
     for (int c = 0; c < kOuts; ++c) {
       const float sum = kSwiglu ? silu_product(acc[r][c], acc[r][c + kCols / 2]) : acc[r][c];
       if (lane == r * kOuts + c && n0 + r < p.n && m0 + c < p.m) {
         const std::int64_t at = (n0 + r) * p.m + m0 + c;
         store_f32(p.y + at, p.residual == nullptr ? sum : load_f32(p.residual + at) + sum);
+        if (p.norm.y_weight != nullptr) {
+          const float square = weigh_output(p, n0 + r, m0 + c);
+          atomicAdd(p.norm.y_squares + n0 + r, square_sum(square));
+        }
       }
     }
   }
@@ -143,6 +152,7 @@ template <class T>
 void launch_linear(const LinearParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.k >= 1 && p.k < (1 << 30) && p.m >= 1, "linear needs K and M");
   VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
+  VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
   if (p.n == 0) {
     return;
   }

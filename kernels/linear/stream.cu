@@ -6,6 +6,7 @@
 // copies: the weights of the whole ring before it waits for the launches before this one, x after.
 // A warpgroup multiplies a group. The blocks of one row tile's K slices form a cluster; each is
 // sent its share of the rows' partial sums of all slices and adds them in ascending slice order.
+// RMS norms are folded in: sums times 1 / RMS of the rows behind x, y times the next norm's weight.
 //
 // Bits: an output is sum over slices (ascending) of sum over 16-wide k steps (ascending) of the
 // tensor core's product; the slices depend on K and M alone, so N and the tile sizes never show.
@@ -98,36 +99,54 @@ __device__ inline void multiply_tiles(int k_tiles, int group, const Places& plac
   wgmma_wait<0>();
 }
 
-// All partial sums to where they are added, then y. Few nodes: sent one by one.
+// Few nodes: all partial sums to where they are added, sent one by one; then y, a quad a thread of
+// the warps that multiply. Not `live`: without effect, so that the instructions are there in time.
 template <class Plan>
 __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, const Places& places,
-                                  unsigned char* shared, int warp,
+                                  unsigned char* shared, int warp, const Quad& quad,
+                                  const QuadInputs& in, float scale, bool live,
                                   const float (&sum)[Plan::kNodes / 8][4]) {
-  float* const made = reinterpret_cast<float*>(shared);
-  float* const received = reinterpret_cast<float*>(shared + Plan::kReceivedAt);
-  if (t.slices == 1) {
+  const float* partials = reinterpret_cast<const float*>(shared + Plan::kReceivedAt);
+  const bool multiplies = warp < Plan::kMultiplyWarps;
+  if (t.slices > 1) {
+    if (live) {
+      cluster_wait();
+    }
+    if (multiplies) {
+      send_partials<Plan>(t, warp / 4, places.ring + Plan::kReceivedAt, places.received, live, sum);
+    }
+    if (live) {
+      barrier_wait(places.received, 0);
+    }
+  } else if (live) {
+    float* const made = reinterpret_cast<float*>(shared);
     __syncthreads();  // the ring is free
-    if (warp < Plan::kMultiplyWarps) {
-      write_partials<Plan>(1, warp / 4, 0, made, sum);
+    if (multiplies) {
+      write_partials<Plan>(t, warp / 4, 0, made, sum);
     }
     __syncthreads();
-    finish_rows<Plan>(p, t, t.first_node, t.node_count, made, made);
+    partials = made;
+  }
+  if (!multiplies) {
     return;
   }
-  cluster_wait();
-  if (warp < Plan::kMultiplyWarps) {
-    send_partials<Plan>(t, warp / 4, places.ring + Plan::kReceivedAt, sum);
+  float square = 0.0F;
+  if (quad.exists && quad.m < p.m) {
+    const float4 y = quad_sum<Plan>(p, t, quad, partials, partials, scale);
+    if (whole_quads(p)) {
+      square = write_quad(p, quad, in, y, live);
+    } else if (live) {
+      square = write_elements(p, quad, y);
+    }
   }
-  cluster_arrive();
-  cluster_wait();
-  finish_rows<Plan>(p, t, t.first_node, t.node_count, received, received);
+  add_squares<Plan>(p, t, quad, square, live);
 }
 
 // Many nodes: collected by receiver and copied, kRoundNodes at a time.
 template <class Plan>
 __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
                                      const Places& places, unsigned char* shared, int warp,
-                                     const float (&sum)[Plan::kNodes / 8][4]) {
+                                     const float* scale, const float (&sum)[Plan::kNodes / 8][4]) {
   __syncthreads();  // the ring is free
   if (!Plan::kOwnRoom && t.slices > 1) {
     cluster_arrive();
@@ -142,7 +161,7 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
       break;
     }
     if (warp < Plan::kMultiplyWarps) {
-      write_partials<Plan>(t.slices, warp / 4, first_node, made, sum);
+      write_partials<Plan>(t, warp / 4, first_node, made, sum);
     }
     if (t.slices > 1) {
       fence_for_copies();
@@ -155,9 +174,18 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
       exchange_partials<Plan>(t, node_count, places.ring, places.received);
       barrier_wait(places.received, round & 1);
     }
-    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received);
+    // Arriving says that what was sent here has come; before another round also that it was read.
+    // Measured, H200: early gains 0.4 us a launch at N = 64 and costs 0.5 at 16.
+    const bool last = Plan::kNodes >= 64 && first_node + Plan::kRoundNodes >= t.node_count;
+    if (t.slices > 1 && last) {
+      cluster_arrive();
+    }
+    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received,
+                      scale + first_node);
     if (t.slices > 1) {
-      cluster_arrive();  // what this block sent has been received
+      if (!last) {
+        cluster_arrive();
+      }
       cluster_wait();
     } else {
       __syncthreads();
@@ -185,6 +213,9 @@ __global__ void __launch_bounds__(Plan::kThreads)
       barrier_init(places.empty_of(i), Plan::kMultiplyWarps);
     }
     barrier_init(places.received, 1);
+    if (Plan::kNodes == 8 && t.slices > 1) {  // every slice's partial sums of this block's rows
+      barrier_expect(places.received, t.node_count * Plan::kGroups * kGroupRows * 4);
+    }
     fence_barrier_init();
     for (int i = 0; i < min(Plan::kStages, t.k_tiles); ++i) {
       copy_weights<Plan>(s, t, places, i);
@@ -198,21 +229,52 @@ __global__ void __launch_bounds__(Plan::kThreads)
   if (Plan::kOwnRoom && t.slices > 1) {
     cluster_arrive();  // this block runs and its barriers are ready: it may be sent to
   }
-  wait_for_predecessors();
-
   float sum[Plan::kNodes / 8][4] = {};
-  if (warp == Plan::kMultiplyWarps) {
-    if (threadIdx.x % 32 == 0) {
-      copy_tiles<Plan>(s, t, places);
+  const auto make_sums = [&] {
+    if (warp == Plan::kMultiplyWarps) {
+      if (threadIdx.x % 32 == 0) {
+        copy_tiles<Plan>(s, t, places);
+      }
+      __syncwarp();
+    } else {
+      multiply_tiles<Plan>(t.k_tiles, warp / 4, places, sum);
     }
-    __syncwarp();
-  } else {
-    multiply_tiles<Plan>(t.k_tiles, warp / 4, places, sum);
-  }
+  };
+  const bool clears = t.slice == 0 && blockIdx.z == 0;
   if constexpr (Plan::kNodes == 8) {
-    finish_few<Plan>(s.p, t, places, shared, warp, sum);
+    const Quad quad =
+        quad_of<Plan>(s.p, t, t.first_node, t.node_count, static_cast<int>(threadIdx.x));
+    QuadInputs in;
+    float scale = 1.0F;
+#pragma unroll 1
+    for (int pass = 0; pass < 2; ++pass) {  // the first fetches the instructions of the end
+      const bool live = pass == 1;
+      if (live) {
+        wait_for_predecessors();
+        if (warp < Plan::kMultiplyWarps) {  // what the end needs is on its way meanwhile
+          scale = input_scale(s.p, quad.node);
+          if (quad.exists && quad.m < s.p.m && whole_quads(s.p)) {
+            in = quad_inputs(s.p, quad);
+          }
+        }
+        make_sums();
+        if (clears) {
+          clear_squares(s.p, t.first_node, t.node_count);
+        }
+      }
+      finish_few<Plan>(s.p, t, places, shared, warp, quad, in, scale, live, sum);
+    }
   } else {
-    finish_rounds<Plan>(s.p, t, places, shared, warp, sum);
+    __shared__ float scale[Plan::kNodes];  // of each node's sums
+    wait_for_predecessors();
+    if (const int thread = static_cast<int>(threadIdx.x); thread < Plan::kNodes) {
+      scale[thread] = input_scale(s.p, t.first_node + thread);  // a barrier follows the products
+    }
+    if (clears) {
+      clear_squares(s.p, t.first_node, t.node_count);
+    }
+    make_sums();
+    finish_rounds<Plan>(s.p, t, places, shared, warp, scale, sum);
   }
 }
 

@@ -59,10 +59,16 @@ struct StreamParams {
 // What a block works on.
 struct Tile {
   int slice, slices;
+  int slice_bits;  // slices = 2^slice_bits: whoever divides shifts
   int first_node, node_count;
   int first_row[2];  // weight row of each group
   int first_k, k_tiles;
+
+  // Each block of the cluster finishes 2^share_bits rows of every group.
+  __device__ int share_bits() const { return 6 - slice_bits; }
+  __device__ int row_of_share(int row) const { return row & ((1 << share_bits()) - 1); }
 };
+static_assert(kGroupRows == 1 << 6, "share_bits");
 
 template <class Plan>
 __device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
@@ -71,12 +77,13 @@ __device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
   Tile t;
   t.slice = static_cast<int>(blockIdx.x);
   t.slices = static_cast<int>(gridDim.x);
+  t.slice_bits = __ffs(t.slices) - 1;
   t.first_node = static_cast<int>(blockIdx.y) * Plan::kNodes;
   t.node_count = min(Plan::kNodes, static_cast<int>(p.n) - t.first_node);
   t.first_row[0] = static_cast<int>(blockIdx.z) * row_step;
   t.first_row[1] = t.first_row[0] + (p.swiglu ? static_cast<int>(p.m) : kGroupRows);
-  t.first_k = k_tiles * t.slice / t.slices;
-  t.k_tiles = k_tiles * (t.slice + 1) / t.slices - t.first_k;
+  t.first_k = (k_tiles * t.slice) >> t.slice_bits;
+  t.k_tiles = ((k_tiles * (t.slice + 1)) >> t.slice_bits) - t.first_k;
   return t;
 }
 

@@ -9,8 +9,14 @@ namespace versieve::kernels {
 template <class T>
 Traffic linear_traffic(const LinearParams<T>& p) {
   const std::int64_t bytes = sizeof(T);
-  return p.swiglu ? traffic::linear_swiglu(p.n, p.k, p.m, bytes, p.weight_term)
-                  : traffic::linear(p.n, p.k, p.m, bytes, p.weight_term);
+  if (p.swiglu) {
+    return traffic::linear_swiglu(p.n, p.k, p.m, bytes, p.weight_term);
+  }
+  Traffic t = traffic::linear(p.n, p.k, p.m, bytes, p.weight_term);
+  if (p.norm.y_weight != nullptr) {
+    t += traffic::weighted_rows(p.n, p.m, bytes);
+  }
+  return t;
 }
 
 }  // namespace versieve::kernels

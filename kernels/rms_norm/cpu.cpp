@@ -1,5 +1,6 @@
 #include "kernels/rms_norm/cpu.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/common/parallel_for.h"
@@ -10,14 +11,24 @@ namespace versieve::kernels {
 namespace {
 
 template <class T>
-void rms_norm_row(const T* x, const T* weight, std::int64_t k, double eps, T* y) {
+void rms_norm_row(const RmsNormParams<T>& p, std::int64_t n) {
+  const std::int64_t row = p.x_row == nullptr ? n : p.x_row[n];
+  const T* x = p.x + row * (p.x_stride == 0 ? p.k : p.x_stride);
+  T* y = p.y + n * (p.y_stride == 0 ? p.k : p.y_stride);
   double sum = 0.0;
-  for (std::int64_t i = 0; i < k; ++i) {
+  for (std::int64_t i = 0; i < p.k; ++i) {
     sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
-  const double scale = 1.0 / std::sqrt(sum / static_cast<double>(k) + eps);
-  for (std::int64_t i = 0; i < k; ++i) {
-    y[i] = static_cast<T>(static_cast<double>(x[i]) * scale * static_cast<double>(weight[i]));
+  double scale = 1.0 / std::sqrt(sum / static_cast<double>(p.k) + p.eps);
+  if (p.squares != nullptr) {
+    p.squares[n] = static_cast<SquareSum>(std::llrint(sum / kSquareSumUnit));
+    scale = 1.0;
+  }
+  if (p.copy != nullptr) {
+    std::copy_n(x, p.k, p.copy + n * p.k);
+  }
+  for (std::int64_t i = 0; i < p.k; ++i) {
+    y[i] = static_cast<T>(static_cast<double>(x[i]) * scale * static_cast<double>(p.weight[i]));
   }
 }
 
@@ -26,11 +37,8 @@ void rms_norm_row(const T* x, const T* weight, std::int64_t k, double eps, T* y)
 template <class T>
 void rms_norm_cpu(const RmsNormParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.k >= 1, "rms_norm needs K");
-  const std::int64_t x_stride = p.x_stride == 0 ? p.k : p.x_stride;
-  const std::int64_t y_stride = p.y_stride == 0 ? p.k : p.y_stride;
-  parallel_for(p.n, p.n * p.k < kSmallElements ? 1 : threads, [&](std::int64_t n) {
-    rms_norm_row(p.x + n * x_stride, p.weight, p.k, p.eps, p.y + n * y_stride);
-  });
+  parallel_for(p.n, p.n * p.k < kSmallElements ? 1 : threads,
+               [&](std::int64_t n) { rms_norm_row(p, n); });
 }
 
 template void rms_norm_cpu<double>(const RmsNormParams<double>&, int);

@@ -1,4 +1,4 @@
-// rms_norm on the CPU: y = x / sqrt(mean(x^2) + eps) * weight, row by row.
+// rms_norm on the CPU: y = x / sqrt(mean(x^2) + eps) * weight, row by row, or its first half.
 #pragma once
 
 #include "kernels/ops.h"

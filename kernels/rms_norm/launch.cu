@@ -6,8 +6,9 @@
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/rms_norm/launch.h"
+#include "kernels/rms_norm/square_sum.cuh"
+#include "kernels/rms_norm/traffic.h"
 #include "model/assert.h"
-#include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
@@ -56,7 +57,6 @@ __global__ void __launch_bounds__(kThreads)
     rms_norm_kernel(const __grid_constant__ RmsNormParams<T> p) {
   constexpr int kStep = kThreads * kPiece;
   __shared__ float shared[kThreads / 32];
-  const T* x = p.x + static_cast<std::int64_t>(blockIdx.x) * p.x_stride;
   T* y = p.y + static_cast<std::int64_t>(blockIdx.x) * p.y_stride;
   const int k = static_cast<int>(p.k);
   const int first = static_cast<int>(threadIdx.x) * kPiece;
@@ -68,6 +68,10 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   wait_for_predecessors();
+  const std::int64_t row = p.x_row == nullptr ? static_cast<std::int64_t>(blockIdx.x)
+                                              : static_cast<std::int64_t>(p.x_row[blockIdx.x]);
+  const T* x = p.x + row * p.x_stride;
+  T* copy = p.copy == nullptr ? nullptr : p.copy + static_cast<std::int64_t>(blockIdx.x) * p.k;
   float cached[kCached][kPiece];
   float square = 0.0F;
   const auto add_squares = [&](const float(&value)[kPiece]) {
@@ -87,9 +91,18 @@ __global__ void __launch_bounds__(kThreads)
     add_squares(value);
   }
   const float sum = block_sum<kThreads>(square, shared);
-  const float scale = 1.0F / sqrtf(sum / static_cast<float>(k) + static_cast<float>(p.eps));
+  float scale = 1.0F / sqrtf(sum / static_cast<float>(k) + static_cast<float>(p.eps));
+  if (p.squares != nullptr) {
+    scale = 1.0F;
+    if (threadIdx.x == 0) {
+      p.squares[blockIdx.x] = square_sum(sum);
+    }
+  }
   for (int i = 0; i < kCached; ++i) {
     if (first + i * kStep < k) {
+      if (copy != nullptr) {
+        store_piece<kVector>(copy, first + i * kStep, k, cached[i]);
+      }
       for (int j = 0; j < kPiece; ++j) {
         cached[i][j] = cached[i][j] * scale * weight[i][j];
       }
@@ -100,6 +113,9 @@ __global__ void __launch_bounds__(kThreads)
     float value[kPiece];
     float own_weight[kPiece];
     load_piece<kVector>(x, at, k, value);
+    if (copy != nullptr) {
+      store_piece<kVector>(copy, at, k, value);
+    }
     load_piece<kVector>(p.weight, at, k, own_weight);
     for (int j = 0; j < kPiece; ++j) {
       value[j] = value[j] * scale * own_weight[j];
@@ -110,9 +126,9 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 bool whole_pieces(const RmsNormParams<T>& p) {
-  const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(p.x) |
-                                   reinterpret_cast<std::uintptr_t>(p.y) |
-                                   reinterpret_cast<std::uintptr_t>(p.weight);
+  const std::uintptr_t addresses =
+      reinterpret_cast<std::uintptr_t>(p.x) | reinterpret_cast<std::uintptr_t>(p.y) |
+      reinterpret_cast<std::uintptr_t>(p.copy) | reinterpret_cast<std::uintptr_t>(p.weight);
   return addresses % 16 == 0 && p.k % kPiece == 0 && p.x_stride % kPiece == 0 &&
          p.y_stride % kPiece == 0;
 }
@@ -128,7 +144,7 @@ void launch_rms_norm(const RmsNormParams<T>& p, const LaunchContext& context) {
   RmsNormParams<T> filled = p;
   filled.x_stride = p.x_stride == 0 ? p.k : p.x_stride;
   filled.y_stride = p.y_stride == 0 ? p.k : p.y_stride;
-  const LaunchRange range("rms_norm", traffic::rms_norm(p.n, p.k, sizeof(T)), context.observer);
+  const LaunchRange range("rms_norm", rms_norm_traffic(p), context.observer);
   launch_dependent(
       {.grid = dim3(static_cast<unsigned>(p.n)), .threads = kThreads, .stream = context.stream},
       whole_pieces(filled) ? rms_norm_kernel<T, true> : rms_norm_kernel<T, false>, filled);

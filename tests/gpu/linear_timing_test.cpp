@@ -4,9 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <functional>
+#include <utility>
 
 #include "kernels/common/cuda_check.h"
 #include "model/llm_shape.h"
@@ -94,7 +96,8 @@ struct Chain {
   LlmShape shape;
   std::vector<Layer> layers = {};
   OpsBuffer<Bf16> norm = {}, head = {};
-  OpsBuffer<Bf16> hidden = {}, normed = {}, row = {}, q = {}, k = {}, k_raw = {}, v = {};
+  std::array<OpsBuffer<Bf16, SquareSum>, 2> squares = {};
+  OpsBuffer<Bf16> hidden = {}, weighted = {}, row = {}, q = {}, k = {}, k_raw = {}, v = {};
   OpsBuffer<Bf16> gates = {}, mlp = {}, logits = {};
   OpsBuffer<Bf16, float> cosine = {}, sine = {}, log_probability = {};
   OpsBuffer<Bf16, std::int32_t> position = {}, index = {};
@@ -127,7 +130,10 @@ Chain make_chain(Ops<Bf16>& ops, std::int64_t n) {
   for (OpsBuffer<Bf16>* kv : {&c.k, &c.k_raw, &c.v}) {
     *kv = OpsBuffer<Bf16>(ops, n * s.kv_width());
   }
-  c.normed = OpsBuffer<Bf16>(ops, n * s.hidden);
+  c.weighted = OpsBuffer<Bf16>(ops, n * s.hidden);
+  for (OpsBuffer<Bf16, SquareSum>& squares : c.squares) {
+    squares = OpsBuffer<Bf16, SquareSum>(ops, n);
+  }
   c.row = OpsBuffer<Bf16>(ops, n * c.joint_width());
   c.q = OpsBuffer<Bf16>(ops, n * s.q_width());
   c.gates = OpsBuffer<Bf16>(ops, n * 3 * s.num_heads);
@@ -142,14 +148,6 @@ Chain make_chain(Ops<Bf16>& ops, std::int64_t n) {
   return c;
 }
 
-void enqueue_norm(Ops<Bf16>& ops, const Chain& c, std::int64_t n, const OpsBuffer<Bf16>& weight) {
-  ops.rms_norm({.n = n,
-                .k = c.shape.hidden,
-                .x = c.hidden.data(),
-                .weight = weight.data(),
-                .y = c.normed.data()});
-}
-
 void enqueue_linear(Ops<Bf16>& ops, const OpsBuffer<Bf16>& x, const OpsBuffer<Bf16>& w,
                     const OpsBuffer<Bf16>& y, LinearParams<Bf16> p) {
   p.x = x.data();
@@ -162,16 +160,43 @@ void enqueue_linear(Ops<Bf16>& ops, const OpsBuffer<Bf16>& x, const OpsBuffer<Bf
 // queries in attention's place.
 void enqueue_chain(Ops<Bf16>& ops, const Chain& c, std::int64_t n) {
   const LlmShape& s = c.shape;
+  SquareSum* read = c.squares[0].data();
+  SquareSum* made = c.squares[1].data();
+  const auto of_norm = [&](const OpsBuffer<Bf16>& w, const OpsBuffer<Bf16>& y, std::int64_t m,
+                           bool swiglu) {
+    enqueue_linear(ops, c.weighted, w, y,
+                   {.n = n,
+                    .k = s.hidden,
+                    .m = m,
+                    .swiglu = swiglu,
+                    .norm = {.x_squares = read, .cleared = made}});
+  };
+  const auto to_norm = [&](const OpsBuffer<Bf16>& x, const OpsBuffer<Bf16>& w, std::int64_t k,
+                           const OpsBuffer<Bf16>& norm) {
+    std::swap(read, made);
+    enqueue_linear(
+        ops, x, w, c.hidden,
+        {.n = n,
+         .k = k,
+         .m = s.hidden,
+         .residual = c.hidden.data(),
+         .norm = {.y_weight = norm.data(), .y_weighted = c.weighted.data(), .y_squares = read}});
+  };
+  ops.rms_norm({.n = n,
+                .k = s.hidden,
+                .x = c.hidden.data(),
+                .weight = c.layers.front().norm.data(),
+                .y = c.weighted.data(),
+                .squares = read});
   ops.rope_table({.n = n,
                   .head_dim = s.head_dim,
                   .theta = s.rope_theta,
                   .position = c.position.data(),
                   .cosine = c.cosine.data(),
                   .sine = c.sine.data()});
-  for (const Chain::Layer& layer : c.layers) {
-    enqueue_norm(ops, c, n, layer.norm);
-    enqueue_linear(ops, c.normed, layer.joint, c.row,
-                   {.n = n, .k = s.hidden, .m = c.joint_width()});
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    const Chain::Layer& layer = c.layers[i];
+    of_norm(layer.joint, c.row, c.joint_width(), false);
     ops.rope_append({.n = n,
                      .num_heads = s.num_heads,
                      .num_kv_heads = s.num_kv_heads,
@@ -185,16 +210,12 @@ void enqueue_chain(Ops<Bf16>& ops, const Chain& c, std::int64_t n) {
                      .k = c.k.data(),
                      .v = c.v.data(),
                      .gates = c.gates.data()});
-    enqueue_linear(ops, c.q, layer.output, c.hidden,
-                   {.n = n, .k = s.q_width(), .m = s.hidden, .residual = c.hidden.data()});
-    enqueue_norm(ops, c, n, layer.post_norm);
-    enqueue_linear(ops, c.normed, layer.gate_up, c.mlp,
-                   {.n = n, .k = s.hidden, .m = s.intermediate, .swiglu = true});
-    enqueue_linear(ops, c.mlp, layer.down, c.hidden,
-                   {.n = n, .k = s.intermediate, .m = s.hidden, .residual = c.hidden.data()});
+    to_norm(c.q, layer.output, s.q_width(), layer.post_norm);
+    of_norm(layer.gate_up, c.mlp, s.intermediate, true);
+    to_norm(c.mlp, layer.down, s.intermediate,
+            i + 1 < c.layers.size() ? c.layers[i + 1].norm : c.norm);
   }
-  enqueue_norm(ops, c, n, c.norm);
-  enqueue_linear(ops, c.normed, c.head, c.logits, {.n = n, .k = s.hidden, .m = s.vocab});
+  of_norm(c.head, c.logits, s.vocab, false);
 }
 
 void enqueue_best(Ops<Bf16>& ops, const Chain& c, std::int64_t n, bool with_probabilities) {

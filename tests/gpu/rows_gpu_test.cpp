@@ -66,6 +66,56 @@ TEMPLATE_TEST_CASE("CUDA rms_norm agrees with the CPU and keeps rows apart", "[r
   }
 }
 
+TEMPLATE_TEST_CASE("CUDA rms_norm gathers and keeps rows, or leaves the division to others",
+                   "[rms_norm]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  for (const std::int64_t k : {1, 67, 256, 2048, 4104}) {
+    const std::int64_t n = 3, rows = 6;
+    const Ints row = {5, 0, 5};
+    const auto x = random_elements<TestType>(rows * k, 3, 3.0);
+    const auto weight = random_elements<TestType>(k, 4);
+    const OpsBuffer<TestType> device_x(*ops, x), device_weight(*ops, weight);
+    const OpsBuffer<TestType, std::int32_t> device_row(*ops, row);
+    const OpsBuffer<TestType> y = test::poisoned<TestType>(*ops, n * k);
+    const OpsBuffer<TestType> copy = test::poisoned<TestType>(*ops, n * k);
+    const OpsBuffer<TestType, SquareSum> squares(*ops, n);
+    const std::vector<double> wide_x = widen_all(x), wide_weight = widen_all(weight);
+    for (const bool divides : {true, false}) {
+      ops->rms_norm({.n = n,
+                     .k = k,
+                     .x_row = device_row.data(),
+                     .x = device_x.data(),
+                     .weight = device_weight.data(),
+                     .y = y.data(),
+                     .copy = copy.data(),
+                     .squares = divides ? nullptr : squares.data()});
+      std::vector<double> want(static_cast<std::size_t>(n * k));
+      std::vector<SquareSum> sums(static_cast<std::size_t>(n));
+      rms_norm_cpu(RmsNormParams<double>{.n = n,
+                                         .k = k,
+                                         .x_row = row.data(),
+                                         .x = wide_x.data(),
+                                         .weight = wide_weight.data(),
+                                         .y = want.data(),
+                                         .squares = divides ? nullptr : sums.data()},
+                   1);
+      CHECK(relative_error(widen_all(y.read()), want) < kTolerance<TestType>);
+      const std::vector<SquareSum> got = squares.read();
+      for (std::size_t i = 0; !divides && i < sums.size(); ++i) {
+        CHECK(static_cast<double>(got[i]) == Approx(static_cast<double>(sums[i])).epsilon(1e-6));
+      }
+      const std::vector<TestType> kept = copy.read();
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        CHECK(std::memcmp(kept.data() + static_cast<std::int64_t>(i) * k, x.data() + row[i] * k,
+                          static_cast<std::size_t>(k) * sizeof(TestType)) == 0);
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("CUDA rope agrees with the CPU to the end of the context", "[rope]", float,
                    Bf16) {
   const auto ops = test::try_gpu_ops<TestType>();

@@ -146,4 +146,68 @@ TEST_CASE("linear's vector code has the bits of eight lanes added in the stated 
   CHECK(run<float>({1, k, 1}, x, w, nullptr, 1)[0] == want);
 }
 
+// Layers with a norm folded into them against the norm between them, written out in double.
+TEMPLATE_TEST_CASE("a norm folded into the layers around it divides by the RMS", "[linear]", float,
+                   double) {
+  for (const bool swiglu : {false, true}) {
+    for (const Sizes& s : kSizes) {  // x [N, K] -> y [N, M] -> z [N, P]
+      const std::int64_t width = 19;
+      const auto x = random_tensor<TestType>(s.n * s.k, 11);
+      const auto w = random_tensor<TestType>(s.m * s.k, 12);
+      const auto residual = random_tensor<TestType>(s.n * s.m, 13, 30.0);
+      const auto norm = random_tensor<TestType>(s.m, 14);
+      const auto next = random_tensor<TestType>(2 * width * s.m, 15);
+      const std::size_t outputs = static_cast<std::size_t>(s.n * s.m);
+      std::vector<TestType> y(outputs), weighted(outputs, TestType(-777));
+      std::vector<TestType> z(static_cast<std::size_t>(s.n * width));
+      std::vector<SquareSum> squares(static_cast<std::size_t>(s.n)), cleared(squares.size(), 99);
+      linear_cpu(LinearParams<TestType>{.n = s.n,
+                                        .k = s.k,
+                                        .m = s.m,
+                                        .x = x.data(),
+                                        .w = w.data(),
+                                        .residual = residual.data(),
+                                        .y = y.data(),
+                                        .norm = {.y_weight = norm.data(),
+                                                 .y_weighted = weighted.data(),
+                                                 .y_squares = squares.data()}},
+                 2);
+      linear_cpu(
+          LinearParams<TestType>{
+              .n = s.n,
+              .k = s.m,
+              .m = width,
+              .swiglu = swiglu,
+              .x = weighted.data(),
+              .w = next.data(),
+              .y = z.data(),
+              .norm = {.x_squares = squares.data(), .eps = 0.25, .cleared = cleared.data()}},
+          2);
+      CHECK(y == run<TestType>(s, x, w, residual.data(), 1));
+      CHECK(cleared == std::vector<SquareSum>(cleared.size()));
+      std::vector<double> normed(outputs);
+      for (std::size_t n = 0; n < squares.size(); ++n) {
+        const std::size_t m = static_cast<std::size_t>(s.m);
+        double square = 0.0;
+        for (std::size_t i = 0; i < m; ++i) {
+          square += std::pow(static_cast<double>(y[n * m + i]), 2);
+        }
+        for (std::size_t i = 0; i < m; ++i) {
+          normed[n * m + i] = static_cast<double>(y[n * m + i]) * static_cast<double>(norm[i]) /
+                              std::sqrt(square / static_cast<double>(m) + 0.25);
+        }
+      }
+      const std::vector<double> wide(next.begin(), next.end());
+      const std::vector<double> all = brute_force<double>({s.n, s.m, 2 * width}, normed, wide);
+      std::vector<double> want(z.size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const std::size_t at = i / width * 2 * width + i % width;
+        want[i] = swiglu ? silu_product(all[at], all[at + width]) : all[at];
+      }
+      INFO("N " << s.n << " K " << s.k << " M " << s.m << " swiglu " << swiglu);
+      CHECK(test::relative_error(z, want) < (sizeof(TestType) == 4 ? 3e-6 : 1e-9));
+    }
+  }
+}
+
 }  // namespace versieve::kernels

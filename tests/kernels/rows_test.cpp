@@ -58,6 +58,38 @@ TEST_CASE("a row of rms_norm has the same bits whatever rows stand beside it", "
   }
 }
 
+TEMPLATE_TEST_CASE("rms_norm's first half gathers, keeps and weighs rows and adds their squares",
+                   "[rms_norm]", float, double) {
+  const std::int64_t n = 4, k = 33, rows = 9;
+  const std::vector<std::int32_t> row = {7, 0, 7, 3};
+  const auto x = random_tensor<TestType>(rows * k, 5, 2.0);
+  const auto weight = random_tensor<TestType>(k, 6);
+  std::vector<TestType> y(static_cast<std::size_t>(n * k)), copy(y.size());
+  std::vector<SquareSum> squares(static_cast<std::size_t>(n), 5);
+  rms_norm_cpu(RmsNormParams<TestType>{.n = n,
+                                       .k = k,
+                                       .x_row = row.data(),
+                                       .x = x.data(),
+                                       .weight = weight.data(),
+                                       .y = y.data(),
+                                       .copy = copy.data(),
+                                       .squares = squares.data()},
+               1);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t column = i % 33;
+    const TestType value = x[static_cast<std::size_t>(row[i / 33]) * 33 + column];
+    CHECK(copy[i] == value);
+    CHECK(y[i] == Approx(value * weight[column]));
+  }
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    double square = 0.0;
+    for (std::size_t j = 0; j < 33; ++j) {
+      square += std::pow(static_cast<double>(copy[i * 33 + j]), 2);
+    }
+    CHECK(static_cast<double>(squares[i]) * kSquareSumUnit == Approx(square));
+  }
+}
+
 TEMPLATE_TEST_CASE("rope turns pairs (i, i + d/2) by position * theta^(-2i/d)", "[rope]", float,
                    double) {
   const std::int64_t n = 3, heads = 2, d = 6;
