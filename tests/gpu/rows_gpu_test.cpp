@@ -256,7 +256,7 @@ TEMPLATE_TEST_CASE("CUDA copy_rows moves the CPU form's bytes, in wide words or 
   if (!ops) {
     return;
   }
-  for (const std::int64_t width : {1, 7, 8, 64, 2048}) {
+  for (const std::int64_t width : {1, 7, 8, 64, 2048, 32776, 70001}) {
     const std::int64_t src_stride = width + (width % 8 == 0 ? 8 : 1), dst_stride = 2 * width;
     const Ints from = {4, 0, 2}, to = {1, 5, 0};
     const auto src = random_elements<TestType>(5 * src_stride, 6);
