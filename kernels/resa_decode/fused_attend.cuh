@@ -59,6 +59,7 @@ class ListedTiles {
       }
     }
   }
+  __device__ void look_up_rows(int) const {}
   // Past the cached rows: the newest token, then nothing.
   __device__ const Bf16* row(int tile, int key, bool value) const {
     const int token = tile * kTileKeys + key;
@@ -102,7 +103,7 @@ struct GroupRows {
   }
   __device__ int visible(int r) const { return r < group_heads ? tokens : 0; }
   __device__ bool ends(int, int, bool) const { return true; }
-  __device__ std::int64_t at(int r, int chunk) const {
+  __device__ std::int64_t at(int r, int, int chunk) const {
     return r < group_heads ? index(r) * room + chunk : -1;
   }
 };
