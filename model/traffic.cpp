@@ -1,6 +1,7 @@
 #include "model/traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -94,13 +95,13 @@ double padded_rows(const NsaVerifyShape& s, double queries_of_tile) {
   return std::ceil(rows / kMmaRows) * kMmaRows / rows;
 }
 
-// Compressed branch of the fused form, up to its output.
-Traffic routed_attention(const NsaVerifyShape& s) {
+// Compressed branch of the fused form, up to its output, beside `segments` other parts.
+Traffic routed_attention(const NsaVerifyShape& s, double segments) {
   const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   Traffic t;
   t.read(TrafficTerm::kCompressedCache, keys * kv_bytes(s));
   t.read(TrafficTerm::kQueryOutput, query_bytes(s));
-  add_partials(s, nsa_route_spans(compressed_count(s.nsa, s.context_len)), t);
+  add_partials(s, nsa_compressed_parts(s, segments), t);
   t.flops = attention_flops(s, keys);
   return t;
 }
@@ -152,6 +153,28 @@ double nsa_route_spans(std::int64_t compressed) {
   const double keys = static_cast<double>(compressed);
   return std::ceil(std::min(keys, 1024.0) / 128.0) +
          std::ceil(std::max(keys - 1024.0, 0.0) / 256.0);
+}
+
+double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
+  constexpr double kResidentCtas = 264.0;  // two on each of 132 SMs, one if d > 64
+  constexpr std::int64_t kMostTiles = 4;   // row tiles of a CTA
+  constexpr double kManyGroups = 16.0;
+  constexpr double kMostShares = 16.0;
+  constexpr double kJoin = 512.0;
+  const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
+  const double spans = nsa_route_spans(compressed);
+  const auto heads = std::bit_ceil(static_cast<std::uint64_t>(s.num_heads / s.num_kv_heads));
+  const std::int64_t tile_queries = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(kMmaRows) / static_cast<std::int64_t>(heads));
+  const double ctas = std::ceil(static_cast<double>(s.num_queries) /
+                                static_cast<double>(tile_queries * kMostTiles));
+  const double groups = ctas * static_cast<double>(s.num_kv_heads);
+  const double resident = s.head_dim <= 64 ? kResidentCtas : kResidentCtas / 2.0;
+  const bool whole = s.num_queries > tile_queries * kMostTiles / 2;
+  return whole && groups >= kManyGroups &&
+                 groups * (std::min(spans, kMostShares) + segments) > resident
+             ? std::ceil(static_cast<double>(compressed) / kJoin)
+             : spans;
 }
 
 double nsa_window_sharers(const NsaVerifyShape& s) {
@@ -342,7 +365,7 @@ Traffic nsa_combine(const NsaVerifyShape& s) {
 Traffic nsa_route(const NsaVerifyShape& s) {
   const double blocks = static_cast<double>(s.context_len / s.nsa.sel_block + 1);
   const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
-  Traffic t = routed_attention(s);
+  Traffic t = routed_attention(s, 0.0);
   // Each query head's softmax weights pass through memory as sums of blocks, and by slice of 16
   // compressed tokens with their reference and the weight that reaches into the next slice.
   const double slices =
@@ -363,7 +386,7 @@ Traffic nsa_attend(const NsaVerifyShape& s) {
 }
 
 Traffic nsa_reuse(const NsaVerifyShape& s) {
-  Traffic t = routed_attention(s);
+  Traffic t = routed_attention(s, kSelectedSegments + kWindowSegments);
   t += fused_branches(s);
   // Both parts ask for the queries, which are touched once.
   t.read(TrafficTerm::kQueryOutput, -query_bytes(s));

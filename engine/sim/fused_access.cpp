@@ -13,185 +13,6 @@ constexpr double kTileIssueCycles = 1000.0;
 constexpr double kFusedCode = 450.0;  // sectors
 constexpr double kFusedCodeHits = 0.05;
 
-// Compressed tokens and tokens below are loaded once for all queries of a team.
-std::int64_t shared_compressed(const AttentionCase& a) {
-  const std::int64_t committed = a.committed_compressed();
-  return a.cmp_tree_owner.empty() ? committed : committed / kFusedSlice * kFusedSlice;
-}
-std::int64_t shared_tokens(const AttentionCase& a) {
-  return a.context_len / kFusedSlice * kFusedSlice;
-}
-
-// A tile's copy is 64 rows, or as many as the cache has.
-FusedTile tile_at(std::int64_t first, std::int64_t cache_rows) {
-  return {.first = first, .count = std::min(kFusedTile, cache_rows - first)};
-}
-
-bool lists_block(const AttentionCase& a, std::int64_t node, std::int64_t g, std::int64_t block) {
-  const std::int64_t n = a.shape.nsa.sel_count;
-  const auto row = a.indices.begin() + (node * a.shape.num_kv_heads + g) * n;
-  return std::find(row, row + n, static_cast<std::int32_t>(block)) != row + n;
-}
-
-// Whether a query of the team sees keys of that slice of the tail.
-bool sees_slice(const AttentionCase& a, std::int64_t g, const FusedTeam& team, std::int64_t node,
-                std::int64_t slice) {
-  if (slice > a.position[static_cast<std::size_t>(node)]) {
-    return false;
-  }
-  if (team.segment >= kFusedSelectedSegments) {
-    return slice / kFusedTile % kFusedWindowSegments == team.segment - kFusedSelectedSegments;
-  }
-  const std::int64_t block = slice / a.shape.nsa.sel_block;
-  return block % kFusedSelectedSegments == team.segment && lists_block(a, node, g, block);
-}
-
-class CtaBuilder {
- public:
-  CtaBuilder(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch)
-      : a_(a), cut_(cut), launch_(launch) {}
-
-  FusedCta working(std::int64_t block) const {
-    const std::int64_t groups = cut_.query_tiles * a_.shape.num_kv_heads;
-    FusedCta cta;
-    cta.group = block % groups;
-    cta.g = cta.group / cut_.query_tiles;
-    cta.first = cta.group % cut_.query_tiles * cut_.cta_queries();
-    cta.end = std::min(a_.num_queries(), cta.first + cut_.cta_queries());
-    for (std::int64_t slot = 0; slot < cut_.slots; ++slot) {
-      add_part(block / groups * cut_.slots + slot, cta);
-    }
-    return cta;
-  }
-
-  FusedCta finishing(std::int64_t index) const {
-    FusedCta cta;
-    cta.finishes = true;
-    cta.g = index % a_.shape.num_kv_heads;
-    cta.first = index / a_.shape.num_kv_heads * cut_.finish_nodes;
-    cta.end = std::min(a_.num_queries(), cta.first + cut_.finish_nodes);
-    cta.group = cta.g * cut_.query_tiles + cta.first / cut_.cta_queries();
-    return cta;
-  }
-
- private:
-  void add_part(std::int64_t part, FusedCta& cta) const {
-    const std::int64_t segment = part - cut_.ranks;
-    const std::int64_t segments = launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments;
-    if (segment >= segments) {
-      return;
-    }
-    const bool selected = segment >= 0 && segment < kFusedSelectedSegments;
-    const std::int64_t queries = selected ? cut_.team_queries() : cut_.cta_queries();
-    for (std::int64_t first = cta.first; first < cta.end; first += queries) {
-      FusedTeam team{.compressed = segment < 0,
-                     .segment = segment,
-                     .first = first,
-                     .end = std::min(cta.end, first + queries)};
-      if (segment < 0) {
-        add_spans(part, team);
-      } else if (selected) {
-        add_selected(cta.g, team);
-      } else {
-        add_window(team);
-      }
-      if (segment >= 0) {
-        add_tail(cta.g, team);
-        end_parts(segment, segment + 1, team);
-      }
-      cta.teams.push_back(std::move(team));
-    }
-  }
-
-  static void end_parts(std::int64_t part, std::int64_t end_part, FusedTeam& team) {
-    if (team.tiles.empty()) {
-      team.tiles.push_back({});
-    }
-    team.tiles.back().part = part;
-    team.tiles.back().end_part = end_part;
-  }
-
-  void add_spans(std::int64_t rank, FusedTeam& team) const {
-    std::int64_t visible = 0;
-    for (std::int64_t node = team.first; node < team.end; ++node) {
-      visible = std::max(visible, a_.seen_compressed(node));
-    }
-    const std::int64_t last = first_span(rank + 1, cut_.ranks, visible);
-    for (std::int64_t span = first_span(rank, cut_.ranks, visible); span < last; ++span) {
-      const std::int64_t end = std::min(span_start(span + 1), visible);
-      std::int64_t at = span_start(span);
-      for (; at < std::min(end, shared_compressed(a_)); at += kFusedTile) {
-        team.tiles.push_back(tile_at(at, a_.committed_compressed()));
-      }
-      at = std::max(span_start(span), shared_compressed(a_) / kFusedSlice * kFusedSlice);
-      for (; at < end && !a_.cmp_tree_owner.empty(); at += kFusedSlice) {
-        team.tiles.push_back(
-            {.first = at, .count = kFusedSlice, .tail = true, .from = team.first, .to = team.end});
-      }
-      end_parts(span, span + 1, team);
-    }
-  }
-
-  // Each group's blocks once, group after group.
-  void add_selected(std::int64_t g, FusedTeam& team) const {
-    const NsaGeometry& nsa = a_.shape.nsa;
-    for (std::int64_t group = team.first; group < team.end; group += cut_.group) {
-      std::vector<std::int32_t> blocks;
-      for (std::int64_t node = group; node < std::min(team.end, group + cut_.group); ++node) {
-        const auto row = a_.indices.begin() + (node * a_.shape.num_kv_heads + g) * nsa.sel_count;
-        std::copy_if(row, row + nsa.sel_count, std::back_inserter(blocks), [&](std::int32_t b) {
-          return b >= 0 && b % kFusedSelectedSegments == team.segment &&
-                 b * nsa.sel_block < shared_tokens(a_);
-        });
-      }
-      std::sort(blocks.begin(), blocks.end());
-      blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-      for (const std::int32_t block : blocks) {
-        for (std::int64_t at = 0; at < nsa.sel_block; at += kFusedTile) {
-          const std::int64_t first = block * nsa.sel_block + at;
-          if (first < a_.context_len) {
-            team.tiles.push_back(tile_at(first, a_.context_len));
-          }
-        }
-      }
-    }
-  }
-
-  void add_window(FusedTeam& team) const {
-    const std::int64_t least =
-        *std::min_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
-    const std::int64_t segment = team.segment - kFusedSelectedSegments;
-    std::int64_t chunk = std::max<std::int64_t>(least - a_.shape.nsa.window + 1, 0) / kFusedTile;
-    chunk += (chunk + segment) % kFusedWindowSegments;
-    for (; chunk * kFusedTile < shared_tokens(a_); chunk += kFusedWindowSegments) {
-      team.tiles.push_back(tile_at(chunk * kFusedTile, a_.context_len));
-    }
-  }
-
-  // Slices of the newest positions, where every node has keys of its own: row tile after row tile.
-  void add_tail(std::int64_t g, FusedTeam& team) const {
-    const std::int64_t last =
-        *std::max_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
-    for (std::int64_t slice = shared_tokens(a_); slice <= last; slice += kFusedSlice) {
-      for (std::int64_t from = team.first; from < team.end; from += cut_.tile_queries) {
-        const std::int64_t to = std::min(team.end, from + cut_.tile_queries);
-        bool seen = false;
-        for (std::int64_t node = from; node < to; ++node) {
-          seen = seen || sees_slice(a_, g, team, node, slice);
-        }
-        if (seen) {
-          team.tiles.push_back(
-              {.first = slice, .count = kFusedSlice, .tail = true, .from = from, .to = to});
-        }
-      }
-    }
-  }
-
-  const AttentionCase& a_;
-  const FusedCut& cut_;
-  FusedLaunch launch_;
-};
-
 void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& team,
                       const FusedTile& tile, std::vector<Access>& out) {
   for (std::int64_t node = tile.from; node < tile.to; ++node) {
@@ -199,7 +20,7 @@ void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& t
     if (team.compressed) {
       append_path_compressed(a, node, g, tile.first, std::min(end, a.seen_compressed(node)),
                              AccessKind::kBulkRead, out);
-    } else if (sees_slice(a, g, team, node, tile.first)) {
+    } else if (sees_slice(a, g, tile.segment, node, tile.first)) {
       const std::int64_t t = a.position[static_cast<std::size_t>(node)];
       append_path_tokens(a, node, g, tile.first, std::min(t, end - 1), AccessKind::kBulkRead, out);
     }
@@ -253,27 +74,6 @@ void append_weights(const AttentionCase& a, std::int64_t g, const FusedTile& til
 
 }  // namespace
 
-std::int64_t FusedCta::steps() const {
-  std::size_t most = 0;
-  for (const FusedTeam& team : teams) {
-    most = std::max(most, team.tiles.size());
-  }
-  return static_cast<std::int64_t>(most);
-}
-
-std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch) {
-  const CtaBuilder builder(a, cut, launch);
-  const std::int64_t heads = a.shape.num_kv_heads;
-  std::vector<FusedCta> ctas;
-  for (std::int64_t block = 0; block < cut.part_blocks * cut.query_tiles * heads; ++block) {
-    ctas.push_back(builder.working(block));
-  }
-  for (std::int64_t i = 0; i < cut.finishers(a.num_queries()) * heads; ++i) {
-    ctas.push_back(builder.finishing(i));
-  }
-  return ctas;
-}
-
 LaunchShape fused_shape(const std::string& path, const AttentionCase& a, const FusedCut& cut) {
   const std::int64_t groups = cut.query_tiles * a.shape.num_kv_heads;
   return {.path = path,
@@ -300,7 +100,7 @@ void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Acce
   append_read(a.at.owner, static_cast<std::int64_t>(a.cmp_tree_owner.size()) * 4, out);
   const std::int64_t n = a.shape.nsa.sel_count;
   for (const FusedTeam& team : cta.teams) {
-    if (team.segment >= 0 && team.segment < kFusedSelectedSegments) {
+    if (team.selected) {
       out.push_back({.address = (a.reuse ? a.at.indices_in : a.at.indices) +
                                 static_cast<std::uint64_t>(
                                     (team.first * a.shape.num_kv_heads + cta.g) * n * 4),
@@ -314,10 +114,11 @@ void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Acce
 void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step,
                   bool keeps_weights, std::vector<Access>& out) {
   for (const FusedTeam& team : cta.teams) {
-    if (step >= static_cast<std::int64_t>(team.tiles.size())) {
+    const std::int64_t own = step - team.start;
+    if (own < 0 || own >= static_cast<std::int64_t>(team.tiles.size())) {
       continue;
     }
-    const FusedTile& tile = team.tiles[static_cast<std::size_t>(step)];
+    const FusedTile& tile = team.tiles[static_cast<std::size_t>(own)];
     if (tile.tail) {
       append_tail_rows(a, cta.g, team, tile, out);
     } else if (tile.count > 0) {

@@ -17,17 +17,19 @@ struct FusedTile {
   std::int64_t first = 0;     // token or compressed token; of a tail: of its slice
   std::int64_t count = 0;     // rows that are copied; 0: none
   bool tail = false;          // each query has rows of its own
+  std::int64_t segment = -1;  // of a tail of selected blocks or the window
   std::int64_t from = 0;      // of a tail: the team's queries [from, to)
   std::int64_t to = 0;        //
   std::int64_t part = 0;      // parts [part, end_part) are stored behind it
   std::int64_t end_part = 0;  //
 };
 
-// The work of a team of warps: one part's tiles for its queries [first, end).
+// The work of a team of warps: the tiles of one kind of parts for its queries [first, end).
 struct FusedTeam {
   bool compressed = false;
-  std::int64_t segment = -1;  // of the selected blocks or the window
+  bool selected = false;
   std::int64_t first = 0, end = 0;
+  std::int64_t start = 0;  // steps of the CTA before it begins
   std::vector<FusedTile> tiles;
 };
 
@@ -42,6 +44,10 @@ struct FusedCta {
 };
 // All CTAs of a launch, in the order in which they start.
 std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch);
+
+// Whether node `node` sees keys of a slice of the tree's tail that is of segment `segment`.
+bool sees_slice(const AttentionCase& a, std::int64_t g, std::int64_t segment, std::int64_t node,
+                std::int64_t slice);
 
 // What an SM needs for a CTA of the launch, and how its tiles follow each other.
 LaunchShape fused_shape(const std::string& path, const AttentionCase& a, const FusedCut& cut);

@@ -11,10 +11,15 @@ namespace {
 constexpr std::int64_t kShortSpan = 128;
 constexpr std::int64_t kShortSpanEnd = 1024;
 constexpr std::int64_t kLongSpan = 256;
-constexpr std::int64_t kMaxRanks = 16;
-constexpr std::int64_t kMostShared = 8;   // queries that share loads of selected blocks
-constexpr std::int64_t kManyGroups = 16;  // of queries and KV heads: longer shares then
-constexpr std::int64_t kLongShare = 512;  // compressed tokens of such a share
+constexpr std::int64_t kMostShared = 8;    // queries that share loads of selected blocks
+constexpr std::int64_t kManyGroups = 16;   // of queries and KV heads: longer shares then
+constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
+constexpr std::int64_t kFinishRows = 64;
+// Of a CTA's work, in halves of a tile's time.
+constexpr std::int64_t kTileCost = 2;
+constexpr std::int64_t kStartCost = 8;
+constexpr std::int64_t kSwitchCost = 4;
+constexpr std::int64_t kTailCost = 5;
 constexpr std::int64_t kSms = 132;
 constexpr std::int64_t kMostUnits = 12;  // of a CTA where two share an SM
 constexpr std::int64_t kTailQueries = kFusedTile / kFusedSlice;
@@ -73,21 +78,137 @@ class Planner {
                          : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
     cut.group = std::min(group_, cut.team_queries());
     cut.query_tiles = quotient_up(queries_, cut.cta_queries());
-    const std::int64_t tokens = a_.max_compressed();
-    if (launch_ != FusedLaunch::kAttend) {
-      const std::int64_t spans = std::clamp<std::int64_t>(span_count(tokens), 1, kMaxRanks);
-      cut.ranks = cut.query_tiles * a_.shape.num_kv_heads < kManyGroups
-                      ? spans
-                      : std::clamp<std::int64_t>(quotient_up(tokens, kLongShare), 1, spans);
-    }
-    const std::int64_t per_finish = 2 * kFusedWarps / (kFusedRows / tile_queries_);
-    cut.finish_nodes = launch_ == FusedLaunch::kRoute
-                           ? 1
-                           : std::clamp<std::int64_t>(per_finish, 1, cut.cta_queries());
-    const std::int64_t parts = cut.ranks + (launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments);
-    cut.part_blocks = quotient_up(parts, cut.slots);
+    cut.finish_nodes = finish_nodes(cut.cta_queries());
+    share_out(cut);
     fit_units(room, cut);
     return cut;
+  }
+
+  std::int64_t resident_ctas() const { return kSms * (a_.shape.head_dim <= 64 ? 2 : 1); }
+  std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
+
+  std::int64_t select_bytes(std::int64_t nodes) const {
+    const std::int64_t words = quotient_up(a_.num_blocks(), 4) * 4 +
+                               quotient_up(a_.shape.nsa.sel_count, 4) * 4 + 2 * kMaxRanked;
+    return kFinishRows * 8 + nodes * words * 4;
+  }
+
+  std::int64_t finish_nodes(std::int64_t cta_queries) const {
+    const bool routes = launch_ == FusedLaunch::kRoute;
+    const std::int64_t at_once =
+        routes ? 1
+               : std::clamp<std::int64_t>(2 * kFusedWarps / (kFusedRows / tile_queries_), 1,
+                                          cta_queries);
+    std::int64_t nodes = at_once;
+    while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
+           quotient_up(queries_, nodes) * a_.shape.num_kv_heads > resident_ctas() &&
+           !(routes && select_bytes(nodes * 2) > kHalfShared)) {
+      nodes *= 2;
+    }
+    return nodes;
+  }
+
+  // One part a slot, or several where such slots would not fit the chip at once.
+  void share_out(FusedCut& cut) const {
+    const std::int64_t groups = cut.query_tiles * a_.shape.num_kv_heads;
+    const bool many = cut.slots == 1 && groups >= kManyGroups;
+    const std::int64_t tokens = many ? a_.committed_compressed() : a_.max_compressed();
+    cut.ranks = launch_ == FusedLaunch::kAttend
+                    ? 0
+                    : std::clamp<std::int64_t>(span_count(tokens), 1, kMaxFusedRanks);
+    if (many && groups * (cut.ranks + segments()) > resident_ctas()) {
+      join_parts(groups, tokens, cut);
+      return;
+    }
+    cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
+  }
+
+  void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
+    const std::int64_t joins = launch_ == FusedLaunch::kAttend
+                                   ? 0
+                                   : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
+    cut.many = true;
+    cut.joined = joins > 0;
+    std::int64_t least = 0;
+    for (std::int64_t each = 1; each == 1 || each < 2 * joins; each *= 2) {
+      FusedCut next = cut;
+      next.ranks = quotient_up(joins, each);
+      const std::int64_t resident =
+          std::clamp<std::int64_t>(resident_ctas() / groups, 1, kMaxFusedRanks);
+      for (const std::int64_t ctas :
+           {segments() == 0 ? next.ranks : resident, next.ranks + segments()}) {
+        next.part_blocks = ctas;
+        if (next.ranks > std::min(ctas, kMaxFusedRanks)) {
+          continue;
+        }
+        const std::int64_t share =
+            quotient_up(std::min(each * kFusedJoin, tokens), kFusedTile) * kTileCost;
+        const std::int64_t cost = cost_of(groups, share, next);
+        if (least == 0 || cost < least) {
+          least = cost;
+          cut = next;
+        }
+      }
+    }
+    for (std::int64_t slot = 0; slot < kMaxFusedSlots; ++slot) {
+      const auto [window, window_end] = cut.window_of(slot);
+      const auto [selected, selected_end] = cut.selected_of(slot);
+      cut.slot_segments =
+          std::max({cut.slot_segments, window_end - window, selected_end - selected});
+    }
+  }
+
+  // Time in twentieths of a tile where the CTAs share the segments evenly, beside their shares of
+  // the compressed tokens, and who takes which.
+  std::int64_t cost_of(std::int64_t groups, std::int64_t share, FusedCut& cut) const {
+    const NsaGeometry& nsa = a_.shape.nsa;
+    const std::int64_t blocks = nsa.sel_count * (5 + 3 * (cut.group - 1)) / 5;
+    const std::int64_t selected = cut.team_queries() / cut.group * blocks *
+                                  quotient_up(nsa.sel_block, kFusedTile) * kTileCost /
+                                  kFusedSelectedSegments;
+    const std::int64_t chunks =
+        std::min(nsa.window, a_.context_len) / kFusedTile / kFusedWindowSegments;
+    const std::int64_t costs[2] = {selected + kTailCost / 2, (chunks + 1) * kTileCost + kTailCost};
+    std::int64_t low = std::max(cut.ranks > 0 ? share : 0, segments() > 0 ? costs[0] : 0);
+    std::int64_t high = low + kFusedSegments * (std::max(costs[0], costs[1]) + kSwitchCost);
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      if (fits(middle, share, costs, cut)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    fits(high, share, costs, cut);
+    const std::int64_t longest = kStartCost + high;
+    if (groups * cut.part_blocks <= resident_ctas()) {
+      return 12 * longest;
+    }
+    const std::int64_t all =
+        cut.part_blocks * kStartCost + cut.ranks * share +
+        (segments() > 0 ? kFusedSelectedSegments * costs[0] + kFusedWindowSegments * costs[1] : 0);
+    return 10 * groups * all / resident_ctas() + 5 * longest;
+  }
+
+  bool fits(std::int64_t limit, std::int64_t share, const std::int64_t (&costs)[2],
+            FusedCut& cut) const {
+    std::int64_t segment = 0;
+    for (std::int64_t slot = 0; slot < kMaxFusedSlots; ++slot) {
+      std::int64_t load = slot < cut.ranks ? share : 0;
+      std::size_t kind = slot < cut.ranks ? 2 : 3;  // none yet
+      while (slot < cut.part_blocks && segment < segments()) {
+        const std::size_t own = segment < kFusedWindowSegments ? 1 : 0;
+        const std::int64_t more = costs[own] + (kind != 3 && kind != own ? kSwitchCost : 0);
+        if (load + more > limit) {
+          break;
+        }
+        load += more;
+        kind = own;
+        ++segment;
+      }
+      cut.segment_ends[static_cast<std::size_t>(slot)] = segment;
+    }
+    return segment == segments();
   }
 
   // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
@@ -100,11 +221,9 @@ class Planner {
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
     const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
     cut.units = std::min(units, most) / cut.slots / teams * teams;
-    const std::int64_t select =
-        4 * (quotient_up(a_.num_blocks(), 4) * 4 + quotient_up(a_.shape.nsa.sel_count, 4) * 4 +
-             2 * kMaxRanked + 2 * kFusedRows);
     cut.shared_bytes =
-        std::max(cut.slots * cut.units * unit + fixed, launch_ == FusedLaunch::kRoute ? select : 0);
+        std::max(cut.slots * cut.units * unit + fixed,
+                 launch_ == FusedLaunch::kRoute ? select_bytes(cut.finish_nodes) : 0);
     if (cut.shared_bytes > room) {
       cut.units = 0;
     }
@@ -113,14 +232,17 @@ class Planner {
   std::int64_t map_words(const FusedCut& cut) const {
     return launch_ == FusedLaunch::kRoute
                ? 0
-               : cut.cta_queries() * ((a_.num_blocks() / kFusedSelectedSegments + 32) / 32);
+               : cut.cta_queries() * cut.slot_segments *
+                     ((a_.num_blocks() / kFusedSelectedSegments + 32) / 32);
   }
 
   std::int64_t list_entries(const FusedCut& cut) const {
     const std::int64_t tails = tails_ * cut.row_tiles;
     const std::int64_t tokens = a_.max_compressed();
-    const std::int64_t share =
-        cut.ranks == 0 ? 0 : std::min(tokens, quotient_up(tokens, cut.ranks) + kLongSpan);
+    const std::int64_t share = cut.ranks == 0
+                                   ? 0
+                                   : std::min(tokens, quotient_up(tokens, cut.ranks) +
+                                                          (cut.joined ? kFusedJoin : kLongSpan));
     const std::int64_t compressed =
         share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
     if (launch_ == FusedLaunch::kRoute) {
@@ -128,7 +250,8 @@ class Planner {
     }
     const NsaGeometry& nsa = a_.shape.nsa;
     const std::int64_t window = std::min(nsa.window, a_.context_len) + depth_;
-    const std::int64_t chunks = window / kFusedTile / kFusedWindowSegments + 3;
+    const std::int64_t chunks =
+        cut.slot_segments * (window / kFusedTile / kFusedWindowSegments + 3);
     const std::int64_t selected =
         cut.cta_queries() * nsa.sel_count * quotient_up(nsa.sel_block, kFusedTile);
     return std::max({selected, chunks * (cut.row_tiles / cut.team_tiles),
@@ -157,7 +280,35 @@ std::int64_t span_count(std::int64_t tokens) {
   return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
 }
 
-std::int64_t first_span(std::int64_t rank, std::int64_t ranks, std::int64_t tokens) {
+std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max(segment, kFusedSelectedSegments), std::min(segment + 1, kFusedSegments)};
+  }
+  const auto end = segment_ends.begin() + slot;
+  return {kFusedSelectedSegments + (slot == 0 ? 0 : *(end - 1)),
+          kFusedSelectedSegments + std::min(*end, kFusedWindowSegments)};
+}
+
+std::pair<std::int64_t, std::int64_t> FusedCut::selected_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max<std::int64_t>(segment, 0), std::min(segment + 1, kFusedSelectedSegments)};
+  }
+  const auto end = segment_ends.begin() + slot;
+  return {std::max(slot == 0 ? 0 : *(end - 1), kFusedWindowSegments) - kFusedWindowSegments,
+          *end - kFusedWindowSegments};
+}
+
+std::int64_t FusedCut::compressed_parts(std::int64_t seen) const {
+  return joined ? quotient_up(seen, kFusedJoin) : span_count(seen);
+}
+
+std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const {
+  if (joined) {
+    const std::int64_t token = rank * quotient_up(tokens, kFusedJoin) / ranks * kFusedJoin;
+    return token < tokens ? span_of(token) : span_count(tokens);
+  }
   std::int64_t span = 0;
   // A span goes where its middle falls.
   while (span < span_count(tokens) &&

@@ -1,5 +1,6 @@
 // nsa_route: working CTAs attend shares of the compressed cache and keep softmax weights; the last
-// CTAs, one a node and KV head, wait for those of their queries, merge, and list the blocks.
+// CTAs, for one to four nodes of a KV head, wait for those of their queries, merge, and list the
+// blocks.
 #include <algorithm>
 
 #include "engine/sim/attention_traces.h"
@@ -29,20 +30,21 @@ class NsaRouteTrace final : public LaunchTrace {
  private:
   bool append_finish(const FusedCta& cta, std::int64_t index, std::int64_t step,
                      std::vector<Access>& out) const;
-  void append_merge(const FusedCta& cta, std::vector<Access>& out) const;
+  void append_merge(std::int64_t node, std::int64_t g, std::vector<Access>& out) const;
   bool chooses(std::int64_t node) const;
-  void append_choice(const FusedCta& cta, std::vector<Access>& out) const;
+  void append_choice(std::int64_t node, std::int64_t g, std::vector<Access>& out) const;
 
   AttentionCase a_;
   FusedCut cut_;
   std::vector<FusedCta> ctas_;
 };
 
-void NsaRouteTrace::append_merge(const FusedCta& cta, std::vector<Access>& out) const {
+void NsaRouteTrace::append_merge(std::int64_t node, std::int64_t g,
+                                 std::vector<Access>& out) const {
   const std::int64_t d = a_.shape.head_dim;
   for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
-    const std::int64_t row = cta.first * a_.shape.num_heads + cta.g * a_.group_heads() + head;
-    append_row_parts(a_, row, false, span_count(a_.seen_compressed(cta.first)), out);
+    const std::int64_t row = node * a_.shape.num_heads + g * a_.group_heads() + head;
+    append_row_parts(a_, row, false, cut_.compressed_parts(a_.seen_compressed(node)), out);
     append_write(a_.at.compressed + static_cast<std::uint64_t>(row * d * 4), d * 4, out);
   }
 }
@@ -59,22 +61,23 @@ bool NsaRouteTrace::chooses(std::int64_t node) const {
 }
 
 // Weights of all slices that the node sees, and the reference of the one before each.
-void NsaRouteTrace::append_choice(const FusedCta& cta, std::vector<Access>& out) const {
+void NsaRouteTrace::append_choice(std::int64_t node, std::int64_t g,
+                                  std::vector<Access>& out) const {
   const std::int64_t each = slice_weights(a_.shape.nsa) * 4;
-  const std::int64_t slices = (a_.seen_compressed(cta.first) + kFusedSlice - 1) / kFusedSlice;
+  const std::int64_t slices = (a_.seen_compressed(node) + kFusedSlice - 1) / kFusedSlice;
   for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
     const std::int64_t at =
-        (cta.first * a_.shape.num_heads + cta.g * a_.group_heads() + head) * scratch_slices(a_);
+        (node * a_.shape.num_heads + g * a_.group_heads() + head) * scratch_slices(a_);
     append_read(a_.at.weights + static_cast<std::uint64_t>(at * each), slices * each, out);
     append_read(a_.at.slices + static_cast<std::uint64_t>(at * 8), slices * 8, out);
     append_read(a_.at.slices + static_cast<std::uint64_t>(at * 8), slices * 8, out);
   }
   const std::int64_t n = a_.shape.nsa.sel_count;
   const bool shares = a_.group_mode == GroupMode::kApprox && a_.group_size > 1;
-  const std::int64_t first = shares ? cta.first / a_.group_size * a_.group_size : cta.first;
+  const std::int64_t first = shares ? node / a_.group_size * a_.group_size : node;
   const std::int64_t end = shares ? std::min(first + a_.group_size, a_.num_queries()) : first + 1;
-  for (std::int64_t node = first; node < end; ++node) {
-    const std::int64_t pair = node * a_.shape.num_kv_heads + cta.g;
+  for (std::int64_t row = first; row < end; ++row) {
+    const std::int64_t pair = row * a_.shape.num_kv_heads + g;
     append_write(a_.at.indices + static_cast<std::uint64_t>(pair * n * 4), n * 4, out);
   }
 }
@@ -83,18 +86,22 @@ bool NsaRouteTrace::append_finish(const FusedCta& cta, std::int64_t index, std::
                                   std::vector<Access>& out) const {
   switch (step) {
     case 0:
-      append_read(a_.at.position + static_cast<std::uint64_t>(cta.first * 4), 4, out);
+      append_read(a_.at.position + static_cast<std::uint64_t>(cta.first * 4),
+                  (cta.end - cta.first) * 4, out);
       append_write(a_.at.spills + static_cast<std::uint64_t>(index % kSpillingCtas * kRouteSpills),
                    kRouteSpills, out);
       return true;
     case 1:
-      append_merge(cta, out);
+      for (std::int64_t node = cta.first; node < cta.end; ++node) {
+        append_merge(node, cta.g, out);
+      }
       return true;
     case 2:
-      if (!chooses(cta.first)) {
-        return false;
+      for (std::int64_t node = cta.first; node < cta.end; ++node) {
+        if (chooses(node)) {
+          append_choice(node, cta.g, out);
+        }
       }
-      append_choice(cta, out);
       return true;
     default:
       return false;

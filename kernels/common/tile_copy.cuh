@@ -12,6 +12,10 @@ __device__ inline void barrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
                : "memory");
 }
+// Before its memory serves anything else, another barrier too.
+__device__ inline void barrier_invalidate(std::uint32_t barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
+}
 // After barrier_init, before other threads or the copy engine use the barriers.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;\n" ::

@@ -127,16 +127,26 @@ Kernel kernel_of_lone(Launch launch, int width) {
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
-Kernel kernel_of(Launch launch, int width) {
+template <int kD, bool kMany>
+Kernel kernel_of(Launch launch) {
   switch (launch) {
     case Launch::kRoute:
-      return width == 64 ? &nsa_route_kernel<64> : &nsa_route_kernel<128>;
+      return &nsa_route_kernel<kD, kMany>;
     case Launch::kAttend:
-      return width == 64 ? &nsa_attend_kernel<64, false> : &nsa_attend_kernel<128, false>;
+      return &nsa_attend_kernel<kD, false, kMany>;
     case Launch::kReuse:
-      return width == 64 ? &nsa_attend_kernel<64, true> : &nsa_attend_kernel<128, true>;
+      return &nsa_attend_kernel<kD, true, kMany>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
+}
+Kernel kernel_of(Launch launch, int width, const FusedPlan& plan, std::int64_t nodes) {
+  if (nodes == 1) {
+    return kernel_of_lone(launch, width);
+  }
+  if (width == 64) {
+    return plan.many ? kernel_of<64, true>(launch) : kernel_of<64, false>(launch);
+  }
+  return plan.many ? kernel_of<128, true>(launch) : kernel_of<128, false>(launch);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
@@ -162,13 +172,11 @@ void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, co
   const std::int64_t finishers = (a.nodes + plan->finish_nodes - 1) / plan->finish_nodes;
   const std::int64_t blocks =
       (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(blocks)),
-       .threads = kCtaWarps * 32,
-       .shared_bytes = plan->shared_bytes,
-       .stream = stream},
-      a.nodes == 1 ? kernel_of_lone(launch, head_width(p)) : kernel_of(launch, head_width(p)), a,
-      maps);
+  launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
+                    .threads = kCtaWarps * 32,
+                    .shared_bytes = plan->shared_bytes,
+                    .stream = stream},
+                   kernel_of(launch, head_width(p), *plan, a.nodes), a, maps);
 }
 
 }  // namespace

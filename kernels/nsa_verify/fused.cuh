@@ -4,10 +4,14 @@
 // their query heads. A group of up to four row tiles is worked on by several CTAs, which share out
 // its parts: spans of compressed tokens, six segments of selected blocks (by a block's number
 // modulo six), two segments of the window (chunks of 64 positions, even and odd). A CTA has four
-// warps: four row tiles and one part at a time, or fewer row tiles and more parts (slots). Partial
-// results go to memory (L2); the last CTAs of the grid wait for those of their group and merge
-// them. All these cuts depend on positions and on a node's own list, never on the call, so partial
-// results and their order are a node's own.
+// warps: four row tiles and one part after the other, or fewer row tiles and more parts at a time
+// (slots). Partial results go to memory (L2); the last CTAs of the grid wait for those of their
+// group and merge them. All these cuts depend on positions and on a node's own list, never on the
+// call, so partial results and their order are a node's own.
+//
+// Spans are summed up in two steps: those of a join (512 compressed tokens) in ascending order,
+// then joins. A CTA that has whole joins takes the first step in registers and stores a join as one
+// part (FusedPlan::joined); else the finishing CTA takes both. The sums are the same, bit for bit.
 //
 // Progress: a finishing CTA waits for CTAs of smaller block number only, and blocks start in the
 // order of their numbers (what CUB's single-pass scan relies on too), so that whoever is waited for
@@ -49,6 +53,14 @@ __host__ __device__ inline int span_start(int span) {
 __host__ __device__ inline int span_count(int tokens) {
   return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
 }
+inline constexpr int kJoin = 512;  // compressed tokens whose spans are summed up first
+__host__ __device__ inline int join_count(int tokens) {
+  return (tokens + kJoin - 1) / kJoin;
+}
+__device__ inline bool ends_join(int span) {
+  return span_start(span + 1) % kJoin == 0;
+}
+
 // First span of rank `rank` of `ranks` when the spans of `tokens` tokens are shared out: a span
 // goes where its middle falls. All lanes of a warp call it.
 __device__ inline int first_span(int rank, int ranks, int tokens) {
@@ -89,21 +101,48 @@ struct Divisor {
   }
 };
 
+// Segments [from, to) of one kind.
+struct SegmentRange {
+  int from = 0;
+  int to = 0;
+
+  __host__ __device__ bool empty() const { return from >= to; }
+};
+// Of the segments [from, to) in the order in which they are shared out, the window's first: those
+// of the window, and those of selected blocks.
+__host__ __device__ inline SegmentRange window_range(int from, int to) {
+  return {kSelectedSegments + from,
+          kSelectedSegments + (to < kWindowSegments ? to : kWindowSegments)};
+}
+__host__ __device__ inline SegmentRange selected_range(int from, int to) {
+  return {(from > kWindowSegments ? from : kWindowSegments) - kWindowSegments,
+          to - kWindowSegments};
+}
+
+inline constexpr int kMaxRanks = 16;
+inline constexpr int kMaxSlots = kMaxRanks + kSegments + kCtaWarps;  // of a group's CTAs
+
 // Sizes of one launch, fixed on the host.
 struct FusedPlan {
-  int row_tiles = 0;                   // of a CTA: 1, 2 or 4
-  int slots = 0;                       // parts that a CTA works on at once: kCtaWarps / row_tiles
-  int ranks = 0;                       // shares of the compressed tokens, each one or more spans
-  int part_blocks = 0;                 // CTAs of a group of queries
-  int tiles = 0;                       // groups of queries a KV head
-  int team_tiles = 0;                  // row tiles that share a selected block: max(1, C Hp / 16)
-  int group = 0;                       // C, as far as loads are shared
-  int units = 0;                       // of a slot's ring: a tile's keys, or its values
-  int list_capacity = 0;               // entries of a slot's lists
-  int map_words = 0;                   // of a slot's bit maps of blocks
-  int path_compressed = 0;             // path-local compressed tokens a node can have
-  int depth_capacity = 0;              // ancestors of a node, itself included
-  int finish_nodes = 1;                // nodes of a finishing CTA, all of one group
+  int row_tiles = 0;        // of a CTA: 1, 2 or 4
+  int slots = 0;            // parts that a CTA works on at once: kCtaWarps / row_tiles
+  int ranks = 0;            // shares of the compressed tokens, each one or more spans
+  bool many = false;        // a CTA runs several parts one after the other
+  bool joined = false;      // a share is one or more joins, stored as one part each
+  int part_blocks = 0;      // CTAs of a group of queries
+  int tiles = 0;            // groups of queries a KV head
+  int team_tiles = 0;       // row tiles that share a selected block: max(1, C Hp / 16)
+  int group = 0;            // C, as far as loads are shared
+  int units = 0;            // of a slot's ring: a tile's keys, or its values
+  int list_capacity = 0;    // entries of a slot's lists
+  int map_words = 0;        // of a slot's bit maps of blocks
+  int path_compressed = 0;  // path-local compressed tokens a node can have
+  int depth_capacity = 0;   // ancestors of a node, itself included
+  int finish_nodes = 1;     // nodes of a finishing CTA, all of one group
+  int slot_segments = 1;    // segments of one kind that a slot runs through at most
+  // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
+  // order of SegmentRange, and share i of the compressed tokens if i < ranks.
+  std::uint8_t segment_end[kMaxSlots] = {};
   Divisor groups, list_length, words;  // tiles G; n; words of a query's bit map of blocks
   std::size_t shared_bytes = 0;
 };
@@ -148,9 +187,10 @@ struct FusedArguments {
 // slice of 16 positions from `first`, a slot of keys of its own for each of four queries.
 struct Entry {
   std::int32_t first;
-  std::int16_t count;  // shared: keys that are there
-  std::int16_t tail;   // -1: shared; else the first of its queries, counted in the team
-  std::uint64_t bits;  // shared: by query of the team; tail: by key, query * 16 + position
+  std::int8_t count;    // shared: keys that are there
+  std::int8_t segment;  // that the tile belongs to; of compressed tokens `first` tells the span
+  std::int16_t tail;    // -1: shared; else the first of its queries, counted in the team
+  std::uint64_t bits;   // shared: by query of the team; tail: by key, query * 16 + position
 };
 
 // What a CTA knows of its queries. Pointers lead into shared memory.

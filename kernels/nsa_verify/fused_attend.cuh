@@ -23,7 +23,8 @@ __device__ __forceinline__ void finish_row(const FusedArguments& a, const NodeOf
                      a.segment_outs + row * kSegments * a.head_dim,
                      a.span_states + row * a.max_spans,
                      a.span_outs + row * a.max_spans * a.head_dim,
-                     kReuse ? span_count(n.seen) : 0};
+                     kReuse ? compressed_parts(a.plan, n.seen) : 0,
+                     a.plan.joined};
   parts.fetch();
   const float gates[3] = {load_f32(a.gates + row * 3), load_f32(a.gates + row * 3 + 1),
                           load_f32(a.gates + row * 3 + 2)};
@@ -51,16 +52,23 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
   NodeOfHead n{};
   const int first_node = index / a.kv_heads * a.plan.finish_nodes;
   n.g = index % a.kv_heads;
+  const int rows = a.plan.finish_nodes << a.head_bits;
+  int i = static_cast<int>(threadIdx.x) / kRowLanes;
+  const auto locate = [&] {
+    n.node = min(first_node + (i >> a.head_bits), a.nodes - 1);
+    n.locate(a);
+  };
+  locate();  // while others work
   wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) / kRowLanes; i < a.plan.finish_nodes << a.head_bits;
-       i += 2 * kCtaWarps) {
-    const int node = first_node + (i >> a.head_bits);
+  while (i < rows) {
     const int head = i & ((1 << a.head_bits) - 1);
-    n.node = min(node, a.nodes - 1);
-    n.locate(a);
     finish_row<kD, kReuse>(a, n, min(head, a.group_heads - 1),
-                           node < a.nodes && head < a.group_heads);
+                           first_node + (i >> a.head_bits) < a.nodes && head < a.group_heads);
+    i += 2 * kCtaWarps;
+    if (i < rows) {
+      locate();
+    }
   }
   if constexpr (kReuse) {
 #pragma unroll 1
@@ -75,7 +83,71 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
   }
 }
 
-template <int kD, bool kReuse>
+// The kinds of parts in the order in which a slot runs through them: the window needs nothing of
+// nsa_route, and waits for nobody.
+enum Kind : int { kSpans, kWindow, kSelected, kKinds };
+
+// Parts of one slot of a group's CTAs.
+struct SlotWork {
+  int rank;  // of the compressed tokens; -1: none
+  SegmentRange window, selected;
+
+  template <bool kMany>
+  __device__ __forceinline__ static SlotWork of(const FusedPlan& plan, int slot) {
+    const int rank = slot < plan.ranks ? slot : -1;
+    if (!kMany) {
+      const int segment = slot - plan.ranks;
+      const SegmentRange own{segment, segment < kSegments ? segment + 1 : segment};
+      const bool selected = segment >= 0 && segment < kSelectedSegments;
+      return {rank, rank >= 0 || selected ? SegmentRange{} : own, selected ? own : SegmentRange{}};
+    }
+    const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
+    const int to = plan.segment_end[slot];
+    return {rank, window_range(from, to), selected_range(from, to)};
+  }
+  // The first kind from `kind` on of which there are parts; kKinds: none.
+  __device__ __forceinline__ int next_kind(int kind) const {
+    if (kind <= kSpans && rank >= 0) {
+      return kSpans;
+    }
+    if (kind <= kWindow && !window.empty()) {
+      return kWindow;
+    }
+    return kind <= kSelected && !selected.empty() ? kSelected : kKinds;
+  }
+};
+
+// The tiles of one kind, and where their list lies.
+template <bool kReuse, bool kMany, class Memory>
+__device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, const Memory& memory,
+                                         const SlotWork& work, int kind, const EarlyLists& early,
+                                         Entry*& entries) {
+  const FusedArguments& a = t.a;
+  const int index = team.first_tile / team.tiles;
+  const int teams = a.plan.row_tiles / team.tiles;
+  entries = memory.entries + index * (a.plan.list_capacity / teams);
+  if (kReuse && kind == kSpans) {
+    return span_job<kMany>(t, team, work.rank, entries);
+  }
+  SegmentRange range = kind == kSelected ? work.selected : work.window;
+  range.to = kMany ? range.to : range.from + 1;
+  Job job{false, false, 0, range.from, range.to, {0, 0}};
+  if (kind == kSelected) {
+    job.count = list_selected(
+        t, team, range, memory.block_maps + index * (a.plan.map_words / teams), early, entries);
+    return job;
+  }
+  job.count = list_window(t, team, range, entries);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = t.query_of(t.lane / 4 + r * 8);
+    job.low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
+  }
+  return job;
+}
+
+// kMany: the plan's `many`; else a slot has one part.
+template <int kD, bool kReuse, bool kMany>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
@@ -92,13 +164,14 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int group = block - share * groups;
   Queries t = make_queries(a, group);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const int part = share * a.plan.slots + t.slot;
-  const int segment = part - a.plan.ranks;
-  const bool selected = segment >= 0 && segment < kSelectedSegments;
-  const Team team = make_team(t, selected ? a.plan.team_tiles : a.plan.row_tiles);
-  const Ring ring = memory.ring_of(a.plan, team);
-  prefetch_map(segment < 0 ? &maps.k_cmp : &maps.k);
-  prefetch_map(segment < 0 ? &maps.v_cmp : &maps.v);
+  // Of many parts those that take longest start first.
+  const SlotWork work = SlotWork::of<kMany>(
+      a.plan, kMany ? a.plan.part_blocks - 1 - share : share * a.plan.slots + t.slot);
+  int kind = work.next_kind(kReuse ? kSpans : kWindow);
+  Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
+  Ring ring = memory.ring_of(a.plan, team);
+  prefetch_map(kind == kSpans ? &maps.k_cmp : &maps.k);
+  prefetch_map(kind == kSpans ? &maps.v_cmp : &maps.v);
   start_ring<kD>(a.plan, ring, team, shared);
   if constexpr (kReuse) {
     wait_for_predecessors();
@@ -107,33 +180,27 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   Rows<kD> rows;
   load_rows(t, rows);
   EarlyLists early{};
-  if (kReuse && selected) {
+  if (kReuse && kind == kSelected) {
     early.fetch(t, team);
   }
   fill_tables(t, memory.tables);
-  if (!kReuse && selected) {
-    wait_for_predecessors();
-    early.fetch(t, team);
-  }
-  if (segment < kSegments) {
-    const int index = team.first_tile / team.tiles;
-    const int teams = a.plan.row_tiles / team.tiles;
-    Entry* const entries = memory.entries + index * (a.plan.list_capacity / teams);
-    Job job{false, 0, segment, segment + 1, {0, 0}};
-    if (kReuse && segment < 0) {
-      job = span_job(t, team, part, entries);
-    } else if (selected) {
-      job.count = list_selected(
-          t, team, segment, memory.block_maps + index * (a.plan.map_words / teams), early, entries);
-    } else {
-      job.count = list_window(t, team, segment - kSelectedSegments, entries);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int query = t.query_of(t.lane / 4 + r * 8);
-        job.low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
-      }
+#pragma unroll 1
+  for (bool first = true; kind < kKinds; first = false) {
+    if (kMany && !first) {
+      team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
+      ring = memory.ring_of(a.plan, team);
+      restart_ring(a.plan, ring, team, memory.barriers_at);
     }
-    run_entries(t, maps, team, entries, job, ring, rows, KeepNothing{});
+    if (kind == kSelected && !(kReuse && first)) {
+      if constexpr (!kReuse) {
+        wait_for_predecessors();
+      }
+      early.fetch(t, team);
+    }
+    Entry* entries = nullptr;
+    const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, entries);
+    run_entries<kReuse && kMany>(t, maps, team, entries, job, ring, rows, KeepNothing{});
+    kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
   arrive_at(a, group);
 }

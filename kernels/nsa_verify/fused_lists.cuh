@@ -15,14 +15,14 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
   return from <= to ? (2U << to) - (1U << from) : 0U;
 }
 
-// Appends tail entries for slices first, first + 16, ... <= last in ascending order. valid_of(query
-// of the tile, slice start) gives the visible positions' bits; slices that nobody sees are left out
-// unless `all`. `count` entries stand before. All warps of the team get the new count; the entries
-// are there after the team's next barrier.
+// Appends tail entries of segment `segment` for slices first, first + 16, ... <= last in ascending
+// order. valid_of(query of the tile, slice start) gives the visible positions' bits; slices that
+// nobody sees are left out unless `all`. `count` entries stand before. All warps of the team get
+// the new count; the entries are there after the team's next barrier.
 template <class ValidOf>
-__device__ __forceinline__ int append_tails(const Queries& t, const Team& team, int first, int last,
-                                            bool all, Entry* entries, int count,
-                                            const ValidOf& valid_of) {
+__device__ __forceinline__ int append_tails(const Queries& t, const Team& team, int segment,
+                                            int first, int last, bool all, Entry* entries,
+                                            int count, const ValidOf& valid_of) {
   const int slices = last >= first ? (last - first) / kSliceKeys + 1 : 0;
   const int each = team.tiles * t.tail_groups;
 #pragma unroll 1
@@ -33,6 +33,7 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
       const int slice = i / each;
       const int group = i - slice * each;
       e.first = first + slice * kSliceKeys;
+      e.segment = static_cast<std::int8_t>(segment);
       e.tail = static_cast<std::int16_t>(group * min(kTailQueries, t.per_tile));
       const int query = team.first_tile * t.per_tile + e.tail;
 #pragma unroll 1
@@ -79,27 +80,37 @@ struct EarlyLists {
   }
 };
 
-// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
-// block is one segment's whoever lists it; each group's blocks ascending, once. `maps`: [team
-// queries, words], bit by block number / 6.
-__device__ __forceinline__ int list_selected(const Queries& t, const Team& team, int segment,
-                                             unsigned* maps, const EarlyLists& early,
-                                             Entry* entries) {
+// Bit maps of the blocks that a team's queries list, by segment: [team queries, segments, words],
+// bit by block number / 6.
+struct BlockMaps {
+  unsigned* words;
+  int from, segments;  // the first segment, and how many
+
+  __device__ __forceinline__ unsigned* of(int query, int segment, int pitch) const {
+    return words + (query * segments + segment - from) * pitch;
+  }
+};
+
+// Fills the maps. Ends with the team's barrier.
+__device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
+                                           const BlockMaps& maps, const EarlyLists& early) {
   const FusedArguments& a = t.a;
   const int n = a.sel_count;
   const int first_query = team.first_tile * t.per_tile;
   const int queries = team.tiles * t.per_tile;
   const int words = a.plan.words.value;
 #pragma unroll 1
-  for (int i = team.thread; i < queries * words; i += team.threads()) {
-    maps[i] = 0U;
+  for (int i = team.thread; i < queries * maps.segments * words; i += team.threads()) {
+    maps.words[i] = 0U;
   }
   team.sync();
   const int listed_queries = max(0, min(queries, t.count - first_query));
   const auto note = [&](int i, int block) {
     const int number = block / kSelectedSegments;
-    if (block >= 0 && block - number * kSelectedSegments == segment) {
-      atomicOr(maps + a.plan.list_length.quotient(i) * words + number / 32, 1U << (number & 31));
+    const int segment = block - number * kSelectedSegments;
+    if (block >= 0 && segment >= maps.from && segment < maps.from + maps.segments) {
+      atomicOr(maps.of(a.plan.list_length.quotient(i), segment, words) + number / 32,
+               1U << (number & 31));
     }
   };
 #pragma unroll
@@ -113,24 +124,33 @@ __device__ __forceinline__ int list_selected(const Queries& t, const Team& team,
     note(i, __ldcg(a.chosen + t.pair_index(first_query + query) * n + i - query * n));
   }
   team.sync();
+}
+
+// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
+// block is one segment's whoever lists it; each group's blocks ascending, once. The number of
+// entries; the tail's are not among them.
+__device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
+                                           const BlockMaps& maps, int segment, Entry* entries) {
+  const FusedArguments& a = t.a;
+  const int words = a.plan.words.value;
   const int block_size = 1 << a.block_bits;
   const int parts = (block_size + kTileKeys - 1) / kTileKeys;
   const int whole_blocks = (t.shared_tokens + block_size - 1) >> a.block_bits;
   const int group = a.plan.group;
-  const int items = queries / group * words;
+  const int items = team.tiles * t.per_tile / group * words;
   int count = 0;
 #pragma unroll 1
   for (int base = 0; base < items; base += 32) {  // each warp counts, the first one writes
     const int item = base + t.lane;
     const int from_group = a.plan.words.quotient(item);
     const int word = item - from_group * words;
-    const unsigned* const map = maps + from_group * group * words + word;
+    const unsigned* const map = maps.of(from_group * group, segment, words) + word;
     unsigned bits = 0U;
     unsigned listed[kMostShared] = {};  // by query of the group
     if (item < items) {
 #pragma unroll
       for (int query = 0; query < kMostShared; ++query) {
-        listed[query] = query < group ? map[query * words] : 0U;
+        listed[query] = query < group ? map[query * maps.segments * words] : 0U;
         bits |= listed[query];
       }
       // Blocks past the shared tokens are the tail's.
@@ -160,27 +180,45 @@ __device__ __forceinline__ int list_selected(const Queries& t, const Team& team,
       for (int part = 0; part < parts; ++part) {
         const int first = block * block_size + part * kTileKeys;
         const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
-        entries[place * parts + part] = {first, static_cast<std::int16_t>(max(end_key - first, 0)),
-                                         -1, owners};
+        entries[place * parts + part] = {first, static_cast<std::int8_t>(max(end_key - first, 0)),
+                                         static_cast<std::int8_t>(segment), -1, owners};
       }
     }
   }
-  const int listed =
-      append_tails(t, team, t.shared_tokens, t.most_position, false, entries, count * parts,
-                   [&](int query, int slice) {
-                     const int block = slice >> a.block_bits;
-                     const int number = block / kSelectedSegments;
-                     const unsigned* const map = maps + (query - first_query) * words;
-                     const bool chosen = block - number * kSelectedSegments == segment &&
-                                         (map[number / 32] >> (number & 31) & 1U) != 0U;
-                     return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
-                   });
-  team.sync();
-  return listed;
+  return count * parts;
 }
 
-// Chunks of 64 positions of the window whose number is `segment` modulo the window segments.
-__device__ __forceinline__ int list_window(const Queries& t, const Team& team, int segment,
+// Tiles of selected blocks of some segments, segment after segment. `words`: [team queries,
+// segments, words of a bit map].
+__device__ __forceinline__ int list_selected(const Queries& t, const Team& team, SegmentRange range,
+                                             unsigned* words, const EarlyLists& early,
+                                             Entry* entries) {
+  const FusedArguments& a = t.a;
+  const int first_query = team.first_tile * t.per_tile;
+  const BlockMaps maps{words, range.from, range.to - range.from};
+  map_blocks(t, team, maps, early);
+  int count = 0;
+#pragma unroll 1
+  for (int segment = range.from; segment < range.to; ++segment) {
+    count += list_blocks(t, team, maps, segment, entries + count);
+    count = append_tails(t, team, segment, t.shared_tokens, t.most_position, false, entries, count,
+                         [&](int query, int slice) {
+                           const int block = slice >> a.block_bits;
+                           const int number = block / kSelectedSegments;
+                           const unsigned* const map =
+                               maps.of(query - first_query, segment, a.plan.words.value);
+                           const bool chosen = block - number * kSelectedSegments == segment &&
+                                               (map[number / 32] >> (number & 31) & 1U) != 0U;
+                           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
+                         });
+  }
+  team.sync();
+  return count;
+}
+
+// Chunks of 64 positions of the window whose number is, modulo the window segments, that of one of
+// the segments (counted from kSelectedSegments on), segment after segment.
+__device__ __forceinline__ int list_window(const Queries& t, const Team& team, SegmentRange range,
                                            Entry* entries) {
   const int window = t.a.window;
   const int first_query = team.first_tile * t.per_tile;
@@ -194,28 +232,31 @@ __device__ __forceinline__ int list_window(const Queries& t, const Team& team, i
   }
   least = __reduce_min_sync(0xFFFFFFFFU, least);
   most = __reduce_max_sync(0xFFFFFFFFU, most);
-  if (most < 0) {
-    return 0;
-  }
-  int chunk = max(least - window + 1, 0) / kTileKeys;
-  chunk += (chunk + segment) % kWindowSegments;
-  const int end = (t.shared_tokens + kTileKeys - 1) / kTileKeys;
-  const int count = end > chunk ? (end - chunk + kWindowSegments - 1) / kWindowSegments : 0;
+  int count = 0;
 #pragma unroll 1
-  for (int i = team.thread; i < count; i += team.threads()) {
-    const int first = (chunk + i * kWindowSegments) * kTileKeys;
-    entries[i] = {first, static_cast<std::int16_t>(min(kTileKeys, t.shared_tokens - first)), -1,
-                  0xFFFFFFFFU};
+  for (int segment = range.from; segment < range.to && most >= 0; ++segment) {
+    const int rest = segment - kSelectedSegments;
+    int chunk = max(least - window + 1, 0) / kTileKeys;
+    chunk += (chunk + rest) % kWindowSegments;
+    const int end = (t.shared_tokens + kTileKeys - 1) / kTileKeys;
+    const int chunks = end > chunk ? (end - chunk + kWindowSegments - 1) / kWindowSegments : 0;
+#pragma unroll 1
+    for (int i = team.thread; i < chunks; i += team.threads()) {
+      const int first = (chunk + i * kWindowSegments) * kTileKeys;
+      entries[count + i] = {first,
+                            static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)),
+                            static_cast<std::int8_t>(segment), -1, 0xFFFFFFFFU};
+    }
+    count = append_tails(t, team, segment, t.shared_tokens, most, false, entries, count + chunks,
+                         [&](int query, int slice) {
+                           const int position = t.position[query];
+                           return slice / kTileKeys % kWindowSegments == rest
+                                      ? slice_bits(slice, position - window + 1, position)
+                                      : 0U;
+                         });
   }
-  const int listed = append_tails(t, team, t.shared_tokens, most, false, entries, count,
-                                  [&](int query, int slice) {
-                                    const int position = t.position[query];
-                                    return slice / kTileKeys % kWindowSegments == segment
-                                               ? slice_bits(slice, position - window + 1, position)
-                                               : 0U;
-                                  });
   team.sync();
-  return listed;
+  return count;
 }
 
 // Chunks of compressed tokens of spans [from, to).
@@ -228,14 +269,14 @@ __device__ __forceinline__ int list_compressed(const Queries& t, const Team& tea
 #pragma unroll 1
   for (int i = team.thread; i < count; i += team.threads()) {
     const int first = (begin + i) * kTileKeys;
-    entries[i] = {first, static_cast<std::int16_t>(min(kTileKeys, shared_end - first)), -1,
+    entries[i] = {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), 0, -1,
                   0xFFFFFFFFU};
   }
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
   const int last =
       t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
   const int listed =
-      append_tails(t, team, first_tail, last, true, entries, count, [&](int query, int slice) {
+      append_tails(t, team, 0, first_tail, last, true, entries, count, [&](int query, int slice) {
         unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
 #pragma unroll 1
         for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {

@@ -193,6 +193,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
       const int until = i == list.count ? list.end_part : span_of(list.first[i]);
 #pragma unroll 1
       for (; list.part < until; ++list.part) {
+        gather_sums(rows);
         store_part(t, rows, list.compressed, list.part);
       }
     }
@@ -208,7 +209,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     rows.score(unit, kSwizzled, s);
     unit_read();
     if (count < kTileKeys || first < list.low) {
-      const Entry entry{first, static_cast<std::int16_t>(count), -1, 1};
+      const Entry entry{first, static_cast<std::int8_t>(count), 0, -1, 1};
       const int low[2] = {list.low, list.low};
       mask_scores(entry, low, t.lane, s);
     }

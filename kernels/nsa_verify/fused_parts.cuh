@@ -57,18 +57,51 @@ __device__ inline void start_ring(const FusedPlan& plan, const Ring& ring, const
   }
   publish_barriers();
 }
+// The same for a CTA's next kind of parts, when all its units have been read: other teams may share
+// out the units. A CTA of one slot.
+__device__ inline void restart_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
+                                    std::uint32_t barriers_at) {
+  __syncthreads();
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < 2 * plan.units) {
+    barrier_invalidate(barriers_at + static_cast<std::uint32_t>(thread) * 8U);
+  }
+  __syncthreads();
+  if (team.thread == 0) {
+    ring.init(team.tiles);
+  }
+  publish_barriers();
+  __syncthreads();
+}
+
+// First span of share `rank` of `tokens` compressed tokens.
+template <bool kMany>
+__device__ __forceinline__ int share_start(const FusedPlan& plan, int rank, int tokens) {
+  if (!kMany) {
+    return first_span(rank, plan.ranks, tokens);
+  }
+  const int join = rank * join_count(tokens) / plan.ranks;
+  return join * kJoin < tokens ? span_of(join * kJoin) : span_count(tokens);
+}
 
 // The spans of share `rank` of the compressed tokens, and their tiles.
+template <bool kMany>
 __device__ __forceinline__ Job span_job(const Queries& t, const Team& team, int rank,
                                         Entry* entries) {
   const int visible = t.compressed_of(t.most_position + 1);
   Job job{true,
+          kMany,
           0,
-          first_span(rank, t.a.plan.ranks, visible),
-          first_span(rank + 1, t.a.plan.ranks, visible),
+          share_start<kMany>(t.a.plan, rank, visible),
+          share_start<kMany>(t.a.plan, rank + 1, visible),
           {0, 0}};
   job.count = list_compressed(t, team, job.part, job.end_part, entries);
   return job;
+}
+
+// Parts of the compressed tokens that a row which sees `seen` of them has in memory.
+__device__ __forceinline__ int compressed_parts(const FusedPlan& plan, int seen) {
+  return plan.joined ? join_count(seen) : span_count(seen);
 }
 
 // The CTA has stored its parts of group `group`.

@@ -15,11 +15,16 @@ namespace {
 constexpr std::size_t kMaxSharedBytes = 227 * 1024;  // of one CTA on compute capability 9.0
 // Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
 constexpr std::size_t kHalfSharedBytes = 113 * 1024;
-constexpr int kMaxRanks = 16;
 constexpr int kMostUnits = 12;  // of a CTA where two share an SM
 constexpr int kSms = 132;
-constexpr int kManyGroups = 16;  // of queries and KV heads: enough to take longer shares
-constexpr int kLongShare = 512;  // compressed tokens of a share then
+constexpr int kManyGroups = 16;   // of queries and KV heads: enough to take longer shares
+constexpr int kMostFinished = 4;  // nodes of a finishing CTA of nsa_route; times what attend merges
+
+// What a CTA's work costs, in halves of a tile's time (README.md, "What bounds it").
+constexpr int kTileCost = 2;
+constexpr int kStartCost = 8;   // tables, lists, first tile, store
+constexpr int kSwitchCost = 4;  // the next kind of parts: another list, the ring once more
+constexpr int kTailCost = 5;
 
 enum class Launch { kRoute, kAttend, kReuse };
 
@@ -96,19 +101,11 @@ class Planner {
     const int queries = tiles * tile_queries_;
     plan.tiles = static_cast<int>((p_.num_queries + queries - 1) / queries);
     const int tokens = static_cast<int>(most_compressed(p_));
-    if (launch_ != Launch::kAttend) {
-      const int spans = std::clamp(span_count(tokens), 1, kMaxRanks);
-      plan.ranks = plan.tiles * p_.num_kv_heads < kManyGroups
-                       ? spans
-                       : std::clamp((tokens + kLongShare - 1) / kLongShare, 1, spans);
-    }
-    const int per_finish = 2 * kCtaWarps / (kTileRows / tile_queries_);
-    plan.finish_nodes = launch_ == Launch::kRoute ? 1 : std::clamp(per_finish, 1, queries);
+    plan.finish_nodes = finish_nodes(queries);
     plan.groups = Divisor(plan.tiles * static_cast<int>(p_.num_kv_heads));
     plan.list_length = Divisor(static_cast<int>(p_.nsa.sel_count));
     plan.words = Divisor(segment_words(static_cast<int>(p_.num_blocks)));
-    const int parts = plan.ranks + (launch_ == Launch::kRoute ? 0 : kSegments);
-    plan.part_blocks = (parts + plan.slots - 1) / plan.slots;
+    share_out(plan, tokens);
     lists_of(plan, tokens);
     const std::size_t slots = static_cast<std::size_t>(plan.slots);
     const std::size_t fixed =
@@ -120,44 +117,174 @@ class Planner {
     const int teams = plan.row_tiles / plan.team_tiles;
     const int most = room == kHalfSharedBytes ? kMostUnits : 2 * kMostUnits;
     plan.units = std::min(units, most) / plan.slots / teams * teams;
-    const std::size_t select =
-        (static_cast<std::size_t>(
-             select_floats(static_cast<int>(p_.num_blocks), static_cast<int>(p_.nsa.sel_count))) +
-         2 * kTileRows) *
-        4;
-    plan.shared_bytes = std::max(slots * static_cast<std::size_t>(plan.units) * unit + fixed,
-                                 launch_ == Launch::kRoute ? select : 0);
+    plan.shared_bytes =
+        std::max(slots * static_cast<std::size_t>(plan.units) * unit + fixed,
+                 launch_ == Launch::kRoute ? select_bytes(plan.finish_nodes) : std::size_t{0});
     if (plan.shared_bytes > room) {
       plan.units = 0;
     }
     return plan;
   }
 
+  int resident_ctas() const { return kSms * (head_width(p_) == 64 ? 2 : 1); }
+
+  std::size_t select_bytes(int nodes) const {
+    const int floats =
+        select_floats(static_cast<int>(p_.num_blocks), static_cast<int>(p_.nsa.sel_count));
+    return kFinishRows * sizeof(float2) + static_cast<std::size_t>(nodes * floats) * sizeof(float);
+  }
+
+  // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
+  // not fit the chip at once.
+  int finish_nodes(int queries) const {
+    const bool routes = launch_ == Launch::kRoute;
+    const int at_once =
+        routes ? 1 : std::clamp(2 * kCtaWarps / (kTileRows / tile_queries_), 1, queries);
+    int nodes = at_once;
+    while (nodes * 2 <= queries && nodes < kMostFinished * at_once &&
+           (p_.num_queries + nodes - 1) / nodes * p_.num_kv_heads > resident_ctas() &&
+           !(routes && select_bytes(nodes * 2) > kHalfSharedBytes)) {
+      nodes *= 2;
+    }
+    return nodes;
+  }
+
+  // Each slot gets one part, a share of the compressed tokens or a segment; or several where slots
+  // of one part would not fit the chip at once.
+  void share_out(FusedPlan& plan, int tokens) const {
+    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
+    const int groups = plan.groups.value;
+    const bool many = plan.slots == 1 && groups >= kManyGroups;
+    // Where there are many groups the few tokens of the tree get no share of their own.
+    const int shared = many ? static_cast<int>(compressed_count(p_.nsa, p_.context_len)) : tokens;
+    plan.ranks = launch_ == Launch::kAttend ? 0 : std::clamp(span_count(shared), 1, kMaxRanks);
+    if (many && groups * (plan.ranks + segments) > resident_ctas()) {
+      join_parts(plan, shared);
+      return;
+    }
+    plan.part_blocks = (plan.ranks + segments + plan.slots - 1) / plan.slots;
+  }
+
+  // As many CTAs of about the same work as the chip holds at once, or one for each part.
+  void join_parts(FusedPlan& plan, int tokens) const {
+    const int groups = plan.groups.value;
+    const int joins = launch_ == Launch::kAttend ? 0 : std::max(1, join_count(tokens));
+    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
+    int least = 0;
+    for (int each = 1; each == 1 || each < 2 * joins; each *= 2) {
+      const int ranks = (joins + each - 1) / each;
+      const int resident = std::clamp(resident_ctas() / groups, 1, kMaxRanks);
+      for (const int ctas : {segments == 0 ? ranks : resident, ranks + segments}) {
+        if (ranks > std::min(ctas, kMaxRanks)) {
+          continue;
+        }
+        const int share = (std::min(each * kJoin, tokens) + kTileKeys - 1) / kTileKeys * kTileCost;
+        std::uint8_t ends[kMaxSlots] = {};
+        const int cost = cost_of(plan, ctas, ranks, share, ends);
+        if (least == 0 || cost < least) {
+          least = cost;
+          plan.ranks = ranks;
+          plan.part_blocks = ctas;
+          std::copy(ends, ends + kMaxSlots, plan.segment_end);
+        }
+      }
+    }
+    plan.many = true;
+    plan.joined = joins > 0;
+    for (int slot = 0; slot < kMaxSlots; ++slot) {
+      const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
+      const SegmentRange window = window_range(from, plan.segment_end[slot]);
+      const SegmentRange selected = selected_range(from, plan.segment_end[slot]);
+      plan.slot_segments =
+          std::max({plan.slot_segments, window.to - window.from, selected.to - selected.from});
+    }
+  }
+
+  // Time of a launch in twentieths of a tile, `ctas` CTAs a group sharing its segments evenly, the
+  // first `ranks` of them beside a share of the compressed tokens each; and who takes which. CTAs
+  // that do not fit the chip at once start as others end.
+  int cost_of(const FusedPlan& plan, int ctas, int ranks, int share, std::uint8_t* ends) const {
+    const int queries = plan.team_tiles * tile_queries_;
+    // Of a group's lists: three fifths of a list are new in each further one.
+    const int blocks = static_cast<int>(p_.nsa.sel_count) * (5 + 3 * (plan.group - 1)) / 5;
+    const int block_tiles = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
+    const int selected =
+        queries / plan.group * blocks * block_tiles * kTileCost / kSelectedSegments;
+    const int chunks =
+        static_cast<int>(std::min(p_.nsa.window, p_.context_len) / kTileKeys / kWindowSegments);
+    const int costs[2] = {selected + kTailCost / 2, (chunks + 1) * kTileCost + kTailCost};
+    const bool segments = launch_ != Launch::kRoute;
+    int low = std::max(ranks > 0 ? share : 0, segments ? costs[0] : 0);
+    int high = low + kSegments * (std::max(costs[0], costs[1]) + kSwitchCost);
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (fits(middle, ctas, ranks, share, costs, ends)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    fits(high, ctas, ranks, share, costs, ends);
+    const int groups = plan.groups.value;
+    const int longest = kStartCost + high;
+    if (groups * ctas <= resident_ctas()) {
+      return 12 * longest;
+    }
+    const int all = ctas * kStartCost + ranks * share +
+                    (segments ? kSelectedSegments * costs[0] + kWindowSegments * costs[1] : 0);
+    return static_cast<int>(std::int64_t{10} * groups * all / resident_ctas()) + 5 * longest;
+  }
+
+  // costs: of a segment of selected blocks, and of one of the window, which are shared out first.
+  bool fits(int limit, int ctas, int ranks, int share, const int (&costs)[2],
+            std::uint8_t* ends) const {
+    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
+    int segment = 0;
+    for (int slot = 0; slot < kMaxSlots; ++slot) {
+      int load = slot < ranks ? share : 0;
+      int kind = slot < ranks ? 2 : -1;
+      while (slot < ctas && segment < segments) {
+        const int own = segment < kWindowSegments ? 1 : 0;
+        const int more = costs[own] + (kind >= 0 && kind != own ? kSwitchCost : 0);
+        if (load + more > limit) {
+          break;
+        }
+        load += more;
+        kind = own;
+        ++segment;
+      }
+      ends[slot] = static_cast<std::uint8_t>(segment);
+    }
+    return segment == segments;
+  }
+
   void lists_of(FusedPlan& plan, int tokens) const {
     const int tails = tail_groups_ * plan.row_tiles;
-    const int compressed = longest_share(plan.ranks, tokens) / kTileKeys + 2 +
-                           (path_compressed_ / kSliceKeys + 2) * tails;
+    const int compressed =
+        longest_share(plan, tokens) / kTileKeys + 2 + (path_compressed_ / kSliceKeys + 2) * tails;
     if (launch_ == Launch::kRoute) {
       plan.list_capacity = compressed;
       return;
     }
-    // All blocks of a list may fall into one segment.
+    // All blocks of a list may fall into one slot's segments.
     const int ranks = static_cast<int>(p_.nsa.sel_count);
     const int blocks = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
     const std::int64_t window = std::min(p_.nsa.window, p_.context_len) + depth_;
-    const int chunks = static_cast<int>(window / kTileKeys / kWindowSegments) + 3;
+    const int chunks =
+        plan.slot_segments * (static_cast<int>(window / kTileKeys / kWindowSegments) + 3);
     const int queries = plan.row_tiles * tile_queries_;
-    plan.map_words = queries * segment_words(static_cast<int>(p_.num_blocks));
+    plan.map_words = queries * plan.slot_segments * segment_words(static_cast<int>(p_.num_blocks));
     const int selected = queries * ranks * blocks;
     const int teams = plan.row_tiles / plan.team_tiles;
     plan.list_capacity = std::max({selected, chunks * teams, plan.ranks > 0 ? compressed : 0}) +
                          (depth_ / kSliceKeys + 2) * tails;
   }
 
-  // Tokens of the longest share of up to `tokens`: an even share and the span that its end falls
-  // into.
-  static int longest_share(int ranks, int tokens) {
-    return ranks == 0 ? 0 : std::min(tokens, (tokens + ranks - 1) / ranks + kLongSpan);
+  // Tokens of the longest share of up to `tokens`: an even share and the span or join that its end
+  // falls into.
+  static int longest_share(const FusedPlan& plan, int tokens) {
+    const int more = plan.joined ? kJoin : kLongSpan;
+    return plan.ranks == 0 ? 0 : std::min(tokens, (tokens + plan.ranks - 1) / plan.ranks + more);
   }
 
   const NsaVerifyParams<Bf16>& p_;

@@ -4,8 +4,8 @@
 // Working CTAs attend shares of the compressed tokens and keep, beside the partial results, the
 // softmax weights: summed into blocks in registers where a slice of 16 tokens is four blocks (B/s =
 // 4, l/s = 2), else as they are; each slice under its own power-of-two reference, so that nothing
-// has to be looked at twice. Finishing CTAs, one a node and KV head, merge the partial results,
-// turn weights into probabilities by one factor a slice, add up heads and pick the blocks.
+// has to be looked at twice. Finishing CTAs, for one to four nodes of a KV head, merge the partial
+// results, turn weights into probabilities by one factor a slice, add up heads and pick the blocks.
 // Traffic: traffic::nsa_route.
 #pragma once
 
@@ -118,55 +118,86 @@ struct KeepWeights {
   }
 };
 
+// Merges one query head of the compressed branch: half a warp. All lanes of the warp call it.
+template <int kD>
+__device__ __forceinline__ float2 finish_compressed(const FusedArguments& a, const NodeOfHead& n,
+                                                    int head) {
+  const int row = n.node * a.heads + n.g * a.group_heads + head;
+  RowParts<kD> parts{a.head_dim,
+                     0,
+                     nullptr,
+                     nullptr,
+                     a.span_states + row * a.max_spans,
+                     a.span_outs + row * a.max_spans * a.head_dim,
+                     compressed_parts(a.plan, n.seen),
+                     a.plan.joined};
+  parts.fetch();
+  const float gates[3] = {1.0F, 0.0F, 0.0F};
+  float4 value[kD / 64] = {};
+  const float2 merged = parts.add(gates, value);
+#pragma unroll
+  for (int w = 0; w < kD / 64; ++w) {
+    if (w * 64 + parts.lane() * 4 < a.head_dim) {
+      *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + parts.element(w)) = value[w];
+    }
+  }
+  return merged;
+}
+
+// A CTA finishes finish_nodes nodes (1, 2 or 4) of a KV head: all warps merge, then each node has
+// as many warps as there are.
 template <int kD>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int nodes = a.plan.finish_nodes;
+  const int first_node = index / a.kv_heads * nodes;
   NodeOfHead n{};
-  n.node = index / a.kv_heads;
-  n.g = index - n.node * a.kv_heads;
-  unsigned* const keys = reinterpret_cast<unsigned*>(shared);
-  std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
-  uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
-  n.states = reinterpret_cast<float2*>(candidates + kMaxRanked);
-  n.locate(a);
-  wait_for_parts(a, n.node, n.g);
+  n.g = index % a.kv_heads;
+  float2* const states = reinterpret_cast<float2*>(shared);  // [nodes, H/G rounded up]
+  unsigned* const lists = reinterpret_cast<unsigned*>(states + kFinishRows);
+  const int rows = nodes << a.head_bits;
+  int i = 0;  // row of this half warp
+  const auto take_row = [&](int first) {
+    i = min(first + static_cast<int>(threadIdx.x) / kRowLanes % 2, rows - 1);
+    n.node = min(first_node + (i >> a.head_bits), a.nodes - 1);
+    n.locate(a);
+  };
+  take_row(warp * 2);  // while others work
+  wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
-  for (int first = warp * 2; first < a.group_heads; first += 2 * kCtaWarps) {
-    const int head = min(first + static_cast<int>(threadIdx.x) / kRowLanes % 2, a.group_heads - 1);
-    const int row = n.node * a.heads + n.g * a.group_heads + head;
-    RowParts<kD> parts{a.head_dim,
-                       0,
-                       nullptr,
-                       nullptr,
-                       a.span_states + row * a.max_spans,
-                       a.span_outs + row * a.max_spans * a.head_dim,
-                       span_count(n.seen)};
-    parts.fetch();
-    const float gates[3] = {1.0F, 0.0F, 0.0F};
-    float4 value[kD / 64] = {};
-    const float2 merged = parts.add(gates, value);
-#pragma unroll
-    for (int w = 0; w < kD / 64; ++w) {
-      if (w * 64 + parts.lane() * 4 < a.head_dim) {
-        *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + parts.element(w)) = value[w];
-      }
+  for (int first = warp * 2; first < rows;) {
+    const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
+    const float2 merged = finish_compressed<kD>(a, n, head);
+    if (threadIdx.x % kRowLanes == 0) {
+      states[i] = merged;
     }
-    if (parts.lane() == 0) {
-      n.states[head] = merged;
+    first += 2 * kCtaWarps;
+    if (first < rows) {
+      take_row(first);
     }
   }
   __syncthreads();
-  if (!chooses(a, n.node)) {
-    return;
+  const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
+  const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);  // a node has `warps` of them
+  n.node = first_node + place;
+  const bool works = n.node < a.nodes && chooses(a, min(n.node, a.nodes - 1));
+  n.states = states + (place << a.head_bits);
+  unsigned* const keys = lists + place * select_floats(a.num_blocks, a.sel_count);
+  if (works) {
+    n.locate(a);
+    importance_of_node(a, n, keys, static_cast<int>(threadIdx.x) - place * warps * 32, warps * 32);
   }
-  importance_of_node(a, n, keys);
-  if (warp == 0) {
+  __syncthreads();
+  if (works && warp == place * warps) {
+    std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
+    uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
     select_of_node(a, n, keys, chosen, candidates);
   }
 }
 
-template <int kD>
+// kMany: the plan's `many`.
+template <int kD, bool kMany>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
                      const __grid_constant__ TileMaps maps) {
@@ -196,8 +227,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   fill_tables(t, memory.tables);
   const int rank = share * a.plan.slots + t.slot;
   if (rank < a.plan.ranks) {
-    const Job job = span_job(t, team, rank, memory.entries);
-    run_entries(t, maps, team, memory.entries, job, ring, rows, KeepWeights(t));
+    const Job job = span_job<kMany>(t, team, rank, memory.entries);
+    run_entries<kMany>(t, maps, team, memory.entries, job, ring, rows, KeepWeights(t));
   }
   arrive_at(a, group);
 }

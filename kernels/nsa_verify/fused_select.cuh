@@ -7,7 +7,9 @@ namespace versieve::kernels {
 
 // Candidates that a selecting warp ranks at once.
 inline constexpr int kMaxRanked = 64;
-// Shared memory of a selecting CTA, in floats: keys, chosen, candidates (key, block).
+// Rows that a finishing CTA of nsa_route merges at most.
+inline constexpr int kFinishRows = 64;
+// Shared memory of one node of a selecting CTA, in floats: keys, chosen, candidates (key, block).
 __host__ __device__ inline int select_floats(int blocks, int sel_count) {
   return (blocks + 3) / 4 * 4 + (sel_count + 3) / 4 * 4 + 2 * kMaxRanked;
 }
@@ -174,10 +176,10 @@ __device__ __noinline__ float importance_of_block(const FusedArguments& a, const
   return sum;
 }
 
-// The CTA: importance of the node's blocks into keys [blocks rounded up to 4] (and memory, if
-// wanted). Ends with a barrier.
+// Some warps: importance of the node's blocks into keys [blocks rounded up to 4] (and memory, if
+// wanted), which are there after the CTA's next barrier.
 __device__ __forceinline__ void importance_of_node(const FusedArguments& a, const NodeOfHead& n,
-                                                   unsigned* keys) {
+                                                   unsigned* keys, int thread, int threads) {
   const int own = n.position >> a.block_bits;
   const int pair = n.node * a.kv_heads + n.g;
   float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
@@ -185,7 +187,7 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
   const int first_local = max(initial, own - a.local_blocks + 1);
   const int blocks = max(own + 1, importance == nullptr ? 0 : a.num_blocks);
 #pragma unroll 1
-  for (int j = static_cast<int>(threadIdx.x) * 4; j < blocks; j += kCtaWarps * 32 * 4) {
+  for (int j = thread * 4; j < blocks; j += threads * 4) {
     float sum[4] = {};
     if (j <= own) {
       if (a.four) {
@@ -208,7 +210,6 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
       }
     }
   }
-  __syncthreads();
 }
 
 // One warp: the node's n blocks by `keys`. `chosen`: [n], `candidates`: [kMaxRanked].

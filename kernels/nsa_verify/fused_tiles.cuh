@@ -8,7 +8,17 @@ namespace versieve::kernels {
 
 inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
 
-// A row tile's states become a part: a span of compressed tokens, or a segment.
+// The softmax sums of a row tile, all of a row's lanes holding its own.
+template <int kD>
+__device__ __forceinline__ void gather_sums(Rows<kD>& rows) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    rows.sum[r] += __shfl_xor_sync(0xFFFFFFFFU, rows.sum[r], 1);
+    rows.sum[r] += __shfl_xor_sync(0xFFFFFFFFU, rows.sum[r], 2);
+  }
+}
+
+// A row tile's states, their sums gathered, become a part: of the compressed tokens, or a segment.
 template <int kD, class AnyQueries>
 __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, bool compressed,
                                            int part) {
@@ -16,9 +26,6 @@ __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, 
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = t.lane / 4 + r * 8;
-    float total = rows.sum[r];
-    total += __shfl_xor_sync(0xFFFFFFFFU, total, 1);
-    total += __shfl_xor_sync(0xFFFFFFFFU, total, 2);
     if (!t.has_row(row)) {
       continue;
     }
@@ -27,7 +34,7 @@ __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, 
         part;
     if (t.lane % 4 == 0) {
       __stcg((compressed ? a.span_states : a.segment_states) + at,
-             make_float2(rows.reference[r], total));
+             make_float2(rows.reference[r], rows.sum[r]));
     }
     float* const to = (compressed ? a.span_outs : a.segment_outs) + at * a.head_dim;
 #pragma unroll
@@ -42,6 +49,60 @@ __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, 
   rows.reset();
 }
 
+// The spans of a join, summed up as RowParts sums them.
+template <int kD>
+struct Join {
+  float out[kD / 8][4];
+  float reference[2];
+  float sum[2];
+
+  __device__ __forceinline__ void reset() {
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        out[n][e] = 0.0F;
+      }
+    }
+    reference[0] = reference[1] = kNoReference;
+    sum[0] = sum[1] = 0.0F;
+  }
+  // rows = these spans and, behind them, the span that rows hold, its sums gathered.
+  __device__ __forceinline__ void lead(Rows<kD>& rows) const {
+    float own[2];
+    float before[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float most = fmaxf(reference[r], rows.reference[r]);
+      own[r] = state_weight(rows.reference[r], most);
+      before[r] = state_weight(reference[r], most);
+      rows.reference[r] = most;
+      rows.sum[r] = fmaf(own[r], rows.sum[r], before[r] * sum[r]);
+    }
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        rows.out[n][e] = fmaf(own[e / 2], rows.out[n][e], before[e / 2] * out[n][e]);
+      }
+    }
+  }
+  __device__ __forceinline__ void take(const Rows<kD>& rows) {
+#pragma unroll
+    for (int n = 0; n < kD / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        out[n][e] = rows.out[n][e];
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      reference[r] = rows.reference[r];
+      sum[r] = rows.sum[r];
+    }
+  }
+};
+
 // A launch that needs no softmax weights.
 struct KeepNothing {
   template <class... Args>
@@ -53,6 +114,7 @@ struct KeepNothing {
 // The entries of a list of one kind, and the parts [part, end_part) that they make up.
 struct Job {
   bool compressed;
+  bool joined;  // compressed: parts are spans, stored as joins
   int count;
   int part, end_part;
   int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
@@ -106,10 +168,32 @@ __device__ __forceinline__ void pick_slots(const Entry& entry, const int (&row_s
   }
 }
 
+// Parts job.part, ..., until - 1 end: what the rows hold is the first of them.
+template <bool kJoins, int kD>
+__device__ __forceinline__ void end_parts(const Queries& t, Job& job, int until, Rows<kD>& rows,
+                                          Join<kD>& join) {
+#pragma unroll 1
+  for (; job.part < until; ++job.part) {
+    gather_sums(rows);
+    if (!kJoins || !job.joined) {
+      store_part(t, rows, job.compressed, job.part);
+      continue;
+    }
+    join.lead(rows);
+    if (ends_join(job.part) || job.part == job.end_part - 1) {
+      join.reset();
+      store_part(t, rows, true, span_start(job.part) / kJoin);
+    } else {
+      join.take(rows);
+      rows.reset();
+    }
+  }
+}
+
 // Runs a list of entries through the rows: a tile's keys, then its values. keep.tile(first key,
 // keys, rows, weights) and keep.slice(first key, whether rows lane / 4 and lane / 4 + 8 took part,
-// rows, packed weights) see the weights.
-template <int kD, class Keep>
+// rows, packed weights) see the weights. kJoins: jobs may be joined.
+template <bool kJoins, int kD, class Keep>
 __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps,
                                             const Team& team, const Entry* entries, Job job,
                                             const Ring& ring, Rows<kD>& rows, const Keep& keep) {
@@ -142,6 +226,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
     loader.load();
   }
   int read = 0;  // units read
+  Join<kD> join;
+  join.reset();
   const auto unit_read = [&] {
     if (alone) {
       __syncwarp();
@@ -158,13 +244,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
 #pragma unroll 1
   for (int i = 0; i <= job.count; ++i) {
     const Entry entry = entries[min(i, max(job.count - 1, 0))];
-    if (job.compressed || i == job.count) {
-      const int until = i == job.count ? job.end_part : span_of(entry.first);
-#pragma unroll 1
-      for (; job.part < until; ++job.part) {
-        store_part(t, rows, job.compressed, job.part);
-      }
-    }
+    const int part = job.compressed ? span_of(entry.first) : static_cast<int>(entry.segment);
+    end_parts<kJoins>(t, job, i == job.count ? job.end_part : part, rows, join);
     if (i == job.count) {
       break;
     }

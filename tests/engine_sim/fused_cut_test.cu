@@ -35,17 +35,22 @@ DraftTree tree_of(const std::string& draft) {
 }
 
 FusedCut cut_of(const kernels::FusedPlan& plan, const AttentionCase& a) {
-  return {.row_tiles = plan.row_tiles,
-          .slots = plan.slots,
-          .team_tiles = plan.team_tiles,
-          .tile_queries = kFusedRows / kernels::round_up_to_power_of_two(a.group_heads()),
-          .group = plan.group,
-          .ranks = plan.ranks,
-          .part_blocks = plan.part_blocks,
-          .query_tiles = plan.tiles,
-          .finish_nodes = plan.finish_nodes,
-          .units = plan.units,
-          .shared_bytes = static_cast<std::int64_t>(plan.shared_bytes)};
+  FusedCut cut{.row_tiles = plan.row_tiles,
+               .slots = plan.slots,
+               .team_tiles = plan.team_tiles,
+               .tile_queries = kFusedRows / kernels::round_up_to_power_of_two(a.group_heads()),
+               .group = plan.group,
+               .ranks = plan.ranks,
+               .many = plan.many,
+               .joined = plan.joined,
+               .slot_segments = plan.slot_segments,
+               .part_blocks = plan.part_blocks,
+               .query_tiles = plan.tiles,
+               .finish_nodes = plan.finish_nodes,
+               .units = plan.units,
+               .shared_bytes = static_cast<std::int64_t>(plan.shared_bytes)};
+  std::copy(std::begin(plan.segment_end), std::end(plan.segment_end), cut.segment_ends.begin());
+  return cut;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The fused bf16 launches against plain loops in double, against themselves in other forms of the
 // same problem, and against themselves with other groups: exact groups may not change a bit.
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -56,12 +57,34 @@ NsaCaseShape long_shape(std::int64_t context_len, std::int64_t nodes, TreeForm t
   return shape;
 }
 
+// Enough queries and KV heads that CTAs run several parts one after the other: spans of 512
+// compressed tokens are added up on the chip, and finishing CTAs take several nodes.
+NsaCaseShape wide_shape(std::int64_t context_len, std::int64_t nodes, TreeForm tree) {
+  NsaCaseShape shape = long_shape(context_len, nodes, tree);
+  shape.heads = 32;
+  shape.kv_heads = 8;
+  return shape;
+}
+
 constexpr NsaChoice kFused{NsaForm::kFused};
 
 NsaCase grouped(NsaCase c, std::int64_t size, GroupMode mode = GroupMode::kExact) {
   c.shape.group_size = size;
   c.shape.group_mode = mode;
   return c;
+}
+
+template <class T>
+std::vector<T> head_of(const std::vector<T>& rows, std::int64_t count, std::int64_t all) {
+  return {rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(rows.size()) / all * count};
+}
+// The first `count` rows, without the others; in a reuse layer with their blocks.
+NsaResult first_rows(const NsaCase& c, std::int64_t count) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  NsaCase few = reordered(c, order);
+  few.indices_in = head_of(c.indices_in, count, c.shape.nodes);  // of none: none
+  return run_nsa<Bf16>(few, kFused);
 }
 
 void check_case(const NsaCaseShape& shape, std::mt19937_64& rng) {
@@ -116,7 +139,7 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
   CHECK(disagreement(c, run_nsa<Bf16>(c, kFused), tolerance_of<Bf16>()) == "");
 }
 
-TEST_CASE("fused nsa_verify takes a short path") {
+TEST_CASE("fused nsa_verify takes a short path", "[race]") {
   if (no_gpu()) {
     return;
   }
@@ -126,6 +149,66 @@ TEST_CASE("fused nsa_verify takes a short path") {
   for (const int context : {0, 47, 2095}) {  // the last two complete a compressed token
     check_case(long_shape(context, 1, TreeForm::kChain), rng);
   }
+}
+
+// A refresh and a reuse layer of many queries against the same with few: other cuts, the same bits.
+void check_wide(const NsaCase& c, bool plain) {
+  CAPTURE(c.shape.text(), test_seed());
+  const NsaResult one = run_nsa<Bf16>(c, kFused);
+  NsaCase given = c;
+  given.indices_in = one.indices;
+  const NsaResult reused = run_nsa<Bf16>(given, kFused);
+  constexpr std::int64_t kFew = 7;
+  CHECK(first_rows(given, kFew).out == head_of(reused.out, kFew, c.shape.nodes));
+  given.indices_in.clear();
+  const NsaResult few = first_rows(given, kFew);
+  CHECK(few.out == head_of(one.out, kFew, c.shape.nodes));
+  CHECK(few.indices == head_of(one.indices, kFew, c.shape.nodes));
+  // Their rows of importance are shorter: blocks that only the others reach are left out.
+  const std::size_t rows = static_cast<std::size_t>(kFew * c.shape.kv_heads);
+  const std::size_t pitch = few.importance.size() / rows;
+  const std::size_t wide_pitch =
+      one.importance.size() / static_cast<std::size_t>(c.shape.nodes * c.shape.kv_heads);
+  std::size_t differing = 0;
+  for (std::size_t i = 0; i < rows * pitch; ++i) {
+    const std::size_t at = i / pitch * wide_pitch + i % pitch;
+    differing += few.importance[i] == one.importance[at] ? 0U : 1U;
+  }
+  CHECK(differing == 0);
+  if (plain) {
+    given.indices_in = one.indices;
+    CHECK(disagreement(c, one, tolerance_of<Bf16>()) == "");
+    CHECK(disagreement(given, reused, tolerance_of<Bf16>()) == "");
+  }
+}
+
+TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  check_wide(rounded<Bf16>(make_nsa_case(wide_shape(2100, 66, TreeForm::kRandom), rng)), false);
+}
+
+TEST_CASE("fused nsa_verify joins spans on the chip as finishing CTAs do", "[wide]") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (const int most : {3000, 40000, 20000, 17000, 12000, 9000}) {
+    NsaCaseShape shape =
+        wide_shape(most - static_cast<std::int64_t>(rng() % 3000), pick(rng, {63, 70, 128, 140}),
+                   static_cast<TreeForm>(rng() % 3));
+    if (most == 9000) {  // rows of 128, two heads a KV head
+      shape.heads = 16;
+      shape.head_dim = 128;
+    }
+    check_wide(grouped(rounded<Bf16>(make_nsa_case(shape, rng)), pick(rng, {1, 2, 4, 8})),
+               most == 3000);
+  }
+  const NsaCase c = rounded<Bf16>(make_nsa_case(wide_shape(9000, 80, TreeForm::kRandom), rng));
+  CHECK(invariance_failure(
+            grouped(c, 4), [&](const NsaCase& x) { return run_nsa<Bf16>(x, kFused); }, rng) == "");
 }
 
 TEST_CASE("fused nsa_verify of a node alone, at every place of a block and of a compressed token") {

@@ -287,7 +287,7 @@ TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[
   if (!ops) {
     return;
   }
-  for (const std::int64_t vocab : {64, 100, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
+  for (const std::int64_t vocab : {64, 100, 272, 512, 513, 1024, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
     for (const std::int64_t k : {1, 2, 8, 16, 64}) {
       for (const bool ties : {false, true}) {
         const std::int64_t rows = 3;
