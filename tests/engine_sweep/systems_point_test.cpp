@@ -7,7 +7,9 @@
 
 #include "engine/fit/system_points.h"
 #include "engine/sweep/campaign.h"
+#include "kernels/flash_decode/partition.h"
 #include "model/op_traffic.h"
+#include "model/system_work.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -117,6 +119,15 @@ TEST_CASE("the cost model composes the bytes that these points' kernels announce
     }
   }
   CHECK(compared == 11);
+}
+
+TEST_CASE("the cost model cuts a row's keys as flash_decode does") {
+  for (const std::int64_t keys : {1, 128, 129, 4097, 16384, 16385, 40000, 65537, 262152}) {
+    CAPTURE(keys);
+    const double chunk = flash_chunk_keys(static_cast<double>(keys));
+    CHECK(chunk == static_cast<double>(kernels::chunk_keys(keys)));
+    CHECK(flash_chunks(static_cast<double>(keys)) == std::ceil(static_cast<double>(keys) / chunk));
+  }
 }
 
 TEST_CASE("points of kernels alone bind one launch to its traffic") {
