@@ -202,8 +202,8 @@ struct TreeAttentionParams {
   const T* v_tree = nullptr;
   T* out = nullptr;  // [num_queries, H, d]
   TrafficTerm cache_term = TrafficTerm::kWindow;
-  // Every node is a query and the child of the node before it, and there is no window: CUDA may
-  // split the keys over blocks (kernels/flash_decode), in another order of sums than for trees.
+  // Every node is a query and the child of the node before it, and there is no window. It changes
+  // no bit; CUDA saves looking up paths (kernels/flash_decode).
   bool splits_chain = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include "model/assert.h"
 #include "model/hardware.h"
+#include "model/machine_rates.h"
 
 namespace versieve {
 namespace {
@@ -52,10 +53,8 @@ std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes) {
 }
 
 std::optional<double> cold_read_rate(const HardwareSpec& spec) {
-  for (const MeasuredFigure& each : spec.measured) {
-    if (each.name == "read_rate") {
-      return 1e9 * each.figure.value;
-    }
+  if (const std::optional<double> rate = measured_figure(spec, "read_rate")) {
+    return 1e9 * *rate;
   }
   const std::span<const ReadTime> table = cold_read_times(spec);
   if (table.empty()) {
@@ -65,12 +64,7 @@ std::optional<double> cold_read_rate(const HardwareSpec& spec) {
 }
 
 double HardwareSpec::bandwidth() const {
-  const std::optional<double> rate = measured.empty() ? std::nullopt : cold_read_rate(*this);
-  if (!rate) {
-    return raw_bandwidth();
-  }
-  const HardwareSpec& known = hardware_by_key("h200-sxm");
-  return *rate * known.raw_bandwidth() / *cold_read_rate(known);
+  return raw_bandwidth() * scale.read;
 }
 
 const char* unit_of_figure(std::string_view name) {

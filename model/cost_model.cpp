@@ -149,14 +149,15 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
   limits.add(1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
                  waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)],
              Bound::kLatency);
-  limits.add((cost.read_bytes + cost.write_bytes) /
+  limits.add((cost.read_bytes + cost.write_bytes * hardware.scale.written_time) /
                  (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency)),
              Bound::kDram);
-  limits.add(
-      l2_bytes / (value(p, SharedParameter::kL2BytesPerClockSm) * sms * hardware.l2_clock_hz()),
-      Bound::kL2);
-  limits.add(work.unique.flops /
-                 (hardware.fp32_flops() * p[index_of(work.kind, KindParameter::kComputeShare)]),
+  limits.add(l2_bytes / (value(p, SharedParameter::kL2BytesPerClockSm) * hardware.scale.l2 * sms *
+                         hardware.l2_clock_hz()),
+             Bound::kL2);
+  const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
+  limits.add(work.unique.flops / (hardware.fp32_flops() * products *
+                                  p[index_of(work.kind, KindParameter::kComputeShare)]),
              Bound::kCompute);
   cost.time_us = limits.seconds() * 1e6 * work.time_factor;
   cost.bound = limits.bound();
@@ -204,9 +205,9 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
   add_time(work, hardware, parameters, cost);
   cost.overlapped_us =
       work.dependent ? value(parameters, SharedParameter::kOverlap) * cost.time_us : 0.0;
-  cost.gap_us =
-      value(parameters, conditions.launch == LaunchMode::kStream ? SharedParameter::kStreamGapUs
-                                                                 : SharedParameter::kGraphGapUs);
+  cost.gap_us = conditions.launch == LaunchMode::kStream
+                    ? value(parameters, SharedParameter::kStreamGapUs) * hardware.scale.stream_gap
+                    : value(parameters, SharedParameter::kGraphGapUs) * hardware.scale.graph_gap;
   return cost;
 }
 

@@ -24,6 +24,14 @@ CostParameters FittedModel::parameters() const {
   return values;
 }
 
+HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
+  HardwareSpec priced = hardware;
+  if (hardware.key != hardware_key) {
+    priced.scale = rate_scale(hardware, machine);
+  }
+  return priced;
+}
+
 bool FittedModel::informs(LaunchKind kind) const {
   VERSIEVE_ASSERT(estimates.size() == kParameterCount, "one estimate a parameter");
   const auto first = estimates.begin() +
@@ -85,6 +93,12 @@ double FittedModel::half_width(std::int64_t low, std::int64_t high) const {
     }
   }
   return width > 0.0 ? width : 2.0 * widest;
+}
+
+const SystemQuantile* FittedModel::system(std::string_view name) const {
+  const auto found = std::find_if(systems.begin(), systems.end(),
+                                  [&](const SystemQuantile& s) { return s.name == name; });
+  return found == systems.end() ? nullptr : &*found;
 }
 
 NsaForm FittedModel::priced_form() const {

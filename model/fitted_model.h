@@ -8,6 +8,7 @@
 
 #include "model/acceptance.h"
 #include "model/cost_model.h"
+#include "model/machine_rates.h"
 #include "model/residual_field.h"
 #include "model/strategy.h"
 
@@ -53,6 +54,15 @@ struct MeasuredStep {
   Provenance source = Provenance::kMeasured;  // or simulated
 };
 
+// |log(predicted / measured)| that 90 % of the points of another system stay under, each predicted
+// by a fit that had not seen it.
+struct SystemQuantile {
+  std::string name;  // "decode resa", "step dense", "topk radix", "sampling exact chain"
+  double log_latency = 0.0;
+  std::int64_t points = 0;
+  std::int64_t longest = 0;  // context, scores or logits that were measured
+};
+
 struct FittedModel {
   std::string device;                           // as the runs say: "NVIDIA H200"
   std::string hardware_key;                     // its catalogue entry
@@ -69,8 +79,16 @@ struct FittedModel {
   std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
   AcceptanceModel acceptance;
+  ResidualField system_time;  // of attention over a dense cache, of top-k and of samplers
+  std::vector<SystemQuantile> systems;
+  bool dense_split = false;   // dense targets were measured with their keys split over blocks
+  bool chosen_split = false;  // and SpecAttn's chosen tokens
+  MachineShares machine;      // what the sweep calibrate measured on the fit's machine
 
   CostParameters parameters() const;
+  // The machine to price on: with its own rates, where it was measured, in the place of the
+  // sheet's.
+  HardwareSpec priced_on(const HardwareSpec& hardware) const;
   // Why a step of the geometry lies outside the measured contexts or query counts, with the nearest
   // measured regimes named; empty inside. Of a geometry without steps: its attention's regimes.
   std::string outside_because(std::int64_t context_len, std::int64_t num_queries) const;
@@ -80,6 +98,8 @@ struct FittedModel {
   double half_width(std::int64_t low, std::int64_t high) const;
   // Has a measured launch of that kind moved one of its parameters?
   bool informs(LaunchKind kind) const;
+  // Null where no point of that name was measured.
+  const SystemQuantile* system(std::string_view name) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.
   NsaForm priced_form() const;
   // The launches that the steps were measured with: separate where only those of that time inform.

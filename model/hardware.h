@@ -43,8 +43,8 @@ struct HardwareValue {
   bool verified = true;  // false: no document or device dump was found that says it
 };
 
-// Measured on the machine itself: "read_rate" (GB/s) decides what its memory gives; the others
-// (copy_rate, l2_copy_rate, gemm_rate, graph_launch, stream_launch) are told.
+// Measured on the machine itself: read_rate, copy_rate, l2_copy_rate (GB/s), gemm_rate (Tflop/s),
+// graph_launch and stream_launch (us). How they carry a fit over: model/machine_rates.h.
 struct MeasuredFigure {
   std::string name;
   HardwareValue figure;
@@ -52,19 +52,27 @@ struct MeasuredFigure {
 // "GB/s", "Tflop/s" or "us"; null for a name that no figure has.
 const char* unit_of_figure(std::string_view name);
 
+// What a machine gives of its data sheet, against what the machine of a fit gave of its own.
+struct RateScale {
+  double read = 1.0;          // of DRAM's rate
+  double written_time = 1.0;  // of a written byte, against a read one
+  double l2 = 1.0;
+  double products = 1.0;  // of tensor cores
+  double graph_gap = 1.0, stream_gap = 1.0;
+};
+
 struct HardwareSpec {
   std::string key;   // "h200-sxm"
   std::string name;  // "NVIDIA H200 SXM"
   std::array<HardwareValue, kHardwareFieldCount> fields;
   std::vector<MeasuredFigure> measured;
+  RateScale scale;  // set by who prices with a fit of another machine
 
   double operator[](HardwareField field) const {
     return fields[static_cast<std::size_t>(field)].value;
   }
   double raw_bandwidth() const;  // bytes/s
-  // bytes/s of which a kernel gets the fitted share: the bus's, or, where the read rate was
-  // measured, what that would be of a bus that gives the share which the H200's does.
-  double bandwidth() const;
+  double bandwidth() const;      // bytes/s of which a kernel gets the fitted share: scaled
   double l2_bytes() const;
   double bf16_flops() const;  // flop/s
   double fp32_flops() const;  // flop/s

@@ -7,6 +7,7 @@
 #include "model/launch_parts.h"
 #include "model/linear_cut.h"
 #include "model/op_traffic.h"
+#include "model/system_work.h"
 
 namespace versieve {
 namespace {
@@ -71,12 +72,21 @@ void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden
   add_linear(p, intermediate, hidden, Output::kWeighted, out);
 }
 
+void add_compressed(const StepShape& s, const Pass& layer, StepWork& out) {
+  if (s.recorded) {
+    add_compress(s, s.num_queries, layer.times, out);
+  } else {
+    add_listed_compress(s, layer, out);
+  }
+}
+
 void add_target(const StepShape& s, double growth, StepWork& out) {
   const LlmShape& t = s.target;
   const Pass layer{
       .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
+  const bool dense = t.attention == AttentionKind::kDense;
   const double captures = s.tree.speculates() ? 3.0 : 0.0;
   add_norm(once, t.hidden, true, out);
   add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
@@ -85,15 +95,15 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
                  {.heads = t.num_heads,
                   .kv_heads = t.num_kv_heads,
                   .head_dim = t.head_dim,
-                  .gates = 3 * t.num_heads,
-                  .keeps_raw_keys = t.compress_stage == CompressStage::kBeforeRope},
+                  .gates = dense ? 0 : 3 * t.num_heads,
+                  .keeps_raw_keys = !dense && t.compress_stage == CompressStage::kBeforeRope},
                  out);
-  if (s.recorded) {
-    add_compress(s, s.num_queries, layer.times, out);
+  if (dense) {
+    add_dense_attention(s, layer.times, out);
   } else {
-    add_listed_compress(s, layer, out);
+    add_compressed(s, layer, out);
+    add_attention_layers(s, growth, out);
   }
-  add_attention_layers(s, growth, out);
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
   add_linear(once, t.hidden, t.vocab, Output::kPlain, out);
 }
@@ -220,8 +230,12 @@ void add_commit(const StepShape& s, StepWork& out) {
                   .matrices = Phase::kAcceptance,
                   .other = Phase::kAcceptance,
                   .element_bytes = s.element_bytes};
-  const double keeps_raw = t.compress_stage == CompressStage::kBeforeRope ? 1.0 : 0.0;
+  const bool dense = t.attention == AttentionKind::kDense;
+  const double keeps_raw = !dense && t.compress_stage == CompressStage::kBeforeRope ? 1.0 : 0.0;
   add_copy(rows, 2.0 + keeps_raw, t.kv_width(), TrafficTerm::kKvAppend, out);
+  if (dense) {
+    return;
+  }
   Pass completed = rows;
   completed.rows = number(t.layers);
   completed.times = std::min(1.0, accepted / number(t.nsa.cmp_stride));

@@ -9,11 +9,51 @@
 namespace versieve {
 namespace {
 
-constexpr std::array<const char*, kLaunchKindCount> kNames = {
-    "nsa_compressed", "nsa_select",  "nsa_selected", "nsa_window",     "nsa_combine", "nsa_route",
-    "nsa_attend",     "nsa_reuse",   "linear",       "rms_norm",       "rope",        "swiglu",
-    "sigmoid",        "copy_rows",   "compress",     "tree_attention", "top_logits",  "tree_sample",
-    "grow_tree",      "finish_tree", "accept_tree",  "commit_path"};
+constexpr std::array<const char*, kLaunchKindCount> kNames = {"nsa_compressed",
+                                                              "nsa_select",
+                                                              "nsa_selected",
+                                                              "nsa_window",
+                                                              "nsa_combine",
+                                                              "nsa_route",
+                                                              "nsa_attend",
+                                                              "nsa_reuse",
+                                                              "linear",
+                                                              "rms_norm",
+                                                              "rope",
+                                                              "swiglu",
+                                                              "sigmoid",
+                                                              "copy_rows",
+                                                              "compress",
+                                                              "tree_attention",
+                                                              "top_logits",
+                                                              "tree_sample",
+                                                              "grow_tree",
+                                                              "finish_tree",
+                                                              "accept_tree",
+                                                              "commit_path",
+                                                              "flash_decode",
+                                                              "flash_rows",
+                                                              "flash_combine",
+                                                              "dense_attention",
+                                                              "resa_decode",
+                                                              "block_keys",
+                                                              "top_p",
+                                                              "attention_weights",
+                                                              "topk_sort",
+                                                              "topk_radix",
+                                                              "topk_gvr",
+                                                              "spec_softmax",
+                                                              "spec_ratio",
+                                                              "spec_difference",
+                                                              "spec_sum",
+                                                              "spec_draw",
+                                                              "spec_chain",
+                                                              "spec_chain_sigmoid",
+                                                              "spec_pick",
+                                                              "tree_tau",
+                                                              "tree_walk_baseline",
+                                                              "tree_tests",
+                                                              "tree_walk"};
 
 }  // namespace
 
@@ -21,13 +61,38 @@ const char* name_of(LaunchKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+const char* path_of(LaunchKind kind) {
+  if (kind == LaunchKind::kDenseAttention) {
+    return "tree_attention";
+  }
+  if (kind == LaunchKind::kFlashRows) {
+    return "flash_decode";
+  }
+  if (kind == LaunchKind::kSpecChainSigmoid) {
+    return "spec_chain";
+  }
+  if (kind == LaunchKind::kTreeWalkBaseline) {
+    return "tree_walk";
+  }
+  const bool ranks = kind == LaunchKind::kTopkSort || kind == LaunchKind::kTopkRadix ||
+                     kind == LaunchKind::kTopkGvr;
+  return ranks ? "topk" : name_of(kind);
+}
+
 std::optional<LaunchKind> launch_kind(std::string_view path) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (path == kNames[i]) {
+    if (path == path_of(static_cast<LaunchKind>(i))) {
       return static_cast<LaunchKind>(i);
     }
   }
   return {};
+}
+
+bool uses_tensor_cores(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kNsaRoute ||
+         kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
+         kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows ||
+         kind == LaunchKind::kResaDecode;
 }
 
 void StepWork::add(const LaunchWork& launch) {

@@ -38,10 +38,40 @@ enum class LaunchKind {
   kFinishTree,
   kAcceptTree,
   kCommitPath,
+  // Over a dense cache (dense, ReSA, SpecAttn).
+  kFlashDecode,
+  kFlashRows,  // path flash_decode: more query rows a KV head than one warp takes
+  kFlashCombine,
+  kDenseAttention,  // path tree_attention: a target's, its keys not split
+  kResaDecode,
+  kBlockKeys,
+  kTopP,
+  kAttentionWeights,
+  // Top-k, all of path topk.
+  kTopkSort,
+  kTopkRadix,
+  kTopkGvr,
+  // Samplers.
+  kSpecSoftmax,
+  kSpecRatio,
+  kSpecDifference,
+  kSpecSum,
+  kSpecDraw,
+  kSpecChain,
+  kSpecChainSigmoid,  // path spec_chain
+  kSpecPick,
+  kTreeTau,
+  kTreeWalkBaseline,  // path tree_walk
+  kTreeTests,
+  kTreeWalk,
 };
-inline constexpr std::size_t kLaunchKindCount = 22;
-const char* name_of(LaunchKind kind);  // "nsa_compressed", ...: the path of the measured range
+inline constexpr std::size_t kLaunchKindCount = 45;
+const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
+const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
+// By the path; of those that share one, the first in the list above.
 std::optional<LaunchKind> launch_kind(std::string_view path);
+// Whose arithmetic is done in matrix products of bf16.
+bool uses_tensor_cores(LaunchKind kind);
 
 // Whose attention a launch belongs to.
 enum class LayerKind { kNone, kRefresh, kReuse };
@@ -85,6 +115,18 @@ enum class StepLaunches {
   kSeparate,  // a launch each; what was measured before the projections were joined
 };
 
+// How a target with a dense cache attends: which of it a layer reads, and by which launches.
+struct DenseRead {
+  AttentionMethod method = AttentionMethod::kDense;
+  bool split = true;             // keys split over blocks (kernels/flash_decode)
+  std::int64_t key_block = 16;   // b of ReSA
+  double active_ratio = 0.1;     // p of ReSA
+  double chosen_tokens = 0.0;    // SpecAttn's, of the context
+  std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
+  double filled = 1.0;           // tokens of the block whose keys a step keeps
+  bool whole_step = true;        // block keys of all layers in one launch
+};
+
 // What a step is asked to do.
 struct StepShape {
   LlmShape target;
@@ -105,6 +147,7 @@ struct StepShape {
   StepLaunches launches = StepLaunches::kJoint;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
+  DenseRead dense;  // of a target of AttentionKind::kDense
 };
 
 // Forward passes of the draft in a step and their mean rows, for a tree whose j-th child has

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "model/assert.h"
 #include "model/error.h"
+#include "model/system_pricer.h"
 #include "model/tuple_grid.h"
 #include "model/tuple_pricer.h"
 
@@ -34,6 +36,8 @@ class Planner {
       : options_(options),
         target_(target),
         pricer_(fit, hardware, target),
+        systems_(fit, hardware, target, pricer_),
+        fit_(fit),
         autoregressive_(Strategy::parse("nsa/ar")),
         fixed_(Strategy::parse(options.baseline)) {
     describe(fit, hardware);
@@ -59,22 +63,39 @@ class Planner {
     table_.form = pricer_.form();
     table_.evidence = fit.evidence;
     table_.scaled = pricer_.scaled();
+    table_.calibrated = pricer_.calibrated();
     table_.fit_points = fit.points;
     table_.runs = fit.runs;
     table_.buckets = options_.buckets;
     table_.classes = options_.classes;
     table_.guard = options_.guard;
-    table_.provenance_note =
-        table_.scaled
-            ? "step times are scaled from a fit on " + fit.device + " to " + hardware.name +
-                  " by bandwidth, clocks and SM count; nothing was measured on it"
-            : "step times come from a fit to " + std::to_string(fit.points) + " points " +
-                  name_of(fit.evidence) + " on " + fit.device;
+    table_.provenance_note = origin_of(fit, hardware);
     table_.provenance_note +=
         std::string("; attention by the ") + name_of(table_.form) + " launches";
     if (table_.form == NsaForm::kVanilla) {
       table_.provenance_note += ", as the fused ones were not measured";
     }
+  }
+
+  std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
+    if (!table_.scaled) {
+      return "step times come from a fit to " + std::to_string(fit.points) + " points " +
+             name_of(fit.evidence) + " on " + fit.device;
+    }
+    const std::string scaled =
+        "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
+    if (!table_.calibrated) {
+      return scaled + "bandwidth, clocks and SM count; nothing was measured on it";
+    }
+    const RateScale& s = pricer_.scale();
+    char rates[160];
+    std::snprintf(rates, sizeof rates,
+                  "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
+                  "lets expect",
+                  s.read, s.l2, s.products, s.graph_gap);
+    return scaled + "rates measured there (" + rates +
+           "); no step was timed on it, so intervals are wider than the fit's and narrower than by "
+           "the data sheet alone";
   }
 
   void sort_space() {
@@ -108,8 +129,57 @@ class Planner {
     base_ = pricer_.evaluate(fixed_, range, note);
     table_.baselines.push_back({bucket, "autoregressive", ar_});
     table_.baselines.push_back({bucket, "fixed", base_});
+    if (fit_.system("step dense") != nullptr) {
+      Strategy dense;
+      dense.attention = AttentionMethod::kDense;
+      table_.baselines.push_back({bucket, "dense target", systems_.evaluate(dense, range, note)});
+    }
     for (const PrecisionClass precision : options_.classes) {
-      plan_cell(bucket, precision);
+      if (precision < PrecisionClass::kSparseRectified) {
+        plan_cell(bucket, precision);
+      } else {
+        plan_system_cell(bucket, precision);
+      }
+    }
+  }
+
+  // Tuples of the other systems; the target's own two baselines are candidates here too.
+  void plan_system_cell(std::int64_t bucket, PrecisionClass precision) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    const std::string reason = unpriced_because(precision, fit_, range.low + 1);
+    if (!reason.empty()) {
+      table_.unavailable.push_back({bucket, precision, reason});
+      return;
+    }
+    std::vector<PlanEntry> cell = {entry(bucket, precision, autoregressive_, range),
+                                   entry(bucket, precision, fixed_, range)};
+    for (const Strategy& s : system_space(precision)) {
+      std::string why;
+      if (system_evidence(s, fit_, range.low + 1, why)) {
+        PlanEntry e{.bucket = bucket, .precision = precision};
+        e.evaluation = systems_.evaluate(s, range, e.note);
+        compare(e);
+        cell.push_back(e);
+      }
+    }
+    rank(cell);
+  }
+
+  void compare(PlanEntry& e) const {
+    e.gain_over_ar = e.evaluation.throughput / ar_.throughput;
+    e.gain_over_baseline = e.evaluation.throughput / base_.throughput;
+    e.beats_baseline = probability_of_beating(e.evaluation, base_);
+    e.lossy = e.evaluation.strategy.precision() != PrecisionClass::kStrict;
+  }
+
+  void rank(std::vector<PlanEntry>& cell) {
+    std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
+      return a.evaluation.throughput > b.evaluation.throughput;
+    });
+    cell.resize(std::min(cell.size(), static_cast<std::size_t>(options_.ranks)));
+    for (std::size_t i = 0; i < cell.size(); ++i) {
+      cell[i].rank = static_cast<std::int64_t>(i) + 1;
+      table_.entries.push_back(cell[i]);
     }
   }
 
@@ -130,50 +200,28 @@ class Planner {
       }
     }
     if (!own) {
-      table_.unavailable.push_back({bucket, precision, unavailable_because(precision)});
+      table_.unavailable.push_back(
+          {bucket, precision,
+           std::string(name_of(precision)) +
+               " is not yet available: no tuple of this class is planned on this target"});
       return;
     }
-    std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
-      return a.evaluation.throughput > b.evaluation.throughput;
-    });
-    cell.resize(std::min(cell.size(), static_cast<std::size_t>(options_.ranks)));
-    for (std::size_t i = 0; i < cell.size(); ++i) {
-      cell[i].rank = static_cast<std::int64_t>(i) + 1;
-      table_.entries.push_back(cell[i]);
-    }
-  }
-
-  static std::string unavailable_because(PrecisionClass precision) {
-    const std::string name = name_of(precision);
-    switch (precision) {
-      case PrecisionClass::kSparseRectified:
-      case PrecisionClass::kSparse:
-        return name + " is not planned: its attention is for dense targets, and " + kOnlyNsa;
-      case PrecisionClass::kApproxSampling:
-        return name + " is not planned: " + kSigmoidUnknown;
-      case PrecisionClass::kStrict:
-      case PrecisionClass::kReuseOnly:
-      case PrecisionClass::kApproxOnly:
-      case PrecisionClass::kApproxReuse:
-        break;
-    }
-    return name + " is not yet available: no tuple of this class is planned on this target";
+    rank(cell);
   }
 
   PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
                   const ContextBucket& range) const {
     PlanEntry e{.bucket = bucket, .precision = precision};
     e.evaluation = pricer_.evaluate(s, range, e.note);
-    e.gain_over_ar = e.evaluation.throughput / ar_.throughput;
-    e.gain_over_baseline = e.evaluation.throughput / base_.throughput;
-    e.beats_baseline = probability_of_beating(e.evaluation, base_);
-    e.lossy = s.precision() != PrecisionClass::kStrict;
+    compare(e);
     return e;
   }
 
   const PlanOptions& options_;
   const LlmShape& target_;
   Pricer pricer_;
+  SystemPricer systems_;
+  const FittedModel& fit_;
   Strategy autoregressive_;
   Strategy fixed_;
   std::vector<Strategy> runnable_;
@@ -190,7 +238,11 @@ double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
   const double overlap = fit.acceptance.positional.empty()
                              ? StepShape{}.overlap
                              : accepted_overlap(fit.acceptance, context_len - 1, context_len);
-  return Pricer(fit, hardware, target).predict(strategy, context_len, overlap).time_us;
+  const Pricer own(fit, hardware, target);
+  if (strategy.attention == AttentionMethod::kNsa && !strategy.sampling) {
+    return own.predict(strategy, context_len, overlap).time_us;
+  }
+  return SystemPricer(fit, hardware, target, own).predict(strategy, context_len).time_us;
 }
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,

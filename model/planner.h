@@ -86,7 +86,8 @@ struct PlanTable {
   std::string launch;              // stream, graph
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
   Provenance evidence = Provenance::kMeasured;
-  bool scaled = false;  // planned for another machine than the fit's
+  bool scaled = false;      // planned for another machine than the fit's
+  bool calibrated = false;  // and by rates that were measured there
   std::int64_t fit_points = 0;
   std::vector<std::string> runs;
   std::int64_t enumerated = 0;

@@ -9,6 +9,9 @@ namespace {
 
 constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 4e-4
 
+// Of families that no layer of NSA has.
+constexpr int kDenseFamilies = 100, kTopkFamilies = 120, kSamplingFamilies = 140;
+
 double logarithm(std::int64_t value, double unit) {
   return std::log(static_cast<double>(std::max<std::int64_t>(1, value))) / std::log(unit);
 }
@@ -52,6 +55,30 @@ Regime step_regime(const StepShape& s) {
   return regime;
 }
 
+Regime dense_regime(const StepShape& s) {
+  const DenseRead& read = s.dense;
+  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) + (read.split ? 1 : 0),
+                {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+  if (read.method == AttentionMethod::kResa) {
+    regime.at[2] = std::log(read.active_ratio) / std::log(4.0);
+    regime.at[3] = logarithm(read.key_block, 4.0);
+  } else if (read.method == AttentionMethod::kSpecAttn) {
+    regime.at[2] = logarithm(std::llround(read.chosen_tokens), 4.0);
+  }
+  return regime;
+}
+
+Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows) {
+  return {
+      kTopkFamilies + static_cast<int>(c.algorithm),
+      {logarithm(length, 4.0), logarithm(rows, 4.0), logarithm(c.k, 8.0), c.hint.value_or(0.0)}};
+}
+
+Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes) {
+  return {kSamplingFamilies + 2 * static_cast<int>(c.algorithm) + (c.width > 0 ? 1 : 0),
+          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0)}};
+}
+
 double distance(const Regime& a, const Regime& b) {
   return a.family == b.family ? std::sqrt(squared_distance(a.at, b.at))
                               : std::numeric_limits<double>::infinity();
@@ -77,6 +104,18 @@ double ResidualField::at(const Regime& regime) const {
     }
   }
   return sum;
+}
+
+void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work) {
+  if (field.families.empty()) {
+    return;
+  }
+  const double factor = std::exp(field.at(dense_regime(shape)));
+  for (std::size_t i = 0; i < work.count; ++i) {
+    if (work.work[i].layer != LayerKind::kNone) {
+      work.work[i].time_factor = factor;
+    }
+  }
 }
 
 void correct_attention(const StepShape& shape, bool warm, const ResidualField& field,

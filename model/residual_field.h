@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/kernel_case.h"
 #include "model/launch_work.h"
 
 namespace versieve {
@@ -23,6 +24,10 @@ struct Regime {
 
 Regime attention_regime(const StepShape& shape, bool reuse, bool warm);
 Regime step_regime(const StepShape& shape);
+// Of a layer's attention over a dense cache, and of the kernels that are measured alone.
+Regime dense_regime(const StepShape& shape);
+Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows);
+Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes);
 // Euclidean; families are infinitely far apart.
 double distance(const Regime& a, const Regime& b);
 
@@ -42,6 +47,8 @@ struct ResidualField {
 // Matern 3/2 of unit variance.
 double residual_kernel(double distance_in_lengths);
 
+// The same of a target with a dense cache.
+void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work);
 // Sets the time factor of the attention launches of a step by the field.
 void correct_attention(const StepShape& shape, bool warm, const ResidualField& field,
                        StepWork& work);

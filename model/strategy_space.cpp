@@ -130,7 +130,8 @@ double StrategySpace::rest_us(const DraftChoice& draft, std::int64_t context,
   return us;
 }
 
-StrategySpace::Times StrategySpace::times_on(const HardwareSpec& hardware) const {
+StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
+  const HardwareSpec hardware = fit_.priced_on(machine);
   Times out;
   StepWork scratch;
   std::size_t at = 0;

@@ -14,6 +14,9 @@ inline constexpr double kNinety = 1.6448536269514722;  // standard normal quanti
 // Added to the half-width of log latency when a fit is used on another machine. An assumption: the
 // published cross-machine errors of a comparable model are 13 to 16 %.
 inline constexpr double kTransferHalfWidth = 0.30;
+// The same where the other machine's rates were measured (sweep calibrate): what is left are
+// latencies and L2's behaviour. An assumption too: half of the above.
+inline constexpr double kCalibratedHalfWidth = 0.15;
 
 inline std::int64_t count_letters(const std::string& schedule, char letter) {
   return std::count(schedule.begin(), schedule.end(), letter);
@@ -40,6 +43,36 @@ inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
       .recorded = launches == StepLaunches::kJoint && fit.conditions.launch == LaunchMode::kGraph};
 }
 
+inline void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
+  sum.time_us += weight * cost.time_us;
+  sum.dram_bytes += weight * cost.dram_bytes;
+  sum.flops += weight * cost.flops;
+  sum.launches += weight * cost.launches;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    sum.phase_us[i] += weight * cost.phase_us[i];
+  }
+  for (std::size_t i = 0; i < kBoundCount; ++i) {
+    sum.bound_us[i] += weight * cost.bound_us[i];
+  }
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    sum.term_bytes[i] += weight * cost.term_bytes[i];
+  }
+}
+
+inline void scale_time(double factor, StepCost& cost) {
+  cost.time_us *= factor;
+  for (double& us : cost.phase_us) {
+    us *= factor;
+  }
+  for (double& us : cost.bound_us) {
+    us *= factor;
+  }
+}
+
+inline Interval around(double value, double half_width) {
+  return {value * std::exp(-half_width), value * std::exp(half_width)};
+}
+
 // Predicted and measured latencies of one tuple in one range.
 struct Latency {
   StepCost cost;
@@ -51,14 +84,24 @@ class Pricer {
  public:
   Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target)
       : fit_(fit),
-        hardware_(hardware),
+        hardware_(fit.priced_on(hardware)),
         target_(target),
         parameters_(fit.parameters()),
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
+        calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
         same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
+  bool calibrated() const { return calibrated_; }
+  const RateScale& scale() const { return hardware_.scale; }
+  // Half-width of log latency that another machine than the fit's adds.
+  double transfer_width() const {
+    return calibrated_ ? kCalibratedHalfWidth : (scaled_ ? kTransferHalfWidth : 0.0);
+  }
+  double log_error(const ContextBucket& bucket) const {
+    return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
+  }
   NsaForm form() const { return form_; }
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
@@ -102,10 +145,6 @@ class Pricer {
   }
 
  private:
-  static Interval around(double value, double half_width) {
-    return {value * std::exp(-half_width), value * std::exp(half_width)};
-  }
-
   static std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
     std::string note;
     if (strategy.precision() != PrecisionClass::kStrict) {
@@ -135,22 +174,6 @@ class Pricer {
     out.log_error = log_error(bucket);
     apply_measured(strategy, bucket, out);
     return out;
-  }
-
-  static void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
-    sum.time_us += weight * cost.time_us;
-    sum.dram_bytes += weight * cost.dram_bytes;
-    sum.flops += weight * cost.flops;
-    sum.launches += weight * cost.launches;
-    for (std::size_t i = 0; i < kPhaseCount; ++i) {
-      sum.phase_us[i] += weight * cost.phase_us[i];
-    }
-    for (std::size_t i = 0; i < kBoundCount; ++i) {
-      sum.bound_us[i] += weight * cost.bound_us[i];
-    }
-    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
-      sum.term_bytes[i] += weight * cost.term_bytes[i];
-    }
   }
 
   // Measured steps of this tuple in this range correct the prediction; on another machine or
@@ -183,16 +206,6 @@ class Pricer {
     out.log_error = std::hypot(sampling, spread);
   }
 
-  static void scale_time(double factor, StepCost& cost) {
-    cost.time_us *= factor;
-    for (double& us : cost.phase_us) {
-      us *= factor;
-    }
-    for (double& us : cost.bound_us) {
-      us *= factor;
-    }
-  }
-
   // With groups of one query the traversal order changes no launch.
   bool same_launches(Strategy measured, const Strategy& strategy) const {
     if (measured.form != form_) {
@@ -205,17 +218,13 @@ class Pricer {
     return measured == strategy;
   }
 
-  double log_error(const ContextBucket& bucket) const {
-    return (fit_.half_width(bucket.low, bucket.high) + (scaled_ ? kTransferHalfWidth : 0.0)) /
-           kNinety;
-  }
-
   const FittedModel& fit_;
-  const HardwareSpec& hardware_;
+  HardwareSpec hardware_;
   const LlmShape& target_;
   CostParameters parameters_;
   NsaForm form_;
   bool scaled_;
+  bool calibrated_;  // scaled by what was measured there
   bool same_geometry_;
 };
 

@@ -1,8 +1,14 @@
-// versieve doctor: what this machine has, and for each thing it lacks the sentence that says why.
+// versieve doctor: what this machine has, and for each thing it lacks the sentence that says why;
+// with a database, what the machines in it gave when they were calibrated, beside the catalogue.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <memory>
 
 #include "db/store.h"
 #include "engine/cli/commands.h"
+#include "engine/sweep/machine_figures.h"
+#include "model/machine_rates.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
 
@@ -52,6 +58,83 @@ std::string driver_text(const profiler::Environment& environment) {
          gpu.cuda_driver;
 }
 
+// A figure of the sweep calibrate beside what the catalogue's entry allows.
+struct CalibratedFigure {
+  std::string device;
+  MeasuredFigure figure;
+  const char* unit = "";
+  std::optional<double> listed;  // none: the catalogue has no such figure
+  std::string impossible;        // why it cannot be; empty if it can
+};
+
+std::optional<double> listed_figure(const HardwareSpec& entry, std::string_view name) {
+  if (name == "read_rate" || name == "copy_rate") {
+    return entry[HardwareField::kRawBandwidthGbps];
+  }
+  return name == "gemm_rate" ? std::optional(entry[HardwareField::kBf16Tflops]) : std::nullopt;
+}
+
+std::vector<CalibratedFigure> calibrated_figures(const std::string& database) {
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  std::map<std::string, std::vector<PointMeasurement>> points;
+  for (const db::StoredRun& run : store.runs()) {
+    for (PointMeasurement& point :
+         store.points({.run_id = run.id, .workload = WorkloadKind::kMachine, .only_ok = true})) {
+      points[run.record.device].push_back(std::move(point));
+    }
+  }
+  std::vector<CalibratedFigure> rows;
+  for (const auto& [device, measured] : points) {
+    const HardwareSpec* const entry = hardware_for_device(device);
+    for (const MeasuredFigure& figure : engine::machine_figures(measured, device)) {
+      CalibratedFigure row{device, figure, unit_of_figure(figure.name), {}, {}};
+      if (entry != nullptr) {
+        row.listed = listed_figure(*entry, figure.name);
+        row.impossible = impossible_because(*entry, figure);
+      }
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+json calibrated_json(const std::vector<CalibratedFigure>& rows) {
+  json out = json::array();
+  for (const CalibratedFigure& row : rows) {
+    const double value = row.figure.figure.value;
+    out.push_back({{"device", row.device},
+                   {"figure", row.figure.name},
+                   {"value", value},
+                   {"unit", row.unit},
+                   {"catalogue", row.listed ? json(*row.listed) : json()},
+                   {"difference", row.listed ? json(value / *row.listed - 1.0) : json()},
+                   {"impossible_because", row.impossible},
+                   {"source", row.figure.figure.source}});
+  }
+  return out;
+}
+
+std::string calibrated_text(const std::vector<CalibratedFigure>& rows,
+                            const std::string& database) {
+  if (rows.empty()) {
+    return "calibrated  nothing in " + database + ": profile --sweep calibrate measures it\n";
+  }
+  std::string text;
+  for (const CalibratedFigure& row : rows) {
+    char line[256];
+    std::snprintf(line, sizeof line, "calibrated  %s, %s: %.4g %s", row.device.c_str(),
+                  row.figure.name.c_str(), row.figure.figure.value, row.unit);
+    text += line;
+    if (row.listed) {
+      std::snprintf(line, sizeof line, ", catalogue %.4g (%+.1f %%)", *row.listed,
+                    100.0 * (row.figure.figure.value / *row.listed - 1.0));
+      text += line;
+    }
+    text += (row.impossible.empty() ? "" : "; not used: " + row.impossible) + "\n";
+  }
+  return text;
+}
+
 std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
 }
@@ -76,11 +159,20 @@ std::string text_of(const Findings& found) {
 
 }  // namespace
 
-Run declare_doctor(CLI::App&, const CommandContext&) {
-  return [] {
+Run declare_doctor(CLI::App& app, const CommandContext&) {
+  const auto database = std::make_shared<std::string>();
+  app.add_option("--db", *database,
+                 "also show what the machines of this database gave in the sweep calibrate");
+  return [database] {
     const Findings found{profiler::read_environment(), profiler::probe_counter_access(),
                          db::sqlite_version()};
-    return Answer{.json = json_of(found), .text = text_of(found)};
+    Answer answer{.json = json_of(found), .text = text_of(found)};
+    if (!database->empty()) {
+      const std::vector<CalibratedFigure> rows = calibrated_figures(*database);
+      answer.json["calibrated"] = calibrated_json(rows);
+      answer.text += calibrated_text(rows, *database);
+    }
+    return answer;
   };
 }
 

@@ -10,6 +10,7 @@
 #include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
 #include "model/planner.h"
+#include "model/system_grid.h"
 
 namespace versieve::cli {
 namespace {
@@ -24,14 +25,20 @@ struct Options {
 // One step of the fitted geometry, or why the data do not reach it.
 Answer prediction(const Options& options, const FittedModel& model) {
   const Strategy strategy = Strategy::parse(options.predict);
-  const std::string outside = model.outside_because(options.context, strategy.draft.nodes);
+  std::string outside;
+  double half = 0.0;
+  if (strategy.attention == AttentionMethod::kNsa) {
+    outside = model.outside_because(options.context, strategy.draft.nodes);
+    half = model.half_width(options.context - 1, options.context);
+  } else if (const auto evidence = system_evidence(strategy, model, options.context, outside)) {
+    half = evidence->log_latency;
+  }
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
   const LlmShape target = named_llm_shape(model.geometry);
   const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), target, strategy,
                                       options.context);
-  const double half = model.half_width(options.context - 1, options.context);
   char text[160];
   std::snprintf(text, sizeof text, "%s at L %lld: %.1f us, 90 %% within %.1f to %.1f us\n",
                 strategy.text().c_str(), static_cast<long long>(options.context), us,

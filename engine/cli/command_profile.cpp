@@ -16,6 +16,7 @@
 #include "engine/sweep/campaign.h"
 #include "engine/sweep/clock_log.h"
 #include "engine/sweep/machine_figures.h"
+#include "model/machine_rates.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
 
@@ -173,8 +174,11 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
       .memory_bus_bits = static_cast<double>(gpu->memory_bus_bits),
       .max_clock_mhz = gpu->state ? clock_of(gpu->state->sm_clock_max_mhz) : 0.0,
       .memory_clock_mhz = gpu->state ? clock_of(gpu->state->memory_clock_mhz) : 0.0};
-  engine::write_file_atomically(
-      path, engine::hardware_json(engine::calibrated_hardware(facts, std::move(figures))));
+  const HardwareSpec hardware = engine::calibrated_hardware(facts, std::move(figures));
+  if (const std::string reason = impossible_figure(hardware); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, reason + "; no hardware file was written");
+  }
+  engine::write_file_atomically(path, engine::hardware_json(hardware));
 }
 
 Answer run_profile(const Options& options) {

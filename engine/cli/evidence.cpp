@@ -92,7 +92,7 @@ Evidence read_evidence(const std::string& database, const std::string& device,
   for (const db::StoredRun& run : store.runs()) {
     if (run.record.device == out.device) {
       out.runs.push_back(run.record.uuid);
-      for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
+      for (const WorkloadKind kind : engine::kFittedWorkloads) {
         std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
         for (PointMeasurement& point : points) {
           point.opened_share = engine::opened_share(run.record.configuration);

@@ -6,9 +6,11 @@
 
 #include "engine/fit/acceptance_fit.h"
 #include "engine/fit/context_ranges.h"
-#include "engine/fit/cost_search.h"
+#include "engine/fit/error_tables.h"
+#include "engine/fit/machine_prior.h"
 #include "engine/fit/ranking.h"
 #include "engine/fit/statistics.h"
+#include "engine/fit/system_fit.h"
 #include "engine/fit/validation.h"
 #include "model/error.h"
 
@@ -18,13 +20,6 @@ namespace {
 constexpr int kIterations = 60;
 constexpr int kFolds = 5;
 constexpr std::size_t kEnoughForRange = 20;  // points a range needs for a quantile of its own
-
-std::string query_class(std::int64_t queries) {
-  if (queries <= 1) {
-    return "1";
-  }
-  return queries <= 16 ? "2-16" : (queries <= 64 ? "17-64" : "65-256");
-}
 
 class Fit {
  public:
@@ -46,8 +41,8 @@ class Fit {
     left_out_errors(regimes);
     compare_all();
     held_out_errors();
-    by_regime();
-    by_term();
+    report_.by_regime = errors_by_regime(held_, hardware_, calibration_);
+    report_.by_term = errors_by_launch(held_, hardware_, calibration_);
     ranking();
     measured_steps();
     measured_regimes();
@@ -132,12 +127,6 @@ class Fit {
       }
     }
     return {};
-  }
-
-  // What a ratio of bytes can be held against.
-  static std::optional<double> judged_bytes(const FitPoint& p) {
-    return p.counters_warmed_up && p.dram_bytes.value_or(0.0) >= kLeastJudgedBytes ? p.dram_bytes
-                                                                                   : std::nullopt;
   }
 
   // A regime's interval comes from the other regimes: its own errors are not known beforehand.
@@ -225,56 +214,6 @@ class Fit {
     }
   }
 
-  void by_regime() {
-    std::map<std::tuple<std::string, std::size_t, std::int64_t>, std::pair<Errors, Errors>> cells;
-    std::map<std::tuple<std::string, std::size_t, std::int64_t>, std::string> queries;
-    for (const FitPoint* p : held_) {
-      const std::string name = query_class(p->key.num_queries);
-      const std::int64_t order = name == "1" ? 0 : (name == "2-16" ? 1 : (name == "17-64" ? 2 : 3));
-      const std::tuple key{std::string(name_of(p->key.workload)),
-                           context_range_of(p->key.context_len), order};
-      const Prediction predicted = predict(*p, hardware_, calibration_);
-      cells[key].first.add(predicted.time_us, p->time_us);
-      cells[key].second.add(predicted.dram_bytes, judged_bytes(*p));
-      queries[key] = name;
-    }
-    for (const auto& [key, errors] : cells) {
-      report_.by_regime.push_back({std::get<0>(key), context_range_name(std::get<1>(key)),
-                                   queries[key], errors.first.summary(), errors.second.summary()});
-    }
-  }
-
-  void by_term() {
-    std::array<TermError, kLaunchKindCount> rows;
-    std::array<Errors, kLaunchKindCount> bytes;
-    std::array<Errors, kLaunchKindCount> times;
-    for (const FitPoint* p : held_) {
-      const PointWork work = planned_work(*p, calibration_);
-      const KindCosts kinds = cost_by_kind(work.observed, hardware_, calibration_.values,
-                                           p->conditions, p->opened_share);
-      for (const RangeObservation& range : p->ranges) {
-        const std::size_t k = static_cast<std::size_t>(range.kind);
-        times[k].add(kinds[k].time_us, range.time_us);
-        bytes[k].add(kinds[k].dram_bytes, range.dram_bytes);
-        if (range.dram_bytes) {
-          rows[k].predicted_bytes += kinds[k].dram_bytes;
-          rows[k].measured_bytes += *range.dram_bytes;
-          for (std::size_t t = 0; t < kTrafficTermCount; ++t) {
-            rows[k].predicted_by_term[t] += kinds[k].term_bytes[t];
-          }
-        }
-      }
-    }
-    for (std::size_t k = 0; k < kLaunchKindCount; ++k) {
-      rows[k].launch = name_of(static_cast<LaunchKind>(k));
-      rows[k].dram_bytes = bytes[k].summary();
-      rows[k].latency = times[k].summary();
-      if (rows[k].dram_bytes.points + rows[k].latency.points > 0) {
-        report_.by_term.push_back(rows[k]);
-      }
-    }
-  }
-
   void ranking() {
     std::vector<RankedPoint> points;
     for (const ComparedPoint& p : report_.compared) {
@@ -348,7 +287,8 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
                                          device + "' to fit to");
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
-  FitReport report = Fit(std::move(points), hardware, options).run();
+  const HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
+  FitReport report = Fit(std::move(points), machine, options).run();
   report.holdout = options.holdout;
   report.model.device = device;
   report.model.hardware_key = hardware.key;
@@ -356,7 +296,12 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
+  fit_systems(measured, machine, report);
   report.model.acceptance = fit_acceptance(measured);
+  report.model.machine = machine_shares(machine);
+  if (report.model.machine == MachineShares{} && hardware.key == "h200-sxm") {
+    report.model.machine = h200_shares();
+  }
   return report;
 }
 

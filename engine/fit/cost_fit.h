@@ -68,6 +68,15 @@ struct ComparedPoint {
   double predicted_us = 0.0, closed_form_us = 0.0, predicted_bytes = 0.0, predicted_read = 0.0;
 };
 
+// How well a system beyond NSA is predicted by fits that had not seen the points.
+struct SystemError {
+  std::string name;  // "decode resa", "topk radix"
+  std::int64_t points = 0;
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;   // of points that move kLeastJudgedBytes
+  double log_latency = 0.0;  // that 90 % stay under
+};
+
 struct FitReport {
   FittedModel model;
   double holdout = 0.0;
@@ -94,6 +103,7 @@ struct FitReport {
   std::vector<ComparedPoint> compared;
   std::vector<RegimeError> by_regime;
   std::vector<TermError> by_term;
+  std::vector<SystemError> systems;
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 

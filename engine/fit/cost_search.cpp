@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/fit/machine_prior.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
@@ -52,11 +53,17 @@ class Works {
 class Stage {
  public:
   Stage(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware, Evidence evidence,
-        const CostParameters& start, Works& works)
-      : points_(points), hardware_(hardware), evidence_(evidence), values_(start), works_(works) {
+        const CostParameters& start, Works& works, const KindSet* only)
+      : points_(points),
+        hardware_(hardware),
+        evidence_(evidence),
+        values_(start),
+        works_(works),
+        only_(only) {
     const auto table = parameter_table();
     for (std::size_t i = 0; i < kParameterCount; ++i) {
-      if (table[i].evidence == evidence && (i < kSharedParameterCount || launched(kind_of(i)))) {
+      const bool wanted = i < kSharedParameterCount ? only == nullptr : is_own(kind_of(i));
+      if (table[i].evidence == evidence && wanted) {
         active_.push_back(i);
       }
     }
@@ -74,6 +81,10 @@ class Stage {
  private:
   static LaunchKind kind_of(std::size_t parameter) {
     return static_cast<LaunchKind>((parameter - kSharedParameterCount) / kKindParameterCount);
+  }
+
+  bool is_own(LaunchKind kind) {
+    return (only_ == nullptr || (*only_)[static_cast<std::size_t>(kind)]) && launched(kind);
   }
 
   // Does a point launch it? The others' parameters stay where they began.
@@ -149,6 +160,11 @@ class Stage {
       p.high[a] = std::log(table[i].high);
       p.prior_mean[a] = std::log(table[i].initial);
     }
+    if (only_ == nullptr) {
+      for (const ParameterPrior& prior : machine_priors(hardware_)) {
+        take_prior(prior, p);
+      }
+    }
     p.cluster = clusters_;
     p.max_iterations = iterations;
     p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
@@ -167,6 +183,20 @@ class Stage {
       }
     };
     return p;
+  }
+
+  void take_prior(const ParameterPrior& prior, LeastSquaresProblem& p) const {
+    const auto found = std::find(active_.begin(), active_.end(), prior.parameter);
+    if (found == active_.end()) {
+      return;
+    }
+    const Eigen::Index a = found - active_.begin();
+    if (prior.high > 0.0) {
+      p.high[a] = std::clamp(std::log(prior.high), p.low[a], p.high[a]);
+      return;
+    }
+    p.prior_mean[a] = std::clamp(std::log(prior.mean), p.low[a], p.high[a]);
+    p.prior_sd[a] = prior.log_sd;
   }
 
   void place(const LeastSquaresResult& result, Eigen::Index a, double& value,
@@ -240,6 +270,7 @@ class Stage {
   Evidence evidence_;
   CostParameters values_;
   Works& works_;
+  const KindSet* only_;  // the kinds whose parameters are searched; null: all, and the shared ones
   std::vector<std::size_t> active_;
   std::vector<int> clusters_;        // the point of each residual
   std::vector<Eigen::Index> first_;  // residual of each point
@@ -265,9 +296,21 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
   std::vector<ParameterEstimate> estimates = begun_at(start);
   Works works(points);
   for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
-    Stage(points, hardware, evidence, values, works).run(iterations, values, estimates);
+    Stage(points, hardware, evidence, values, works, nullptr).run(iterations, values, estimates);
   }
   return estimates;
+}
+
+void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                  const KindSet& kinds, int iterations, std::vector<ParameterEstimate>& estimates) {
+  CostParameters values{};
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    values[i] = estimates[i].value;
+  }
+  Works works(points);
+  for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
+    Stage(points, hardware, evidence, values, works, &kinds).run(iterations, values, estimates);
+  }
 }
 
 KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,

@@ -16,6 +16,11 @@ std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoin
                                                  const HardwareSpec& hardware,
                                                  const CostParameters& start, int iterations);
 
+// The parameters of these kinds alone, begun at the estimates; all others stay as they are.
+using KindSet = std::array<bool, kLaunchKindCount>;
+void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                  const KindSet& kinds, int iterations, std::vector<ParameterEstimate>& estimates);
+
 // Cost of each kind of launch in a step.
 struct KindCost {
   double time_us = 0.0;     // of all its launches, gaps left out

@@ -2,16 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/io/strict_json.h"
-#include "model/error.h"
-
 namespace versieve::engine {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kFormat = "versieve fit";
 constexpr const char* kIntervalMethod =
     "90 %, Gauss-Newton covariance of log parameters, clustered by point; a parameter that is not "
     "informed has its bounds";
@@ -143,6 +138,37 @@ ordered_json steps_of(const FittedModel& model) {
   return rows;
 }
 
+ordered_json systems_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const SystemError& e : report.systems) {
+    rows.push_back({{"name", e.name},
+                    {"points", e.points},
+                    {"latency", json_of(e.latency)},
+                    {"dram_bytes", json_of(e.dram_bytes)}});
+  }
+  return rows;
+}
+
+ordered_json system_quantiles_of(const FittedModel& model) {
+  ordered_json rows = ordered_json::array();
+  for (const SystemQuantile& q : model.systems) {
+    rows.push_back({{"name", q.name},
+                    {"log_latency_90", q.log_latency},
+                    {"points", q.points},
+                    {"longest", q.longest}});
+  }
+  return rows;
+}
+
+ordered_json machine_of(const MachineShares& m) {
+  return {{"read_of_raw", m.read},
+          {"copy_of_raw", m.copy},
+          {"l2_bytes_per_clock_sm", m.l2},
+          {"products_of_fp32_peak", m.products},
+          {"graph_launch_us", m.graph_launch},
+          {"stream_launch_us", m.stream_launch}};
+}
+
 ordered_json acceptance_of(const AcceptanceModel& a) {
   ordered_json measured = ordered_json::array();
   for (const AcceptanceModel::Measured& m : a.measured) {
@@ -168,142 +194,6 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
   return {{"pair", a.pair}, {"measured", measured}, {"positional", positional}};
 }
 
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_(read_json_object(path)) {}
-
-  FittedModel read() const {
-    try {
-      if (file_.value("format", "") != kFormat) {
-        refuse("not a fit of versieve");
-      }
-      if (file_.at("schema") != kFitSchema) {
-        refuse("a fit of schema " + file_.at("schema").dump() + "; this program reads " +
-               std::to_string(kFitSchema));
-      }
-      return model();
-    } catch (const json::exception&) {
-      refuse("not a fit: a key is missing or has another type");
-    }
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error(ExitCode::kBadInput, path_ + ": " + reason);
-  }
-
-  Provenance provenance(const json& name) const {
-    for (std::size_t i = 0; i < kProvenanceCount; ++i) {
-      if (name == name_of(static_cast<Provenance>(i))) {
-        return static_cast<Provenance>(i);
-      }
-    }
-    refuse("the provenance " + name.dump() + " is unknown");
-  }
-
-  void read_parameters(FittedModel& m) const {
-    m.estimates.resize(kParameterCount);
-    std::size_t found = 0;
-    for (const json& row : file_.at("parameters")) {
-      for (std::size_t i = 0; i < kParameterCount; ++i) {
-        if (row.at("name") == parameter_table()[i].name) {
-          m.estimates[i] = {row.at("value").get<double>(), row.at("low").get<double>(),
-                            row.at("high").get<double>(), row.at("informed").get<bool>(),
-                            row.at("at_bound").get<bool>()};
-          found += 1;
-        }
-      }
-    }
-    if (found != kParameterCount) {
-      refuse("not all parameters of the cost model are there, each once");
-    }
-  }
-
-  void read_evidence(FittedModel& m) const {
-    for (const json& q : file_.at("errors")) {
-      m.errors.push_back(
-          {q.at("context").at(0).get<std::int64_t>(), q.at("context").at(1).get<std::int64_t>(),
-           q.at("log_latency_90").get<double>(), q.at("log_dram_90").get<double>(),
-           q.at("points").get<std::int64_t>(), q.at("log_latency_left_out_90").get<double>()});
-    }
-    for (const json& r : file_.at("regimes")) {
-      m.regimes.push_back({r.at("workload").get<std::string>(), r.at("geometry").get<std::string>(),
-                           r.at("context_len").get<std::int64_t>(),
-                           r.at("num_queries").get<std::int64_t>(),
-                           r.at("points").get<std::int64_t>()});
-    }
-    m.attention_time = field(file_.at("attention_residuals"));
-    m.step_time = field(file_.at("step_residuals"));
-    for (const json& s : file_.at("steps")) {
-      m.steps.push_back({Strategy::parse(s.at("strategy").get<std::string>()),
-                         s.at("context_len").get<std::int64_t>(), s.at("time_us").get<double>(),
-                         s.at("log_error").get<double>(), s.at("predicted_us").get<double>(),
-                         provenance(s.at("source"))});
-    }
-  }
-
-  ResidualField field(const json& in) const {
-    ResidualField out;
-    for (const json& f : in) {
-      ResidualField::Family family{
-          .family = f.at("family").get<int>(),
-          .length = f.at("length").get<double>(),
-          .anchors = f.at("anchors").get<std::vector<std::array<double, kRegimeAxes>>>(),
-          .weights = f.at("weights").get<std::vector<double>>()};
-      if (family.anchors.size() != family.weights.size() || !(family.length > 0.0)) {
-        refuse("a residual field needs a weight for each anchor and a length above 0");
-      }
-      out.families.push_back(std::move(family));
-    }
-    return out;
-  }
-
-  static AcceptanceModel acceptance(const json& in) {
-    AcceptanceModel out;
-    out.pair = in.at("pair").get<std::string>();
-    for (const json& m : in.at("measured")) {
-      AcceptanceModel::Measured row;
-      row.draft = {m.at("draft").at(0).get<std::int64_t>(), m.at("draft").at(1).get<std::int64_t>(),
-                   m.at("draft").at(2).get<std::int64_t>()};
-      row.schedule = m.at("schedule").get<std::string>();
-      row.approximate_group = m.value("approximate_group", std::int64_t{1});
-      row.order = m.value("order", "bfs") == "dfs" ? Traversal::kDfs : Traversal::kBfs;
-      row.context_len = m.at("context_len").get<std::int64_t>();
-      row.mean = m.at("mean").get<double>();
-      row.standard_error = m.at("standard_error").get<double>();
-      row.steps = m.at("steps").get<std::int64_t>();
-      row.looping = m.at("looping").get<bool>();
-      out.measured.push_back(row);
-    }
-    for (const json& p : in.at("positional")) {
-      out.positional.push_back(
-          {p.at("context").at(0).get<std::int64_t>(), p.at("context").at(1).get<std::int64_t>(),
-           p.at("first").get<double>(), p.at("spread").get<double>(), p.at("decay").get<double>(),
-           p.at("log_error").get<double>(), p.at("overlap").get<double>()});
-    }
-    return out;
-  }
-
-  FittedModel model() const {
-    FittedModel m;
-    m.device = file_.at("device").get<std::string>();
-    m.hardware_key = file_.at("hardware").get<std::string>();
-    m.geometry = file_.at("geometry").get<std::string>();
-    m.dtype = file_.at("dtype").get<std::string>();
-    m.conditions.launch = file_.at("launch") == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
-    m.evidence = provenance(file_.at("evidence"));
-    m.points = file_.at("points").get<std::int64_t>();
-    m.runs = file_.at("runs").get<std::vector<std::string>>();
-    m.acceptance = acceptance(file_.at("acceptance"));
-    read_parameters(m);
-    read_evidence(m);
-    return m;
-  }
-
-  std::string path_;
-  json file_;
-};
-
 }  // namespace
 
 std::string fit_json(const FitReport& r) {
@@ -313,7 +203,7 @@ std::string fit_json(const FitReport& r) {
     skipped.push_back({{"reason", reason}, {"points", points}});
   }
   const ordered_json out = {
-      {"format", kFormat},
+      {"format", kFitFormat},
       {"schema", kFitSchema},
       {"device", m.device},
       {"hardware", m.hardware_key},
@@ -354,12 +244,14 @@ std::string fit_json(const FitReport& r) {
       {"attention_residuals", field_of(m.attention_time)},
       {"step_residuals", field_of(m.step_time)},
       {"steps", steps_of(m)},
-      {"acceptance", acceptance_of(m.acceptance)}};
+      {"acceptance", acceptance_of(m.acceptance)},
+      {"machine", machine_of(m.machine)},
+      {"systems", systems_of(r)},
+      {"system_errors", system_quantiles_of(m)},
+      {"system_residuals", field_of(m.system_time)},
+      {"dense_split", m.dense_split},
+      {"chosen_split", m.chosen_split}};
   return out.dump(1) + "\n";
-}
-
-FittedModel read_fit(const std::string& path) {
-  return Reader(path).read();
 }
 
 }  // namespace versieve::engine

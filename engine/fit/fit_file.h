@@ -8,7 +8,8 @@
 
 namespace versieve::engine {
 
-inline constexpr std::int64_t kFitSchema = 2;
+inline constexpr const char* kFitFormat = "versieve fit";
+inline constexpr std::int64_t kFitSchema = 3;
 
 std::string fit_json(const FitReport& report);
 std::string fit_text(const FitReport& report);

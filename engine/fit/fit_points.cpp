@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "engine/fit/point_parts.h"
 #include "engine/fit/statistics.h"
+#include "engine/fit/system_points.h"
 #include "model/error.h"
 
 namespace versieve::engine {
@@ -20,82 +22,6 @@ std::uint64_t hash_of(const std::string& text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   }
   return hash;
-}
-
-std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
-  for (const CounterValue& c : range.counters) {
-    if (c.metric == metric) {
-      return c.value;
-    }
-  }
-  return {};
-}
-
-std::optional<double> dram_bytes(const RangeMeasurement& range) {
-  const std::optional<double> read = counter(range, "dram__bytes_read.sum");
-  const std::optional<double> written = counter(range, "dram__bytes_write.sum");
-  if (!read || !written) {
-    return {};
-  }
-  return *read + *written;
-}
-
-std::optional<double> median_us(const std::vector<double>& samples_ns) {
-  const std::optional<double> ns = median(samples_ns);
-  if (!ns || *ns <= 0.0) {
-    return {};
-  }
-  return *ns * 1e-3;
-}
-
-// Repetitions share a trace, and a dependent launch of a later one waits, which is counted: the
-// shortest is nearest to the launch alone.
-std::optional<double> shortest_us(const std::vector<double>& samples_ns) {
-  const auto least = std::min_element(samples_ns.begin(), samples_ns.end());
-  if (least == samples_ns.end() || *least <= 0.0) {
-    return {};
-  }
-  return *least * 1e-3;
-}
-
-// Of the median's logarithm, from the sample's median absolute deviation.
-double log_error_of_median(const std::vector<double>& samples_ns) {
-  const std::optional<double> centre = median(samples_ns);
-  if (!centre || *centre <= 0.0) {
-    return 0.0;
-  }
-  std::vector<double> deviations;
-  for (const double s : samples_ns) {
-    deviations.push_back(std::abs(s - *centre));
-  }
-  return 1.4826 * 1.2533 * *median(deviations) / *centre /
-         std::sqrt(static_cast<double>(samples_ns.size()));
-}
-
-void add_ranges(const PointMeasurement& m, FitPoint& p) {
-  double sum = 0.0;
-  double read = 0.0;
-  bool complete = !m.ranges.empty();
-  for (const RangeMeasurement& range : m.ranges) {
-    const std::optional<double> bytes = dram_bytes(range);
-    complete = complete && bytes.has_value();
-    sum += bytes.value_or(0.0);
-    read += bytes ? *counter(range, "dram__bytes_read.sum") : 0.0;
-    const std::optional<LaunchKind> kind = launch_kind(range.path);
-    if (kind) {
-      p.ranges.push_back({*kind, shortest_us(range.gpu_time_ns), bytes,
-                          bytes ? counter(range, "dram__bytes_read.sum") : std::nullopt});
-    }
-  }
-  if (complete) {
-    p.dram_bytes = sum;
-    p.read_bytes = read;
-  }
-}
-
-bool has_range(const PointMeasurement& m, const char* path) {
-  return std::any_of(m.ranges.begin(), m.ranges.end(),
-                     [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
 // Steps older than the joint projections show it by an activation launched on its own.
@@ -145,11 +71,7 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
   p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
   p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
-  p.opened_share = m.opened_share;
-  p.counters_warmed_up = m.counters_warmed_up;
-  p.time_us = median_us(m.time_ns);
-  p.time_log_error = log_error_of_median(m.time_ns);
-  add_ranges(m, p);
+  add_measurements(m, launch_kind, p);
   p.held_out = cell_hash(p.key) < holdout;
   return p;
 }
@@ -162,25 +84,16 @@ std::string useless_because(const PointMeasurement& m) {
   if (m.reliability != "ok") {
     return m.reliability;  // suspect, throttled
   }
-  if (m.key.workload != WorkloadKind::kAttention && m.key.workload != WorkloadKind::kStep) {
-    return std::string("workload ") + name_of(m.key.workload);
-  }
   if (m.key.backend == "cpu") {
     return "measured on the CPU";
   }
   try {
     named_llm_shape(m.key.model);
-    if (Strategy::parse(m.key.strategy).attention != AttentionMethod::kNsa) {
-      return "the cost model prices steps of nsa alone";
-    }
+    Strategy::parse(m.key.strategy);
   } catch (const Error& e) {
     return e.what();
   }
-  const bool timed = median_us(m.time_ns).has_value();
-  const bool counted = std::any_of(m.ranges.begin(), m.ranges.end(), [](const RangeMeasurement& r) {
-    return dram_bytes(r).has_value() || median_us(r.gpu_time_ns).has_value();
-  });
-  return timed || counted ? std::string() : "neither time nor counters";
+  return says_anything(m) ? std::string() : "neither time nor counters";
 }
 
 std::string most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
@@ -219,6 +132,9 @@ std::string key_text(const PointKey& key) {
 std::string cell_text(const PointKey& key) {
   PointKey cell = key;
   cell.cache_state.clear();
+  if (key.workload == WorkloadKind::kTopk || key.workload == WorkloadKind::kSampling) {
+    return key_text(cell);
+  }
   Strategy strategy = Strategy::parse(key.strategy);
   if (strategy.group_size == 1) {
     strategy.order = Traversal::kBfs;
@@ -238,7 +154,9 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   bool any_measured = false;
   bool any_joint = false;
   for (const PointMeasurement& m : measured) {
-    if (m.key.workload == WorkloadKind::kAcceptance) {
+    const bool timed =
+        m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kStep;
+    if (!timed || is_system_point(m)) {
       continue;
     }
     const std::string reason = useless_because(m);
@@ -290,6 +208,9 @@ double predicted_blocks(const FitPoint& point, double unique_growth) {
 }
 
 PointWork work_of(const FitPoint& point, double unique_growth, bool known) {
+  if (point.system) {
+    return system_work(point);
+  }
   PointWork work;
   StepShape shape = point.shape;
   shape.unique_blocks = known ? point.unique_blocks.value_or(0.0) : 0.0;

@@ -3,6 +3,7 @@
 // of launch. Points that cannot be used are counted with the reason.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,9 +11,15 @@
 #include <vector>
 
 #include "model/cost_model.h"
+#include "model/kernel_case.h"
 #include "model/measurement.h"
 
 namespace versieve::engine {
+
+// The workloads whose points a fit takes: times and bytes, and what the machine gives.
+inline constexpr std::array<WorkloadKind, 6> kFittedWorkloads = {
+    WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kMachine,
+    WorkloadKind::kDecode,    WorkloadKind::kTopk, WorkloadKind::kSampling};
 
 struct RangeObservation {
   LaunchKind kind = LaunchKind::kLinear;
@@ -36,6 +43,9 @@ struct FitPoint {
   std::optional<double> read_bytes;     // of them
   std::vector<RangeObservation> ranges;
   bool held_out = false;
+  bool system = false;                   // of system_points.h
+  std::optional<TopkCase> topk;          // such a kernel alone: key has lengths and rows
+  std::optional<SamplingCase> sampling;  // the same
 };
 
 struct FitPoints {
@@ -45,9 +55,9 @@ struct FitPoints {
   std::string dtype;
 };
 
-// The attention and step points among `measured` of the most frequent dtype. A point is held out
-// when the hash of its cell says so: the same points whatever their order and number. Sorted by
-// key.
+// The attention and step points of NSA among `measured`, of the most frequent dtype. A point is
+// held out when the hash of its cell says so: the same points whatever their order and number.
+// Sorted by key.
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
 // Share of the counted repetitions that found L2 as the opening of a collection leaves it, from a
 // run's configuration (JSON). Runs whose collections counted from the first repetition on do not

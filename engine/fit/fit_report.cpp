@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <set>
 
+#include "engine/fit/report_parts.h"
 #include "engine/fit/svg_plot.h"
 
 namespace versieve::engine {
@@ -21,89 +21,9 @@ constexpr const char* kStyle =
     ".zero{stroke:#8894a3}.dot{fill:#7d9cc0;fill-opacity:.55}.strong{fill:#c2541d}"
     "p{max-width:760px}.bad{color:#b02a1c}";
 
-std::string percent(std::optional<double> value) {
-  if (!value) {
-    return "-";
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * *value);
-  return text;
-}
-
-std::string figure(std::optional<double> value) {
-  if (!value) {
-    return "-";
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", *value);
-  return text;
-}
-
-std::string row(const std::vector<std::string>& cells, const char* tag = "td") {
-  std::string out = "<tr>";
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    // As an attribute too: not every reader of HTML knows :first-child.
-    const char* const align = i == 0 ? " align=\"left\">" : " align=\"right\">";
-    out += std::string("<") + tag + align + escaped(cells[i]) + "</" + tag + ">";
-  }
-  return out + "</tr>\n";
-}
-
-std::string table(const std::vector<std::string>& head,
-                  const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<table>" + row(head, "th");
-  for (const std::vector<std::string>& cells : rows) {
-    out += row(cells);
-  }
-  return out + "</table>\n";
-}
-
 std::vector<std::string> summary_row(const std::string& name, const ErrorSummary& e) {
   return {name, std::to_string(e.points), percent(e.median_ape), percent(e.p90_ape),
           percent(e.median_signed)};
-}
-
-std::string label_of(const ComparedPoint& p) {
-  return p.key.strategy + ", L " + std::to_string(p.key.context_len) + ", N " +
-         std::to_string(p.key.num_queries) +
-         (p.key.overlap ? ", overlap " + figure(p.key.overlap) : "") + ", " + p.key.cache_state;
-}
-
-// A measured and a predicted figure of a point; nothing where it was not measured.
-struct Pair {
-  double measured = 0.0, predicted = 0.0;
-  double relative() const { return predicted / measured - 1.0; }
-};
-using PairOf = std::function<std::optional<Pair>(const ComparedPoint&)>;
-
-std::optional<Pair> pair_of(std::optional<double> measured, double predicted) {
-  if (!measured || !(*measured > 0.0)) {
-    return {};
-  }
-  return Pair{*measured, predicted};
-}
-
-std::optional<Pair> latency_of(const ComparedPoint& p) {
-  return pair_of(p.measured_us, p.predicted_us);
-}
-
-std::optional<Pair> bytes_of(const ComparedPoint& p) {
-  return pair_of(p.measured_bytes, p.predicted_bytes);
-}
-
-// Those of which a ratio says something.
-std::optional<Pair> judged_bytes_of(const ComparedPoint& p) {
-  return p.counters_warmed_up && p.measured_bytes.value_or(0.0) >= kLeastJudgedBytes ? bytes_of(p)
-                                                                                     : std::nullopt;
-}
-
-std::optional<Pair> megabytes_of(const ComparedPoint& p) {
-  std::optional<Pair> pair = bytes_of(p);
-  if (pair) {
-    pair->measured /= 1e6;
-    pair->predicted /= 1e6;
-  }
-  return pair;
 }
 
 class Page {
@@ -117,21 +37,17 @@ class Page {
     heading();
     errors();
     if (with_plots_) {
-      out_ += "<h2>Predicted against measured</h2>" + svgs_of(against_measured());
-      out_ += "<h2>Residuals of held-out points by axis</h2>" + svgs_of(residuals());
+      out_ += "<h2>Predicted against measured</h2>" + svgs_of(plots_against_measured(r_));
+      out_ += "<h2>Residuals of held-out points by axis</h2>" + svgs_of(plots_of_residuals(r_));
     }
     left_out();
     coverage_map();
+    systems();
     launches();
     worst();
     parameters();
     return out_ + "</body></html>\n";
   }
-
-  std::vector<Plot> against_measured() const {
-    return {against("latency", "us", latency_of), against("DRAM traffic", "MB", megabytes_of)};
-  }
-  std::vector<Plot> residuals() const;
 
  private:
   static std::string svgs_of(const std::vector<Plot>& plots) {
@@ -189,33 +105,6 @@ class Page {
     out_ += "<p>Kendall's tau " + figure(r_.kendall_tau) + " (least " +
             figure(r_.least_kendall_tau) + "), regret of the first choice " +
             percent(r_.top1_regret) + " (worst " + percent(r_.worst_regret) + ").</p>";
-  }
-
-  Plot against(const std::string& title, const std::string& unit, const PairOf& pair) const {
-    Plot plot{.title = title,
-              .x = {.title = "measured, " + unit, .logarithmic = true},
-              .y = {.title = "predicted, " + unit, .logarithmic = true},
-              .diagonal = true};
-    for (const ComparedPoint& p : r_.compared) {
-      if (const std::optional<Pair> both = pair(p)) {
-        plot.points.push_back({both->measured, both->predicted, p.held_out, label_of(p)});
-      }
-    }
-    return plot;
-  }
-
-  Plot residual(const std::string& quantity, const PlotAxis& axis,
-                const std::function<double(const ComparedPoint&)>& x, const PairOf& pair) const {
-    Plot plot{.title = quantity + " by " + axis.title,
-              .x = axis,
-              .y = {.title = "predicted / measured - 1", .symmetric = true}};
-    for (const ComparedPoint& p : r_.compared) {
-      const std::optional<Pair> both = pair(p);
-      if (both && p.held_out) {
-        plot.points.push_back({x(p), both->relative(), true, label_of(p)});
-      }
-    }
-    return plot;
   }
 
   void left_out() {
@@ -280,11 +169,26 @@ class Page {
                   rows);
   }
 
+  void systems() {
+    if (r_.systems.empty()) {
+      return;
+    }
+    std::vector<std::vector<std::string>> rows;
+    for (const SystemError& e : r_.systems) {
+      rows.push_back({e.name, std::to_string(e.points), percent(e.latency.median_ape),
+                      percent(e.latency.p90_ape), percent(e.dram_bytes.median_ape),
+                      percent(e.dram_bytes.p90_ape), percent(std::exp(e.log_latency) - 1.0)});
+    }
+    out_ +=
+        "<h2>Other systems</h2><p>Each point predicted by a fit that had not seen it.</p>" +
+        table({"points of", "points", "latency", "90 %", "DRAM bytes", "90 %", "interval"}, rows);
+  }
+
   void worst() {
     std::vector<std::pair<double, const ComparedPoint*>> order;
     for (const ComparedPoint& p : r_.compared) {
-      if (const std::optional<Pair> both = latency_of(p)) {
-        order.push_back({std::abs(std::log(both->predicted / both->measured)), &p});
+      if (p.measured_us && *p.measured_us > 0.0) {
+        order.push_back({std::abs(std::log(p.predicted_us / *p.measured_us)), &p});
       }
     }
     std::stable_sort(order.begin(), order.end(),
@@ -293,7 +197,7 @@ class Page {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [error, p] : order) {
       rows.push_back({label_of(*p), p->held_out ? "held out" : "seen", figure(p->measured_us),
-                      figure(p->predicted_us), percent(latency_of(*p)->relative())});
+                      figure(p->predicted_us), percent(p->predicted_us / *p->measured_us - 1.0)});
     }
     out_ += "<h2>The twenty worst latencies</h2>" +
             table({"point", "", "measured us", "predicted us", "error"}, rows);
@@ -318,26 +222,6 @@ class Page {
   std::string out_;
 };
 
-std::vector<Plot> Page::residuals() const {
-  const auto context = [](const ComparedPoint& p) {
-    return static_cast<double>(p.key.context_len);
-  };
-  const auto queries = [](const ComparedPoint& p) {
-    return static_cast<double>(p.key.num_queries);
-  };
-  const auto overlap = [](const ComparedPoint& p) { return p.key.overlap.value_or(NAN); };
-  const auto measured = [](const ComparedPoint& p) { return p.measured_us.value_or(NAN); };
-  std::vector<Plot> plots;
-  for (const auto& [name, pair] : {std::pair<std::string, PairOf>{"latency", latency_of},
-                                   std::pair<std::string, PairOf>{"DRAM bytes", judged_bytes_of}}) {
-    plots.push_back(residual(name, {"context", true}, context, pair));
-    plots.push_back(residual(name, {"queries", true}, queries, pair));
-    plots.push_back(residual(name, {"overlap"}, overlap, pair));
-    plots.push_back(residual(name, {"measured time, us", true}, measured, pair));
-  }
-  return plots;
-}
-
 }  // namespace
 
 std::string fit_html(const FitReport& report) {
@@ -346,15 +230,6 @@ std::string fit_html(const FitReport& report) {
 
 std::string fit_tables_html(const FitReport& report) {
   return Page(report, false).write();
-}
-
-std::vector<Plot> fit_plots(const FitReport& report) {
-  const Page page(report);
-  std::vector<Plot> plots = page.against_measured();
-  for (Plot& plot : page.residuals()) {
-    plots.push_back(std::move(plot));
-  }
-  return plots;
 }
 
 }  // namespace versieve::engine

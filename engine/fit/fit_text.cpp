@@ -1,5 +1,6 @@
 // A fit on one screen: how good it is, where it is weak, bytes predicted against counted by launch,
 // and the parameters that the measurements speak about.
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -61,6 +62,23 @@ std::string left_out_text(const FitReport& r) {
   return out;
 }
 
+std::string systems_text(const FitReport& r) {
+  if (r.systems.empty()) {
+    return {};
+  }
+  std::string out =
+      "\nother systems, each point predicted by a fit that had not seen it\n"
+      "                               latency median / p90      DRAM bytes median / p90   within\n";
+  for (const SystemError& e : r.systems) {
+    out +=
+        formatted("  %-26s %9s / %-9s %12s / %-9s %7s (%d)\n", e.name.c_str(),
+                  percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                  percent(e.dram_bytes.median_ape).c_str(), percent(e.dram_bytes.p90_ape).c_str(),
+                  percent(std::exp(e.log_latency) - 1.0).c_str(), static_cast<int>(e.points));
+  }
+  return out;
+}
+
 std::string terms_text(const FitReport& r) {
   std::string out =
       "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
@@ -106,7 +124,7 @@ std::string fit_text(const FitReport& r) {
   if (r.dram_opened.points > 0) {
     out += error_text("DRAM opened", r.dram_opened);
   }
-  out += left_out_text(r) + regimes_text(r) + terms_text(r) + parameters_text(r);
+  out += left_out_text(r) + regimes_text(r) + systems_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

@@ -17,6 +17,15 @@ void append(std::vector<std::int32_t>& out, const std::vector<std::int32_t>& val
   out.insert(out.end(), values.begin(), values.end());
 }
 
+bool is_chain(const DraftTree& tree) {
+  for (std::size_t i = 1; i < tree.parent.size(); ++i) {
+    if (tree.parent[i] != static_cast<std::int32_t>(i) - 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class T>
@@ -91,6 +100,7 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
                       static_cast<std::int64_t>(options.schedule.size()) == shape_.layers,
                   "the schedule has one letter a layer");
   tree_ = tree;
+  chain_ = is_chain(tree_);
   options_ = options;
   layout_ = tree_layout(tree_, length(), shape_.nsa, is_sparse(shape_));
   ensure_rows(tree_.size());
@@ -281,7 +291,7 @@ void Target<T>::attend_sparse(std::int64_t layer) {
 
 template <class T>
 void Target<T>::capture_attention(std::int64_t layer) {
-  if (attention_capture_.weights == nullptr) {
+  if (attention_capture_.weights == nullptr || layer < attention_capture_.first_layer) {
     return;
   }
   ops_->attention_weights(
@@ -329,7 +339,7 @@ void Target<T>::attend_dense(std::int64_t layer) {
                         .k_tree = tree_row(k_tree_, layer),
                         .v_tree = tree_row(v_tree_, layer),
                         .out = attention_.data(),
-                        .splits_chain = options_.splits_chain});
+                        .splits_chain = options_.splits_chain || chain_});
 }
 
 template <class T>

@@ -35,8 +35,8 @@ struct VerifyOptions {
   NsaForm form = NsaForm::kFused;
   // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
   kernels::TopkVariant topk = kernels::TopkVariant::kSort;
-  // Dense targets. The tree is a chain and attention may be split over the keys
-  // (TreeAttentionParams::splits_chain).
+  // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
+  // made are seen as such without it.
   bool splits_chain = false;
   // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
   std::optional<kernels::ResaSelection> resa;
@@ -60,6 +60,7 @@ struct DeviceTree {
 // Where the attention weights of each layer's last query go (ops.h, AttentionWeightsParams).
 template <class T>
 struct AttentionCapture {
+  std::int64_t first_layer = 0;          // layers before it are left out
   std::int64_t layer_stride = 0;         // elements between layers
   kernels::SumOf<T>* weights = nullptr;  // [layers, position + 1], or null: nowhere
 };
@@ -154,6 +155,7 @@ class Target {
   std::int64_t compressed_rows_ = 0;  // E
   std::int64_t newest_position_ = 0;
   VerifyOptions options_;
+  bool chain_ = false;  // each node of tree_ follows the one before it
   DeviceInts<T> staged_;
   const std::int32_t* tokens_ = nullptr;     // [N]
   const std::int32_t* parents_ = nullptr;    // [N]

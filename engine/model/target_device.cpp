@@ -18,6 +18,7 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
   VERSIEVE_ASSERT(cache_.capacity() > tree.max_context + tree.max_depth, "the cache has room");
   tree_ = DraftTree{};
   tree_.parent.assign(static_cast<std::size_t>(tree.nodes), -1);
+  chain_ = tree.nodes == 1;
   layout_ = TreeLayout{};
   options_ = options;
   ensure_rows(tree.nodes);

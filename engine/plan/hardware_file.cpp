@@ -5,6 +5,7 @@
 
 #include "engine/io/strict_json.h"
 #include "model/error.h"
+#include "model/machine_rates.h"
 
 namespace versieve::engine {
 namespace {
@@ -87,6 +88,9 @@ HardwareSpec read_hardware(const std::string& path) {
   const std::vector<std::string> contradictions = hardware_contradictions(spec);
   if (!contradictions.empty()) {
     refuse(path, contradictions[0]);
+  }
+  if (const std::string reason = impossible_figure(spec); !reason.empty()) {
+    refuse(path, reason);
   }
   return spec;
 }

@@ -9,8 +9,10 @@
 namespace versieve::engine {
 
 // {"key": "...", "name": "...", "fields": {"sm_count": {"value": 132, "source": "...", "verified":
-// true}, ...}}; "measured" has figures of the same form (model/hardware.h); "like": "h200-sxm" takes absent fields from that entry. Fields that contradict each
-// other are an error. Throws Error: 2 for an unknown key, 3 for a file that says too little.
+// true}, ...}}; "measured" has figures of the same form (model/hardware.h); "like": "h200-sxm"
+// takes absent fields from that entry. Fields that contradict each other, and figures that the
+// machine cannot have, are an error. Throws Error: 2 for an unknown key, 3 for a file that says too
+// little.
 HardwareSpec load_hardware(const std::string& key_or_path);
 std::string hardware_json(const HardwareSpec& spec);
 

@@ -73,6 +73,7 @@ ordered_json provenance_of(const PlanTable& t) {
           {"fit_hardware", t.fit_hardware},
           {"fit_points", t.fit_points},
           {"scaled", t.scaled},
+          {"calibrated", t.calibrated},
           {"runs", t.runs},
           {"acceptance_pair", t.acceptance_pair},
           {"dtype", t.dtype},
@@ -192,6 +193,7 @@ class Reader {
     t.fit_hardware = p.at("fit_hardware").get<std::string>();
     t.fit_points = p.at("fit_points").get<std::int64_t>();
     t.scaled = p.at("scaled").get<bool>();
+    t.calibrated = p.value("calibrated", false);
     t.runs = p.at("runs").get<std::vector<std::string>>();
     t.acceptance_pair = p.at("acceptance_pair").get<std::string>();
     t.dtype = p.at("dtype").get<std::string>();

@@ -8,26 +8,29 @@ namespace versieve::engine {
 
 template <class T>
 std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
-                                     std::int64_t draft_layers, const SpecAttnOptions& options) {
-  using S = kernels::SumOf<T>;
+                                     std::int64_t draft_layers, const SpecAttnOptions& options,
+                                     ChoiceBuffers<T>& buffers) {
   VERSIEVE_ASSERT(attention.steps >= 1, "a chain attended to something");
-  kernels::OpsBuffer<T, std::int32_t> mask(ops, draft_layers * attention.context_len);
-  kernels::OpsBuffer<T, S> mass(ops, attention.steps);
-  for (std::int64_t layer = 0; layer < draft_layers; ++layer) {
+  const std::int64_t kept = std::max<std::int64_t>(0, draft_layers - attention.first_layer);
+  const std::int64_t length = attention.context_len;
+  ensure_count(ops, buffers.mask, kept * length);
+  ensure_count(ops, buffers.mass, attention.steps);
+  for (std::int64_t i = 0; i < kept; ++i) {
     ops.top_p({.rows = attention.steps,
-               .length = attention.context_len,
+               .length = length,
                .row_stride = attention.stride,
                .p = options.p,
                .iterations = options.iterations,
-               .weights = attention.weights + layer * attention.layer_stride,
-               .mask = mask.data() + layer * attention.context_len,
-               .mass = mass.data()});
+               .weights = attention.weights + (attention.first_layer + i) * attention.layer_stride,
+               .mask = buffers.mask.data() + i * length,
+               .mass = buffers.mass.data()});
   }
-  const std::vector<std::int32_t> masks = mask.read();
-  std::vector<TokenList> chosen;
-  for (std::int64_t layer = 0; layer < draft_layers; ++layer) {
-    const auto first = masks.begin() + layer * attention.context_len;
-    chosen.push_back(chunked_tokens({first, first + attention.context_len}, options.chunk));
+  std::vector<std::int32_t> masks(static_cast<std::size_t>(kept * length));
+  ops.download(masks.data(), buffers.mask.data(), masks.size() * sizeof(std::int32_t));
+  std::vector<TokenList> chosen(static_cast<std::size_t>(draft_layers - kept));
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const auto first = masks.begin() + i * length;
+    chosen.push_back(chunked_tokens({first, first + length}, options.chunk));
   }
   return chosen;
 }
@@ -48,7 +51,7 @@ const TokenList* SpecAttnSelector<T>::tokens_of(const LayerQueries<T>& layer) {
   if (layer.layer == 0) {
     const DraftAttention<T> attention = drafter_->attention();
     VERSIEVE_ASSERT(attention.context_len == layer.context_len, "one step's draft and verify");
-    chosen_ = chosen_tokens(this->ops(), attention, layer_map_.back() + 1, options_);
+    chosen_ = chosen_tokens(this->ops(), attention, layer_map_.back() + 1, options_, buffers_);
   }
   if (layer.layer < options_.dense_layers) {
     return nullptr;
@@ -58,11 +61,14 @@ const TokenList* SpecAttnSelector<T>::tokens_of(const LayerQueries<T>& layer) {
 }
 
 template std::vector<TokenList> chosen_tokens(kernels::Ops<double>&, const DraftAttention<double>&,
-                                              std::int64_t, const SpecAttnOptions&);
+                                              std::int64_t, const SpecAttnOptions&,
+                                              ChoiceBuffers<double>&);
 template std::vector<TokenList> chosen_tokens(kernels::Ops<float>&, const DraftAttention<float>&,
-                                              std::int64_t, const SpecAttnOptions&);
+                                              std::int64_t, const SpecAttnOptions&,
+                                              ChoiceBuffers<float>&);
 template std::vector<TokenList> chosen_tokens(kernels::Ops<Bf16>&, const DraftAttention<Bf16>&,
-                                              std::int64_t, const SpecAttnOptions&);
+                                              std::int64_t, const SpecAttnOptions&,
+                                              ChoiceBuffers<Bf16>&);
 template class SpecAttnSelector<double>;
 template class SpecAttnSelector<float>;
 template class SpecAttnSelector<Bf16>;

@@ -18,10 +18,25 @@ struct SpecAttnOptions {
   std::int64_t dense_layers = 2;  // first layers, whose attention is diffuse, read everything
 };
 
-// Tokens by draft layer, from the attention of one chain. [draft layers]
+// Device memory of a choice; it only grows.
+template <class T>
+struct ChoiceBuffers {
+  kernels::OpsBuffer<T, std::int32_t> mask;
+  kernels::OpsBuffer<T, kernels::SumOf<T>> mass;
+};
+
+// Tokens by draft layer, from the attention of one chain; none for layers that were not kept.
+// [draft layers]
 template <class T>
 std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
-                                     std::int64_t draft_layers, const SpecAttnOptions& options);
+                                     std::int64_t draft_layers, const SpecAttnOptions& options,
+                                     ChoiceBuffers<T>& buffers);
+template <class T>
+std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
+                                     std::int64_t draft_layers, const SpecAttnOptions& options) {
+  ChoiceBuffers<T> buffers;
+  return chosen_tokens(ops, attention, draft_layers, options, buffers);
+}
 
 // Chooses anew for each verify, from what the drafter's newest chain attended to.
 template <class T>
@@ -33,11 +48,13 @@ class SpecAttnSelector final : public ListSelector<T> {
 
  protected:
   const TokenList* tokens_of(const LayerQueries<T>& layer) override;
+  bool keeps_lists() const override { return true; }
 
  private:
   const ModelDrafter<T>* drafter_;
   std::vector<std::int32_t> layer_map_;  // [target layers]
   SpecAttnOptions options_;
+  ChoiceBuffers<T> buffers_;
   std::vector<TokenList> chosen_;  // [draft layers]
 };
 

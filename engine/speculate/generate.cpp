@@ -299,8 +299,12 @@ Generation Generator<T>::run_specattn(const GenerateOptions& options) {
   VERSIEVE_ASSERT(reason.empty(), "refused strategies are not run");
   const DraftChoice& chain = options.strategy.draft;
   auto drafter = std::make_unique<ModelDrafter<T>>(*ops_, *draft_model_, prompt_, true);
-  drafter->capture_attention(std::min(chain.depth, chain.nodes - 1));
-  SpecAttnSelector<T> selector(*ops_, *drafter, layer_map_, {.p = options.strategy.specattn_p});
+  const SpecAttnOptions choice{.p = options.strategy.specattn_p};
+  // The map ascends: draft layers before the first that is asked keep nothing.
+  const std::size_t first =
+      std::min(static_cast<std::size_t>(choice.dense_layers), layer_map_.size() - 1);
+  drafter->capture_attention(std::min(chain.depth, chain.nodes - 1), layer_map_[first]);
+  SpecAttnSelector<T> selector(*ops_, *drafter, layer_map_, choice);
   DraftSource<T> source(*ops_, std::move(drafter),
                         {.choice = chain,
                          .order = options.strategy.order,

@@ -37,9 +37,10 @@ ModelDrafter<T>::~ModelDrafter() {
 }
 
 template <class T>
-void ModelDrafter<T>::capture_attention(std::int64_t steps) {
+void ModelDrafter<T>::capture_attention(std::int64_t steps, std::int64_t first_layer) {
   VERSIEVE_ASSERT(chain_ && steps >= 1, "attention is kept of chains");
   capture_steps_ = steps;
+  capture_layer_ = first_layer;
 }
 
 // The next verify's last query writes the next row.
@@ -49,8 +50,9 @@ void ModelDrafter<T>::aim_capture() {
     model_->set_attention_capture({});
     return;
   }
-  model_->set_attention_capture(
-      {.layer_stride = capture_steps_ * stride_, .weights = weights_.data() + captured_ * stride_});
+  model_->set_attention_capture({.first_layer = capture_layer_,
+                                 .layer_stride = capture_steps_ * stride_,
+                                 .weights = weights_.data() + captured_ * stride_});
   ++captured_;
 }
 
@@ -137,6 +139,7 @@ DraftAttention<T> ModelDrafter<T>::attention() const {
           .context_len = root_position_,
           .stride = stride_,
           .layer_stride = capture_steps_ * stride_,
+          .first_layer = capture_layer_,
           .weights = weights_.data()};
 }
 

@@ -20,6 +20,7 @@ struct DraftAttention {
   std::int64_t context_len = 0;  // of the root: weights of positions below it are given
   std::int64_t stride = 0;       // between rows
   std::int64_t layer_stride = 0;
+  std::int64_t first_layer = 0;                // layers before it were not kept
   const kernels::SumOf<T>* weights = nullptr;  // [layers, rows, stride], device memory
 };
 
@@ -37,7 +38,8 @@ class ModelDrafter final : public Drafter<T> {
   std::int64_t vocab() const override { return model_->shape().vocab; }
 
   // From the next begin on the attention of up to `steps` draft steps is kept. REQUIRES: chain.
-  void capture_attention(std::int64_t steps);
+  // From that layer of the model on.
+  void capture_attention(std::int64_t steps, std::int64_t first_layer = 0);
   DraftAttention<T> attention() const;
 
  private:
@@ -55,6 +57,7 @@ class ModelDrafter final : public Drafter<T> {
   const T* logits_ = nullptr;
 
   std::int64_t capture_steps_ = 0;  // 0: none
+  std::int64_t capture_layer_ = 0;  // the first
   std::int64_t captured_ = 0;       // rows of this chain
   std::int64_t stride_ = 0;
   kernels::OpsBuffer<T, kernels::SumOf<T>> weights_;  // [layers, capture_steps, stride]

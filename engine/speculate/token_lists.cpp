@@ -26,6 +26,7 @@ template <class T>
 kernels::SelectedTokens ListSelector<T>::select(const LayerQueries<T>& layer) {
   const TokenList* tokens = tokens_of(layer);
   reads_.present += layer.context_len;
+  sent_ = layer.layer == 0 ? nullptr : sent_;
   if (tokens == nullptr) {
     reads_.read += layer.context_len;
     return {};
@@ -34,11 +35,13 @@ kernels::SelectedTokens ListSelector<T>::select(const LayerQueries<T>& layer) {
   const std::int64_t count = static_cast<std::int64_t>(tokens->size()) / lists;
   VERSIEVE_ASSERT(count * lists == static_cast<std::int64_t>(tokens->size()), "equal lists");
   reads_.read += count;
-  // A list of nothing is still a list: the pointer says so.
-  static constexpr std::int32_t kNone = 0;
-  const std::int32_t* device =
-      tokens->empty() ? staged_.upload(*ops_, {kNone}) : staged_.upload(*ops_, *tokens);
-  return {.token = device, .count = count, .per_kv_head = per_kv_head()};
+  if (!keeps_lists() || tokens != sent_) {
+    // A list of nothing is still a list: the pointer says so.
+    static constexpr std::int32_t kNone = 0;
+    device_ = tokens->empty() ? staged_.upload(*ops_, {kNone}) : staged_.upload(*ops_, *tokens);
+    sent_ = tokens;
+  }
+  return {.token = device_, .count = count, .per_kv_head = per_kv_head()};
 }
 
 template class ListSelector<double>;

@@ -147,7 +147,8 @@ constexpr std::string_view kCalibrate = R"({
   "timing": {"warm_up_s": 0.05, "min_samples": 20, "max_samples": 400, "time_limit_s": 0.5},
   "grids": [
     {"workload": "machine", "case": "machine:copy", "length": [65536, 262144, 524288]},
-    {"workload": "machine", "case": "machine:copy", "length": [2048, 8192], "cache_state": "warm"},
+    {"workload": "machine", "case": "machine:copy", "length": [4096, 8192, 16384],
+     "cache_state": "warm"},
     {"workload": "machine", "case": "machine:launch/c64", "length": 1, "cache_state": "warm",
      "launch": ["graph", "stream"]},
     {"workload": "machine", "case": "machine:gemm/k8192m8192", "length": 1, "rows": [1, 16, 64]},

@@ -266,7 +266,7 @@ void DecodeRunner<T>::attend(std::int64_t set) {
        .v_tree = v_tree_.data(),
        .out = out_.data(),
        .cache_term = chooses ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow,
-       .splits_chain = !chooses && strategy_.draft.width <= 1});
+       .splits_chain = strategy_.draft.width <= 1});
 }
 
 template <class T>

@@ -40,7 +40,7 @@ std::vector<PointMeasurement> evidence(const db::Store& store, const std::string
     if (run.record.device != device) {
       continue;
     }
-    for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
+    for (const WorkloadKind kind : engine::kFittedWorkloads) {
       for (PointMeasurement& point :
            store.points({.run_id = run.id, .workload = kind, .only_ok = true})) {
         point.opened_share = engine::opened_share(run.record.configuration);

@@ -1,21 +1,27 @@
-// copy_rows: one block a row, moved in the largest words that the addresses, strides and width
-// allow. Starts under the launch before it. Bound by moving the rows.
+// copy_rows: one block a row, or a piece of one where rows are wide, moved in the largest words
+// that the addresses, strides and width allow. Starts under the launch before it. Bound by moving
+// the rows.
 #include <cstdint>
 #include <initializer_list>
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/copy_rows/launch.h"
+#include "model/assert.h"
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kWordsInFlight = 4;  // of a thread: read before the first is written
+// Words of a block: 32 KiB of 16-byte words, so that no row of the engine's own widths is cut.
+constexpr std::int64_t kPieceWords = 2048;
 
 // Sizes in words.
 struct RowCopy {
   std::int64_t width = 0, src_stride = 0, dst_stride = 0;
+  unsigned pieces = 1;                    // blocks of a row
   const std::int32_t* src_row = nullptr;  // [rows] or null
   const std::int32_t* dst_row = nullptr;  // [rows] or null
   const void* src = nullptr;
@@ -26,13 +32,27 @@ template <class Word>
 __global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_constant__ RowCopy c) {
   release_successors();
   wait_for_predecessors();
-  const std::int64_t i = blockIdx.x;
+  const std::int64_t i = blockIdx.x / c.pieces;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x % c.pieces) * kPieceWords;
+  const std::int64_t end = min(c.width, begin + kPieceWords);
   const std::int64_t from = c.src_row == nullptr ? i : c.src_row[i];
   const std::int64_t to = c.dst_row == nullptr ? i : c.dst_row[i];
   const Word* src = static_cast<const Word*>(c.src) + from * c.src_stride;
   Word* dst = static_cast<Word*>(c.dst) + to * c.dst_stride;
-  for (std::int64_t at = threadIdx.x; at < c.width; at += kThreads) {
-    dst[at] = src[at];
+  for (std::int64_t at = begin + threadIdx.x; at < end; at += kWordsInFlight * kThreads) {
+    Word word[kWordsInFlight];
+#pragma unroll
+    for (int w = 0; w < kWordsInFlight; ++w) {
+      if (at + w * kThreads < end) {
+        word[w] = src[at + w * kThreads];
+      }
+    }
+#pragma unroll
+    for (int w = 0; w < kWordsInFlight; ++w) {
+      if (at + w * kThreads < end) {
+        dst[at + w * kThreads] = word[w];
+      }
+    }
   }
 }
 
@@ -42,8 +62,11 @@ void launch_words(RowCopy c, std::int64_t rows, std::int64_t element_bytes, cuda
   c.width = c.width * element_bytes / word;
   c.src_stride = c.src_stride * element_bytes / word;
   c.dst_stride = c.dst_stride * element_bytes / word;
+  c.pieces = static_cast<unsigned>((c.width + kPieceWords - 1) / kPieceWords);
+  const std::int64_t blocks = rows * c.pieces;
+  VERSIEVE_ASSERT(blocks <= INT32_MAX, "a grid's first side is 31 bits");
   launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(rows)), .threads = kThreads, .stream = stream},
+      {.grid = dim3(static_cast<unsigned>(blocks)), .threads = kThreads, .stream = stream},
       copy_rows_kernel<Word>, c);
 }
 

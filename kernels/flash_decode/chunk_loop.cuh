@@ -8,9 +8,10 @@
 //   cached_rows(tile): so many rows at the tile's start come from the cache;
 //   copied_bytes(tile), copy(tile, value, slot, barrier): what the lanes of one warp ask the copy
 //     engine for, tiles ascending, keys before values; it may bring more than the cached rows;
-//   row(tile, key, value): where another row starts, or null for zeros.
-// A `Rows` type gives query(r), visible(r) (keys that row sees; 0: none), ends(r, unit, last) and
-// at(r, unit): whether a chunk of the row ends with that unit of the span, and its place or -1.
+//   row(tile, key, value): where another row starts, or null for zeros; after look_up_rows(tile).
+// A `Rows` type gives query(r), visible(r) (keys that row sees; 0: none) and, of a row that sees
+// `keys`, ends(keys, unit, last) and at(r, keys, unit): whether a chunk of the row ends with that
+// unit of the span, and its place or -1.
 #pragma once
 
 #include <cstdint>
@@ -117,7 +118,7 @@ class ChunkLoop {
     for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        visible_[t][half] = static_cast<int>(rows_.visible(row_of(t, half)));
+        visible_[t][half] = rows_.visible(row_of(t, half));
       }
     }
   }
@@ -156,6 +157,9 @@ class ChunkLoop {
       barrier_wait(ring_.full(item), Ring::parity(item));
     }
     if (cached < kTileKeys) {
+      if (item % 2 == 0) {
+        keys_.look_up_rows(tile);
+      }
       put_rows(tile, item % 2 == 1, ring_.slot(item), cached);
     }
   }
@@ -188,7 +192,8 @@ class ChunkLoop {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int r = row_of(t, half);
-        tiles_.end_chunk(partials_, t, half, rows_.ends(r, unit, last), rows_.at(r, unit));
+        const int keys = visible_[t][half];
+        tiles_.end_chunk(partials_, t, half, rows_.ends(keys, unit, last), rows_.at(r, keys, unit));
       }
     }
   }

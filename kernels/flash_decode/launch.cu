@@ -1,5 +1,7 @@
 // Grid: (block of query rows, KV head, split), so that those who read the same keys start together;
-// each CTA attends its share of the chunks, then one CTA a row merges them. Traffic:
+// each CTA attends its share of the chunks, then one CTA a row merges them. Rows of a tree share
+// the chunks that are whole before the tree; the chunks that follow differ by path, so CTAs of the
+// same launch attend them with a warp a query, from their first shared key on. Traffic:
 // traffic::tree_attention and the partial results. Bound by memory with few queries, by the warps'
 // exponentials and products from about 64 rows a KV head on.
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "kernels/common/tensor_map.h"
 #include "kernels/flash_decode/chunk_loop.cuh"
 #include "kernels/flash_decode/combine.cuh"
+#include "kernels/flash_decode/flash_keys.cuh"
 #include "kernels/flash_decode/launch.h"
 #include "kernels/tree_attention/traffic.h"
 #include "model/assert.h"
@@ -18,222 +21,280 @@
 namespace versieve::kernels {
 namespace {
 
-using Params = TreeAttentionParams<Bf16>;
+using Params = FlashParams;
 
-__device__ std::int64_t committed(const Params& p) {
-  return p.counts == nullptr ? p.context_len : p.counts->context_len;
+// Warps of a CTA that attend ends of paths, each in a ring of its own.
+template <int kWarps>
+constexpr int kPathTeams = kWarps == 1 ? 1 : 2;
+
+// A tree's query from its first chunk on that is not whole in the shared keys, by one warp.
+template <int kHeadDim, int kSlots>
+__device__ void attend_path(const Params& p, const CacheMaps& maps, const FlashSlice& slice,
+                            const ChunkPartials& partials, int query, int* path,
+                            const TileRing<kHeadDim, 1, kSlots>& ring) {
+  const int keys = keys_of(p, slice, query);
+  const int chunk = static_cast<int>(chunk_keys(keys));
+  const KeySpan span{.unit = chunk,
+                     .first = shared_keys(p) / chunk,
+                     .last = (keys + chunk - 1) / chunk,
+                     .keys_end = keys};
+  const int g = static_cast<int>(blockIdx.y);
+  PathKeys<kHeadDim> own(p, maps, g, span.first * (chunk / kTileKeys), keys,
+                         node_of(p, slice, query), path);
+  const QueryRows rows{.p = p,
+                       .partials = partials,
+                       .number = query,
+                       .keys = keys,
+                       .g = g,
+                       .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads)};
+  ChunkLoop<kHeadDim, 1, 1, kSlots, PathKeys<kHeadDim>, QueryRows>(own, rows, ring, partials)
+      .run(span);
 }
 
-// The cache's keys and values for the copy engine, 64 rows a box.
-struct CacheMaps {
-  CUtensorMap k, v;
-};
-
-// Keys and values by position: committed ones, then the chain's.
-class ChainKeys {
- public:
-  __device__ ChainKeys(const Params& p, const CacheMaps& maps, int g, int end)
-      : p_(p),
-        maps_(maps),
-        g_(g),
-        width_(static_cast<int>(p.num_kv_heads * p.head_dim)),
-        end_(end),
-        context_len_(static_cast<int>(committed(p))) {}
-  __device__ int cached_rows(int tile) const {
-    return max(0, min(kTileKeys, context_len_ - tile * kTileKeys));
+// The CTA's rows over its split's share of the keys that all of them see (of a chain: all keys).
+template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
+__device__ void attend_split(const Params& p, const CacheMaps& maps, const FlashSlice& slice,
+                             const ChunkPartials& partials, int split, int splits,
+                             const TileRing<kHeadDim, kWarps, kSlots>& ring) {
+  constexpr int kRows = kWarps * kRowTiles * kTileRows;
+  const int known = shared_keys(p);
+  FlashRows rows{.p = p,
+                 .slice = slice,
+                 .partials = partials,
+                 .g = static_cast<int>(blockIdx.y),
+                 .first = static_cast<int>(blockIdx.x) * kRows,
+                 .unit = 0,
+                 .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads),
+                 .end = 0};
+  const int newest = static_cast<int>(slice.first_query) +
+                     min(static_cast<int>(p.num_queries) - 1, rows.query_of(kRows - 1));
+  const int oldest = static_cast<int>(slice.first_query) + rows.query_of(0);
+  const int most = known + (slice.tree ? static_cast<int>(p.num_nodes) : newest + 1);
+  rows.unit = static_cast<int>(chunk_keys(known + 1 + (slice.tree ? 0 : oldest)));
+  rows.end = slice.tree ? known / rows.unit * rows.unit : most;
+  const int stride = rows.wide(most) ? 2 : 1;  // units that stay together
+  const int parts = (rows.end + stride * rows.unit - 1) / (stride * rows.unit);
+  const KeySpan span{.unit = rows.unit,
+                     .first = split * parts / splits * stride,
+                     .last = (split + 1) * parts / splits * stride,
+                     .keys_end = rows.end};
+  if (span.first < span.last) {
+    FlashKeys<kHeadDim> keys(p, maps, rows.g, span.first * (rows.unit / kTileKeys), rows.end);
+    ChunkLoop<kHeadDim, kWarps, kRowTiles, kSlots, FlashKeys<kHeadDim>, FlashRows>(keys, rows, ring,
+                                                                                   partials)
+        .run(span);
   }
-  __device__ int copied_bytes(int) const {
-    return static_cast<int>(p_.head_dim) * kTileKeys * static_cast<int>(sizeof(Bf16));
-  }
-  __device__ void copy(int tile, bool value, std::uint32_t slot, std::uint32_t barrier) const {
-    const int panel = static_cast<int>(threadIdx.x) % 32;
-    if (panel < p_.head_dim / 64) {
-      copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
-                      value ? &maps_.v : &maps_.k, panel * 64, g_, tile * kTileKeys, barrier);
-    }
-  }
-  __device__ const Bf16* row(int tile, int key, bool value) const {
-    const int position = tile * kTileKeys + key;
-    return position < end_ ? (value ? p_.v_tree : p_.k_tree) + (position - context_len_) * width_ +
-                                 g_ * p_.head_dim
-                           : nullptr;
-  }
-
- private:
-  const Params& p_;
-  const CacheMaps& maps_;
-  int g_;
-  int width_;
-  int end_;
-  int context_len_;
-};
-
-// The CTA's query rows: query n's heads of KV head g lie together. A span's unit is the chunk of
-// the rows that see fewest keys; where the rows straddle a power of two, chunks of those that see
-// more are two units long, and keys are read once for both.
-struct ChainRows {
-  const Params& p;
-  std::int64_t g, first, context_len, unit, room;
-  int group_heads;
-
-  __device__ std::int64_t query_of(int r) const { return (first + r) / group_heads; }
-  __device__ std::int64_t index(int r) const {
-    return query_of(r) * p.num_heads + g * group_heads + (first + r) % group_heads;
-  }
-  __device__ const Bf16* query(int r) const {
-    return query_of(r) < p.num_queries ? p.q + index(r) * p.head_dim : nullptr;
-  }
-  __device__ std::int64_t visible(int r) const {
-    return query_of(r) < p.num_queries ? context_len + query_of(r) + 1 : 0;
-  }
-  __device__ bool wide(int r) const { return visible(r) > kMaxChunks * unit; }
-  __device__ bool ends(int r, int at_unit, bool last) const {
-    return !wide(r) || at_unit % 2 == 1 || last;
-  }
-  __device__ std::int64_t at(int r, int at_unit) const {
-    const std::int64_t chunk = wide(r) ? at_unit / 2 : at_unit;
-    const std::int64_t begin = chunk * (wide(r) ? 2 * unit : unit);
-    return begin < visible(r) ? index(r) * room + chunk : -1;
-  }
-};
+}
 
 template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
 __global__ void __launch_bounds__(kWarps * 32)
     flash_decode_kernel(const __grid_constant__ Params p, const __grid_constant__ CacheMaps maps,
-                        const ChunkPartials partials) {
+                        const FlashSlice slice, const __grid_constant__ ChunkPartials partials) {
+  constexpr int kTeams = kPathTeams<kWarps>;
   using Ring = TileRing<kHeadDim, kWarps, kSlots>;
+  using TeamRing = TileRing<kHeadDim, 1, kSlots / kTeams>;
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ std::uint64_t barriers[Ring::kBarriers];
+  __shared__ int path[kTeams][kTileKeys];
   release_successors();
-  const Ring ring{static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)),
-                  static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers))};
+  const std::uint32_t slots = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const std::uint32_t first = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers));
+  const Ring ring{slots, first};
+  const auto team_ring = [&](int team) {
+    return TeamRing{slots + static_cast<std::uint32_t>(team * TeamRing::kBytes),
+                    first + static_cast<std::uint32_t>(team * TeamRing::kBarriers * 8)};
+  };
+  // CTAs of paths come first.
+  const int split = static_cast<int>(blockIdx.z) - slice.path_blocks;
   if (threadIdx.x == 0) {
     prefetch_map(&maps.k);
     prefetch_map(&maps.v);
-    ring.init();
+    if (split < 0) {
+      for (int team = 0; team < kTeams; ++team) {
+        team_ring(team).init();
+      }
+    } else {
+      ring.init();
+    }
     publish_barriers();
   }
   sync_team<kWarps>();
   wait_for_predecessors();
-  constexpr int kRows = kWarps * kRowTiles * kTileRows;
-  ChainRows rows{.p = p,
-                 .g = blockIdx.y,
-                 .first = static_cast<std::int64_t>(blockIdx.x) * kRows,
-                 .context_len = committed(p),
-                 .unit = 0,
-                 .room = partials.chunks,
-                 .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads)};
-  const std::int64_t fewest = rows.context_len + rows.query_of(0) + 1;
-  const std::int64_t most = rows.context_len + min(p.num_queries - 1, rows.query_of(kRows - 1)) + 1;
-  rows.unit = chunk_keys(fewest);
-  const int stride = most > kMaxChunks * rows.unit ? 2 : 1;  // units that stay together
-  const int parts = static_cast<int>((most + stride * rows.unit - 1) / (stride * rows.unit));
-  const int splits = static_cast<int>(gridDim.z);
-  const int split = static_cast<int>(blockIdx.z);
-  const KeySpan span{.unit = static_cast<int>(rows.unit),
-                     .first = split * parts / splits * stride,
-                     .last = (split + 1) * parts / splits * stride,
-                     .keys_end = static_cast<int>(most)};
-  if (span.first < span.last) {
-    ChainKeys keys(p, maps, static_cast<int>(blockIdx.y), static_cast<int>(most));
-    ChunkLoop<kHeadDim, kWarps, kRowTiles, kSlots, ChainKeys, ChainRows>(keys, rows, ring, partials)
-        .run(span);
+  if (split >= 0) {
+    attend_split<kHeadDim, kWarps, kRowTiles, kSlots>(
+        p, maps, slice, partials, split, static_cast<int>(gridDim.z) - slice.path_blocks, ring);
+    return;
+  }
+  const int team = static_cast<int>(threadIdx.x) / 32;
+  const int query = static_cast<int>(blockIdx.z * gridDim.x + blockIdx.x) * kTeams + team;
+  if (team < kTeams && query < p.num_queries) {
+    attend_path<kHeadDim, kSlots / kTeams>(p, maps, slice, partials, query, path[team],
+                                           team_ring(team));
   }
 }
 
 // Grid: query rows.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kCombineParts* kHeadDim)
-    flash_combine_kernel(const __grid_constant__ Params p, const ChunkPartials partials) {
+    flash_combine_kernel(const __grid_constant__ Params p, const FlashSlice slice,
+                         const ChunkPartials partials) {
   release_successors();
   wait_for_predecessors();
   const std::int64_t row = blockIdx.x;
-  const std::int64_t keys = committed(p) + row / p.num_heads + 1;
+  const std::int64_t keys = keys_of(p, slice, static_cast<int>(row / p.num_heads));
   const std::int64_t chunk = chunk_keys(keys);
   combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
 }
 
 CacheMaps cache_maps(const Params& p) {
   const bool empty = p.context_len == 0;  // a map needs a row, though none is asked for
-  const std::int64_t rows = std::max<std::int64_t>(1, p.context_len);
-  return {cache_map(empty ? p.k_tree : p.k, rows, p.num_kv_heads, p.head_dim, kTileKeys),
-          cache_map(empty ? p.v_tree : p.v, rows, p.num_kv_heads, p.head_dim, kTileKeys)};
+  const bool listed = p.selected.token != nullptr;
+  const auto map = [&](const Bf16* cache, const Bf16* tree, int rows) {
+    return cache_map(empty ? tree : cache, std::max<std::int64_t>(1, p.context_len), p.num_kv_heads,
+                     p.head_dim, rows);
+  };
+  CacheMaps maps{map(p.k, p.k_tree, listed ? kRunRows : kTileKeys),
+                 map(p.v, p.v_tree, listed ? kRunRows : kTileKeys),
+                 {},
+                 {}};
+  if (listed) {
+    maps.k_row = map(p.k, p.k_tree, 1);
+    maps.v_row = map(p.v, p.v_tree, 1);
+  }
+  return maps;
+}
+
+std::int64_t shared_bound(const Params& p) {
+  return p.selected.token == nullptr ? p.context_len : p.selected.count;
 }
 
 template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
-void launch(const Params& p, const ChunkPartials& partials, cudaStream_t stream) {
+void launch(const Params& p, FlashSlice slice, const ChunkPartials& partials, cudaStream_t stream) {
   constexpr std::int64_t kRows = kWarps * kRowTiles * kTileRows;
   const std::int64_t rows = p.num_queries * (p.num_heads / p.num_kv_heads);
+  const std::int64_t row_blocks = (rows + kRows - 1) / kRows;
+  const std::int64_t paths = row_blocks * kPathTeams<kWarps>;  // a z
+  const std::int64_t splits = most_chunks(shared_bound(p) + p.num_nodes);
+  slice.path_blocks = slice.tree ? static_cast<int>((p.num_queries + paths - 1) / paths) : 0;
   launch_dependent(
-      {.grid = dim3(static_cast<unsigned>((rows + kRows - 1) / kRows),
-                    static_cast<unsigned>(p.num_kv_heads), static_cast<unsigned>(partials.chunks)),
+      {.grid = dim3(static_cast<unsigned>(row_blocks), static_cast<unsigned>(p.num_kv_heads),
+                    static_cast<unsigned>(slice.path_blocks + splits)),
        .threads = kWarps * 32,
        .shared_bytes = TileRing<kHeadDim, kWarps, kSlots>::kBytes,
        .stream = stream},
-      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots>, p, cache_maps(p), partials);
+      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots>, p, cache_maps(p), slice, partials);
   check(cudaGetLastError());
 }
 
+// Few rows: few warps a CTA, so that many CTAs ask for tiles at once.
 template <int kHeadDim>
-void launch_size(const Params& p, const ChunkPartials& partials, cudaStream_t stream) {
-  if (p.num_queries * (p.num_heads / p.num_kv_heads) <= kTileRows) {
-    launch<kHeadDim, 1, 1, 3>(p, partials, stream);
+void launch_size(const Params& p, const FlashSlice& slice, const ChunkPartials& partials,
+                 cudaStream_t stream) {
+  const std::int64_t rows = p.num_queries * (p.num_heads / p.num_kv_heads);
+  if (rows <= kTileRows) {
+    launch<kHeadDim, 1, 1, 3>(p, slice, partials, stream);
+  } else if (rows <= 2 * kTileRows) {
+    launch<kHeadDim, 2, 1, 4>(p, slice, partials, stream);
+  } else if (rows <= 4 * kTileRows) {
+    launch<kHeadDim, 4, 1, 4>(p, slice, partials, stream);
   } else if constexpr (kHeadDim == 64) {
-    launch<kHeadDim, 4, 2, 4>(p, partials, stream);
+    launch<kHeadDim, 4, 2, 4>(p, slice, partials, stream);
   } else {
-    launch<kHeadDim, 8, 1, 4>(p, partials, stream);
+    launch<kHeadDim, 8, 1, 4>(p, slice, partials, stream);
   }
 }
 
-// Room for a row's chunks. That of several queries does not follow the context, so that recorded
+template <int kHeadDim>
+void launch_combine(const Params& p, const FlashSlice& slice, const ChunkPartials& partials,
+                    cudaStream_t stream) {
+  launch_dependent({.grid = dim3(static_cast<unsigned>(p.num_queries * p.num_heads)),
+                    .threads = kCombineParts * kHeadDim,
+                    .stream = stream},
+                   flash_combine_kernel<kHeadDim>, p, slice, partials);
+  check(cudaGetLastError());
+}
+
+// A node alone is a chain, too.
+bool is_chain(const Params& p) {
+  return p.query_node == nullptr && p.num_queries == p.num_nodes &&
+         (p.splits_chain || p.num_nodes == 1);
+}
+
+constexpr std::int64_t kMaxNodes = 4096;
+constexpr std::int64_t kSliceQueries = 128;  // that a launch takes; scratch is for so many
+
+// Room for a row's chunks. That of several nodes does not follow the context, so that recorded
 // steps keep their scratch while passes over the chain run between them.
 std::int64_t chunk_room(const Params& p) {
-  return p.num_queries > 1 ? kMaxChunks : most_chunks(p.context_len + 1);
+  return p.num_nodes > 1 ? kMaxChunks : most_chunks(shared_bound(p) + 1);
 }
 
 ChunkPartials partials_of(const Params& p, void* scratch) {
+  const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
   ChunkPartials partials{.chunks = chunk_room(p)};
   partials.value = static_cast<float*>(scratch);
-  partials.max_sum = partials.value + p.num_queries * p.num_heads * partials.chunks * p.head_dim;
+  partials.max_sum = partials.value + rows * partials.chunks * p.head_dim;
   return partials;
+}
+
+// The params of the queries from slice.first_query on.
+Params params_of(const Params& p, const FlashSlice& slice) {
+  const std::int64_t row = slice.first_query * p.num_heads * p.head_dim;
+  Params part = p;
+  part.num_queries = std::min(kSliceQueries, p.num_queries - slice.first_query);
+  part.q += row;
+  part.out += row;
+  part.query_node += p.query_node == nullptr ? 0 : slice.first_query;
+  return part;
+}
+
+Traffic partials_traffic(const Params& p, bool written) {
+  const std::int64_t chunks = most_chunks(shared_bound(p) + p.num_nodes);
+  const double bytes =
+      static_cast<double>(p.num_queries * p.num_heads * chunks * (p.head_dim + 2)) * sizeof(float);
+  Traffic t;
+  written ? t.write(TrafficTerm::kScores, bytes) : t.read(TrafficTerm::kScores, bytes);
+  return t;
 }
 
 }  // namespace
 
 template <class T>
 bool flash_decode_takes(const TreeAttentionParams<T>& p) {
-  return std::is_same_v<T, Bf16> && p.splits_chain && p.window == 0 && p.first_position == 0 &&
-         p.query_node == nullptr && p.num_queries == p.num_nodes &&
-         (p.head_dim == 64 || p.head_dim == 128);
+  return std::is_same_v<T, Bf16> && p.window == 0 && p.first_position == 0 &&
+         (p.head_dim == 64 || p.head_dim == 128) && p.num_heads / p.num_kv_heads <= kTileRows &&
+         p.num_nodes <= kMaxNodes;
 }
 template bool flash_decode_takes<float>(const TreeAttentionParams<float>&);
 template bool flash_decode_takes<Bf16>(const TreeAttentionParams<Bf16>&);
 
 std::size_t flash_decode_scratch_bytes(const Params& p) {
-  return static_cast<std::size_t>(p.num_queries * p.num_heads * chunk_room(p) * (p.head_dim + 2)) *
-         sizeof(float);
+  const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
+  return static_cast<std::size_t>(rows * chunk_room(p) * (p.head_dim + 2)) * sizeof(float);
 }
 
 void launch_flash_decode(const Params& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(flash_decode_takes(p), "another launch takes it");
-  VERSIEVE_ASSERT(p.context_len + p.num_queries < INT32_MAX, "positions are 32-bit");
+  VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
+  VERSIEVE_ASSERT(p.selected.token == nullptr || p.counts == nullptr, "lists take no counts");
+  VERSIEVE_ASSERT(p.context_len + p.num_nodes < INT32_MAX, "positions are 32-bit");
   VERSIEVE_ASSERT(context.scratch_bytes >= flash_decode_scratch_bytes(p),
                   "scratch is reserved before");
   const ChunkPartials partials = partials_of(p, context.scratch);
-  {
-    const LaunchRange range("flash_decode", tree_attention_traffic(p), context.observer);
-    p.head_dim == 64 ? launch_size<64>(p, partials, context.stream)
-                     : launch_size<128>(p, partials, context.stream);
+  FlashSlice slice{.tree = !is_chain(p)};
+  for (; slice.first_query < p.num_queries; slice.first_query += kSliceQueries) {
+    const Params part = params_of(p, slice);
+    {
+      Traffic attended = tree_attention_traffic(part);
+      attended += partials_traffic(part, true);
+      const LaunchRange range("flash_decode", attended, context.observer);
+      p.head_dim == 64 ? launch_size<64>(part, slice, partials, context.stream)
+                       : launch_size<128>(part, slice, partials, context.stream);
+    }
+    const LaunchRange range("flash_combine", partials_traffic(part, false), context.observer);
+    p.head_dim == 64 ? launch_combine<64>(part, slice, partials, context.stream)
+                     : launch_combine<128>(part, slice, partials, context.stream);
   }
-  Traffic merged;
-  merged.read(TrafficTerm::kScores, static_cast<double>(flash_decode_scratch_bytes(p)));
-  const LaunchRange range("flash_combine", merged, context.observer);
-  const DependentGrid grid{.grid = dim3(static_cast<unsigned>(p.num_queries * p.num_heads)),
-                           .threads = static_cast<unsigned>(kCombineParts * p.head_dim),
-                           .stream = context.stream};
-  p.head_dim == 64 ? launch_dependent(grid, flash_combine_kernel<64>, p, partials)
-                   : launch_dependent(grid, flash_combine_kernel<128>, p, partials);
-  check(cudaGetLastError());
 }
 
 }  // namespace versieve::kernels

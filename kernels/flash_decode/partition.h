@@ -9,10 +9,10 @@
 
 namespace versieve::kernels {
 
-inline constexpr std::int64_t kDenseChunk = 256;  // keys, the fewest of a chunk
+inline constexpr std::int64_t kDenseChunk = 128;  // keys, the fewest of a chunk
 inline constexpr int kMaxChunks = 128;            // of a row
 
-// Keys of a chunk: 256 up to 32,768 keys, then a 64th to a 128th of them.
+// Keys of a chunk: 128 up to 16,384 keys, then a 64th to a 128th of them.
 VERSIEVE_HOST_DEVICE inline std::int64_t chunk_keys(std::int64_t keys) {
   std::int64_t chunk = kDenseChunk;
   while (keys > kMaxChunks * chunk) {

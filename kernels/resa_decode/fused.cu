@@ -26,14 +26,13 @@ using Params = ResaDecodeParams<Bf16>;
 // The KV head's list, written by all blocks of the cluster. Waits for the cluster's start.
 template <int kHeadDim>
 __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScratch& scratch, int g,
-                              unsigned char* memory, FusedShared& shared) {
+                              Place place, unsigned char* memory, FusedShared& shared) {
   using Memory = FusedMemory<kHeadDim>;
   std::int32_t* out = p.indices + g * scratch.indices;
-  const int rank = cluster_rank();
-  const int blocks = cluster_size();
   const int free = static_cast<int>(s.free);
   const int kept = static_cast<int>(s.active - (s.blocks - s.free));
-  if (rank == 0) {
+  if (place.rank == 0) {
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < s.blocks - s.free; i += kFusedThreads) {
       out[kept + i] = free + i;
     }
@@ -42,46 +41,52 @@ __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScra
     cluster_wait();
     return;
   }
-  const int share = (free + blocks - 1) / blocks;
-  const int first = min(free, rank * share);
+  const int share = (free + place.blocks - 1) / place.blocks;
+  const int first = min(free, place.rank * share);
   const int count = min(free, first + share) - first;
   std::uint32_t* keys = share <= Memory::kKeyRoom
                             ? reinterpret_cast<std::uint32_t*>(memory + Memory::kQueueBytes)
                             : scratch.rank + g * scratch.blocks + first;
   const KeyRange own = score_blocks<kHeadDim>(p, g, first, count, keys, memory);
   cluster_wait();  // all blocks run: their shared memory may be written
-  const KeyRange range = share_range(shared, own);
+  const KeyRange range = share_range(shared, place, own);
   const KeyCut cut =
-      find_cut(shared, *reinterpret_cast<DigitMemory*>(memory), keys, count, kept, range);
+      find_cut(shared, *reinterpret_cast<DigitMemory*>(memory), place, keys, count, kept, range);
   write_chosen(shared, keys, first, count, cut, out);
 }
 
 template <int kHeadDim>
 __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
     resa_decode_kernel(const __grid_constant__ Params p, const __grid_constant__ ListedMaps maps,
-                       const ResaScratch scratch) {
+                       const __grid_constant__ ResaScratch scratch) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ FusedShared shared;
   release_successors();
-  cluster_arrive_relaxed();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.k);
     prefetch_map(&maps.v);
+#pragma unroll 1
     for (std::uint64_t& barrier : shared.barriers) {
-      barrier_init(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barrier)), 1);
+      barrier_init(shared_address(&barrier), 1);
     }
+    barrier_init(shared_address(&shared.range_pushed), 1);
+    barrier_init(shared_address(&shared.bins_pushed[0]), 1);
+    barrier_init(shared_address(&shared.bins_pushed[1]), 1);
     publish_barriers();
   }
+  __syncwarp();
+  cluster_arrive_relaxed();
+  const Place place = cluster_place();
   wait_for_predecessors();
-  const int g = static_cast<int>(blockIdx.x) / cluster_size();
+  const int g = static_cast<int>(blockIdx.x) / place.blocks;
   const ResaStep s = resa_step(p);
-  choose_blocks<kHeadDim>(p, s, scratch, g, memory, shared);
+  choose_blocks<kHeadDim>(p, s, scratch, g, place, memory, shared);
   // Shared memory turns from the threads' loads and stores to the copy engine's.
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
   cluster_sync();
-  attend_list<kHeadDim>(p, maps, s, scratch, g, memory, shared);
+  attend_list<kHeadDim>(p, maps, s, scratch, g, place, memory, shared);
   cluster_sync();
-  merge_chunks<kHeadDim>(p, s, scratch, g, shared);
+  merge_chunks<kHeadDim>(p, s, scratch, g, place, shared);
 }
 
 // Clusters of that size which run side by side.

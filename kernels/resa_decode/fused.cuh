@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/common/cluster.cuh"
+#include "kernels/common/tile_copy.cuh"
 #include "kernels/resa_decode/step.cuh"
 
 namespace versieve::kernels {
@@ -59,7 +60,8 @@ struct FusedShared {
   float weight[kMaxChunks];                    // of the merge
   float total;
   float part_value[kFusedThreads];
-  std::uint64_t barriers[kTeams * kTeamSlots];
+  std::uint64_t barriers[kTeams * kTeamSlots];  // of the rings
+  std::uint64_t range_pushed, bins_pushed[2];   // what other blocks stored here
 };
 
 }  // namespace versieve::kernels

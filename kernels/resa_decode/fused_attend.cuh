@@ -19,6 +19,7 @@ struct ListedMaps {
 
 // Rows of the list's tokens. Blocks of the next tile are looked up while the one before is asked
 // for.
+template <int kHeadDim>
 class ListedTiles {
  public:
   __device__ ListedTiles(const ResaDecodeParams<Bf16>& p, const ListedMaps& maps, const ResaStep& s,
@@ -38,7 +39,7 @@ class ListedTiles {
   }
   __device__ int copied_bytes(int tile) const {
     const int boxes = (cached_rows(tile) + maps_.box_rows - 1) / maps_.box_rows;
-    return boxes * maps_.box_rows * static_cast<int>(p_.head_dim) * 2;
+    return boxes * maps_.box_rows * kHeadDim * 2;
   }
   __device__ void copy(int tile, bool value, std::uint32_t slot, std::uint32_t barrier) {
     if (!value) {
@@ -47,18 +48,18 @@ class ListedTiles {
       look_up(tile + 1);
     }
     const int rows = cached_rows(tile);
-    const int panels = static_cast<int>(p_.head_dim) / 64;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = box_row(i);
       if (row < rows) {
-        for (int panel = 0; panel < panels; ++panel) {
+        for (int panel = 0; panel < kHeadDim / 64; ++panel) {
           copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes + row * 128),
                           value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
         }
       }
     }
   }
+  __device__ void look_up_rows(int) const {}
   // Past the cached rows: the newest token, then nothing.
   __device__ const Bf16* row(int tile, int key, bool value) const {
     const int token = tile * kTileKeys + key;
@@ -93,16 +94,16 @@ class ListedTiles {
 
 struct GroupRows {
   const ResaDecodeParams<Bf16>& p;
-  std::int64_t g, room;
-  int tokens, group_heads;
+  int g, tokens, group_heads;
+  int room;  // chunks a row
 
   __device__ std::int64_t index(int r) const { return g * group_heads + r; }
   __device__ const Bf16* query(int r) const {
     return r < group_heads ? p.q + index(r) * p.head_dim : nullptr;
   }
-  __device__ std::int64_t visible(int r) const { return r < group_heads ? tokens : 0; }
+  __device__ int visible(int r) const { return r < group_heads ? tokens : 0; }
   __device__ bool ends(int, int, bool) const { return true; }
-  __device__ std::int64_t at(int r, int chunk) const {
+  __device__ std::int64_t at(int r, int, int chunk) const {
     return r < group_heads ? index(r) * room + chunk : -1;
   }
 };
@@ -111,7 +112,7 @@ struct GroupRows {
 template <int kHeadDim>
 __device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const ListedMaps& maps,
                                    const ResaStep& s, const ResaScratch& scratch, int g,
-                                   unsigned char* memory, FusedShared& shared) {
+                                   Place place, unsigned char* memory, FusedShared& shared) {
   using Ring = TileRing<kHeadDim, 1, kTeamSlots>;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (warp >= kTeams) {
@@ -122,8 +123,8 @@ __device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const Listed
   const int chunk = static_cast<int>(listed_chunk_keys(tokens));
   const int chunks = (tokens + chunk - 1) / chunk;
   // Neighbouring teams lie in different blocks: few chunks spread over all of them.
-  const int teams = kTeams * cluster_size();
-  const int team = warp * cluster_size() + cluster_rank();
+  const int teams = kTeams * place.blocks;
+  const int team = warp * place.blocks + place.rank;
   const KeySpan span{.unit = chunk,
                      .first = team * chunks / teams,
                      .last = (team + 1) * chunks / teams,
@@ -131,23 +132,25 @@ __device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const Listed
   if (span.first == span.last) {
     return;
   }
-  ListedTiles keys(p, maps, s, g, list, span.first * (chunk / kTileKeys));
+  ListedTiles<kHeadDim> keys(p, maps, s, g, list, span.first * (chunk / kTileKeys));
   const GroupRows rows{.p = p,
                        .g = g,
-                       .room = scratch.partials.chunks,
                        .tokens = tokens,
-                       .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads)};
+                       .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads),
+                       .room = static_cast<int>(scratch.partials.chunks)};
   const Ring ring{
       static_cast<std::uint32_t>(__cvta_generic_to_shared(memory + warp * Ring::kBytes)),
       static_cast<std::uint32_t>(__cvta_generic_to_shared(shared.barriers + warp * kTeamSlots))};
-  ChunkLoop<kHeadDim, 1, 1, kTeamSlots, ListedTiles, GroupRows>(keys, rows, ring, scratch.partials)
+  ChunkLoop<kHeadDim, 1, 1, kTeamSlots, ListedTiles<kHeadDim>, GroupRows>(keys, rows, ring,
+                                                                          scratch.partials)
       .run(span);
 }
 
 // out of this block's share of the KV head's rows. After all chunks are in memory.
 template <int kHeadDim>
 __device__ inline void merge_chunks(const ResaDecodeParams<Bf16>& p, const ResaStep& s,
-                                    const ResaScratch& scratch, int g, FusedShared& shared) {
+                                    const ResaScratch& scratch, int g, Place place,
+                                    FusedShared& shared) {
   constexpr int kPieces = kHeadDim / 16;
   constexpr int kParts = kFusedThreads / 16;
   constexpr int kChunks = kListedChunks / kParts;  // of a part
@@ -157,7 +160,7 @@ __device__ inline void merge_chunks(const ResaDecodeParams<Bf16>& p, const ResaS
   const int chunks = static_cast<int>((tokens + chunk - 1) / chunk);
   const int thread = static_cast<int>(threadIdx.x);
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
-  for (int unit = cluster_rank(); unit < group_heads * kPieces; unit += cluster_size()) {
+  for (int unit = place.rank; unit < group_heads * kPieces; unit += place.blocks) {
     const std::int64_t row = g * group_heads + unit / kPieces;
     const std::int64_t first = row * partials.chunks;
     const int element = unit % kPieces * 16 + thread % 16;

@@ -27,40 +27,58 @@ struct KeyCut {
   }
 };
 
-// The extremes of all blocks' keys, of every thread's warp before. A barrier of the cluster.
-__device__ inline KeyRange share_range(FusedShared& shared, const KeyRange& own) {
+// What the blocks of the cluster pushed in that phase of the barrier is here.
+__device__ inline void await_pushes(std::uint32_t barrier, Place place, int parity) {
+  if (place.blocks == 1) {
+    __syncthreads();
+  } else {
+    barrier_wait(barrier, parity);
+  }
+}
+
+// The extremes of all blocks' keys, from those of every warp's. All blocks run.
+__device__ inline KeyRange share_range(FusedShared& shared, Place place, const KeyRange& own) {
   const int thread = static_cast<int>(threadIdx.x);
-  const int blocks = cluster_size();
-  if (thread % 32 == 0) {
+  const int lane = thread % 32;
+  const std::uint32_t barrier = shared_address(&shared.range_pushed);
+  if (thread == 0 && place.blocks > 1) {
+    barrier_expect(barrier, place.blocks * static_cast<int>(sizeof(KeyRange)));
+  }
+  if (lane == 0) {
     shared.warp_range[thread / 32] = own;
   }
   __syncthreads();
-  if (thread < blocks) {
-    KeyRange all;
-    for (const KeyRange& range : shared.warp_range) {
-      all.least = min(all.least, range.least);
-      all.most = max(all.most, range.most);
+  if (thread < 32) {
+    const KeyRange part = shared.warp_range[lane % kFusedWarps];
+    const uint2 all{__reduce_min_sync(0xFFFFFFFFU, part.least),
+                    __reduce_max_sync(0xFFFFFFFFU, part.most)};
+    if (place.blocks == 1) {  // launched without a cluster, which pushes need
+      shared.ranges[0] = {all.x, all.y};
+    } else if (lane < place.blocks) {
+      push_pair(address_in_block(shared_address(shared.ranges + place.rank), lane), all,
+                address_in_block(barrier, lane));
     }
-    in_block(shared.ranges, thread)[cluster_rank()] = all;
   }
-  cluster_sync();
-  KeyRange all;
-  for (int rank = 0; rank < blocks; ++rank) {
-    all.least = min(all.least, shared.ranges[rank].least);
-    all.most = max(all.most, shared.ranges[rank].most);
-  }
-  return all;
+  await_pushes(barrier, place, 0);
+  const KeyRange part = lane < place.blocks ? shared.ranges[lane] : KeyRange{};
+  return {__reduce_min_sync(0xFFFFFFFFU, part.least), __reduce_max_sync(0xFFFFFFFFU, part.most)};
 }
 
 // Counts this block's keys that are equal so far by their next digit, and pushes the bins.
 // REQUIRES: fewer than 65,536 keys a block.
-__device__ inline void count_digits(DigitMemory& memory, const std::uint32_t* keys, int count,
-                                    const KeyCut& cut, int shift, int turn) {
+__device__ inline void count_digits(FusedShared& shared, DigitMemory& memory, Place place,
+                                    const std::uint32_t* keys, int count, const KeyCut& cut,
+                                    int shift, int turn) {
   const int thread = static_cast<int>(threadIdx.x);
+  const std::uint32_t barrier = shared_address(&shared.bins_pushed[turn]);
+  if (thread == 0 && place.blocks > 1) {
+    barrier_expect(barrier, place.blocks * kDigitBins * 2);
+  }
   for (int bin = thread; bin < kDigitBins; bin += kFusedThreads) {
     memory.bins[bin] = 0;
   }
   __syncthreads();
+#pragma unroll 1
   for (int i = thread; i < count; i += kFusedThreads) {
     const std::uint32_t key = keys[i];
     if (cut.place(key) == 1) {
@@ -77,10 +95,16 @@ __device__ inline void count_digits(DigitMemory& memory, const std::uint32_t* ke
     return static_cast<std::uint32_t>(low) | static_cast<std::uint32_t>(high) << 16;
   };
   const uint4 packed{pair(a.x, a.y), pair(a.z, a.w), pair(b.x, b.y), pair(b.z, b.w)};
-  uint4* own = reinterpret_cast<uint4*>(memory.pushed[turn][cluster_rank()]) + word;
-  const int first = thread / kWords * kRanksEach;
-  for (int rank = first; rank < min(cluster_size(), first + kRanksEach); ++rank) {
-    *in_block(own, rank) = packed;
+  const std::uint32_t own =
+      shared_address(reinterpret_cast<uint4*>(memory.pushed[turn][place.rank]) + word);
+#pragma unroll
+  for (int i = 0; i < kRanksEach; ++i) {
+    const int rank = thread / kWords * kRanksEach + i;
+    if (place.blocks == 1 && rank == 0) {
+      reinterpret_cast<uint4*>(memory.pushed[turn][0])[word] = packed;
+    } else if (rank < place.blocks) {
+      push_word(address_in_block(own, rank), packed, address_in_block(barrier, rank));
+    }
   }
 }
 
@@ -106,25 +130,24 @@ __device__ inline FoundBin find_bin(int2 all, int2 before, int need) {
           .count_before = __shfl_sync(0xFFFFFFFFU, second ? before.y : before.x, owner)};
 }
 
-// Narrows the cut to one bin; its count. After the cluster's barrier that follows count_digits.
-__device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, KeyCut& cut, int shift,
-                             int turn) {
+// Narrows the cut to one bin; its count. All blocks' bins have been pushed.
+__device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, Place place,
+                             KeyCut& cut, int shift, int turn) {
   static_assert(kFusedWarps * 64 == kDigitBins, "each warp adds up 64 bins, the highest first");
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int pair = (kFusedWarps - 1 - warp) * 32 + 31 - lane;
-  const int rank = cluster_rank();
   int2 all{};
   int2 before{};
-#pragma unroll 4
-  for (int r = 0; r < cluster_size(); ++r) {
-    const std::uint32_t bins = memory.pushed[turn][r][pair];
+#pragma unroll
+  for (int r = 0; r < kMostCluster; ++r) {
+    const std::uint32_t bins = r < place.blocks ? memory.pushed[turn][r][pair] : 0U;
     const int high = static_cast<int>(bins >> 16);
     const int low = static_cast<int>(bins & 0xFFFFU);
     all.x += high;
     all.y += low;
-    before.x += r < rank ? high : 0;
-    before.y += r < rank ? low : 0;
+    before.x += r < place.rank ? high : 0;
+    before.y += r < place.rank ? low : 0;
   }
   const int2 sums{warp_sum(all.x + all.y), warp_sum(before.x + before.y)};
   if (lane == 0) {
@@ -134,6 +157,7 @@ __device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, Key
   int above = 0;
   int above_before = 0;
   int w = 0;
+#pragma unroll 1
   for (; above + shared.warp_count[w].x < cut.ties; ++w) {
     above += shared.warp_count[w].x;
     above_before += shared.warp_count[w].y;
@@ -155,17 +179,19 @@ __device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, Key
 }
 
 // Where the `kept` best of the cluster's keys end. REQUIRES: 1 <= kept <= all keys.
-__device__ inline KeyCut find_cut(FusedShared& shared, DigitMemory& memory,
+__device__ inline KeyCut find_cut(FusedShared& shared, DigitMemory& memory, Place place,
                                   const std::uint32_t* keys, int count, int kept,
                                   const KeyRange& range) {
   KeyCut cut{.low = range.least,
              .width = max(1, 32 - __clz(static_cast<int>(range.most - range.least))),
              .ties = kept};
-  for (int turn = 0;; turn ^= 1) {
+#pragma unroll 1
+  for (int pass = 0;; ++pass) {
+    const int turn = pass % 2;
     const int shift = max(0, cut.width - kDigitBits);
-    count_digits(memory, keys, count, cut, shift, turn);
-    cluster_sync();
-    const int equal = narrow(shared, memory, cut, shift, turn);
+    count_digits(shared, memory, place, keys, count, cut, shift, turn);
+    await_pushes(shared_address(&shared.bins_pushed[turn]), place, pass / 2 % 2);
+    const int equal = narrow(shared, memory, place, cut, shift, turn);
     if (equal == cut.ties || shift == 0) {
       return cut;
     }
@@ -182,6 +208,7 @@ __device__ inline void write_chosen(FusedShared& shared, const std::uint32_t* ke
   const int end = min(count, begin + piece);
   int above = 0;
   int equal = 0;
+#pragma unroll 1
   for (int i = begin + lane; i < end; i += 32) {
     const int place = cut.place(keys[i]);
     above += place == 2 ? 1 : 0;
@@ -196,11 +223,13 @@ __device__ inline void write_chosen(FusedShared& shared, const std::uint32_t* ke
   __syncthreads();
   int above_before = cut.above_before;
   int equal_before = cut.equal_before;
+#pragma unroll 1
   for (int w = 0; w < warp; ++w) {
     above_before += shared.above[w];
     equal_before += shared.equal[w];
   }
   const unsigned lower = (1U << lane) - 1U;
+#pragma unroll 1
   for (int base = begin; base < end; base += 32) {
     const int i = base + lane;
     const int place = i < end ? cut.place(keys[i]) : 0;

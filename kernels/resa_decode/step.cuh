@@ -26,7 +26,8 @@ __device__ inline ResaStep resa_step(const ResaDecodeParams<T>& p) {
   ResaStep s;
   s.context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   s.length = s.context_len + (p.k_new == nullptr ? 0 : 1);
-  s.blocks = key_block_count(s.length, p.selection.key_block);
+  const unsigned block = static_cast<unsigned>(p.selection.key_block);  // 32 bits, as positions
+  s.blocks = (static_cast<unsigned>(s.length) + block - 1) / block;
   s.active = resa_block_count(s.blocks, p.selection);
   s.free = s.blocks - min(s.blocks, p.selection.n_local);
   return s;

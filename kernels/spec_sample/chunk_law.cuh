@@ -58,7 +58,7 @@ inline LawScale law_scale(double temperature) {
 
 // Of a chunk, a tile or a row: its largest logit, and the sum of exp((z - largest) / T) or,
 // one-hot, the bits of the lowest argmax's index.
-struct LawStat {
+struct alignas(8) LawStat {
   float largest;
   float sum;
 

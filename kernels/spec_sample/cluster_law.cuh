@@ -1,10 +1,12 @@
 // Laws and draws of a row, or of a pair of rows side by side, by a cluster of blocks: a tile of the
 // vocabulary a block, a chunk of 512 elements a warp, in its registers. Two exchanges between the
-// blocks, each ending with a cluster barrier, after which no block touches another's memory. Bits
-// are those of chunk_law.cuh.
+// blocks: each block pushes its part to all, a barrier in the receiver counts the bytes. A block
+// that has passed an exchange may push the next one's; no block ends before all has come that is
+// pushed to it. Bits are those of chunk_law.cuh.
 #pragma once
 
 #include "kernels/common/cluster.cuh"
+#include "kernels/common/tile_copy.cuh"
 #include "kernels/spec_sample/chunk_law.cuh"
 
 namespace versieve::kernels {
@@ -25,7 +27,51 @@ struct ClusterLawShared {
   LawStat tile[2][kMaxTiles];   // of the row; every block writes its own into all blocks
   float sum[kMaxTiles];         // of this block's chunks
   float total[kMaxTiles];       // of the row's tiles, likewise written by all
+  std::uint64_t law_pushed, sums_pushed;
 };
+
+// By all threads, before cluster_arrive_relaxed().
+__device__ inline void init_pushes(ClusterLawShared& shared) {
+  if (threadIdx.x == 0) {
+    barrier_init(shared_address(&shared.law_pushed), 1);
+    barrier_init(shared_address(&shared.sums_pushed), 1);
+    publish_barriers();
+  }
+  __syncwarp();
+}
+// By all threads: this block's parts of an exchange have been pushed, and `bytes` have come from
+// all blocks. The n-th exchange over `barrier` has parity n % 2. A block alone stores instead.
+__device__ inline void await_pushes(Place place, const std::uint64_t& barrier, int bytes,
+                                    int parity) {
+  if (place.blocks == 1) {
+    __syncthreads();
+    return;
+  }
+  if (threadIdx.x == 0) {
+    barrier_expect(shared_address(&barrier), bytes);
+  }
+  barrier_wait(shared_address(&barrier), parity);
+}
+// `x` to where `own` lies in the block of that rank.
+__device__ inline void push(Place place, float* own, float x, int rank,
+                            const std::uint64_t& barrier) {
+  if (place.blocks == 1) {
+    *own = x;
+  } else {
+    push_float(address_in_block(shared_address(own), rank), x,
+               address_in_block(shared_address(&barrier), rank));
+  }
+}
+__device__ inline void push(Place place, LawStat* own, const LawStat& x, int rank,
+                            const std::uint64_t& barrier) {
+  if (place.blocks == 1) {
+    *own = x;
+  } else {
+    push_pair(address_in_block(shared_address(own), rank),
+              {__float_as_uint(x.largest), __float_as_uint(x.sum)},
+              address_in_block(shared_address(&barrier), rank));
+  }
+}
 
 struct RowPair {
   LawStat target, draft;
@@ -38,10 +84,11 @@ __device__ inline RowPair row_pair(const LawStat& member, const LawScale& scale)
           {__shfl_sync(0xFFFFFFFFU, whole.largest, 16), __shfl_sync(0xFFFFFFFFU, whole.sum, 16)}};
 }
 
-// Statistics of both rows from those of the warps' chunks. Ends with a cluster barrier.
-// REQUIRES: all blocks of the cluster run.
-__device__ inline RowPair exchange_law(const LawStat& target, const LawStat& draft,
-                                       const LawScale& scale, ClusterLawShared& shared) {
+// Statistics of both rows from those of the warps' chunks. `more_bytes`: what else is pushed to
+// this block over law_pushed. REQUIRES: all blocks of the cluster run; the first exchange_law.
+__device__ inline RowPair exchange_law(Place place, const LawStat& target, const LawStat& draft,
+                                       const LawScale& scale, ClusterLawShared& shared,
+                                       int more_bytes = 0) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = lane / 16;  // lower lanes take the target, upper ones the draft
@@ -54,36 +101,37 @@ __device__ inline RowPair exchange_law(const LawStat& target, const LawStat& dra
   if (warp == 0) {
     const bool any = member < static_cast<int>(blockDim.x) / 32;
     const LawStat tile = combine16(any ? shared.chunk[row][member] : empty_stat(), scale);
-    if (member < cluster_size()) {
-      in_block(&shared, member)->tile[row][cluster_rank()] = tile;
+    if (member < place.blocks) {
+      push(place, &shared.tile[row][place.rank], tile, member, shared.law_pushed);
     }
   }
-  cluster_sync();
-  return row_pair(member < cluster_size() ? shared.tile[row][member] : empty_stat(), scale);
+  await_pushes(place, shared.law_pushed,
+               place.blocks * 2 * static_cast<int>(sizeof(LawStat)) + more_bytes, 0);
+  return row_pair(member < place.blocks ? shared.tile[row][member] : empty_stat(), scale);
 }
 
 // Where this block's tile lies in the running sum over the row. `sums` of this block's chunks are
-// in shared.sum. Ends with a cluster barrier. REQUIRES: as exchange_law.
-__device__ inline DrawRange<float> exchange_sums(ClusterLawShared& shared) {
-  const int rank = cluster_rank();
-  const int size = cluster_size();
+// in shared.sum. REQUIRES: all blocks run; the launch's exchange of that parity.
+__device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& shared,
+                                                 int parity = 0) {
   if (threadIdx.x < 32) {
     float inside = 0.0F;
 #pragma unroll
     for (int i = 0; i < kMaxTiles; ++i) {
       inside += i < static_cast<int>(blockDim.x) / 32 ? shared.sum[i] : 0.0F;
     }
-    if (static_cast<int>(threadIdx.x) < size) {
-      in_block(&shared, static_cast<int>(threadIdx.x))->total[rank] = inside;
+    if (static_cast<int>(threadIdx.x) < place.blocks) {
+      push(place, &shared.total[place.rank], inside, static_cast<int>(threadIdx.x),
+           shared.sums_pushed);
     }
   }
-  cluster_sync();
+  await_pushes(place, shared.sums_pushed, place.blocks * static_cast<int>(sizeof(float)), parity);
   DrawRange<float> range;
 #pragma unroll
   for (int i = 0; i < kMaxTiles; ++i) {
-    range.before = i == rank ? range.total : range.before;
-    range.total += i < size ? shared.total[i] : 0.0F;
-    range.after = i == rank ? range.total : range.after;
+    range.before = i == place.rank ? range.total : range.before;
+    range.total += i < place.blocks ? shared.total[i] : 0.0F;
+    range.after = i == place.rank ? range.total : range.after;
   }
   return range;
 }

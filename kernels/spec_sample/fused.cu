@@ -33,8 +33,9 @@ struct ChainResults {
 
 struct ChainShared {
   ClusterLawShared cluster;
-  float2 logits[32];  // of the drafted tokens of 32 samples, target and draft
-  unsigned drawing;   // of those samples, the ones that draw here
+  LawStat logits[32];  // not statistics: target's and draft's logit of 32 samples' drafted tokens
+  unsigned parity[kMaxTiles];  // that each warp read
+  unsigned drawing;            // of those samples, the ones that draw here
   double fine[kMaxChunks];
   BlockLawShared law;
 };
@@ -59,6 +60,8 @@ struct Proposal {
       }
     }
   }
+  // Whether one of the blocks holds its token.
+  __device__ bool known(int vocab) const { return any && token >= 0 && token < vocab; }
   template <class T>
   __device__ float2 gather(const PositionLogits<T>& z) const {
     return {load_f32(z.target + token), load_f32(z.draft + token)};
@@ -87,24 +90,26 @@ struct Position {
 
 // Sends the logits of tokens in this warp's chunk to all blocks. REQUIRES: all blocks run.
 template <class T>
-__device__ void send_logits(const Proposal& x, int first, const float (&p)[kLaneElements],
-                            const float (&q)[kLaneElements], ChainShared& shared) {
+__device__ void send_logits(Place place, const Proposal& x, int first, int vocab,
+                            const float (&p)[kLaneElements], const float (&q)[kLaneElements],
+                            ChainShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int offset = x.token - first;
-  unsigned own = __ballot_sync(0xFFFFFFFFU, x.any && offset >= 0 && offset < kRoundElements);
+  unsigned own =
+      __ballot_sync(0xFFFFFFFFU, x.known(vocab) && offset >= 0 && offset < kRoundElements);
   while (own != 0) {
     const int slot = __ffs(static_cast<int>(own)) - 1;
     own &= own - 1;
-    const int2 place = element_place<T>(__shfl_sync(0xFFFFFFFFU, offset, slot));
+    const int2 at = element_place<T>(__shfl_sync(0xFFFFFFFFU, offset, slot));
     float2 logits = {};
 #pragma unroll
     for (int j = 0; j < kLaneElements; ++j) {
-      logits = j == place.y ? float2{p[j], q[j]} : logits;
+      logits = j == at.y ? float2{p[j], q[j]} : logits;
     }
-    logits.x = __shfl_sync(0xFFFFFFFFU, logits.x, place.x);
-    logits.y = __shfl_sync(0xFFFFFFFFU, logits.y, place.x);
-    if (lane < cluster_size()) {
-      in_block(&shared, lane)->logits[slot] = logits;
+    logits.x = __shfl_sync(0xFFFFFFFFU, logits.x, at.x);
+    logits.y = __shfl_sync(0xFFFFFFFFU, logits.y, at.x);
+    if (lane < place.blocks) {
+      push(place, &shared.logits[slot], {logits.x, logits.y}, lane, shared.cluster.law_pushed);
     }
   }
 }
@@ -231,15 +236,17 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
                       const __grid_constant__ ChainResults results) {
   __shared__ ChainShared shared;
   release_successors();
+  init_pushes(shared.cluster);
   cluster_arrive_relaxed();
+  const Place place = cluster_place();
   wait_for_predecessors();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t position = static_cast<int>(blockIdx.x) / cluster_size();
+  const std::int64_t position = static_cast<int>(blockIdx.x) / place.blocks;
   Position<T, kSigmoid> here{a, results, PositionLogits<T>(a, position), position};
   const bool past_drafts = here.past_drafts();
   const bool by_softmax = !kSigmoid || past_drafts;
-  const int chunk = cluster_rank() * a.cut.tile_chunks + warp;
+  const int chunk = place.rank * a.cut.tile_chunks + warp;
   const int first = chunk * kRoundElements;
   std::int64_t base = std::int64_t{blockIdx.y} * 32;
   const std::int64_t step = std::int64_t{gridDim.y} * 32;
@@ -250,21 +257,27 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
     here.z.load_draft(first, q);
   }
   here.parity = results.votes != nullptr ? vote_parity(*results.votes) : 0;
-  const bool reports = cluster_rank() == 0 && warp == 0;
+  const bool reports = place.rank == 0 && warp == 0;
   const bool votes = reports && results.votes != nullptr && x.any && !past_drafts;
 
   LawStat target = empty_stat(), draft = empty_stat();
-  cluster_wait();  // all blocks run
+  cluster_wait();   // all blocks run
+  if (lane == 0) {  // the read of the parity ends before this block's first push
+    *static_cast<volatile unsigned*>(shared.parity + warp) = here.parity;
+  }
   if (by_softmax) {
     if (!past_drafts) {
-      send_logits<T>(x, first, p, q, shared);
+      send_logits<T>(place, x, first, a.cut.vocab, p, q, shared);
       draft = weigh_round<T>(q, first, a.scale);
     }
     target = weigh_round<T>(p, first, a.scale);
-    here.law = exchange_law(target, draft, a.scale, shared.cluster);
+    const int sent = past_drafts ? 0 : __popc(__ballot_sync(0xFFFFFFFFU, x.known(a.cut.vocab)));
+    here.law = exchange_law(place, target, draft, a.scale, shared.cluster,
+                            sent * static_cast<int>(sizeof(LawStat)));
   }
   if (warp == 0) {
-    const float2 logits = by_softmax ? shared.logits[lane] : x.any ? x.gather(here.z) : float2{};
+    const float2 sent{shared.logits[lane].largest, shared.logits[lane].sum};
+    const float2 logits = by_softmax ? sent : x.any ? x.gather(here.z) : float2{};
     const bool drawing = test_sample(here, x, logits, reports);
     const unsigned mask = __ballot_sync(0xFFFFFFFFU, drawing);
     if (lane == 0) {
@@ -285,7 +298,7 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   if (base + step >= a.s.samples && shared.drawing == 0) {
     return;  // the whole cluster alike
   }
-  const DrawRange<float> tile = exchange_sums(shared.cluster);
+  const DrawRange<float> tile = exchange_sums(place, shared.cluster);
   if (kSigmoid && votes) {  // only now have all blocks of the cluster read the parity
     vote(*results.votes, here.parity, lane, static_cast<int>(here.c), !drawing);
   }
@@ -301,7 +314,7 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
     const bool tested = x.any && !past_drafts;
     drawing = test_sample(here, x, tested ? x.gather(here.z) : float2{}, reports);
   }
-  if (slow && cluster_rank() == 0) {
+  if (slow && place.rank == 0) {
     draw_slowly(here, shared);
   }
   if (past_drafts && reports && results.votes != nullptr) {

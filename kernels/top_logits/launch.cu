@@ -1,4 +1,5 @@
-// top_logits: a cluster of 8 blocks a row, 1,024 threads each. Block c owns the pieces p of 8
+// top_logits of more than 1,024 logits (short_rows.cuh takes the others): a cluster of 8 blocks a
+// row, 1,024 threads each. Block c owns the pieces p of 8
 // logits with p / 1,024 % 8 == c, thread t of it those with p % 1,024 == t; all stay in registers.
 // 1. Each thread's best; the row's largest is exchanged first, for the normaliser.
 // 2. Block: the k-th best of the threads' bests, found bit by bit, is a floor under the block's
@@ -16,6 +17,7 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/top_logits/launch.h"
+#include "kernels/top_logits/short_rows.cuh"
 #include "kernels/topk/ranked_element.cuh"
 #include "model/assert.h"
 #include "model/op_traffic.h"
@@ -311,7 +313,9 @@ void launch_top_logits(const TopLogitsParams<T>& p, const LaunchContext& context
   }
   const LaunchRange range("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, sizeof(T)),
                           context.observer);
-  if (p.vocab <= kTurn) {
+  if (p.vocab <= kShortRow) {
+    launch_short_rows(p, context.stream);
+  } else if (p.vocab <= kTurn) {
     launch_turns<T, 1>(p, context.stream);
   } else if (p.vocab <= 2 * kTurn) {
     launch_turns<T, 2>(p, context.stream);

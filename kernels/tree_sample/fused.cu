@@ -43,6 +43,7 @@ struct TreeShared {
   float logit[kMaxNodes];  // of the token; first block only
   float tau[kMaxNodes];
   int child_count;
+  int known_count;          // of their tokens, those that a block holds
   LawStat step[kMaxNodes];  // of the child's chunk after its token left, where this block has it
   LawStat tile[kMaxNodes][kMaxTiles];  // first block: what is left of each tile before each child
   ClusterLawShared cluster;            // cluster.tile: [0] nothing left out, [1] all children
@@ -93,16 +94,21 @@ __device__ void load_tree(const TreeSampleParams<T>& s, std::int64_t sample, Tre
 }
 
 // The node's children with their tokens.
-__device__ inline void list_children(int num_nodes, int node, TreeShared& shared) {
+__device__ inline void list_children(int num_nodes, int node, int vocab, TreeShared& shared) {
   if (threadIdx.x < 32) {
     const int count =
         list_nodes(num_nodes, shared.child, [&](int i) { return shared.parent[i] == node; });
     __syncwarp();
+    int known = 0;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) {
-      shared.token[i] = shared.proposed[shared.child[i]];
+      const int token = shared.proposed[shared.child[i]];
+      shared.token[i] = token;
+      known += token >= 0 && token < vocab ? 1 : 0;
     }
+    known = __reduce_add_sync(0xFFFFFFFFU, known);
     if (threadIdx.x == 0) {
       shared.child_count = count;
+      shared.known_count = known;
     }
   }
   __syncthreads();
@@ -111,24 +117,26 @@ __device__ inline void list_children(int num_nodes, int node, TreeShared& shared
 // Takes the children's tokens out of this warp's chunk one by one, sends their logits to the first
 // block and notes what each leaves; returns the chunk's statistics after all.
 template <class T>
-__device__ LawStat leave_children_out(const TreeSetting<T>& a, int first, LawStat stat,
+__device__ LawStat leave_children_out(const TreeSetting<T>& a, Place place, int first, LawStat stat,
                                       float (&z)[kLaneElements], TreeShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = 0; i < shared.child_count; ++i) {
     const int token = shared.token[i];
-    if (token < first || token >= first + kRoundElements) {
+    if (token < first || token >= min(first + kRoundElements, a.cut.vocab)) {
       continue;
     }
-    const int2 place = element_place<T>(token - first);
+    const int2 at = element_place<T>(token - first);
     float weights[kLaneElements];
+    float logit = 0.0F;
 #pragma unroll
     for (int j = 0; j < kLaneElements; ++j) {
-      const bool own = j == place.y && lane == place.x;
-      if (own) {
-        in_block(&shared, 0)->logit[i] = z[j];
-      }
+      const bool own = j == at.y && lane == at.x;
+      logit = own ? z[j] : logit;
       z[j] = own ? -INFINITY : z[j];
       weights[j] = z[j];
+    }
+    if (lane == at.x) {
+      push(place, &shared.logit[i], logit, 0, shared.cluster.law_pushed);
     }
     if (!a.scale.one_hot) {
       stat = weigh_round<T>(weights, first, a.scale);
@@ -141,13 +149,14 @@ __device__ LawStat leave_children_out(const TreeSetting<T>& a, int first, LawSta
 }
 
 // Statistics of this block's tile before child i for all i, sent to the first block, and with none
-// and with all children left out, sent to all blocks. Ends with a cluster barrier.
+// and with all children left out, sent to all blocks.
 template <class T>
-__device__ void exchange_tiles(const TreeSetting<T>& a, TreeShared& shared) {
+__device__ void exchange_tiles(const TreeSetting<T>& a, Place place, TreeShared& shared,
+                               int parity) {
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int member = lane % 16;
-  const int rank = cluster_rank();
+  const int rank = place.rank;
   const int first_chunk = rank * a.cut.tile_chunks;
   const int count = shared.child_count;
   for (int pair = static_cast<int>(threadIdx.x) / 32; pair * 2 <= count; pair += warps) {
@@ -162,24 +171,26 @@ __device__ void exchange_tiles(const TreeSetting<T>& a, TreeShared& shared) {
     const LawStat tile = combine16(chunk, a.scale);
     const bool own = pair * 2 + lane / 16 <= count;
     if (own && member == 0 && left_out < count) {
-      in_block(&shared, 0)->tile[left_out][rank] = tile;
+      push(place, &shared.tile[left_out][rank], tile, 0, shared.cluster.law_pushed);
     }
-    if (own && member < cluster_size() && (left_out == 0 || left_out == count)) {
-      ClusterLawShared& all = in_block(&shared, member)->cluster;
+    if (own && member < place.blocks && (left_out == 0 || left_out == count)) {
       if (left_out == 0) {
-        all.tile[0][rank] = tile;
+        push(place, &shared.cluster.tile[0][rank], tile, member, shared.cluster.law_pushed);
       }
       if (left_out == count) {
-        all.tile[1][rank] = tile;
+        push(place, &shared.cluster.tile[1][rank], tile, member, shared.cluster.law_pushed);
       }
     }
   }
-  cluster_sync();
+  constexpr int kStat = static_cast<int>(sizeof(LawStat));
+  const int tests = place.blocks * count * kStat + shared.known_count * 4;
+  await_pushes(place, shared.cluster.law_pushed, place.blocks * 2 * kStat + (rank == 0 ? tests : 0),
+               parity);
 }
 
 // By the first block: tau of the node's children, and the first that is accepted.
 template <class T>
-__device__ void test_children(const TreeSetting<T>& a, std::int64_t sample, int node,
+__device__ void test_children(const TreeSetting<T>& a, Place place, std::int64_t sample, int node,
                               const LawStat& whole, TreeShared& shared, const TreeNotes& notes) {
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -189,7 +200,7 @@ __device__ void test_children(const TreeSetting<T>& a, std::int64_t sample, int 
        pair += warps) {
     const int i = min(pair * 2 + lane / 16, shared.child_count - 1);
     const LawStat left =
-        combine16(member < cluster_size() ? shared.tile[i][member] : empty_stat(), a.scale);
+        combine16(member < place.blocks ? shared.tile[i][member] : empty_stat(), a.scale);
     const int token = shared.token[i];
     bool repeated = false;
     for (int earlier = 0; earlier < i; ++earlier) {
@@ -221,9 +232,9 @@ __device__ void test_children(const TreeSetting<T>& a, std::int64_t sample, int 
 
 // Draws from this warp's chunk if it is hit. `weights` are turned into probabilities.
 template <class T>
-__device__ void draw_in_cluster(const TreeSetting<T>& a, int chunk, float factor, float u,
-                                float (&weights)[kLaneElements], ClusterLawShared& shared,
-                                std::int32_t* drawn) {
+__device__ void draw_in_cluster(const TreeSetting<T>& a, Place place, int chunk, float factor,
+                                float u, float (&weights)[kLaneElements], ClusterLawShared& shared,
+                                std::int32_t* drawn, int parity) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float sum = 0.0F;
 #pragma unroll
@@ -236,7 +247,7 @@ __device__ void draw_in_cluster(const TreeSetting<T>& a, int chunk, float factor
     shared.sum[threadIdx.x / 32] = sum;
   }
   __syncthreads();
-  const DrawRange<float> tile = exchange_sums(shared);
+  const DrawRange<float> tile = exchange_sums(place, shared, parity);
   const float aim = u * tile.total;
   if (!tile.hit(aim)) {
     return;
@@ -252,19 +263,19 @@ __device__ void draw_in_cluster(const TreeSetting<T>& a, int chunk, float factor
 
 // A node that has children. Its logits are read once; the next node's are called for.
 template <class T>
-__device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int node, int next_node,
-                           TreeShared& shared, const TreeNotes& notes) {
+__device__ void visit_node(const TreeSetting<T>& a, Place place, std::int64_t sample, int node,
+                           int next_node, int parity, TreeShared& shared, const TreeNotes& notes) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int member = lane % 16;
-  const int chunk = cluster_rank() * a.cut.tile_chunks + warp;
+  const int chunk = place.rank * a.cut.tile_chunks + warp;
   const int first = chunk * kRoundElements;
   const T* const row = a.s.target_logits + node * a.s.vocab;
   const float u = shared.uniform[a.s.num_nodes - 1];
   float z[kLaneElements], weights[kLaneElements];
   load_round(row, first, a.cut.vocab, a.words, z);
   call_for_round(a.s.target_logits + next_node * a.s.vocab, first, a.cut.vocab);
-  list_children(static_cast<int>(a.s.num_nodes), node, shared);
+  list_children(static_cast<int>(a.s.num_nodes), node, a.cut.vocab, shared);
 #pragma unroll
   for (int j = 0; j < kLaneElements; ++j) {
     weights[j] = z[j];
@@ -273,19 +284,19 @@ __device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int nod
   if (lane == 0) {
     shared.cluster.chunk[0][warp] = untouched;
   }
-  const LawStat own = leave_children_out(a, first, untouched, z, shared);
+  const LawStat own = leave_children_out(a, place, first, untouched, z, shared);
   __syncthreads();
-  exchange_tiles(a, shared);
+  exchange_tiles(a, place, shared, parity);
   const RowPair law = row_pair(
-      member < cluster_size() ? shared.cluster.tile[lane / 16][member] : empty_stat(), a.scale);
+      member < place.blocks ? shared.cluster.tile[lane / 16][member] : empty_stat(), a.scale);
   const LawStat whole = law.target;
   const LawStat left = law.draft;
-  if (cluster_rank() == 0) {
-    test_children(a, sample, node, whole, shared, notes);
+  if (place.rank == 0) {
+    test_children(a, place, sample, node, whole, shared, notes);
   }
   std::int32_t* const drawn = notes.drawn + sample * a.s.num_nodes + node;
   if (a.scale.one_hot) {
-    if (cluster_rank() == 0 && threadIdx.x == 0) {
+    if (place.rank == 0 && threadIdx.x == 0) {
       *drawn = whole.argmax();
     }
     cluster_sync();  // tiles change hands
@@ -293,9 +304,9 @@ __device__ void visit_node(const TreeSetting<T>& a, std::int64_t sample, int nod
   }
   const bool empty = !has_mass(left.largest, whole, a.scale);
   weigh(z, own.largest, a.scale.per_logit);
-  draw_in_cluster(a, chunk, empty ? 0.0F : chunk_factor(own, left, a.scale), u, z, shared.cluster,
-                  drawn);
-  if (empty && cluster_rank() == 0) {
+  draw_in_cluster(a, place, chunk, empty ? 0.0F : chunk_factor(own, left, a.scale), u, z,
+                  shared.cluster, drawn, parity);
+  if (empty && place.rank == 0) {
     const auto load = [&](int begin, float(&w)[kLaneElements]) {
       load_round(row, begin, a.cut.vocab, a.words, w);
     };
@@ -312,14 +323,16 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
                       const __grid_constant__ TreeNotes notes) {
   __shared__ TreeShared shared;
   release_successors();
+  init_pushes(shared.cluster);
   cluster_arrive_relaxed();
+  const Place place = cluster_place();
   wait_for_predecessors();
   const int n = static_cast<int>(a.s.num_nodes);
   const std::int64_t sample = blockIdx.y;
-  const int cluster = static_cast<int>(blockIdx.x) / cluster_size();
-  const int clusters = static_cast<int>(gridDim.x) / cluster_size();
+  const int cluster = static_cast<int>(blockIdx.x) / place.blocks;
+  const int clusters = static_cast<int>(gridDim.x) / place.blocks;
   load_tree(a.s, sample, shared);
-  if (cluster == 0 && cluster_rank() == 0) {  // notes of the leaves
+  if (cluster == 0 && place.rank == 0) {  // notes of the leaves
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
       if (shared.tau[i] == 0.0F) {
         notes.next[sample * n + i] = -1;
@@ -332,17 +345,18 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
     __syncthreads();  // tau changes its meaning
   }
   cluster_wait();  // all blocks run
-  for (int i = cluster; i < shared.inner_count; i += clusters) {
+  int parity = 0;
+  for (int i = cluster; i < shared.inner_count; i += clusters, parity ^= 1) {
     const int next = i + clusters < shared.inner_count ? i + clusters : i;
-    visit_node(a, sample, shared.inner[i], shared.inner[next], shared, notes);
+    visit_node(a, place, sample, shared.inner[i], shared.inner[next], parity, shared, notes);
     __syncthreads();  // lists change hands
   }
 }
 
 // Follows the notes from the root; returns the node where the path ends. Reports the path.
 template <class T>
-__device__ int walk(const TreeSetting<T>& a, std::int64_t first, const TreeNotes& notes,
-                    std::int32_t* next /* [N], shared */, int* accepted) {
+__device__ int walk(const TreeSetting<T>& a, Place place, std::int64_t first,
+                    const TreeNotes& notes, std::int32_t* next /* [N], shared */, int* accepted) {
   const int n = static_cast<int>(a.s.num_nodes);
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
     next[i] = notes.next[first + i];
@@ -351,8 +365,7 @@ __device__ int walk(const TreeSetting<T>& a, std::int64_t first, const TreeNotes
   int node = 0;
   int count = 0;
   for (int child = next[0]; child >= 0; child = next[child]) {
-    if (cluster_rank() == 0 &&
-        static_cast<int>(threadIdx.x) == count % static_cast<int>(blockDim.x)) {
+    if (place.rank == 0 && static_cast<int>(threadIdx.x) == count % static_cast<int>(blockDim.x)) {
       a.s.path[first + count] = child;
       a.s.tokens[first + count] = a.s.token[first + child];
     }
@@ -370,14 +383,16 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   __shared__ ClusterLawShared shared;
   __shared__ std::int32_t next[kMaxNodes];
   release_successors();
+  init_pushes(shared);
   cluster_arrive_relaxed();
+  const Place place = cluster_place();
   wait_for_predecessors();
   const int n = static_cast<int>(a.s.num_nodes);
   const std::int64_t first_cell = std::int64_t{blockIdx.y} * n;
   int accepted = 0;
-  const int node = walk(a, first_cell, notes, next, &accepted);
+  const int node = walk(a, place, first_cell, notes, next, &accepted);
   const std::int32_t noted = notes.drawn[first_cell + node];
-  if (cluster_rank() == 0) {
+  if (place.rank == 0) {
     for (int i = accepted + static_cast<int>(threadIdx.x); i < n;
          i += static_cast<int>(blockDim.x)) {
       a.s.path[first_cell + i] = -1;
@@ -396,16 +411,16 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
     cluster_wait();
     return;
   }
-  const int chunk = cluster_rank() * a.cut.tile_chunks + static_cast<int>(threadIdx.x) / 32;
+  const int chunk = place.rank * a.cut.tile_chunks + static_cast<int>(threadIdx.x) / 32;
   const int first = chunk * kRoundElements;
   float weights[kLaneElements];
   load_round(a.s.target_logits + node * a.s.vocab, first, a.cut.vocab, a.words, weights);
   const float u = a.s.uniforms[first_cell + n - 1];
   const LawStat own = weigh_round<T>(weights, first, a.scale);
   cluster_wait();  // all blocks run
-  const LawStat whole = exchange_law(own, empty_stat(), a.scale, shared).target;
-  draw_in_cluster(a, chunk, chunk_factor(own, whole, a.scale), u, weights, shared,
-                  a.s.tokens + first_cell + accepted);
+  const LawStat whole = exchange_law(place, own, empty_stat(), a.scale, shared).target;
+  draw_in_cluster(a, place, chunk, chunk_factor(own, whole, a.scale), u, weights, shared,
+                  a.s.tokens + first_cell + accepted, 0);
 }
 
 }  // namespace

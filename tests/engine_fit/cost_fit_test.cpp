@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "engine/fit/machine_prior.h"
 #include "model/error.h"
 #include "tests/support/synthetic_points.h"
 
@@ -272,4 +273,46 @@ TEST_CASE("a fit to nothing is refused in a sentence") {
     CHECK(std::string(e.what()).find("NVIDIA H200") != std::string::npos);
   }
   CHECK_THROWS_AS(fit_cost_model({}, "x", h200(), {}, {.holdout = 1.5}), Error);
+}
+
+TEST_CASE("what the machine gives in its own benchmarks bounds a fit and stays with it") {
+  synthetic::Plan plan = planted();
+  plan.form = NsaForm::kFused;
+  plan.step_launch = "graph";  // planted: 0.9 us between two launches
+  const auto machine = [](const char* text, std::int64_t length, const char* cache, double ns) {
+    PointMeasurement m{.key = {.workload = WorkloadKind::kMachine,
+                               .model = "kernel",
+                               .strategy = text,
+                               .dtype = "bf16",
+                               .backend = "cuda",
+                               .cache_state = cache,
+                               .launch = "graph",
+                               .context_len = length,
+                               .num_queries = 1}};
+    m.time_ns = {ns};
+    return m;
+  };
+  // 4 TB/s of reads; half a microsecond a launch; a copy that cannot be.
+  std::vector<PointMeasurement> points =
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+  points.push_back(machine("machine:gemm/k1000m2000", 1, "cold_rotate", 1000.0));
+  points.push_back(machine("machine:launch/c64", 1, "warm", 32000.0));
+  points.push_back(machine("machine:copy", 1024, "cold_rotate", 200000.0));
+  const FitReport report = fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, kQuick);
+  CHECK(report.model.machine.read == Approx(4e12 / h200().raw_bandwidth()));
+  CHECK(report.model.machine.graph_launch == Approx(0.5));
+  CHECK(report.model.machine.copy == 0.0);
+  CHECK(report.model.estimates[index_of(SharedParameter::kGraphGapUs)].value <= 0.5 + 1e-9);
+  bool said = false;
+  for (const auto& [reason, count] : report.skipped) {
+    said = said || reason.find("copy_rate was measured as") != std::string::npos;
+  }
+  CHECK(said);
+  // Nothing but priors: they are the answer.
+  HardwareSpec known = h200();
+  known.measured = {{"read_rate", {0.8 * 4917.0, "here", true}}};
+  const std::vector<ParameterPrior> priors = machine_priors(known);
+  REQUIRE(priors.size() == 1);
+  CHECK(priors[0].parameter == index_of(SharedParameter::kDramEfficiency));
+  CHECK(priors[0].mean == Approx(0.8));
 }

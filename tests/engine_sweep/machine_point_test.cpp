@@ -9,6 +9,7 @@
 #include "engine/sweep/campaign.h"
 #include "engine/sweep/machine_figures.h"
 #include "model/kernel_case.h"
+#include "model/machine_rates.h"
 #include "tests/support/temp_folder.h"
 
 using namespace versieve;
@@ -114,8 +115,9 @@ TEST_CASE("figures are the best of points that can be believed") {
 
 TEST_CASE("a calibrated machine is a hardware file that loads as it was written") {
   const test::TempFolder folder;
-  const MeasuredFigure read{"read_rate", {700.0, "measured, here", true}};
   for (const char* name : {"NVIDIA H200", "NVIDIA Imaginary 7"}) {
+    const bool listed = std::string(name) == "NVIDIA H200";
+    const MeasuredFigure read{"read_rate", {listed ? 700.0 : 400.0, "measured, here", true}};
     const HardwareSpec made = calibrated_hardware({.name = name,
                                                    .compute_capability = "8.9",
                                                    .sm_count = 46,
@@ -132,16 +134,35 @@ TEST_CASE("a calibrated machine is a hardware file that loads as it was written"
     CHECK(loaded.key == made.key);
     REQUIRE(loaded.measured.size() == 1);
     CHECK(loaded.measured[0].figure.source == "measured, here");
-    CHECK(*cold_read_rate(loaded) == 700e9);
-    // The memory gives what was measured, whatever its bus could.
-    const HardwareSpec& h200 = hardware_by_key("h200-sxm");
-    CHECK(loaded.bandwidth() == Approx(700e9 * h200.raw_bandwidth() / *cold_read_rate(h200)));
-    CHECK(h200.bandwidth() == h200.raw_bandwidth());
-    if (std::string(name) != "NVIDIA H200") {
+    CHECK(*cold_read_rate(loaded) == read.figure.value * 1e9);
+    if (!listed) {
       CHECK(loaded[HardwareField::kSmCount] == 46);
       CHECK(loaded[HardwareField::kRawBandwidthGbps] == Approx(504.0).epsilon(0.01));
     }
   }
+}
+
+TEST_CASE("a figure that a machine cannot have is refused with a sentence") {
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const auto sentence = [&](const char* name, double value) {
+    return impossible_because(h200, {name, {value, "here", true}});
+  };
+  // What one thread block copies of 512 MiB is no copy rate of a machine of 4.9 TB/s.
+  CHECK(sentence("copy_rate", 10.5).find("copy_rate was measured as 10.5 GB/s, which cannot be") !=
+        std::string::npos);
+  CHECK(!sentence("l2_copy_rate", 23.5).empty());
+  CHECK(!sentence("read_rate", 5100.0).empty());
+  CHECK(!sentence("gemm_rate", 1200.0).empty());
+  CHECK(!sentence("graph_launch", 0.0).empty());
+  CHECK(sentence("copy_rate", 4120.0).empty());
+  CHECK(sentence("l2_copy_rate", 6800.0).empty());
+  CHECK(sentence("graph_launch", 0.7).empty());
+  const test::TempFolder folder;
+  const std::string path = (folder / "x.json").string();
+  HardwareSpec made = h200;
+  made.measured = {{"copy_rate", {10.5, "here", true}}};
+  std::ofstream(path) << hardware_json(made);
+  CHECK_THROWS_WITH(load_hardware(path), Catch::Contains("which cannot be"));
 }
 
 TEST_CASE("a hardware file's measured figures are checked") {

@@ -1,9 +1,11 @@
 // Points of the other systems through a whole campaign on the CPU backend: real kernels, host
 // times, and each launch bound to its traffic.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 
+#include "engine/fit/system_points.h"
 #include "engine/sweep/campaign.h"
 #include "model/op_traffic.h"
 
@@ -78,6 +80,43 @@ TEST_CASE("decode points read what their method reads of the cache") {
     CHECK(read_of(chosen, TrafficTerm::kSelectedBlocks) ==
           Approx(*points[i].unique_blocks * 16 * token).epsilon(0.02));
   }
+}
+
+TEST_CASE("the cost model composes the bytes that these points' kernels announce") {
+  std::vector<PointMeasurement> points = run(R"([
+    {"workload": "decode", "context_len": 2048,
+     "strategy": ["dense/ar", "dense/d2k1n3/bfs/c1/F*", "resa:b16p0.2f32/ar", "resa:b32p0.05f32/ar",
+                  "specattn:p0.5/d3k1n4/bfs/c1/F*"]},
+    {"workload": "topk", "length": 5000, "rows": 3,
+     "case": ["topk:sort/k50", "topk:radix/k50", "topk:gvr/k50/hint0.75"]}])");
+  for (PointMeasurement& point : points) {
+    point.key.backend = "cuda";  // else nobody would learn from them
+  }
+  const FitPoints known = system_points(points);
+  std::int64_t compared = 0;
+  for (const PointMeasurement& point : points) {
+    const auto found = std::find_if(known.points.begin(), known.points.end(),
+                                    [&](const FitPoint& p) { return p.key == point.key; });
+    CAPTURE(point.key.strategy);
+    REQUIRE(found != known.points.end());
+    const StepWork work = system_work(*found).observed;
+    for (const RangeMeasurement& range : point.ranges) {
+      Traffic composed;
+      for (const LaunchWork& launch : work) {
+        if (range.path == path_of(launch.kind)) {
+          composed += launch.unique;
+        }
+      }
+      CAPTURE(range.path);
+      compared += 1;
+      for (std::size_t t = 0; t < kTrafficTermCount; ++t) {
+        CAPTURE(name_of(static_cast<TrafficTerm>(t)));
+        CHECK(composed.read_bytes[t] == Approx(range.predicted.read_bytes[t]).epsilon(0.01));
+        CHECK(composed.write_bytes[t] == Approx(range.predicted.write_bytes[t]).epsilon(0.01));
+      }
+    }
+  }
+  CHECK(compared == 11);
 }
 
 TEST_CASE("points of kernels alone bind one launch to its traffic") {

@@ -124,6 +124,41 @@ TEMPLATE_TEST_CASE("a node's bits on CUDA depend on its path alone", "", float, 
   }
 }
 
+namespace {
+
+// Whatever ranks the blocks of that case, the bits are the sort's.
+template <class T>
+void check_ranks(const NsaCase& c) {
+  const NsaCaseShape& shape = c.shape;
+  const NsaResult sorted = run_nsa<T>(c);
+  for (const kernels::TopkVariant variant :
+       {kernels::TopkVariant::kRadix, kernels::TopkVariant::kGvr}) {
+    std::vector<std::int32_t> hint(sorted.indices.end() - shape.kv_heads * shape.nsa.sel_count,
+                                   sorted.indices.end());
+    hint[hint.size() / 2] = 1 << 30;
+    for (const std::vector<std::int32_t>& given : {std::vector<std::int32_t>(), hint}) {
+      const NsaResult got = run_nsa<T>(c, {.topk = variant, .hint = given});
+      CHECK(got.indices == sorted.indices);
+      CHECK(got.out == sorted.out);
+      // Bit for bit: rows that a representative speaks for keep their poison, which is no number.
+      REQUIRE(got.importance.size() == sorted.importance.size());
+      CHECK(std::memcmp(got.importance.data(), sorted.importance.data(),
+                        got.importance.size() * sizeof(double)) == 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("whatever ranks the blocks of one shape on CUDA, the bits are the same", "[rank][race]") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  const NsaCaseShape shape{{8, 8, 8, 16, 1, 2, 64}, 2, 1, 16, 1500, 3};
+  check_ranks<float>(rounded<float>(make_nsa_case(shape, rng)));
+}
+
 TEMPLATE_TEST_CASE("whatever ranks the blocks on CUDA, the bits are the same", "[rank]", float,
                    Bf16) {
   if (no_gpu()) {
@@ -141,22 +176,7 @@ TEMPLATE_TEST_CASE("whatever ranks the blocks on CUDA, the bits are the same", "
     shape.group_size = shape.group_mode == GroupMode::kApprox ? 2 : 1;
     CAPTURE(shape.text(), test_seed());
     const NsaCase c = rounded<TestType>(make_nsa_case(shape, rng));
-    const NsaResult sorted = run_nsa<TestType>(c);
-    for (const kernels::TopkVariant variant :
-         {kernels::TopkVariant::kRadix, kernels::TopkVariant::kGvr}) {
-      std::vector<std::int32_t> hint(sorted.indices.end() - shape.kv_heads * shape.nsa.sel_count,
-                                     sorted.indices.end());
-      hint[hint.size() / 2] = 1 << 30;
-      for (const std::vector<std::int32_t>& given : {std::vector<std::int32_t>(), hint}) {
-        const NsaResult got = run_nsa<TestType>(c, {.topk = variant, .hint = given});
-        CHECK(got.indices == sorted.indices);
-        CHECK(got.out == sorted.out);
-        // Bit for bit: rows that a representative speaks for keep their poison, which is no number.
-        REQUIRE(got.importance.size() == sorted.importance.size());
-        CHECK(std::memcmp(got.importance.data(), sorted.importance.data(),
-                          got.importance.size() * sizeof(double)) == 0);
-      }
-    }
+    check_ranks<TestType>(c);
   }
 }
 

@@ -139,7 +139,7 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
   CHECK(disagreement(c, run_nsa<Bf16>(c, kFused), tolerance_of<Bf16>()) == "");
 }
 
-TEST_CASE("fused nsa_verify takes a short path") {
+TEST_CASE("fused nsa_verify takes a short path", "[race]") {
   if (no_gpu()) {
     return;
   }

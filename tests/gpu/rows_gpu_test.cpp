@@ -256,7 +256,7 @@ TEMPLATE_TEST_CASE("CUDA copy_rows moves the CPU form's bytes, in wide words or 
   if (!ops) {
     return;
   }
-  for (const std::int64_t width : {1, 7, 8, 64, 2048}) {
+  for (const std::int64_t width : {1, 7, 8, 64, 2048, 32776, 70001}) {
     const std::int64_t src_stride = width + (width % 8 == 0 ? 8 : 1), dst_stride = 2 * width;
     const Ints from = {4, 0, 2}, to = {1, 5, 0};
     const auto src = random_elements<TestType>(5 * src_stride, 6);
@@ -287,7 +287,7 @@ TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[
   if (!ops) {
     return;
   }
-  for (const std::int64_t vocab : {64, 100, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
+  for (const std::int64_t vocab : {64, 100, 272, 512, 513, 1024, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
     for (const std::int64_t k : {1, 2, 8, 16, 64}) {
       for (const bool ties : {false, true}) {
         const std::int64_t rows = 3;

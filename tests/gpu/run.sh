@@ -54,14 +54,13 @@ if [ -n "$sanitizer" ]; then
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
   done
-  # The launches whose warps meet at barriers of their own, on small trees and contexts.
+  # The launches whose warps, blocks and copies meet at barriers of their own: small cases, a few
+  # launches each, that end in seconds even under racecheck.
   for tool in racecheck synccheck; do
-    part "${tool}_fused" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      "$build"/bin/test_gpu_attention "fused nsa_verify takes a short path"
-    part "${tool}_resa" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      "$build"/bin/test_gpu_resa "equal scores take the lower blocks on the GPU"
-    VERSIEVE_TEST_REDUCED=1 part "${tool}_topk" 240 "$sanitizer" --tool "$tool" \
-      --error-exitcode 9 "$build"/bin/test_gpu_topk '[small]'
+    for program in "$build"/bin/test_gpu_{attention,resa,samplers,specattn,topk}; do
+      part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+        "$program" '[race]'
+    done
   done
 else
   add_row memcheck skipped 0 "compute-sanitizer was not found"

@@ -92,7 +92,7 @@ TEST_CASE("CUDA spec_sample redraws from a residual that f32 cannot hold", "[spe
   }
 }
 
-TEST_CASE("CUDA spec_sample keeps the rules at zero probabilities", "[spec_sample]") {
+TEST_CASE("CUDA spec_sample keeps the rules at zero probabilities", "[spec_sample][race]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
@@ -228,7 +228,8 @@ TEMPLATE_TEST_CASE(
   }
 }
 
-TEST_CASE("CUDA tree_sample takes what is left far below the rejected tokens", "[tree_sample]") {
+TEST_CASE("CUDA tree_sample takes what is left far below the rejected tokens",
+          "[tree_sample][race]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;

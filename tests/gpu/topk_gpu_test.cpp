@@ -228,6 +228,21 @@ TEMPLATE_TEST_CASE("CUDA topk selects exactly from short rows", "[topk][small]",
   }
 }
 
+// For checkers that slow kernels a thousandfold: one set, three launches.
+TEST_CASE("CUDA topk selects exactly from a few rows in one shape", "[topk][race]") {
+  if (no_gpu()) {
+    return;
+  }
+  const SelectShape shape{4, 8};
+  const Rows<float> set = rows_of_all_forms<float>(1025, 60, 3);
+  DeviceRows<float> device(set, 1);
+  REQUIRE(device.fits(shape));
+  REQUIRE(device.mistake(TopkVariant::kRadix, {}, shape) == "");
+  for (const HintForm form : {HintForm::kNone, HintForm::kMostly}) {
+    REQUIRE(device.mistake(TopkVariant::kGvr, hints_of(set, form, 5), shape) == "");
+  }
+}
+
 TEMPLATE_TEST_CASE("CUDA topk selects exactly from long rows", "[topk][large]", float, Bf16) {
   if (no_gpu()) {
     return;

@@ -157,6 +157,41 @@ TEST_CASE("another machine gets wider intervals") {
         1.3 * here.latency_interval_us.high / here.latency_interval_us.low);
 }
 
+TEST_CASE("a machine whose rates were measured is priced by them, with intervals in between") {
+  FittedModel fit = fitted_by_hand();
+  fit.machine = h200_shares();
+  const LlmShape target = named_llm_shape("nsa-1b");
+  // Its own data sheet, but half of the rates that the fit's machine gave of the same sheet.
+  HardwareSpec slow = hardware_by_key("h200-sxm");
+  slow.key = "slow";
+  const PlanTable by_sheet = plan(fit, slow, target, {});
+  const MachineShares& of_fit = fit.machine;
+  const double clocks = slow[HardwareField::kSmCount] * slow.l2_clock_hz();
+  for (const auto& [name, value] :
+       {std::pair{"read_rate", 0.5e-9 * of_fit.read * slow.raw_bandwidth()},
+        {"l2_copy_rate", 0.5e-9 * of_fit.l2 * clocks},
+        {"gemm_rate", 0.5e-12 * of_fit.products * slow.fp32_flops()},
+        {"graph_launch", 2.0 * of_fit.graph_launch},
+        {"stream_launch", 2.0 * of_fit.stream_launch}}) {
+    slow.measured.push_back({name, {value, "here", true}});
+  }
+  const PlanTable measured = plan(fit, slow, target, {});
+  CHECK(!by_sheet.calibrated);
+  CHECK(measured.calibrated);
+  CHECK(measured.provenance_note.find("rates measured there") != std::string::npos);
+  const auto width = [](const PlanTable& table) {
+    const Interval us = table.baselines.at(0).evaluation.latency_interval_us;
+    return std::log(us.high / us.low);
+  };
+  const PlanTable own = plan(fit, hardware_by_key("h200-sxm"), target, {});
+  CHECK(width(own) < width(measured));
+  CHECK(width(measured) < width(by_sheet));
+  const double slower = measured.baselines.at(0).evaluation.cost->time_us /
+                        by_sheet.baselines.at(0).evaluation.cost->time_us;
+  CHECK(slower > 1.3);
+  CHECK(slower < 2.001);
+}
+
 TEST_CASE("the same inputs give the same table") {
   const PlanTable a = planned(fitted_by_hand());
   const PlanTable b = planned(fitted_by_hand());

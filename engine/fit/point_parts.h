@@ -1,0 +1,19 @@
+// What a measured point says, whatever it is of: times, bytes and the ranges of its launches.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "engine/fit/fit_points.h"
+
+namespace versieve::engine {
+
+using KindOfPath = std::function<std::optional<LaunchKind>(std::string_view)>;
+
+bool has_range(const PointMeasurement& m, const char* path);
+// A time, or a range's time or bytes.
+bool says_anything(const PointMeasurement& m);
+// Fills all but key, shape and conditions; ranges whose path has no kind are left out.
+void add_measurements(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p);
+
+}  // namespace versieve::engine

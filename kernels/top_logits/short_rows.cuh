@@ -1,0 +1,112 @@
+// Rows of up to 1,024 logits (small vocabularies, the demo pair's): a warp a row, everything in
+// registers. Lane l owns logits l, l + 32, ...; each of k rounds takes the best of what is left.
+// The normaliser adds a lane's elements ascending, then lanes pairwise (warp_sum).
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/common/block_reduce.cuh"
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/ops.h"
+#include "kernels/topk/ranked_element.cuh"
+
+namespace versieve::kernels {
+
+inline constexpr int kShortRow = 1024;
+
+// An element as one integer, as rank_of; of a 16-bit type in 32 bits. 0: none.
+template <class T>
+using ShortRank = std::conditional_t<sizeof(T) == 2, std::uint32_t, std::uint64_t>;
+
+template <class T>
+__device__ inline ShortRank<T> short_rank(T value, int index) {
+  constexpr int kIndexBits = sizeof(ShortRank<T>) * 4;
+  constexpr ShortRank<T> kMost = (ShortRank<T>{1} << kIndexBits) - 1;
+  return (static_cast<ShortRank<T>>(order_key<T>(bits_of(value))) << kIndexBits) |
+         (kMost - static_cast<ShortRank<T>>(index));
+}
+template <class T>
+__device__ inline int short_index(ShortRank<T> rank) {
+  constexpr ShortRank<T> kMost = (ShortRank<T>{1} << sizeof(ShortRank<T>) * 4) - 1;
+  return static_cast<int>(kMost - (rank & kMost));
+}
+__device__ inline std::uint32_t best_of_warp(std::uint32_t rank) {
+  return __reduce_max_sync(0xFFFFFFFFU, rank);
+}
+__device__ inline std::uint64_t best_of_warp(std::uint64_t rank) {
+  return warp_max(rank);
+}
+
+template <class T, int kOwn>
+__global__ void __launch_bounds__(32)
+    top_logits_short_kernel(const __grid_constant__ TopLogitsParams<T> p) {
+  using Rank = ShortRank<T>;
+  const int lane = static_cast<int>(threadIdx.x);
+  const int vocab = static_cast<int>(p.vocab);
+  const int k = static_cast<int>(p.k);
+  const T* logits = p.logits + static_cast<std::int64_t>(blockIdx.x) * p.vocab;
+  release_successors();
+  wait_for_predecessors();
+
+  T own[kOwn];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    if (lane + 32 * i < vocab) {
+      own[i] = logits[lane + 32 * i];
+    }
+  }
+  Rank rank[kOwn];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    rank[i] = lane + 32 * i < vocab ? short_rank(own[i], lane + 32 * i) : Rank{0};
+  }
+  int listed[2] = {};  // places lane and lane + 32
+#pragma unroll 1
+  for (int place = 0; place < k; ++place) {
+    Rank best = rank[0];
+#pragma unroll
+    for (int i = 1; i < kOwn; ++i) {
+      best = rank[i] > best ? rank[i] : best;
+    }
+    best = best_of_warp(best);
+    if (place % 32 == lane) {  // k <= 64
+      (place < 32 ? listed[0] : listed[1]) = short_index<T>(best);
+    }
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      rank[i] = rank[i] == best ? Rank{0} : rank[i];
+    }
+  }
+  const bool scores = p.log_probability != nullptr;
+  float largest = 0.0F;
+  float log_normaliser = 0.0F;
+  if (scores) {
+    largest = load_f32(logits + __shfl_sync(0xFFFFFFFFU, listed[0], 0));
+    float sum = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      if (lane + 32 * i < vocab) {
+        sum += expf(device_float(own[i]) - largest);
+      }
+    }
+    log_normaliser = logf(warp_sum(sum));
+  }
+  for (int place = lane; place < k; place += 32) {
+    const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * k + place;
+    const int index = place < 32 ? listed[0] : listed[1];
+    p.index[at] = index;
+    if (scores) {
+      p.log_probability[at] = (load_f32(logits + index) - largest) - log_normaliser;
+    }
+  }
+}
+
+template <class T>
+void launch_short_rows(const TopLogitsParams<T>& p, cudaStream_t stream) {
+  launch_dependent({.grid = dim3(static_cast<unsigned>(p.rows)), .threads = 32, .stream = stream},
+                   p.vocab <= kShortRow / 2 ? top_logits_short_kernel<T, kShortRow / 64>
+                                            : top_logits_short_kernel<T, kShortRow / 32>,
+                   p);
+}
+
+}  // namespace versieve::kernels

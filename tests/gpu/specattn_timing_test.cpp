@@ -1,0 +1,171 @@
+// What dense attention takes by the number of nodes, and what choosing tokens and reading them
+// takes.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+
+#include "tests/gpu/gpu_ops.h"
+
+namespace versieve::kernels {
+
+using test::random_elements;
+using Ints = std::vector<std::int32_t>;
+
+namespace {
+
+// Microseconds a call, the median of batches.
+template <class Work>
+double micros(Ops<Bf16>& ops, const Work& work) {
+  constexpr int kCalls = 50;
+  work();
+  const std::unique_ptr<Recording> calls = ops.record([&] {
+    for (int i = 0; i < kCalls; ++i) {
+      work();
+    }
+  });
+  std::vector<double> taken;
+  for (int batch = 0; batch < 9; ++batch) {
+    ops.synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    calls->launch();
+    ops.synchronize();
+    taken.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+            .count() /
+        kCalls);
+  }
+  std::nth_element(taken.begin(), taken.begin() + 4, taken.end());
+  return taken[4];
+}
+
+}  // namespace
+
+TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (!ops) {
+    return;
+  }
+  constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 64, kNodes = 8, kSteps = 7;
+  std::printf(
+      "H 32, G 8, d 64, bf16, 8 nodes, warm; us\n      L   tree chain   all   1/2   1/4   1/8"
+      " 1 of 2 weights top_p of 7 rows\n");
+  for (const std::int64_t length : {4096, 16384, 65536}) {
+    const std::int64_t width = kKvHeads * kWidth;
+    const OpsBuffer<Bf16> q(*ops, random_elements<Bf16>(kNodes * kHeads * kWidth, 1));
+    const OpsBuffer<Bf16> k(*ops, random_elements<Bf16>(length * width, 2));
+    const OpsBuffer<Bf16> tree(*ops, random_elements<Bf16>(kNodes * width, 3));
+    OpsBuffer<Bf16> out(*ops, kNodes * kHeads * kWidth);
+    Ints parents(kNodes), positions(kNodes);
+    std::iota(parents.begin(), parents.end(), -1);
+    std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(length));
+    const OpsBuffer<Bf16, std::int32_t> parent(*ops, parents), position(*ops, positions);
+    TreeAttentionParams<Bf16> p{.num_heads = kHeads, .num_kv_heads = kKvHeads, .head_dim = kWidth};
+    p.context_len = length;
+    p.num_queries = p.num_nodes = kNodes;
+    p.parent = parent.data();
+    p.position = position.data();
+    p.q = q.data();
+    p.k = p.v = k.data();
+    p.k_tree = p.v_tree = tree.data();
+    p.out = out.data();
+    const double tree_us = micros(*ops, [&] { ops->tree_attention(p); });
+    p.splits_chain = true;
+    std::printf("%7lld %6.1f %5.1f", static_cast<long long>(length), tree_us,
+                micros(*ops, [&] { ops->tree_attention(p); }));
+    for (const std::int64_t part : {1, 2, 4, 8}) {
+      Ints tokens;  // 16 of every 16 * part
+      for (std::int32_t t = 0; t < length; ++t) {
+        if (t / 16 % part == 0) {
+          tokens.push_back(t);
+        }
+      }
+      const OpsBuffer<Bf16, std::int32_t> list(*ops, tokens);
+      p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+      std::printf(" %5.1f", micros(*ops, [&] { ops->tree_attention(p); }));
+    }
+    {
+      Ints tokens;  // no two together
+      for (std::int32_t t = 0; t < length; t += 2) {
+        tokens.push_back(t);
+      }
+      const OpsBuffer<Bf16, std::int32_t> list(*ops, tokens);
+      p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+      std::printf(" %6.1f", micros(*ops, [&] { ops->tree_attention(p); }));
+    }
+    OpsBuffer<Bf16, float> weights(*ops, kSteps * (length + kNodes));
+    const double capture = micros(*ops, [&] {
+      ops->attention_weights({.num_heads = kHeads,
+                              .num_kv_heads = kKvHeads,
+                              .head_dim = kWidth,
+                              .context_len = length,
+                              .num_nodes = kNodes,
+                              .query_node = 0,
+                              .parent = parent.data(),
+                              .q = q.data(),
+                              .k = k.data(),
+                              .k_tree = tree.data(),
+                              .weights = weights.data()});
+    });
+    std::vector<float> rows = test::random_tensor<float>(kSteps * length, 7);
+    for (float& x : rows) {
+      x = x * x * x * x;
+    }
+    const OpsBuffer<Bf16, float> made(*ops, rows);
+    OpsBuffer<Bf16, std::int32_t> mask(*ops, length);
+    OpsBuffer<Bf16, float> mass(*ops, kSteps);
+    TopPParams<float> choice{.rows = kSteps, .length = length, .p = 0.95, .iterations = 10};
+    choice.weights = made.data();
+    choice.mask = mask.data();
+    choice.mass = mass.data();
+    std::printf(" %7.1f %7.1f\n", capture, micros(*ops, [&] { ops->top_p(choice); }));
+  }
+}
+
+TEST_CASE("times of dense attention by the number of nodes", "[timing]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (!ops) {
+    return;
+  }
+  constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 64, kMost = 128;
+  constexpr std::int64_t kKv = kKvHeads * kWidth;
+  std::printf("us, as a tree of two children a node and as a chain\n      L nodes   tree  chain\n");
+  for (const std::int64_t length : {4096, 16384, 65536}) {
+    const OpsBuffer<Bf16> q(*ops, random_elements<Bf16>(kMost * kHeads * kWidth, 1));
+    const OpsBuffer<Bf16> k(*ops, random_elements<Bf16>(length * kKv, 2));
+    const OpsBuffer<Bf16> v(*ops, random_elements<Bf16>(length * kKv, 3));
+    const OpsBuffer<Bf16> tree(*ops, random_elements<Bf16>(kMost * kKv, 4));
+    OpsBuffer<Bf16> out(*ops, kMost * kHeads * kWidth);
+    for (const std::int64_t nodes : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      Ints parents{-1}, positions{static_cast<std::int32_t>(length)}, query_nodes{0};
+      for (std::int32_t i = 1; i < nodes; ++i) {
+        parents.push_back((i - 1) / 2);
+        positions.push_back(positions[static_cast<std::size_t>(parents.back())] + 1);
+        query_nodes.push_back(i);
+      }
+      const OpsBuffer<Bf16, std::int32_t> parent(*ops, parents), position(*ops, positions),
+          query_node(*ops, query_nodes);
+      TreeAttentionParams<Bf16> p{
+          .num_heads = kHeads, .num_kv_heads = kKvHeads, .head_dim = kWidth};
+      p.context_len = length;
+      p.num_queries = p.num_nodes = nodes;
+      p.query_node = query_node.data();
+      p.parent = parent.data();
+      p.position = position.data();
+      p.q = q.data();
+      p.k = k.data();
+      p.v = v.data();
+      p.k_tree = p.v_tree = tree.data();
+      p.out = out.data();
+      const double tree_us = micros(*ops, [&] { ops->tree_attention(p); });
+      p.query_node = nullptr;
+      p.splits_chain = true;
+      std::printf("%7lld %5lld %6.1f %6.1f\n", static_cast<long long>(length),
+                  static_cast<long long>(nodes), tree_us,
+                  micros(*ops, [&] { ops->tree_attention(p); }));
+    }
+  }
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,118 @@
+#include "tests/support/system_points.h"
+
+#include <cmath>
+#include <random>
+
+#include "model/system_work.h"
+
+namespace versieve::synthetic {
+namespace {
+
+class Maker {
+ public:
+  Maker(const Plan& plan, const HardwareSpec& hardware)
+      : plan_(plan), hardware_(hardware), random_(plan.seed) {}
+
+  PointMeasurement make(const PointKey& key, const StepWork& timed, const StepWork& observed) {
+    PointMeasurement m{.key = key};
+    const RunConditions conditions{.launch = LaunchMode::kGraph};
+    const L2Pressure pressure = l2_pressure(observed, hardware_, plan_.parameters, conditions);
+    for (const LaunchWork& launch : observed) {
+      const LaunchCost cost = cost_of(launch, pressure, hardware_, plan_.parameters, conditions);
+      m.ranges.push_back(
+          {.path = path_of(launch.kind),
+           .launches = std::llround(launch.launches),
+           .gpu_time_ns = {launch.launches * cost.time_us * 1e3 * noise()},
+           .counters = {{"dram__bytes_read.sum", launch.launches * cost.read_bytes * noise()},
+                        {"dram__bytes_write.sum", launch.launches * cost.write_bytes * noise()}}});
+    }
+    const double ns = cost_of(timed, hardware_, plan_.parameters, conditions).time_us * 1e3;
+    m.time_ns = {ns * noise()};
+    return m;
+  }
+
+ private:
+  double noise() { return std::exp(plan_.noise * normal_(random_)); }
+
+  const Plan& plan_;
+  const HardwareSpec& hardware_;
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+};
+
+PointKey key_of(WorkloadKind workload, const char* text, std::int64_t context,
+                std::int64_t queries) {
+  return {.workload = workload,
+          .model = workload == WorkloadKind::kTopk ? "kernel" : "dense-1b",
+          .regime = "synthetic",
+          .strategy = text,
+          .dtype = workload == WorkloadKind::kTopk ? "f32" : "bf16",
+          .backend = "cuda",
+          .cache_state = workload == WorkloadKind::kStep ? "as_is" : "cold_rotate",
+          .launch = "graph",
+          .context_len = context,
+          .num_queries = queries};
+}
+
+StepShape shape_of(const Strategy& strategy, std::int64_t context, bool split, bool step) {
+  StepShape s{.target = named_llm_shape("dense-1b")};
+  s.draft = draft_shape_for(s.target);
+  s.tree = strategy.draft;
+  s.context_len = context;
+  s.num_queries = strategy.draft.nodes;
+  s.refresh_layers = s.target.layers;
+  const std::int64_t b = strategy.resa_key_block;
+  s.dense = {.method = strategy.attention,
+             .split = split,
+             .key_block = b,
+             .active_ratio = strategy.resa_active_ratio,
+             .chosen_tokens = std::floor(0.4 * static_cast<double>(context) / 16.0) * 16.0,
+             .weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1),
+             .filled = static_cast<double>(step ? context % b + 1 : b),
+             .whole_step = step};
+  return s;
+}
+
+}  // namespace
+
+std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware,
+                                            bool split) {
+  Maker maker(plan, hardware);
+  std::vector<PointMeasurement> points;
+  for (const std::int64_t context : {4096, 16384, 65536, 262144}) {
+    for (const char* text : {"dense/ar", "dense/d7k1n8/bfs/c1/F*", "dense/d31k1n32/bfs/c1/F*",
+                             "resa:b16p0.1f32/ar", "resa:b32p0.05f64/ar", "resa:b64p0.02f128/ar",
+                             "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.9/d3k1n4/bfs/c1/F*"}) {
+      const Strategy strategy = Strategy::parse(text);
+      StepWork work;
+      const StepShape shape = shape_of(strategy, context, split, false);
+      add_dense_attention(shape, 1.0, work);
+      points.push_back(maker.make(
+          key_of(WorkloadKind::kDecode, text, context, strategy.draft.nodes), work, work));
+      if (strategy.attention == AttentionMethod::kSpecAttn) {
+        points.back().unique_blocks = shape.dense.chosen_tokens / 16.0;
+      }
+      if (strategy.draft.speculates() || context > 65536) {
+        continue;
+      }
+      StepShape step = shape_of(strategy, context, split, true);
+      StepWork led, recorded;
+      add_step(step, 1.0, led);
+      step.recorded = true;
+      add_step(step, 1.0, recorded);
+      points.push_back(maker.make(key_of(WorkloadKind::kStep, text, context, 1), recorded, led));
+    }
+  }
+  for (const std::int64_t length : {8192, 32768, 131072}) {
+    for (const std::int64_t rows : {1, 32, 128}) {
+      for (const char* text : {"topk:radix/k256", "topk:gvr/k256/hint0.75"}) {
+        StepWork work;
+        add_topk(TopkCase::parse(text), length, rows, 4, true, work);
+        points.push_back(maker.make(key_of(WorkloadKind::kTopk, text, length, rows), work, work));
+      }
+    }
+  }
+  return points;
+}
+
+}  // namespace versieve::synthetic

@@ -1,0 +1,14 @@
+// Points of the other systems that never happened, as synthetic_points.h: decode points and steps
+// of dense targets, top-k.
+#pragma once
+
+#include "tests/support/synthetic_points.h"
+
+namespace versieve::synthetic {
+
+// dense, ReSA and SpecAttn over contexts 4K-256K, steps of the first two, top-k over lengths and
+// rows. `split`: of attention whose keys are split over blocks.
+std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware,
+                                            bool split);
+
+}  // namespace versieve::synthetic
