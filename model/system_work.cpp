@@ -9,7 +9,7 @@
 namespace versieve {
 namespace {
 
-constexpr double kDenseChunk = 256.0, kMostChunks = 128.0;
+constexpr double kDenseChunk = 128.0, kMostChunks = 128.0;
 constexpr double kTileKeys = 64.0;
 constexpr double kLoneRows = 16.0;     // rows of one warp
 constexpr double kSharedRows = 128.0;  // rows of a CTA that shares its tiles of keys
@@ -50,13 +50,16 @@ void add_layer(LaunchWork work, StepWork& out) {
   out.add(work);
 }
 
-// Query rows of a KV head go through tiles of 16 (one warp) or 128 (a CTA), padded; a tile's CTAs
-// take a chunk of keys each.
+// Query rows of a KV head go through CTAs of 16, 32, 64 or 128 rows, padded;
+// each takes a chunk of keys.
 void add_flash(const StepShape& s, double layers, StepWork& out) {
   const double keys = keys_of(s) + number(s.num_queries);
   const double group = number(s.target.num_heads / s.target.num_kv_heads);
   const double rows = number(s.num_queries) * group;
-  const double tile = rows <= kLoneRows ? kLoneRows : kSharedRows;
+  double tile = kLoneRows;
+  while (tile < std::min(rows, kSharedRows)) {
+    tile *= 2.0;
+  }
   const double tiles = std::ceil(rows / tile);
   const double chunks = flash_chunks(keys);
   const double partials =

@@ -10,8 +10,8 @@
 
 namespace versieve {
 
-// Keys of a chunk whose partial result is merged with the others' (kernels/flash_decode): 256 up to
-// 32,768 keys, then a power of two of them; and the chunks of a row.
+// Keys of a chunk whose partial result is merged with the others' (kernels/flash_decode): 128 up to
+// 16,384 keys, then a power of two of them; and the chunks of a row.
 double flash_chunk_keys(double keys);
 double flash_chunks(double keys);
 // Its launch for that many queries of the target.
