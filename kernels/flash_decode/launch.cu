@@ -249,7 +249,8 @@ Params params_of(const Params& p, const FlashSlice& slice) {
 }
 
 Traffic partials_traffic(const Params& p, bool written) {
-  const std::int64_t chunks = most_chunks(shared_bound(p) + p.num_nodes);
+  const std::int64_t keys = shared_bound(p) + p.num_nodes;
+  const std::int64_t chunks = (keys + chunk_keys(keys) - 1) / chunk_keys(keys);
   const double bytes =
       static_cast<double>(p.num_queries * p.num_heads * chunks * (p.head_dim + 2)) * sizeof(float);
   Traffic t;

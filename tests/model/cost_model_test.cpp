@@ -117,6 +117,16 @@ TEST_CASE("spans of compressed tokens are short at first, and cut by position al
   CHECK(traffic::nsa_route_spans(1024) == 8.0);
   CHECK(traffic::nsa_route_spans(1025) == 9.0);
   CHECK(traffic::nsa_route_spans(4095) == 20.0);  // 8 and ceil(3071 / 256)
+
+  traffic::NsaVerifyShape shape = shape_16k();
+  shape.context_len = 65536;
+  shape.num_queries = 16;  // 8 groups: a CTA a part
+  CHECK(traffic::nsa_compressed_parts(shape, 8.0) == 20.0);
+  shape.num_queries = 64;  // 32 groups of 16 spans and more: joins of 512 tokens
+  CHECK(traffic::nsa_compressed_parts(shape, 0.0) == 8.0);
+  shape.context_len = 16384;  // 32 groups of 8 spans, 256 CTAs, fit; not beside 8 segments
+  CHECK(traffic::nsa_compressed_parts(shape, 0.0) == 8.0);
+  CHECK(traffic::nsa_compressed_parts(shape, 8.0) == 2.0);
 }
 
 TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique byte once") {
