@@ -101,14 +101,25 @@ void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& ha
   cost.read_bytes += p[index_of(work.kind, KindParameter::kFixedRead)];
 }
 
-// Written bytes that reach DRAM while the point runs.
-void add_writes(const LaunchWork& work, const L2Pressure& pressure, const CostParameters& p,
-                const RunConditions& conditions, LaunchCost& cost) {
+// Bytes that a launch brings into L2: first reads, hand-over that was pushed out, writes.
+double moved_by(const LaunchWork& work, double warm_miss, const HardwareSpec& hardware,
+                const CostParameters& p) {
+  const ReadBytes read = reads_of(work);
+  return read.cached * warm_miss + read.handed_over * handover_miss(work, hardware, p) +
+         p[index_of(work.kind, KindParameter::kFixedRead)] + written_of(work, p);
+}
+
+// Written bytes that reach DRAM while the launch runs. Terms are charged for their own bytes.
+void add_writes(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
+                const CostParameters& p, const RunConditions& conditions, LaunchCost& cost) {
   const double share = pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const double write = work.unique.write_bytes[i] * share;
     cost.term_bytes[i] += write;
     cost.write_bytes += write;
+  }
+  if (pressure.pushed > 0.0) {
+    cost.write_bytes = pressure.pushed * moved_by(work, pressure.warm_miss, hardware, p);
   }
   cost.write_bytes += value(p, SharedParameter::kFixedWrite);
   if (conditions.opened) {
@@ -163,6 +174,11 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
   cost.bound = limits.bound();
 }
 
+bool streams_weights(const StepWork& step) {
+  return std::any_of(step.begin(), step.end(),
+                     [](const LaunchWork& work) { return work.kind == LaunchKind::kLinear; });
+}
+
 }  // namespace
 
 L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const CostParameters& p,
@@ -173,6 +189,7 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
     cached += work.launches * reads_of(work).cached;
     written += work.launches * written_of(work, p);
   }
+  const double all_written = written;
   written *= value(p, SharedParameter::kWriteFill);
   L2Pressure out;
   out.warm_miss = reads_warm(conditions)
@@ -189,6 +206,13 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
   out.written_share = least + (1.0 - least) * miss_probability(read + written, hardware, p,
                                                                SharedParameter::kWriteL2,
                                                                SharedParameter::kWriteKnee);
+  if (!streams_weights(step)) {
+    double moved = 0.0;
+    for (const LaunchWork& work : step) {
+      moved += work.launches * moved_by(work, out.warm_miss, hardware, p);
+    }
+    out.pushed = moved > 0.0 ? out.written_share * all_written / moved : 0.0;
+  }
   if (conditions.opened && read > 0.0) {
     out.opened_dirty = value(p, SharedParameter::kOpenedDirty) / read *
                        miss_probability(read + written, hardware, p, SharedParameter::kOpenedL2,
@@ -201,7 +225,7 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
                    const CostParameters& parameters, const RunConditions& conditions) {
   LaunchCost cost;
   add_reads(work, pressure.warm_miss, hardware, parameters, cost);
-  add_writes(work, pressure, parameters, conditions, cost);
+  add_writes(work, pressure, hardware, parameters, conditions, cost);
   add_time(work, hardware, parameters, cost);
   cost.overlapped_us =
       work.dependent ? value(parameters, SharedParameter::kOverlap) * cost.time_us : 0.0;

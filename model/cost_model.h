@@ -27,7 +27,11 @@ struct RunConditions {
 struct L2Pressure {
   double warm_miss = 0.0;      // of bytes that the run before read
   double written_share = 0.0;  // of written bytes that reach DRAM
-  double opened_dirty = 0.0;   // bytes written back for the instrument, for a byte read
+  // Of one layer alone: written bytes that reach DRAM for a byte moved, whoever wrote them; they
+  // leave L2 when later bytes push them out. 0: each launch's own, as in steps, whose weights pass
+  // between any two of them.
+  double pushed = 0.0;
+  double opened_dirty = 0.0;  // bytes written back for the instrument, for a byte read
 };
 
 struct LaunchCost {

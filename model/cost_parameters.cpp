@@ -32,7 +32,7 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
     {"write_back", {"of bytes", 1e-5, 1.0, 0.05, Evidence::kBytes}},
     {"write_l2", {"of L2", 0.005, 1.5, 0.1, Evidence::kBytes}},
     {"write_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
-    {"write_fill", {"of a byte", 0.01, 1.0, 0.3, Evidence::kBytes}},
+    {"write_fill", {"of a byte", 0.01, 4.0, 1.0, Evidence::kBytes}},
     {"fixed_write", {"B", 100.0, 4e6, 2e3, Evidence::kBytes}},
     {"overfetch_sparse", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
     {"overfetch_stream", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},

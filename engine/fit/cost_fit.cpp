@@ -173,6 +173,7 @@ class Fit {
     Errors closed;
     Errors dram;
     Errors read;
+    Errors warm;
     Errors opened;
     std::vector<double> few;
     Coverage all;
@@ -188,6 +189,9 @@ class Fit {
       } else if (p.counters_warmed_up) {
         dram.add(p.predicted_bytes, p.measured_bytes);
         read.add(p.predicted_read, p.measured_read);
+        if (p.key.cache_state == "warm") {
+          warm.add(p.predicted_bytes, p.measured_bytes);
+        }
       } else {
         opened.add(p.predicted_bytes, p.measured_bytes);
       }
@@ -202,6 +206,7 @@ class Fit {
     report_.closed_form_latency = closed.summary();
     report_.dram_bytes = dram.summary();
     report_.dram_read = read.summary();
+    report_.dram_warm = warm.summary();
     report_.dram_opened = opened.summary();
     report_.dram_few = static_cast<std::int64_t>(few.size());
     report_.dram_few_error = median(few);

@@ -86,6 +86,7 @@ struct FitReport {
   // counted them: read and written, and read.
   ErrorSummary dram_bytes;
   ErrorSummary dram_read;
+  ErrorSummary dram_warm;     // those of dram_bytes that were measured with warm caches
   ErrorSummary dram_opened;   // the same where the collection's opening was counted along
   std::int64_t dram_few = 0;  // held-out points that move less
   std::optional<double> dram_few_error;  // bytes: their median |predicted - counted|

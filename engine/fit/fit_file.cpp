@@ -217,6 +217,7 @@ std::string fit_json(const FitReport& r) {
       {"holdout", r.holdout},
       {"dram_bytes", json_of(r.dram_bytes)},
       {"dram_read_bytes", json_of(r.dram_read)},
+      {"dram_warm_bytes", json_of(r.dram_warm)},
       {"dram_opened_bytes", json_of(r.dram_opened)},
       {"dram_few_points", r.dram_few},
       {"dram_few_error_bytes", json_of(r.dram_few_error)},

@@ -73,6 +73,9 @@ class Page {
         summary_row("latency, closed form alone", r_.closed_form_latency),
         summary_row("DRAM bytes, read and written", r_.dram_bytes),
         summary_row("DRAM bytes read", r_.dram_read)};
+    if (r_.dram_warm.points > 0) {
+      errors.push_back(summary_row("DRAM bytes, those of warm caches", r_.dram_warm));
+    }
     if (r_.dram_opened.points > 0) {
       errors.push_back(
           summary_row("DRAM bytes, opening of the collection counted along", r_.dram_opened));

@@ -116,6 +116,9 @@ std::string fit_text(const FitReport& r) {
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
          plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
   out += error_text("closed form", r.closed_form_latency) + error_text("DRAM read", r.dram_read);
+  if (r.dram_warm.points > 0) {
+    out += error_text("DRAM warm", r.dram_warm);
+  }
   if (r.dram_few > 0) {
     out += formatted("  below %.0f MB of DRAM bytes: %d points, median %.0f KB off\n",
                      kLeastJudgedBytes * 1e-6, static_cast<int>(r.dram_few),
