@@ -201,9 +201,13 @@ void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTi
            FusedLoads& loads) {
   const double slots = kCtaWarps / grid.row_tiles;
   const double ctas = std::ceil(tiles.parts / slots) * grid.groups;
-  const double capacity = kSms * kCtasOfSm;
+  const double capacity = kSms * (s.head_dim <= 64 ? kCtasOfSm : kCtasOfSm / 2.0);
   const double mean = tiles.all / std::max(tiles.parts, 1.0);
-  const double work = ctas * (cta_tiles(s) + mean) / capacity;
+  // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
+  // each are paid once.
+  const bool many = slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity;
+  const double work =
+      many ? cta_tiles(s) + ctas * mean / capacity : ctas * (cta_tiles(s) + mean) / capacity;
   const double nodes = number(s.num_queries * s.num_kv_heads);
   loads.blocks = kSms;
   loads.steps = std::max(cta_tiles(s) + tiles.longest, work) +
