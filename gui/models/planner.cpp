@@ -66,17 +66,19 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
                              {.leave_out_regimes = false}));
 }
 
-// The key says that this machine was made up, so that nothing measured is taken for it.
+// The key says that this machine was made up; nothing measured is taken for it.
 HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
   HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
   value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
   const std::string label = QString::number(terabytes_per_s, 'f', 1).toStdString() + " TB/s";
   spec.key += " at " + label;
   spec.name += " at " + label;
+  spec.measured.clear();
   return spec;
 }
 
-PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier, const QString& key,
+PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
+                  const std::optional<HardwareSpec>& machine,
                   const std::optional<double>& bandwidth) {
   std::shared_ptr<Plan> result = std::make_shared<Plan>();
   result->fit = earlier ? earlier->fit : fit(snapshot);
@@ -84,7 +86,7 @@ PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier, const QStrin
   const LlmShape target = named_llm_shape(model.geometry);
   const HardwareSpec& own = hardware_by_key(model.hardware_key);
   result->own = earlier ? earlier->own : plan(model, own, target, {});
-  HardwareSpec chosen = key.isEmpty() ? own : hardware_by_key(key.toStdString());
+  HardwareSpec chosen = machine.value_or(own);
   if (bandwidth) {
     chosen = with_bandwidth(chosen, *bandwidth);
   }
@@ -106,8 +108,8 @@ void Planner::need() {
   }
 }
 
-void Planner::setHardware(const QString& key) {
-  hardware_ = key;
+void Planner::setHardware(std::optional<HardwareSpec> machine) {
+  hardware_ = std::move(machine);
   start();
 }
 
@@ -117,8 +119,8 @@ void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
 }
 
 const HardwareSpec* Planner::machine() const {
-  if (!hardware_.isEmpty()) {
-    return &hardware_by_key(hardware_.toStdString());
+  if (hardware_) {
+    return &*hardware_;
   }
   return plan_ ? &hardware_by_key(plan_->fit->model.hardware_key) : nullptr;
 }
@@ -139,9 +141,9 @@ void Planner::start() {
     return;
   }
   const PlanPtr earlier = plan_;
-  const QString key = hardware_;
+  const std::optional<HardwareSpec> machine = hardware_;
   const std::optional<double> bandwidth = bandwidth_;
-  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, key, bandwidth); },
+  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, machine, bandwidth); },
                       [this](const PlanPtr& plan) {
                         plan_ = plan;
                         sentence_.clear();

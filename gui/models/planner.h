@@ -10,6 +10,7 @@
 
 #include "engine/fit/cost_fit.h"
 #include "gui/models/document.h"
+#include "model/hardware.h"
 #include "model/planner.h"
 
 namespace versieve::gui {
@@ -28,7 +29,7 @@ class Planner : public QObject {
 
   // Nothing is read or fitted before the first call for a database.
   void need();
-  void setHardware(const QString& key);  // of the catalogue; empty: the measured machine
+  void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
 
   const PlanPtr& plan() const { return plan_; }          // may be null
@@ -45,7 +46,7 @@ class Planner : public QObject {
   void start();
 
   Document& document_;
-  QString hardware_;
+  std::optional<HardwareSpec> hardware_;
   std::optional<double> bandwidth_;
   PlanPtr plan_;
   QString sentence_;

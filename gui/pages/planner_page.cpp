@@ -1,9 +1,11 @@
 #include "gui/pages/planner_page.h"
 
 #include <QComboBox>
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
+#include <QMessageBox>
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QSlider>
@@ -14,9 +16,11 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "engine/plan/hardware_file.h"
 #include "gui/models/numbers.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
+#include "model/error.h"
 
 namespace versieve::gui {
 namespace {
@@ -40,6 +44,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       message_(quiet({})),
       summary_(quiet({})),
       hardware_(new QComboBox),
+      machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
       bandwidth_(new QSlider(Qt::Horizontal)),
       bandwidth_text_(new QLabel),
       reset_(new QPushButton(tr("As measured"))),
@@ -65,9 +70,9 @@ void PlannerPage::showEvent(QShowEvent*) {
 }
 
 QWidget* PlannerPage::make_knobs() {
-  hardware_->addItem(tr("the measured machine"), QString());
-  for (const HardwareSpec& machine : hardware_catalogue()) {
-    hardware_->addItem(QString::fromStdString(machine.name), QString::fromStdString(machine.key));
+  hardware_->addItem(tr("the measured machine"));
+  for (const HardwareSpec& machine : machines_) {
+    hardware_->addItem(QString::fromStdString(machine.name));
   }
   hardware_->setAccessibleName(tr("Machine"));
   bandwidth_->setRange(1 * kStepsPerTerabyte, 10 * kStepsPerTerabyte);
@@ -76,8 +81,12 @@ QWidget* PlannerPage::make_knobs() {
   bandwidth_text_->setMinimumWidth(80);
   connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
     reset_bandwidth();
-    planner_->setHardware(hardware_->currentData().toString());
+    const int chosen = hardware_->currentIndex();
+    planner_->setHardware(chosen <= 0 ? std::optional<HardwareSpec>()
+                                      : machines_[static_cast<std::size_t>(chosen - 1)]);
   });
+  QPushButton* file = new QPushButton(tr("From a file…"));
+  connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   connect(bandwidth_, &QSlider::valueChanged, this, &PlannerPage::turn_bandwidth);
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
@@ -89,6 +98,7 @@ QWidget* PlannerPage::make_knobs() {
   layout->setContentsMargins(0, 0, 0, 4);
   layout->addWidget(quiet(tr("Machine")));
   layout->addWidget(hardware_);
+  layout->addWidget(file);
   layout->addSpacing(16);
   layout->addWidget(quiet(tr("Memory bandwidth")));
   layout->addWidget(bandwidth_);
@@ -127,6 +137,26 @@ void PlannerPage::turn_bandwidth(int position) {
   bandwidth_turned_ = true;
   show_bandwidth();
   planner_->setBandwidth(static_cast<double>(position) / kStepsPerTerabyte);
+}
+
+void PlannerPage::ask_for_machine() {
+  const QString path = QFileDialog::getOpenFileName(this, tr("Take a machine from a file"), {},
+                                                    tr("Machines (*.json);;All files (*)"));
+  const QString sentence = path.isEmpty() ? QString() : addMachine(path);
+  if (!sentence.isEmpty()) {
+    QMessageBox::warning(this, tr("Versieve"), sentence);
+  }
+}
+
+QString PlannerPage::addMachine(const QString& path) {
+  try {
+    machines_.push_back(engine::load_hardware(path.toStdString()));
+  } catch (const Error& error) {
+    return QString::fromUtf8(error.what());
+  }
+  hardware_->addItem(QString::fromStdString(machines_.back().name));
+  hardware_->setCurrentIndex(hardware_->count() - 1);
+  return {};
 }
 
 // Back to the machine's own, without planning yet.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QWidget>
+#include <vector>
 
 #include "gui/models/plan_entries.h"
 #include "gui/models/planner.h"
@@ -27,12 +28,16 @@ class PlannerPage : public QWidget {
   PlanGrid& grid() { return *grid_; }
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
+  // Chooses the machine of a file (`versieve profile --sweep calibrate --hardware-out`); what is
+  // wrong with it as a sentence, empty if it was taken.
+  QString addMachine(const QString& path);
 
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
   QWidget* make_knobs();
+  void ask_for_machine();
   QWidget* make_answer();
   void show_plan();
   void show_cell();
@@ -48,6 +53,7 @@ class PlannerPage : public QWidget {
   QLabel* message_;
   QLabel* summary_;
   QComboBox* hardware_;
+  std::vector<HardwareSpec> machines_;  // of the choice's entries after the first
   QSlider* bandwidth_;
   QLabel* bandwidth_text_;
   QPushButton* reset_;

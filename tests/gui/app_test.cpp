@@ -13,6 +13,8 @@
 #include <cmath>
 
 #include "engine/fit/fit_report.h"
+#include "engine/io/atomic_file.h"
+#include "engine/plan/hardware_file.h"
 #include "gui/models/numbers.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
@@ -361,6 +363,30 @@ class AppTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().isBusy(), kWaitMs);
     QCOMPARE(page.plots()[0], first);
     QVERIFY(window.grab().save(folder_.filePath("validation.png")));
+  }
+
+  void aMachineOfAFileIsPlannedFor() {
+    HardwareSpec mine = hardware_by_key("h200-sxm");
+    mine.key = "mine";
+    mine.name = "a card of my own";
+    const QString path = folder_.filePath("mine.json");
+    engine::write_file_atomically(path.toStdString(), engine::hardware_json(mine));
+    const QString broken = folder_.filePath("broken.json");
+    engine::write_file_atomically(broken.toStdString(), "{}");
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
+    const std::string before = page.planner().plan()->chosen.hardware;
+    QVERIFY(!page.addMachine(broken).isEmpty());
+    QVERIFY(!page.addMachine(folder_.filePath("absent.json")).isEmpty());
+    QCOMPARE(page.planner().plan()->chosen.hardware, before);
+    QCOMPARE(page.addMachine(path), QString());
+    QTRY_VERIFY_WITH_TIMEOUT(
+        !page.planner().isBusy() && page.planner().plan()->chosen.hardware == "mine", kWaitMs);
+    QCOMPARE(page.planner().machine()->name, mine.name);
   }
 
   void everyClassHasRowsInEveryBucket() {
