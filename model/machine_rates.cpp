@@ -65,17 +65,6 @@ MachineShares machine_shares(const HardwareSpec& spec) {
           .stream_launch = figure("stream_launch")};
 }
 
-MachineShares h200_shares() {
-  HardwareSpec h200 = hardware_by_key("h200-sxm");
-  const std::pair<const char*, double> figures[] = {
-      {"read_rate", 4227.9}, {"copy_rate", 3990.8},    {"l2_copy_rate", 5305.9},
-      {"gemm_rate", 505.2},  {"graph_launch", 0.7646}, {"stream_launch", 4.876}};
-  for (const auto& [name, value] : figures) {
-    h200.measured.push_back({name, {value, "sweep calibrate, NVIDIA H200, 2026-11-22", true}});
-  }
-  return machine_shares(h200);
-}
-
 RateScale rate_scale(const HardwareSpec& machine, const MachineShares& fit) {
   const MachineShares own = machine_shares(machine);
   return {.read = ratio(own.read, fit.read),

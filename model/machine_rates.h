@@ -23,8 +23,6 @@ struct MachineShares {
 
 std::optional<double> measured_figure(const HardwareSpec& spec, std::string_view name);
 MachineShares machine_shares(const HardwareSpec& spec);
-// Those of the NVIDIA H200 (2026-11-22): stand in for a fit on one whose database has none.
-MachineShares h200_shares();
 
 // What `machine` gives against what its data sheet says and the machine of the fit gave of its own
 // sheet: 1 where either was not measured.

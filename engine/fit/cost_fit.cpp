@@ -304,9 +304,6 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   fit_systems(measured, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   report.model.machine = machine_shares(machine);
-  if (report.model.machine == MachineShares{} && hardware.key == "h200-sxm") {
-    report.model.machine = h200_shares();
-  }
   return report;
 }
 

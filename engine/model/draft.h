@@ -80,7 +80,7 @@ class Draft {
   void ensure_rows(std::int64_t rows);
   void ensure_slots(std::int64_t slots);
   // The tokens' embeddings and features -> input_ [rows, 2 * hidden]. Features lie in feature_, or
-  // in the rows `feature_row` of output_ (made of output_'s row 0 on), which are copied there.
+  // in the rows `feature_row` [rows] of output_, which are copied there.
   void embed(std::int64_t rows, const std::int32_t* tokens,
              const std::int32_t* feature_row = nullptr);
   // input [rows, 2 * hidden] -> query_ and (or) the entries' keys and values.

@@ -180,14 +180,23 @@ TEST_CASE("a calibrated machine is planned by what was measured on it") {
                                                           {"source", "here"}};
   }
   std::ofstream(world().file("mine.json")) << file.dump();
-  const test::CommandResult planned =
-      test::run_versieve("plan --json --class Strict --buckets 0-4096 --hardware " +
-                         world().file("mine.json").string() + db_option());
-  CAPTURE(planned.err);
-  REQUIRE(planned.code == 0);
-  const nlohmann::json provenance = nlohmann::json::parse(planned.out)["provenance"];
-  CHECK(provenance["calibrated"] == true);
-  CHECK(provenance["note"].get<std::string>().find("rates measured there") != std::string::npos);
+  // Scaled by rates only where the fit's machine was calibrated too.
+  const std::string both = world().file("calibrated.db").string();
+  REQUIRE(test::run_versieve("merge --into " + both + " " + world().database().string() + " " +
+                             path.string())
+              .code == 0);
+  for (const bool calibrated : {true, false}) {
+    const test::CommandResult planned = test::run_versieve(
+        "plan --json --class Strict --buckets 0-4096 --hardware " +
+        world().file("mine.json").string() + (calibrated ? " --db " + both : db_option()));
+    CAPTURE(planned.err);
+    REQUIRE(planned.code == 0);
+    const nlohmann::json provenance = nlohmann::json::parse(planned.out)["provenance"];
+    CHECK(provenance["calibrated"] == calibrated);
+    const bool says =
+        provenance["note"].get<std::string>().find("rates measured there") != std::string::npos;
+    CHECK(says == calibrated);
+  }
 }
 
 TEST_CASE("bad inputs of fit, plan and export are one sentence and the right code") {

@@ -159,7 +159,12 @@ TEST_CASE("another machine gets wider intervals") {
 
 TEST_CASE("a machine whose rates were measured is priced by them, with intervals in between") {
   FittedModel fit = fitted_by_hand();
-  fit.machine = h200_shares();
+  fit.machine = {.read = 0.86,
+                 .copy = 0.81,
+                 .l2 = 20.0,
+                 .products = 7.5,
+                 .graph_launch = 0.75,
+                 .stream_launch = 5.0};
   const LlmShape target = named_llm_shape("nsa-1b");
   // Its own data sheet, but half of the rates that the fit's machine gave of the same sheet.
   HardwareSpec slow = hardware_by_key("h200-sxm");
