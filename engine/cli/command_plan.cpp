@@ -9,7 +9,6 @@
 #include "engine/plan/hardware_file.h"
 #include "engine/plan/table_file.h"
 #include "model/planner.h"
-#include "model/system_grid.h"
 
 namespace versieve::cli {
 namespace {
@@ -59,23 +58,13 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
       .model;
 }
 
-// The other systems' classes, where the fit has points of theirs.
-void add_measured_classes(const FittedModel& fit, PlanOptions& wanted) {
-  for (const PrecisionClass precision : {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
-                                         PrecisionClass::kApproxSampling}) {
-    if (unpriced_because(precision, fit, 1).empty()) {
-      wanted.classes.push_back(precision);
-    }
-  }
-}
-
 Answer run_plan(const Options& options) {
   const HardwareSpec hardware = engine::load_hardware(options.hardware);
   const LlmShape target = named_llm_shape(options.model);
   PlanOptions wanted = plan_options(options);
   const FittedModel fit = fitted_model(options, hardware.key);
   if (options.precision.empty()) {
-    add_measured_classes(fit, wanted);
+    wanted.classes = priced_classes(fit);
   }
   const PlanTable table = plan(fit, hardware, target, wanted);
   const std::string json = engine::plan_table_json(table);
