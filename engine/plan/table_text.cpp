@@ -66,8 +66,8 @@ std::string csv_line(const PlanTable& t, const PlanEntry& e) {
                               e.gain_over_baseline, e.beats_baseline, v.cost->dram_bytes}) {
     line += "," + exact(number);
   }
-  return line + "," + name_of(bottleneck_of(*v.cost)) + "," + name_of(v.source) + "," + e.baseline +
-         "," + (e.lossy ? "true" : "false") + "," + csv_field(e.note) + "\n";
+  return line + "," + name_of(bottleneck_of(*v.cost)) + "," + name_of(v.source) + "," +
+         (e.lossy ? "true" : "false") + "," + csv_field(e.note) + "," + e.baseline + "\n";
 }
 
 std::string cpp_row(const PlanTable& t, const PlanEntry& e) {
@@ -135,7 +135,7 @@ std::string plan_table_csv(const PlanTable& t) {
   out +=
       "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
       "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
-      "bottleneck,source,baseline,lossy,note\n";
+      "bottleneck,source,lossy,note,baseline\n";
   for (const PlanEntry& e : t.entries) {
     out += csv_line(t, e);
   }

@@ -53,7 +53,7 @@ Scatter::Scatter(Document& document, QWidget* parent)
       document_(document),
       x_column_(column_index("L")),
       y_column_(column_index("time")),
-      color_column_(column_index("workload")) {
+      color_column_(column_index("system")) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName(tr("Scatter plot of the shown points"));
