@@ -52,6 +52,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       bandwidth_(new QSlider(Qt::Horizontal)),
       bandwidth_text_(new QLabel),
       reset_(new QPushButton(tr("As measured"))),
+      export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
       table_(new QTableView),
       details_(new QTextBrowser) {
@@ -114,10 +115,9 @@ QWidget* PlannerPage::make_knobs() {
   layout->addWidget(bandwidth_text_);
   layout->addWidget(reset_);
   layout->addStretch();
-  QPushButton* save = new QPushButton(tr("Export…"));
-  save->setToolTip(tr("Writes the shown classes for this machine as JSON, CSV or a C++ header"));
-  connect(save, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
-  layout->addWidget(save);
+  export_->setToolTip(tr("Writes the shown classes for this machine as JSON, CSV or a C++ header"));
+  connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
+  layout->addWidget(export_);
   return row;
 }
 
@@ -133,8 +133,9 @@ QWidget* PlannerPage::make_classes() {
     QPixmap mark(10, 10);
     mark.fill(theme::category(i));
     QToolButton* button = new QToolButton;
-    button->setText(name_of(precision));
+    button->setText(QString(" ") + name_of(precision));
     button->setIcon(QIcon(mark));
+    button->setIconSize(mark.size());
     button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
     button->setCheckable(true);
     button->setChecked(true);
@@ -245,6 +246,7 @@ void PlannerPage::show_bandwidth() {
 void PlannerPage::show_plan() {
   show_bandwidth();
   const PlanPtr& plan = planner_->plan();
+  export_->setEnabled(plan != nullptr);
   if (!plan) {
     message_->setText(!planner_->sentence().isEmpty()
                           ? tr("There is no plan: %1.").arg(planner_->sentence())

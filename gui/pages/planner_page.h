@@ -66,6 +66,7 @@ class PlannerPage : public QWidget {
   QSlider* bandwidth_;
   QLabel* bandwidth_text_;
   QPushButton* reset_;
+  QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};
   PlanGrid* grid_;
   QTableView* table_;
