@@ -1,6 +1,7 @@
 // versieve plan: ranks every strategy that can run, for each context bucket and precision class.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
@@ -17,7 +18,8 @@ constexpr std::int64_t kRanksPrinted = 3;
 constexpr double kHoldout = 0.2;
 
 struct Options {
-  std::string database, fit, device, hardware, model = "nsa-1b", precision, buckets, baseline, out;
+  std::string database, fit, device, hardware, model = "nsa-1b", out;
+  std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
 };
 
 std::vector<PrecisionClass> classes_of(const std::string& name) {
@@ -34,14 +36,14 @@ std::vector<PrecisionClass> classes_of(const std::string& name) {
 
 PlanOptions plan_options(const Options& options) {
   PlanOptions out;
-  if (!options.buckets.empty()) {
-    out.buckets = parse_buckets(options.buckets);
+  if (options.buckets) {
+    out.buckets = parse_buckets(*options.buckets);
   }
-  if (!options.precision.empty()) {
-    out.classes = classes_of(options.precision);
+  if (options.precision) {
+    out.classes = classes_of(*options.precision);
   }
-  if (!options.baseline.empty()) {
-    out.baseline = Strategy::parse(options.baseline).text();
+  if (options.baseline) {
+    out.baseline = Strategy::parse(*options.baseline).text();
   }
   return out;
 }
@@ -63,7 +65,7 @@ Answer run_plan(const Options& options) {
   const LlmShape target = named_llm_shape(options.model);
   PlanOptions wanted = plan_options(options);
   const FittedModel fit = fitted_model(options, hardware.key);
-  if (options.precision.empty()) {
+  if (!options.precision) {
     wanted.classes = priced_classes(fit);
   }
   const PlanTable table = plan(fit, hardware, target, wanted);
