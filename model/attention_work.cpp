@@ -12,22 +12,54 @@ constexpr double kCombineElements = 512.0;  // of a block of nsa_combine
 
 }  // namespace
 
+namespace {
+
+// Of a query's distance: how fast the overlap of routed selections decays. Fits 53 approximate
+// groups of C = 8 on an H200.
+constexpr double kDecayPower = 0.42;
+// Representatives (greatest position, lowest row) lie in places closer than C rows.
+constexpr double kMeanDistance = 0.75;
+
+// Overlap of the selections of two representatives, C queries apart. What every query selects and
+// what two meet by chance is shared at any distance; of the rest, a chain of sets loses the same
+// share at each step, routed queries less and less.
+double representatives_overlap(const StepShape& s, double chosen, double blocks) {
+  const double c = number(s.group_size);
+  const double forced =
+      std::min(chosen, number(s.target.nsa.init_blocks + s.target.nsa.local_blocks));
+  const double chance =
+      s.imposed_chain || blocks <= forced ? 0.0 : (chosen - forced) / (blocks - forced);
+  const double always = (forced + (chosen - forced) * std::min(1.0, chance)) / chosen;
+  if (always >= 1.0) {
+    return 1.0;
+  }
+  const double own = std::clamp((s.overlap - always) / (1.0 - always), 0.0, 1.0);
+  const double left = s.imposed_chain ? std::pow(own, kMeanDistance * c)
+                                      : std::max(0.0, 1.0 - (1.0 - own) * std::pow(c, kDecayPower));
+  return always + (1.0 - always) * left;
+}
+
+}  // namespace
+
 traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
   const LlmShape& t = s.target;
   const double blocks = std::floor(number(s.context_len) / number(t.nsa.sel_block)) + 1.0;
-  const double chosen = number(t.nsa.sel_count);
-  const bool approx = s.group_mode == GroupMode::kApprox && s.group_size > 1;
-  // Representatives are C queries apart, so they share less than neighbours do.
-  const double routed =
-      approx ? std::ceil(number(s.num_queries) / number(s.group_size)) : number(s.num_queries);
-  const double shared =
-      approx ? std::max(0.0, 1.0 - number(s.group_size) * (1.0 - s.overlap)) : s.overlap;
-  const auto distinct = [&](double queries, double overlap) {
-    return s.imposed_chain ? chain_blocks(queries - 1.0, std::min(chosen, blocks), blocks, overlap)
-                           : distinct_blocks(queries, chosen, blocks, overlap, growth);
+  const double chosen = std::min(number(t.nsa.sel_count), blocks);
+  const auto neighbours = [&](double queries) {
+    return s.imposed_chain ? remembering_chain_blocks(queries - 1.0, chosen, blocks, s.overlap)
+                           : distinct_blocks(queries, chosen, blocks, s.overlap, growth);
   };
-  const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct(routed, shared);
-  const double grouped = distinct(number(std::min(s.group_size, s.num_queries)), s.overlap);
+  const auto distinct = [&] {
+    if (s.group_mode != GroupMode::kApprox || s.group_size <= 1) {
+      return neighbours(number(s.num_queries));
+    }
+    const double groups = std::ceil(number(s.num_queries) / number(s.group_size));
+    const double shared = representatives_overlap(s, chosen, blocks);
+    return s.imposed_chain ? chain_blocks(groups - 1.0, chosen, blocks, shared)
+                           : distinct_blocks(groups, chosen, blocks, shared, growth);
+  };
+  const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct();
+  const double grouped = neighbours(number(std::min(s.group_size, s.num_queries)));
   return {.nsa = t.nsa,
           .num_heads = t.num_heads,
           .num_kv_heads = t.num_kv_heads,
