@@ -111,6 +111,7 @@ void spare(TrafficTerm term, double bytes, LaunchWork& work) {
 // The five launches of the baseline: a thread block a query and KV head.
 void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
   const double rows = number(s.num_queries);
+  const std::size_t first = out.count;
   const double row_blocks = rows * number(s.num_kv_heads);
   const double blocks = std::floor(number(s.context_len) / number(s.nsa.sel_block)) + 1.0;
   const double chosen = std::min(number(s.nsa.sel_count), blocks);
@@ -125,8 +126,11 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
                       std::min(keys, kSpanKeys) / kKeysPerStep));
   }
   if (!reuse) {
-    out.add(streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
-                      row_blocks, keys / kElementsPerBlock + chosen));
+    LaunchWork select =
+        streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
+                  row_blocks, keys / kElementsPerBlock + chosen);
+    select.handover_distance = traffic::nsa_compressed(s).total();  // the scores, in their order
+    out.add(select);
   }
   const SparedTokens spared = spared_tokens(s);
   LaunchWork selected = reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers,
@@ -139,8 +143,13 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
                 TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep);
   spare(TrafficTerm::kWindow, spared.window * kv, recent);
   out.add(recent);
-  out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
-                    rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0));
+  LaunchWork combine =
+      streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
+                rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0);
+  for (std::size_t i = first; i < out.count; ++i) {
+    combine.handover_distance += out.work[i].working_set;  // the first branch lies furthest back
+  }
+  out.add(combine);
 }
 
 // Launches whose thread blocks load the bytes of several cached terms again and again.
@@ -291,6 +300,7 @@ LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& 
     spare(TrafficTerm::kWindow, spared.window * kv, work);
   }
   work.reuse_distance = work.working_set;
+  work.handover_distance = 0.5 * traffic.total();  // of partial results, on average
   work.dependent = true;
   return work;
 }
