@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/fused_parts.h"
 #include "model/launch_parts.h"
 
 namespace versieve {
@@ -173,7 +174,6 @@ constexpr double kCtaWarps = 4.0;
 constexpr double kCtasOfSm = 2.0;
 constexpr double kMaxRanks = 16.0;
 constexpr double kManyGroups = 16.0;
-constexpr double kLongShare = 512.0;
 constexpr double kTileKeys = 64.0;
 // What is not attention, in tiles of keys: tables, lists, first tile and arrival of a CTA; the tail
 // of a part that reaches into the draft tree; the merge of a node.
@@ -215,11 +215,8 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double compressed) {
   grid.row_tiles = std::min(kCtaWarps, power_of_two_from(row_tiles));
   grid.groups = std::ceil(row_tiles / grid.row_tiles) * number(s.num_kv_heads);
   if (compressed > 0.0) {
-    const double spans =
+    grid.ranks =
         std::clamp(traffic::nsa_route_spans(static_cast<std::int64_t>(compressed)), 1.0, kMaxRanks);
-    grid.ranks = grid.groups < kManyGroups
-                     ? spans
-                     : std::clamp(std::ceil(compressed / kLongShare), 1.0, spans);
   }
   return grid;
 }
@@ -239,7 +236,7 @@ struct PartTiles {
 
 // Thread blocks and their steps, so that waves of CTAs and the longest of one both count.
 void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTiles& tiles,
-           FusedLoads& loads) {
+           const FusedSegments& segments, FusedLoads& loads) {
   const double slots = kCtaWarps / grid.row_tiles;
   const double ctas = std::ceil(tiles.parts / slots) * grid.groups;
   const double capacity = kSms * (s.head_dim <= 64 ? kCtasOfSm : kCtasOfSm / 2.0);
@@ -247,18 +244,19 @@ void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTi
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
   const bool many = slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity;
-  const double work =
-      many ? cta_tiles(s) + ctas * mean / capacity : ctas * (cta_tiles(s) + mean) / capacity;
+  const double work = ctas * (cta_tiles(s) + mean) / capacity;
   const double nodes = number(s.num_queries * s.num_kv_heads);
   loads.blocks = kSms;
-  loads.steps = std::max(cta_tiles(s) + tiles.longest, work) +
+  loads.steps = (many ? fused_time(fused_group(s, grid.row_tiles, grid.groups, segments)).steps
+                      : std::max(cta_tiles(s) + tiles.longest, work)) +
                 kFinishTiles * std::max(1.0, nodes / 2.0 / capacity);
 }
 
 // Compressed attention: each group of row tiles reads the whole cache, a CTA's share by spans.
 void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
-               PartTiles& tiles, FusedLoads& loads) {
+               PartTiles& tiles, FusedSegments& segments, FusedLoads& loads) {
   const double keys = number(compressed_count(s.nsa, s.context_len));
+  segments.compressed = keys;
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
   loads.add(grid.groups / number(s.num_kv_heads) * cached, cached);
   if (grid.ranks > 0.0) {
@@ -268,7 +266,7 @@ void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Tr
 
 // Selected blocks once a group, window once for those who share it; segments run side by side.
 void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
-                  PartTiles& tiles, FusedLoads& loads) {
+                  PartTiles& tiles, FusedSegments& segments, FusedLoads& loads) {
   const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
   const auto read = [&](TrafficTerm term) {
     return unique.read_bytes[static_cast<std::size_t>(term)];
@@ -282,10 +280,12 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   // Groups smaller than a row tile go through it one after the other.
   const double groups = std::max(1.0, std::min(tile_queries, number(s.num_queries)) /
                                           std::min(number(s.group_size), tile_queries));
-  tiles.add(traffic::kSelectedSegments,
-            groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0);
-  tiles.add(traffic::kWindowSegments,
-            number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s));
+  segments.selected_tiles =
+      groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0;
+  segments.window_tiles =
+      number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s);
+  tiles.add(traffic::kSelectedSegments, segments.selected_tiles);
+  tiles.add(traffic::kWindowSegments, segments.window_tiles);
 }
 
 LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& s,
@@ -312,19 +312,21 @@ void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, Step
     FusedLoads route_loads;
     PartTiles route_tiles;
     const FusedGrid route_grid = fused_grid(s, std::max(compressed, 1.0));
-    add_spans(s, route_grid, route, route_tiles, route_loads);
-    place(s, route_grid, route_tiles, route_loads);
+    FusedSegments route_segments;
+    add_spans(s, route_grid, route, route_tiles, route_segments, route_loads);
+    place(s, route_grid, route_tiles, route_segments, route_loads);
     out.add(fused(LaunchKind::kNsaRoute, layers, s, route, route_loads));
   }
   const Traffic attend = reuse ? traffic::nsa_reuse(s) : traffic::nsa_attend(s);
   FusedLoads loads;
   PartTiles tiles;
   const FusedGrid grid = fused_grid(s, reuse ? std::max(compressed, 1.0) : 0.0);
+  FusedSegments segments;
   if (reuse) {
-    add_spans(s, grid, attend, tiles, loads);
+    add_spans(s, grid, attend, tiles, segments, loads);
   }
-  add_segments(s, grid, attend, tiles, loads);
-  place(s, grid, tiles, loads);
+  add_segments(s, grid, attend, tiles, segments, loads);
+  place(s, grid, tiles, segments, loads);
   out.add(fused(reuse ? LaunchKind::kNsaReuse : LaunchKind::kNsaAttend, layers, s, attend, loads));
 }
 
