@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/fused_parts.h"
 #include "model/launch_parts.h"
 
 namespace versieve {
@@ -12,22 +13,54 @@ constexpr double kCombineElements = 512.0;  // of a block of nsa_combine
 
 }  // namespace
 
+namespace {
+
+// Of a query's distance: how fast the overlap of routed selections decays. Fits 53 approximate
+// groups of C = 8 on an H200.
+constexpr double kDecayPower = 0.42;
+// Representatives (greatest position, lowest row) lie in places closer than C rows.
+constexpr double kMeanDistance = 0.75;
+
+// Overlap of the selections of two representatives, C queries apart. What every query selects and
+// what two meet by chance is shared at any distance; of the rest, a chain of sets loses the same
+// share at each step, routed queries less and less.
+double representatives_overlap(const StepShape& s, double chosen, double blocks) {
+  const double c = number(s.group_size);
+  const double forced =
+      std::min(chosen, number(s.target.nsa.init_blocks + s.target.nsa.local_blocks));
+  const double chance =
+      s.imposed_chain || blocks <= forced ? 0.0 : (chosen - forced) / (blocks - forced);
+  const double always = (forced + (chosen - forced) * std::min(1.0, chance)) / chosen;
+  if (always >= 1.0) {
+    return 1.0;
+  }
+  const double own = std::clamp((s.overlap - always) / (1.0 - always), 0.0, 1.0);
+  const double left = s.imposed_chain ? std::pow(own, kMeanDistance * c)
+                                      : std::max(0.0, 1.0 - (1.0 - own) * std::pow(c, kDecayPower));
+  return always + (1.0 - always) * left;
+}
+
+}  // namespace
+
 traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
   const LlmShape& t = s.target;
   const double blocks = std::floor(number(s.context_len) / number(t.nsa.sel_block)) + 1.0;
-  const double chosen = number(t.nsa.sel_count);
-  const bool approx = s.group_mode == GroupMode::kApprox && s.group_size > 1;
-  // Representatives are C queries apart, so they share less than neighbours do.
-  const double routed =
-      approx ? std::ceil(number(s.num_queries) / number(s.group_size)) : number(s.num_queries);
-  const double shared =
-      approx ? std::max(0.0, 1.0 - number(s.group_size) * (1.0 - s.overlap)) : s.overlap;
-  const auto distinct = [&](double queries, double overlap) {
-    return s.imposed_chain ? chain_blocks(queries - 1.0, std::min(chosen, blocks), blocks, overlap)
-                           : distinct_blocks(queries, chosen, blocks, overlap, growth);
+  const double chosen = std::min(number(t.nsa.sel_count), blocks);
+  const auto neighbours = [&](double queries) {
+    return s.imposed_chain ? remembering_chain_blocks(queries - 1.0, chosen, blocks, s.overlap)
+                           : distinct_blocks(queries, chosen, blocks, s.overlap, growth);
   };
-  const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct(routed, shared);
-  const double grouped = distinct(number(std::min(s.group_size, s.num_queries)), s.overlap);
+  const auto distinct = [&] {
+    if (s.group_mode != GroupMode::kApprox || s.group_size <= 1) {
+      return neighbours(number(s.num_queries));
+    }
+    const double groups = std::ceil(number(s.num_queries) / number(s.group_size));
+    const double shared = representatives_overlap(s, chosen, blocks);
+    return s.imposed_chain ? chain_blocks(groups - 1.0, chosen, blocks, shared)
+                           : distinct_blocks(groups, chosen, blocks, shared, growth);
+  };
+  const double unique = s.unique_blocks > 0.0 ? s.unique_blocks : distinct();
+  const double grouped = neighbours(number(std::min(s.group_size, s.num_queries)));
   return {.nsa = t.nsa,
           .num_heads = t.num_heads,
           .num_kv_heads = t.num_kv_heads,
@@ -79,6 +112,7 @@ void spare(TrafficTerm term, double bytes, LaunchWork& work) {
 // The five launches of the baseline: a thread block a query and KV head.
 void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
   const double rows = number(s.num_queries);
+  const std::size_t first = out.count;
   const double row_blocks = rows * number(s.num_kv_heads);
   const double blocks = std::floor(number(s.context_len) / number(s.nsa.sel_block)) + 1.0;
   const double chosen = std::min(number(s.nsa.sel_count), blocks);
@@ -93,8 +127,11 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
                       std::min(keys, kSpanKeys) / kKeysPerStep));
   }
   if (!reuse) {
-    out.add(streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
-                      row_blocks, keys / kElementsPerBlock + chosen));
+    LaunchWork select =
+        streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
+                  row_blocks, keys / kElementsPerBlock + chosen);
+    select.handover_distance = traffic::nsa_compressed(s).total();  // the scores, in their order
+    out.add(select);
   }
   const SparedTokens spared = spared_tokens(s);
   LaunchWork selected = reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers,
@@ -107,8 +144,13 @@ void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, St
                 TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep);
   spare(TrafficTerm::kWindow, spared.window * kv, recent);
   out.add(recent);
-  out.add(streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
-                    rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0));
+  LaunchWork combine =
+      streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
+                rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0);
+  for (std::size_t i = first; i < out.count; ++i) {
+    combine.handover_distance += out.work[i].working_set;  // the first branch lies furthest back
+  }
+  out.add(combine);
 }
 
 // Launches whose thread blocks load the bytes of several cached terms again and again.
@@ -132,7 +174,6 @@ constexpr double kCtaWarps = 4.0;
 constexpr double kCtasOfSm = 2.0;
 constexpr double kMaxRanks = 16.0;
 constexpr double kManyGroups = 16.0;
-constexpr double kLongShare = 512.0;
 constexpr double kTileKeys = 64.0;
 // What is not attention, in tiles of keys: tables, lists, first tile and arrival of a CTA; the tail
 // of a part that reaches into the draft tree; the merge of a node.
@@ -174,11 +215,8 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s, double compressed) {
   grid.row_tiles = std::min(kCtaWarps, power_of_two_from(row_tiles));
   grid.groups = std::ceil(row_tiles / grid.row_tiles) * number(s.num_kv_heads);
   if (compressed > 0.0) {
-    const double spans =
+    grid.ranks =
         std::clamp(traffic::nsa_route_spans(static_cast<std::int64_t>(compressed)), 1.0, kMaxRanks);
-    grid.ranks = grid.groups < kManyGroups
-                     ? spans
-                     : std::clamp(std::ceil(compressed / kLongShare), 1.0, spans);
   }
   return grid;
 }
@@ -198,7 +236,7 @@ struct PartTiles {
 
 // Thread blocks and their steps, so that waves of CTAs and the longest of one both count.
 void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTiles& tiles,
-           FusedLoads& loads) {
+           const FusedSegments& segments, FusedLoads& loads) {
   const double slots = kCtaWarps / grid.row_tiles;
   const double ctas = std::ceil(tiles.parts / slots) * grid.groups;
   const double capacity = kSms * (s.head_dim <= 64 ? kCtasOfSm : kCtasOfSm / 2.0);
@@ -206,18 +244,19 @@ void place(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const PartTi
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
   const bool many = slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity;
-  const double work =
-      many ? cta_tiles(s) + ctas * mean / capacity : ctas * (cta_tiles(s) + mean) / capacity;
+  const double work = ctas * (cta_tiles(s) + mean) / capacity;
   const double nodes = number(s.num_queries * s.num_kv_heads);
   loads.blocks = kSms;
-  loads.steps = std::max(cta_tiles(s) + tiles.longest, work) +
+  loads.steps = (many ? fused_time(fused_group(s, grid.row_tiles, grid.groups, segments)).steps
+                      : std::max(cta_tiles(s) + tiles.longest, work)) +
                 kFinishTiles * std::max(1.0, nodes / 2.0 / capacity);
 }
 
 // Compressed attention: each group of row tiles reads the whole cache, a CTA's share by spans.
 void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
-               PartTiles& tiles, FusedLoads& loads) {
+               PartTiles& tiles, FusedSegments& segments, FusedLoads& loads) {
   const double keys = number(compressed_count(s.nsa, s.context_len));
+  segments.compressed = keys;
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
   loads.add(grid.groups / number(s.num_kv_heads) * cached, cached);
   if (grid.ranks > 0.0) {
@@ -227,7 +266,7 @@ void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Tr
 
 // Selected blocks once a group, window once for those who share it; segments run side by side.
 void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
-                  PartTiles& tiles, FusedLoads& loads) {
+                  PartTiles& tiles, FusedSegments& segments, FusedLoads& loads) {
   const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
   const auto read = [&](TrafficTerm term) {
     return unique.read_bytes[static_cast<std::size_t>(term)];
@@ -241,10 +280,12 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   // Groups smaller than a row tile go through it one after the other.
   const double groups = std::max(1.0, std::min(tile_queries, number(s.num_queries)) /
                                           std::min(number(s.group_size), tile_queries));
-  tiles.add(traffic::kSelectedSegments,
-            groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0);
-  tiles.add(traffic::kWindowSegments,
-            number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s));
+  segments.selected_tiles =
+      groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0;
+  segments.window_tiles =
+      number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s);
+  tiles.add(traffic::kSelectedSegments, segments.selected_tiles);
+  tiles.add(traffic::kWindowSegments, segments.window_tiles);
 }
 
 LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& s,
@@ -259,6 +300,7 @@ LaunchWork fused(LaunchKind kind, double layers, const traffic::NsaVerifyShape& 
     spare(TrafficTerm::kWindow, spared.window * kv, work);
   }
   work.reuse_distance = work.working_set;
+  work.handover_distance = 0.5 * traffic.total();  // of partial results, on average
   work.dependent = true;
   return work;
 }
@@ -270,19 +312,21 @@ void add_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, Step
     FusedLoads route_loads;
     PartTiles route_tiles;
     const FusedGrid route_grid = fused_grid(s, std::max(compressed, 1.0));
-    add_spans(s, route_grid, route, route_tiles, route_loads);
-    place(s, route_grid, route_tiles, route_loads);
+    FusedSegments route_segments;
+    add_spans(s, route_grid, route, route_tiles, route_segments, route_loads);
+    place(s, route_grid, route_tiles, route_segments, route_loads);
     out.add(fused(LaunchKind::kNsaRoute, layers, s, route, route_loads));
   }
   const Traffic attend = reuse ? traffic::nsa_reuse(s) : traffic::nsa_attend(s);
   FusedLoads loads;
   PartTiles tiles;
   const FusedGrid grid = fused_grid(s, reuse ? std::max(compressed, 1.0) : 0.0);
+  FusedSegments segments;
   if (reuse) {
-    add_spans(s, grid, attend, tiles, loads);
+    add_spans(s, grid, attend, tiles, segments, loads);
   }
-  add_segments(s, grid, attend, tiles, loads);
-  place(s, grid, tiles, loads);
+  add_segments(s, grid, attend, tiles, segments, loads);
+  place(s, grid, tiles, segments, loads);
   out.add(fused(reuse ? LaunchKind::kNsaReuse : LaunchKind::kNsaAttend, layers, s, attend, loads));
 }
 

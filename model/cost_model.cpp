@@ -197,13 +197,19 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
                                          SharedParameter::kEffectiveL2, SharedParameter::kL2Knee)
                       : 1.0;
   double read = cached * out.warm_miss;
+  // What stays in L2 from run to run takes its room too, so that dirty lines leave by the whole
+  // footprint; an opened collection left nothing to stay.
+  double footprint = cached;
   for (const LaunchWork& work : step) {
-    read += work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
-                             p[index_of(work.kind, KindParameter::kFixedRead)]);
+    const double handed =
+        work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
+                         p[index_of(work.kind, KindParameter::kFixedRead)]);
+    read += handed;
+    footprint += handed;
   }
   const double least =
       value(p, conditions.opened ? SharedParameter::kOpenedWriteBack : SharedParameter::kWriteBack);
-  out.written_share = least + (1.0 - least) * miss_probability(read + written, hardware, p,
+  out.written_share = least + (1.0 - least) * miss_probability(footprint + written, hardware, p,
                                                                SharedParameter::kWriteL2,
                                                                SharedParameter::kWriteKnee);
   if (!streams_weights(step)) {

@@ -8,7 +8,6 @@
 #include "engine/fit/context_ranges.h"
 #include "engine/fit/error_tables.h"
 #include "engine/fit/machine_prior.h"
-#include "engine/fit/ranking.h"
 #include "engine/fit/statistics.h"
 #include "engine/fit/system_fit.h"
 #include "engine/fit/validation.h"
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int kIterations = 60;
 constexpr int kFolds = 5;
-constexpr std::size_t kEnoughForRange = 20;  // points a range needs for a quantile of its own
+constexpr double kNinety = 1.6448536269514722;  // standard errors that hold 90 % of a normal law
 
 class Fit {
  public:
@@ -41,9 +40,13 @@ class Fit {
     left_out_errors(regimes);
     compare_all();
     held_out_errors();
+    const std::vector<Unseen> held = held_out_predictions();
+    const CoverageTable covered = coverage_by_range(folds, held);
+    report_.unseen_coverage_90 = covered.all;
+    report_.coverage = covered.rows;
+    ranking({&folds, &held});
     report_.by_regime = errors_by_regime(held_, hardware_, calibration_);
     report_.by_term = errors_by_launch(held_, hardware_, calibration_);
-    ranking();
     measured_steps();
     measured_regimes();
     report_.points_train = static_cast<std::int64_t>(train_.size());
@@ -173,11 +176,12 @@ class Fit {
     Errors closed;
     Errors dram;
     Errors read;
+    Errors fused;
+    Errors vanilla;
     Errors warm;
     Errors opened;
     std::vector<double> few;
     Coverage all;
-    std::map<std::size_t, Coverage> by_range;
     for (const ComparedPoint& p : report_.compared) {
       if (!p.held_out) {
         continue;
@@ -189,6 +193,8 @@ class Fit {
       } else if (p.counters_warmed_up) {
         dram.add(p.predicted_bytes, p.measured_bytes);
         read.add(p.predicted_read, p.measured_read);
+        (Strategy::parse(p.key.strategy).form == NsaForm::kFused ? fused : vanilla)
+            .add(p.predicted_bytes, p.measured_bytes);
         if (p.key.cache_state == "warm") {
           warm.add(p.predicted_bytes, p.measured_bytes);
         }
@@ -196,38 +202,43 @@ class Fit {
         opened.add(p.predicted_bytes, p.measured_bytes);
       }
       if (p.measured_us) {
-        const double error = std::abs(std::log(p.predicted_us / *p.measured_us));
-        const std::optional<double> width = half_width(p.key.context_len);
-        all.add(error, width);
-        by_range[context_range_of(p.key.context_len)].add(error, width);
+        all.add(std::abs(std::log(p.predicted_us / *p.measured_us)), half_width(p.key.context_len));
       }
     }
     report_.latency = latency.summary();
     report_.closed_form_latency = closed.summary();
     report_.dram_bytes = dram.summary();
     report_.dram_read = read.summary();
+    report_.dram_fused = fused.summary();
+    report_.dram_vanilla = vanilla.summary();
     report_.dram_warm = warm.summary();
     report_.dram_opened = opened.summary();
     report_.dram_few = static_cast<std::int64_t>(few.size());
     report_.dram_few_error = median(few);
     report_.interval_coverage_90 = all.share();
-    for (const auto& [range, coverage] : by_range) {
-      if (coverage.share()) {
-        report_.coverage.push_back(
-            {context_range_name(range), coverage.judged(), *coverage.share()});
-      }
-    }
   }
 
-  void ranking() {
+  std::vector<Unseen> held_out_predictions() const {
+    std::vector<Unseen> out;
+    for (const FitPoint* p : held_) {
+      out.push_back({p, predict(*p, hardware_, calibration_)});
+    }
+    return out;
+  }
+
+  void ranking(std::initializer_list<const std::vector<Unseen>*> unseen) {
     std::vector<RankedPoint> points;
-    for (const ComparedPoint& p : report_.compared) {
-      if (p.held_out && p.measured_us) {
-        points.push_back({p.key, p.predicted_us, *p.measured_us});
+    for (const std::vector<Unseen>* each : unseen) {
+      for (const Unseen& u : *each) {
+        if (u.point->time_us) {
+          points.push_back({u.point->key, u.point->strategy.precision(), u.prediction.time_us,
+                            *u.point->time_us, kNinety * u.point->time_log_error});
+        }
       }
     }
-    const Ranking found = rank(points);
-    report_.kendall_tau = found.mean_tau;
+    Ranking found = rank(points);
+    report_.ranked = std::move(found.classes);
+    report_.kendall_tau = found.tau;
     report_.least_kendall_tau = found.least_tau;
     report_.top1_regret = found.mean_regret;
     report_.worst_regret = found.worst_regret;

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/fit/coverage.h"
 #include "engine/fit/error_summary.h"
 #include "engine/fit/fit_points.h"
+#include "engine/fit/ranking.h"
 #include "model/fitted_model.h"
 
 namespace versieve::engine {
@@ -52,13 +54,6 @@ struct LeftOutError {
   std::optional<double> interval_coverage_90;  // by the other regimes' quantile
 };
 
-// Does the interval hold what it says, among held-out points of a context range?
-struct CoverageRow {
-  std::string context;
-  std::int64_t points = 0;
-  double covered = 0.0;  // share
-};
-
 // One point as a report shows it: predicted from a planner's knowledge, held out or not.
 struct ComparedPoint {
   PointKey key;
@@ -86,16 +81,19 @@ struct FitReport {
   // counted them: read and written, and read.
   ErrorSummary dram_bytes;
   ErrorSummary dram_read;
-  ErrorSummary dram_warm;     // those of dram_bytes that were measured with warm caches
+  ErrorSummary dram_fused, dram_vanilla;  // those of dram_bytes that each form moves
+  ErrorSummary dram_warm;                 // those of dram_bytes that were measured with warm caches
   ErrorSummary dram_opened;   // the same where the collection's opening was counted along
   std::int64_t dram_few = 0;  // held-out points that move less
   std::optional<double> dram_few_error;  // bytes: their median |predicted - counted|
   ErrorSummary latency;
-  ErrorSummary closed_form_latency;  // without the residual fields
-  std::optional<double> interval_coverage_90;
-  std::vector<CoverageRow> coverage;
-  std::optional<double> kendall_tau;
-  std::optional<double> least_kendall_tau;  // of groups of at least five points
+  ErrorSummary closed_form_latency;            // without the residual fields
+  std::optional<double> interval_coverage_90;  // of held-out points
+  std::optional<double> unseen_coverage_90;    // of all points, each unseen by its fit
+  std::vector<CoverageRow> coverage;           // the same by context range
+  std::vector<RankedClass> ranked;             // pairs of all points, each unseen by its fit
+  std::optional<double> kendall_tau;           // tau-b of all of them
+  std::optional<double> least_kendall_tau;     // of the classes that have one
   std::optional<double> top1_regret;
   std::optional<double> worst_regret;
   std::vector<LeftOutError> left_out;
@@ -105,6 +103,7 @@ struct FitReport {
   std::vector<RegimeError> by_regime;
   std::vector<TermError> by_term;
   std::vector<SystemError> systems;
+  ErrorSummary system_latency, system_dram;     // of all of them
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 

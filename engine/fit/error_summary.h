@@ -50,6 +50,10 @@ class Coverage {
       covered_ += *error <= *half_width ? 1 : 0;
     }
   }
+  void add(const Coverage& other) {
+    judged_ += other.judged_;
+    covered_ += other.covered_;
+  }
   std::int64_t judged() const { return judged_; }
   std::optional<double> share() const {
     return judged_ == 0

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/fit/goals.h"
+
 namespace versieve::engine {
 namespace {
 
@@ -98,6 +100,29 @@ ordered_json coverage_of(const FitReport& report) {
   ordered_json rows = ordered_json::array();
   for (const CoverageRow& row : report.coverage) {
     rows.push_back({{"context", row.context}, {"points", row.points}, {"covered", row.covered}});
+  }
+  return rows;
+}
+
+ordered_json goals_json(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const Goal& g : goals_of(report)) {
+    rows.push_back(
+        {{"goal", g.what}, {"wanted", g.wanted}, {"measured", g.measured}, {"met", g.met}});
+  }
+  return rows;
+}
+
+ordered_json ranked_of(const FitReport& report) {
+  ordered_json rows = ordered_json::array();
+  for (const RankedClass& c : report.ranked) {
+    rows.push_back({{"context", c.context},
+                    {"precision", name_of(c.precision)},
+                    {"tau_b", json_of(c.tau)},
+                    {"agreeing", c.pairs.agreeing},
+                    {"opposed", c.pairs.opposed},
+                    {"tied_measured", c.pairs.tied_measured},
+                    {"tied_predicted", c.pairs.tied_predicted}});
   }
   return rows;
 }
@@ -215,7 +240,10 @@ std::string fit_json(const FitReport& r) {
       {"points_train", r.points_train},
       {"points_holdout", r.points_holdout},
       {"holdout", r.holdout},
+      {"goals", goals_json(r)},
       {"dram_bytes", json_of(r.dram_bytes)},
+      {"dram_fused_bytes", json_of(r.dram_fused)},
+      {"dram_vanilla_bytes", json_of(r.dram_vanilla)},
       {"dram_read_bytes", json_of(r.dram_read)},
       {"dram_warm_bytes", json_of(r.dram_warm)},
       {"dram_opened_bytes", json_of(r.dram_opened)},
@@ -224,8 +252,10 @@ std::string fit_json(const FitReport& r) {
       {"latency", json_of(r.latency)},
       {"closed_form_latency", json_of(r.closed_form_latency)},
       {"interval_coverage_90", json_of(r.interval_coverage_90)},
+      {"unseen_coverage_90", json_of(r.unseen_coverage_90)},
       {"coverage", coverage_of(r)},
       {"interval_method", "split conformal on cross-validated log residuals, by context range"},
+      {"ranked", ranked_of(r)},
       {"kendall_tau", json_of(r.kendall_tau)},
       {"least_kendall_tau", json_of(r.least_kendall_tau)},
       {"top1_regret", json_of(r.top1_regret)},
@@ -248,6 +278,8 @@ std::string fit_json(const FitReport& r) {
       {"acceptance", acceptance_of(m.acceptance)},
       {"machine", machine_of(m.machine)},
       {"systems", systems_of(r)},
+      {"system_latency", json_of(r.system_latency)},
+      {"system_dram_bytes", json_of(r.system_dram)},
       {"system_errors", system_quantiles_of(m)},
       {"system_residuals", field_of(m.system_time)},
       {"dense_split", m.dense_split},

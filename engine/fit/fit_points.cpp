@@ -35,6 +35,9 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
   s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
+  if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
+    s.overlap = m.key.overlap.value_or(s.overlap);  // measured are sets that groups share already
+  }
   s.form = strategy.form;
   s.group_size = strategy.group_size;
   s.group_mode = strategy.group_mode;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "engine/fit/goals.h"
 #include "engine/fit/report_parts.h"
 #include "engine/fit/svg_plot.h"
 
@@ -35,6 +36,7 @@ class Page {
     out_ = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Fit of " +
            escaped(r_.model.device) + "</title><style>" + kStyle + "</style></head><body>";
     heading();
+    goals();
     errors();
     if (with_plots_) {
       out_ += "<h2>Predicted against measured</h2>" + svgs_of(plots_against_measured(r_));
@@ -64,6 +66,15 @@ class Page {
             percent(r_.holdout) +
             " asked). Predictions come from what a planner knows: context, queries, overlap; never "
             "from a point's own counters. Orange: held out.</p>";
+  }
+
+  void goals() {
+    std::vector<std::vector<std::string>> rows;
+    for (const Goal& g : goals_of(r_)) {
+      rows.push_back({g.what, g.wanted, g.measured, g.met ? "met" : "not met"});
+    }
+    out_ += "<h2>Goals</h2><p>Errors are median / 90th percentile; points in brackets.</p>" +
+            table({"goal", "wanted", "measured", ""}, rows);
   }
 
   void errors() {
@@ -97,6 +108,7 @@ class Page {
     std::vector<std::vector<std::string>> rows = {{"all held-out points",
                                                    std::to_string(r_.latency.points),
                                                    percent(r_.interval_coverage_90)}};
+    rows.push_back({"all points, each unseen by its fit", "", percent(r_.unseen_coverage_90)});
     for (const CoverageRow& c : r_.coverage) {
       rows.push_back({"context " + c.context, std::to_string(c.points), percent(c.covered)});
     }
@@ -105,9 +117,27 @@ class Page {
                       percent(r_.left_out_coverage_90)});
     }
     out_ += "<h2>What 90 % intervals hold</h2>" + table({"where", "points", "held"}, rows);
-    out_ += "<p>Kendall's tau " + figure(r_.kendall_tau) + " (least " +
-            figure(r_.least_kendall_tau) + "), regret of the first choice " +
-            percent(r_.top1_regret) + " (worst " + percent(r_.worst_regret) + ").</p>";
+    ranks();
+  }
+
+  void ranks() {
+    std::vector<std::vector<std::string>> rows;
+    for (const RankedClass& c : r_.ranked) {
+      rows.push_back({c.context + ", " + name_of(c.precision), figure(c.tau),
+                      std::to_string(c.pairs.agreeing), std::to_string(c.pairs.opposed),
+                      std::to_string(c.pairs.tied_measured),
+                      std::to_string(c.pairs.tied_predicted)});
+    }
+    out_ +=
+        "<h2>Ranking</h2><p>Pairs of points that are equal but for strategy and queries, of "
+        "one class, by verified queries a second; each point unseen by its fit. A pair closer "
+        "than the measurements tell apart is tied. Kendall's tau-b " +
+        figure(r_.kendall_tau) + " (least " + figure(r_.least_kendall_tau) +
+        "), regret of the first choice " + percent(r_.top1_regret) + " (worst " +
+        percent(r_.worst_regret) + ").</p>" +
+        table({"contexts, class", "tau-b", "agree", "opposed", "tied as measured",
+               "tied as predicted"},
+              rows);
   }
 
   void left_out() {

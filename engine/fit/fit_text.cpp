@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "engine/fit/fit_file.h"
+#include "engine/fit/goals.h"
 
 namespace versieve::engine {
 namespace {
@@ -30,6 +31,35 @@ std::string error_text(const char* name, const ErrorSummary& e) {
   return formatted("  %-12s median %s, 90th %s, signed median %s (%d points)\n", name,
                    percent(e.median_ape).c_str(), percent(e.p90_ape).c_str(),
                    percent(e.median_signed).c_str(), static_cast<int>(e.points));
+}
+
+std::string goals_text(const FitReport& r) {
+  std::string out = "\ngoal (median / 90th)                       wanted              measured\n";
+  for (const Goal& g : goals_of(r)) {
+    out += formatted("  %-40s %-19s %-30s %s\n", g.what.c_str(), g.wanted.c_str(),
+                     g.measured.c_str(), g.met ? "met" : "NOT met");
+  }
+  return out;
+}
+
+std::string judged_text(const FitReport& r) {
+  std::string out =
+      "\nby context range, each point unseen by its fit (tau-b: pairs within one choice and "
+      "class)\n";
+  for (const CoverageRow& c : r.coverage) {
+    out += formatted("  %-20s 90 %% intervals hold %-7s (%d points)\n", c.context.c_str(),
+                     percent(c.covered).c_str(), static_cast<int>(c.points));
+  }
+  for (const RankedClass& c : r.ranked) {
+    const PairCounts& pairs = c.pairs;
+    out += formatted(
+        "  %-20s %-14s tau %-5s  %d pairs agree, %d are opposed, %d / %d tied as measured / "
+        "predicted\n",
+        c.context.c_str(), name_of(c.precision), plain(c.tau).c_str(),
+        static_cast<int>(pairs.agreeing), static_cast<int>(pairs.opposed),
+        static_cast<int>(pairs.tied_measured), static_cast<int>(pairs.tied_predicted));
+  }
+  return out;
 }
 
 std::string regimes_text(const FitReport& r) {
@@ -112,6 +142,7 @@ std::string fit_text(const FitReport& r) {
       formatted("%s: fitted to %d points, judged on %d held out (%s, %s)\n", r.model.device.c_str(),
                 static_cast<int>(r.points_train), static_cast<int>(r.points_holdout),
                 r.model.dtype.c_str(), name_of(r.model.evidence));
+  out += goals_text(r) + "\n";
   out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
          plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
@@ -127,6 +158,7 @@ std::string fit_text(const FitReport& r) {
   if (r.dram_opened.points > 0) {
     out += error_text("DRAM opened", r.dram_opened);
   }
+  out += judged_text(r);
   out += left_out_text(r) + regimes_text(r) + systems_text(r) + terms_text(r) + parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/assert.h"
-
 namespace versieve::engine {
 
 std::optional<double> quantile(std::vector<double> sample, double probability) {
@@ -30,26 +28,6 @@ std::optional<double> conformal_quantile(std::vector<double> sample, double leve
   const double rank = std::ceil(static_cast<double>(sample.size() + 1) * level);
   const std::size_t index = static_cast<std::size_t>(std::max(rank, 1.0)) - 1;
   return sample[std::min(index, sample.size() - 1)];
-}
-
-std::optional<double> kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
-  VERSIEVE_ASSERT(a.size() == b.size(), "two rankings of the same things");
-  double agreement = 0.0;
-  double pairs_a = 0.0;  // not tied in a
-  double pairs_b = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = i + 1; j < a.size(); ++j) {
-      const double da = a[i] - a[j];
-      const double db = b[i] - b[j];
-      pairs_a += da != 0.0 ? 1.0 : 0.0;
-      pairs_b += db != 0.0 ? 1.0 : 0.0;
-      agreement += da * db > 0.0 ? 1.0 : (da * db < 0.0 ? -1.0 : 0.0);
-    }
-  }
-  if (pairs_a == 0.0 || pairs_b == 0.0) {
-    return {};
-  }
-  return agreement / std::sqrt(pairs_a * pairs_b);
 }
 
 }  // namespace versieve::engine

@@ -12,7 +12,5 @@ std::optional<double> median(const std::vector<double>& sample);
 // The smallest q so that a fresh draw stays under it with probability >= `level`: the
 // ceil((n + 1) level)-th smallest (split conformal); the greatest when the sample is too small.
 std::optional<double> conformal_quantile(std::vector<double> sample, double level);
-// Kendall's tau-b of two equally long samples; none when either is constant.
-std::optional<double> kendall_tau(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace versieve::engine

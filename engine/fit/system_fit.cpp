@@ -127,9 +127,11 @@ class SystemFit {
     if (p.time_us) {
       const double us = predicted_us(p, hardware_, model);
       latency_[name].add(us, p.time_us);
+      all_latency_.add(us, p.time_us);
       samples_.push_back({name, std::abs(std::log(us / *p.time_us)), p.key.context_len});
     }
     bytes_[name].add(bytes, judged_bytes(p));
+    all_bytes_.add(bytes, judged_bytes(p));
     for (const RangeObservation& range : p.ranges) {
       judge(range, kinds[static_cast<std::size_t>(range.kind)]);
     }
@@ -196,6 +198,8 @@ class SystemFit {
       report_.systems.push_back(
           {q.name, q.points, latency_[q.name].summary(), bytes_[q.name].summary(), q.log_latency});
     }
+    report_.system_latency = all_latency_.summary();
+    report_.system_dram = all_bytes_.summary();
     for (std::size_t k = 0; k < kLaunchKindCount; ++k) {
       rows_[k].launch = name_of(static_cast<LaunchKind>(k));
       rows_[k].dram_bytes = range_bytes_[k].summary();
@@ -213,6 +217,7 @@ class SystemFit {
   SystemModel model_;
   std::vector<Sample> samples_;
   std::map<std::string, Errors> latency_, bytes_;
+  Errors all_latency_, all_bytes_;
   std::array<TermError, kLaunchKindCount> rows_;
   std::array<Errors, kLaunchKindCount> range_bytes_, range_time_;
 };

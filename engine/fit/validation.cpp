@@ -50,8 +50,12 @@ std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
       (own == fold ? left_out : kept).push_back(p);
     }
     if (!kept.empty()) {
+      const std::size_t before = out.size();
       predict_all(left_out, hardware, calibrate(kept, hardware, calibration.values, kIterations),
                   out);
+      for (std::size_t i = before; i < out.size(); ++i) {
+        out[i].fold = fold;
+      }
     }
   }
   return out;

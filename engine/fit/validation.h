@@ -14,6 +14,7 @@ namespace versieve::engine {
 struct Unseen {
   const FitPoint* point = nullptr;
   Prediction prediction;
+  int fold = -1;  // the one that was left out with it; none: held out from all folds
 
   std::optional<double> log_latency_error() const;  // |log(predicted / measured)|
   std::optional<double> log_dram_error() const;

@@ -99,6 +99,51 @@ constexpr std::string_view kH200Ssv = R"({
      "layer": ["refresh", "reuse"]}
   ]})";
 
+// The vanilla form, counted after warm-up.
+constexpr std::string_view kH200Vanilla = R"({
+  "name": "h200-vanilla", "trace_repetitions": 2, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.002, "min_samples": 20, "max_samples": 40, "time_limit_s": 0.04},
+  "grids": [
+    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.8, 0.95],
+     "form": "vanilla", "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [2048, 8192, 32768],
+     "draft": ["d4k4n8", "d6k6n32", "d6k8n64"], "overlap": [0.5, 0.8], "form": "vanilla",
+     "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536], "draft": "ar",
+     "form": "vanilla", "layer": ["refresh", "reuse"], "cache_state": ["cold_rotate", "warm"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": 0.8, "form": "vanilla",
+     "layer": ["refresh", "reuse"], "cache_state": "warm"},
+    {"workload": "attention", "context_len": 16384, "draft": ["ar", "d5k4n16", "d6k8n64"],
+     "overlap": 0.8, "form": "vanilla", "launch": "stream"},
+    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": ["d4k4n8", "d6k6n32"],
+     "overlap": 0.8, "form": "vanilla", "layer": "refresh"}
+  ]})";
+
+// Contexts between and beyond those of the others, for the ranges that a plan tells apart; warm
+// points whose layer fits L2 in part.
+constexpr std::string_view kH200Contexts = R"({
+  "name": "h200-contexts", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.002, "min_samples": 20, "max_samples": 40, "time_limit_s": 0.04},
+  "grids": [
+    {"workload": "attention", "context_len": [8192, 12288, 32768, 131072, 262144],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.8, 0.95],
+     "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [6144, 10240, 24576, 98304, 196608],
+     "draft": ["d4k4n8", "d6k6n32", "d6k8n64"], "overlap": [0.5, 0.8], "group": ["c1", "c4e"],
+     "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [8192, 12288, 32768, 131072, 262144], "draft": "ar",
+     "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [8192, 12288, 32768, 131072, 262144],
+     "draft": ["d5k4n16", "d6k8n64", "d8k8n128"], "overlap": 0.8, "layer": ["refresh", "reuse"],
+     "cache_state": "warm"},
+    {"workload": "attention", "context_len": [6144, 10240], "draft": ["d5k4n16", "d8k8n128"],
+     "overlap": [0.2, 0.8], "group": ["c1", "c8a"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [12288, 32768], "draft": ["d6k8n64", "d8k8n128"],
+     "overlap": [0.2, 0.5, 0.95], "layer": ["refresh", "reuse"], "cache_state": "warm"}
+  ]})";
+
 // Whole steps of nsa-1b: plain decoding and trees under schedules and groups.
 constexpr std::string_view kH200SsvStep = R"({
   "name": "h200-ssv-step", "trace_repetitions": 1, "counter_repetitions": 1,
@@ -163,11 +208,13 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 7> kBuiltIn = {{
+constexpr std::array<BuiltIn, 9> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"h200-ssv", kH200Ssv},
+    {"h200-vanilla", kH200Vanilla},
+    {"h200-contexts", kH200Contexts},
     {"h200-ssv-step", kH200SsvStep},
     {"h200-systems", kH200Systems},
     {"calibrate", kCalibrate},

@@ -1,4 +1,4 @@
-// Quantiles, conformal quantiles and rank agreement against values worked out by hand.
+// Quantiles and conformal quantiles against values worked out by hand.
 #include "engine/fit/statistics.h"
 
 #include <catch2/catch.hpp>
@@ -22,11 +22,4 @@ TEST_CASE("a conformal quantile is the (n+1) level-th smallest") {
   }
   CHECK(*conformal_quantile(hundred, 0.9) == 91.0);    // ceil(90.9)
   CHECK(*conformal_quantile({5.0, 7.0}, 0.9) == 7.0);  // too few: the greatest
-}
-
-TEST_CASE("Kendall's tau is one, minus one, or undefined") {
-  CHECK(*kendall_tau({1, 2, 3}, {10, 20, 30}) == 1.0);
-  CHECK(*kendall_tau({1, 2, 3}, {3, 2, 1}) == -1.0);
-  CHECK(*kendall_tau({1, 2, 3}, {1, 3, 2}) == Approx(1.0 / 3.0));
-  CHECK(!kendall_tau({1, 1, 1}, {1, 2, 3}));
 }

@@ -4,10 +4,13 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 
 #include "engine/fit/cost_fit.h"
 #include "engine/fit/cost_search.h"
+#include "engine/fit/fit_file.h"
 #include "engine/fit/fit_report.h"
+#include "engine/fit/goals.h"
 #include "engine/fit/ranking.h"
 #include "engine/fit/residual_fit.h"
 #include "tests/support/synthetic_points.h"
@@ -31,6 +34,12 @@ const FitReport& report() {
     return fit_cost_model(points, "NVIDIA <H200>", h200(), {"run"}, {});
   }();
   return instance;
+}
+
+RankedPoint ranked(std::int64_t queries, double predicted, double measured) {
+  return {.key = {.context_len = 4096, .num_queries = queries},
+          .predicted_us = predicted,
+          .measured_us = measured};
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -152,15 +161,103 @@ TEST_CASE("a residual field finds a smooth correction and leaves noise alone") {
 }
 
 TEST_CASE("regret is what the predicted first choice loses") {
-  const auto point = [](std::int64_t queries, double predicted, double measured) {
-    return RankedPoint{{.context_len = 4096, .num_queries = queries}, predicted, measured};
-  };
   // Throughputs 16/10, 32/16, 64/40 measured; the last is predicted to be the best.
-  const Ranking ranking = rank({point(16, 10, 10), point(32, 16, 16), point(64, 30, 40)});
+  const Ranking ranking = rank({ranked(16, 10, 10), ranked(32, 16, 16), ranked(64, 30, 40)});
   CHECK(*ranking.mean_regret == Approx(1.0 - 1.6 / 2.0));
   CHECK(*ranking.worst_regret == *ranking.mean_regret);
-  CHECK(!ranking.least_tau);  // three points are too few
-  CHECK(!rank({point(16, 10, 10)}).mean_tau);
+  CHECK(!ranking.least_tau);   // three pairs are too few
+  CHECK(*ranking.tau == 0.0);  // one agrees, one is opposed, two are equally fast
+  CHECK(!rank({ranked(16, 10, 10)}).tau);
+}
+
+TEST_CASE("tau-b ties what the measurement does not tell apart") {
+  PairCounts pairs;
+  pairs.add(ranked(8, 10, 10), ranked(8, 20, 20));  // agree
+  CHECK(*pairs.tau_b() == 1.0);
+  pairs.add(ranked(8, 10, 20), ranked(8, 20, 10));  // opposed
+  CHECK(*pairs.tau_b() == 0.0);
+  // 1 % apart, each known to 0.9 %: tied as measured, whatever is predicted.
+  pairs.add(ranked(8, 10, 10.1), ranked(8, 20, 10));
+  pairs.add(ranked(8, 10, 10), ranked(8, 10.05, 20));  // tied as predicted
+  pairs.add(ranked(8, 10, 10), ranked(8, 10, 10));     // in both: no pair of any ranking
+  CHECK((pairs.agreeing == 1 && pairs.opposed == 1));
+  CHECK((pairs.tied_measured == 1 && pairs.tied_predicted == 1));
+  CHECK(pairs.told_apart() == 3);
+  PairCounts hand{.agreeing = 8, .opposed = 1, .tied_measured = 2, .tied_predicted = 1};
+  CHECK(*hand.tau_b() == Approx(7.0 / std::sqrt(11.0 * 10.0)));
+  // A median that is known to 5 % ties within 5 %, not within 1 %.
+  RankedPoint vague = ranked(8, 10, 10);
+  vague.log_half_width = 0.05;
+  PairCounts wide;
+  wide.add(vague, ranked(8, 20, 10.4));
+  CHECK((wide.tied_measured == 1 && !wide.tau_b()));
+}
+
+TEST_CASE("a context range and class is ranked by itself once it has pairs enough") {
+  std::vector<RankedPoint> points;
+  for (int i = 1; i <= 7; ++i) {  // 21 pairs, all in order
+    points.push_back(ranked(8, 10.0 * i, 11.0 * i));
+  }
+  RankedPoint other = ranked(8, 10, 1);
+  other.precision = PrecisionClass::kReuseOnly;
+  points.push_back(other);
+  const Ranking ranking = rank(points);
+  REQUIRE(ranking.classes.size() == 1);
+  CHECK(ranking.classes[0].context == "0-4096");
+  CHECK(ranking.classes[0].pairs.agreeing == 21);
+  CHECK(*ranking.least_tau == 1.0);
+}
+
+TEST_CASE("coverage takes each point's interval from other folds, and pools small ranges") {
+  std::vector<FitPoint> points;
+  for (int i = 0; i < 60; ++i) {
+    FitPoint p;
+    p.key.context_len = i < 50 ? 4096 : 16384;
+    p.time_us = 100.0;
+    points.push_back(p);
+  }
+  std::vector<Unseen> folds;
+  for (int i = 0; i < 60; ++i) {
+    // Errors of 1 to 10 %, ten times as large in the fold 0.
+    const double error = (i % 2 == 0 ? 0.1 : 0.01) * (1 + i / 2 % 10);
+    folds.push_back(
+        {&points[static_cast<std::size_t>(i)], {.time_us = 100.0 * std::exp(error)}, i % 2});
+  }
+  const CoverageTable table = coverage_by_range(folds, {});
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].context == "0-4096");
+  CHECK(table.rows[0].points == 50);
+  // Fold 1's errors lie within fold 0's quantile, those of fold 0 hardly within fold 1's.
+  CHECK(table.rows[0].covered >= 0.5);
+  CHECK(table.rows[0].covered < 0.6);
+  CHECK(table.rows[1].context == "pooled: 12288-16384");
+  CHECK(table.rows[1].points == 10);
+  CHECK(!coverage_by_range({}, {}).all);
+}
+
+TEST_CASE("each goal is judged by its own figures") {
+  FitReport report;
+  report.model.estimates.resize(kParameterCount);
+  CHECK(goals_of(report).empty());
+  report.dram_bytes = {100, 0.02, 0.09, 0.0};
+  report.latency = {100, 0.03, 0.13, 0.0};  // the tail misses
+  report.unseen_coverage_90 = 0.9;
+  report.coverage = {{"0-4096", 50, 0.9}, {"4096-8192", 50, 0.96}};
+  report.least_kendall_tau = 0.89;
+  report.top1_regret = 0.01;
+  report.worst_regret = 0.05;
+  std::map<std::string, bool> met;
+  for (const Goal& g : goals_of(report)) {
+    met[g.what] = g.met;
+  }
+  CHECK(met.at("DRAM bytes, held out"));
+  CHECK(!met.at("latency, held out"));
+  CHECK(met.at("90 % intervals hold"));
+  CHECK(!met.at("- in each context range"));  // 96 % is more than a 90 % interval should hold
+  CHECK(!met.at("Kendall's tau, each range and class"));
+  CHECK(met.at("regret of the first choice, mean / worst"));
+  CHECK(met.count("latency, regime left out") == 0);  // a quick fit has none
+  CHECK(fit_text(report).find("NOT met") != std::string::npos);
 }
 
 TEST_CASE("the report is one page that loads nothing and shows every part") {

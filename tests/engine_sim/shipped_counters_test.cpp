@@ -15,13 +15,12 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
       db::Store::open(VERSIEVE_SOURCE_DIR "/db/measured/h200.db", db::OpenMode::kReadOnly);
   std::vector<Comparison> comparisons;
   for (const db::StoredRun& run : store.runs()) {
-    if (run.record.kind != "h200-ssv" && run.record.kind != "h200-fused") {
+    if (run.record.kind != "h200-vanilla" && run.record.kind != "h200-fused") {
       continue;
     }
-    const SimulationPlan plan{
-        .machine = memory_machine(hardware_by_key("h200-sxm")),
-        .protocol = run.record.kind == "h200-ssv" ? collection_shared() : collection_warmed_up(),
-        .seed = run.record.seed};
+    const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h200-sxm")),
+                              .protocol = collection_warmed_up(),
+                              .seed = run.record.seed};
     std::vector<PointMeasurement> points =
         store.points({.run_id = run.id, .workload = WorkloadKind::kAttention, .only_ok = true});
     // The small ones of the cold points: a test takes seconds.

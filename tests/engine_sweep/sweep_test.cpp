@@ -1,5 +1,6 @@
 // A sweep's text becomes one list of points, always the same; shards cut it, resume thins it out.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -109,6 +110,22 @@ TEST_CASE("the attention campaign covers its grid in both layers, both states an
   CHECK(reuse * 2 == static_cast<std::int64_t>(plan.points.size()));
   CHECK(vanilla >= 150);
   CHECK(warm >= 400);
+}
+
+TEST_CASE("every context range that a plan tells apart has eighty points, the vanilla form 181") {
+  const SweepPlan vanilla = built_in("h200-vanilla");
+  CHECK(vanilla.points.size() == 181);
+  for (const PointKey& key : vanilla.points) {
+    CHECK(Strategy::parse(key.strategy).form == NsaForm::kVanilla);
+  }
+  const SweepPlan contexts = built_in("h200-contexts");
+  CHECK(contexts.points.size() == 456);
+  const std::array<std::int64_t, 6> edges = {4096, 8192, 12288, 32768, 131072, 262144};
+  for (std::size_t i = 1; i < edges.size(); ++i) {
+    CHECK(std::count_if(contexts.points.begin(), contexts.points.end(), [&](const PointKey& key) {
+            return key.context_len > edges[i - 1] && key.context_len <= edges[i];
+          }) >= 78);
+  }
 }
 
 TEST_CASE("the campaign of steps covers schedules and groups; both make 1,500 with the core") {

@@ -76,6 +76,46 @@ TEST_CASE("a chain of block sets draws anew from all other blocks, and routed qu
   CHECK(distinct_blocks(1, 16, 257, 0.6, 0.6) == Approx(16.0));
 }
 
+TEST_CASE("far apart queries bring the least that a step does, not ever less") {
+  // Between 64 and 128 queries of rho 0.8 each brings 0.2 / 0.43 of the 3.2 blocks that its
+  // neighbour lacks; a billion blocks are too many to meet one twice.
+  const double near = distinct_blocks(64, 16, 1e9, 0.8, 0.54);
+  const double far = distinct_blocks(128, 16, 1e9, 0.8, 0.54);
+  CHECK((far - near) / 64 == Approx(3.2 * 0.2 / 0.43).epsilon(1e-6));
+  // Routings of synthetic queries counted on an H200 (L 256K): 24.0, 45.5, 118.5 and 212.2 blocks.
+  CHECK(distinct_blocks(4, 16, 4097, 0.8, 0.54) == Approx(24.0).epsilon(0.03));
+  CHECK(distinct_blocks(16, 16, 4097, 0.8, 0.54) == Approx(45.5).epsilon(0.05));
+  CHECK(distinct_blocks(64, 16, 4097, 0.8, 0.54) == Approx(118.5).epsilon(0.05));
+  CHECK(distinct_blocks(128, 16, 4097, 0.8, 0.54) == Approx(212.2).epsilon(0.05));
+}
+
+TEST_CASE("a chain that remembers draws what seven sets lack, as long as there are blocks") {
+  CHECK(remembering_chain_blocks(0, 16, 257, 0.5) == Approx(16.0));
+  CHECK(remembering_chain_blocks(7, 16, 257, 0.5) == Approx(16.0 + 7 * 8.0));
+  // The ninth set draws 8 of 193 blocks that the last seven lack; 185 of them are new.
+  CHECK(remembering_chain_blocks(8, 16, 257, 0.5) == Approx(72.0 + 8.0 * 185 / 193));
+  CHECK(remembering_chain_blocks(15, 16, 65, 0.5) == Approx(65.0));  // none is left that all lack
+  CHECK(remembering_chain_blocks(3, 10, 10, 0.5) == Approx(10.0));
+  CHECK(remembering_chain_blocks(100, 16, 257, 1.0) == Approx(16.0));
+}
+
+TEST_CASE("representatives of approximate groups share less than neighbours, more than none") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.context_len = 65536;
+  shape.num_queries = 64;
+  shape.overlap = 0.8;
+  shape.group_size = 8;
+  const double exact = attention_shape(shape, 0.54).unique_blocks;
+  shape.group_mode = GroupMode::kApprox;
+  const double routed = attention_shape(shape, 0.54).unique_blocks;
+  CHECK(routed < exact);
+  CHECK(routed == Approx(61.1).epsilon(0.06));  // counted on an H200
+  shape.imposed_chain = true;
+  CHECK(attention_shape(shape, 0.54).unique_blocks == Approx(83.1).epsilon(0.1));
+  shape.overlap = 1.0;
+  CHECK(attention_shape(shape, 0.54).unique_blocks == Approx(16.0));
+}
+
 TEST_CASE("each term's unique bytes are those of the formulas") {
   StepWork work;
   add_attention(shape_16k(), NsaForm::kVanilla, false, 1.0, work);
