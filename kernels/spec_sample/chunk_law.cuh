@@ -243,6 +243,12 @@ __device__ inline float chunk_factor(const LawStat& chunk, const LawStat& row,
   return __fdiv_rn(power_of_two(__fmul_rn(chunk.largest - row.largest, scale.per_logit)), row.sum);
 }
 
+// A chunk's share of the row, not one-hot.
+__device__ inline float chunk_mass(const LawStat& chunk, const LawStat& row,
+                                   const LawScale& scale) {
+  return __fmul_rn(chunk.sum, chunk_factor(chunk, row, scale));
+}
+
 // Where a chunk lies in the running sum over the row, and what the draw aims at.
 template <class Real>
 struct DrawRange {

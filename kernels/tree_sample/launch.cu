@@ -8,7 +8,7 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kSlice = 32768;  // samples a launch: the grid's second dimension
+constexpr std::int64_t kSlice = kLaunchCounters;  // samples a launch
 
 template <class T>
 bool is_fused(const TreeSampleParams<T>& p) {

@@ -21,7 +21,7 @@ void launch_tree_sample(const TreeSampleParams<T>& p, const LaunchContext& conte
 template <class T>
 void launch_tree_baseline(const TreeSampleParams<T>& p, const LaunchContext& context);
 
-// A cluster of blocks a node, then the walk (fused.cu). REQUIRES: samples < 2^16.
+// Clusters of blocks share the nodes, the last one walks (fused.cu). REQUIRES: a counter a sample.
 template <class T>
 bool tree_fused_takes(const TreeSampleParams<T>& p);
 template <class T>
