@@ -140,10 +140,13 @@ __device__ inline ChunkHit find_chunk(const LawCut& cut, const float* mass /* [c
                                       float u) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int begin = lane * cut.tile_chunks;
-  const int end = min(begin + cut.tile_chunks, cut.chunks);
+  const int count = min(cut.tile_chunks, cut.chunks - begin);  // below 1 past the last tile
+  float own[kMaxTiles];
   float inside = 0.0F;
-  for (int chunk = begin; chunk < end; ++chunk) {
-    inside += mass[chunk];
+#pragma unroll
+  for (int i = 0; i < kMaxTiles; ++i) {
+    own[i] = i < count ? mass[begin + i] : 0.0F;
+    inside += own[i];
   }
   float tile_before = 0.0F, total = 0.0F;
 #pragma unroll
@@ -153,11 +156,12 @@ __device__ inline ChunkHit find_chunk(const LawCut& cut, const float* mass /* [c
   }
   ChunkHit hit{.target = u * total};
   float running = 0.0F;
-  for (int chunk = begin; chunk < end; ++chunk) {
+#pragma unroll
+  for (int i = 0; i < kMaxTiles; ++i) {
     const float before = tile_before + running;
-    running += mass[chunk];
-    if (DrawRange<float>{before, tile_before + running, total}.hit(hit.target)) {
-      hit.chunk = chunk;
+    running += own[i];
+    if (i < count && DrawRange<float>{before, tile_before + running, total}.hit(hit.target)) {
+      hit.chunk = begin + i;
       hit.before = before;
     }
   }

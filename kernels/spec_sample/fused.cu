@@ -33,6 +33,13 @@ struct Worker {
   bool tests;        // this warp tests the position's samples
   bool reports;      // and is the cluster's that writes them
 
+  // REQUIRES: the logits have been asked for, since this waits for memory.
+  __device__ void read_parity(ChainShared& shared) {
+    here.parity = here.results.votes != nullptr ? vote_parity(*here.results.votes) : 0;
+    if (lane == 0) {  // the read ends before this block's first push
+      *static_cast<volatile unsigned*>(shared.parity + warp) = here.parity;
+    }
+  }
   __device__ bool votes(const Proposal& x) const {
     return reports && here.results.votes != nullptr && x.any && !here.past_drafts();
   }
@@ -84,7 +91,8 @@ __device__ void draw_samples(const Worker<T, kSigmoid>& w, Proposal x, const Dra
     drawing = test_sample(here, x, tested ? x.gather(here.z) : float2{}, w.reports);
   }
   if (slow && w.place.rank == 0) {
-    draw_slowly(here, shared);
+    const Position<T, kSigmoid> copy = here;  // so that `here` itself may stay in registers
+    draw_slowly(copy, shared);
   }
 }
 
@@ -93,16 +101,14 @@ template <class T, bool kSigmoid>
 __device__ void run_held(Worker<T, kSigmoid>& w, ChainShared& shared) {
   Position<T, kSigmoid>& here = w.here;
   const ChainSetting<T>& a = here.a;
+  const Proposal x(a.s, here.c, std::int64_t{blockIdx.y} * 32 + w.lane);
   float p[kLaneElements], q[kLaneElements] = {};
   here.z.load_target(w.first, p);
   if (!here.past_drafts()) {
     here.z.load_draft(w.first, q);
   }
-  const Proposal x(a.s, here.c, std::int64_t{blockIdx.y} * 32 + w.lane);
-  float2 logits = {};
-  if (w.tests && x.any && !here.past_drafts()) {
-    logits = x.gather(here.z);
-  }
+  cluster_wait();  // all blocks run
+  w.read_parity(shared);
   LawStat target = empty_stat(), draft = empty_stat();
   if (here.by_softmax()) {
     target = weigh_round<T>(p, w.first, a.scale);
@@ -110,9 +116,9 @@ __device__ void run_held(Worker<T, kSigmoid>& w, ChainShared& shared) {
       draft = weigh_round<T>(q, w.first, a.scale);
     }
   }
-  cluster_wait();     // all blocks run
-  if (w.lane == 0) {  // the read of the parity ends before this block's first push
-    *static_cast<volatile unsigned*>(shared.parity + w.warp) = here.parity;
+  float2 logits = {};  // near by now, and needed only after the exchange
+  if (w.tests && x.any && !here.past_drafts()) {
+    logits = x.gather(here.z);
   }
   if (here.by_softmax()) {
     here.law = exchange_law(w.place, target, draft, a.scale, shared.cluster);
@@ -159,9 +165,7 @@ __device__ void run_voting(Worker<T, kSigmoid>& w, ChainShared& shared) {
     }
   }
   cluster_wait();
-  if (w.lane == 0) {
-    *static_cast<volatile unsigned*>(shared.parity + w.warp) = here.parity;
-  }
+  w.read_parity(shared);
   if (here.by_softmax()) {
     here.law = exchange_law(w.place, target, draft, a.scale, shared.cluster);
   } else {
@@ -226,7 +230,6 @@ __global__ void __launch_bounds__(kClusterLawThreads, kHeld ? 2 : 3)
   w.first = w.chunk * kRoundElements;
   w.tests = warp == static_cast<int>(blockDim.x) / 32 - 1;
   w.reports = w.tests && place.rank == 0;
-  w.here.parity = results.votes != nullptr ? vote_parity(*results.votes) : 0;
   if constexpr (kHeld) {
     run_held(w, shared);
   } else {

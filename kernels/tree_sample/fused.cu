@@ -2,8 +2,9 @@
 // Grid: clusters of 4 to 16 blocks share out the inner nodes (x) of each sample (y). A warp takes
 // chunks of 512 logits and sends their statistics to the first block of its cluster, which tests
 // the node's children and draws in case none passes (tree_row.cuh), while the others ask for the
-// next node's logits. The cluster that ends last follows the notes of all from the root; where the
-// path ends at an inner node its draw is there, at a leaf this cluster draws from the leaf's row.
+// next node's logits. A note of it goes to memory; the first cluster, which has the root, follows
+// the notes; where the path ends at an inner node its draw is there, at a leaf the cluster draws
+// from the leaf's row.
 // Bits are those of baseline.cu. Moves (inner nodes + 1) V logits once; bound by latencies.
 #include <algorithm>
 
@@ -93,14 +94,12 @@ class ChunkReader {
   float z_[kLaneElements] = {};
 };
 
-// By the first block, once the row's chunks are there: tests and draw of a node; its notes, or the
-// token of the leaf where the path ends.
+// By the first block, once the row's chunks are there: tests and draw of a node into shared.next
+// and shared.drawn.
 template <class T>
-__device__ void judge_node(const TreeSetting<T>& a, std::int64_t sample, int node, bool is_leaf,
-                           TreeShared& shared, const TreeNotes& notes) {
-  const std::int64_t first = sample * a.s.num_nodes;
+__device__ void judge_node(const TreeSetting<T>& a, std::int64_t sample, int node,
+                           TreeShared& shared) {
   const T* const row = a.s.target_logits + node * a.s.vocab;
-  const float u = shared.uniform[a.s.num_nodes - 1];
   combine_row(a, shared);
   int out = 0;
   if (!a.scale.one_hot) {
@@ -108,52 +107,64 @@ __device__ void judge_node(const TreeSetting<T>& a, std::int64_t sample, int nod
     __syncthreads();
   }
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp == 0) {
+    const float u = shared.uniform[a.s.num_nodes - 1];
     const int token = a.scale.one_hot ? shared.left[0].argmax() : draw_left(a, row, out, u, shared);
-    if (lane == 0) {
-      (is_leaf ? a.s.tokens[first + shared.accepted] : notes.drawn[first + node]) = token;
+    if (threadIdx.x == 0) {
+      shared.drawn = token;
     }
-  } else if (warp == 1 && !is_leaf) {
+  } else if (warp == 1) {
     const int next = test_children(a, sample, shared);
-    if (lane == 0) {
-      notes.next[first + node] = next;
+    if (threadIdx.x == 32) {
+      shared.next = next;
     }
   }
-  __syncthreads();  // lists change hands
+  __syncthreads();
 }
 
-// A node's row by the cluster. Ends with half a cluster barrier: what the first block has done.
+// A node's row by the cluster; only the first block learns of its verdict.
 template <class T>
 __device__ void visit_node(const TreeSetting<T>& a, Place place, std::int64_t sample, int node,
-                           bool is_leaf, int parity, TreeShared& shared, const TreeNotes& notes) {
+                           int parity, TreeShared& shared) {
   const T* const row = a.s.target_logits + node * a.s.vocab;
-  ChunkReader<T> reader(a, place, row);
-  if (place.rank == 0) {
-    list_children(static_cast<int>(a.s.num_nodes), node, shared);
-  }
-  cluster_wait();
-  reader.send(shared);
-  if (place.rank == 0) {
+  if (place.rank == 0) {  // its own chunks wait in the second-level cache meanwhile
+    const int own = static_cast<int>(threadIdx.x) / 32;
+    if (own < block_chunks(place, a.cut)) {
+      call_for_round(row, own * kRoundElements, a.cut.vocab);
+    }
+    list_children(static_cast<int>(a.s.num_nodes), node, a.cut, shared);
     if (!a.scale.one_hot) {
       step_children(a, row, shared);
     }
+  }
+  ChunkReader<T> reader(a, place, row);
+  cluster_wait();
+  reader.send(shared);
+  if (place.rank == 0) {
     __syncthreads();
     await_pushes(place, shared.pushed, a.cut.chunks * static_cast<int>(sizeof(LawStat)), parity);
-    judge_node(a, sample, node, is_leaf, shared, notes);
+    judge_node(a, sample, node, shared);
   }
 }
 
-// By the first block of the cluster that ends last: the path, and the node where it ends.
+// By the first block of the sample's first cluster, once it has noted its own nodes: waits for all
+// notes and takes them away, follows them from the root; returns the leaf where the path ends, or
+// -1. Clusters start in order, so those waited for run.
 template <class T>
-__device__ void walk(const TreeSetting<T>& a, std::int64_t sample, TreeShared& shared,
-                     const TreeNotes& notes) {
+__device__ int walk(const TreeSetting<T>& a, std::int64_t sample, unsigned* notes /* [N] */,
+                    TreeShared& shared) {
   const int n = static_cast<int>(a.s.num_nodes);
   const std::int64_t first = sample * n;
   const int i = static_cast<int>(threadIdx.x);
   if (i < n && shared.has_child[i] != 0) {
-    shared.child[i] = __ldcg(notes.next + first + i);
-    shared.token[i] = __ldcg(notes.drawn + first + i);
+    volatile unsigned* const place = notes + i;
+    unsigned note = *place;
+    while (note == 0) {
+      note = *place;
+    }
+    *place = 0;
+    shared.child[i] = noted_next(note);
+    shared.token[i] = noted_token(note);
   }
   __syncthreads();
   int node = 0;
@@ -177,41 +188,42 @@ __device__ void walk(const TreeSetting<T>& a, std::int64_t sample, TreeShared& s
     a.s.accepted[sample] = accepted;
     a.s.tau[first] = 1.0F;
     shared.accepted = accepted;
-    shared.ends_at_leaf = is_leaf ? node : -1;
   }
-  __syncthreads();
+  __syncthreads();  // lists change hands
+  return is_leaf ? node : -1;
 }
 
-// By the first block of a cluster that has noted all its nodes: whether it is the last of
-// `clusters`.
-__device__ inline bool is_last(unsigned* done, unsigned clusters, TreeShared& shared) {
-  if (clusters == 1) {
-    return true;
-  }
-  if (threadIdx.x == 0) {
-    __threadfence();
-    shared.accepted = atomicAdd(done, 1) == clusters - 1 ? 1 : 0;
-    if (shared.accepted != 0) {
-      *done = 0;
+// By the sample's first cluster, once its own nodes are noted: the path, and the draw from its end
+// if that is a leaf.
+template <class T>
+__device__ void finish_path(const TreeSetting<T>& a, Place place, std::int64_t sample, int parity,
+                            unsigned* notes, TreeShared& shared) {
+  if (place.rank == 0) {
+    const int leaf = walk(a, sample, notes, shared);
+    if (static_cast<int>(threadIdx.x) < place.blocks) {
+      *in_block(&shared.ends_at_leaf, static_cast<int>(threadIdx.x)) = leaf;
     }
-    __threadfence();
   }
-  __syncthreads();
-  const bool last = shared.accepted != 0;
-  __syncthreads();
-  return last;
+  cluster_sync();
+  const int leaf = shared.ends_at_leaf;
+  if (leaf < 0) {
+    return;
+  }
+  cluster_arrive();
+  visit_node(a, place, sample, leaf, parity, shared);
+  if (place.rank == 0 && threadIdx.x == 0) {
+    a.s.tokens[sample * a.s.num_nodes + shared.accepted] = shared.drawn;
+  }
 }
 
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads, 2)
-    tree_sample_kernel(const __grid_constant__ TreeSetting<T> a,
-                       const __grid_constant__ TreeNotes notes) {
+    tree_sample_kernel(const __grid_constant__ TreeSetting<T> a, unsigned* all_notes /* [R, N] */) {
   __shared__ TreeShared shared;
   release_successors();
   if (threadIdx.x == 0) {
     barrier_init(shared_address(&shared.pushed), 1);
     publish_barriers();
-    shared.ends_at_leaf = -1;
   }
   __syncwarp();
   cluster_arrive();
@@ -220,37 +232,24 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
   const std::int64_t sample = blockIdx.y;
   const int cluster = static_cast<int>(blockIdx.x) / place.blocks;
   const int clusters = static_cast<int>(gridDim.x) / place.blocks;
+  unsigned* const notes = all_notes + sample * a.s.num_nodes;
   load_tree(a.s, sample, shared);
   int parity = 0;
   for (int i = cluster; i < shared.inner_count; i += clusters, parity ^= 1) {
-    visit_node(a, place, sample, shared.inner[i], false, parity, shared, notes);
-    if (i + clusters < shared.inner_count) {
-      cluster_arrive();
+    if (i != cluster) {
+      cluster_arrive();  // the first block has done with the node before
+    }
+    visit_node(a, place, sample, shared.inner[i], parity, shared);
+    if (place.rank == 0 && threadIdx.x == 0) {
+      static_cast<volatile unsigned*>(notes)[shared.inner[i]] = note_of(shared.next, shared.drawn);
     }
   }
-  const int working = max(1, min(clusters, shared.inner_count));
-  if (cluster >= working) {
-    cluster_wait();
-    return;
-  }
-  if (shared.inner_count == 0) {
+  if (cluster >= shared.inner_count) {
     cluster_wait();
   }
-  if (place.rank == 0 && is_last(notes.done + sample, static_cast<unsigned>(working), shared)) {
-    walk(a, sample, shared, notes);
-    if (static_cast<int>(threadIdx.x) < place.blocks) {
-      *in_block(&shared.ends_at_leaf, static_cast<int>(threadIdx.x)) = shared.ends_at_leaf;
-    }
-    __syncthreads();
+  if (cluster == 0) {
+    finish_path(a, place, sample, parity, notes, shared);
   }
-  cluster_sync();
-  if (shared.ends_at_leaf < 0) {
-    return;
-  }
-  const int leaf = shared.ends_at_leaf;
-  cluster_arrive();
-  visit_node(a, place, sample, leaf, true, parity, shared, notes);
-  cluster_sync();  // nobody ends while others push
 }
 
 // Blocks of a cluster: as many as it takes to keep the chip busy with so many nodes, of which often
@@ -269,12 +268,8 @@ bool tree_fused_takes(const TreeSampleParams<T>& p) {
 
 template <class T>
 void launch_tree_fused(const TreeSampleParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.samples <= kLaunchCounters, "a counter a sample");
+  VERSIEVE_ASSERT(p.samples * p.num_nodes <= kLaunchCounters, "a word a node");
   const TreeSetting<T> a = tree_setting(p);
-  TreeNotes notes;
-  notes.next = static_cast<std::int32_t*>(context.scratch);
-  notes.drawn = notes.next + p.samples * p.num_nodes;
-  notes.done = context.counters;
   const unsigned blocks = blocks_for(a.cut, p.num_nodes);
   const unsigned chunks = (static_cast<unsigned>(a.cut.chunks) + blocks - 1) / blocks;
   const unsigned clusters =
@@ -287,7 +282,7 @@ void launch_tree_fused(const TreeSampleParams<T>& p, const LaunchContext& contex
                     .threads = 32 * std::clamp<unsigned>(chunks, kMinWarps, kMaxThreads / 32),
                     .cluster = blocks,
                     .stream = context.stream},
-                   tree_sample_kernel<T>, a, notes);
+                   tree_sample_kernel<T>, a, context.counters);
 }
 
 template bool tree_fused_takes<float>(const TreeSampleParams<float>&);

@@ -13,13 +13,18 @@ namespace versieve::kernels {
 
 inline constexpr int kTreeNodes = 128;  // the most of a tree
 
-// Notes of the tests, [R, N] each: the child that is accepted at a node, or -1; the token drawn
-// there when none is. Of inner nodes alone.
-struct TreeNotes {
-  std::int32_t* next = nullptr;
-  std::int32_t* drawn = nullptr;
-  unsigned* done = nullptr;  // [R] zeros, left so: clusters that have ended
-};
+// What a node's tests note: the child that is accepted, or -1, and the token drawn when none is.
+// One word, so that who finds it needs no fence; 0 is no note.
+__device__ inline unsigned note_of(int next, int drawn) {
+  return 0x80000000U | static_cast<unsigned>(drawn) << 8 | static_cast<unsigned>(next + 1);
+}
+__device__ inline int noted_next(unsigned note) {
+  return static_cast<int>(note & 0xFFU) - 1;
+}
+__device__ inline int noted_token(unsigned note) {
+  return static_cast<int>(note >> 8 & 0x7FFFFFU);
+}
+static_assert(kTreeNodes < 256 && kMaxChunks * kRoundElements < 1 << 23, "a note holds both");
 
 struct TreeShared {
   std::int32_t parent[kTreeNodes];
@@ -34,12 +39,15 @@ struct TreeShared {
   int child_count;
   std::int32_t child[kTreeNodes];
   std::int32_t token[kTreeNodes];
+  std::int32_t token_chunk[kTreeNodes];  // that holds it, or -1
+  std::int32_t token_tile[kTreeNodes];
   float logit[kTreeNodes];        // of the token
   LawStat step[kTreeNodes];       // child i's chunk without the children up to i
   LawStat tile_step[kTreeNodes];  // its tile
   LawStat left[kTreeNodes + 1];   // the row without the first i children
   LawStat tile[kMaxTiles];        // nothing taken out
   float mass[kMaxChunks];
+  int next, drawn;   // of the node
   int ends_at_leaf;  // the leaf that this cluster draws from, or -1
   int accepted;
 };
@@ -66,13 +74,19 @@ __device__ int list_nodes(int num_nodes, std::int32_t* list, const Is& is) {
 }
 
 // By the first block: the node's children with their tokens.
-__device__ inline void list_children(int num_nodes, int node, TreeShared& shared) {
+__device__ inline void list_children(int num_nodes, int node, const LawCut& cut,
+                                     TreeShared& shared) {
   if (threadIdx.x < 32) {
     const int count =
         list_nodes(num_nodes, shared.child, [&](int i) { return shared.parent[i] == node; });
     __syncwarp();
     for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) {
-      shared.token[i] = shared.proposed[shared.child[i]];
+      const int token = shared.proposed[shared.child[i]];
+      const bool known = token >= 0 && token < cut.vocab;
+      const int chunk = known ? token / kRoundElements : -1;
+      shared.token[i] = token;
+      shared.token_chunk[i] = chunk;
+      shared.token_tile[i] = known ? chunk / cut.tile_chunks : -1;
     }
     if (threadIdx.x == 0) {
       shared.child_count = count;
@@ -103,12 +117,11 @@ __device__ void step_children(const TreeSetting<T>& a, const T* row, TreeShared&
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < shared.child_count; i += warps) {
-    const int token = shared.token[i];
-    if (token < 0 || token >= a.cut.vocab) {
+    if (shared.token_chunk[i] < 0) {
       continue;
     }
-    const float logit = load_f32(row + token);
-    const int first = token / kRoundElements * kRoundElements;
+    const float logit = load_f32(row + shared.token[i]);
+    const int first = shared.token_chunk[i] * kRoundElements;
     float z[kLaneElements];
     RowWithout<T>{a, row, shared, i + 1}(first, z);
     const LawStat stat = weigh_round<T>(z, first, a.scale);
@@ -141,10 +154,10 @@ __device__ void combine_row(const TreeSetting<T>& a, TreeShared& shared) {
   const LawCut& cut = a.cut;
   const int count = a.scale.one_hot ? 0 : shared.child_count;
   // Statistics `whole` of a part, or what the last of the first `steps` children in it leaves.
-  const auto after = [&](LawStat whole, const LawStat* left, int steps, int part, int part_size) {
+  const auto after = [](LawStat whole, const LawStat* left, const std::int32_t* part_of, int steps,
+                        int part) {
     for (int i = 0; i < steps; ++i) {
-      const int token = shared.token[i];
-      if (token >= 0 && token < cut.vocab && token / part_size == part) {
+      if (part_of[i] == part) {
         whole = left[i];
       }
     }
@@ -154,12 +167,10 @@ __device__ void combine_row(const TreeSetting<T>& a, TreeShared& shared) {
       cut.tiles + count, a.scale,
       [&](int group, int member) {
         const int steps = max(0, group - cut.tiles + 1);
-        const int token = steps > 0 ? max(0, shared.token[group - cut.tiles]) : 0;
-        const int tile =
-            steps > 0 ? min(token / (cut.chunk * cut.tile_chunks), cut.tiles - 1) : group;
+        const int tile = steps > 0 ? max(0, shared.token_tile[steps - 1]) : group;
         const int chunk = tile * cut.tile_chunks + member;
         return member < cut.tile_chunks && chunk < cut.chunks
-                   ? after(shared.chunk[chunk], shared.step, steps, chunk, cut.chunk)
+                   ? after(shared.chunk[chunk], shared.step, shared.token_chunk, steps, chunk)
                    : empty_stat();
       },
       [&](int group, const LawStat& stat) {
@@ -169,9 +180,9 @@ __device__ void combine_row(const TreeSetting<T>& a, TreeShared& shared) {
   combine_groups(
       count + 1, a.scale,
       [&](int steps, int tile) {
-        return tile < cut.tiles ? after(shared.tile[tile], shared.tile_step, steps, tile,
-                                        cut.chunk * cut.tile_chunks)
-                                : empty_stat();
+        return tile < cut.tiles
+                   ? after(shared.tile[tile], shared.tile_step, shared.token_tile, steps, tile)
+                   : empty_stat();
       },
       [&](int steps, const LawStat& stat) { shared.left[steps] = stat; });
   __syncthreads();
@@ -215,8 +226,7 @@ __device__ int weigh_left(const TreeSetting<T>& a, TreeShared& shared) {
        chunk += static_cast<int>(blockDim.x)) {
     LawStat stat = shared.chunk[chunk];
     for (int i = 0; i < out; ++i) {
-      const int token = shared.token[i];
-      if (token >= 0 && token < a.cut.vocab && token / a.cut.chunk == chunk) {
+      if (shared.token_chunk[i] == chunk) {
         stat = shared.step[i];
       }
     }
