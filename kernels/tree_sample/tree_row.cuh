@@ -111,12 +111,13 @@ struct RowWithout {
   }
 };
 
-// By the first block: what each child's token leaves of its chunk. A warp a child.
+// By the first block: what each child's token leaves of its chunk. A warp a child, the last warps
+// first: where a block has more warps than chunks, those have nothing else to do.
 template <class T>
 __device__ void step_children(const TreeSetting<T>& a, const T* row, TreeShared& shared) {
   const int warps = static_cast<int>(blockDim.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int i = static_cast<int>(threadIdx.x) / 32; i < shared.child_count; i += warps) {
+  for (int i = warps - 1 - static_cast<int>(threadIdx.x) / 32; i < shared.child_count; i += warps) {
     if (shared.token_chunk[i] < 0) {
       continue;
     }
