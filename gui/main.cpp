@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
+#include <QRegularExpression>
 #include <QSaveFile>
 #include <QThreadPool>
 #include <QTimer>
@@ -86,7 +87,11 @@ int main(int argc, char** argv) {
   const QCommandLineOption page("page", "The page to show: " + Window::pageNames().join(", ") + ".",
                                 "name", "points");
   const QCommandLineOption filter("filter", "Show the points for which this holds.", "text");
-  arguments.addOptions({screenshot, page, filter});
+  const QCommandLineOption size("size", "The window's size in pixels.", "width x height",
+                                "1400x900");
+  const QCommandLineOption bandwidth("bandwidth", "Plan for this memory bandwidth, 1 to 10.",
+                                     "TB/s");
+  arguments.addOptions({screenshot, page, filter, size, bandwidth});
   arguments.process(application);
   if (arguments.positionalArguments().size() > 1) {
     return exit_with(ExitCode::kUsage, "one database at a time");
@@ -96,6 +101,20 @@ int main(int argc, char** argv) {
   if (!window.showPage(arguments.value(page))) {
     return exit_with(ExitCode::kUsage, "there is no page \"" + arguments.value(page) +
                                            "\"; there are " + Window::pageNames().join(", "));
+  }
+  const QRegularExpressionMatch pixels =
+      QRegularExpression("^([0-9]{3,4})x([0-9]{3,4})$").match(arguments.value(size));
+  if (!pixels.hasMatch()) {
+    return exit_with(ExitCode::kUsage, "a size is written as 1280x800");
+  }
+  window.resize(pixels.captured(1).toInt(), pixels.captured(2).toInt());
+  if (arguments.isSet(bandwidth)) {
+    bool is_number = false;
+    const double terabytes = arguments.value(bandwidth).toDouble(&is_number);
+    if (!is_number || !(terabytes >= 1.0 && terabytes <= 10.0)) {
+      return exit_with(ExitCode::kUsage, "a bandwidth is a number of TB/s between 1 and 10");
+    }
+    window.plannerPage().setBandwidth(terabytes);
   }
   window.document().setFilter(arguments.value(filter));
   if (arguments.isSet(screenshot)) {

@@ -111,12 +111,14 @@ void Window::show_loaded() {
   }
   QStringList names(devices.begin(), devices.end());
   names.sort();
-  summary_->setText(tr("%1    %2 runs on %3, %4 points, schema %5")
+  summary_->setText(tr("%1    %2 %6 on %3, %4 %7, schema %5")
                         .arg(snapshot.path)
                         .arg(snapshot.runs.size())
                         .arg(names.isEmpty() ? tr("no device") : names.join(", "))
                         .arg(fixed(static_cast<double>(snapshot.overview.points.size()), 0))
-                        .arg(snapshot.schema_version));
+                        .arg(snapshot.schema_version)
+                        .arg(snapshot.runs.size() == 1 ? tr("run") : tr("runs"),
+                             snapshot.overview.points.size() == 1 ? tr("point") : tr("points")));
 }
 
 void Window::show_failure(const QString& path, const QString& sentence) {

@@ -14,6 +14,9 @@
 namespace versieve {
 namespace {
 
+constexpr const char* kAutoregressive = "autoregressive";
+constexpr const char* kFixed = "fixed";
+
 double log_spread(const Interval& interval) {
   return (std::log(interval.high) - std::log(interval.low)) / (2.0 * kNinety);
 }
@@ -32,8 +35,9 @@ double probability_of_beating(const Evaluation& a, const Evaluation& b) {
 class Planner {
  public:
   Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-          const PlanOptions& options)
+          const PlanOptions& options, const Candidates& candidates)
       : options_(options),
+        candidates_(candidates),
         target_(target),
         pricer_(fit, hardware, target),
         systems_(fit, hardware, target, pricer_),
@@ -41,7 +45,6 @@ class Planner {
         autoregressive_(Strategy::parse("nsa/ar")),
         fixed_(Strategy::parse(options.baseline)) {
     describe(fit, hardware);
-    sort_space();
   }
 
   PlanTable run() {
@@ -69,6 +72,9 @@ class Planner {
     table_.buckets = options_.buckets;
     table_.classes = options_.classes;
     table_.guard = options_.guard;
+    table_.enumerated = candidates_.enumerated;
+    table_.runnable = candidates_.runnable;
+    table_.excluded = candidates_.excluded;
     table_.provenance_note = origin_of(fit, hardware);
     table_.provenance_note +=
         std::string("; attention by the ") + name_of(table_.form) + " launches";
@@ -98,37 +104,13 @@ class Planner {
            "the data sheet alone";
   }
 
-  void sort_space() {
-    const std::string refusal = not_planned_because(fixed_, target_, table_.form);
-    if (!refusal.empty()) {
-      throw Error(ExitCode::kUsage, "the baseline '" + options_.baseline + "': " + refusal);
-    }
-    std::map<std::string, std::int64_t> reasons;
-    for (const Strategy& s : enumerate_space(target_)) {
-      table_.enumerated += 1;
-      const std::string reason = not_planned_because(s, target_, table_.form);
-      if (reason.empty()) {
-        runnable_.push_back(s);
-      } else {
-        reasons[reason] += 1;
-      }
-    }
-    if (std::find(runnable_.begin(), runnable_.end(), fixed_) == runnable_.end()) {
-      runnable_.push_back(fixed_);
-    }
-    table_.runnable = static_cast<std::int64_t>(runnable_.size());
-    for (const auto& [reason, tuples] : reasons) {
-      table_.excluded.push_back({reason, tuples});
-    }
-  }
-
   void plan_bucket(std::int64_t bucket) {
     const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
     std::string note;
     ar_ = pricer_.evaluate(autoregressive_, range, note);
     base_ = pricer_.evaluate(fixed_, range, note);
-    table_.baselines.push_back({bucket, "autoregressive", ar_});
-    table_.baselines.push_back({bucket, "fixed", base_});
+    table_.baselines.push_back({bucket, kAutoregressive, ar_});
+    table_.baselines.push_back({bucket, kFixed, base_});
     if (fit_.system("step dense") != nullptr) {
       Strategy dense;
       dense.attention = AttentionMethod::kDense;
@@ -169,7 +151,9 @@ class Planner {
     e.gain_over_ar = e.evaluation.throughput / ar_.throughput;
     e.gain_over_baseline = e.evaluation.throughput / base_.throughput;
     e.beats_baseline = probability_of_beating(e.evaluation, base_);
-    e.lossy = e.evaluation.strategy.precision() != PrecisionClass::kStrict;
+    const Strategy& tuple = e.evaluation.strategy;
+    e.baseline = tuple == autoregressive_ ? kAutoregressive : (tuple == fixed_ ? kFixed : "");
+    e.lossy = tuple.precision() != PrecisionClass::kStrict;
   }
 
   void rank(std::vector<PlanEntry>& cell) {
@@ -192,7 +176,7 @@ class Planner {
     }
     std::vector<PlanEntry> cell;
     bool own = false;
-    for (const Strategy& s : runnable_) {
+    for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
       const bool in_class = s.precision() == precision && pricer_.is_measured_width(s, range);
       own = own || in_class;
       if (in_class || s == autoregressive_ || s == fixed_) {
@@ -218,19 +202,23 @@ class Planner {
   }
 
   const PlanOptions& options_;
+  const Candidates& candidates_;
   const LlmShape& target_;
   Pricer pricer_;
   SystemPricer systems_;
   const FittedModel& fit_;
   Strategy autoregressive_;
   Strategy fixed_;
-  std::vector<Strategy> runnable_;
   Evaluation ar_;
   Evaluation base_;
   PlanTable table_;
 };
 
 }  // namespace
+
+std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
+  return bucket.low + (bucket.high - bucket.low) * (2 * sample + 1) / (2 * kBucketSamples);
+}
 
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                          const LlmShape& target, const Strategy& strategy,
@@ -245,14 +233,69 @@ double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
   return SystemPricer(fit, hardware, target, own).predict(strategy, context_len).time_us;
 }
 
+std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
+  std::vector<PrecisionClass> classes = PlanOptions{}.classes;
+  for (const PrecisionClass precision : {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
+                                         PrecisionClass::kApproxSampling}) {
+    if (unpriced_because(precision, fit, 1).empty()) {
+      classes.push_back(precision);
+    }
+  }
+  return classes;
+}
+
+Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
+                         const std::string& baseline) {
+  const Strategy fixed = Strategy::parse(baseline);
+  const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
+  if (!refusal.empty()) {
+    throw Error(ExitCode::kUsage, "the baseline '" + baseline + "': " + refusal);
+  }
+  Candidates out;
+  std::vector<Strategy>& runnable = out.strategies.emplace_back();
+  std::map<std::string, std::int64_t> reasons;
+  for (const Strategy& s : enumerate_space(target)) {
+    out.enumerated += 1;
+    const std::string reason = not_planned_because(s, target, fit.priced_form());
+    if (reason.empty()) {
+      runnable.push_back(s);
+    } else {
+      reasons[reason] += 1;
+    }
+  }
+  if (std::find(runnable.begin(), runnable.end(), fixed) == runnable.end()) {
+    runnable.push_back(fixed);
+  }
+  out.runnable = static_cast<std::int64_t>(runnable.size());
+  for (const auto& [reason, tuples] : reasons) {
+    out.excluded.push_back({reason, tuples});
+  }
+  return out;
+}
+
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-               const PlanOptions& options) {
+               const PlanOptions& options, const Candidates& candidates) {
   VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
   if (fit.acceptance.positional.empty()) {
     throw Error(ExitCode::kAnswerNo,
                 "there are no acceptance measurements to plan with: profile a trained pair first");
   }
-  return Planner(fit, hardware, target, options).run();
+  return Planner(fit, hardware, target, options, candidates).run();
+}
+
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options) {
+  return plan(fit, hardware, target, options, candidates_of(fit, target, options.baseline));
+}
+
+PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes) {
+  const auto left_out = [&classes](PrecisionClass precision) {
+    return std::find(classes.begin(), classes.end(), precision) == classes.end();
+  };
+  std::erase_if(table.classes, left_out);
+  std::erase_if(table.entries, [&](const PlanEntry& e) { return left_out(e.precision); });
+  std::erase_if(table.unavailable, [&](const UnavailableCell& u) { return left_out(u.precision); });
+  return table;
 }
 
 }  // namespace versieve

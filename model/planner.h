@@ -23,6 +23,10 @@ std::vector<ContextBucket> default_buckets();
 // "0-4096,4096-8192"; throws Error(kUsage) unless 0 <= low < high <= 262144, ascending.
 std::vector<ContextBucket> parse_buckets(const std::string& text);
 
+// Contexts at which a bucket's tuples are priced: the middles of its thirds.
+inline constexpr std::int64_t kBucketSamples = 3;
+std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample);
+
 // Algorithm 1 of seed 000 with its defaults (section 6.3; alpha and the drop ratio are lost in the
 // text extraction, 0.2 and 0.85 stand in).
 struct GuardConstants {
@@ -52,8 +56,11 @@ struct PlanEntry {
   double gain_over_ar = 0.0;        // throughput ratio
   double gain_over_baseline = 0.0;  // throughput ratio
   double beats_baseline = 0.0;      // probability
-  bool lossy = false;               // may change tokens
-  std::string note;                 // what a reader must know; empty if nothing
+  // "autoregressive" or "fixed" where the tuple is one of the two baselines, which are candidates
+  // of every class; else empty.
+  std::string baseline;
+  bool lossy = false;  // may change tokens
+  std::string note;    // what a reader must know; empty if nothing
 };
 
 // Autoregressive decoding and the fixed baseline in one bucket.
@@ -101,6 +108,19 @@ struct PlanTable {
   std::vector<PlanBaseline> baselines;
 };
 
+// The tuples of the target's grid that a plan prices, the fixed baseline among them, and how many
+// were left out for which reasons.
+struct Candidates {
+  std::vector<std::vector<Strategy>> strategies;  // [bucket]; one alone serves all
+  std::int64_t enumerated = 0;
+  std::int64_t runnable = 0;  // not fewer than are priced
+  std::vector<ExclusionCount> excluded;
+
+  const std::vector<Strategy>& of(std::size_t bucket) const {
+    return strategies[strategies.size() == 1 ? 0 : bucket];
+  }
+};
+
 // Every tuple of the grid, legal or not, in a fixed order.
 std::vector<Strategy> enumerate_space(const LlmShape& target);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
@@ -110,7 +130,17 @@ std::string not_planned_because(const Strategy& strategy, const LlmShape& target
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                          const LlmShape& target, const Strategy& strategy,
                          std::int64_t context_len);
+// The target's own classes, and those of the other systems that the fit has points of.
+std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
+// All that can run. Throws Error(kUsage) if the baseline cannot.
+Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
+                         const std::string& baseline);
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options);
+// The same over these candidates alone. REQUIRES: both baselines are among them.
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options, const Candidates& candidates);
+// Only these classes of a table, in its own order; ranks stay.
+PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes);
 
 }  // namespace versieve

@@ -49,11 +49,9 @@ class SystemPricer {
     Evaluation e;
     e.strategy = strategy;
     e.cost = StepCost{};
-    constexpr std::int64_t kSamples = 3;
-    for (std::int64_t i = 0; i < kSamples; ++i) {
-      const std::int64_t context =
-          bucket.low + (bucket.high - bucket.low) * (2 * i + 1) / (2 * kSamples);
-      add_scaled(predict(strategy, context), 1.0 / kSamples, *e.cost);
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const std::int64_t context = sampled_context(bucket, i);
+      add_scaled(predict(strategy, context), 1.0 / kBucketSamples, *e.cost);
     }
     const AcceptedTokens accepted = accepted_of(strategy, bucket);
     const double latency = log_error(strategy, bucket);

@@ -1,5 +1,6 @@
 // What one tuple costs and yields in one range of contexts: the fit's prediction, corrected by
-// measured steps of the same launches. Included by planner.cpp alone.
+// measured steps of the same launches. Included by
+// planner.cpp and replanner.cpp alone.
 #pragma once
 
 #include <algorithm>
@@ -165,11 +166,9 @@ class Pricer {
   Latency latency_of(const Strategy& strategy, const ContextBucket& bucket) const {
     Latency out;
     const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
-    constexpr std::int64_t kSamples = 3;
-    for (std::int64_t i = 0; i < kSamples; ++i) {
-      const std::int64_t context =
-          bucket.low + (bucket.high - bucket.low) * (2 * i + 1) / (2 * kSamples);
-      add_scaled(predict(strategy, context, overlap), 1.0 / kSamples, out.cost);
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const std::int64_t context = sampled_context(bucket, i);
+      add_scaled(predict(strategy, context, overlap), 1.0 / kBucketSamples, out.cost);
     }
     out.log_error = log_error(bucket);
     apply_measured(strategy, bucket, out);

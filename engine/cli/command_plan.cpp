@@ -1,6 +1,7 @@
 // versieve plan: ranks every strategy that can run, for each context bucket and precision class.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
@@ -9,7 +10,6 @@
 #include "engine/plan/hardware_file.h"
 #include "engine/plan/table_file.h"
 #include "model/planner.h"
-#include "model/system_grid.h"
 
 namespace versieve::cli {
 namespace {
@@ -18,7 +18,8 @@ constexpr std::int64_t kRanksPrinted = 3;
 constexpr double kHoldout = 0.2;
 
 struct Options {
-  std::string database, fit, device, hardware, model = "nsa-1b", precision, buckets, baseline, out;
+  std::string database, fit, device, hardware, model = "nsa-1b", out;
+  std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
 };
 
 std::vector<PrecisionClass> classes_of(const std::string& name) {
@@ -35,14 +36,14 @@ std::vector<PrecisionClass> classes_of(const std::string& name) {
 
 PlanOptions plan_options(const Options& options) {
   PlanOptions out;
-  if (!options.buckets.empty()) {
-    out.buckets = parse_buckets(options.buckets);
+  if (options.buckets) {
+    out.buckets = parse_buckets(*options.buckets);
   }
-  if (!options.precision.empty()) {
-    out.classes = classes_of(options.precision);
+  if (options.precision) {
+    out.classes = classes_of(*options.precision);
   }
-  if (!options.baseline.empty()) {
-    out.baseline = Strategy::parse(options.baseline).text();
+  if (options.baseline) {
+    out.baseline = Strategy::parse(*options.baseline).text();
   }
   return out;
 }
@@ -59,23 +60,13 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
       .model;
 }
 
-// The other systems' classes, where the fit has points of theirs.
-void add_measured_classes(const FittedModel& fit, PlanOptions& wanted) {
-  for (const PrecisionClass precision : {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
-                                         PrecisionClass::kApproxSampling}) {
-    if (unpriced_because(precision, fit, 1).empty()) {
-      wanted.classes.push_back(precision);
-    }
-  }
-}
-
 Answer run_plan(const Options& options) {
   const HardwareSpec hardware = engine::load_hardware(options.hardware);
   const LlmShape target = named_llm_shape(options.model);
   PlanOptions wanted = plan_options(options);
   const FittedModel fit = fitted_model(options, hardware.key);
-  if (options.precision.empty()) {
-    add_measured_classes(fit, wanted);
+  if (!options.precision) {
+    wanted.classes = priced_classes(fit);
   }
   const PlanTable table = plan(fit, hardware, target, wanted);
   const std::string json = engine::plan_table_json(table);

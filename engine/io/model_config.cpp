@@ -1,9 +1,8 @@
 #include "engine/io/model_config.h"
 
 #include <algorithm>
-#include <set>
 
-#include "engine/io/config_fields.h"
+#include "engine/io/config_checks.h"
 #include "engine/io/strict_json.h"
 
 namespace versieve::engine {
@@ -39,57 +38,6 @@ ModelFamily family_of(const ConfigFields& config) {
   config.refuse("the model_type '" + type +
                 "' is not supported; known are versieve-nsa, llama, llama-nsa, nsa and "
                 "toy-nsa-llama");
-}
-
-void check_dtype(const ConfigFields& config) {
-  const char* key = config.has("dtype") ? "dtype" : "torch_dtype";
-  static const std::set<std::string> known = {"bfloat16", "float16", "float32", "float64"};
-  if (config.has(key) && known.count(config.text(key)) == 0) {
-    config.refuse(std::string(key) + " '" + config.text(key) +
-                  "' is not supported; known are bfloat16, float16, float32 and float64");
-  }
-}
-
-// A rope object may say only "default"; scaling changes every angle and is refused.
-void check_rope_type(const ConfigFields& rope) {
-  const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
-  if (type != "default") {
-    rope.refuse("the rope_type '" + type + "' is not supported, only default is");
-  }
-}
-
-// Both dialects: rope_theta with rope_scaling, and rope_parameters (transformers 5).
-double rope_theta(const ConfigFields& config) {
-  if (config.has("rope_scaling")) {
-    check_rope_type(config.object("rope_scaling"));
-  }
-  config.refuse_flags({"rope_interleaved"});
-  if (config.has("partial_rotary_factor") && config.positive("partial_rotary_factor") != 1.0) {
-    config.refuse("partial_rotary_factor is not supported unless it is 1");
-  }
-  if (!config.has("rope_parameters")) {
-    return config.positive_or("rope_theta", 10000.0);
-  }
-  const ConfigFields rope = config.object("rope_parameters");
-  check_rope_type(rope);
-  if (rope.has("partial_rotary_factor") && rope.positive("partial_rotary_factor") != 1.0) {
-    rope.refuse("partial_rotary_factor is not supported unless it is 1");
-  }
-  const double theta = rope.positive("rope_theta");
-  if (config.has("rope_theta") && config.positive("rope_theta") != theta) {
-    config.refuse("rope_theta and rope_parameters disagree");
-  }
-  return theta;
-}
-
-// What no family of this engine computes.
-void check_unsupported(const ConfigFields& config) {
-  config.refuse_flags({"attention_bias", "mlp_bias", "qkv_bias", "qk_norm", "use_qk_norm",
-                       "use_output_gate", "quantization_config"});
-  const std::string activation = config.text_or("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    config.refuse("hidden_act '" + activation + "' is not supported, only silu is");
-  }
 }
 
 struct HeadKeys {
@@ -272,56 +220,6 @@ void read_family(const ConfigFields& config, TargetConfig& target) {
   }
 }
 
-// Streams that the draft's fc reads, as "entering layer j" (j = layers: leaving the last).
-void read_capture_layers(const ConfigFields& config, const LlmShape& target, DraftShape& shape) {
-  const DraftShape usual = draft_shape_for(target);
-  std::copy(std::begin(usual.capture_layers), std::end(usual.capture_layers),
-            std::begin(shape.capture_layers));
-  const ConfigFields eagle = config.has("eagle_config") ? config.object("eagle_config") : config;
-  if (!eagle.flag_or("use_aux_hidden_state", true)) {
-    eagle.refuse("use_aux_hidden_state false is not supported");
-  }
-  constexpr const char* kIds = "eagle_aux_hidden_state_layer_ids";
-  if (!eagle.has(kIds)) {
-    return;
-  }
-  const std::string meaning = eagle.text_or("id_semantics", "entering_layer");
-  if (meaning != "entering_layer" && meaning != "leaving_layer") {
-    eagle.refuse("id_semantics '" + meaning +
-                 "' is not supported; entering_layer and leaving_layer are");
-  }
-  const nlohmann::json& ids = eagle.value(kIds);
-  if (!ids.is_array() || ids.size() != 3) {
-    eagle.refuse(std::string(kIds) + " must be three layer ids");
-  }
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::int64_t shift = meaning == "leaving_layer" ? 1 : 0;
-    if (!ids[i].is_number_unsigned() ||
-        ids[i].get<std::uint64_t>() + static_cast<std::uint64_t>(shift) >
-            static_cast<std::uint64_t>(target.layers)) {
-      eagle.refuse(std::string(kIds) + " holds " + ids[i].dump() + ", but the target has " +
-                   std::to_string(target.layers) + " layers");
-    }
-    shape.capture_layers[i] = ids[i].get<std::int64_t>() + shift;
-  }
-}
-
-// A draft without a window sees its whole context: as wide as any position can be.
-std::int64_t draft_window(const ConfigFields& layer, const LlmShape& target) {
-  const std::int64_t all = std::max(
-      target.max_position, layer.integer_or("max_position_embeddings", 1, target.max_position));
-  return layer.integer_or("sliding_window", 1, all);
-}
-
-void check_draft(const ConfigFields& config, const ConfigFields& layer) {
-  check_unsupported(layer);
-  check_dtype(layer);
-  config.refuse_flags({"norm_before_residual", "norm_before_fc", "norm_output", "fc_norm"});
-  if (layer.integer_or("num_hidden_layers", 1, 1) != 1) {
-    layer.refuse("num_hidden_layers must be 1: a draft is one decoder layer");
-  }
-}
-
 }  // namespace
 
 TargetConfig read_target_config(const fs::path& folder) {
@@ -339,57 +237,6 @@ TargetConfig read_target_config(const fs::path& folder) {
   }
   target.special = special_tokens(config, target.shape.vocab);
   return target;
-}
-
-bool is_draft_model(const fs::path& folder) {
-  const nlohmann::json document = read_json_object(folder / "config.json");
-  const auto names = document.find("architectures");
-  return names != document.end() && names->is_array() &&
-         std::find(names->begin(), names->end(), "LlamaForCausalLM") != names->end();
-}
-
-DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
-  const fs::path path = folder / "config.json";
-  const nlohmann::json document = read_json_object(path);
-  const ConfigFields config(document, path.string());
-  // Some engines nest the layer's own fields.
-  constexpr const char* kNested = "transformer_layer_config";
-  const ConfigFields layer = config.has(kNested) ? config.object(kNested) : config;
-  check_draft(config, layer);
-  LlmShape widths;
-  widths.layers = 1;
-  widths.hidden = layer.integer("hidden_size", 1);
-  if (widths.hidden != target.hidden ||
-      config.integer_or("target_hidden_size", 1, target.hidden) != target.hidden) {
-    config.refuse("hidden_size must be the target's, " + std::to_string(target.hidden));
-  }
-  if (layer.integer("vocab_size", 1) != target.vocab) {
-    layer.refuse("vocab_size must be the target's, " + std::to_string(target.vocab));
-  }
-  const std::int64_t heads = layer.integer("num_attention_heads", 1);
-  DraftConfig draft;
-  DraftShape& shape = draft.shape;
-  shape.hidden = widths.hidden;
-  shape.intermediate = layer.integer("intermediate_size", 1);
-  shape.vocab = config.integer_or("draft_vocab_size", 1, target.vocab);
-  shape.num_heads = heads;
-  shape.num_kv_heads = layer.integer_or("num_key_value_heads", 1, heads);
-  shape.head_dim = layer.integer_or("head_dim", 2, shape.hidden / heads);
-  shape.window = draft_window(layer, target);
-  shape.rope_theta = rope_theta(layer);
-  shape.norm_eps = layer.positive_or("rms_norm_eps", 1e-6);
-  if (heads % shape.num_kv_heads != 0) {
-    layer.refuse("num_key_value_heads must divide num_attention_heads");
-  }
-  if (shape.head_dim < 2 || shape.head_dim % 2 != 0) {
-    layer.refuse("head_dim must be even for the rotary embedding");
-  }
-  if (shape.vocab > target.vocab) {
-    config.refuse("draft_vocab_size is larger than the target's vocabulary");
-  }
-  draft.has_vocab_map = shape.vocab != target.vocab;
-  read_capture_layers(config, target, shape);
-  return draft;
 }
 
 }  // namespace versieve::engine

@@ -57,6 +57,7 @@ ordered_json json_of(const PlanEntry& e) {
   out["gain_over_ar"] = e.gain_over_ar;
   out["gain_over_baseline"] = e.gain_over_baseline;
   out["beats_baseline"] = e.beats_baseline;
+  out["baseline"] = e.baseline.empty() ? ordered_json(nullptr) : ordered_json(e.baseline);
   out["lossy"] = e.lossy;
   out["note"] = e.note;
   return out;
@@ -225,6 +226,10 @@ class Reader {
     out.gain_over_ar = e.at("gain_over_ar").get<double>();
     out.gain_over_baseline = e.at("gain_over_baseline").get<double>();
     out.beats_baseline = e.at("beats_baseline").get<double>();
+    // Tables older than the word do not have it.
+    if (e.contains("baseline") && !e.at("baseline").is_null()) {
+      out.baseline = e.at("baseline").get<std::string>();
+    }
     out.lossy = e.at("lossy").get<bool>();
     out.note = e.at("note").get<std::string>();
     return out;

@@ -67,7 +67,7 @@ std::string csv_line(const PlanTable& t, const PlanEntry& e) {
     line += "," + exact(number);
   }
   return line + "," + name_of(bottleneck_of(*v.cost)) + "," + name_of(v.source) + "," +
-         (e.lossy ? "true" : "false") + "," + csv_field(e.note) + "\n";
+         (e.lossy ? "true" : "false") + "," + csv_field(e.note) + "," + e.baseline + "\n";
 }
 
 std::string cpp_row(const PlanTable& t, const PlanEntry& e) {
@@ -98,7 +98,10 @@ std::string remarks(const PlanTable& t, const std::string& mark) {
 
 std::string entry_line(const PlanEntry& e) {
   const Evaluation& v = e.evaluation;
-  const std::string note = e.note.empty() ? "" : "  (" + e.note + ")";
+  std::string note = e.note.empty() ? "" : "  (" + e.note + ")";
+  if (!e.baseline.empty()) {
+    note = "  = baseline (" + e.baseline + "), a candidate of every class" + note;
+  }
   return formatted(
              "  %2d  %-28s %7.1f tok/s [%.1f, %.1f]  %5.2f tokens in %8.1f us  %s-bound  "
              "%.2fx ar, %.2fx fixed (p %.2f)  %s",
@@ -132,7 +135,7 @@ std::string plan_table_csv(const PlanTable& t) {
   out +=
       "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
       "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
-      "bottleneck,source,lossy,note\n";
+      "bottleneck,source,lossy,note,baseline\n";
   for (const PlanEntry& e : t.entries) {
     out += csv_line(t, e);
   }

@@ -36,9 +36,9 @@ QString fixed(double value, int decimals) {
   }
   QString text = QString::number(value, 'f', decimals);
   const qsizetype point = decimals > 0 ? text.size() - decimals - 1 : text.size();
-  constexpr char16_t kThinSpace = u'\u2009';
+  constexpr char16_t kNarrowNoBreakSpace = u'\u202F';
   for (qsizetype at = point - 3; at > (value < 0 ? 1 : 0); at -= 3) {
-    text.insert(at, QChar(kThinSpace));
+    text.insert(at, QChar(kNarrowNoBreakSpace));
   }
   return text;
 }

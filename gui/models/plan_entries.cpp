@@ -4,12 +4,14 @@
 #include <array>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 
 namespace versieve::gui {
 namespace {
 
 struct Column {
   const char* title;
+  const char* meaning;
   bool is_number;
   QString (*text)(const PlanEntry&);
 };
@@ -19,21 +21,45 @@ QString interval_text(const PlanEntry& entry) {
   return fixed(interval.low, 0) + " – " + fixed(interval.high, 0);
 }
 
-const std::array<Column, 11> kColumns = {{
-    {"Rank", true, [](const PlanEntry& e) { return QString::number(e.rank); }},
-    {"Strategy", false,
-     [](const PlanEntry& e) { return QString::fromStdString(e.evaluation.strategy.text()); }},
-    {"Tokens/s", true, [](const PlanEntry& e) { return fixed(e.evaluation.throughput, 0); }},
-    {"90 % interval", true, interval_text},
-    {"Tokens / step", true,
+// The two baselines, candidates of every class, are told apart from what the class adds.
+QString strategy_text(const PlanEntry& e) {
+  return QString::fromStdString(e.evaluation.strategy.text()) +
+         (e.baseline.empty() ? "" : "  – baseline");
+}
+
+QString bound_text(const PlanEntry& e) {
+  const StepCost& cost = *e.evaluation.cost;
+  const Bound bound = bottleneck_of(cost);
+  return QString("%1 % %2").arg(
+      fixed(100.0 * cost.bound_us[static_cast<std::size_t>(bound)] / cost.time_us, 0),
+      name_of(bound));
+}
+
+constexpr int kInterval = 4;
+
+const std::array<Column, 13> kColumns = {{
+    {"Rank", "Place in this list", true, [](const PlanEntry&) { return QString(); }},
+    {"Class", "What it promises against plain decoding", false,
+     [](const PlanEntry& e) { return QString(name_of(e.precision)); }},
+    {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
+    {"Tokens/s", "Accepted tokens a second, expected", true,
+     [](const PlanEntry& e) { return fixed(e.evaluation.throughput, 0); }},
+    {"90 % interval", "Of tokens a second; the line is the fixed baseline", true, interval_text},
+    {"Tokens / step", "Accepted tokens a step, bonus counted", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.expected_accepted, 2); }},
-    {"Step, µs", true, [](const PlanEntry& e) { return fixed(e.evaluation.cost->time_us, 1); }},
-    {"DRAM, MB", true,
+    {"Step, µs", "Time of a step", true,
+     [](const PlanEntry& e) { return fixed(e.evaluation.cost->time_us, 1); }},
+    {"Bound by", "What most of the step's time waits for", true, bound_text},
+    {"× autoregr.", "Over plain decoding of the same target", true,
+     [](const PlanEntry& e) { return fixed(e.gain_over_ar, 2); }},
+    {"× baseline", "Over the fixed baseline", true,
+     [](const PlanEntry& e) { return fixed(e.gain_over_baseline, 2); }},
+    {"DRAM, MB", "Bytes a step moves", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.cost->dram_bytes * 1e-6, 1); }},
-    {"× autoregr.", true, [](const PlanEntry& e) { return fixed(e.gain_over_ar, 2); }},
-    {"× baseline", true, [](const PlanEntry& e) { return fixed(e.gain_over_baseline, 2); }},
-    {"Source", false, [](const PlanEntry& e) { return QString(name_of(e.evaluation.source)); }},
-    {"Note", false, [](const PlanEntry& e) { return QString::fromStdString(e.note); }},
+    {"Source", "Measured, or predicted by the fit", false,
+     [](const PlanEntry& e) { return QString(name_of(e.evaluation.source)); }},
+    {"Note", "What a reader must know", false,
+     [](const PlanEntry& e) { return QString::fromStdString(e.note); }},
 }};
 
 QVariant alignment(bool is_number) {
@@ -42,14 +68,33 @@ QVariant alignment(bool is_number) {
 
 }  // namespace
 
-void PlanEntries::show(const PlanPtr& plan, std::int64_t bucket, PrecisionClass precision) {
+void PlanEntries::show(const PlanPtr& plan, std::int64_t bucket,
+                       const std::vector<PrecisionClass>& classes) {
   beginResetModel();
   plan_ = plan;
   entries_.clear();
   if (plan) {
-    entries_ = entries_of(plan->chosen, bucket, precision);
+    entries_ = entries_of(plan->chosen, bucket, classes);
+    for (const PlanEntry* entry : entries_) {
+      const Interval& interval = entry->evaluation.throughput_interval;
+      baseline_ = entry->evaluation.throughput / entry->gain_over_baseline;
+      const bool is_first = entry == entries_.front();
+      scale_.low = std::min({is_first ? baseline_ : scale_.low, baseline_, interval.low});
+      scale_.high = std::max({is_first ? baseline_ : scale_.high, baseline_, interval.high});
+    }
   }
   endResetModel();
+}
+
+int PlanEntries::intervalColumn() {
+  return kInterval;
+}
+
+int PlanEntries::rowOf(const QString& strategy) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const PlanEntry* entry) {
+    return QString::fromStdString(entry->evaluation.strategy.text()) == strategy;
+  });
+  return found == entries_.end() ? -1 : static_cast<int>(found - entries_.begin());
 }
 
 const PlanEntry* PlanEntries::entryAt(int row) const {
@@ -69,10 +114,30 @@ QVariant PlanEntries::data(const QModelIndex& index, int role) const {
     return {};
   }
   const Column& column = kColumns[static_cast<std::size_t>(index.column())];
-  if (role == Qt::DisplayRole) {
-    return column.text(*entryAt(index.row()));
+  const PlanEntry& entry = *entryAt(index.row());
+  const Interval& interval = entry.evaluation.throughput_interval;
+  switch (role) {
+    case Qt::DisplayRole:
+      return index.column() == 0 ? QString::number(index.row() + 1) : column.text(entry);
+    case Qt::TextAlignmentRole:
+      return alignment(column.is_number);
+    case Qt::ToolTipRole:
+      return text_in_words(entry.evaluation.strategy.text());
+    case kLowRole:
+      return interval.low;
+    case kMiddleRole:
+      return entry.evaluation.throughput;
+    case kHighRole:
+      return interval.high;
+    case kBaselineRole:
+      return baseline_;
+    case kScaleLowRole:
+      return scale_.low;
+    case kScaleHighRole:
+      return scale_.high;
+    default:
+      return {};
   }
-  return role == Qt::TextAlignmentRole ? alignment(column.is_number) : QVariant();
 }
 
 QVariant PlanEntries::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -82,6 +147,9 @@ QVariant PlanEntries::headerData(int section, Qt::Orientation orientation, int r
   const Column& column = kColumns[static_cast<std::size_t>(section)];
   if (role == Qt::DisplayRole) {
     return QString(column.title);
+  }
+  if (role == Qt::ToolTipRole) {
+    return QString::fromUtf8(column.meaning);
   }
   return role == Qt::TextAlignmentRole ? alignment(column.is_number) : QVariant();
 }

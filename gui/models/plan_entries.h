@@ -1,4 +1,4 @@
-// The ranked entries of one planner cell as a table.
+// Ranked entries of one context range as a table: of one class, or of several together.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -12,17 +12,32 @@ class PlanEntries : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
 
-  void show(const PlanPtr& plan, std::int64_t bucket, PrecisionClass precision);
+  // Beside the text: the interval of tokens a second, for who paints it.
+  enum Role {
+    kLowRole = Qt::UserRole,
+    kMiddleRole,
+    kHighRole,
+    kBaselineRole,
+    kScaleLowRole,
+    kScaleHighRole
+  };
+
+  void show(const PlanPtr& plan, std::int64_t bucket, const std::vector<PrecisionClass>& classes);
   const PlanEntry* entryAt(int row) const;  // null beyond the last
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
+  // Of the column that shows the interval.
+  static int intervalColumn();
+  int rowOf(const QString& strategy) const;  // -1 if it is not among them
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
   PlanPtr plan_;  // keeps the entries alive
   std::vector<const PlanEntry*> entries_;
+  Interval scale_;         // tokens a second that the list spans
+  double baseline_ = 0.0;  // of the fixed baseline
 };
 
 }  // namespace versieve::gui

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/models/planner.h"
 
 namespace versieve::gui {
@@ -72,7 +73,14 @@ QString entry_html(const PlanEntry& entry) {
   const Evaluation& evaluation = entry.evaluation;
   const StepCost& cost = *evaluation.cost;
   QString html = "<p style='font-weight:600'>" +
-                 QString::fromStdString(evaluation.strategy.text()).toHtmlEscaped() + "</p><table>";
+                 QString::fromStdString(evaluation.strategy.text()).toHtmlEscaped() + "</p>";
+  html += "<p>" + text_in_words(evaluation.strategy.text()).toHtmlEscaped() + ".</p><table>";
+  if (!entry.baseline.empty()) {
+    html += row("role", QString("baseline (%1), a candidate of every class")
+                            .arg(QString::fromStdString(entry.baseline)));
+  }
+  const PrecisionClass precision = evaluation.strategy.precision();
+  html += row("class", QString("%1; lost: %2").arg(name_of(precision), loss_of(precision)));
   html += row("expected", fixed(evaluation.throughput, 0) + " tokens/s  (90 %: " +
                               interval(evaluation.throughput_interval, 0) + ")");
   html += row("a step", fixed(cost.time_us, 1) +
@@ -80,7 +88,9 @@ QString entry_html(const PlanEntry& entry) {
   html += row("tokens a step", fixed(evaluation.expected_accepted, 2) +
                                    "  (90 %: " + interval(evaluation.accepted_interval, 2) + ")");
   html += row("gain", fixed(entry.gain_over_ar, 2) + "× over autoregressive, " +
-                          fixed(entry.gain_over_baseline, 2) + "× over the fixed baseline");
+                          fixed(entry.gain_over_baseline, 2) +
+                          "× over the fixed baseline, which it beats with p " +
+                          fixed(entry.beats_baseline, 2));
   html += row("DRAM a step", bytes(cost.dram_bytes));
   html += row("source", name_of(evaluation.source));
   html += entry.note.empty() ? QString() : row("note", QString::fromStdString(entry.note));

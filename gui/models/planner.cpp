@@ -1,8 +1,12 @@
 #include "gui/models/planner.h"
 
+#include <QFileInfo>
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "engine/io/atomic_file.h"
+#include "engine/plan/table_file.h"
 #include "model/error.h"
 
 namespace versieve::gui {
@@ -77,26 +81,51 @@ HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
   return spec;
 }
 
+// Classes that cannot be priced are planned too: their cells say why.
+PlanOptions all_classes() {
+  PlanOptions options;
+  options.classes.clear();
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    options.classes.push_back(static_cast<PrecisionClass>(i));
+  }
+  return options;
+}
+
+std::string format_of(const QString& path) {
+  const QString ending = QFileInfo(path).suffix().toLower();
+  if (ending == QLatin1String("h") || ending == QLatin1String("hpp")) {
+    return "cpp";
+  }
+  if (ending != QLatin1String("json") && ending != QLatin1String("csv")) {
+    throw Error(ExitCode::kUsage, "the file's ending says the form: .json, .csv or .h, not \"" +
+                                      path.toStdString() + "\"");
+  }
+  return ending.toStdString();
+}
+
 PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
                   const std::optional<double>& bandwidth) {
   std::shared_ptr<Plan> result = std::make_shared<Plan>();
   result->fit = earlier ? earlier->fit : fit(snapshot);
   const FittedModel& model = result->fit->model;
-  const LlmShape target = named_llm_shape(model.geometry);
   const HardwareSpec& own = hardware_by_key(model.hardware_key);
-  result->own = earlier ? earlier->own : plan(model, own, target, {});
+  result->replanner = earlier ? earlier->replanner
+                              : std::make_shared<const Replanner>(
+                                    model, named_llm_shape(model.geometry), all_classes());
+  result->own = earlier ? earlier->own : result->replanner->plan_on(own);
   HardwareSpec chosen = machine.value_or(own);
   if (bandwidth) {
     chosen = with_bandwidth(chosen, *bandwidth);
   }
-  result->chosen = chosen.key == own.key ? result->own : plan(model, chosen, target, {});
+  result->chosen = chosen.key == own.key ? result->own : result->replanner->plan_on(chosen);
   return result;
 }
 
 }  // namespace
 
 Planner::Planner(Document& document, QObject* parent) : QObject(parent), document_(document) {
+  shown_.fill(true);
   connect(&document, &Document::loaded, this, &Planner::forget);
   connect(&document, &Document::failed, this, &Planner::forget);
 }
@@ -110,12 +139,45 @@ void Planner::need() {
 
 void Planner::setHardware(std::optional<HardwareSpec> machine) {
   hardware_ = std::move(machine);
-  start();
+  turn();
 }
 
 void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
   bandwidth_ = terabytes_per_s;
-  start();
+  turn();
+}
+
+void Planner::setShown(PrecisionClass precision, bool is_shown) {
+  bool& shown = shown_[static_cast<std::size_t>(precision)];
+  if (shown != is_shown) {
+    shown = is_shown;
+    Q_EMIT changed();
+  }
+}
+
+std::vector<PrecisionClass> Planner::shownClasses() const {
+  std::vector<PrecisionClass> classes;
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    if (shown_[static_cast<std::size_t>(i)]) {
+      classes.push_back(static_cast<PrecisionClass>(i));
+    }
+  }
+  return classes;
+}
+
+QString Planner::exportTo(const QString& path) const {
+  if (!plan_) {
+    return tr("there is no plan to export yet");
+  }
+  try {
+    const std::string format = format_of(path);
+    engine::write_file_atomically(
+        path.toStdString(),
+        engine::exported_table(of_classes(plan_->chosen, shownClasses()), format));
+  } catch (const Error& error) {
+    return QString::fromUtf8(error.what());
+  }
+  return {};
 }
 
 const HardwareSpec* Planner::machine() const {
@@ -135,7 +197,16 @@ void Planner::forget() {
   }
 }
 
+// The work under way is answered first, with the last turn right after.
+void Planner::turn() {
+  turned_ = job_.isRunning();
+  if (!turned_) {
+    start();
+  }
+}
+
 void Planner::start() {
+  turned_ = false;
   const SnapshotPtr snapshot = document_.snapshot();
   if (!needed_ || !snapshot) {
     return;
@@ -147,7 +218,11 @@ void Planner::start() {
                       [this](const PlanPtr& plan) {
                         plan_ = plan;
                         sentence_.clear();
-                        Q_EMIT changed();
+                        if (turned_) {
+                          start();
+                        } else {
+                          Q_EMIT changed();
+                        }
                       },
                       [this](const QString& sentence) {
                         plan_.reset();
@@ -158,20 +233,32 @@ void Planner::start() {
 }
 
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
-                                         PrecisionClass precision) {
+                                         const std::vector<PrecisionClass>& classes) {
   std::vector<const PlanEntry*> entries;
+  std::set<std::string> baselines;
   for (const PlanEntry& entry : table.entries) {
-    if (entry.bucket == bucket && entry.precision == precision) {
+    const bool is_wanted = entry.bucket == bucket && std::find(classes.begin(), classes.end(),
+                                                               entry.precision) != classes.end();
+    if (is_wanted && (entry.baseline.empty() || baselines.insert(entry.baseline).second)) {
       entries.push_back(&entry);
     }
   }
+  std::stable_sort(entries.begin(), entries.end(), [](const PlanEntry* a, const PlanEntry* b) {
+    return a->evaluation.throughput > b->evaluation.throughput;
+  });
   return entries;
 }
 
 const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
-  for (const PlanEntry& entry : table.entries) {
-    if (entry.bucket == bucket && entry.precision == precision && entry.rank == 1) {
-      return &entry;
+  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, {precision});
+  return entries.empty() ? nullptr : entries.front();
+}
+
+const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
+                                 PrecisionClass precision) {
+  for (const PlanEntry* entry : entries_of(table, bucket, {precision})) {
+    if (entry->baseline.empty()) {
+      return entry;
     }
   }
   return nullptr;

@@ -1,24 +1,29 @@
 // The planner's answer for the open database: the cost model is fitted once to the device with the
 // most points, then planned for its own machine and for the one that the knobs describe. Both on a
-// worker; a turned knob supersedes what is still under way.
+// worker; while one plan is made only the last turn of a knob waits, so that a drag shows plans as
+// it goes.
 #pragma once
 
 #include <QObject>
 #include <QStringList>
+#include <array>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/fit/cost_fit.h"
 #include "gui/models/document.h"
 #include "model/hardware.h"
 #include "model/planner.h"
+#include "model/replanner.h"
 
 namespace versieve::gui {
 
 struct Plan {
   std::shared_ptr<const engine::FitReport> fit;
-  PlanTable own;     // of the machine that was measured
-  PlanTable chosen;  // of the machine that the knobs describe
+  std::shared_ptr<const Replanner> replanner;  // of the fit
+  PlanTable own;                               // of the machine that was measured
+  PlanTable chosen;                            // of the machine that the knobs describe
 };
 using PlanPtr = std::shared_ptr<const Plan>;
 
@@ -31,10 +36,18 @@ class Planner : public QObject {
   void need();
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
+  void setShown(PrecisionClass precision, bool is_shown);
 
   const PlanPtr& plan() const { return plan_; }          // may be null
   const QString& sentence() const { return sentence_; }  // why there is none
   bool isBusy() const { return job_.isRunning(); }
+  bool isShown(PrecisionClass precision) const {
+    return shown_[static_cast<std::size_t>(precision)];
+  }
+  std::vector<PrecisionClass> shownClasses() const;
+  // Writes the shown classes of the chosen machine's table as JSON, CSV or a C++ header, by the
+  // path's ending; what went wrong as a sentence, empty if nothing did.
+  QString exportTo(const QString& path) const;
   // The machine of the knobs before the bandwidth knob; null without a plan or choice.
   const HardwareSpec* machine() const;
 
@@ -44,19 +57,26 @@ class Planner : public QObject {
  private:
   void forget();
   void start();
+  void turn();
 
   Document& document_;
   std::optional<HardwareSpec> hardware_;
   std::optional<double> bandwidth_;
+  std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;
   bool needed_ = false;
+  bool turned_ = false;  // a knob, since the work under way began
   Job job_;
 };
 
+// First of a class, the baselines among its candidates or left out; null if there is none.
 const PlanEntry* best_entry(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
+const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
+                                 PrecisionClass precision);
+// By throughput; of several classes each baseline once.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
-                                         PrecisionClass precision);
+                                         const std::vector<PrecisionClass>& classes);
 // Why the cell has no entries; empty if it has.
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 
 namespace versieve::gui {
 namespace {
@@ -34,6 +35,12 @@ QString run_text(const Snapshot&, const PointOverview& point) {
 }
 double workload_value(const Snapshot&, const PointOverview& point) {
   return static_cast<double>(point.workload);
+}
+double system_value(const Snapshot& snapshot, const PointOverview& point) {
+  return static_cast<double>(system_of(snapshot.word(point.strategy)));
+}
+QString system_text(const Snapshot& snapshot, const PointOverview& point) {
+  return short_name(system_of(snapshot.word(point.strategy)));
 }
 QString workload_text(const Snapshot&, const PointOverview& point) {
   return name_of(point.workload);
@@ -108,17 +115,26 @@ using P = PointOverview;
 constexpr PointColumn kColumns[] = {
     {"source", "Source", "", "Measured on a device, or simulated", kText, 10, provenance,
      source_value},
+    {"system", "System", "",
+     "What the point is of: an attention method with its drafts (NSA, dense, ReSA, SpecAttn), or a "
+     "kernel alone (top-k, sampling, machine)",
+     kText, 9, system_text, system_value},
     {"workload", "Workload", "",
-     "attention: one layer; step: a whole verification step; acceptance: trained pair on real text",
+     "attention: one NSA layer; decode: one layer over a dense cache; step: a whole verification "
+     "step; acceptance: trained pair on real text; topk, sampling: those kernels alone; machine: "
+     "copies, products, launches",
      kText, 10, workload_text, workload_value},
     {"model", "Model", "", "Geometry or checkpoint", kText, 10, word_text<&P::model>,
      word_place<&P::model>},
     {"regime", "Regime", "", "Kind of prompt", kText, 9, word_text<&P::regime>,
      word_place<&P::regime>},
-    {"strategy", "Strategy", "", "attention / draft tree / traversal / grouping / schedule", kText,
+    {"strategy", "Strategy", "",
+     "attention / draft tree / traversal / grouping / schedule; of a kernel its own text", kText,
      25, word_text<&P::strategy>, word_place<&P::strategy>},
-    {"L", "L", "tokens", "Context length", kNumber, 7, context_text, context_value, true},
-    {"N", "N", "", "Query tokens verified together", kNumber, 5, queries_text, queries_value},
+    {"L", "L", "tokens", "Context length; of a kernel scores, logits or KiB a row", kNumber, 7,
+     context_text, context_value, true},
+    {"N", "N", "", "Query tokens verified together; of a kernel rows", kNumber, 5, queries_text,
+     queries_value},
     {"rho", "ρ", "", "Measured overlap of neighbouring queries' selected blocks", kNumber, 6,
      overlap_text, overlap_value},
     {"time", "Median time", "µs", "Median of all samples", kNumber, 12, time_text, time_value},

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 
 namespace versieve::gui {
 namespace {
@@ -62,9 +63,12 @@ double median(std::vector<double> samples) {
 
 QString key_rows(const PointMeasurement& point) {
   const PointKey& key = point.key;
-  QString html = row("workload", name_of(key.workload)) + row("model", utf8(key.model)) +
-                 row("regime", utf8(key.regime + (key.split.empty() ? "" : ", " + key.split)));
-  html += row("L, N", tokens(key.context_len) + ", " + QString::number(key.num_queries));
+  QString html =
+      row("workload", QString(name_of(key.workload)) + ": " + workload_in_words(key.workload)) +
+      row("model", utf8(key.model)) +
+      row("regime", utf8(key.regime + (key.split.empty() ? "" : ", " + key.split)));
+  html += row("L, N", tokens(key.context_len) + " (" + length_name(key.workload) + "), " +
+                          QString::number(key.num_queries) + " (" + rows_name(key.workload) + ")");
   html += row("run as", utf8(key.backend + ", " + key.dtype + ", " + key.launch + ", cache " +
                              key.cache_state));
   if (key.overlap) {
@@ -138,6 +142,8 @@ QString pretty(const std::string& text) {
 
 QString point_html(const PointMeasurement& point, const db::PointOverview& overview) {
   QString html = "<p style='font-weight:600'>" + utf8(point.key.strategy) + "</p>";
+  const QString words = text_in_words(point.key.strategy);
+  html += words.isEmpty() ? QString() : "<p>" + words.toHtmlEscaped() + ".</p>";
   html += "<table>" + key_rows(point) + "</table>";
   html += heading("Result") + "<table>" + result_rows(point, overview) + "</table>";
   if (point.acceptance) {

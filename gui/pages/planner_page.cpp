@@ -13,11 +13,15 @@
 #include <QStackedWidget>
 #include <QTableView>
 #include <QTextBrowser>
+#include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <cmath>
 
 #include "engine/plan/hardware_file.h"
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
+#include "gui/views/interval_bar.h"
 #include "gui/views/table.h"
 #include "gui/views/theme.h"
 #include "model/error.h"
@@ -48,6 +52,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       bandwidth_(new QSlider(Qt::Horizontal)),
       bandwidth_text_(new QLabel),
       reset_(new QPushButton(tr("As measured"))),
+      export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
       table_(new QTableView),
       details_(new QTextBrowser) {
@@ -59,9 +64,14 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
+  layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
   connect(planner_, &Planner::changed, this, &PlannerPage::show_plan);
-  connect(grid_, &PlanGrid::cellSelected, this, &PlannerPage::show_cell);
+  connect(grid_, &PlanGrid::cellSelected, this, [this] {
+    table_->setCurrentIndex({});
+    show_cell();
+    table_->resizeColumnsToContents();
+  });
   show_plan();
 }
 
@@ -105,6 +115,39 @@ QWidget* PlannerPage::make_knobs() {
   layout->addWidget(bandwidth_text_);
   layout->addWidget(reset_);
   layout->addStretch();
+  export_->setToolTip(tr("Writes the shown classes for this machine as JSON, CSV or a C++ header"));
+  connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
+  layout->addWidget(export_);
+  return row;
+}
+
+// The legend of the classes is what shows and hides them.
+QWidget* PlannerPage::make_classes() {
+  QWidget* row = new QWidget;
+  QHBoxLayout* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(0, 0, 0, 2);
+  layout->setSpacing(6);
+  layout->addWidget(quiet(tr("Classes")));
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    const PrecisionClass precision = static_cast<PrecisionClass>(i);
+    QPixmap mark(10, 10);
+    mark.fill(theme::category(i));
+    QToolButton* button = new QToolButton;
+    button->setText(QString(" ") + name_of(precision));
+    button->setIcon(QIcon(mark));
+    button->setIconSize(mark.size());
+    button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    button->setCheckable(true);
+    button->setChecked(true);
+    button->setFocusPolicy(Qt::StrongFocus);
+    button->setToolTip(
+        tr("%1. Lost against plain decoding: %2").arg(promise_of(precision), loss_of(precision)));
+    connect(button, &QToolButton::toggled, this,
+            [this, precision](bool is_shown) { planner_->setShown(precision, is_shown); });
+    layout->addWidget(button);
+    classes_[static_cast<std::size_t>(i)] = button;
+  }
+  layout->addStretch();
   return row;
 }
 
@@ -112,6 +155,7 @@ QWidget* PlannerPage::make_answer() {
   style_table(*table_);
   table_->setModel(entries_);
   table_->setObjectName("entries");
+  table_->setItemDelegateForColumn(PlanEntries::intervalColumn(), new IntervalBar(this));
   details_->setFrameShape(QFrame::NoFrame);
   summary_->setWordWrap(true);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
@@ -120,17 +164,23 @@ QWidget* PlannerPage::make_answer() {
   lower->addWidget(table_);
   lower->addWidget(details_);
   lower->setStretchFactor(0, 1);
-  lower->setSizes({1000, 370});
+  lower->setSizes({1000, 340});
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(grid_);
   whole->addWidget(lower);
-  whole->setSizes({450, 310});
+  whole->setStretchFactor(0, 3);
+  whole->setStretchFactor(1, 2);
+  whole->setSizes({420, 250});
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(summary_);
   layout->addWidget(whole, 1);
   return answer;
+}
+
+void PlannerPage::setBandwidth(double terabytes_per_s) {
+  bandwidth_->setValue(static_cast<int>(std::lround(terabytes_per_s * kStepsPerTerabyte)));
 }
 
 void PlannerPage::turn_bandwidth(int position) {
@@ -143,6 +193,16 @@ void PlannerPage::ask_for_machine() {
   const QString path = QFileDialog::getOpenFileName(this, tr("Take a machine from a file"), {},
                                                     tr("Machines (*.json);;All files (*)"));
   const QString sentence = path.isEmpty() ? QString() : addMachine(path);
+  if (!sentence.isEmpty()) {
+    QMessageBox::warning(this, tr("Versieve"), sentence);
+  }
+}
+
+void PlannerPage::ask_for_export() {
+  const QString path =
+      QFileDialog::getSaveFileName(this, tr("Export the shown classes"), "plan.json",
+                                   tr("Table (*.json);;Spreadsheet (*.csv);;C++ header (*.h)"));
+  const QString sentence = path.isEmpty() ? QString() : planner_->exportTo(path);
   if (!sentence.isEmpty()) {
     QMessageBox::warning(this, tr("Versieve"), sentence);
   }
@@ -186,17 +246,25 @@ void PlannerPage::show_bandwidth() {
 void PlannerPage::show_plan() {
   show_bandwidth();
   const PlanPtr& plan = planner_->plan();
+  export_->setEnabled(plan != nullptr);
   if (!plan) {
     message_->setText(!planner_->sentence().isEmpty()
                           ? tr("There is no plan: %1.").arg(planner_->sentence())
                           : tr("Fitting the cost model …"));
     stack_->setCurrentIndex(0);
-    entries_->show(nullptr, 0, PrecisionClass::kStrict);
+    shown_.reset();
+    entries_->show(nullptr, 0, {});
     return;
   }
   stack_->setCurrentIndex(1);
   summary_->setText(summary() + (planner_->isBusy() ? tr("  Planning …") : QString()));
-  grid_->show_plan(plan);
+  const std::vector<PrecisionClass> classes = planner_->shownClasses();
+  if (plan == shown_ && classes == shown_classes_) {
+    return;
+  }
+  shown_ = plan;
+  shown_classes_ = classes;
+  grid_->show_plan(plan, classes);
   show_cell();
 }
 
@@ -219,21 +287,30 @@ QString PlannerPage::summary() const {
   return text;
 }
 
+// The strategy that was looked at stays selected while it is ranked at all.
 void PlannerPage::show_cell() {
   const PlanPtr& plan = planner_->plan();
   if (!plan) {
     return;
   }
-  const PrecisionClass precision =
-      plan->chosen.classes[static_cast<std::size_t>(grid_->classRow())];
-  entries_->show(plan, grid_->bucket(), precision);
-  table_->resizeColumnsToContents();
-  if (entries_->rowCount() > 0) {
-    table_->selectRow(0);
-    show_entry(0);
-  } else {
-    details_->setPlainText(unavailable_text(plan->chosen, grid_->bucket(), precision));
+  const PlanEntry* before = entries_->entryAt(table_->currentIndex().row());
+  const QString strategy =
+      before == nullptr ? QString() : QString::fromStdString(before->evaluation.strategy.text());
+  const std::vector<PrecisionClass> classes = grid_->selectedClasses();
+  const bool was_empty = entries_->rowCount() == 0;
+  entries_->show(plan, grid_->bucket(), classes);
+  if (was_empty) {
+    table_->resizeColumnsToContents();
   }
+  if (entries_->rowCount() == 0) {
+    details_->setPlainText(classes.size() == 1
+                               ? unavailable_text(plan->chosen, grid_->bucket(), classes.front())
+                               : tr("No class is shown."));
+    return;
+  }
+  const int row = std::max(0, entries_->rowOf(strategy));
+  table_->selectRow(row);
+  show_entry(row);
 }
 
 void PlannerPage::show_entry(int row) {

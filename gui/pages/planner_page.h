@@ -1,8 +1,10 @@
 // Which strategy is best where, and what if the machine were another one? The planner's grid, the
-// entries of a cell, the whole of an entry, and knobs that plan again as they turn.
+// ranking of a cell, the whole of an entry; classes to show, an export of what is shown, and knobs
+// that plan again as they turn.
 #pragma once
 
 #include <QWidget>
+#include <array>
 #include <vector>
 
 #include "gui/models/plan_entries.h"
@@ -16,6 +18,7 @@ class QSlider;
 class QStackedWidget;
 class QTableView;
 class QTextBrowser;
+class QToolButton;
 
 namespace versieve::gui {
 
@@ -28,6 +31,10 @@ class PlannerPage : public QWidget {
   PlanGrid& grid() { return *grid_; }
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
+  void setBandwidth(double terabytes_per_s);  // within 1 and 10
+  QToolButton& classButton(PrecisionClass precision) {
+    return *classes_[static_cast<std::size_t>(precision)];
+  }
   // Chooses the machine of a file (`versieve profile --sweep calibrate --hardware-out`); what is
   // wrong with it as a sentence, empty if it was taken.
   QString addMachine(const QString& path);
@@ -37,7 +44,9 @@ class PlannerPage : public QWidget {
 
  private:
   QWidget* make_knobs();
+  QWidget* make_classes();
   void ask_for_machine();
+  void ask_for_export();
   QWidget* make_answer();
   void show_plan();
   void show_cell();
@@ -57,10 +66,14 @@ class PlannerPage : public QWidget {
   QSlider* bandwidth_;
   QLabel* bandwidth_text_;
   QPushButton* reset_;
+  QPushButton* export_;
+  std::array<QToolButton*, kPrecisionClassCount> classes_{};
   PlanGrid* grid_;
   QTableView* table_;
   QTextBrowser* details_;
   bool bandwidth_turned_ = false;
+  PlanPtr shown_;  // in grid and table
+  std::vector<PrecisionClass> shown_classes_;
 };
 
 }  // namespace versieve::gui

@@ -11,8 +11,10 @@
 #include <QTableView>
 #include <QTextBrowser>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_text.h"
 #include "gui/views/table.h"
@@ -20,6 +22,8 @@
 
 namespace versieve::gui {
 namespace {
+
+const QString kSystemTerm = QStringLiteral("system=");
 
 // All columns of a kind, each with its index as data.
 QComboBox* column_box(ColumnKind kind, const char* chosen, const QString& accessible_name) {
@@ -51,11 +55,12 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
       table_(new QTableView),
       scatter_(new Scatter(document)),
       details_(new QTextBrowser),
+      system_(new QComboBox),
       filter_(new QLineEdit),
       count_(quiet({})),
       x_(column_box(ColumnKind::kNumber, "L", tr("Horizontal axis"))),
       y_(column_box(ColumnKind::kNumber, "time", tr("Vertical axis"))),
-      color_(column_box(ColumnKind::kText, "workload", tr("Colour"))),
+      color_(column_box(ColumnKind::kText, "system", tr("Colour"))),
       x_log_(new QCheckBox(tr("log"))),
       y_log_(new QCheckBox(tr("log"))) {
   details_->setFrameShape(QFrame::NoFrame);
@@ -92,13 +97,22 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
 
 QWidget* PointsPage::make_filter_row() {
   filter_->setPlaceholderText(
-      tr("Filter: words, -words, and columns such as  L>=16K  time<50  model=nsa-1b"));
+      tr("Filter: words, -words, and columns such as  L>=16K  time<50  workload=step"));
   filter_->setClearButtonEnabled(true);
   filter_->setObjectName("filter");
   connect(filter_, &QLineEdit::textChanged, &document_, &Document::setFilter);
+  system_->setAccessibleName(tr("System"));
+  system_->setObjectName("system");
+  system_->addItem(tr("All systems"), QString());
+  for (int i = 0; i < kSystemCount - 1; ++i) {
+    const System system = static_cast<System>(i);
+    system_->addItem(name_in_words(system), short_name(system));
+  }
+  connect(system_, &QComboBox::activated, this, &PointsPage::choose_system);
   QWidget* row = new QWidget;
   QHBoxLayout* layout = new QHBoxLayout(row);
   layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(system_);
   layout->addWidget(filter_, 1);
   layout->addSpacing(8);
   layout->addWidget(count_);
@@ -159,6 +173,28 @@ QWidget* PointsPage::make_table() {
   return table_;
 }
 
+// One more way to write a term of the filter.
+void PointsPage::choose_system() {
+  QStringList terms = document_.filterText().split(' ', Qt::SkipEmptyParts);
+  terms.removeIf([](const QString& term) { return term.startsWith(kSystemTerm); });
+  const QString system = system_->currentData().toString();
+  if (!system.isEmpty()) {
+    terms.prepend(kSystemTerm + system);
+  }
+  document_.setFilter(terms.join(' '));
+}
+
+void PointsPage::show_system() {
+  int shown = 0;
+  for (const QString& term : document_.filterText().split(' ', Qt::SkipEmptyParts)) {
+    if (term.startsWith(kSystemTerm)) {
+      const QString name = term.mid(kSystemTerm.size());
+      shown = std::max(0, system_->findData(name, Qt::UserRole, Qt::MatchFixedString));
+    }
+  }
+  system_->setCurrentIndex(shown);
+}
+
 void PointsPage::set_axes() {
   scatter_->setX(x_->currentData().toInt());
   scatter_->setY(y_->currentData().toInt());
@@ -186,6 +222,7 @@ void PointsPage::show_filter() {
   if (filter_->text() != document_.filterText()) {
     filter_->setText(document_.filterText());
   }
+  show_system();
   const QString& error = document_.filterError();
   const qsizetype all = document_.snapshot()
                             ? static_cast<qsizetype>(document_.snapshot()->overview.points.size())

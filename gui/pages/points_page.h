@@ -24,11 +24,14 @@ class PointsPage : public QWidget {
   Scatter& scatter() { return *scatter_; }
   QTableView& table() { return *table_; }
   PointTable& points() { return *points_; }
+  QComboBox& system() { return *system_; }
 
  private:
   QWidget* make_filter_row();
   QWidget* make_plot();
   QWidget* make_table();
+  void choose_system();
+  void show_system();
   void set_axes();
   void show_selected(int point);
   void show_filter();
@@ -39,6 +42,7 @@ class PointsPage : public QWidget {
   QTableView* table_;
   Scatter* scatter_;
   QTextBrowser* details_;
+  QComboBox* system_;
   QLineEdit* filter_;
   QLabel* count_;
   QComboBox* x_;

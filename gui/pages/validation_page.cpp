@@ -23,19 +23,25 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
       stack_(new QStackedWidget),
       message_(new QLabel),
       tables_(new QTextBrowser),
+      systems_(new SystemErrors),
       grid_(new QGridLayout) {
   message_->setObjectName("validationMessage");
   message_->setAlignment(Qt::AlignCenter);
   message_->setWordWrap(true);
+  QLabel* heading = new QLabel(tr("NSA's attention and steps, point by point"));
+  heading->setStyleSheet("font-weight: 600; padding-top: 8px");
   QWidget* plots = new QWidget;
-  plots->setLayout(grid_);
+  QVBoxLayout* column = new QVBoxLayout(plots);
+  column->addWidget(systems_);
+  column->addWidget(heading);
+  column->addLayout(grid_, 1);
   QScrollArea* scroll = new QScrollArea;
   scroll->setWidget(plots);
   scroll->setWidgetResizable(true);
   QSplitter* splitter = new QSplitter;
   splitter->addWidget(tables_);
   splitter->addWidget(scroll);
-  splitter->setSizes({600, 800});
+  splitter->setSizes({620, 700});
   stack_->addWidget(message_);
   stack_->addWidget(splitter);
   QVBoxLayout* layout = new QVBoxLayout(this);
@@ -64,6 +70,7 @@ void ValidationPage::show_fit() {
   }
   shown_ = plan->fit;
   tables_->setHtml(QString::fromStdString(engine::fit_tables_html(*shown_)));
+  systems_->show_fit(shown_);
   show_plots(*shown_);
 }
 

@@ -1,6 +1,6 @@
 // How well does the cost model predict what it has not seen? The report of `versieve fit --report`,
 // from the same code: errors, what intervals hold, coverage map, the worst points; predicted
-// against measured and residuals by axis. The fit is the planner's.
+// against measured and residuals by axis; errors system by system. The fit is the planner's.
 #pragma once
 
 #include <QWidget>
@@ -9,6 +9,7 @@
 
 #include "gui/models/planner.h"
 #include "gui/views/report_plot.h"
+#include "gui/views/system_errors.h"
 
 class QGridLayout;
 class QLabel;
@@ -23,6 +24,7 @@ class ValidationPage : public QWidget {
   explicit ValidationPage(Planner& planner, QWidget* parent = nullptr);
 
   const std::vector<ReportPlot*>& plots() const { return plots_; }
+  SystemErrors& systems() { return *systems_; }
   QTextBrowser& tables() { return *tables_; }
 
  protected:
@@ -37,6 +39,7 @@ class ValidationPage : public QWidget {
   QStackedWidget* stack_;
   QLabel* message_;
   QTextBrowser* tables_;
+  SystemErrors* systems_;
   QGridLayout* grid_;
   std::vector<ReportPlot*> plots_;
 };

@@ -1,26 +1,67 @@
 #include "gui/views/plan_grid.h"
 
+#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
+#include <QToolTip>
 #include <algorithm>
 
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
 namespace {
 
-constexpr int kRowTitle = 118;
-constexpr int kColumnTitle = 28;
-constexpr int kGap = 6;
-constexpr int kInset = 10;
+constexpr int kRowTitle = 200;
+constexpr int kColumnTitle = 26;
+constexpr int kGap = 5;
+constexpr int kInset = 9;
+constexpr int kMark = 10;  // the class's colour
 
 QFont sized(QFont font, int pixels, bool is_bold) {
   font.setPixelSize(pixels);
   font.setBold(is_bold);
   return font;
 }
+
+QString strategy_of(const PlanEntry& entry) {
+  return QString::fromStdString(entry.evaluation.strategy.text());
+}
+
+// Writes lines under each other as long as a cell has room for them.
+class Lines {
+ public:
+  Lines(QPainter& painter, const QRect& cell) : painter_(painter), left_(cell) {}
+
+  // One text, and perhaps another at the right end, that has less of a claim.
+  void write(const QFont& font, const QColor& color, const QString& text,
+             const QFont& right_font = {}, const QColor& right_color = {},
+             const QString& right = {}) {
+    const QFontMetrics metrics(font);
+    if (left_.height() < metrics.height() - 2) {
+      return;
+    }
+    const QRect line(left_.left(), left_.top(), left_.width(), metrics.height());
+    const QString shown = metrics.elidedText(text, Qt::ElideRight, line.width());
+    painter_.setFont(font);
+    painter_.setPen(color);
+    painter_.drawText(line, Qt::AlignLeft | Qt::AlignVCenter, shown);
+    const QRect rest = line.adjusted(metrics.horizontalAdvance(shown) + 8, 0, 0, 0);
+    if (!right.isEmpty()) {
+      painter_.setFont(right_font);
+      painter_.setPen(right_color);
+      painter_.drawText(rest, Qt::AlignRight | Qt::AlignVCenter,
+                        QFontMetrics(right_font).elidedText(right, Qt::ElideRight, rest.width()));
+    }
+    left_.setTop(line.bottom() + 2);
+  }
+
+ private:
+  QPainter& painter_;
+  QRect left_;
+};
 
 }  // namespace
 
@@ -29,8 +70,9 @@ PlanGrid::PlanGrid(QWidget* parent) : QWidget(parent) {
   setAccessibleName(tr("Best strategy by context length and precision class"));
 }
 
-void PlanGrid::show_plan(const PlanPtr& plan) {
+void PlanGrid::show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes) {
   plan_ = plan;
+  classes_ = classes;
   bucket_ = std::clamp(bucket_, 0, std::max(0, bucket_count() - 1));
   row_ = std::clamp(row_, 0, std::max(0, row_count() - 1));
   update();
@@ -46,12 +88,19 @@ void PlanGrid::select(int bucket, int row) {
   Q_EMIT cellSelected(bucket, row);
 }
 
-int PlanGrid::bucket_count() const {
-  return plan_ ? static_cast<int>(plan_->chosen.buckets.size()) : 0;
+std::vector<PrecisionClass> PlanGrid::selectedClasses() const {
+  const std::optional<PrecisionClass> one = class_of(row_);
+  return one ? std::vector<PrecisionClass>{*one} : classes_;
 }
 
-int PlanGrid::row_count() const {
-  return plan_ ? static_cast<int>(plan_->chosen.classes.size()) : 0;
+std::optional<PrecisionClass> PlanGrid::class_of(int row) const {
+  return row < 1 || row >= row_count()
+             ? std::nullopt
+             : std::optional<PrecisionClass>(classes_[static_cast<std::size_t>(row - 1)]);
+}
+
+int PlanGrid::bucket_count() const {
+  return plan_ ? static_cast<int>(plan_->chosen.buckets.size()) : 0;
 }
 
 QRect PlanGrid::cellRect(int bucket, int row) const {
@@ -59,6 +108,19 @@ QRect PlanGrid::cellRect(int bucket, int row) const {
   const int cell_height = (height() - kColumnTitle) / std::max(1, row_count());
   return QRect(kRowTitle + bucket * cell_width, kColumnTitle + row * cell_height, cell_width - kGap,
                cell_height - kGap);
+}
+
+// A row of one class tells of what the class adds; a baseline that is ahead of it is named beside.
+PlanGrid::Found PlanGrid::found(const PlanTable& table, int bucket, int row) const {
+  const std::optional<PrecisionClass> precision = class_of(row);
+  if (!precision) {
+    const std::vector<const PlanEntry*> all = entries_of(table, bucket, classes_);
+    return {.entry = all.empty() ? nullptr : all.front()};
+  }
+  const PlanEntry* first = best_entry(table, bucket, *precision);
+  const PlanEntry* own = best_of_its_own(table, bucket, *precision);
+  return own == nullptr ? Found{.entry = first}
+                        : Found{.entry = own, .baseline = first == own ? nullptr : first};
 }
 
 void PlanGrid::paintEvent(QPaintEvent*) {
@@ -78,7 +140,7 @@ void PlanGrid::paintEvent(QPaintEvent*) {
 void PlanGrid::draw_headers(QPainter& painter) const {
   painter.setPen(theme::kQuietInk);
   painter.setFont(font());
-  painter.drawText(QRect(0, 0, kRowTitle, kColumnTitle), Qt::AlignVCenter, tr("Context"));
+  painter.drawText(QRect(0, 0, kRowTitle, kColumnTitle), Qt::AlignVCenter, tr("Context, tokens"));
   for (int bucket = 0; bucket < bucket_count(); ++bucket) {
     const QRect cell = cellRect(bucket, 0);
     painter.drawText(QRect(cell.left() + kInset, 0, cell.width(), kColumnTitle), Qt::AlignVCenter,
@@ -86,71 +148,108 @@ void PlanGrid::draw_headers(QPainter& painter) const {
   }
   for (int row = 0; row < row_count(); ++row) {
     const QRect cell = cellRect(0, row);
-    painter.drawText(QRect(0, cell.top(), kRowTitle - kGap, cell.height()), Qt::AlignVCenter,
-                     name_of(plan_->chosen.classes[static_cast<std::size_t>(row)]));
+    const std::optional<PrecisionClass> precision = class_of(row);
+    Lines lines(painter, QRect(kMark + 8, cell.top() + 5, kRowTitle - kMark - 12, cell.height()));
+    if (precision) {
+      painter.fillRect(QRect(0, cell.top() + 8, kMark, kMark),
+                       theme::category(static_cast<int>(*precision)));
+    }
+    lines.write(sized(font(), theme::kTextPixels, !precision), theme::kInk,
+                precision ? QString(name_of(*precision)) : tr("Best of the shown"));
+    lines.write(sized(font(), theme::kSmallPixels, false), theme::kQuietInk,
+                precision ? promise_of(*precision) : tr("whatever its class"));
   }
 }
 
 void PlanGrid::draw_cell(QPainter& painter, int bucket, int row) const {
   const QRect cell = cellRect(bucket, row);
-  const PrecisionClass precision = plan_->chosen.classes[static_cast<std::size_t>(row)];
-  const PlanEntry* entry = best_entry(plan_->chosen, bucket, precision);
+  const Found best = found(plan_->chosen, bucket, row);
   const bool is_selected = bucket == bucket_ && row == row_;
-  painter.setPen(is_selected ? QPen(theme::kAccent, 2.0) : QPen(theme::kLine, 1.0));
-  painter.setBrush(entry == nullptr ? theme::kPage
-                   : is_selected    ? theme::kAccentTint
-                                    : theme::kPanel);
+  painter.setPen(is_selected ? QPen(theme::kAccent, hasFocus() ? 2.6 : 1.6)
+                             : QPen(theme::kLine, 1.0));
+  painter.setBrush(best.entry == nullptr ? theme::kPage
+                   : is_selected         ? theme::kAccentTint
+                                         : theme::kPanel);
   painter.drawRoundedRect(QRectF(cell).adjusted(1, 1, -1, -1), 3, 3);
-  if (entry != nullptr) {
-    draw_entry(painter, cell, *entry, best_entry(plan_->own, bucket, precision));
+  if (best.entry != nullptr) {
+    draw_entry(painter, cell, bucket, row, best);
     return;
   }
   painter.setPen(theme::kQuietInk);
-  painter.setFont(font());
-  painter.drawText(cell, Qt::AlignCenter, tr("not yet available"));
+  painter.setFont(sized(font(), theme::kSmallPixels, false));
+  painter.drawText(cell.adjusted(kInset, 2, -kInset, -2),
+                   Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
+                   classes_.empty() ? tr("no class is shown") : help_text(bucket, row));
 }
 
-void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, const PlanEntry& entry,
-                          const PlanEntry* own) const {
+void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int row,
+                          const Found& best) const {
+  const PlanEntry& entry = *best.entry;
   const Evaluation& evaluation = entry.evaluation;
-  QRect line = cell.adjusted(kInset, 8, -kInset, 0);
-  const auto write = [&painter, &line](const QFont& font, const QColor& color,
-                                       const QString& text) {
-    painter.setFont(font);
-    painter.setPen(color);
-    const QFontMetrics metrics(font);
-    painter.drawText(QRect(line.left(), line.top(), line.width(), metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(text, Qt::ElideRight, line.width()));
-    line.translate(0, metrics.height() + 2);
-  };
   const QFont small = sized(font(), theme::kSmallPixels, false);
-  write(sized(font(), theme::kTextPixels, true), theme::kInk,
-        QString::fromStdString(evaluation.strategy.text()));
-  write(sized(font(), 16, false), theme::kAccent,
-        fixed(evaluation.throughput, 0) + tr(" tokens/s"));
-  write(small, theme::kQuietInk,
-        "90 %: " + fixed(evaluation.throughput_interval.low, 0) + " – " +
-            fixed(evaluation.throughput_interval.high, 0) + ", " + name_of(evaluation.source));
-  write(small, theme::kQuietInk, reason_text(entry));
-  if (own != nullptr && !(own->evaluation.strategy == evaluation.strategy)) {
-    write(small, theme::kWarning,
-          tr("was %1").arg(QString::fromStdString(own->evaluation.strategy.text())));
-  } else {
-    write(small, theme::kQuietInk,
-          fixed(entry.gain_over_ar, 2) + tr("× autoregressive, ") +
-              fixed(entry.gain_over_baseline, 2) + tr("× fixed baseline"));
+  const Found own = found(plan_->own, bucket, row);
+  const bool is_new =
+      own.entry != nullptr && !(own.entry->evaluation.strategy == evaluation.strategy);
+  const QString interval = fixed(evaluation.throughput_interval.low, 0) + " – " +
+                           fixed(evaluation.throughput_interval.high, 0);
+  Lines lines(painter, cell.adjusted(kInset, 3, -kInset, -3));
+  lines.write(sized(font(), theme::kTextPixels, true), theme::kInk, strategy_of(entry));
+  lines.write(sized(font(), theme::kTextPixels, false), theme::kAccent,
+              fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
+              best.baseline != nullptr || is_new ? theme::kWarning : theme::kQuietInk,
+              best.baseline != nullptr ? tr("below a baseline")
+              : is_new                 ? tr("changed")
+                                       : interval);
+  if (best.baseline != nullptr) {
+    lines.write(small, theme::kWarning,
+                tr("the %1 baseline is faster: %2")
+                    .arg(QString::fromStdString(best.baseline->baseline),
+                         fixed(best.baseline->evaluation.throughput, 0)));
+  } else if (is_new) {
+    lines.write(small, theme::kWarning, tr("was %1").arg(strategy_of(*own.entry)));
   }
+  lines.write(small, theme::kQuietInk,
+              tr("90 %: %1, %2").arg(interval, name_of(evaluation.source)));
+  lines.write(small, theme::kQuietInk,
+              tr("%1× autoregressive, %2× fixed baseline")
+                  .arg(fixed(entry.gain_over_ar, 2), fixed(entry.gain_over_baseline, 2)));
+  lines.write(small, theme::kQuietInk, reason_text(entry));
 }
 
-void PlanGrid::mousePressEvent(QMouseEvent* event) {
+QString PlanGrid::help_text(int bucket, int row) const {
+  const Found best = found(plan_->chosen, bucket, row);
+  const std::optional<PrecisionClass> precision = class_of(row);
+  if (best.entry != nullptr) {
+    return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
+           ".\n" + reason_text(*best.entry);
+  }
+  return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
+}
+
+std::pair<int, int> PlanGrid::cell_at(const QPoint& place) const {
   for (int row = 0; row < row_count(); ++row) {
     for (int bucket = 0; bucket < bucket_count(); ++bucket) {
-      if (cellRect(bucket, row).contains(event->position().toPoint())) {
-        select(bucket, row);
+      if (cellRect(bucket, row).contains(place)) {
+        return {bucket, row};
       }
     }
   }
+  return {-1, -1};
+}
+
+bool PlanGrid::event(QEvent* event) {
+  if (event->type() != QEvent::ToolTip) {
+    return QWidget::event(event);
+  }
+  const QHelpEvent* help = static_cast<QHelpEvent*>(event);
+  const auto [bucket, row] = cell_at(help->pos());
+  QToolTip::showText(help->globalPos(), row < 0 ? QString() : help_text(bucket, row), this);
+  return true;
+}
+
+void PlanGrid::mousePressEvent(QMouseEvent* event) {
+  const auto [bucket, row] = cell_at(event->position().toPoint());
+  select(bucket, row);
 }
 
 void PlanGrid::keyPressEvent(QKeyEvent* event) {

@@ -1,8 +1,11 @@
-// The planner's table at a glance: a column a context bucket, a row a precision class, in each cell
-// the best strategy, what it yields and why; or why there is none.
+// The planner's table at a glance: a column a context range; the first row is the best of all shown
+// classes, then a row a class. In each cell the best strategy, what it yields and why; or why there
+// is none.
 #pragma once
 
 #include <QWidget>
+#include <optional>
+#include <vector>
 
 #include "gui/models/planner.h"
 
@@ -13,12 +16,14 @@ class PlanGrid : public QWidget {
  public:
   explicit PlanGrid(QWidget* parent = nullptr);
 
-  void show_plan(const PlanPtr& plan);  // may be null
+  void show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes);
   void select(int bucket, int row);
   int bucket() const { return bucket_; }
-  int classRow() const { return row_; }
+  int row() const { return row_; }
+  // The classes of the selected row: all shown ones in the first.
+  std::vector<PrecisionClass> selectedClasses() const;
   QRect cellRect(int bucket, int row) const;
-  QSize minimumSizeHint() const override { return {700, 360}; }
+  QSize minimumSizeHint() const override { return {700, 330}; }
 
  Q_SIGNALS:
   void cellSelected(int bucket, int row);
@@ -27,16 +32,27 @@ class PlanGrid : public QWidget {
   void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
+  bool event(QEvent* event) override;  // tool tips
 
  private:
+  struct Found {
+    const PlanEntry* entry = nullptr;     // of the row's own, if it has any
+    const PlanEntry* baseline = nullptr;  // that is ahead of it
+  };
+
   int bucket_count() const;
-  int row_count() const;
+  int row_count() const { return plan_ ? static_cast<int>(classes_.size()) + 1 : 0; }
+  std::optional<PrecisionClass> class_of(int row) const;  // none: the first row
+  Found found(const PlanTable& table, int bucket, int row) const;
+  std::pair<int, int> cell_at(const QPoint& place) const;  // -1, -1: none
+  QString help_text(int bucket, int row) const;
   void draw_headers(QPainter& painter) const;
   void draw_cell(QPainter& painter, int bucket, int row) const;
-  void draw_entry(QPainter& painter, const QRect& cell, const PlanEntry& entry,
-                  const PlanEntry* own) const;
+  void draw_entry(QPainter& painter, const QRect& cell, int bucket, int row,
+                  const Found& best) const;
 
   PlanPtr plan_;
+  std::vector<PrecisionClass> classes_;
   int bucket_ = 0;
   int row_ = 0;
 };

@@ -1,13 +1,12 @@
 #include "gui/views/scatter.h"
 
-#include <QMouseEvent>
 #include <QPainter>
-#include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
 
 #include "gui/models/numbers.h"
 #include "gui/models/point_column.h"
+#include "gui/views/point_card.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -17,8 +16,6 @@ constexpr int kLeft = 78;
 constexpr int kBottom = 46;
 constexpr int kTop = 30;
 constexpr int kRight = 18;
-constexpr double kReach = 9.0;      // pixels from a point that still mean it
-constexpr double kDragStart = 4.0;  // pixels before a press becomes a drag
 
 const PointColumn& column_at(int column) {
   return point_columns()[static_cast<std::size_t>(column)];
@@ -53,7 +50,7 @@ Scatter::Scatter(Document& document, QWidget* parent)
       document_(document),
       x_column_(column_index("L")),
       y_column_(column_index("time")),
-      color_column_(column_index("workload")) {
+      color_column_(column_index("system")) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName(tr("Scatter plot of the shown points"));
@@ -289,7 +286,7 @@ void Scatter::paintEvent(QPaintEvent*) {
   draw_mark(painter, document_.selected(), radius() + 4.0);
   if (hovered_ >= 0) {
     draw_mark(painter, hovered_, radius() + 2.0);
-    draw_card(painter, hovered_);
+    draw_card(painter, card_lines(*document_.snapshot(), hovered_), placeOf(hovered_), size());
   }
 }
 
@@ -300,126 +297,6 @@ void Scatter::draw_mark(QPainter& painter, int point, double ring) const {
     painter.setPen(QPen(theme::kInk, 1.6));
     painter.drawEllipse(place, ring, ring);
   }
-}
-
-QStringList Scatter::card_lines(int point) const {
-  const Snapshot& snapshot = *document_.snapshot();
-  const db::PointOverview& overview = snapshot.overview.points[static_cast<std::size_t>(point)];
-  QStringList lines = {snapshot.word(overview.strategy)};
-  lines << snapshot.word(overview.model) + "  " + name_of(overview.workload) + "  " +
-               snapshot.word(overview.regime) + "  " + snapshot.word(overview.dtype);
-  lines << "L = " + tokens(overview.context_len) +
-               "   N = " + QString::number(overview.num_queries) + "   " +
-               provenance(snapshot, overview) + ", run " + QString::number(overview.run_id);
-  if (overview.median_ns) {
-    lines << median_with_interval(overview.median_ns, overview.median_low_ns,
-                                  overview.median_high_ns);
-  }
-  if (overview.dram_bytes || overview.predicted_dram_bytes) {
-    const double missing = std::nan("");
-    lines << "DRAM " + bytes(overview.dram_bytes.value_or(missing)) + " measured, " +
-                 bytes(overview.predicted_dram_bytes.value_or(missing)) + " predicted";
-  }
-  if (overview.accepted_per_step) {
-    lines << fixed(*overview.accepted_per_step, 2) + " tokens a step";
-  }
-  return lines;
-}
-
-void Scatter::draw_card(QPainter& painter, int point) const {
-  const QStringList lines = card_lines(point);
-  const QFontMetrics metrics(font());
-  int text_width = 0;
-  for (const QString& line : lines) {
-    text_width = std::max(text_width, metrics.horizontalAdvance(line));
-  }
-  const int line_height = metrics.height() + 2;
-  QRectF card(0, 0, text_width + 20, static_cast<double>(lines.size()) * line_height + 14);
-  const QPointF place = placeOf(point);
-  card.moveTopLeft(place + QPointF(14, 14));
-  if (card.right() > width() - 4) {
-    card.moveRight(place.x() - 14);
-  }
-  if (card.bottom() > height() - 4) {
-    card.moveBottom(place.y() - 14);
-  }
-  painter.setPen(theme::kLine);
-  painter.setBrush(theme::kPanel);
-  painter.drawRoundedRect(card, 4, 4);
-  double y = card.top() + 7 + metrics.ascent();
-  for (const QString& line : lines) {
-    painter.setPen(&line == &lines.front() ? theme::kInk : theme::kQuietInk);
-    painter.drawText(QPointF(card.left() + 10, y), line);
-    y += line_height;
-  }
-}
-
-int Scatter::nearest(const QPointF& at) const {
-  int best = -1;
-  double best_distance = kReach * kReach;
-  for (const std::int32_t point : document_.shown()) {
-    const QPointF place = placeOf(point);
-    const QPointF away = place - at;
-    const double distance = QPointF::dotProduct(away, away);
-    if (!place.isNull() && distance <= best_distance) {
-      best = point;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
-void Scatter::resizeEvent(QResizeEvent*) {
-  invalidate();
-}
-
-void Scatter::mousePressEvent(QMouseEvent* event) {
-  pressed_at_ = dragged_to_ = event->position();
-  dragging_ = false;
-}
-
-void Scatter::mouseMoveEvent(QMouseEvent* event) {
-  if (!(event->buttons() & Qt::LeftButton)) {
-    const int point = nearest(event->position());
-    if (point != hovered_) {
-      hovered_ = point;
-      update();
-    }
-    return;
-  }
-  dragging_ = dragging_ || QLineF(pressed_at_, event->position()).length() > kDragStart;
-  if (dragging_) {
-    const QPointF by = event->position() - dragged_to_;
-    dragged_to_ = event->position();
-    x_axis_.shift(-by.x() / plotArea().width());
-    y_axis_.shift(by.y() / plotArea().height());
-    hovered_ = -1;
-    invalidate();
-  }
-}
-
-void Scatter::mouseReleaseEvent(QMouseEvent* event) {
-  if (!dragging_) {
-    document_.select(nearest(event->position()));
-  }
-  dragging_ = false;
-}
-
-void Scatter::mouseDoubleClickEvent(QMouseEvent*) {
-  fit();
-}
-
-void Scatter::wheelEvent(QWheelEvent* event) {
-  const QRectF area = plotArea();
-  const double factor = std::pow(0.999, event->angleDelta().y());
-  x_axis_.zoom(factor, (event->position().x() - area.left()) / area.width());
-  y_axis_.zoom(factor, (area.bottom() - event->position().y()) / area.height());
-  invalidate();
-}
-
-void Scatter::leaveEvent(QEvent*) {
-  hovered_ = -1;
-  update();
 }
 
 }  // namespace versieve::gui

@@ -1,6 +1,6 @@
 // The shown points in a plane of two columns, coloured by a third: solid where measured, hollow
 // where simulated, grey where the filter leaves them out. Wheel zooms, dragging pans, a double
-// click fits; a click selects.
+// click fits; a click selects. Keys: left and right select the next point, + and - zoom, Home fits.
 #pragma once
 
 #include <QPixmap>
@@ -37,6 +37,7 @@ class Scatter : public QWidget {
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
   void leaveEvent(QEvent* event) override;
 
  private:
@@ -54,8 +55,8 @@ class Scatter : public QWidget {
   void draw_legend(QPainter& painter) const;
   void draw_points(QPainter& painter);
   void draw_mark(QPainter& painter, int point, double radius) const;
-  void draw_card(QPainter& painter, int point) const;
-  QStringList card_lines(int point) const;
+  void zoom(double factor, double x_fixed, double y_fixed);  // places that stay, of 0 to 1
+  int neighbour(int step) const;
   int nearest(const QPointF& at) const;  // shown point within reach, or -1
   double radius() const;
 

@@ -51,6 +51,10 @@ QLineEdit:focus { border-color: #1f5fa8; }
 QPushButton { border: 1px solid #d9d9d4; border-radius: 3px; padding: 6px 14px;
   background: #ffffff; }
 QPushButton:hover { border-color: #1f5fa8; }
+QToolButton { border: 1px solid #d9d9d4; border-radius: 3px; padding: 4px 8px;
+  background: transparent; color: #6a717a; }
+QToolButton:checked { background: #ffffff; color: #1d2229; }
+QToolButton:hover, QToolButton:focus, QPushButton:focus { border-color: #1f5fa8; }
 QStatusBar { color: #6a717a; border-top: 1px solid #d9d9d4; }
 QStatusBar::item { border: 0; }
 QSplitter::handle { background: transparent; }

@@ -17,6 +17,7 @@ inline const QColor kQuietInk(0x6a, 0x71, 0x7a);
 inline const QColor kFaint(0xc9, 0xcc, 0xcf);  // points that the filter leaves out
 inline const QColor kAccent(0x1f, 0x5f, 0xa8);
 inline const QColor kAccentTint(0xe3, 0xec, 0xf6);
+inline const QColor kBar(0xb4, 0xca, 0xe6);  // what an interval spans
 inline const QColor kWarning(0xa4, 0x3b, 0x12);
 
 inline constexpr int kCategoryCount = 7;

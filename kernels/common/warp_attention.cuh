@@ -7,6 +7,9 @@
 // the states are merged once, in a fixed order, at the end. So a result depends on positions alone:
 // neither on the buffer a key lies in nor on the rest of the launch (batch invariance), and the
 // loop needs no barrier. Scores are kept in units of log2: exp2 of differences.
+//
+// With teams, a head tile has four warps for each: team i takes the chunks whose number is i modulo
+// kTeams, so that more loads fly at once. How many follows from H/G.
 #pragma once
 
 #include <cmath>
@@ -30,10 +33,15 @@ inline int head_tiles(std::int64_t group_heads) {
 inline int attention_threads(std::int64_t group_heads) {
   return head_tiles(group_heads) * kWarpsPerTile * 32;
 }
+// Teams that fill a CTA of kMaxAttentionThreads: 4, 2 or 1.
+inline int attention_teams(std::int64_t group_heads) {
+  return head_tiles(group_heads) == 1 ? 4 : (head_tiles(group_heads) == 2 ? 2 : 1);
+}
 // Shared memory that merging needs: per warp and head m, l and acc.
-inline std::size_t merge_bytes(std::int64_t group_heads, std::int64_t head_dim) {
-  return static_cast<std::size_t>(head_tiles(group_heads)) * kWarpsPerTile * kTileHeads *
-         static_cast<std::size_t>(head_dim + 2) * sizeof(float);
+inline std::size_t merge_bytes(std::int64_t group_heads, std::int64_t head_dim, int teams = 1) {
+  return static_cast<std::size_t>(head_tiles(group_heads)) * kWarpsPerTile *
+         static_cast<std::size_t>(teams) * kTileHeads * static_cast<std::size_t>(head_dim + 2) *
+         sizeof(float);
 }
 
 // The rows of one key, or nulls where the query sees none.
@@ -47,9 +55,10 @@ __device__ inline float minus_infinity() {
   return __int_as_float(0xFF800000);
 }
 
-template <class T, int kLanesPerKey>
+template <class T, int kLanesPerKey, int kTeams = 1>
 class WarpAttention {
  public:
+  static constexpr int kTileWarps = kWarpsPerTile * kTeams;
   static constexpr int kElements = kWordElements<T>;
   static constexpr int kKeysPerPass = 32 / kLanesPerKey;
   static constexpr int kPasses = kDeviceChunk / (kKeysPerPass * kWarpsPerTile);
@@ -59,8 +68,8 @@ class WarpAttention {
   __device__ WarpAttention(const T* q, int group_heads, int head_dim)
       : head_dim_(head_dim),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        tile_(static_cast<int>(threadIdx.x) / 32 / kWarpsPerTile),
-        key_warp_(static_cast<int>(threadIdx.x) / 32 % kWarpsPerTile),
+        tile_(static_cast<int>(threadIdx.x) / 32 / kTileWarps),
+        warp_(static_cast<int>(threadIdx.x) / 32 % kTileWarps),
         first_element_(lane_ % kLanesPerKey * kElements) {
     const float scale = 1.4426950408889634F / sqrtf(static_cast<float>(head_dim));
 #pragma unroll
@@ -80,8 +89,13 @@ class WarpAttention {
     }
   }
 
-  // Absorbs the chunk that starts at position `base`: row_at(position) gives a KeyRow;
-  // on_scores(position, scores of this tile's heads) is called by one lane a key.
+  // Whose chunks this warp absorbs.
+  __device__ int team() const {
+    return warp_ / kWarpsPerTile;
+  }
+
+  // Absorbs the chunk that starts at position `base`, one of the warp's team: row_at(position)
+  // gives a KeyRow; on_scores(position, scores of this tile's heads) is called by one lane a key.
   template <class RowAt, class OnScores>
   __device__ void absorb(std::int64_t base, const RowAt& row_at, const OnScores& on_scores) {
 #pragma unroll 1
@@ -126,14 +140,14 @@ class WarpAttention {
       const int head = i / head_dim_;
       const int element = i % head_dim_;
       const int tile = head / kTileHeads;
-      const float* first = shared + (tile * kWarpsPerTile * kTileHeads + head % kTileHeads) * row;
+      const float* first = shared + (tile * kTileWarps * kTileHeads + head % kTileHeads) * row;
       float most = minus_infinity();
-      for (int w = 0; w < kWarpsPerTile; ++w) {
+      for (int w = 0; w < kTileWarps; ++w) {
         most = fmaxf(most, first[w * kTileHeads * row]);
       }
       float sum = 0.0F;
       float value = 0.0F;
-      for (int w = 0; w < kWarpsPerTile; ++w) {
+      for (int w = 0; w < kTileWarps; ++w) {
         const float* state = first + w * kTileHeads * row;
         const float factor = weight(state[0], most);
         sum = fmaf(factor, state[1], sum);
@@ -150,7 +164,8 @@ class WarpAttention {
   }
 
   __device__ std::int64_t position_of(std::int64_t base, int pass) const {
-    return base + (pass * kWarpsPerTile + key_warp_) * kKeysPerPass + lane_ / kLanesPerKey;
+    return base + (pass * kWarpsPerTile + warp_ % kWarpsPerTile) * kKeysPerPass +
+           lane_ / kLanesPerKey;
   }
 
   __device__ void score(const uint4& word, bool visible, float (&scores)[kTileHeads]) const {
@@ -234,8 +249,7 @@ class WarpAttention {
     }
 #pragma unroll
     for (int r = 0; r < kTileHeads; ++r) {
-      float* state =
-          shared + ((tile_ * kWarpsPerTile + key_warp_) * kTileHeads + r) * (head_dim_ + 2);
+      float* state = shared + ((tile_ * kTileWarps + warp_) * kTileHeads + r) * (head_dim_ + 2);
       if (lane_ == 0) {
         state[0] = max_[r];
         state[1] = sum_[r];
@@ -252,7 +266,7 @@ class WarpAttention {
   int head_dim_;
   int lane_;
   int tile_;
-  int key_warp_;
+  int warp_;  // of the tile
   int first_element_;
   float q_[kTileHeads][kElements];  // times log2(e) / sqrt(d)
   float max_[kTileHeads];
@@ -281,6 +295,19 @@ __device__ inline void walk_ancestors(const std::int32_t* parent, int node, int 
     }
   }
   __syncthreads();
+}
+
+// Calls body.template operator()<teams>() for H/G.
+template <class Body>
+void with_teams(std::int64_t group_heads, const Body& body) {
+  switch (attention_teams(group_heads)) {
+    case 4:
+      return body.template operator()<4>();
+    case 2:
+      return body.template operator()<2>();
+    default:
+      return body.template operator()<1>();
+  }
 }
 
 // Calls body.template operator()<lanes per key>() for the head size.

@@ -229,8 +229,7 @@ __global__ void __launch_bounds__(Plan::kThreads)
   if (Plan::kOwnRoom && t.slices > 1) {
     cluster_arrive();  // this block runs and its barriers are ready: it may be sent to
   }
-  float sum[Plan::kNodes / 8][4] = {};
-  const auto make_sums = [&] {
+  const auto make_sums = [&](float(&sum)[Plan::kNodes / 8][4]) {
     if (warp == Plan::kMultiplyWarps) {
       if (threadIdx.x % 32 == 0) {
         copy_tiles<Plan>(s, t, places);
@@ -249,6 +248,7 @@ __global__ void __launch_bounds__(Plan::kThreads)
 #pragma unroll 1
     for (int pass = 0; pass < 2; ++pass) {  // the first fetches the instructions of the end
       const bool live = pass == 1;
+      float sum[1][4] = {};
       if (live) {
         wait_for_predecessors();
         if (warp < Plan::kMultiplyWarps) {  // what the end needs is on its way meanwhile
@@ -257,7 +257,12 @@ __global__ void __launch_bounds__(Plan::kThreads)
             in = quad_inputs(s.p, quad);
           }
         }
-        make_sums();
+        float own[1][4] = {};  // products overlap only where nobody reads their sums in between
+        make_sums(own);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sum[0][i] = own[0][i];
+        }
         if (clears) {
           clear_squares(s.p, t.first_node, t.node_count);
         }
@@ -273,7 +278,8 @@ __global__ void __launch_bounds__(Plan::kThreads)
     if (clears) {
       clear_squares(s.p, t.first_node, t.node_count);
     }
-    make_sums();
+    float sum[Plan::kNodes / 8][4] = {};
+    make_sums(sum);
     finish_rounds<Plan>(s.p, t, places, shared, warp, scale, sum);
   }
 }
@@ -305,7 +311,7 @@ void launch_groups(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t st
   } else if (p.n <= 32) {
     launch_plan<kGroups, 32, kWide ? 5 : 9>(p, slices, stream);
   } else if (p.n <= 64) {
-    launch_plan<kGroups, 64, kWide ? 4 : 6>(p, slices, stream);
+    launch_plan<kGroups, 64, kWide ? 4 : 5>(p, slices, stream);
   } else {
     launch_plan<kGroups, 128, kWide ? 3 : 4>(p, slices, stream);
   }

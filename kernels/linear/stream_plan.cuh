@@ -42,8 +42,9 @@ struct StreamPlan {
   // at 64.
   static constexpr bool kReleasesLate = kNodes > 8;
   static constexpr int kReleaseTiles = 4;
-  // With few nodes what is received has room of its own: a block may send before others are done.
-  static constexpr bool kOwnRoom = kNodes <= 16;
+  // Where there is room for it, what is received has its own: a block may send before others are
+  // done.
+  static constexpr bool kOwnRoom = kNodes <= 16 || (kNodes == 64 && kGroups == 1);
   static constexpr int kReceivedAt = kOwnRoom ? kRingBytes : kPartialBytes;
   static constexpr int kSharedBytes =
       kAlignment + std::max(kRingBytes, kReceivedAt + kPartialBytes);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMaxNodes = 4096;
 
 // Grid: (query, KV head). Traffic: traffic::tree_attention. Bound by memory.
-template <class T, int kLanesPerKey>
+template <class T, int kLanesPerKey, int kTeams>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
     tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
   extern __shared__ float shared[];
@@ -51,12 +51,13 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
                                (committed ? p.v : p.v_tree) + offset};
   };
   const std::int64_t head_row = query * p.num_heads + g * group_heads;
-  WarpAttention<T, kLanesPerKey> attention(p.q + head_row * p.head_dim, group_heads,
-                                           static_cast<int>(p.head_dim));
+  WarpAttention<T, kLanesPerKey, kTeams> attention(p.q + head_row * p.head_dim, group_heads,
+                                                   static_cast<int>(p.head_dim));
   const std::int64_t first = max(oldest, min(p.first_position, context_len));
-  for (std::int64_t base = max(std::int64_t{0}, first) / kDeviceChunk * kDeviceChunk; base <= t;
-       base += kDeviceChunk) {
-    attention.absorb(base, row_at, NoScores{});
+  std::int64_t chunk = max(std::int64_t{0}, first) / kDeviceChunk;
+  chunk += (attention.team() - chunk) & (kTeams - 1);
+  for (; chunk * kDeviceChunk <= t; chunk += kTeams) {
+    attention.absorb(chunk * kDeviceChunk, row_at, NoScores{});
   }
   __syncthreads();  // `ancestors` is no longer read
   T* out = p.out + head_row * p.head_dim;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
 
 // The same over listed tokens: "positions" are places in the list, then those of the path. Places
 // depend on the list, so bits do too: this is for a lossy selection, not for exact verification.
-template <class T, int kLanesPerKey>
+template <class T, int kLanesPerKey, int kTeams>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
     selected_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
   extern __shared__ float shared[];
@@ -91,9 +92,10 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
     return {(committed ? p.k : p.k_tree) + offset, (committed ? p.v : p.v_tree) + offset};
   };
   const std::int64_t head_row = query * p.num_heads + g * group_heads;
-  WarpAttention<T, kLanesPerKey> attention(p.q + head_row * p.head_dim, group_heads,
-                                           static_cast<int>(p.head_dim));
-  for (std::int64_t base = 0; base < count + path; base += kDeviceChunk) {
+  WarpAttention<T, kLanesPerKey, kTeams> attention(p.q + head_row * p.head_dim, group_heads,
+                                                   static_cast<int>(p.head_dim));
+  for (std::int64_t base = attention.team() * kDeviceChunk; base < count + path;
+       base += kTeams * kDeviceChunk) {
     attention.absorb(base, row_at, NoScores{});
   }
   __syncthreads();  // `ancestors` is no longer read
@@ -127,20 +129,26 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   refuse(p);
   const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
   const dim3 grid(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads));
+  const int teams = attention_teams(group_heads);
   const std::size_t shared_bytes =
-      std::max(merge_bytes(group_heads, p.head_dim),
+      std::max(merge_bytes(group_heads, p.head_dim, teams),
                2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
-  const unsigned threads = static_cast<unsigned>(attention_threads(group_heads));
+  const DependentGrid launch{
+      .grid = grid,
+      .threads = static_cast<unsigned>(attention_threads(group_heads) * teams),
+      .shared_bytes = shared_bytes,
+      .stream = context.stream};
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    const DependentGrid launch{
-        .grid = grid, .threads = threads, .shared_bytes = shared_bytes, .stream = context.stream};
-    if (p.selected.token != nullptr) {
-      selected_attention_kernel<T, kLanes><<<grid, threads, shared_bytes, context.stream>>>(p);
-      check(cudaGetLastError());
-    } else {
-      launch_dependent(launch, tree_attention_kernel<T, kLanes>, p);
-    }
+    with_teams(group_heads, [&]<int kTeams>() {
+      if (p.selected.token != nullptr) {
+        selected_attention_kernel<T, kLanes, kTeams>
+            <<<grid, launch.threads, shared_bytes, context.stream>>>(p);
+        check(cudaGetLastError());
+      } else {
+        launch_dependent(launch, tree_attention_kernel<T, kLanes, kTeams>, p);
+      }
+    });
   });
 }
 

@@ -1,5 +1,5 @@
 // The shipped Slurm submit file: its tasks as Slurm would start them, killed and requeued ones
-// among them; and through a real Slurm where one runs.
+// among them. Under a real Slurm: slurm_campaign.sh.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -67,18 +67,4 @@ TEST_CASE("outside an array the script says so") {
   const std::string line = variables(folder.path()) + kScript + " 2>" + (folder / "err").string();
   CHECK(std::system(line.c_str()) != 0);
   CHECK(test::text_of_file(folder / "err").find("task of a job array") != std::string::npos);
-}
-
-TEST_CASE("a real Slurm runs the array") {
-  if (std::system("sinfo -h >/dev/null 2>&1") != 0) {
-    WARN("skipped: no Slurm controller answers here (sinfo failed)");
-    return;
-  }
-  const test::TempFolder folder;
-  const std::string line = variables(folder.path()) + "sbatch --wait --array=1-2 -D " +
-                           (folder.path()).string() + " " + kScript + " >" +
-                           (folder / "log").string() + " 2>&1";
-  CAPTURE(test::text_of_file(folder / "log"));
-  REQUIRE(std::system(line.c_str()) == 0);
-  CHECK(points_of(folder / "out" / "campaign.db") == kPoints);
 }

@@ -210,6 +210,9 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   check_refused("plan --hardware " + world().file("absent.json").string() + db, 3, "absent.json");
   check_refused("plan --hardware h200-sxm --class Loose" + db, 2, "Approx+Reuse");
   check_refused("plan --hardware h200-sxm --buckets 8-4" + db, 2, "ascending");
+  check_refused("plan --hardware h200-sxm --class ''" + db, 2, "the classes are Strict");
+  check_refused("plan --hardware h200-sxm --buckets ''" + db, 2, "write 0-4096");
+  check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
   check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
   check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2, "baseline");
   check_refused("plan --hardware h200-sxm", 2, "--db");

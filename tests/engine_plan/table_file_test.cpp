@@ -28,6 +28,7 @@ PlanTable table() {
                                    return e.precision == PrecisionClass::kApproxReuse;
                                  }),
                   t.entries.end());
+  t.entries[1].baseline = "fixed";
   for (std::int64_t bucket = 0; bucket < 4; ++bucket) {
     t.unavailable.push_back(
         {bucket, PrecisionClass::kApproxReuse, "Approx+Reuse is not yet available"});
@@ -117,10 +118,10 @@ TEST_CASE("CSV carries every entry, numbers exactly") {
     }
   }
   REQUIRE(rows.size() == t.entries.size() + 1);
-  CHECK(csv_fields(rows[0]).size() == 18);
+  CHECK(csv_fields(rows[0]).size() == 19);
   for (std::size_t i = 0; i < t.entries.size(); ++i) {
     const std::vector<std::string> f = csv_fields(rows[i + 1]);
-    REQUIRE(f.size() == 18);
+    REQUIRE(f.size() == 19);
     const PlanEntry& e = t.entries[i];
     CHECK(std::stoll(f[0]) == t.buckets[static_cast<std::size_t>(e.bucket)].low);
     CHECK(f[2] == name_of(e.precision));
@@ -129,6 +130,7 @@ TEST_CASE("CSV carries every entry, numbers exactly") {
     CHECK(std::strtod(f[6].c_str(), nullptr) == e.evaluation.cost->time_us);
     CHECK(std::strtod(f[7].c_str(), nullptr) == e.evaluation.throughput);
     CHECK(f[17] == e.note);
+    CHECK(f[18] == e.baseline);
   }
 }
 

@@ -1,65 +1,32 @@
-// The desktop app without a display: a database goes in, tables, plot and planner must show it.
+// The desktop app without a display: a database goes in, tables and plot must show it.
 #include <QAbstractItemModelTester>
 #include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
 #include <QSignalSpy>
-#include <QSlider>
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
-#include <QTextBrowser>
 #include <QThreadPool>
 #include <cmath>
+#include <set>
 
-#include "engine/fit/fit_report.h"
-#include "engine/io/atomic_file.h"
-#include "engine/plan/hardware_file.h"
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
-#include "gui/pages/validation_page.h"
 #include "gui/views/axis.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/error.h"
-#include "tests/gui/made_up_sweep.h"
-#include "tests/support/synthetic_points.h"
+#include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
 
 namespace {
-
-constexpr int kWaitMs = 60'000;
-
-// Fitted and planned from measurements that never happened.
-void write_synthetic_campaign(const QString& path) {
-  db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
-  const std::int64_t run = store.begin_run(test::sample_run("synthetic-run"));
-  const synthetic::Plan plan;
-  const HardwareSpec& hardware = hardware_by_key("h200-sxm");
-  for (const std::vector<PointMeasurement>& points :
-       {synthetic::attention_points(plan, hardware), synthetic::step_points(plan, hardware),
-        synthetic::acceptance_points(0.8, 0.9, 0.95)}) {
-    for (const PointMeasurement& point : points) {
-      store.add_point(run, point);
-    }
-  }
-  store.finish_run(run, "complete");
-}
-
-bool open(Window& window, const QString& path) {
-  QSignalSpy loaded(&window.document(), &Document::loaded);
-  window.document().open(path);
-  return loaded.wait(kWaitMs);
-}
-
-QString cell(const QAbstractItemModel& model, int row, int column) {
-  return model.index(row, column).data().toString();
-}
 
 // Pixels within `reach` of a place that are not the plot's background or grid.
 int marked_pixels(const QImage& picture, const QPointF& place, int reach) {
@@ -81,15 +48,15 @@ class AppTest : public QObject {
  private:
   QTemporaryDir folder_;
   QString sweep_;
-  QString campaign_;
+  QString systems_;  // with points of the other systems
 
  private Q_SLOTS:
   void initTestCase() {
     theme::apply(*qApp);
     sweep_ = folder_.filePath("sweep.db");
     test::write_made_up_sweep(sweep_.toStdString());
-    campaign_ = folder_.filePath("campaign.db");
-    write_synthetic_campaign(campaign_);
+    systems_ = folder_.filePath("systems.db");
+    write_synthetic_campaign(systems_, true);
   }
 
   void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
@@ -100,7 +67,7 @@ class AppTest : public QObject {
     QCOMPARE(tokens(65536), QString("64K"));
     QCOMPARE(tokens(1000), QString("1000"));
     QCOMPARE(fixed(std::nan(""), 2), QString(QChar(kAbsent)));
-    QCOMPARE(fixed(-1234567.26, 1).remove(QChar(0x2009)), QString("-1234567.3"));
+    QCOMPARE(fixed(-1234567.26, 1).remove(QChar(0x202F)), QString("-1234567.3"));
   }
 
   void axesPlaceValuesAndTicks() {
@@ -263,6 +230,34 @@ class AppTest : public QObject {
     QVERIFY(!page.table().currentIndex().isValid());
   }
 
+  void keysWalkThroughThePlotAndZoomIt() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    Scatter& scatter = window.pointsPage().scatter();
+    window.document().select(-1);
+    std::set<int> met;
+    double left = 0.0;
+    for (int step = 0; step < 40; ++step) {
+      QTest::keyClick(&scatter, Qt::Key_Right);
+      const int point = window.document().selected();
+      QVERIFY(scatter.placeOf(point).x() >= left);
+      left = scatter.placeOf(point).x();
+      met.insert(point);
+    }
+    QCOMPARE(static_cast<int>(met.size()), test::kMadeUpAttention + test::kMadeUpSimulated);
+    QTest::keyClick(&scatter, Qt::Key_Right);  // the last one stays
+    QVERIFY(met.contains(window.document().selected()));
+    QTest::keyClick(&scatter, Qt::Key_Left);
+    QVERIFY(scatter.placeOf(window.document().selected()).x() <= left);
+    const QPointF before = scatter.placeOf(17);
+    QTest::keyClick(&scatter, Qt::Key_Plus);
+    QVERIFY(scatter.placeOf(17) != before);
+    QTest::keyClick(&scatter, Qt::Key_Home);
+    QCOMPARE(scatter.placeOf(17), before);
+  }
+
   void otherAxesRedrawThePlot() {
     Window window;
     window.show();
@@ -313,96 +308,34 @@ class AppTest : public QObject {
     QVERIFY(window.findChild<QLabel*>("plannerMessage")->text().contains("no timed point"));
   }
 
-  void thePlannerFillsItsGridAndPlansAgainWhenAKnobTurns() {
+  void pointsAreChosenBySystemAndSaidInWords() {
     Window window;
     window.show();
-    QVERIFY(open(window, campaign_));
-    window.showPage("planner");
-    PlannerPage& page = window.plannerPage();
-    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
-    const PlanPtr own = page.planner().plan();
-    QCOMPARE(own->chosen.buckets.size(), std::size_t{4});
-    QCOMPARE(own->chosen.classes.size(), std::size_t{4});
-    QTest::mouseClick(&page.grid(), Qt::LeftButton, {}, page.grid().cellRect(2, 0).center());
-    QCOMPARE(page.grid().bucket(), 2);
-    QCOMPARE(page.entries().rowCount(), 12);
-    const double before =
-        best_entry(own->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput;
-
-    page.bandwidth().setValue(10);  // 1 TB/s
-    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != own && !page.planner().isBusy(), kWaitMs);
-    const PlanPtr slower = page.planner().plan();
-    QCOMPARE(slower->fit, own->fit);  // not fitted again
-    QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
-    QVERIFY(slower->chosen.scaled);
-    QVERIFY(window.grab().save(folder_.filePath("planner.png")));
-  }
-
-  void theValidationPageShowsTheReportOfThePlannersFit() {
-    Window window;
-    window.show();
-    QVERIFY(open(window, campaign_));
-    window.showPage("validation");
-    ValidationPage& page = window.validationPage();
-    QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
-    const engine::FitReport& fit = *window.plannerPage().planner().plan()->fit;
-    QCOMPARE(page.plots().size(), engine::fit_plots(fit).size());
-    std::size_t timed = 0;
-    for (const engine::ComparedPoint& point : fit.compared) {
-      timed += point.measured_us ? 1 : 0;
-    }
-    QVERIFY(timed > 20);
-    QCOMPARE(static_cast<std::size_t>(page.plots()[0]->drawnCount()), timed);
-    const QString text = page.tables().toPlainText();
-    QVERIFY(text.contains("The twenty worst latencies"));
-    QVERIFY(text.contains("What was measured"));
-    QVERIFY(text.contains(QString::number(fit.points_holdout)));
-    // Another machine is planned for, the fit is the same: nothing is drawn anew.
-    ReportPlot* const first = page.plots()[0];
-    window.plannerPage().bandwidth().setValue(10);
-    QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().isBusy(), kWaitMs);
-    QCOMPARE(page.plots()[0], first);
-    QVERIFY(window.grab().save(folder_.filePath("validation.png")));
-  }
-
-  void aMachineOfAFileIsPlannedFor() {
-    HardwareSpec mine = hardware_by_key("h200-sxm");
-    mine.key = "mine";
-    mine.name = "a card of my own";
-    const QString path = folder_.filePath("mine.json");
-    engine::write_file_atomically(path.toStdString(), engine::hardware_json(mine));
-    const QString broken = folder_.filePath("broken.json");
-    engine::write_file_atomically(broken.toStdString(), "{}");
-    Window window;
-    window.show();
-    QVERIFY(open(window, campaign_));
-    window.showPage("planner");
-    PlannerPage& page = window.plannerPage();
-    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
-    const std::string before = page.planner().plan()->chosen.hardware;
-    QVERIFY(!page.addMachine(broken).isEmpty());
-    QVERIFY(!page.addMachine(folder_.filePath("absent.json")).isEmpty());
-    QCOMPARE(page.planner().plan()->chosen.hardware, before);
-    QCOMPARE(page.addMachine(path), QString());
-    QTRY_VERIFY_WITH_TIMEOUT(
-        !page.planner().isBusy() && page.planner().plan()->chosen.hardware == "mine", kWaitMs);
-    QCOMPARE(page.planner().machine()->name, mine.name);
-  }
-
-  void everyClassHasRowsInEveryBucket() {
-    Window window;
-    window.show();
-    QVERIFY(open(window, campaign_));
-    window.showPage("planner");
-    PlannerPage& page = window.plannerPage();
-    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
-    const PlanTable& chosen = page.planner().plan()->chosen;
-    for (std::int64_t bucket = 0; bucket < 4; ++bucket) {
-      for (const PrecisionClass precision : chosen.classes) {
-        QVERIFY(best_entry(chosen, bucket, precision) != nullptr);
-        QVERIFY(unavailable_text(chosen, bucket, precision).isEmpty());
+    QVERIFY(open(window, systems_));
+    window.showPage("points");
+    PointsPage& page = window.pointsPage();
+    QComboBox& system = page.system();
+    int all = 0;
+    for (int i = 1; i < system.count(); ++i) {
+      system.setCurrentIndex(i);
+      Q_EMIT system.activated(i);
+      for (int row = 0; row < page.points().rowCount(); ++row) {
+        QCOMPARE(cell(page.points(), row, column_index("system")), system.itemData(i).toString());
       }
+      all += page.points().rowCount();
     }
+    window.document().setFilter("dram>0 system=resa");
+    QCOMPARE(system.currentData().toString(), QString("ReSA"));
+    QVERIFY(page.points().rowCount() > 0);
+    system.setCurrentIndex(0);
+    Q_EMIT system.activated(0);
+    QCOMPARE(window.document().filterText(), QString("dram>0"));
+    window.document().setFilter({});
+    QCOMPARE(page.points().rowCount(), all);
+    QVERIFY(text_in_words("resa:b16p0.1f32/ar").contains("10 % of blocks of 16 tokens"));
+    QVERIFY(text_in_words("topk:gvr/k256/hint0.75").contains("guess, verify, refine"));
+    QVERIFY(text_in_words("sampling:exact/k4/r1").contains("tree of 4 children"));
+    QVERIFY(text_in_words("from/another/version").isEmpty());
   }
 };
 

@@ -36,6 +36,10 @@ TEST_CASE("every available cell has its ranks in falling throughput") {
       CHECK(e.throughput_interval.low < e.throughput);
       CHECK(e.throughput < e.throughput_interval.high);
       CHECK((i == 0 || e.throughput <= entries[i - 1]->evaluation.throughput));
+      const std::string text = e.strategy.text();
+      CHECK(
+          entries[i]->baseline ==
+          (text == "nsa/ar" ? "autoregressive" : (text == PlanOptions{}.baseline ? "fixed" : "")));
     }
   }
 }

@@ -1,0 +1,16 @@
+// What stands beside a point under the pointer.
+#pragma once
+
+#include <QPainter>
+#include <QStringList>
+
+#include "gui/models/snapshot.h"
+
+namespace versieve::gui {
+
+QStringList card_lines(const Snapshot& snapshot, int point);
+// Beside `place`, inside of `within`.
+void draw_card(QPainter& painter, const QStringList& lines, const QPointF& place,
+               const QSize& within);
+
+}  // namespace versieve::gui

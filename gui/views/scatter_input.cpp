@@ -1,0 +1,133 @@
+// What pointer and keys do to a scatter plot.
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "gui/views/scatter.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr double kReach = 9.0;      // pixels from a point that still mean it
+constexpr double kDragStart = 4.0;  // pixels before a press becomes a drag
+constexpr double kKeyZoom = 0.8;
+
+}  // namespace
+
+int Scatter::nearest(const QPointF& at) const {
+  int best = -1;
+  double best_distance = kReach * kReach;
+  for (const std::int32_t point : document_.shown()) {
+    const QPointF place = placeOf(point);
+    const QPointF away = place - at;
+    const double distance = QPointF::dotProduct(away, away);
+    if (!place.isNull() && distance <= best_distance) {
+      best = point;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+void Scatter::resizeEvent(QResizeEvent*) {
+  invalidate();
+}
+
+void Scatter::mousePressEvent(QMouseEvent* event) {
+  pressed_at_ = dragged_to_ = event->position();
+  dragging_ = false;
+}
+
+void Scatter::mouseMoveEvent(QMouseEvent* event) {
+  if (!(event->buttons() & Qt::LeftButton)) {
+    const int point = nearest(event->position());
+    if (point != hovered_) {
+      hovered_ = point;
+      update();
+    }
+    return;
+  }
+  dragging_ = dragging_ || QLineF(pressed_at_, event->position()).length() > kDragStart;
+  if (dragging_) {
+    const QPointF by = event->position() - dragged_to_;
+    dragged_to_ = event->position();
+    x_axis_.shift(-by.x() / plotArea().width());
+    y_axis_.shift(by.y() / plotArea().height());
+    hovered_ = -1;
+    invalidate();
+  }
+}
+
+void Scatter::mouseReleaseEvent(QMouseEvent* event) {
+  if (!dragging_) {
+    document_.select(nearest(event->position()));
+  }
+  dragging_ = false;
+}
+
+void Scatter::mouseDoubleClickEvent(QMouseEvent*) {
+  fit();
+}
+
+void Scatter::wheelEvent(QWheelEvent* event) {
+  const QRectF area = plotArea();
+  const double factor = std::pow(0.999, event->angleDelta().y());
+  zoom(factor, (event->position().x() - area.left()) / area.width(),
+       (area.bottom() - event->position().y()) / area.height());
+}
+
+void Scatter::zoom(double factor, double x_fixed, double y_fixed) {
+  x_axis_.zoom(factor, x_fixed);
+  y_axis_.zoom(factor, y_fixed);
+  invalidate();
+}
+
+// The shown point after (or before) the selected one, from left to right and from below.
+int Scatter::neighbour(int step) const {
+  std::vector<int> order;
+  for (const std::int32_t point : document_.shown()) {
+    if (!placeOf(point).isNull()) {
+      order.push_back(point);
+    }
+  }
+  std::sort(order.begin(), order.end(), [this](int a, int b) {
+    const std::size_t i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+    return std::tuple(x_[i], y_[i], a) < std::tuple(x_[j], y_[j], b);
+  });
+  if (order.empty()) {
+    return -1;
+  }
+  const auto at = std::find(order.begin(), order.end(), document_.selected());
+  const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(order.size()) - 1;
+  const std::ptrdiff_t wanted =
+      at == order.end() ? (step > 0 ? 0 : last) : (at - order.begin()) + step;
+  return order[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(wanted, 0, last))];
+}
+
+void Scatter::keyPressEvent(QKeyEvent* event) {
+  switch (event->key()) {
+    case Qt::Key_Left:
+    case Qt::Key_Right:
+      document_.select(neighbour(event->key() == Qt::Key_Right ? 1 : -1));
+      break;
+    case Qt::Key_Plus:
+    case Qt::Key_Minus:
+      zoom(event->key() == Qt::Key_Plus ? kKeyZoom : 1.0 / kKeyZoom, 0.5, 0.5);
+      break;
+    case Qt::Key_Home:
+      fit();
+      break;
+    default:
+      QWidget::keyPressEvent(event);
+  }
+}
+
+void Scatter::leaveEvent(QEvent*) {
+  hovered_ = -1;
+  update();
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,147 @@
+#include "model/replanner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "model/assert.h"
+#include "model/error.h"
+#include "model/tuple_pricer.h"
+
+namespace versieve {
+namespace {
+
+// The contexts at which a plan prices a bucket's tuples, bucket after bucket.
+std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buckets) {
+  std::vector<std::int64_t> contexts;
+  for (const ContextBucket& bucket : buckets) {
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      contexts.push_back(sampled_context(bucket, i));
+    }
+  }
+  return contexts;
+}
+
+std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
+  return std::max(bucket.low + 1, fit.shortest_context());
+}
+
+const FittedModel& with_acceptance(const FittedModel& fit) {
+  if (fit.acceptance.positional.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "there are no acceptance measurements to plan with: profile a trained pair first");
+  }
+  return fit;
+}
+
+}  // namespace
+
+Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions options,
+                     std::int64_t kept)
+    : fit_(with_acceptance(fit)),
+      target_(target),
+      options_(std::move(options)),
+      kept_(kept),
+      all_(candidates_of(fit, target, options_.baseline)),
+      space_(fit, target, sampled_contexts(options_.buckets)) {
+  VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
+  const Strategy autoregressive;
+  const Strategy fixed = Strategy::parse(options_.baseline);
+  for (const Strategy& s : all_.of(0)) {
+    baselines_.push_back(s == autoregressive || s == fixed);
+  }
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    for (const PrecisionClass precision : options_.classes) {
+      if (precision < PrecisionClass::kSparseRectified) {
+        fill(cells_.emplace_back(), b, precision);
+      }
+    }
+  }
+}
+
+// What a tuple yields and by how much steps like its were measured to differ depends on no machine,
+// and on the bucket, the draft, the schedule and the group alone.
+void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
+  const ContextBucket& range = options_.buckets[bucket];
+  const std::vector<Strategy>& candidates = all_.of(bucket);
+  const std::int32_t count = static_cast<std::int32_t>(candidates.size());
+  const std::int32_t size = static_cast<std::int32_t>(space_.strategies().size());
+  const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
+  std::map<std::int64_t, bool> measured;  // [nodes]
+  std::int32_t place = 0;                 // both lists are in the order of the grid
+  for (std::int32_t candidate = 0; candidate < count; ++candidate) {
+    const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
+    if (s.precision() != precision) {
+      continue;
+    }
+    while (place < size && !(space_.strategies()[static_cast<std::size_t>(place)] == s)) {
+      ++place;
+    }
+    if (place == size) {  // the fixed baseline, which the grid need not hold
+      break;
+    }
+    const auto [width, fresh] = measured.try_emplace(s.draft.nodes, false);
+    if (fresh) {
+      width->second = fit_.outside_because(context_in(range, fit_), s.draft.nodes).empty();
+    }
+    if (!width->second) {
+      continue;
+    }
+    Tuple& tuple = cell.emplace_back();
+    tuple.strategy = place;
+    tuple.candidate = candidate;
+    tuple.accepted =
+        static_cast<float>(accepted_tokens(fit_.acceptance, s, range.low, range.high).mean);
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const StepShape shape = step_shape(s, target_, sampled_context(range, i), overlap, fit_);
+      tuple.factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
+    }
+  }
+}
+
+void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
+                          std::vector<bool>& marked) const {
+  const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
+  std::vector<std::pair<double, std::int32_t>> order;  // minus tokens a second
+  order.reserve(cell.size());
+  for (const Tuple& tuple : cell) {
+    double us = 0.0;
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const std::int64_t context = static_cast<std::int64_t>(bucket) * kBucketSamples + i;
+      us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
+            space_.time_us(times, context * count + tuple.strategy);
+    }
+    order.push_back({-static_cast<double>(tuple.accepted) / us, tuple.candidate});
+  }
+  const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(kept_));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end());
+  for (std::size_t i = 0; i < kept; ++i) {
+    marked[static_cast<std::size_t>(order[i].second)] = true;
+  }
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
+  if (hardware.key == fit_.hardware_key) {
+    return plan(fit_, hardware, target_, options_, all_);
+  }
+  const StrategySpace::Times times = space_.times_on(hardware);
+  const std::size_t own_classes = cells_.size() / options_.buckets.size();
+  Candidates best{
+      .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    std::vector<bool> marked = baselines_;
+    for (std::size_t c = 0; c < own_classes; ++c) {
+      mark_best(cells_[b * own_classes + c], b, times, marked);
+    }
+    std::vector<Strategy>& listed = best.strategies.emplace_back();
+    for (std::size_t i = 0; i < marked.size(); ++i) {
+      if (marked[i]) {
+        listed.push_back(all_.of(b)[i]);
+      }
+    }
+  }
+  return plan(fit_, hardware, target_, options_, best);
+}
+
+}  // namespace versieve

@@ -1,0 +1,280 @@
+// The planner and validation pages without a display: what is planned must be shown, ranked,
+// exported and planned again as knobs turn.
+#include <QElapsedTimer>
+#include <QSlider>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QTextBrowser>
+#include <QThreadPool>
+#include <QToolButton>
+#include <memory>
+#include <set>
+
+#include "engine/fit/fit_report.h"
+#include "engine/io/atomic_file.h"
+#include "engine/plan/hardware_file.h"
+#include "engine/plan/table_file.h"
+#include "gui/pages/planner_page.h"
+#include "gui/pages/validation_page.h"
+#include "gui/views/theme.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+class PlannerPageTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  QString campaign_;
+  QString systems_;                 // with points of the other systems
+  std::unique_ptr<Window> window_;  // shows those
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    campaign_ = folder_.filePath("campaign.db");
+    write_synthetic_campaign(campaign_, false);
+    systems_ = folder_.filePath("systems.db");
+    write_synthetic_campaign(systems_, true);
+    window_ = std::make_unique<Window>();
+    window_->show();
+    QVERIFY(open(*window_, systems_));
+    window_->showPage("planner");
+  }
+
+  // All classes on the measured machine.
+  void init() {
+    Planner& planner = window_->plannerPage().planner();
+    for (int i = 0; i < kPrecisionClassCount; ++i) {
+      planner.setShown(static_cast<PrecisionClass>(i), true);
+    }
+    window_->plannerPage().grid().select(0, 0);
+    QTRY_VERIFY_WITH_TIMEOUT(planner.plan() && !planner.isBusy(), kWaitMs);
+  }
+
+  void cleanupTestCase() {
+    window_.reset();
+    QThreadPool::globalInstance()->waitForDone();
+  }
+
+  void thePlannerFillsItsGridAndPlansAgainWhenAKnobTurns() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
+    const PlanPtr own = page.planner().plan();
+    QCOMPARE(own->chosen.buckets.size(), std::size_t{4});
+    QCOMPARE(own->chosen.classes.size(), std::size_t{7});
+    QTest::mouseClick(&page.grid(), Qt::LeftButton, {}, page.grid().cellRect(2, 1).center());
+    QCOMPARE(page.grid().bucket(), 2);
+    QCOMPARE(page.grid().selectedClasses(), std::vector{PrecisionClass::kStrict});
+    QCOMPARE(page.entries().rowCount(), 12);
+    const double before =
+        best_entry(own->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput;
+
+    page.bandwidth().setValue(10);  // 1 TB/s
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != own && !page.planner().isBusy(), kWaitMs);
+    const PlanPtr slower = page.planner().plan();
+    QCOMPARE(slower->fit, own->fit);  // not fitted again
+    QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
+    QVERIFY(slower->chosen.scaled);
+    QVERIFY(window.grab().save(folder_.filePath("planner.png")));
+  }
+
+  void theValidationPageShowsTheReportOfThePlannersFit() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("validation");
+    ValidationPage& page = window.validationPage();
+    QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
+    const engine::FitReport& fit = *window.plannerPage().planner().plan()->fit;
+    QCOMPARE(page.plots().size(), engine::fit_plots(fit).size());
+    std::size_t timed = 0;
+    for (const engine::ComparedPoint& point : fit.compared) {
+      timed += point.measured_us ? 1 : 0;
+    }
+    QVERIFY(timed > 20);
+    QCOMPARE(static_cast<std::size_t>(page.plots()[0]->drawnCount()), timed);
+    const QString text = page.tables().toPlainText();
+    QVERIFY(text.contains("The twenty worst latencies"));
+    QVERIFY(text.contains("What was measured"));
+    QVERIFY(text.contains(QString::number(fit.points_holdout)));
+    // Another machine is planned for, the fit is the same: nothing is drawn anew.
+    ReportPlot* const first = page.plots()[0];
+    window.plannerPage().bandwidth().setValue(10);
+    QTRY_VERIFY_WITH_TIMEOUT(!window.plannerPage().planner().isBusy(), kWaitMs);
+    QCOMPARE(page.plots()[0], first);
+    QVERIFY(window.grab().save(folder_.filePath("validation.png")));
+  }
+
+  void aMachineOfAFileIsPlannedFor() {
+    HardwareSpec mine = hardware_by_key("h200-sxm");
+    mine.key = "mine";
+    mine.name = "a card of my own";
+    const QString path = folder_.filePath("mine.json");
+    engine::write_file_atomically(path.toStdString(), engine::hardware_json(mine));
+    const QString broken = folder_.filePath("broken.json");
+    engine::write_file_atomically(broken.toStdString(), "{}");
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
+    const std::string before = page.planner().plan()->chosen.hardware;
+    QVERIFY(!page.addMachine(broken).isEmpty());
+    QVERIFY(!page.addMachine(folder_.filePath("absent.json")).isEmpty());
+    QCOMPARE(page.planner().plan()->chosen.hardware, before);
+    QCOMPARE(page.addMachine(path), QString());
+    QTRY_VERIFY_WITH_TIMEOUT(
+        !page.planner().isBusy() && page.planner().plan()->chosen.hardware == "mine", kWaitMs);
+    QCOMPARE(page.planner().machine()->name, mine.name);
+  }
+
+  void everyClassHasRowsOrAReasonInEveryBucket() {
+    Window window;
+    window.show();
+    for (const QString& path : {campaign_, systems_}) {
+      QVERIFY(open(window, path));
+      window.showPage("planner");
+      PlannerPage& page = window.plannerPage();
+      QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy() && page.planner().plan(), kWaitMs);
+      const PlanTable& chosen = page.planner().plan()->chosen;
+      for (std::int64_t bucket = 0; bucket < 4; ++bucket) {
+        for (const PrecisionClass precision : chosen.classes) {
+          const bool has_points = path == systems_ ? precision != PrecisionClass::kApproxSampling
+                                                   : precision < PrecisionClass::kSparseRectified;
+          QCOMPARE(best_entry(chosen, bucket, precision) != nullptr, has_points);
+          QCOMPARE(unavailable_text(chosen, bucket, precision).isEmpty(), has_points);
+        }
+      }
+    }
+  }
+
+  // Both baselines are candidates of every class; of several classes each stands there once.
+  void aRankingOfSeveralClassesNamesEachBaselineOnce() {
+    PlanTable table;
+    table.classes = {PrecisionClass::kStrict, PrecisionClass::kSparse};
+    for (const PrecisionClass precision : table.classes) {
+      const bool strict = precision == PrecisionClass::kStrict;
+      for (const auto& [text, throughput, baseline] :
+           {std::tuple{"nsa/d8k8n128/bfs/c1/F*", 30.0, "fixed"},
+            std::tuple{strict ? "nsa/d6k6n32/bfs/c1/F*" : "resa:b16p0.1f0/ar", strict ? 40.0 : 20.0,
+                       ""},
+            std::tuple{"nsa/ar", 10.0, "autoregressive"}}) {
+        PlanEntry& entry = table.entries.emplace_back();
+        entry.precision = precision;
+        entry.baseline = baseline;
+        entry.evaluation.strategy = Strategy::parse(text);
+        entry.evaluation.throughput = throughput;
+      }
+    }
+    QStringList texts;
+    for (const PlanEntry* entry : entries_of(table, 0, table.classes)) {
+      texts << QString::fromStdString(entry->evaluation.strategy.text());
+    }
+    QCOMPARE(texts, QStringList({"nsa/d6k6n32/bfs/c1/F*", "nsa/d8k8n128/bfs/c1/F*",
+                                 "resa:b16p0.1f0/ar", "nsa/ar"}));
+    QCOMPARE(best_entry(table, 0, PrecisionClass::kSparse)->baseline, std::string("fixed"));
+    QCOMPARE(best_of_its_own(table, 0, PrecisionClass::kSparse)->evaluation.throughput, 20.0);
+    QVERIFY(best_entry(table, 0, PrecisionClass::kReuseOnly) == nullptr);
+  }
+
+  void theRankingOfAllShownClassesIsOneList() {
+    window_->showPage("planner");
+    PlannerPage& page = window_->plannerPage();
+    page.grid().select(1, 0);
+    const std::vector<const PlanEntry*> all =
+        entries_of(page.planner().plan()->chosen, 1, page.planner().shownClasses());
+    QCOMPARE(page.entries().rowCount(), static_cast<int>(all.size()));
+    std::set<PrecisionClass> classes;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const int row = static_cast<int>(i);
+      const bool is_baseline = !all[i]->baseline.empty();
+      classes.insert(all[i]->precision);
+      QCOMPARE(cell(page.entries(), row, 0), QString::number(i + 1));
+      QCOMPARE(cell(page.entries(), row, 2).endsWith("baseline"), is_baseline);
+      QVERIFY(i == 0 || all[i]->evaluation.throughput <= all[i - 1]->evaluation.throughput);
+    }
+    QVERIFY(classes.size() >= 5);
+    QVERIFY(window_->grab().save(folder_.filePath("all_classes.png")));
+
+    // A class that is not shown has no row, no entries and no lines in what is exported.
+    page.classButton(PrecisionClass::kSparse).click();
+    QVERIFY(!page.planner().isShown(PrecisionClass::kSparse));
+    for (int row = 0; row < page.entries().rowCount(); ++row) {
+      QVERIFY(page.entries().entryAt(row)->precision != PrecisionClass::kSparse);
+    }
+    for (int i = 0; i < kPrecisionClassCount; ++i) {
+      page.planner().setShown(static_cast<PrecisionClass>(i), false);
+    }
+    QCOMPARE(page.entries().rowCount(), 0);
+    (void)window_->grab();
+  }
+
+  void theShownClassesAreExported() {
+    Window empty;
+    QVERIFY(!empty.plannerPage().planner().exportTo(folder_.filePath("early.json")).isEmpty());
+    window_->showPage("planner");
+    Planner& planner = window_->plannerPage().planner();
+    for (int i = 0; i < kPrecisionClassCount; ++i) {
+      planner.setShown(static_cast<PrecisionClass>(i),
+                       static_cast<PrecisionClass>(i) == PrecisionClass::kSparseRectified);
+    }
+    const QString path = folder_.filePath("resa.json");
+    QCOMPARE(planner.exportTo(path), QString());
+    const PlanTable table = engine::read_plan_table(path.toStdString());
+    QCOMPARE(table.classes, std::vector{PrecisionClass::kSparseRectified});
+    QVERIFY(!table.entries.empty());
+    bool has_resa = false;
+    for (const PlanEntry& entry : table.entries) {
+      QVERIFY(entry.precision == PrecisionClass::kSparseRectified);
+      has_resa = has_resa || entry.evaluation.strategy.attention == AttentionMethod::kResa;
+    }
+    QVERIFY(has_resa);
+    QCOMPARE(planner.exportTo(folder_.filePath("plan.csv")), QString());
+    QCOMPARE(planner.exportTo(folder_.filePath("plan.h")), QString());
+    QVERIFY(planner.exportTo(folder_.filePath("plan.xls")).contains(".csv"));
+    QVERIFY(!QFile::exists(folder_.filePath("plan.xls")));
+    QVERIFY(planner.exportTo("/nowhere/plan.csv").contains("/nowhere/plan.csv"));
+  }
+
+  void aDraggedKnobShowsPlansAsItGoesAndEndsWhereItWasLeft() {
+    window_->showPage("planner");
+    PlannerPage& page = window_->plannerPage();
+    std::set<std::string> machines;
+    connect(&page.planner(), &Planner::changed, &page,
+            [&] { machines.insert(page.planner().plan()->chosen.hardware); });
+    QElapsedTimer clock;
+    clock.start();
+    for (int step = 50; step <= 80; ++step) {  // 5 to 8 TB/s, a turn each 16 ms
+      page.bandwidth().setValue(step);
+      QTest::qWait(16);
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy(), kWaitMs);
+    qInfo("%d plans in %d ms of a drag over 31 values", static_cast<int>(machines.size()),
+          static_cast<int>(clock.elapsed()));
+    QVERIFY(machines.size() > 3);
+    QCOMPARE(page.planner().plan()->chosen.hardware, std::string("h200-sxm at 8.0 TB/s"));
+    QVERIFY(page.planner().plan()->chosen.scaled);
+  }
+
+  void theValidationPageHasARowASystem() {
+    window_->showPage("validation");
+    ValidationPage& page = window_->validationPage();
+    QTRY_VERIFY_WITH_TIMEOUT(!page.plots().empty(), kWaitMs);
+    const engine::FitReport& fit = *window_->plannerPage().planner().plan()->fit;
+    QVERIFY(fit.systems.size() >= 5);
+    QCOMPARE(page.systems().rowCount(), static_cast<int>(fit.systems.size()) + 1);
+    QVERIFY(window_->grab().save(folder_.filePath("systems.png")));
+  }
+};
+
+QTEST_MAIN(PlannerPageTest)
+#include "planner_page_test.moc"

@@ -1,0 +1,46 @@
+// What the tests of the window share: databases that never were, opening one, a cell's text.
+#pragma once
+
+#include <QAbstractItemModel>
+#include <QSignalSpy>
+
+#include "gui/window.h"
+#include "model/hardware.h"
+#include "tests/gui/made_up_sweep.h"
+#include "tests/support/synthetic_points.h"
+#include "tests/support/system_points.h"
+
+namespace versieve::gui {
+
+inline constexpr int kWaitMs = 60'000;
+
+// Fitted and planned from measurements that never happened.
+inline void write_synthetic_campaign(const QString& path, bool with_systems) {
+  db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+  const std::int64_t run = store.begin_run(test::sample_run("synthetic-run"));
+  const synthetic::Plan plan = {.form = with_systems ? NsaForm::kFused : NsaForm::kVanilla,
+                                .step_launch = with_systems ? "graph" : "stream"};
+  const HardwareSpec& hardware = hardware_by_key("h200-sxm");
+  for (const std::vector<PointMeasurement>& points :
+       {synthetic::attention_points(plan, hardware), synthetic::step_points(plan, hardware),
+        synthetic::acceptance_points(0.8, 0.9, 0.95),
+        with_systems ? synthetic::system_points(plan, hardware, false)
+                     : std::vector<PointMeasurement>()}) {
+    for (const PointMeasurement& point : points) {
+      store.add_point(run, point);
+    }
+  }
+  store.finish_run(run, "complete");
+}
+
+inline bool open(Window& window, const QString& path) {
+  QSignalSpy loaded(&window.document(), &Document::loaded);
+  window.document().open(path);
+  return loaded.wait(kWaitMs);
+}
+
+inline QString cell(const QAbstractItemModel& model, int row, int column) {
+  return model.index(row, column).data().toString();
+}
+
+}  // namespace versieve::gui
