@@ -1,0 +1,171 @@
+// Steps by the cost model: what they launch, that their parts add up, and which way costs move.
+#include <catch2/catch.hpp>
+
+#include "model/cost_model.h"
+#include "model/linear_cut.h"
+
+using namespace versieve;
+
+namespace {
+
+const HardwareSpec& h200() {
+  return hardware_by_key("h200-sxm");
+}
+
+}  // namespace
+
+TEST_CASE("a step is the sum of its launches with their gaps") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.tree = {6, 8, 64};
+  shape.context_len = 8192;
+  shape.num_queries = 64;
+  shape.refresh_layers = 8;
+  shape.reuse_layers = 8;
+  shape.form = NsaForm::kVanilla;
+  StepWork work;
+  add_step(shape, 0.7, work);
+  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const RunConditions stream{CacheState::kCold, LaunchMode::kStream};
+  const StepCost total = cost_of(work, h200(), initial_parameters(), stream);
+  double sum = 0.0;
+  double recorded_us = 0.0;
+  double select_launches = 0.0;
+  for (const LaunchWork& w : work) {
+    const LaunchCost cost = cost_of(w, h200(), initial_parameters(), stream);
+    const LaunchCost recorded = cost_of(w, h200(), initial_parameters(), graph);
+    sum += w.launches * (cost.time_us - cost.overlapped_us + cost.gap_us);
+    recorded_us += w.launches * (recorded.time_us - recorded.overlapped_us + recorded.gap_us);
+    select_launches += w.kind == LaunchKind::kNsaSelect ? w.launches : 0.0;
+  }
+  CHECK(work.host_trips == 3.0 + draft_passes(shape.tree).passes);
+  sum += work.host_trips * initial_parameters()[index_of(SharedParameter::kHostTripUs)];
+  CHECK(total.time_us == Approx(sum));
+  // Recorded as one graph it waits for no host.
+  CHECK(cost_of(work, h200(), initial_parameters(), graph).time_us == Approx(recorded_us));
+  CHECK(select_launches == 8.0);
+  double phases = 0.0;
+  for (const double us : total.phase_us) {
+    CHECK(us > 0.0);
+    phases += us;
+  }
+  CHECK(phases == Approx(total.time_us));
+  // 16 layers' matrices and the tied head, read once, and little else at 8K.
+  const double weights =
+      2.0 *
+      (16.0 * (2048 * (2048 + 1024 + 96) + 2048 * 2048 + 3.0 * 2048 * 8192) + 128256.0 * 2048);
+  CHECK(total.term_bytes[static_cast<std::size_t>(TrafficTerm::kWeights)] ==
+        Approx(1.02 * weights).epsilon(0.02));
+}
+
+TEST_CASE("a recorded step has launches in the place of host trips") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.tree = {6, 8, 64};
+  shape.context_len = 8192;
+  shape.num_queries = 64;
+  shape.refresh_layers = 16;
+  const auto count = [&](LaunchKind kind) {
+    StepWork work;
+    add_step(shape, 0.7, work);
+    double launches = 0.0;
+    for (const LaunchWork& w : work) {
+      launches += w.kind == kind ? w.launches : 0.0;
+    }
+    return launches;
+  };
+  // Joint: 4 linear layers a layer and the head; the draft: fuse, keys, then 5 a level.
+  shape.recorded = true;
+  CHECK(count(LaunchKind::kLinear) == 16 * 4 + 1 + 2 + 6 * 5);
+  CHECK(count(LaunchKind::kGrowTree) == 6.0);
+  CHECK(count(LaunchKind::kFinishTree) == 1.0);
+  CHECK(count(LaunchKind::kAcceptTree) == 1.0);
+  CHECK(count(LaunchKind::kCommitPath) == 1.0);
+  CHECK(count(LaunchKind::kCompress) == 16.0);
+  CHECK(count(LaunchKind::kSwiglu) + count(LaunchKind::kSigmoid) == 0.0);
+  StepWork recorded;
+  add_step(shape, 0.7, recorded);
+  CHECK(recorded.host_trips == 0.0);
+  shape.recorded = false;
+  CHECK(count(LaunchKind::kGrowTree) + count(LaunchKind::kCommitPath) == 0.0);
+}
+
+TEST_CASE("dependent launches add less than they take alone, others all of it") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.context_len = 8192;
+  shape.refresh_layers = 16;
+  CostParameters p = initial_parameters();
+  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const auto step = [&](double overlap) {
+    p[index_of(SharedParameter::kOverlap)] = overlap;
+    StepWork work;
+    add_step(shape, 0.7, work);
+    double alone = 0.0;
+    double hidden = 0.0;
+    for (const LaunchWork& w : work) {
+      const LaunchCost cost = cost_of(w, h200(), p, graph);
+      CHECK(cost.overlapped_us == Approx(w.dependent ? overlap * cost.time_us : 0.0));
+      CHECK(cost.added_us() > 0.0);
+      alone += w.launches * (cost.time_us + cost.gap_us);
+      hidden += w.launches * cost.overlapped_us;
+    }
+    const StepCost total = cost_of(work, h200(), p, graph);
+    CHECK(total.time_us == Approx(alone - hidden));
+    double bounds = 0.0;
+    for (const double us : total.bound_us) {
+      CHECK(us >= 0.0);
+      bounds += us;
+    }
+    CHECK(bounds == Approx(total.time_us));
+    return hidden / alone;
+  };
+  CHECK(step(0.3) > 0.2);  // most of a step are linear layers
+  CHECK(step(0.3) < 0.3);
+}
+
+TEST_CASE("a linear layer is cut by its weights alone") {
+  // nsa-1b: q, k, v and gates; output; gate and up; down; head.
+  CHECK(linear_cut(2048, 3168, false).groups == 1);
+  CHECK(linear_cut(2048, 3168, false).slices == 2);
+  CHECK(linear_row_tiles(2048, 3168, false) == 50);
+  CHECK(linear_cut(2048, 2048, false).slices == 4);
+  CHECK(linear_cut(2048, 8192, true).groups == 2);
+  CHECK(linear_row_tiles(2048, 8192, true) == 128);
+  CHECK(linear_cut(2048, 8192, true).slices == 1);
+  CHECK(linear_cut(8192, 2048, false).slices == 4);
+  CHECK(linear_row_tiles(2048, 128256, false) == 1002);
+}
+
+TEST_CASE("a draft runs one pass a level until no node can still be kept") {
+  CHECK(draft_passes({7, 1, 8}).passes == 7.0);
+  CHECK(draft_passes({7, 1, 8}).rows == 1.0);
+  CHECK(draft_passes({1, 8, 9}).passes == 1.0);
+  // Width 2, 4 nodes: children score 1, 2; then 2, 3 of the first: the third best scores 2, so at
+  // level 2 nothing stands above the bar.
+  CHECK(draft_passes({8, 2, 4}).passes == 2.0);
+  CHECK(draft_passes({}).passes == 0.0);
+  for (const std::int64_t nodes : {16, 64, 128}) {
+    const DraftPasses grown = draft_passes({8, 8, nodes});
+    CHECK(grown.passes <= 8.0);
+    CHECK(grown.rows <= 8.0);
+  }
+}
+
+TEST_CASE("more bandwidth, more queries and more context move costs the right way") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.draft = draft_shape_for(shape.target);
+  shape.refresh_layers = 16;
+  const auto time_at = [&](std::int64_t context, std::int64_t queries,
+                           const HardwareSpec& machine) {
+    StepShape s = shape;
+    s.context_len = context;
+    s.num_queries = queries;
+    StepWork work;
+    add_step(s, 0.7, work);
+    return cost_of(work, machine, initial_parameters(), {}).time_us;
+  };
+  CHECK(time_at(4096, 1, h200()) < time_at(65536, 1, h200()));
+  CHECK(time_at(16384, 8, h200()) < time_at(16384, 128, h200()));
+  CHECK(time_at(16384, 64, h200()) < time_at(16384, 64, hardware_by_key("a100-sxm-80g")));
+}
