@@ -81,10 +81,10 @@ QString entry_html(const PlanEntry& entry) {
   }
   const PrecisionClass precision = evaluation.strategy.precision();
   html += row("class", QString("%1; lost: %2").arg(name_of(precision), loss_of(precision)));
-  html += row("expected", fixed(evaluation.throughput, 0) + " tokens/s  (90 %: " +
-                              interval(evaluation.throughput_interval, 0) + ")");
+  html += row("expected", fixed(evaluation.throughput, 0) +
+                              " tokens/s<br>90 %: " + interval(evaluation.throughput_interval, 0));
   html += row("a step", fixed(cost.time_us, 1) +
-                            " µs  (90 %: " + interval(evaluation.latency_interval_us, 1) + ")");
+                            " µs<br>90 %: " + interval(evaluation.latency_interval_us, 1));
   html += row("tokens a step", fixed(evaluation.expected_accepted, 2) +
                                    "  (90 %: " + interval(evaluation.accepted_interval, 2) + ")");
   html += row("gain", fixed(entry.gain_over_ar, 2) + "× over autoregressive, " +
