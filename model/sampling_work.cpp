@@ -58,9 +58,9 @@ void add_tree(const Sampler& s, const SamplingCase& c, std::int64_t nodes) {
           number(c.samples), number(c.width), false);
     return;
   }
+  // The row at the path's end belongs to the same launch.
+  tests += traffic::tree_tests(1, s.vocab, s.element_bytes);
   s.add(LaunchKind::kTreeTests, tests, number(inner) * kCluster, number(c.width) / kCluster, true);
-  s.add(LaunchKind::kTreeWalk, traffic::tree_tests(1, s.vocab, s.element_bytes),
-        number(c.samples) * kCluster, 1.0 / kCluster, false);
 }
 
 }  // namespace

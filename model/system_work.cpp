@@ -140,11 +140,12 @@ void add_read(const StepShape& s, double layers, StepWork& out) {
 // weights are kept for each of its steps (engine/specattn).
 void add_chosen_step(const StepShape& s, double layers, StepWork& out) {
   const double whole = std::min(2.0, layers);
-  const Traffic weights = traffic::attention_weights(
-      s.target.num_heads, s.target.num_kv_heads, s.target.head_dim, s.context_len, s.element_bytes);
+  // The draft's own attention leaves every head's weights behind; a launch takes their mean.
+  Traffic weights;
+  weights.read(TrafficTerm::kScores, number(s.target.num_heads * s.context_len) * 4.0);
+  weights.write(TrafficTerm::kScores, number(s.context_len) * 4.0);
   out.add(streaming(LaunchKind::kAttentionWeights, Phase::kDraft, number(s.dense.weight_rows),
-                    weights, number(s.context_len * s.target.num_kv_heads) / kElementsPerBlock,
-                    1.0));
+                    weights, number(s.context_len * s.target.num_heads) / kElementsPerBlock, 1.0));
   add_choice(s, 1.0, out);
   StepShape dense = s;
   dense.dense.method = AttentionMethod::kDense;
