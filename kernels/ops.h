@@ -205,6 +205,9 @@ struct TreeAttentionParams {
   // Every node is a query and the child of the node before it, and there is no window. It changes
   // no bit; CUDA saves looking up paths (kernels/flash_decode).
   bool splits_chain = false;
+  // Or null. Of the last query: its head-averaged weights, as attention_weights gives them. Takes
+  // no query_node, selected tokens, window and counts.
+  SumOf<T>* weights = nullptr;  // [L + depth + 1], by position
 };
 
 // How much one node attends to each position: softmax(q k / sqrt(d)) over the committed keys, its
@@ -221,6 +224,22 @@ struct AttentionWeightsParams {
   const T* k_tree = nullptr;             // [num_nodes, G, d]
   SumOf<T>* weights = nullptr;           // [L + depth + 1], by position
 };
+
+// The op that gives p.weights alone.
+template <class T>
+AttentionWeightsParams<T> weights_of(const TreeAttentionParams<T>& p) {
+  return {.num_heads = p.num_heads,
+          .num_kv_heads = p.num_kv_heads,
+          .head_dim = p.head_dim,
+          .context_len = p.context_len,
+          .num_nodes = p.num_nodes,
+          .query_node = p.num_queries - 1,
+          .parent = p.parent,
+          .q = p.q + (p.num_queries - 1) * p.num_heads * p.head_dim,
+          .k = p.k,
+          .k_tree = p.k_tree,
+          .weights = p.weights};
+}
 
 // The k largest logits of each row, lower index first among equals, and their log-probabilities
 // (log-softmax over the row; the normaliser is summed in index order). k in 1..64.

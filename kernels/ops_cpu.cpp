@@ -124,6 +124,9 @@ class CpuOps final : public Ops<T> {
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
+    if (p.weights != nullptr) {
+      attention_weights(weights_of(p));
+    }
   }
   void attention_weights(const AttentionWeightsParams<T>& p) override {
     observed(

@@ -12,8 +12,8 @@
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/draft_tree/launch.h"
-#include "kernels/layer_map/launch.h"
 #include "kernels/flash_decode/launch.h"
+#include "kernels/layer_map/launch.h"
 #include "kernels/linear/launch.h"
 #include "kernels/nsa_verify/fused.h"
 #include "kernels/nsa_verify/launch.h"
@@ -170,10 +170,16 @@ class CudaOps final : public Ops<T> {
       if (flash_decode_takes(p)) {
         reserve(flash_decode_scratch_bytes(p));
         launch_flash_decode(p, context_);
+        if (p.weights != nullptr && !flash_decode_captures(p)) {
+          attention_weights(weights_of(p));
+        }
         return;
       }
     }
     launch_tree_attention(p, context_);
+    if (p.weights != nullptr) {
+      attention_weights(weights_of(p));
+    }
   }
   void attention_weights(const AttentionWeightsParams<T>& p) override {
     reserve(attention_weights_scratch_bytes(p));
@@ -201,10 +207,7 @@ class CudaOps final : public Ops<T> {
     reserve(spec_sample_scratch_bytes(p));
     launch_spec_sample(p, context_);
   }
-  void tree_sample(const TreeSampleParams<T>& p) override {
-    reserve(tree_sample_scratch_bytes(p));
-    launch_tree_sample(p, context_);
-  }
+  void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }

@@ -107,9 +107,4 @@ NsaForm FittedModel::priced_form() const {
   return fused ? NsaForm::kFused : NsaForm::kVanilla;
 }
 
-StepLaunches FittedModel::priced_launches() const {
-  const bool separate = informs(LaunchKind::kSwiglu) && priced_form() == NsaForm::kVanilla;
-  return separate ? StepLaunches::kSeparate : StepLaunches::kJoint;
-}
-
 }  // namespace versieve

@@ -102,8 +102,6 @@ struct FittedModel {
   const SystemQuantile* system(std::string_view name) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.
   NsaForm priced_form() const;
-  // The launches that the steps were measured with: separate where only those of that time inform.
-  StepLaunches priced_launches() const;
 };
 
 }  // namespace versieve

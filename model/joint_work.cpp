@@ -43,12 +43,6 @@ void add_norm(const Pass& p, std::int64_t width, bool keeps, StepWork& out) {
                     number(width) / kRowElementsPerStep));
 }
 
-void add_separate_norm(const Pass& p, std::int64_t width, StepWork& out) {
-  if (p.separate_norms) {
-    add_norm(p, width, false, out);
-  }
-}
-
 void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
   out.add(streaming(LaunchKind::kRope, p.other, p.times,
                     traffic::rope_table(p.whole_rows(), head_dim, sizeof(float)), p.rows, 1.0));
@@ -73,11 +67,9 @@ void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, Ste
 // From the output projection to the end of the MLP; the norm after each is folded into both sides.
 void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
                         std::int64_t intermediate, StepWork& out) {
-  const Output before_norm = p.separate_norms ? Output::kPlain : Output::kWeighted;
-  add_linear(p, q_width, hidden, before_norm, out);
-  add_separate_norm(p, hidden, out);
+  add_linear(p, q_width, hidden, Output::kWeighted, out);
   add_linear(p, hidden, intermediate, Output::kSwiglu, out);
-  add_linear(p, intermediate, hidden, before_norm, out);
+  add_linear(p, intermediate, hidden, Output::kWeighted, out);
 }
 
 void add_compressed(const StepShape& s, const Pass& layer, StepWork& out) {
@@ -90,20 +82,14 @@ void add_compressed(const StepShape& s, const Pass& layer, StepWork& out) {
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
   const LlmShape& t = s.target;
-  const Pass layer{.rows = number(s.num_queries),
-                   .times = number(t.layers),
-                   .element_bytes = s.element_bytes,
-                   .separate_norms = s.separate_norms};
+  const Pass layer{
+      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
   const bool dense = t.attention == AttentionKind::kDense;
   const double captures = s.tree.speculates() ? 3.0 : 0.0;
-  if (!s.separate_norms) {
-    add_norm(once, t.hidden, true, out);
-  }
-  add_copy(once, captures + (s.separate_norms ? 1.0 : 0.0), t.hidden, TrafficTerm::kActivations,
-           out);
-  add_separate_norm(layer, t.hidden, out);
+  add_norm(once, t.hidden, true, out);
+  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
   add_rope_table(once, t.head_dim, out);
   add_projection(layer, t.hidden,
                  {.heads = t.num_heads,
@@ -119,7 +105,6 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
     add_attention_layers(s, growth, out);
   }
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
-  add_separate_norm(once, t.hidden, out);
   add_linear(once, t.hidden, t.vocab, Output::kPlain, out);
 }
 
@@ -165,7 +150,6 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
   const DraftShape& d = s.draft;
   add_draft_attention(s, pass, nodes, out);
   add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
-  add_separate_norm(pass, d.hidden, out);
   add_linear(pass, d.hidden, d.vocab, Output::kPlain, out);
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
 }
@@ -173,10 +157,7 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
 // `gathers`: features are rows of earlier outputs, and kept.
 void add_embedding(const StepShape& s, const Pass& pass, bool gathers, StepWork& out) {
   add_norm(pass, s.draft.hidden, false, out);
-  add_norm(pass, s.draft.hidden, gathers && !pass.separate_norms, out);
-  if (pass.separate_norms) {
-    add_copy(pass, 1.0, s.draft.hidden, TrafficTerm::kDraft, out);
-  }
+  add_norm(pass, s.draft.hidden, gathers, out);
   add_rope_table(pass, s.draft.head_dim, out);
 }
 
@@ -208,8 +189,7 @@ void add_draft(const StepShape& s, StepWork& out) {
   const Pass one{.matrices = Phase::kDraft,
                  .other = Phase::kDraft,
                  .weights = TrafficTerm::kDraft,
-                 .element_bytes = s.element_bytes,
-                 .separate_norms = s.separate_norms};
+                 .element_bytes = s.element_bytes};
   Pass entries = one;
   entries.rows = run.entries;
   add_entries(s, entries, one, out);

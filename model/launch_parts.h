@@ -58,7 +58,6 @@ struct Pass {
   Phase other = Phase::kOther;
   TrafficTerm weights = TrafficTerm::kWeights;
   std::int64_t element_bytes = 2;
-  bool separate_norms = false;
 
   std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
 };
@@ -76,9 +75,7 @@ void add_attention_layers(const StepShape& shape, double growth, StepWork& out);
 // Tokens that a step is taken to commit where the host leads it.
 double committed_tokens(const StepShape& shape);
 
-// A step whose projections, rotary, gates and activation are launches of their own, led by the
-// host; and one as the engine enqueues it now.
-void add_separate_step(const StepShape& shape, double growth, StepWork& out);
+// A step as the engine enqueues it.
 void add_joint_step(const StepShape& shape, double growth, StepWork& out);
 
 }  // namespace versieve

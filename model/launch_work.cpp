@@ -207,13 +207,7 @@ double distinct_blocks(double queries, double chosen, double blocks, double over
 
 void add_step(const StepShape& s, double growth, StepWork& out) {
   VERSIEVE_ASSERT(s.refresh_layers + s.reuse_layers == s.target.layers, "one letter a layer");
-  VERSIEVE_ASSERT(s.launches == StepLaunches::kJoint || !s.recorded,
-                  "steps of separate launches were never recorded");
-  if (s.launches == StepLaunches::kSeparate) {
-    add_separate_step(s, growth, out);
-  } else {
-    add_joint_step(s, growth, out);
-  }
+  add_joint_step(s, growth, out);
 }
 
 }  // namespace versieve

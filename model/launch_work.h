@@ -109,12 +109,6 @@ struct StepWork {
   const LaunchWork* end() const { return work.data() + count; }
 };
 
-// How the engine cuts a step into launches.
-enum class StepLaunches {
-  kJoint,     // joint projections, rotary with the cache rows, SwiGLU within its linear layer
-  kSeparate,  // a launch each; what was measured before the projections were joined
-};
-
 // How a target with a dense cache attends: which of it a layer reads, and by which launches.
 struct DenseRead {
   AttentionMethod method = AttentionMethod::kDense;
@@ -144,11 +138,8 @@ struct StepShape {
   NsaForm form = NsaForm::kFused;
   std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
   GroupMode group_mode = GroupMode::kExact;
-  StepLaunches launches = StepLaunches::kJoint;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
-  // Norms are launches of their own, as before they were folded into the layers around them.
-  bool separate_norms = false;
   DenseRead dense;  // of a target of AttentionKind::kDense
 };
 

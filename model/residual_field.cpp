@@ -48,7 +48,6 @@ Regime attention_regime(const StepShape& s, bool reuse, bool warm) {
 Regime step_regime(const StepShape& s) {
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
-  regime.family += s.launches == StepLaunches::kJoint ? 0 : 4;
   const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
   regime.at[6] = static_cast<double>(s.reuse_layers) / layers;
   regime.at[7] = std::log(1.0 + static_cast<double>(s.tree.depth)) / std::log(4.0);

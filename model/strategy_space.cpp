@@ -82,23 +82,20 @@ std::int64_t StrategySpace::size() const {
 
 StepShape StrategySpace::shape_of(const DraftChoice& draft, const Attention& attention,
                                   std::int64_t context) const {
-  const StepLaunches launches = fit_.priced_launches();
   const std::size_t at = static_cast<std::size_t>(
       std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
-  return {
-      .target = target_,
-      .draft = draft_shape_for(target_),
-      .tree = draft,
-      .context_len = context,
-      .num_queries = attention.nodes,
-      .refresh_layers = target_.layers,
-      .element_bytes = fit_.dtype == "f32" ? 4 : 2,
-      .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
-      .form = fit_.priced_form(),
-      .group_size = attention.group_size,
-      .group_mode = attention.group_mode,
-      .launches = launches,
-      .recorded = launches == StepLaunches::kJoint && fit_.conditions.launch == LaunchMode::kGraph};
+  return {.target = target_,
+          .draft = draft_shape_for(target_),
+          .tree = draft,
+          .context_len = context,
+          .num_queries = attention.nodes,
+          .refresh_layers = target_.layers,
+          .element_bytes = fit_.dtype == "f32" ? 4 : 2,
+          .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
+          .form = fit_.priced_form(),
+          .group_size = attention.group_size,
+          .group_mode = attention.group_mode,
+          .recorded = fit_.conditions.launch == LaunchMode::kGraph};
 }
 
 double StrategySpace::attention_us(const StepShape& shape, bool reuse, double factor,

@@ -26,22 +26,19 @@ inline std::int64_t count_letters(const std::string& schedule, char letter) {
 inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
                             std::int64_t context_len, double overlap, const FittedModel& fit) {
   const std::string letters = strategy.schedule_for(target.layers);
-  const StepLaunches launches = fit.priced_launches();
-  return {
-      .target = target,
-      .draft = draft_shape_for(target),
-      .tree = strategy.draft,
-      .context_len = context_len,
-      .num_queries = strategy.draft.nodes,
-      .refresh_layers = count_letters(letters, 'F'),
-      .reuse_layers = count_letters(letters, 'R'),
-      .element_bytes = fit.dtype == "f32" ? 4 : 2,
-      .overlap = overlap,
-      .form = fit.priced_form(),
-      .group_size = strategy.group_size,
-      .group_mode = strategy.group_mode,
-      .launches = launches,
-      .recorded = launches == StepLaunches::kJoint && fit.conditions.launch == LaunchMode::kGraph};
+  return {.target = target,
+          .draft = draft_shape_for(target),
+          .tree = strategy.draft,
+          .context_len = context_len,
+          .num_queries = strategy.draft.nodes,
+          .refresh_layers = count_letters(letters, 'F'),
+          .reuse_layers = count_letters(letters, 'R'),
+          .element_bytes = fit.dtype == "f32" ? 4 : 2,
+          .overlap = overlap,
+          .form = fit.priced_form(),
+          .group_size = strategy.group_size,
+          .group_mode = strategy.group_mode,
+          .recorded = fit.conditions.launch == LaunchMode::kGraph};
 }
 
 inline void add_scaled(const StepCost& cost, double weight, StepCost& sum) {

@@ -24,12 +24,6 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-// Steps older than the joint projections show it by an activation launched on its own.
-StepLaunches launches_of(const PointMeasurement& m) {
-  return has_range(m, name_of(LaunchKind::kSwiglu)) ? StepLaunches::kSeparate
-                                                    : StepLaunches::kJoint;
-}
-
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   StepShape s{.target = named_llm_shape(m.key.model)};
   s.draft = draft_shape_for(s.target);
@@ -47,10 +41,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.form = strategy.form;
   s.group_size = strategy.group_size;
   s.group_mode = strategy.group_mode;
-  s.launches = launches_of(m);
-  s.separate_norms = has_separate_norms(m, s.target);
-  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph" &&
-               s.launches == StepLaunches::kJoint;
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
   return s;
 }
 
@@ -96,6 +87,9 @@ std::string useless_because(const PointMeasurement& m) {
     Strategy::parse(m.key.strategy);
   } catch (const Error& e) {
     return e.what();
+  }
+  if (is_of_separate_launches(m)) {
+    return kSeparateLaunches;
   }
   return says_anything(m) ? std::string() : "neither time nor counters";
 }
@@ -156,7 +150,6 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   FitPoints out;
   std::vector<const PointMeasurement*> useful;
   bool any_measured = false;
-  bool any_joint = false;
   for (const PointMeasurement& m : measured) {
     const bool timed =
         m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kStep;
@@ -167,8 +160,6 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     if (reason.empty()) {
       useful.push_back(&m);
       any_measured = any_measured || m.key.backend == "cuda";
-      any_joint = any_joint || (m.key.workload == WorkloadKind::kStep && m.key.backend == "cuda" &&
-                                launches_of(m) == StepLaunches::kJoint);
     } else {
       out.skipped[reason] += 1;
     }
@@ -180,8 +171,6 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
       out.skipped["dtype " + m->key.dtype] += 1;
     } else if (any_measured && m->key.backend != "cuda") {
       out.skipped["simulated, and there are measured points"] += 1;
-    } else if (any_joint && launches_of(*m) == StepLaunches::kSeparate) {
-      out.skipped["a step of separate launches, and there are steps of joint ones"] += 1;
     } else {
       out.points.push_back(fit_point(*m, holdout));
     }

@@ -86,9 +86,14 @@ bool has_range(const PointMeasurement& m, const char* path) {
                      [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
-bool has_separate_norms(const PointMeasurement& m, const LlmShape& target) {
+bool is_of_separate_launches(const PointMeasurement& m) {
+  if (m.key.workload != WorkloadKind::kStep) {
+    return false;
+  }
+  const std::int64_t layers = named_llm_shape(m.key.model).layers;
   return std::any_of(m.ranges.begin(), m.ranges.end(), [&](const RangeMeasurement& r) {
-    return r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * target.layers;
+    return r.path == name_of(LaunchKind::kSwiglu) ||
+           (r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * layers);
   });
 }
 

@@ -11,8 +11,11 @@ namespace versieve::engine {
 using KindOfPath = std::function<std::optional<LaunchKind>(std::string_view)>;
 
 bool has_range(const PointMeasurement& m, const char* path);
-// A step's norms were launches of their own: two a layer and more.
-bool has_separate_norms(const PointMeasurement& m, const LlmShape& target);
+// A step of an engine whose projections, activation or norms were launches of their own. No model
+// of those launches is kept, and one of today's would misprice it.
+bool is_of_separate_launches(const PointMeasurement& m);
+inline constexpr const char* kSeparateLaunches =
+    "a step whose projections or norms were launches of their own; the engine has joined them";
 // A time, or a range's time or bytes.
 bool says_anything(const PointMeasurement& m);
 // Fills all but key, shape and conditions; ranges whose path has no kind are left out.

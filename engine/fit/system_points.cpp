@@ -41,7 +41,6 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.refresh_layers = s.target.layers;
   s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
-  s.separate_norms = has_separate_norms(m, s.target);
   s.dense = read_of(m, strategy);
   return s;
 }
@@ -156,6 +155,9 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
       reason = "dtype " + m.key.dtype;
     }
     try {
+      if (reason.empty() && is_of_separate_launches(m)) {
+        reason = kSeparateLaunches;
+      }
       if (reason.empty()) {
         out.points.push_back(system_point(m));
         continue;

@@ -124,7 +124,6 @@ class Target {
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
   const std::int32_t* hint_of(std::int64_t layer) const;
-  void capture_attention(std::int64_t layer);
   void attend_blocks(std::int64_t layer);
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);

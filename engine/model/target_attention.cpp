@@ -75,30 +75,10 @@ void Target<T>::attend_sparse(std::int64_t layer) {
 }
 
 template <class T>
-void Target<T>::capture_attention(std::int64_t layer) {
-  if (attention_capture_.weights == nullptr || layer < attention_capture_.first_layer) {
-    return;
-  }
-  ops_->attention_weights(
-      {.num_heads = shape_.num_heads,
-       .num_kv_heads = shape_.num_kv_heads,
-       .head_dim = shape_.head_dim,
-       .context_len = context_len_,
-       .num_nodes = tree_.size(),
-       .query_node = tree_.size() - 1,
-       .parent = parents_,
-       .q = query_.data() + (tree_.size() - 1) * shape_.q_width(),
-       .k = cache_.k(layer),
-       .k_tree = tree_row(k_tree_, layer),
-       .weights = attention_capture_.weights + layer * attention_capture_.layer_stride});
-}
-
-template <class T>
 void Target<T>::attend_dense(std::int64_t layer) {
   VERSIEVE_ASSERT(
       counts_ == nullptr || (selector_ == nullptr && attention_capture_.weights == nullptr),
       "selection and capture are led by the host");
-  capture_attention(layer);
   kernels::SelectedTokens selected;
   if (selector_ != nullptr) {
     selected = selector_->select({.layer = layer,
@@ -108,23 +88,31 @@ void Target<T>::attend_dense(std::int64_t layer) {
                                   .q = query_.data(),
                                   .k = cache_.k(layer)});
   }
-  ops_->tree_attention({.selected = selected,
-                        .counts = counts_,
-                        .num_heads = shape_.num_heads,
-                        .num_kv_heads = shape_.num_kv_heads,
-                        .head_dim = shape_.head_dim,
-                        .context_len = context_len_,
-                        .num_queries = tree_.size(),
-                        .num_nodes = tree_.size(),
-                        .parent = parents_,
-                        .position = positions_,
-                        .q = query_.data(),
-                        .k = cache_.k(layer),
-                        .v = cache_.v(layer),
-                        .k_tree = tree_row(k_tree_, layer),
-                        .v_tree = tree_row(v_tree_, layer),
-                        .out = attention_.data(),
-                        .splits_chain = options_.splits_chain || chain_});
+  kernels::TreeAttentionParams<T> p{.selected = selected,
+                                    .counts = counts_,
+                                    .num_heads = shape_.num_heads,
+                                    .num_kv_heads = shape_.num_kv_heads,
+                                    .head_dim = shape_.head_dim,
+                                    .context_len = context_len_,
+                                    .num_queries = tree_.size(),
+                                    .num_nodes = tree_.size(),
+                                    .parent = parents_,
+                                    .position = positions_,
+                                    .q = query_.data(),
+                                    .k = cache_.k(layer),
+                                    .v = cache_.v(layer),
+                                    .k_tree = tree_row(k_tree_, layer),
+                                    .v_tree = tree_row(v_tree_, layer),
+                                    .out = attention_.data(),
+                                    .splits_chain = options_.splits_chain || chain_};
+  if (attention_capture_.weights != nullptr && layer >= attention_capture_.first_layer) {
+    p.weights = attention_capture_.weights + layer * attention_capture_.layer_stride;
+  }
+  if (p.weights != nullptr && selected.token != nullptr) {  // of all tokens, chosen or not
+    ops_->attention_weights(kernels::weights_of(p));
+    p.weights = nullptr;
+  }
+  ops_->tree_attention(p);
 }
 
 template <class T>

@@ -11,7 +11,8 @@
 //   row(tile, key, value): where another row starts, or null for zeros; after look_up_rows(tile).
 // A `Rows` type gives query(r), visible(r) (keys that row sees; 0: none) and, of a row that sees
 // `keys`, ends(keys, unit, last) and at(r, keys, unit): whether a chunk of the row ends with that
-// unit of the span, and its place or -1.
+// unit of the span, and its place or -1. Rows with a `capture` also give captured_head(r)
+// (capture.cuh).
 #pragma once
 
 #include <cstdint>
@@ -185,6 +186,23 @@ class ChunkLoop {
       }
     }
     tiles_.score(slot, visible);
+    if constexpr (requires { rows_.capture; }) {
+      keep_weights(tile);
+    }
+  }
+  __device__ void keep_weights(int tile) {
+    const auto& capture = rows_.capture;
+#pragma unroll
+    for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int head = rows_.captured_head(row_of(t, half));
+        if (head >= 0) {
+          const std::int64_t at = head * capture.tiles + tile;
+          tiles_.keep_weights(t, half, capture.weight + at * kTileKeys, capture.top + at);
+        }
+      }
+    }
   }
   __device__ void end_unit(int unit, bool last) {
 #pragma unroll

@@ -13,9 +13,10 @@ inline constexpr int kCombineParts = 8;
 inline constexpr int kPartChunks = kMaxChunks / kCombineParts;
 
 // By the first warp: weight[c] = 2^(m_c - m) of the row whose chunks start at `first`; their sum of
-// exponentials to `total`.
+// exponentials to `total`, and (m, that sum) to `state` unless it is null.
 __device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t first,
-                                    std::int64_t chunks, float* weight, float& total) {
+                                    std::int64_t chunks, float* weight, float& total,
+                                    float2* state = nullptr) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float max[kMaxChunks / 32];
   float sum[kMaxChunks / 32];
@@ -46,13 +47,17 @@ __device__ inline void weigh_chunks(const ChunkPartials& partials, std::int64_t 
   }
   if (lane == 0) {
     total = all;
+    if (state != nullptr) {
+      *state = {most, all};
+    }
   }
 }
 
 // `chunks` of row `row` to out[0, d). REQUIRES: kCombineParts * d threads, at least 128.
 template <class T>
 __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_t row,
-                                      std::int64_t chunks, int head_dim, T* out) {
+                                      std::int64_t chunks, int head_dim, T* out,
+                                      float2* state = nullptr) {
   __shared__ float weight[kMaxChunks];
   __shared__ float total;
   __shared__ float part_value[kCombineParts * 128];
@@ -67,7 +72,7 @@ __device__ inline void combine_chunks(const ChunkPartials& partials, std::int64_
     x[i] = c < chunks ? __ldcg(partials.value + (first + c) * head_dim + element) : 0.0F;
   }
   if (thread < 32) {
-    weigh_chunks(partials, first, chunks, weight, total);
+    weigh_chunks(partials, first, chunks, weight, total, state);
   }
   __syncthreads();
   float value = 0.0F;

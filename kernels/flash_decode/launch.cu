@@ -11,6 +11,7 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/tensor_map.h"
+#include "kernels/flash_decode/capture.cuh"
 #include "kernels/flash_decode/chunk_loop.cuh"
 #include "kernels/flash_decode/combine.cuh"
 #include "kernels/flash_decode/flash_keys.cuh"
@@ -52,10 +53,10 @@ __device__ void attend_path(const Params& p, const CacheMaps& maps, const FlashS
 }
 
 // The CTA's rows over its split's share of the keys that all of them see (of a chain: all keys).
-template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
+template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures>
 __device__ void attend_split(const Params& p, const CacheMaps& maps, const FlashSlice& slice,
-                             const ChunkPartials& partials, int split, int splits,
-                             const TileRing<kHeadDim, kWarps, kSlots>& ring) {
+                             const ChunkPartials& partials, const WeightCapture& capture, int split,
+                             int splits, const TileRing<kHeadDim, kWarps, kSlots>& ring) {
   constexpr int kRows = kWarps * kRowTiles * kTileRows;
   const int known = shared_keys(p);
   FlashRows rows{.p = p,
@@ -80,16 +81,26 @@ __device__ void attend_split(const Params& p, const CacheMaps& maps, const Flash
                      .keys_end = rows.end};
   if (span.first < span.last) {
     FlashKeys<kHeadDim> keys(p, maps, rows.g, span.first * (rows.unit / kTileKeys), rows.end);
-    ChunkLoop<kHeadDim, kWarps, kRowTiles, kSlots, FlashKeys<kHeadDim>, FlashRows>(keys, rows, ring,
-                                                                                   partials)
+    using Rows = std::conditional_t<kCaptures, CapturedRows, FlashRows>;
+    const auto with_capture = [&]() -> Rows {
+      if constexpr (kCaptures) {
+        return {rows, capture};
+      } else {
+        return rows;
+      }
+    };
+    const Rows asked = with_capture();
+    ChunkLoop<kHeadDim, kWarps, kRowTiles, kSlots, FlashKeys<kHeadDim>, Rows>(keys, asked, ring,
+                                                                              partials)
         .run(span);
   }
 }
 
-template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
+template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures>
 __global__ void __launch_bounds__(kWarps * 32)
     flash_decode_kernel(const __grid_constant__ Params p, const __grid_constant__ CacheMaps maps,
-                        const FlashSlice slice, const __grid_constant__ ChunkPartials partials) {
+                        const FlashSlice slice, const __grid_constant__ ChunkPartials partials,
+                        const __grid_constant__ WeightCapture capture) {
   constexpr int kTeams = kPathTeams<kWarps>;
   using Ring = TileRing<kHeadDim, kWarps, kSlots>;
   using TeamRing = TileRing<kHeadDim, 1, kSlots / kTeams>;
@@ -121,8 +132,9 @@ __global__ void __launch_bounds__(kWarps * 32)
   sync_team<kWarps>();
   wait_for_predecessors();
   if (split >= 0) {
-    attend_split<kHeadDim, kWarps, kRowTiles, kSlots>(
-        p, maps, slice, partials, split, static_cast<int>(gridDim.z) - slice.path_blocks, ring);
+    attend_split<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures>(
+        p, maps, slice, partials, capture, split, static_cast<int>(gridDim.z) - slice.path_blocks,
+        ring);
     return;
   }
   const int team = static_cast<int>(threadIdx.x) / 32;
@@ -137,13 +149,15 @@ __global__ void __launch_bounds__(kWarps * 32)
 template <int kHeadDim>
 __global__ void __launch_bounds__(kCombineParts* kHeadDim)
     flash_combine_kernel(const __grid_constant__ Params p, const FlashSlice slice,
-                         const ChunkPartials partials) {
+                         const ChunkPartials partials, float2* captured_heads) {
   release_successors();
   wait_for_predecessors();
   const std::int64_t row = blockIdx.x;
   const std::int64_t keys = keys_of(p, slice, static_cast<int>(row / p.num_heads));
   const std::int64_t chunk = chunk_keys(keys);
-  combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim);
+  const std::int64_t captured = row - (p.num_queries - 1) * p.num_heads;
+  combine_chunks(partials, row, (keys + chunk - 1) / chunk, kHeadDim, p.out + row * kHeadDim,
+                 captured_heads != nullptr && captured >= 0 ? captured_heads + captured : nullptr);
 }
 
 CacheMaps cache_maps(const Params& p) {
@@ -168,8 +182,9 @@ std::int64_t shared_bound(const Params& p) {
   return p.selected.token == nullptr ? p.context_len : p.selected.count;
 }
 
-template <int kHeadDim, int kWarps, int kRowTiles, int kSlots>
-void launch(const Params& p, FlashSlice slice, const ChunkPartials& partials, cudaStream_t stream) {
+template <int kHeadDim, int kWarps, int kRowTiles, int kSlots, bool kCaptures = false>
+void launch(const Params& p, FlashSlice slice, const ChunkPartials& partials, cudaStream_t stream,
+            const WeightCapture& capture = {}) {
   constexpr std::int64_t kRows = kWarps * kRowTiles * kTileRows;
   const std::int64_t rows = p.num_queries * (p.num_heads / p.num_kv_heads);
   const std::int64_t row_blocks = (rows + kRows - 1) / kRows;
@@ -182,16 +197,19 @@ void launch(const Params& p, FlashSlice slice, const ChunkPartials& partials, cu
        .threads = kWarps * 32,
        .shared_bytes = TileRing<kHeadDim, kWarps, kSlots>::kBytes,
        .stream = stream},
-      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots>, p, cache_maps(p), slice, partials);
+      flash_decode_kernel<kHeadDim, kWarps, kRowTiles, kSlots, kCaptures>, p, cache_maps(p), slice,
+      partials, capture);
   check(cudaGetLastError());
 }
 
 // Few rows: few warps a CTA, so that many CTAs ask for tiles at once.
 template <int kHeadDim>
 void launch_size(const Params& p, const FlashSlice& slice, const ChunkPartials& partials,
-                 cudaStream_t stream) {
+                 const WeightCapture& capture, cudaStream_t stream) {
   const std::int64_t rows = p.num_queries * (p.num_heads / p.num_kv_heads);
-  if (rows <= kTileRows) {
+  if (capture.weight != nullptr) {
+    launch<kHeadDim, 1, 1, 3, true>(p, slice, partials, stream, capture);
+  } else if (rows <= kTileRows) {
     launch<kHeadDim, 1, 1, 3>(p, slice, partials, stream);
   } else if (rows <= 2 * kTileRows) {
     launch<kHeadDim, 2, 1, 4>(p, slice, partials, stream);
@@ -206,11 +224,11 @@ void launch_size(const Params& p, const FlashSlice& slice, const ChunkPartials& 
 
 template <int kHeadDim>
 void launch_combine(const Params& p, const FlashSlice& slice, const ChunkPartials& partials,
-                    cudaStream_t stream) {
+                    const WeightCapture& capture, cudaStream_t stream) {
   launch_dependent({.grid = dim3(static_cast<unsigned>(p.num_queries * p.num_heads)),
                     .threads = kCombineParts * kHeadDim,
                     .stream = stream},
-                   flash_combine_kernel<kHeadDim>, p, slice, partials);
+                   flash_combine_kernel<kHeadDim>, p, slice, partials, capture.head);
   check(cudaGetLastError());
 }
 
@@ -269,9 +287,15 @@ bool flash_decode_takes(const TreeAttentionParams<T>& p) {
 template bool flash_decode_takes<float>(const TreeAttentionParams<float>&);
 template bool flash_decode_takes<Bf16>(const TreeAttentionParams<Bf16>&);
 
+bool flash_decode_captures(const Params& p) {
+  return is_chain(p) && p.selected.token == nullptr && p.counts == nullptr &&
+         p.num_queries * (p.num_heads / p.num_kv_heads) <= kTileRows;
+}
+
 std::size_t flash_decode_scratch_bytes(const Params& p) {
   const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
-  return static_cast<std::size_t>(rows * chunk_room(p) * (p.head_dim + 2)) * sizeof(float);
+  return static_cast<std::size_t>(rows * chunk_room(p) * (p.head_dim + 2)) * sizeof(float) +
+         (p.weights != nullptr ? capture_bytes(p) : 0);
 }
 
 void launch_flash_decode(const Params& p, const LaunchContext& context) {
@@ -281,7 +305,14 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.context_len + p.num_nodes < INT32_MAX, "positions are 32-bit");
   VERSIEVE_ASSERT(context.scratch_bytes >= flash_decode_scratch_bytes(p),
                   "scratch is reserved before");
+  VERSIEVE_ASSERT(p.weights == nullptr || (p.query_node == nullptr && p.counts == nullptr &&
+                                           p.selected.token == nullptr),
+                  "weights are the last node's over all keys");
   const ChunkPartials partials = partials_of(p, context.scratch);
+  const std::int64_t rows = std::min(p.num_queries, kSliceQueries) * p.num_heads;
+  const WeightCapture capture = p.weights != nullptr && flash_decode_captures(p)
+                                    ? capture_at(p, partials.max_sum + 2 * rows * partials.chunks)
+                                    : WeightCapture{};
   FlashSlice slice{.tree = !is_chain(p)};
   for (; slice.first_query < p.num_queries; slice.first_query += kSliceQueries) {
     const Params part = params_of(p, slice);
@@ -289,12 +320,15 @@ void launch_flash_decode(const Params& p, const LaunchContext& context) {
       Traffic attended = tree_attention_traffic(part);
       attended += partials_traffic(part, true);
       const LaunchRange range("flash_decode", attended, context.observer);
-      p.head_dim == 64 ? launch_size<64>(part, slice, partials, context.stream)
-                       : launch_size<128>(part, slice, partials, context.stream);
+      p.head_dim == 64 ? launch_size<64>(part, slice, partials, capture, context.stream)
+                       : launch_size<128>(part, slice, partials, capture, context.stream);
     }
     const LaunchRange range("flash_combine", partials_traffic(part, false), context.observer);
-    p.head_dim == 64 ? launch_combine<64>(part, slice, partials, context.stream)
-                     : launch_combine<128>(part, slice, partials, context.stream);
+    p.head_dim == 64 ? launch_combine<64>(part, slice, partials, capture, context.stream)
+                     : launch_combine<128>(part, slice, partials, capture, context.stream);
+  }
+  if (capture.weight != nullptr) {
+    launch_attention_mean(p, capture, context);
   }
 }
 

@@ -14,6 +14,8 @@ namespace versieve::kernels {
 // 16, at most 4096 nodes, no window, keys from position 0 on; chosen tokens too.
 template <class T>
 bool flash_decode_takes(const TreeAttentionParams<T>& p);
+// Whether it gives p.weights too: a chain of few enough rows for one warp, as a draft's step is.
+bool flash_decode_captures(const TreeAttentionParams<Bf16>& p);
 // What launch_flash_decode needs of context.scratch.
 std::size_t flash_decode_scratch_bytes(const TreeAttentionParams<Bf16>& p);
 // Enqueues, never waits. REQUIRES: flash_decode_takes(p); a child's position is its parent's + 1.

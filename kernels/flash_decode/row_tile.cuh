@@ -102,6 +102,20 @@ class RowTiles {
     }
   }
 
+  // The tile's weights of this lane's row to weight[0, kTileKeys), and what they are measured from
+  // to top. REQUIRES: score() of the same tile was the last.
+  __device__ void keep_weights(int t, int half, float* weight, float* top) const {
+    const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      *reinterpret_cast<float2*>(weight + n * 8 + column) = {p_[t][n][2 * half],
+                                                             p_[t][n][2 * half + 1]};
+    }
+    if (column == 0) {
+      *top = max_[t][half];
+    }
+  }
+
   // Adds the values under those weights.
   __device__ void add_values(std::uint32_t values) {
     const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -129,4 +129,82 @@ __device__ int block_draw_softmax(const Load& load, const LawCut& cut, const Law
   return block_draw<T, float>(weights, cut, u, sums);
 }
 
+// Of a row's chunks the one that a draw hits, by one warp.
+struct ChunkHit {
+  int chunk = -1;
+  float before = 0.0F, target = 0.0F;
+};
+
+// A lane walks a tile. REQUIRES: some mass. The same on all lanes.
+__device__ inline ChunkHit find_chunk(const LawCut& cut, const float* mass /* [chunks] */,
+                                      float u) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int begin = lane * cut.tile_chunks;
+  const int count = min(cut.tile_chunks, cut.chunks - begin);  // below 1 past the last tile
+  float own[kMaxTiles];
+  float inside = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kMaxTiles; ++i) {
+    own[i] = i < count ? mass[begin + i] : 0.0F;
+    inside += own[i];
+  }
+  float tile_before = 0.0F, total = 0.0F;
+#pragma unroll
+  for (int tile = 0; tile < kMaxTiles; ++tile) {
+    tile_before = tile == lane ? total : tile_before;
+    total += __shfl_sync(0xFFFFFFFFU, inside, tile);
+  }
+  ChunkHit hit{.target = u * total};
+  float running = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kMaxTiles; ++i) {
+    const float before = tile_before + running;
+    running += own[i];
+    if (i < count && DrawRange<float>{before, tile_before + running, total}.hit(hit.target)) {
+      hit.chunk = begin + i;
+      hit.before = before;
+    }
+  }
+  const unsigned owner = __ballot_sync(0xFFFFFFFFU, hit.chunk >= 0);
+  const int source = owner == 0 ? 0 : __ffs(static_cast<int>(owner)) - 1;
+  hit.chunk = __shfl_sync(0xFFFFFFFFU, hit.chunk, source);
+  hit.before = __shfl_sync(0xFFFFFFFFU, hit.before, source);
+  return hit;
+}
+
+// By one warp: a draw inside a chunk from the softmax that `row` are the statistics of.
+template <class T, class Load>
+__device__ int draw_in_chunk(const Load& load, const ChunkHit& hit, const LawCut& cut,
+                             const LawStat& chunk, const LawStat& row, const LawScale& scale) {
+  const float factor = chunk_factor(chunk, row, scale);
+  const auto weights = [&](int first, float(&w)[kLaneElements]) {
+    load(first, w);
+    weigh(w, chunk.largest, scale.per_logit);
+#pragma unroll
+    for (int j = 0; j < kLaneElements; ++j) {
+      w[j] = __fmul_rn(w[j], factor);
+    }
+  };
+  return chunk_draw<T, float>(weights, hit.chunk, cut, hit.before, hit.target);
+}
+
+// A draw from the softmax of the logits that load(first, z) gives, by the masses that the chunks'
+// statistics give: the elements of one chunk alone are looked at again.
+template <class T, class Load>
+__device__ int block_draw_by_mass(const Load& load, const LawCut& cut, const LawScale& scale,
+                                  float u, BlockLawShared& shared,
+                                  float* mass /* [kMaxChunks], shared */) {
+  const LawStat row = block_law<T>(load, cut, scale, shared);
+  if (scale.one_hot) {
+    return row.argmax();
+  }
+  for (int chunk = static_cast<int>(threadIdx.x); chunk < cut.chunks;
+       chunk += static_cast<int>(blockDim.x)) {
+    mass[chunk] = chunk_mass(shared.chunk[chunk], row, scale);
+  }
+  __syncthreads();
+  const ChunkHit hit = find_chunk(cut, mass, u);
+  return draw_in_chunk<T>(load, hit, cut, shared.chunk[hit.chunk], row, scale);
+}
+
 }  // namespace versieve::kernels

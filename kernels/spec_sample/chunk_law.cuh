@@ -85,6 +85,16 @@ __device__ inline int element_index(int first, int j) {
   return first + j / kWord * 32 * kWord + static_cast<int>(threadIdx.x % 32) * kWord + j % kWord;
 }
 
+// A 16-byte load of read-only memory that stays ahead of the barrier that follows it: with few
+// registers left, the compiler would ask for a second row only once the first is done with.
+__device__ inline uint4 load_ahead(const void* word) {
+  uint4 x;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(word));
+  return x;
+}
+
 // A lane's elements of a round, as f32; -infinity past the row's end. `words`: rows begin at 16
 // bytes and V is whole words.
 template <class T>
@@ -97,7 +107,7 @@ __device__ inline void load_round(const T* row, int first, int vocab, bool words
     float word[kWord];
     if (words) {
       if (x < vocab) {
-        unpack<T>(__ldg(reinterpret_cast<const uint4*>(row + x)), word);
+        unpack<T>(load_ahead(row + x), word);
       } else {
 #pragma unroll
         for (int i = 0; i < kWord; ++i) {
@@ -241,6 +251,12 @@ __device__ inline float chunk_factor(const LawStat& chunk, const LawStat& row,
     return chunk.argmax() == row.argmax() ? 1.0F : 0.0F;
   }
   return __fdiv_rn(power_of_two(__fmul_rn(chunk.largest - row.largest, scale.per_logit)), row.sum);
+}
+
+// A chunk's share of the row, not one-hot.
+__device__ inline float chunk_mass(const LawStat& chunk, const LawStat& row,
+                                   const LawScale& scale) {
+  return __fmul_rn(chunk.sum, chunk_factor(chunk, row, scale));
 }
 
 // Where a chunk lies in the running sum over the row, and what the draw aims at.

@@ -110,10 +110,9 @@ __device__ inline RowPair exchange_law(Place place, const LawStat& target, const
   return row_pair(member < place.blocks ? shared.tile[row][member] : empty_stat(), scale);
 }
 
-// Where this block's tile lies in the running sum over the row. `sums` of this block's chunks are
-// in shared.sum. REQUIRES: all blocks run; the launch's exchange of that parity.
-__device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& shared,
-                                                 int parity = 0) {
+// By all threads: the sums of this block's chunks, in shared.sum, go to all blocks as one.
+// REQUIRES: all blocks run; a barrier of the block since shared.sum was written.
+__device__ inline void push_sums(Place place, ClusterLawShared& shared) {
   if (threadIdx.x < 32) {
     float inside = 0.0F;
 #pragma unroll
@@ -125,7 +124,13 @@ __device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& 
            shared.sums_pushed);
     }
   }
-  await_pushes(place, shared.sums_pushed, place.blocks * static_cast<int>(sizeof(float)), parity);
+}
+// Where this block's tile lies in the running sum over the row. REQUIRES: push_sums; a block alone
+// has had a barrier since; the launch's exchange of that parity.
+__device__ inline DrawRange<float> await_sums(Place place, ClusterLawShared& shared, int parity) {
+  if (place.blocks > 1) {
+    await_pushes(place, shared.sums_pushed, place.blocks * static_cast<int>(sizeof(float)), parity);
+  }
   DrawRange<float> range;
 #pragma unroll
   for (int i = 0; i < kMaxTiles; ++i) {
@@ -135,14 +140,23 @@ __device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& 
   }
   return range;
 }
+__device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& shared,
+                                                 int parity = 0) {
+  push_sums(place, shared);
+  if (place.blocks == 1) {
+    __syncthreads();
+  }
+  return await_sums(place, shared, parity);
+}
 
 // Of a tile's range, the part of this warp's chunk.
 __device__ inline DrawRange<float> chunk_range(const DrawRange<float>& tile,
                                                const ClusterLawShared& shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   float before = 0.0F;
-  for (int i = 0; i < warp; ++i) {
-    before += shared.sum[i];
+#pragma unroll
+  for (int i = 0; i < kMaxTiles - 1; ++i) {
+    before += i < warp ? shared.sum[i] : 0.0F;
   }
   return {tile.before + before, tile.before + (before + shared.sum[warp]), tile.total};
 }

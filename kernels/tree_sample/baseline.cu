@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kLawThreads, 1)
     }
   }
   const int token =
-      block_draw_softmax<T>(logits, a.cut, a.scale, s.uniforms[first + n - 1], shared, sums);
+      block_draw_by_mass<T>(logits, a.cut, a.scale, s.uniforms[first + n - 1], shared, sums);
   for (int i = accepted + static_cast<int>(threadIdx.x); i < n; i += kLawThreads) {
     s.path[first + i] = -1;
     s.tokens[first + i] = i == accepted ? token : -1;

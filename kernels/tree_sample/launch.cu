@@ -8,7 +8,10 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kSlice = 32768;  // samples a launch: the grid's second dimension
+// Samples a launch: the grid's second dimension, and a counter a node (fused.cu).
+std::int64_t slice_samples(std::int64_t num_nodes) {
+  return std::max<std::int64_t>(1, kLaunchCounters / num_nodes);
+}
 
 template <class T>
 bool is_fused(const TreeSampleParams<T>& p) {
@@ -18,7 +21,7 @@ bool is_fused(const TreeSampleParams<T>& p) {
 template <class T>
 TreeSampleParams<T> slice_of(const TreeSampleParams<T>& p, std::int64_t sample) {
   TreeSampleParams<T> slice = p;
-  slice.samples = std::min(kSlice, p.samples - sample);
+  slice.samples = std::min(slice_samples(p.num_nodes), p.samples - sample);
   slice.token += sample * p.num_nodes;
   slice.uniforms += sample * p.num_nodes;
   slice.accepted += sample;
@@ -31,25 +34,15 @@ TreeSampleParams<T> slice_of(const TreeSampleParams<T>& p, std::int64_t sample) 
 }  // namespace
 
 template <class T>
-std::size_t tree_sample_scratch_bytes(const TreeSampleParams<T>& p) {
-  const std::int64_t cells = std::min(kSlice, p.samples) * p.num_nodes;
-  return is_fused(p) ? static_cast<std::size_t>(2 * cells) * sizeof(std::int32_t) : 0;
-}
-
-template <class T>
 void launch_tree_sample(const TreeSampleParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.samples >= 1 && p.num_nodes >= 1 && p.vocab >= 1, "a tree has a root");
   VERSIEVE_ASSERT(p.vocab < (1 << 30), "device indices are 32-bit");
-  VERSIEVE_ASSERT(context.scratch_bytes >= tree_sample_scratch_bytes(p),
-                  "tree_sample's scratch is reserved before");
-  for (std::int64_t sample = 0; sample < p.samples; sample += kSlice) {
+  for (std::int64_t sample = 0; sample < p.samples; sample += slice_samples(p.num_nodes)) {
     const TreeSampleParams<T> slice = slice_of(p, sample);
     is_fused(p) ? launch_tree_fused(slice, context) : launch_tree_baseline(slice, context);
   }
 }
 
-template std::size_t tree_sample_scratch_bytes<float>(const TreeSampleParams<float>&);
-template std::size_t tree_sample_scratch_bytes<Bf16>(const TreeSampleParams<Bf16>&);
 template void launch_tree_sample<float>(const TreeSampleParams<float>&, const LaunchContext&);
 template void launch_tree_sample<Bf16>(const TreeSampleParams<Bf16>&, const LaunchContext&);
 

@@ -1,4 +1,4 @@
-// rms_norm, rope, swiglu, sigmoid, copy_rows and top_logits on CUDA against the CPU forms in
+// rms_norm, rope, swiglu, sigmoid and copy_rows on CUDA against the CPU forms in
 // double, and topk against the CPU form bit for bit.
 #include <array>
 #include <bit>
@@ -12,7 +12,6 @@
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
 #include "kernels/swiglu/cpu.h"
-#include "kernels/top_logits/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 
@@ -278,62 +277,6 @@ TEMPLATE_TEST_CASE("CUDA copy_rows moves the CPU form's bytes, in wide words or 
     }
     const std::vector<TestType> got = device_dst.read();
     CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof(TestType)) == 0);
-  }
-}
-
-TEMPLATE_TEST_CASE("CUDA top_logits lists what the CPU lists, ties included", "[top_logits]", float,
-                   Bf16) {
-  const auto ops = test::try_gpu_ops<TestType>();
-  if (!ops) {
-    return;
-  }
-  for (const std::int64_t vocab : {64, 100, 272, 512, 513, 1024, 1027, 4096, 4100, 16384, 32003, 128256, 131072}) {
-    for (const std::int64_t k : {1, 2, 8, 16, 64}) {
-      for (const bool ties : {false, true}) {
-        const std::int64_t rows = 3;
-        std::vector<float> values = test::random_tensor<float>(rows * vocab, 7, 2.0);
-        for (float& value : values) {
-          value = ties ? std::round(value) : value;
-        }
-        values[1] = -std::numeric_limits<float>::infinity();
-        // The best of row 1 lie side by side; row 2 begins with a quarter of nothing.
-        std::fill_n(values.begin() + vocab + vocab / 3, vocab / 7, 9.0F);
-        std::fill_n(values.begin() + 2 * vocab, vocab / 4, -std::numeric_limits<float>::infinity());
-        const auto logits = test::narrow_all<TestType>(values);
-        const OpsBuffer<TestType> device_logits(*ops, logits);
-        OpsBuffer<TestType, std::int32_t> index(*ops, Ints(static_cast<std::size_t>(rows * k), -5));
-        OpsBuffer<TestType, float> log_probability(*ops, rows * k);
-        TopLogitsParams<TestType> p{.rows = rows,
-                                    .vocab = vocab,
-                                    .k = k,
-                                    .logits = device_logits.data(),
-                                    .index = index.data(),
-                                    .log_probability = log_probability.data()};
-        ops->top_logits(p);
-        const std::vector<double> wide = widen_all(logits);
-        Ints want(static_cast<std::size_t>(rows * k));
-        std::vector<float> want_log(want.size());
-        top_logits_cpu(TopLogitsParams<double>{.rows = rows,
-                                               .vocab = vocab,
-                                               .k = k,
-                                               .logits = wide.data(),
-                                               .index = want.data(),
-                                               .log_probability = want_log.data()},
-                       2);
-        INFO("V " << vocab << " k " << k << " ties " << ties);
-        REQUIRE(index.read() == want);
-        const std::vector<float> got_log = log_probability.read();
-        for (std::size_t i = 0; i < want.size(); ++i) {
-          REQUIRE(got_log[i] == Approx(want_log[i]).epsilon(1e-5));
-        }
-        p.rows = 1;
-        p.logits = device_logits.data() + 2 * vocab;
-        ops->top_logits(p);
-        const std::vector<float> alone = log_probability.read();
-        REQUIRE(std::memcmp(alone.data(), got_log.data() + 2 * k,
-                            static_cast<std::size_t>(k) * sizeof(float)) == 0);
-      }
-    }
   }
 }
 

@@ -57,7 +57,7 @@ if [ -n "$sanitizer" ]; then
   # The launches whose warps, blocks and copies meet at barriers of their own: small cases, a few
   # launches each, that end in seconds even under racecheck.
   for tool in racecheck synccheck; do
-    for program in "$build"/bin/test_gpu_{attention,resa,samplers,specattn,topk}; do
+    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,topk}; do
       part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$program" '[race]'
     done

@@ -120,6 +120,28 @@ TEST_CASE("CUDA spec_sample keeps the rules at zero probabilities", "[spec_sampl
   }
 }
 
+// For checkers that slow kernels a thousandfold: clusters of four blocks, votes, a slow draw.
+TEST_CASE("CUDA samplers decide alike on one small vocabulary of several blocks",
+          "[spec_sample][tree_sample][race]") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  const auto chain = test::random_chain<float>(2, 2, 2000, 1.0);
+  CHECK(chain.on_gpu(*ops, Spec::kExact) == chain.on_gpu(*ops, Spec::kBaseline));
+  const Outcome sigmoid = chain.on_gpu(*ops, Spec::kSigmoid);
+  CHECK(near(sigmoid.tau, chain.on_cpu(Spec::kSigmoid).tau));
+  auto close = chain;
+  const auto noise = test::random_tensor<float>(2 * close.vocab, 43, 1e-2);
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    close.draft[i] = close.target[i] + noise[i];
+  }
+  close.uniforms.assign(close.uniforms.size(), kAlmostOne);
+  CHECK(close.on_gpu(*ops, Spec::kExact) == close.on_gpu(*ops, Spec::kBaseline));
+  const auto tree = test::random_tree<float>(2, 9, 2000, 1.0);
+  CHECK(tree.on_gpu(*ops, TreeForm::kExact) == tree.on_gpu(*ops, TreeForm::kBaseline));
+}
+
 TEST_CASE("CUDA spec_sample draws at the ends of [0, 1)", "[spec_sample]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {

@@ -50,7 +50,7 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
   constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 64, kNodes = 8, kSteps = 7;
   std::printf(
       "H 32, G 8, d 64, bf16, 8 nodes, warm; us\n      L   tree chain   all   1/2   1/4   1/8"
-      " 1 of 2 weights top_p of 7 rows\n");
+      " 1 of 2 weights top_p of 7 rows, one node: attention, with its weights\n");
   for (const std::int64_t length : {4096, 16384, 65536}) {
     const std::int64_t width = kKvHeads * kWidth;
     const OpsBuffer<Bf16> q(*ops, random_elements<Bf16>(kNodes * kHeads * kWidth, 1));
@@ -119,7 +119,12 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
     choice.weights = made.data();
     choice.mask = mask.data();
     choice.mass = mass.data();
-    std::printf(" %7.1f %7.1f\n", capture, micros(*ops, [&] { ops->top_p(choice); }));
+    p.selected = {};
+    p.num_queries = p.num_nodes = 1;
+    const double step = micros(*ops, [&] { ops->tree_attention(p); });
+    p.weights = weights.data();
+    std::printf(" %7.1f %7.1f %6.1f %6.1f\n", capture, micros(*ops, [&] { ops->top_p(choice); }),
+                step, micros(*ops, [&] { ops->tree_attention(p); }));
   }
 }
 

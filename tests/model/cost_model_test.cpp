@@ -344,8 +344,7 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
         Approx(1.02 * weights).epsilon(0.02));
 }
 
-TEST_CASE(
-    "a recorded step has launches in the place of host trips, separate launches are as before") {
+TEST_CASE("a recorded step has launches in the place of host trips") {
   StepShape shape{.target = named_llm_shape("nsa-1b")};
   shape.draft = draft_shape_for(shape.target);
   shape.tree = {6, 8, 64};
@@ -375,14 +374,6 @@ TEST_CASE(
   CHECK(recorded.host_trips == 0.0);
   shape.recorded = false;
   CHECK(count(LaunchKind::kGrowTree) + count(LaunchKind::kCommitPath) == 0.0);
-  // Separate: q, k, v, gates, output, gate, up and down; rotary twice and a sigmoid a layer.
-  shape.launches = StepLaunches::kSeparate;
-  shape.tree = {};
-  shape.num_queries = 1;
-  CHECK(count(LaunchKind::kLinear) == 16 * 8 + 1);
-  CHECK(count(LaunchKind::kRope) == 32.0);
-  CHECK(count(LaunchKind::kSigmoid) == 16.0);
-  CHECK(count(LaunchKind::kSwiglu) == 16.0);
 }
 
 TEST_CASE("dependent launches add less than they take alone, others all of it") {
@@ -392,8 +383,7 @@ TEST_CASE("dependent launches add less than they take alone, others all of it") 
   shape.refresh_layers = 16;
   CostParameters p = initial_parameters();
   const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
-  const auto step = [&](StepLaunches launches, double overlap) {
-    shape.launches = launches;
+  const auto step = [&](double overlap) {
     p[index_of(SharedParameter::kOverlap)] = overlap;
     StepWork work;
     add_step(shape, 0.7, work);
@@ -416,11 +406,8 @@ TEST_CASE("dependent launches add less than they take alone, others all of it") 
     CHECK(bounds == Approx(total.time_us));
     return hidden / alone;
   };
-  CHECK(step(StepLaunches::kJoint, 0.3) > 0.2);  // most of a step are linear layers
-  CHECK(step(StepLaunches::kJoint, 0.3) < 0.3);
-  // The vanilla attention and separate launches wait for each other.
-  shape.form = NsaForm::kVanilla;
-  CHECK(step(StepLaunches::kSeparate, 0.3) == 0.0);
+  CHECK(step(0.3) > 0.2);  // most of a step are linear layers
+  CHECK(step(0.3) < 0.3);
 }
 
 TEST_CASE("a linear layer is cut by its weights alone") {

@@ -19,7 +19,6 @@ struct Plan {
   // Of attention points; fused points come as refresh and reuse layers in groups of 1 and 8.
   NsaForm form = NsaForm::kVanilla;
   // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
-  StepLaunches launches = StepLaunches::kJoint;
   const char* step_launch = "stream";
 };
 

@@ -1,0 +1,81 @@
+// The draw after a rejection, or after all drafts, in the fused launch: weights in registers, their
+// sums over the cluster, and the token of the warp whose chunk is hit.
+#pragma once
+
+#include "kernels/spec_sample/chain_position.cuh"
+
+namespace versieve::kernels {
+
+// By the first block of a cluster: draws where too little of max(0, p - q) is left for f32, or
+// nothing at all.
+template <class T, bool kSigmoid>
+__device__ __noinline__ void draw_slowly(const Position<T, kSigmoid>& here, ChainShared& shared) {
+  const ChainSetting<T>& a = here.a;
+  const std::int64_t step = std::int64_t{gridDim.y} * 32;
+  for (std::int64_t base = std::int64_t{blockIdx.y} * 32; base < a.s.samples; base += step) {
+    for (std::int64_t sample = base; sample < base + 32 && sample < a.s.samples; ++sample) {
+      const Proposal x(a.s, here.c, sample);
+      if (!here.past_drafts() && here.test(x.token, x.gather(here.z)).accepts(x.test)) {
+        continue;
+      }
+      int token = -1;
+      if (!kSigmoid && !here.past_drafts() && !a.scale.one_hot) {
+        token = block_draw_fine(a, here.z, here.law.target.largest, here.law.draft.largest, x.draw,
+                                shared.fine);
+      }
+      if (token < 0) {
+        const auto load = [&here](int first, float(&w)[kLaneElements]) {
+          here.z.load_target(first, w);
+        };
+        token = block_draw_softmax<T>(load, a.cut, a.scale, x.draw, shared.law,
+                                      reinterpret_cast<float*>(shared.fine));
+      }
+      if (threadIdx.x < 32) {
+        report_draw(here, sample, token);
+      }
+    }
+  }
+}
+
+// Weights of the draw in place of the target's logits (sigmoid) or weights; returns the warp's sum.
+template <bool kSigmoid, class T>
+__device__ float draw_weights(const ChainSetting<T>& a, bool past_drafts, float target_factor,
+                              float draft_factor, float (&p)[kLaneElements],
+                              const float (&q)[kLaneElements]) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int j = 0; j < kLaneElements; ++j) {
+    if (past_drafts) {
+      p[j] = __fmul_rn(p[j], target_factor);
+    } else if constexpr (kSigmoid) {
+      p[j] = sigmoid_residual(p[j], q[j], static_cast<float>(a.sigmoid.slope),
+                              static_cast<float>(a.sigmoid.offset));
+    } else {
+      p[j] = residual(__fmul_rn(p[j], target_factor), __fmul_rn(q[j], draft_factor));
+    }
+    sum += p[j];
+  }
+  return warp_sum(sum);
+}
+
+// Draws, from the weights in registers, for 32 samples that draw here.
+template <class T, bool kSigmoid>
+__device__ void draw_batch(const Position<T, kSigmoid>& here, const Proposal& x, bool drawing,
+                           const DrawRange<float>& tile, int chunk,
+                           const float (&weights)[kLaneElements], const ChainShared& shared) {
+  const float aim = x.draw * tile.total;
+  if (!__any_sync(0xFFFFFFFFU, drawing && tile.hit(aim))) {
+    return;
+  }
+  const DrawRange<float> range = chunk_range(tile, shared.cluster);
+  unsigned hits = __ballot_sync(0xFFFFFFFFU, drawing && range.hit(aim));
+  while (hits != 0) {
+    const int hit = __ffs(static_cast<int>(hits)) - 1;
+    hits &= hits - 1;
+    const int token = register_draw<T>(weights, chunk, here.a.cut, range.before,
+                                       __shfl_sync(0xFFFFFFFFU, aim, hit));
+    report_draw(here, __shfl_sync(0xFFFFFFFFU, x.sample, hit), token);
+  }
+}
+
+}  // namespace versieve::kernels
