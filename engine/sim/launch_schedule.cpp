@@ -11,6 +11,10 @@
 namespace versieve::engine {
 namespace {
 
+// Where a launch's CTAs lie is not the same from run to run: those that ran before it leave other
+// SMs first. GPCs from launch to launch, so that a line is read from both sides in turn.
+constexpr std::int64_t kTurn = 3;
+
 // A resident CTA: an SM's place with what runs in it.
 struct Place {
   std::int64_t sm = 0;
@@ -48,7 +52,7 @@ class Schedule {
   std::int64_t gpc_of(std::int64_t cluster) const {
     const std::int64_t pair =
         shape_.cluster == 1 ? cluster % machine_.sm_count / machine_.placed_together : cluster;
-    return pair % machine_.gpc_count;
+    return (pair + turn_) % machine_.gpc_count;
   }
   void start_cluster(std::int64_t cluster_place, double cycle);
   void run_step(const Event& event);
@@ -82,6 +86,7 @@ class Schedule {
   std::vector<double> sm_free_;  // when an SM can issue another step
   std::priority_queue<Event> events_;
   std::vector<Access> accesses_;
+  std::int64_t turn_ = 0;  // GPCs by which this launch's first CTA lies beyond the first one's
   std::int64_t next_cta_ = 0;
   double end_ = 0.0;
 };
@@ -215,6 +220,7 @@ void Schedule::enqueue(std::size_t place, double cycle) {
 ScheduledLaunch Schedule::run(double begin) {
   VERSIEVE_ASSERT(shape_.ctas > 0 && shape_.cluster > 0 && shape_.ctas % shape_.cluster == 0,
                   "a launch has whole clusters");
+  turn_ = memory_.begin_launch() * kTurn % machine_.gpc_count;
   make_places();
   sm_free_.assign(static_cast<std::size_t>(machine_.sm_count), begin);
   end_ = begin;

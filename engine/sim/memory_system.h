@@ -33,6 +33,8 @@ class MemorySystem {
   // Lines that others left in L2: `bytes` of fresh lines, a share of them dirty. Not counted.
   void fill_foreign(double bytes, double dirty_share);
 
+  // A launch begins: how many began before it.
+  std::int64_t begin_launch() { return launches_++; }
   std::int64_t gpc_count() const { return static_cast<std::int64_t>(in_flight_.size()); }
   // Cycles and durations are the scheduler's to fill in.
   MemoryCounters counters() const;
@@ -68,6 +70,7 @@ class MemorySystem {
   std::vector<L2Partition> partitions_;
   std::vector<std::vector<InFlight>> in_flight_;  // by GPC
   Dram dram_;
+  std::int64_t launches_ = 0;
   std::uint64_t foreign_line_ = 1ULL << 48;  // where no trace has its buffers
   std::uint64_t l1_sectors_ = 0, sm_sectors_ = 0, read_sectors_ = 0, write_sectors_ = 0,
                 hit_sectors_ = 0, requests_ = 0, hit_requests_ = 0;
