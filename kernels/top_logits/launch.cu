@@ -192,6 +192,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) * kTurns <= 4 ? 2 : 1)
   const int k = static_cast<int>(p.k);
   const bool first_block = block == 0;
   release_successors();
+  // Who writes to another block's shared memory waits until that block runs. Nothing is published.
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
   wait_for_predecessors();
 
   const OwnLogits<T, kTurns> own =
@@ -217,6 +219,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) * kTurns <= 4 ? 2 : 1)
   }
   __syncthreads();
   const std::uint64_t block_best = warp_best(shared.warp_best[lane]);
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
   if (threadIdx.x < kBlocks) {
     cluster.map_shared_rank(&shared, threadIdx.x)->best[block] = block_best;
   }
