@@ -71,7 +71,8 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
           .unique_blocks = unique,
           .group_size = s.group_size,
           .group_mode = s.group_mode,
-          .group_blocks = grouped};
+          .group_blocks = grouped,
+          .overlap = s.overlap};
 }
 
 namespace {
@@ -180,6 +181,8 @@ constexpr double kTileKeys = 64.0;
 constexpr double kCtaTiles = 4.0;
 constexpr double kTailTiles = 3.0;
 constexpr double kFinishTiles = 2.0;
+// The longest of six segments, in standard deviations over their mean (of normal variables).
+constexpr double kLongestOf = 1.27;
 // A node alone has neither tables nor a tail (kernels/nsa_verify/fused_lone.cuh).
 constexpr double kLoneCtaTiles = 1.0;
 
@@ -264,6 +267,22 @@ void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Tr
   }
 }
 
+// Standard deviation of a segment's tiles. A list's blocks fall into the six segments by their
+// number modulo six, as if thrown; the lists of neighbouring groups, which one row tile runs
+// through one after the other, fall alike as far as they overlap, so that they do not even out.
+double segment_spread(const traffic::NsaVerifyShape& s, double groups, double group_keys) {
+  constexpr double kShare = 1.0 / traffic::kSelectedSegments;
+  const double list = group_keys / kTileKeys * kShare * (1.0 - kShare);  // variance of one
+  const double reach = std::pow(s.overlap, number(std::min(s.group_size, s.num_queries)));
+  double pairs = 0.0;  // ordered pairs of groups, weighed by what they share
+  double shared = 1.0;
+  for (double apart = 1.0; apart < groups; apart += 1.0) {
+    shared *= reach;
+    pairs += 2.0 * (groups - apart) * shared;
+  }
+  return std::sqrt(list * (groups + pairs));
+}
+
 // Selected blocks once a group, window once for those who share it; segments run side by side.
 void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Traffic& unique,
                   PartTiles& tiles, FusedSegments& segments, FusedLoads& loads) {
@@ -284,7 +303,10 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
       groups * group_keys / kTileKeys / traffic::kSelectedSegments + tail_tiles(s) / 2.0;
   segments.window_tiles =
       number(s.nsa.window) / kTileKeys / traffic::kWindowSegments + tail_tiles(s);
+  segments.selected_spread = segment_spread(s, groups, group_keys);
   tiles.add(traffic::kSelectedSegments, segments.selected_tiles);
+  tiles.longest =
+      std::max(tiles.longest, segments.selected_tiles + kLongestOf * segments.selected_spread);
   tiles.add(traffic::kWindowSegments, segments.window_tiles);
 }
 

@@ -30,6 +30,9 @@ struct Shares {
   std::array<std::int64_t, kMaxSlots> ends{};  // of each CTA's segments, the window's first
 };
 
+// The longest CTA of a group, in standard deviations over its mean: of six, as of six segments.
+constexpr double kLongestOf = 1.27;
+
 enum class Kind { kNone, kShare, kSelected, kWindow };
 
 class Search {
@@ -66,13 +69,19 @@ class Search {
     for (std::int64_t slot = 0; slot < s.ctas; ++slot) {
       double load = 0.5 * kStart + (slot < s.ranks ? share : 0.0);
       Kind kind = slot < s.ranks ? Kind::kShare : Kind::kNone;
+      double selected = 0.0;
       for (; segment < s.ends[static_cast<std::size_t>(slot)]; ++segment) {
         const Kind own = segment < kWindowSegments ? Kind::kWindow : Kind::kSelected;
         load += own == Kind::kWindow ? g_.window_tiles : g_.selected_tiles;
         load += kind != Kind::kNone && kind != own ? 0.5 * kSwitch : 0.0;
+        selected += own == Kind::kSelected ? 1.0 : 0.0;
         kind = own;
       }
-      longest = std::max(longest, load);
+      // Segments of one list: what one has more the others have less.
+      const double spread =
+          g_.selected_spread *
+          std::sqrt(selected * (kSelectedSegments - selected) / (kSelectedSegments - 1.0));
+      longest = std::max(longest, load + kLongestOf * spread);
       all += load;
     }
     all += g_.compressed_tiles - static_cast<double>(s.ranks) * share;  // the last one is shorter
@@ -157,7 +166,8 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, double row_tiles, doubl
       tile_queries * std::min(static_cast<std::int64_t>(row_tiles),
                               std::max<std::int64_t>(1, shared / tile_queries));
   const std::int64_t group = std::min(shared, team);
-  const std::int64_t blocks = s.nsa.sel_count * (5 + 3 * (group - 1)) / 5;
+  const std::int64_t more = s.group_mode == GroupMode::kApprox ? 0 : group - 1;
+  const std::int64_t blocks = s.nsa.sel_count * (5 + 3 * more) / 5;
   const std::int64_t chunks = std::min(s.nsa.window, s.context_len) / kTileKeys / kWindowSegments;
   return {.groups = std::llround(groups),
           .resident = kSms * (s.head_dim <= 64 ? 2 : 1),
@@ -169,7 +179,8 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, double row_tiles, doubl
           .planned_window = (chunks + 1) * kPlannedTile + kTail,
           .compressed_tiles = segments.compressed / static_cast<double>(kTileKeys),
           .selected_tiles = segments.selected_tiles,
-          .window_tiles = segments.window_tiles};
+          .window_tiles = segments.window_tiles,
+          .selected_spread = segments.selected_spread};
 }
 
 FusedTime fused_time(const FusedGroup& group) {

@@ -23,6 +23,7 @@ struct FusedGroup {
   double compressed_tiles = 0.0;  // all joins together
   double selected_tiles = 0.0;
   double window_tiles = 0.0;
+  double selected_spread = 0.0;  // standard deviation of selected_tiles
 };
 
 // Of one group of a launch: compressed tokens that it reads, tiles of one segment of each kind
@@ -31,6 +32,7 @@ struct FusedSegments {
   double compressed = 0.0;
   double selected_tiles = 0.0;
   double window_tiles = 0.0;
+  double selected_spread = 0.0;  // standard deviation of selected_tiles
 };
 // `row_tiles` of a thread block, `groups` of queries times KV heads.
 FusedGroup fused_group(const traffic::NsaVerifyShape& shape, double row_tiles, double groups,

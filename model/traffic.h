@@ -64,6 +64,7 @@ struct NsaVerifyShape {
   std::int64_t group_size = 1;  // C
   GroupMode group_mode = GroupMode::kExact;
   double group_blocks = 0.0;
+  double overlap = 0.0;     // of neighbouring queries' blocks; evens out the parts' lengths or not
   bool importance = false;  // the fused form writes block importance too
 
   double group_count() const;    // ceil(N / C)

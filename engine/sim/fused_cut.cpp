@@ -162,7 +162,8 @@ class Planner {
   // the compressed tokens, and who takes which.
   std::int64_t cost_of(std::int64_t groups, std::int64_t share, FusedCut& cut) const {
     const NsaGeometry& nsa = a_.shape.nsa;
-    const std::int64_t blocks = nsa.sel_count * (5 + 3 * (cut.group - 1)) / 5;
+    const std::int64_t more = a_.group_mode == GroupMode::kApprox ? 0 : cut.group - 1;
+    const std::int64_t blocks = nsa.sel_count * (5 + 3 * more) / 5;
     const std::int64_t selected = cut.team_queries() / cut.group * blocks *
                                   quotient_up(nsa.sel_block, kFusedTile) * kTileCost /
                                   kFusedSelectedSegments;

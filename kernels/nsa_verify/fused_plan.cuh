@@ -205,8 +205,9 @@ class Planner {
   // that do not fit the chip at once start as others end.
   int cost_of(const FusedPlan& plan, int ctas, int ranks, int share, std::uint8_t* ends) const {
     const int queries = plan.team_tiles * tile_queries_;
-    // Of a group's lists: three fifths of a list are new in each further one.
-    const int blocks = static_cast<int>(p_.nsa.sel_count) * (5 + 3 * (plan.group - 1)) / 5;
+    // Of a group's lists: three fifths of a list are new in each further one, or there is but one.
+    const int more = p_.group_mode == GroupMode::kApprox ? 0 : plan.group - 1;
+    const int blocks = static_cast<int>(p_.nsa.sel_count) * (5 + 3 * more) / 5;
     const int block_tiles = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
     const int selected =
         queries / plan.group * blocks * block_tiles * kTileCost / kSelectedSegments;

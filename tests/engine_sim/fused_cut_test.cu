@@ -3,6 +3,7 @@
 #include "engine/sim/fused_cut.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "kernels/nsa_verify/fused_plan.cuh"
 #include "model/draft_tree.h"
@@ -17,6 +18,7 @@ kernels::NsaVerifyParams<Bf16> params_of(const AttentionCase& a, const std::int3
   kernels::NsaVerifyParams<Bf16> p;
   p.nsa = a.shape.nsa;
   p.group_size = a.group_size;
+  p.group_mode = a.group_mode;
   p.num_heads = a.shape.num_heads;
   p.num_kv_heads = a.shape.num_kv_heads;
   p.head_dim = a.shape.head_dim;
@@ -65,9 +67,10 @@ TEST_CASE("the simulator cuts fused launches as the kernels do") {
   for (const char* model : {"nsa-1b", "nsa-8b"}) {
     for (const char* draft : {"ar", "d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"}) {
       for (const std::int64_t context : {100, 1024, 4096, 16384, 65536, 262144}) {
-        for (const std::int64_t group : {1, 4, 8}) {
+        for (const std::int64_t group : {1, 4, 8, -8}) {  // below 0: approximate
           AttentionCase a = attention_case(named_llm_shape(model), tree_of(draft), context);
-          a.group_size = group;
+          a.group_size = std::abs(group);
+          a.group_mode = group < 0 ? GroupMode::kApprox : GroupMode::kExact;
           for (const auto& [launch, kernel] : launches) {
             CAPTURE(model, draft, context, group, static_cast<int>(launch));
             const auto p = params_of(a, kernel == kernels::Launch::kReuse ? &listed : nullptr);
