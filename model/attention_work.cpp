@@ -181,8 +181,6 @@ constexpr double kTileKeys = 64.0;
 constexpr double kCtaTiles = 4.0;
 constexpr double kTailTiles = 3.0;
 constexpr double kFinishTiles = 2.0;
-// The longest of six segments, in standard deviations over their mean (of normal variables).
-constexpr double kLongestOf = 1.27;
 // A node alone has neither tables nor a tail (kernels/nsa_verify/fused_lone.cuh).
 constexpr double kLoneCtaTiles = 1.0;
 
@@ -306,7 +304,7 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   segments.selected_spread = segment_spread(s, groups, group_keys);
   tiles.add(traffic::kSelectedSegments, segments.selected_tiles);
   tiles.longest =
-      std::max(tiles.longest, segments.selected_tiles + kLongestOf * segments.selected_spread);
+      std::max(tiles.longest, segments.selected_tiles + kLongestOfSix * segments.selected_spread);
   tiles.add(traffic::kWindowSegments, segments.window_tiles);
 }
 

@@ -30,9 +30,6 @@ struct Shares {
   std::array<std::int64_t, kMaxSlots> ends{};  // of each CTA's segments, the window's first
 };
 
-// The longest CTA of a group, in standard deviations over its mean: of six, as of six segments.
-constexpr double kLongestOf = 1.27;
-
 enum class Kind { kNone, kShare, kSelected, kWindow };
 
 class Search {
@@ -81,7 +78,7 @@ class Search {
       const double spread =
           g_.selected_spread *
           std::sqrt(selected * (kSelectedSegments - selected) / (kSelectedSegments - 1.0));
-      longest = std::max(longest, load + kLongestOf * spread);
+      longest = std::max(longest, load + kLongestOfSix * spread);
       all += load;
     }
     all += g_.compressed_tiles - static_cast<double>(s.ranks) * share;  // the last one is shorter

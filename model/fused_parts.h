@@ -10,6 +10,10 @@
 
 namespace versieve {
 
+// How far the longest of six segments lies over their mean, in standard deviations: the expected
+// maximum of six normal variables.
+inline constexpr double kLongestOfSix = 1.27;
+
 // One group of queries of a KV head whose parts outnumber the thread blocks that the chip holds.
 struct FusedGroup {
   std::int64_t groups = 16;     // of queries, times KV heads
