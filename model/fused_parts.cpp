@@ -12,13 +12,17 @@ constexpr double kTileKeys = 64.0;
 constexpr double kJoinTiles = 8.0;  // a join: 512 compressed tokens whose spans are summed up first
 constexpr int kSegments = kFusedSelected + kFusedWindow;
 
-// Fitted to 150 reuse layers of 64 to 256 queries at 12K to 256K tokens on an H200, which they meet
-// to 5 % (root mean square).
-constexpr double kKind = kFusedKind;
-constexpr double kPassed = 0.55;  // a tile that other row tiles compute
+// From 552 cuts of reuse layers of 64 to 256 queries at 4K to 128K tokens, four overlaps each, on
+// an H200; they meet those times to 6 % (root mean square). A tile of compressed tokens is 1.9 us.
+constexpr double kOwn = 0.84;                 // a tile of selected blocks
+constexpr double kPassed = 0.52;              // one that other row tiles compute
+constexpr double kLongest = kLongestSegment;  // of a launch whose CTAs all run at once
+constexpr double kLongestOfWaves = 0.7;       // of one whose CTAs follow one another and even out
+constexpr double kAlone = 1.3;               // speed of a CTA that has its SM for itself
+constexpr double kWaves = 1.06;               // time of CTAs that do not fit the chip at once
 
 // New in each further query, of the lists that the cut is to be good for.
-constexpr double kFresh[] = {0.8, 0.5, 0.2};
+constexpr double kFresh[] = {0.8, 0.2};
 constexpr double kResolution = 0.25;  // tiles
 
 struct Loads {
@@ -27,82 +31,97 @@ struct Loads {
   double longest = 0.0;
 };
 
+bool fits_chip(const FusedGroup& g, const FusedShares& s) {
+  return g.groups * s.ctas <= g.resident;
+}
+
 Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment& segment,
                double share) {
+  const double over = segment.spread * (fits_chip(g, s) ? kLongest : kLongestOfWaves);
   Loads out;
   int from = 0;
   for (int slot = 0; slot < s.ctas; ++slot) {
     const int to = s.segment_end[static_cast<std::size_t>(slot)];
     const int window = std::max(0, std::min(to, kFusedWindow) - from);
     const double selected = to - from - window;
-    double tiles = slot < s.ranks ? share + kKind : 0.0;
-    tiles += window > 0 ? window * g.window_tiles + kKind : 0.0;
-    tiles += selected > 0.0 ? selected * segment.tiles + kKind : 0.0;
+    double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
+    tiles += window > 0 ? window * g.window_tiles + kFusedKind : 0.0;
+    tiles += selected > 0.0 ? selected * segment.tiles + kFusedKind : 0.0;
     // Segments of one list: what one has more the others have less.
-    const double evened = selected * (kFusedSelected - selected) / (kFusedSelected - 1.0);
+    tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
     out.tiles[static_cast<std::size_t>(slot)] = tiles;
     out.all += tiles;
-    out.longest =
-        std::max(out.longest, tiles + kLongestSegment * segment.spread * std::sqrt(evened));
+    out.longest = std::max(out.longest, tiles);
     from = to;
   }
   return out;
 }
 
-// CTAs that do not fit the chip at once start as others end, the last slot's of all groups first.
+// All CTAs advance alike, the faster the fewer share an SM; the last slot's of all groups start
+// first, the others as places fall free.
 class Chip {
  public:
-  explicit Chip(double resident) : places_{{0.0, resident}} {}
+  explicit Chip(const FusedGroup& g)
+      : groups_(static_cast<double>(g.groups)),
+        resident_(static_cast<double>(g.resident)),
+        alone_(g.shared_sms ? kAlone : 1.0) {}
 
-  double run(const Loads& loads, int slots, double groups) {
-    double end = 0.0;
-    for (int slot = slots - 1; slot >= 0; --slot) {
-      const double tiles = loads.tiles[static_cast<std::size_t>(slot)];
-      std::size_t started = count_;
-      for (double left = groups; left > 0.0;) {
-        const auto last = places_.begin() + static_cast<std::ptrdiff_t>(count_);
-        Places& first = *std::min_element(places_.begin(), last);
-        const double taken = std::min(left, first.count);
-        const double ends = first.free_at + tiles;
-        left -= taken;
-        first.count -= taken;
-        end = std::max(end, ends);
-        if (first.count == 0.0) {
-          first = {ends, taken};
-        } else if (started < places_.size()) {
-          places_[started++] = {ends, taken};
-          count_ = started;
+  double run(const std::array<double, kFusedSlots>& tiles, int slots) {
+    double time = 0.0;
+    double done = 0.0;  // tiles of a CTA that runs since the start
+    int slot = slots - 1;
+    double left = groups_;
+    while (true) {
+      while (slot >= 0 && resident_ - running_ > 0.0) {
+        const double started = std::min(left, resident_ - running_);
+        start({done + tiles[static_cast<std::size_t>(slot)], started});
+        left -= started;
+        if (left == 0.0) {
+          --slot;
+          left = groups_;
         }
       }
+      if (count_ == 0) {
+        return time;
+      }
+      const Wave ended = waves_[--count_];
+      const double shared = std::max(0.0, running_ - 1.0) / std::max(1.0, resident_ - 1.0);
+      time += (ended.end - done) / (shared + (1.0 - shared) * alone_);
+      done = ended.end;
+      running_ -= ended.ctas;
     }
-    return end;
   }
 
  private:
-  struct Places {
-    double free_at = 0.0;
-    double count = 0.0;
-    bool operator<(const Places& other) const { return free_at < other.free_at; }
+  struct Wave {
+    double end = 0.0;  // tiles done then
+    double ctas = 0.0;
   };
-  std::array<Places, kFusedSlots + 1> places_;
-  std::size_t count_ = 1;
+
+  void start(const Wave& wave) {
+    std::size_t at = count_++;
+    for (; at > 0 && waves_[at - 1].end < wave.end; --at) {
+      waves_[at] = waves_[at - 1];
+    }
+    waves_[at] = wave;
+    running_ += wave.ctas;
+  }
+
+  double groups_, resident_, alone_;
+  double running_ = 0.0;
+  std::array<Wave, 2 * kFusedSlots> waves_{};  // the one that ends next last
+  std::size_t count_ = 0;
 };
 
-bool fits_chip(const FusedGroup& g, const FusedShares& s) {
-  return g.groups * s.ctas <= g.resident;
-}
-
 double time_of(const FusedGroup& g, const FusedShares& s, const Loads& loads) {
-  return fits_chip(g, s) ? loads.longest
-                         : Chip(static_cast<double>(g.resident))
-                               .run(loads, s.ctas, static_cast<double>(g.groups));
+  return Chip(g).run(loads.tiles, s.ctas) * (fits_chip(g, s) ? 1.0 : kWaves);
 }
 
 // No more than the time, and quicker to have.
-double bound_of(const FusedGroup& g, const FusedShares& s, const Loads& loads) {
-  return fits_chip(g, s)
-             ? loads.longest
-             : static_cast<double>(g.groups) * loads.all / static_cast<double>(g.resident);
+double bound_of(const FusedGroup& g, const Loads& loads) {
+  const double alone = g.shared_sms ? kAlone : 1.0;
+  return std::max(loads.longest / alone,
+                  static_cast<double>(g.groups) * loads.all / static_cast<double>(g.resident));
 }
 
 double share_tiles(const FusedGroup& g, int ranks) {
@@ -115,11 +134,12 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
           FusedShares& s) {
   int next = 0;
   for (int slot = 0; slot < s.ctas; ++slot) {
-    double load = slot < s.ranks ? share + kKind : 0.0;
+    double load = slot < s.ranks ? share + kFusedKind : 0.0;
     int kind = -1;
     while (next < kSegments) {
       const int own = next < kFusedWindow ? 0 : 1;
-      const double more = (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? kKind : 0.0);
+      const double more =
+          (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? kFusedKind : 0.0);
       if (load + more > limit) {
         break;
       }
@@ -138,13 +158,17 @@ void balance(const FusedGroup& g, const SelectedSegment& segment, double share, 
   const double all =
       s.ranks * share + kFusedSelected * segment.tiles + kFusedWindow * g.window_tiles;
   double low = std::max(all / s.ctas, longest);
-  double high = std::max(low, s.ranks > 0 ? share : 0.0) + longest + 4.0 * kKind;
+  double high = std::max(low, s.ranks > 0 ? share : 0.0) + longest + 4.0 * kFusedKind;
   while (high - low > kResolution) {
     const double middle = 0.5 * (low + high);
     (fill(g, segment, share, middle, s) ? high : low) = middle;
   }
   fill(g, segment, share, high, s);
   std::fill(s.segment_end.begin() + s.ctas, s.segment_end.end(), kSegments);
+  while (s.ctas > std::max(s.ranks, 1) &&
+         s.segment_end[static_cast<std::size_t>(s.ctas - 2)] == kSegments) {
+    --s.ctas;  // nothing is left for it
+  }
 }
 
 using Lists = std::array<SelectedSegment, std::size(kFresh)>;
@@ -156,9 +180,9 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
   double bound = 0.0;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     loads[i] = loads_of(g, s, lists[i], share);
-    bound += bound_of(g, s, loads[i]);
+    bound += bound_of(g, loads[i]);
   }
-  if (bound >= least || fits_chip(g, s)) {
+  if (bound >= least) {
     return bound;
   }
   double time = 0.0;
@@ -180,8 +204,8 @@ SelectedSegment selected_segment(const SelectedLists& lists) {
     shared *= lists.reach;
     pairs += 2.0 * (lists.groups - apart) * shared;
   }
-  return {(lists.groups * lists.own + kPassed * lists.passed) * kShare + lists.tail,
-          std::sqrt(lists.own * kShare * (1.0 - kShare) * (lists.groups + pairs))};
+  return {(kOwn * lists.groups * lists.own + kPassed * lists.passed) * kShare + lists.tail,
+          kOwn * std::sqrt(lists.own * kShare * (1.0 - kShare) * (lists.groups + pairs))};
 }
 
 SelectedSegment segment_of(const ListedQueries& q, double fresh) {

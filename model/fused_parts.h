@@ -19,14 +19,12 @@ inline constexpr int kFusedSelected = 6;
 inline constexpr int kFusedWindow = 2;
 inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
 
-// How far the longest segment of a thread block's row tiles lies over their mean, in standard
-// deviations (the expected maximum of four times six normal variables is 1.95; measured).
-inline constexpr double kLongestSegment = 1.8;
-
-inline constexpr double kFusedKind = 3.5;  // beginning a kind of parts: tables, lists, first tile
+// How far the longest segment of a launch lies over their mean, in standard deviations.
+inline constexpr double kLongestSegment = 1.67;
+inline constexpr double kFusedKind = 2.1;  // beginning a kind of parts: tables, lists, first tile
 // What a segment reads of the draft tree.
-inline constexpr double kFusedSelectedTail = 0.5;
-inline constexpr double kFusedWindowTail = 2.2;
+inline constexpr double kFusedSelectedTail = 1.7;
+inline constexpr double kFusedWindowTail = 2.4;
 
 // A segment of selected blocks, as one row tile runs through it.
 struct SelectedSegment {
@@ -59,6 +57,7 @@ SelectedSegment segment_of(const ListedQueries& queries, double fresh);
 struct FusedGroup {
   std::int64_t groups = 16;       // of queries, times KV heads
   std::int64_t resident = 264;    // thread blocks on the chip at once
+  bool shared_sms = true;         // two of them to an SM
   std::int64_t joins = 0;         // of 512 compressed tokens; 0: the launch reads none
   double compressed_tiles = 0.0;  // of all joins
   double window_tiles = 0.0;      // of a segment of the window; 0: the launch has no segments
@@ -72,7 +71,7 @@ struct FusedShares {
   std::array<std::uint8_t, kFusedSlots> segment_end{};
 };
 
-// The shares with the least time in sum over lists that differ much, differ, and hardly differ.
+// The shares with the least time in sum over lists that differ much and that hardly differ.
 FusedShares fused_shares(const FusedGroup& group);
 
 // Tiles that the launch takes with these shares if segments of selected blocks are like this: the

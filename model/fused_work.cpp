@@ -184,6 +184,7 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
       queries * std::min(grid.row_tiles, std::max<std::int64_t>(1, shared / queries));
   return {.groups = grid.groups,
           .resident = resident_ctas(s),
+          .shared_sms = resident_ctas(s) > kSms,
           .joins = (compressed + kJoin - 1) / kJoin,
           .compressed_tiles = std::ceil(number(compressed) / kTileKeys),
           .window_tiles =

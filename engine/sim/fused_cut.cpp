@@ -128,6 +128,7 @@ class Planner {
     const FusedShares shares = fused_shares(
         {.groups = groups,
          .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kSms,
          .joins = joins,
          .compressed_tiles = static_cast<double>(quotient_up(tokens, kFusedTile)),
          .window_tiles = segments() > 0 ? window_segment(nsa.window, a_.context_len) : 0.0,

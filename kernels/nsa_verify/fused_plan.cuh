@@ -170,6 +170,7 @@ class Planner {
     const FusedShares shares = fused_shares(
         {.groups = plan.groups.value,
          .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kSms,
          .joins = joins,
          .compressed_tiles = std::ceil(static_cast<double>(tokens) / kTileKeys),
          .window_tiles = segments ? window_segment(p_.nsa.window, p_.context_len) : 0.0,
