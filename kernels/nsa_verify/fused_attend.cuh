@@ -170,9 +170,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
   Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
   Ring ring = memory.ring_of(a.plan, team);
-  prefetch_map(kind == kSpans ? &maps.k_cmp : &maps.k);
-  prefetch_map(kind == kSpans ? &maps.v_cmp : &maps.v);
-  start_ring<kD>(a.plan, ring, team, shared);
+  prefetch_map(&maps.committed[kind == kSpans ? 1 : 0][0]);
+  prefetch_map(&maps.committed[kind == kSpans ? 1 : 0][1]);
+  start_ring(ring, team);
   if constexpr (kReuse) {
     wait_for_predecessors();
   }

@@ -44,6 +44,8 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
     }
     const bool any = e.bits != 0 || (all && i < slices * each);
     const unsigned found = __ballot_sync(0xFFFFFFFFU, any);
+    const unsigned slice = ((1U << each) - 1U) << (t.lane & -each);  // each: 1, 2, 4, 8 or 16
+    e.count = static_cast<std::int8_t>(__popc(found & slice & (0xFFFFFFFFU << t.lane)));
     if (any && team.thread < 32) {
       entries[count + __popc(found & ((1U << t.lane) - 1U))] = e;
     }

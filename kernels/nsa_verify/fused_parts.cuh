@@ -40,18 +40,8 @@ struct WorkMemory {
   }
 };
 
-// Zeros in all units, so that rows which no copy wrote are finite; barriers. Ready for the copy
-// engine once the CTA's next barrier is passed.
-template <int kD>
-__device__ inline void start_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
-                                  unsigned char* shared) {
-  const std::uint32_t begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const std::uint32_t end =
-      begin + static_cast<std::uint32_t>(plan.slots * plan.units * Rows<kD>::kUnitBytes);
-#pragma unroll 4
-  for (std::uint32_t at = begin + threadIdx.x * 16U; at < end; at += kCtaWarps * 32U * 16U) {
-    store_zeros(at);
-  }
+// Barriers, ready for the copy engine once the CTA's next barrier is passed.
+__device__ inline void start_ring(const Ring& ring, const Team& team) {
   if (team.thread == 0) {
     ring.init(team.tiles);
   }

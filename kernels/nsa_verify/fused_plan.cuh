@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
@@ -18,6 +19,7 @@ constexpr std::size_t kMaxSharedBytes = 227 * 1024;  // of one CTA on compute ca
 // Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
 constexpr std::size_t kHalfSharedBytes = 113 * 1024;
 constexpr int kMostUnits = 12;  // of a CTA where two share an SM
+constexpr int kTeamUnits = 3;   // of a team at least
 constexpr int kSms = 132;
 constexpr int kManyGroups = 16;   // of queries and KV heads: enough to take longer shares
 constexpr int kMostFinished = 4;  // nodes of a finishing CTA of nsa_route; times what attend merges
@@ -71,14 +73,17 @@ class Planner {
     const std::int64_t row_tiles = (p_.num_queries + tile_queries_ - 1) / tile_queries_;
     for (int tiles = std::min(kMaxRowTiles, round_up_to_power_of_two(row_tiles)); tiles >= 1;
          tiles /= 2) {
-      for (const std::size_t room : {kHalfSharedBytes, kMaxSharedBytes}) {
-        const FusedPlan plan = with_row_tiles(tiles, room);
-        const int teams = plan.row_tiles / plan.team_tiles;
+      const int team =
+          launch_ == Launch::kRoute ? tiles : std::min(tiles, std::max(1, group_ / tile_queries_));
+      for (const auto& [room, team_tiles] :
+           {std::pair{kHalfSharedBytes, team}, std::pair{kMaxSharedBytes, team},
+            std::pair{kMaxSharedBytes, tiles}}) {
+        const FusedPlan plan = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             p_.num_queries > 1 &&  // a lone node leaves room for the launches around it
             (plan.part_blocks * plan.tiles + p_.num_queries) * p_.num_kv_heads <= kSms;
-        if ((plan.units >= 3 * teams && !(one_each && room == kHalfSharedBytes)) ||
-            (room == kMaxSharedBytes && plan.units >= 3 * teams)) {
+        if (plan.units >= least_units(team_tiles) * (tiles / team_tiles) &&
+            !(one_each && room == kHalfSharedBytes)) {
           return plan;
         }
       }
@@ -87,12 +92,11 @@ class Planner {
   }
 
  private:
-  FusedPlan with_row_tiles(int tiles, std::size_t room) const {
+  FusedPlan with_row_tiles(int tiles, int team_tiles, std::size_t room) const {
     FusedPlan plan;
     plan.row_tiles = tiles;
     plan.slots = kCtaWarps / tiles;
-    plan.team_tiles =
-        launch_ == Launch::kRoute ? tiles : std::min(tiles, std::max(1, group_ / tile_queries_));
+    plan.team_tiles = team_tiles;
     plan.group = std::min(group_, plan.team_tiles * tile_queries_);
     plan.depth_capacity = depth_;
     plan.path_compressed = path_compressed_;
@@ -122,6 +126,13 @@ class Planner {
       plan.units = 0;
     }
     return plan;
+  }
+
+  // A team's ring holds the keys of a tile, its values and the next keys, and at once all keys of
+  // a slice of the tail: committed rows and the tree's. A place is left out where warps share it.
+  int least_units(int team_tiles) const {
+    const int tree = static_cast<int>((p_.num_queries + kTileKeys - 1) / kTileKeys);
+    return std::max(kTeamUnits, tree + 1 + (team_tiles > 1 ? 1 : 0));
   }
 
   int resident_ctas() const { return kSms * (head_width(p_) == 64 ? 2 : 1); }

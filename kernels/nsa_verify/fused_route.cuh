@@ -213,12 +213,12 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int share = a.plan.groups.quotient(block);
   const int group = block - share * groups;
   Queries t = make_queries(a, group);
-  prefetch_map(&maps.k_cmp);
-  prefetch_map(&maps.v_cmp);
+  prefetch_map(&maps.committed[1][0]);
+  prefetch_map(&maps.committed[1][1]);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
   const Team team = make_team(t, a.plan.row_tiles);
   const Ring ring = memory.ring_of(a.plan, team);
-  start_ring<kD>(a.plan, ring, team, shared);
+  start_ring(ring, team);
   wait_for_predecessors();
   // Only now: nsa_attend begins with what is older than this launch.
   release_successors();
