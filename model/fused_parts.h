@@ -20,11 +20,11 @@ inline constexpr int kFusedWindow = 2;
 inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
 
 // How far the longest segment of a launch lies over their mean, in standard deviations.
-inline constexpr double kLongestSegment = 1.67;
-inline constexpr double kFusedKind = 2.1;  // beginning a kind of parts: tables, lists, first tile
+inline constexpr double kLongestSegment = 1.5;
+inline constexpr double kFusedKind = 1.8;  // beginning a kind of parts: tables, lists, first tile
 // What a segment reads of the draft tree.
-inline constexpr double kFusedSelectedTail = 1.7;
-inline constexpr double kFusedWindowTail = 2.4;
+inline constexpr double kFusedSelectedTail = 1.9;
+inline constexpr double kFusedWindowTail = 2.1;
 
 // A segment of selected blocks, as one row tile runs through it.
 struct SelectedSegment {

@@ -120,8 +120,8 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   tiles.add(kFusedSelected, tiles.selected.tiles);
   tiles.longest =
       std::max(tiles.longest, tiles.selected.tiles + kLongestSegment * tiles.selected.spread);
-  tiles.add(kFusedWindow, number(std::min(s.nsa.window, s.context_len)) / kTileKeys / kFusedWindow +
-                              (alone(s) ? 0.0 : kFusedWindowTail));
+  tiles.add(kFusedWindow,
+            window_segment(s.nsa.window, s.context_len) - (alone(s) ? kFusedWindowTail : 0.0));
 }
 
 // Tiles of the launch: the longest CTA, or waves of them.

@@ -13,17 +13,23 @@ constexpr double kTileIssueCycles = 1000.0;
 constexpr double kFusedCode = 450.0;  // sectors
 constexpr double kFusedCodeHits = 0.05;
 
+// The committed rows from a slice of the tail on, and all of the tree's: once for the slice.
 void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& team,
                       const FusedTile& tile, std::vector<Access>& out) {
-  for (std::int64_t node = tile.from; node < tile.to; ++node) {
-    const std::int64_t end = tile.first + tile.count;
-    if (team.compressed) {
-      append_path_compressed(a, node, g, tile.first, std::min(end, a.seen_compressed(node)),
-                             AccessKind::kBulkRead, out);
-    } else if (sees_slice(a, g, tile.segment, node, tile.first)) {
-      const std::int64_t t = a.position[static_cast<std::size_t>(node)];
-      append_path_tokens(a, node, g, tile.first, std::min(t, end - 1), AccessKind::kBulkRead, out);
-    }
+  if (!tile.loads) {
+    return;
+  }
+  const AccessKind kind = AccessKind::kBulkRead;
+  const auto append = [&](std::int64_t committed, std::uint64_t k, std::uint64_t v,
+                          std::int64_t rows, std::uint64_t k_tree, std::uint64_t v_tree) {
+    append_rows(a, k, v, g, tile.first, std::min(kFusedTile, committed - tile.first), kind, out);
+    append_rows(a, k_tree, v_tree, g, 0, rows, kind, out);
+  };
+  if (team.compressed) {
+    append(a.committed_compressed(), a.at.k_cmp, a.at.v_cmp,
+           static_cast<std::int64_t>(a.cmp_tree_owner.size()), a.at.k_cmp_tree, a.at.v_cmp_tree);
+  } else {
+    append(a.context_len, a.at.k, a.at.v, a.num_queries(), a.at.k_tree, a.at.v_tree);
   }
 }
 

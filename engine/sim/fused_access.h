@@ -17,9 +17,7 @@ struct FusedTile {
   std::int64_t first = 0;     // token or compressed token; of a tail: of its slice
   std::int64_t count = 0;     // rows that are copied; 0: none
   bool tail = false;          // each query has rows of its own
-  std::int64_t segment = -1;  // of a tail of selected blocks or the window
-  std::int64_t from = 0;      // of a tail: the team's queries [from, to)
-  std::int64_t to = 0;        //
+  bool loads = true;          // of a tail: the first tile of its slice, which brings rows for all
   std::int64_t part = 0;      // parts [part, end_part) are stored behind it
   std::int64_t end_part = 0;  //
 };

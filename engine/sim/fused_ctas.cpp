@@ -125,8 +125,7 @@ class CtaBuilder {
       }
       at = std::max(span_start(span), shared_compressed(a_) / kFusedSlice * kFusedSlice);
       for (; at < end && !a_.cmp_tree_owner.empty(); at += kFusedSlice) {
-        team.tiles.push_back(
-            {.first = at, .count = kFusedSlice, .tail = true, .from = team.first, .to = team.end});
+        team.tiles.push_back({.first = at, .count = kFusedSlice, .tail = true});
       }
       if (!cut_.joined) {
         end_parts(span, span + 1, team);
@@ -176,6 +175,7 @@ class CtaBuilder {
     const std::int64_t last =
         *std::max_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
     for (std::int64_t slice = shared_tokens(a_); slice <= last; slice += kFusedSlice) {
+      bool loads = true;
       for (std::int64_t from = team.first; from < team.end; from += cut_.tile_queries) {
         const std::int64_t to = std::min(team.end, from + cut_.tile_queries);
         bool seen = false;
@@ -183,12 +183,9 @@ class CtaBuilder {
           seen = seen || sees_slice(a_, g, segment, node, slice);
         }
         if (seen) {
-          team.tiles.push_back({.first = slice,
-                                .count = kFusedSlice,
-                                .tail = true,
-                                .segment = segment,
-                                .from = from,
-                                .to = to});
+          team.tiles.push_back(
+              {.first = slice, .count = kFusedSlice, .tail = true, .loads = loads});
+          loads = false;
         }
       }
     }

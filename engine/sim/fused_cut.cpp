@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "model/error.h"
 #include "model/fused_parts.h"
@@ -17,8 +18,9 @@ constexpr std::int64_t kManyGroups = 16;   // of queries and KV heads: longer sh
 constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
 constexpr std::int64_t kFinishRows = 64;
 constexpr std::int64_t kSms = 132;
-constexpr std::int64_t kMostUnits = 12;  // of a CTA where two share an SM
-constexpr std::int64_t kTailQueries = kFusedTile / kFusedSlice;
+constexpr std::int64_t kTeamUnits = 3;    // of a team at least
+constexpr std::int64_t kMostUnits = 12;   // of a CTA where two share an SM
+constexpr std::int64_t kTailQueries = 4;  // of a tail entry
 constexpr std::int64_t kMaxRanked = 64;   // candidates that a selecting warp ranks at once
 constexpr std::int64_t kEntryBytes = 16;  // of a list
 constexpr std::int64_t kMaxShared = 227 * 1024;
@@ -51,12 +53,17 @@ class Planner {
     std::int64_t tiles =
         std::min(kFusedWarps, power_of_two_above(quotient_up(queries_, tile_queries_)));
     for (; tiles >= 1; tiles /= 2) {
-      for (const std::int64_t room : {kHalfShared, kMaxShared}) {
-        const FusedCut cut = with_row_tiles(tiles, room);
+      const std::int64_t team =
+          launch_ == FusedLaunch::kRoute
+              ? tiles
+              : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
+      for (const auto& [room, team_tiles] :
+           {std::pair{kHalfShared, team}, {kMaxShared, team}, {kMaxShared, tiles}}) {
+        const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             queries_ > 1 &&
             (cut.part_blocks * cut.query_tiles + queries_) * a_.shape.num_kv_heads <= kSms;
-        if (cut.units >= 3 * (cut.row_tiles / cut.team_tiles) &&
+        if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
             !(one_each && room == kHalfShared)) {
           return cut;
         }
@@ -67,17 +74,22 @@ class Planner {
   }
 
  private:
-  FusedCut with_row_tiles(std::int64_t tiles, std::int64_t room) const {
+  FusedCut with_row_tiles(std::int64_t tiles, std::int64_t team_tiles, std::int64_t room) const {
     FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
-    cut.team_tiles = launch_ == FusedLaunch::kRoute
-                         ? tiles
-                         : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
+    cut.team_tiles = team_tiles;
     cut.group = std::min(group_, cut.team_queries());
     cut.query_tiles = quotient_up(queries_, cut.cta_queries());
     cut.finish_nodes = finish_nodes(cut.cta_queries());
     share_out(cut);
     fit_units(room, cut);
     return cut;
+  }
+
+  // A team's ring holds a tile's keys, its values and the next keys, and at once all keys of a
+  // slice of the tail: committed rows and the tree's. A place is left out where warps share it.
+  std::int64_t least_units(std::int64_t team_tiles) const {
+    const std::int64_t tree = quotient_up(queries_, kFusedTile);
+    return std::max(kTeamUnits, tree + 1 + (team_tiles > 1 ? 1 : 0));
   }
 
   std::int64_t resident_ctas() const { return kSms * (a_.shape.head_dim <= 64 ? 2 : 1); }

@@ -104,7 +104,7 @@ TEST_CASE("a cut that waits for compressed tokens alone gives way to one that sh
   before.segment_end[2] = 5;
   const FusedShares shares = fused_shares(group);
   CHECK(shares.ranks == 4);
-  CHECK(steps_of(group, shares, 0.2) < 0.9 * steps_of(group, before, 0.2));
+  CHECK(steps_of(group, shares, 0.2) < 0.95 * steps_of(group, before, 0.2));
   CHECK(steps_of(group, shares, 0.2) < 0.8 * steps_of(group, shares, 0.8));
 }
 
@@ -124,14 +124,11 @@ TEST_CASE("a launch that fits the chip takes its longest block, one that does no
   CHECK(fused_steps(group, shares, {.tiles = 30.0}) == Approx(kFusedKind + 30.0));
   CHECK(fused_steps(group, shares, {.tiles = 30.0, .spread = 2.0}) ==
         Approx(kFusedKind + 30.0 + 2.0 * kLongestSegment));
-  group.resident = 1;  // one after the other, each a little later
-  const double all = 32.0 * (9.0 * kFusedKind + 4.0 + 6.0 * 3.0 + 2.0 * window);
-  CHECK(fused_steps(group, shares, segment) >= all);
-  CHECK(fused_steps(group, shares, segment) < 1.1 * all);
+  group.resident = 1;  // one after the other
+  CHECK(fused_steps(group, shares, segment) ==
+        Approx(32.0 * (9.0 * kFusedKind + 4.0 + 6.0 * 3.0 + 2.0 * window)));
   group.resident = 32 * 4;  // two halves, the second begun by the first's short ones
-  const double halves = 3.0 * kFusedKind + 4.0 + 3.0 + window;
-  CHECK(fused_steps(group, shares, segment) >= halves);
-  CHECK(fused_steps(group, shares, segment) < 1.1 * halves);
+  CHECK(fused_steps(group, shares, segment) == Approx(3.0 * kFusedKind + 4.0 + 3.0 + window));
 }
 
 TEST_CASE("a thread block that has its SM for itself is faster") {
@@ -156,7 +153,7 @@ TEST_CASE("what other row tiles of a group have chosen costs less than its own")
   SelectedLists passed = own;
   passed.passed = 12.0;
   CHECK(selected_segment(passed).tiles > selected_segment(own).tiles + 0.5);
-  CHECK(selected_segment(passed).tiles < selected_segment(more).tiles - 0.5);
+  CHECK(selected_segment(passed).tiles < selected_segment(more).tiles - 0.3);
   // Four lists that are the same differ in length as one does, four times; others even out.
   SelectedLists same = own;
   same.groups = 4.0;
