@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
+#include "model/fused_parts.h"
 
 namespace versieve::kernels {
 namespace {
@@ -21,12 +23,8 @@ constexpr int kTeamUnits = 3;   // of a team at least
 constexpr int kSms = 132;
 constexpr int kManyGroups = 16;   // of queries and KV heads: enough to take longer shares
 constexpr int kMostFinished = 4;  // nodes of a finishing CTA of nsa_route; times what attend merges
-
-// What a CTA's work costs, in halves of a tile's time (README.md, "What bounds it").
-constexpr int kTileCost = 2;
-constexpr int kStartCost = 8;   // tables, lists, first tile, store
-constexpr int kSwitchCost = 4;  // the next kind of parts: another list, the ring once more
-constexpr int kTailCost = 5;
+static_assert(kFusedShares == kMaxRanks && kFusedSlots <= kMaxSlots);
+static_assert(kFusedSelected == kSelectedSegments && kFusedWindow == kWindowSegments);
 
 enum class Launch { kRoute, kAttend, kReuse };
 
@@ -178,98 +176,35 @@ class Planner {
     plan.part_blocks = (plan.ranks + segments + plan.slots - 1) / plan.slots;
   }
 
-  // As many CTAs of about the same work as the chip holds at once, or one for each part.
+  // Which CTAs run several parts: model/fused_parts.h.
   void join_parts(FusedPlan& plan, int tokens) const {
-    const int groups = plan.groups.value;
+    const bool segments = launch_ != Launch::kRoute;
     const int joins = launch_ == Launch::kAttend ? 0 : std::max(1, join_count(tokens));
-    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
-    int least = 0;
-    for (int each = 1; each == 1 || each < 2 * joins; each *= 2) {
-      const int ranks = (joins + each - 1) / each;
-      const int resident = std::clamp(resident_ctas() / groups, 1, kMaxRanks);
-      for (const int ctas : {segments == 0 ? ranks : resident, ranks + segments}) {
-        if (ranks > std::min(ctas, kMaxRanks)) {
-          continue;
-        }
-        const int share = (std::min(each * kJoin, tokens) + kTileKeys - 1) / kTileKeys * kTileCost;
-        std::uint8_t ends[kMaxSlots] = {};
-        const int cost = cost_of(plan, ctas, ranks, share, ends);
-        if (least == 0 || cost < least) {
-          least = cost;
-          plan.ranks = ranks;
-          plan.part_blocks = ctas;
-          std::copy(ends, ends + kMaxSlots, plan.segment_end);
-        }
-      }
-    }
+    const FusedShares shares = fused_shares(
+        {.groups = plan.groups.value,
+         .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kSms,
+         .joins = joins,
+         .compressed_tiles = std::ceil(static_cast<double>(tokens) / kTileKeys),
+         .window_tiles = segments ? window_segment(p_.nsa.window, p_.context_len) : 0.0,
+         .queries = {.sel_count = p_.nsa.sel_count,
+                     .sel_block = p_.nsa.sel_block,
+                     .num_blocks = p_.num_blocks,
+                     .tile_queries = tile_queries_,
+                     .group = plan.group,
+                     .one_list = p_.group_mode == GroupMode::kApprox}});
     plan.many = true;
     plan.joined = joins > 0;
-    for (int slot = 0; slot < kMaxSlots; ++slot) {
+    plan.ranks = shares.ranks;
+    plan.part_blocks = shares.ctas;
+    for (int slot = 0; slot < kFusedSlots; ++slot) {
       const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
+      plan.segment_end[slot] = shares.segment_end[static_cast<std::size_t>(slot)];
       const SegmentRange window = window_range(from, plan.segment_end[slot]);
       const SegmentRange selected = selected_range(from, plan.segment_end[slot]);
       plan.slot_segments =
           std::max({plan.slot_segments, window.to - window.from, selected.to - selected.from});
     }
-  }
-
-  // Time of a launch in twentieths of a tile, `ctas` CTAs a group sharing its segments evenly, the
-  // first `ranks` of them beside a share of the compressed tokens each; and who takes which. CTAs
-  // that do not fit the chip at once start as others end.
-  int cost_of(const FusedPlan& plan, int ctas, int ranks, int share, std::uint8_t* ends) const {
-    const int queries = plan.team_tiles * tile_queries_;
-    // Of a group's lists: three fifths of a list are new in each further one, or there is but one.
-    const int more = p_.group_mode == GroupMode::kApprox ? 0 : plan.group - 1;
-    const int blocks = static_cast<int>(p_.nsa.sel_count) * (5 + 3 * more) / 5;
-    const int block_tiles = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
-    const int selected =
-        queries / plan.group * blocks * block_tiles * kTileCost / kSelectedSegments;
-    const int chunks =
-        static_cast<int>(std::min(p_.nsa.window, p_.context_len) / kTileKeys / kWindowSegments);
-    const int costs[2] = {selected + kTailCost / 2, (chunks + 1) * kTileCost + kTailCost};
-    const bool segments = launch_ != Launch::kRoute;
-    int low = std::max(ranks > 0 ? share : 0, segments ? costs[0] : 0);
-    int high = low + kSegments * (std::max(costs[0], costs[1]) + kSwitchCost);
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (fits(middle, ctas, ranks, share, costs, ends)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    fits(high, ctas, ranks, share, costs, ends);
-    const int groups = plan.groups.value;
-    const int longest = kStartCost + high;
-    if (groups * ctas <= resident_ctas()) {
-      return 12 * longest;
-    }
-    const int all = ctas * kStartCost + ranks * share +
-                    (segments ? kSelectedSegments * costs[0] + kWindowSegments * costs[1] : 0);
-    return static_cast<int>(std::int64_t{10} * groups * all / resident_ctas()) + 5 * longest;
-  }
-
-  // costs: of a segment of selected blocks, and of one of the window, which are shared out first.
-  bool fits(int limit, int ctas, int ranks, int share, const int (&costs)[2],
-            std::uint8_t* ends) const {
-    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
-    int segment = 0;
-    for (int slot = 0; slot < kMaxSlots; ++slot) {
-      int load = slot < ranks ? share : 0;
-      int kind = slot < ranks ? 2 : -1;
-      while (slot < ctas && segment < segments) {
-        const int own = segment < kWindowSegments ? 1 : 0;
-        const int more = costs[own] + (kind >= 0 && kind != own ? kSwitchCost : 0);
-        if (load + more > limit) {
-          break;
-        }
-        load += more;
-        kind = own;
-        ++segment;
-      }
-      ends[slot] = static_cast<std::uint8_t>(segment);
-    }
-    return segment == segments;
   }
 
   void lists_of(FusedPlan& plan, int tokens) const {
