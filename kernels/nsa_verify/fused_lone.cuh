@@ -147,8 +147,8 @@ template <int kD, class Keep>
 __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
                                          const Ring& ring, Cursor& at, Rows<kD>& rows,
                                          const Keep& keep) {
-  const CUtensorMap* const keys = &maps.committed[list.compressed ? 1 : 0][0];
-  const CUtensorMap* const values = &maps.committed[list.compressed ? 1 : 0][1];
+  const CUtensorMap* const keys = &maps.of[list.compressed ? 1 : 0][0];
+  const CUtensorMap* const values = &maps.of[list.compressed ? 1 : 0][1];
   int next = 0;  // unit loaded next
   Cursor to = at;
   const auto load = [&] {
@@ -255,11 +255,11 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int share = a.plan.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
-  prefetch_map(&maps.committed[1][0]);
-  prefetch_map(&maps.committed[1][1]);
+  prefetch_map(&maps.of[1][0]);
+  prefetch_map(&maps.of[1][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
   const int rank = share * a.plan.slots + warp;
   Rows<kD> rows{};
   Cursor at{0, 0};
@@ -303,11 +303,11 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int part = share * a.plan.slots + warp;
   const int segment = part - a.plan.ranks;
   const bool selected = segment >= 0 && segment < kSelectedSegments;
-  prefetch_map(&maps.committed[segment < 0 ? 1 : 0][0]);
-  prefetch_map(&maps.committed[segment < 0 ? 1 : 0][1]);
+  prefetch_map(&maps.of[segment < 0 ? 1 : 0][0]);
+  prefetch_map(&maps.of[segment < 0 ? 1 : 0][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
   Rows<kD> rows{};
   Cursor at{0, 0};
 #pragma unroll 1

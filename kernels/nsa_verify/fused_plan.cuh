@@ -111,7 +111,9 @@ class Planner {
     lists_of(plan, tokens);
     const std::size_t slots = static_cast<std::size_t>(plan.slots);
     const std::size_t fixed =
-        slots * (plan.list_capacity * sizeof(Entry) + plan.map_words * 4) + 16 +
+        slots * (plan.list_capacity * sizeof(Entry) +
+                 (plan.unit_capacity + plan.map_words) * sizeof(std::uint32_t)) +
+        16 +
         static_cast<std::size_t>(
             table_bytes(static_cast<int>(p_.num_queries), queries, depth_, path_compressed_));
     const std::size_t unit = static_cast<std::size_t>(kTileKeys) * head_width(p_) * 2 + 16;
@@ -131,9 +133,9 @@ class Planner {
   // A team's ring holds the keys of a tile, its values and the next keys, and at once all keys of
   // a slice of the tail: committed rows and the tree's. A place is left out where warps share it.
   int least_units(int team_tiles) const {
-    const int tree = static_cast<int>((p_.num_queries + kTileKeys - 1) / kTileKeys);
-    return std::max(kTeamUnits, tree + 1 + (team_tiles > 1 ? 1 : 0));
+    return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
   }
+  int tree_units() const { return static_cast<int>((p_.num_queries + kTileKeys - 1) / kTileKeys); }
 
   int resident_ctas() const { return kSms * (head_width(p_) == 64 ? 2 : 1); }
 
@@ -211,6 +213,7 @@ class Planner {
         longest_share(plan, tokens) / kTileKeys + 2 + (path_compressed_ / kSliceKeys + 2) * tails;
     if (launch_ == Launch::kRoute) {
       plan.list_capacity = compressed;
+      set_unit_capacity(plan);
       return;
     }
     // All blocks of a list may fall into one slot's segments.
@@ -225,6 +228,13 @@ class Planner {
     const int teams = plan.row_tiles / plan.team_tiles;
     plan.list_capacity = std::max({selected, chunks * teams, plan.ranks > 0 ? compressed : 0}) +
                          (depth_ / kSliceKeys + 2) * tails;
+    set_unit_capacity(plan);
+  }
+  // Two units an entry, or a tail slice's all.
+  void set_unit_capacity(FusedPlan& plan) const {
+    const int slices = std::max(depth_, path_compressed_) / kSliceKeys + 2;
+    plan.unit_capacity =
+        2 * plan.list_capacity + plan.row_tiles / plan.team_tiles * slices * 2 * (tree_units() + 1);
   }
 
   // Tokens of the longest share of up to `tokens`: an even share and the span or join that its end

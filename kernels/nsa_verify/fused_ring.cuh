@@ -73,82 +73,53 @@ struct TileSource {
   int committed;   // rows of the cache
   int tree_boxes;  // units of keys (or of values) that hold all rows of the tree
 
+  __device__ __forceinline__ TileSource(const Queries& t, bool compressed)
+      : committed(compressed ? t.committed : t.context_len),
+        tree_boxes(((compressed ? t.tree_compressed : t.a.nodes) + kTileKeys - 1) / kTileKeys) {}
   // Units of keys of a tail entry: those rows of its slice that are committed, then the tree.
   __device__ __forceinline__ bool reaches_back(int first) const { return first < committed; }
   __device__ __forceinline__ int boxes(int first) const {
     return tree_boxes + (reaches_back(first) ? 1 : 0);
   }
 };
+// Words of TileList::units.
+__device__ __forceinline__ std::uint32_t unit_word(int row, bool tree, bool values) {
+  return static_cast<std::uint32_t>(row) * 4U + (tree ? 2U : 0U) + (values ? 1U : 0U);
+}
 
-// Fills a team's ring with the units of its list in their order: of each entry keys, then values.
-// The team's first warp calls it.
+// Fills a team's ring with its units in their order. The team's first warp calls it.
 template <int kD>
 struct Loader {
-  const CUtensorMap* committed;  // keys, then values
-  const CUtensorMap* tree;
-  int g;  // KV head
+  const CUtensorMap* maps;  // the four of TileMaps
+  int g;                    // KV head
   bool first_lane, shared_ring;
   const Ring& ring;
-  const Entry* entries;
-  int left;  // entries, from `entries` on
-  TileSource from;
-  int next = 0;     // unit loaded next
-  Cursor at{0, 1};  // its place; parity of the phase in which what lay there before was read
-  int box = 0;      // which of the entry's keys, then of its values
-  // The entry's first eight bytes, fetched when the one before is done, so that nobody waits for
-  // them: `first`; count in the lowest byte, and the sign of `tail`.
-  int2 entry;
+  const std::uint32_t* units;
+  int total;
+  int next = 0;            // unit loaded next
+  Cursor at{0, 1};         // its place; parity of the phase in which what lay there before was read
+  std::uint32_t word = 0;  // of that unit: fetched before it is wanted
 
-  __device__ __forceinline__ Loader(const Queries& t, const TileMaps& maps, bool compressed,
-                                    bool is_shared, const Ring& units, const Entry* list, int count,
-                                    TileSource source)
-      : committed(&maps.committed[compressed ? 1 : 0][0]),
-        tree(&maps.tree[compressed ? 1 : 0][0]),
+  __device__ __forceinline__ Loader(const Queries& t, const TileMaps& all, bool compressed,
+                                    bool is_shared, const Ring& places, const std::uint32_t* list,
+                                    int count)
+      : maps(&all.of[compressed ? 1 : 0][0]),
         g(t.g),
         first_lane(t.lane == 0),
         shared_ring(is_shared),
-        ring(units),
-        entries(list),
-        left(count),
-        from(source) {
+        ring(places),
+        units(list),
+        total(count) {
     // Kept, not computed again from the kernel's arguments at every load.
-    asm volatile("" : "+l"(committed), "+l"(tree));
-    fetch();
+    asm volatile("" : "+l"(maps));
+    word = total > 0 ? units[0] : 0U;
   }
 
   // One unit, if any is left.
   __device__ __forceinline__ void load() {
-    if (left <= 0) {
+    if (next >= total) {
       return;
     }
-    const CUtensorMap* map = committed + box;
-    int row = entry.x;
-    int boxes = 1;
-    if (entry.y >= 0) {
-      boxes = from.boxes(entry.x);
-      const int values = box >= boxes ? 1 : 0;
-      const int tree_row =
-          (box - values * boxes - (from.reaches_back(entry.x) ? 1 : 0)) * kTileKeys;
-      map = (tree_row < 0 ? committed : tree) + values;
-      row = tree_row < 0 ? entry.x : tree_row;
-    }
-    bring(map, row);
-    if (++box == 2 * boxes) {
-      const int entries_done = entry.y >= 0 ? static_cast<std::int8_t>(entry.y) : 1;
-      box = 0;
-      entries += entries_done;
-      left -= entries_done;
-      fetch();
-    }
-  }
-
- private:
-  __device__ __forceinline__ void fetch() {
-    if (left > 0) {
-      entry = *reinterpret_cast<const int2*>(entries);
-    }
-  }
-  __device__ __forceinline__ void bring(const CUtensorMap* map, int row) {
     const std::uint32_t full = ring.full(at.place);
     if (shared_ring && next >= ring.units) {
       barrier_wait(full + 8U, at.parity);
@@ -159,12 +130,15 @@ struct Loader {
       barrier_expect(full, Rows<kD>::kUnitBytes);
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
-        copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128), map, panel * 64,
-                        g, row, full);
+        copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128),
+                        maps + word % 4U, panel * 64, g, static_cast<int>(word / 4U), full);
       }
     }
     ++next;
     at.advance(ring);
+    if (next < total) {
+      word = units[next];
+    }
   }
 };
 

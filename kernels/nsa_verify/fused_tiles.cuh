@@ -23,26 +23,26 @@ template <int kD, class AnyQueries>
 __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, bool compressed,
                                            int part) {
   const FusedArguments& a = t.a;
+  float2* const states = compressed ? a.span_states : a.segment_states;
+  float* const outs = compressed ? a.span_outs : a.segment_outs;
+  const int parts = compressed ? a.max_spans : kSegments;
+  const int quarter = t.lane % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = t.lane / 4 + r * 8;
     if (!t.has_row(row)) {
       continue;
     }
-    const int at =
-        t.row_index(t.query_of(row), t.head_of(row)) * (compressed ? a.max_spans : kSegments) +
-        part;
-    if (t.lane % 4 == 0) {
-      __stcg((compressed ? a.span_states : a.segment_states) + at,
-             make_float2(rows.reference[r], rows.sum[r]));
+    const int at = t.row_index(t.query_of(row), t.head_of(row)) * parts + part;
+    if (quarter == 0) {
+      __stcg(states + at, make_float2(rows.reference[r], rows.sum[r]));
     }
-    float* const to = (compressed ? a.span_outs : a.segment_outs) + at * a.head_dim;
+    float2* const to = reinterpret_cast<float2*>(outs + at * a.head_dim) + quarter;
+    const int elements = a.head_dim - quarter * 2;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
-      const int element = n * 8 + t.lane % 4 * 2;
-      if (element < a.head_dim) {
-        __stcg(reinterpret_cast<float2*>(to + element),
-               make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
+      if (n * 8 < elements) {
+        __stcg(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
       }
     }
   }
@@ -115,7 +115,8 @@ struct KeepNothing {
 struct Job {
   bool compressed;
   bool joined;  // compressed: parts are spans, stored as joins
-  int count;
+  int count;    // entries
+  int units;
   int part, end_part;
   int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
 };
@@ -281,7 +282,7 @@ __device__ __forceinline__ void end_parts(const Queries& t, Job& job, int until,
 // rows, packed weights) see the weights. kJoins: jobs may be joined.
 template <bool kJoins, int kD, class Keep>
 __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps,
-                                            const Team& team, const Entry* entries, Job job,
+                                            const Team& team, const TileList& list, Job job,
                                             const Ring& ring, Rows<kD>& rows, const Keep& keep) {
   const bool alone = team.tiles == 1;
   const int bits = t.a.head_bits;
@@ -292,10 +293,9 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   const std::uint32_t own[2] = {1U << ((first_query & 31) + ((t.lane / 4) >> bits)),
                                 1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
   const int low_most = __reduce_max_sync(0xFFFFFFFFU, max(job.low[0], job.low[1]));
-  const int tree_rows = job.compressed ? t.tree_compressed : t.a.nodes;
-  const TileSource from{job.compressed ? t.committed : t.context_len,
-                        (tree_rows + kTileKeys - 1) / kTileKeys};
-  Loader<kD> loader(t, maps, job.compressed, !alone, ring, entries, job.count, from);
+  const TileSource from(t, job.compressed);
+  const Entry* const entries = list.entries;
+  Loader<kD> loader(t, maps, job.compressed, !alone, ring, list.units, job.units);
   Cursor at{0, 0};  // of the unit read next
   // Of a team's places one is left out, so that the loading warp need not wait for the others. The
   // first loads are few, so that the first tile is not waited for behind all others; then two
