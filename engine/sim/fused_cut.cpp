@@ -88,9 +88,9 @@ class Planner {
   // A team's ring holds a tile's keys, its values and the next keys, and at once all keys of a
   // slice of the tail: committed rows and the tree's. A place is left out where warps share it.
   std::int64_t least_units(std::int64_t team_tiles) const {
-    const std::int64_t tree = quotient_up(queries_, kFusedTile);
-    return std::max(kTeamUnits, tree + 1 + (team_tiles > 1 ? 1 : 0));
+    return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
   }
+  std::int64_t tree_units() const { return quotient_up(queries_, kFusedTile); }
 
   std::int64_t resident_ctas() const { return kSms * (a_.shape.head_dim <= 64 ? 2 : 1); }
   std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
@@ -165,9 +165,10 @@ class Planner {
 
   // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
   void fit_units(std::int64_t room, FusedCut& cut) const {
-    const std::int64_t fixed = cut.slots * (list_entries(cut) * kEntryBytes + map_words(cut) * 4) +
-                               16 + cut.cta_queries() * 4 + (queries_ + 1) / 2 * 8 +
-                               cut.cta_queries() * (depth_ + path_compressed_) * 2;
+    const std::int64_t fixed =
+        cut.slots * (list_entries(cut) * kEntryBytes + (unit_entries(cut) + map_words(cut)) * 4) +
+        16 + cut.cta_queries() * 4 + (queries_ + 1) / 2 * 8 +
+        cut.cta_queries() * (depth_ + path_compressed_) * 2;
     const std::int64_t unit = kFusedTile * (a_.shape.head_dim <= 64 ? 64 : 128) * 2 + 16;
     const std::int64_t teams = cut.row_tiles / cut.team_tiles;
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
@@ -186,6 +187,12 @@ class Planner {
                ? 0
                : cut.cta_queries() * cut.slot_segments *
                      ((a_.num_blocks() / kFusedSelectedSegments + 32) / 32);
+  }
+
+  // Two units an entry, or a tail slice's all.
+  std::int64_t unit_entries(const FusedCut& cut) const {
+    const std::int64_t slices = std::max(depth_, path_compressed_) / kFusedSlice + 2;
+    return 2 * list_entries(cut) + cut.row_tiles / cut.team_tiles * slices * 2 * (tree_units() + 1);
   }
 
   std::int64_t list_entries(const FusedCut& cut) const {
