@@ -76,11 +76,20 @@ double handover_miss(const LaunchWork& work, const HardwareSpec& hardware,
                                                 SharedParameter::kHandoverKnee);
 }
 
+// Of them again, once for each pass after the first, as a share of one pass.
+double repeated_miss(const LaunchWork& work, const HardwareSpec& hardware,
+                     const CostParameters& p) {
+  return work.passes > 1.0 ? (work.passes - 1.0) * miss_probability(work.working_set, hardware, p,
+                                                                    SharedParameter::kHandoverL2,
+                                                                    SharedParameter::kHandoverKnee)
+                           : 0.0;
+}
+
 // DRAM bytes read by term: unique bytes of cached terms with their over-fetch, reloads that L2 does
 // not serve, hand-over that it pushed out.
 void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& hardware,
                const CostParameters& p, LaunchCost& cost) {
-  const double handover = handover_miss(work, hardware, p);
+  const double handover = handover_miss(work, hardware, p) + repeated_miss(work, hardware, p);
   const double repeats = work.loaded - work.reused;
   const double reload =
       work.reused > 0.0 && repeats > 0.0
@@ -152,8 +161,8 @@ class Limits {
 void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
               LaunchCost& cost) {
   const double sms = hardware[HardwareField::kSmCount];
-  const double l2_bytes =
-      work.loaded - work.reused + work.unique.total_read() + work.unique.total_write();
+  const double l2_bytes = work.loaded - work.reused + work.passes * work.unique.total_read() +
+                          work.unique.total_write();
   const double waves =
       std::max(1.0, work.blocks / (sms * p[index_of(work.kind, KindParameter::kResident)]));
   Limits limits;

@@ -91,6 +91,9 @@ struct LaunchWork {
   // Bytes touched between the writing of a byte that is handed over and its reading; zero where a
   // launch merges its own partial results.
   double handover_distance = 0.0;
+  // Times that handed-over bytes are read. Those after the first come from DRAM as far as the
+  // working set exceeds L2.
+  double passes = 1.0;
   bool dependent = false;  // may start before the launch before it has ended
   LayerKind layer = LayerKind::kNone;
   double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)

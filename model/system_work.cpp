@@ -5,6 +5,7 @@
 
 #include "model/launch_parts.h"
 #include "model/op_traffic.h"
+#include "model/topk_layout.h"
 
 namespace versieve {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kResaClusters = 16.0;  // blocks of a KV head
 constexpr double kResaKeysPerStep = 4096.0;
 constexpr std::int64_t kFewestBlocks = 16;  // n_min of resa_decode
 constexpr double kFloat = 4.0;
+constexpr std::int64_t kSortBlocks = 132;  // of CUB's segmented sort at once
 
 double token_bytes(const StepShape& s) {
   return number(2 * s.target.num_kv_heads * s.target.head_dim * s.element_bytes);
@@ -169,6 +171,51 @@ LaunchKind kind_of(TopkAlgorithm algorithm) {
   return LaunchKind::kTopkGvr;
 }
 
+// Clusters of that many blocks on an H200 at once: a block an SM, 132 of them in GPCs of 16 to 18.
+double resident_clusters(int blocks) {
+  switch (blocks) {
+    case 8:
+      return 15.0;
+    case 16:
+      return 8.0;
+    default:
+      return std::floor(132.0 / blocks);
+  }
+}
+
+// Waves of clusters, each as long as its blocks' shares, meetings and results; in shares of 1,024
+// scores. The second wave begins while the first ends. Fitted to 60 points.
+void lay_out_select(const TopkRows& rows, std::int64_t k, LaunchWork& work) {
+  struct Weights {
+    double meeting, result, wave;
+  };
+  const Weights w = rows.guesses ? Weights{0.0, 22.0, 0.9} : Weights{2.0, 1.15, 0.6};
+  // Rows that do not stay in registers are read again: by radix for each digit, by gvr where a
+  // guess failed.
+  constexpr double kRadixPasses = 3.2, kGvrPasses = 1.2;
+  const TopkLayout layout = topk_layout(rows);
+  const double share = number(rows.length) / (1024.0 * layout.cluster);
+  const double waves = std::ceil(number(rows.rows) / resident_clusters(layout.cluster));
+  work.steps = (1.0 + (waves - 1.0) * w.wave) *
+               (share + w.meeting * std::sqrt(layout.cluster) + w.result * number(k) / 1024.0);
+  work.passes = rows.guesses ? kGvrPasses : layout.registers ? 1.0 : kRadixPasses;
+}
+
+// CUB sorts short rows together, a block each, and long ones one after the other; keys and indices
+// are written, read and written again in their order (kernels/topk/sort.cu).
+void lay_out_sort(std::int64_t length, std::int64_t rows, LaunchWork& work) {
+  constexpr std::int64_t kLongRow = 16384;
+  constexpr double kScoresOfBlock = 6144.0;  // sorted alone in the time of one long row
+  constexpr double kPairBytes = 8.0;
+  const double scores = number(length * rows);
+  work.steps = length > kLongRow
+                   ? number(rows)
+                   : number(length) / kScoresOfBlock + number(rows) / number(kSortBlocks);
+  // Counted as passes over the scores: the launch's floor is to read them once.
+  work.passes = 1.0 + 3.0 * kPairBytes * scores / std::max(1.0, work.unique.total_read());
+  work.working_set = work.unique.total() + 3.0 * kPairBytes * scores;
+}
+
 }  // namespace
 
 double flash_chunk_keys(double keys) {
@@ -216,15 +263,21 @@ void add_dense_attention(const StepShape& s, double layers, StepWork& out) {
 
 void add_topk(const TopkCase& c, std::int64_t length, std::int64_t rows, std::int64_t element_bytes,
               bool cold, StepWork& out) {
-  // Blocks of a row's cluster share its scores and meet at barriers that grow with their number.
-  constexpr double kScoresPerBlock = 8192.0, kMostBlocks = 16.0, kBarrier = 0.15;
-  const double blocks = std::clamp(number(length) / kScoresPerBlock, 1.0, kMostBlocks);
-  const double steps =
-      number(length) / blocks / kScoresPerBlock + kBarrier * blocks + number(c.k) / 1024.0;
-  LaunchWork work = streaming(kind_of(c.algorithm), Phase::kOther, 1.0,
-                              traffic::topk(rows, length, c.k, element_bytes, c.hint ? c.k : 0),
-                              number(rows) * blocks, steps);
+  const bool is_short = c.algorithm == TopkAlgorithm::kGvr && topk_is_short(length, rows);
+  const LaunchKind kind = is_short ? LaunchKind::kTopkRadix : kind_of(c.algorithm);
+  LaunchWork work =
+      streaming(kind, Phase::kOther, 1.0,
+                traffic::topk(rows, length, c.k, element_bytes, c.hint ? c.k : 0), 1.0, 1.0);
   read_cold(cold, work);
+  if (kind == LaunchKind::kTopkSort) {
+    lay_out_sort(length, rows, work);
+  } else {
+    lay_out_select({.length = length,
+                    .rows = rows,
+                    .element_bytes = element_bytes,
+                    .guesses = kind == LaunchKind::kTopkGvr},
+                   c.k, work);
+  }
   out.add(work);
 }
 

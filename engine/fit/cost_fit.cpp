@@ -242,6 +242,7 @@ class Fit {
     report_.least_kendall_tau = found.least_tau;
     report_.top1_regret = found.mean_regret;
     report_.worst_regret = found.worst_regret;
+    report_.worst_choice = std::move(found.worst_choice);
   }
 
   // The steps that the planner may quote: those of the most frequent geometry and launch mode.

@@ -96,6 +96,7 @@ struct FitReport {
   std::optional<double> least_kendall_tau;     // of the classes that have one
   std::optional<double> top1_regret;
   std::optional<double> worst_regret;
+  std::string worst_choice;
   std::vector<LeftOutError> left_out;
   ErrorSummary left_out_latency, left_out_dram;  // between measured regimes
   std::optional<double> left_out_coverage_90;    // there

@@ -146,6 +146,9 @@ std::string fit_text(const FitReport& r) {
   out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +
          plain(r.kendall_tau) + ", regret of the first choice " + percent(r.top1_regret) + "\n";
+  if (!r.worst_choice.empty()) {
+    out += "  worst choice " + r.worst_choice + "\n";
+  }
   out += error_text("closed form", r.closed_form_latency) + error_text("DRAM read", r.dram_read);
   if (r.dram_warm.points > 0) {
     out += error_text("DRAM warm", r.dram_warm);

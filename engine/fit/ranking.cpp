@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <utility>
 
@@ -36,15 +37,33 @@ int order(double a, double b, double tolerance) {
   return std::abs(log_ratio) <= tolerance ? 0 : (log_ratio > 0.0 ? 1 : -1);
 }
 
-// 1 - measured throughput of the predicted best / greatest measured throughput.
-double regret_of(const Group& group) {
-  const auto by = [](double (*of)(const RankedPoint&)) {
-    return [of](const RankedPoint* a, const RankedPoint* b) { return of(*a) < of(*b); };
-  };
-  const RankedPoint& chosen = **std::max_element(group.begin(), group.end(), by(predicted));
-  const RankedPoint& best = **std::max_element(group.begin(), group.end(), by(measured));
-  return 1.0 - measured(chosen) / measured(best);
+auto by(double (*of)(const RankedPoint&)) {
+  return [of](const RankedPoint* a, const RankedPoint* b) { return of(*a) < of(*b); };
 }
+
+// The points that prediction and measurement rank first.
+struct FirstChoices {
+  const RankedPoint& chosen;
+  const RankedPoint& best;
+
+  explicit FirstChoices(const Group& group)
+      : chosen(**std::max_element(group.begin(), group.end(), by(predicted))),
+        best(**std::max_element(group.begin(), group.end(), by(measured))) {}
+
+  // 1 - measured throughput of the predicted best / greatest measured throughput.
+  double regret() const { return 1.0 - measured(chosen) / measured(best); }
+  std::string text() const {
+    const auto one = [](const RankedPoint& p) {
+      char times[64];
+      std::snprintf(times, sizeof times, " (%.1f us, predicted %.1f)", p.measured_us,
+                    p.predicted_us);
+      return p.key.strategy + times;
+    };
+    return "at " + std::to_string(best.key.context_len) + " tokens, overlap " +
+           std::to_string(best.key.overlap.value_or(0.0)).substr(0, 4) + ": " + one(chosen) +
+           " for " + one(best);
+  }
+};
 
 class Ranker {
  public:
@@ -60,10 +79,14 @@ class Ranker {
         }
       }
     }
-    const double lost = regret_of(group);
+    const FirstChoices first(group);
+    const double lost = first.regret();
     regret_ += lost;
     groups_ += 1.0;
-    out_.worst_regret = std::max(out_.worst_regret.value_or(0.0), lost);
+    if (lost > out_.worst_regret.value_or(-1.0)) {
+      out_.worst_regret = lost;
+      out_.worst_choice = lost > 0.0 ? first.text() : "";
+    }
   }
 
   Ranking result() {

@@ -56,6 +56,7 @@ struct Ranking {
   std::optional<double> least_tau;     // of the classes that have one
   std::optional<double> mean_regret;   // what the predicted first choice loses to the measured one
   std::optional<double> worst_regret;  // of all groups
+  std::string worst_choice;            // what was chosen there, and what was best
 };
 
 Ranking rank(const std::vector<RankedPoint>& points);

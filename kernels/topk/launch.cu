@@ -3,20 +3,14 @@
 
 #include "kernels/topk/select.h"
 #include "kernels/topk/sort.h"
+#include "model/topk_layout.h"
 
 namespace versieve::kernels {
 namespace {
 
-// Up to this length, or up to the next one in few rows, a guess costs more than the counting that
-// it saves (README.md).
-constexpr std::int64_t kShortRow = 16384;
-constexpr std::int64_t kShortRowOfFew = 32768;
-constexpr std::int64_t kFewRows = 32;
-
 template <class T>
 TopkParams<T> with_paying_variant(TopkParams<T> p) {
-  const bool is_short = p.length <= (p.rows <= kFewRows ? kShortRowOfFew : kShortRow);
-  if (p.variant == TopkVariant::kGvr && is_short) {
+  if (p.variant == TopkVariant::kGvr && topk_is_short(p.length, p.rows)) {
     p.variant = TopkVariant::kRadix;
   }
   return p;

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 
+#include "model/topk_layout.h"
+
 namespace versieve::kernels {
 namespace {
+
+static_assert(kSelectThreads == kTopkThreads && kMaxCluster == kMostTopkBlocks);
 
 // Positions of the row that needs most: its first score may lie behind a 16-byte boundary.
 template <class T>
@@ -84,40 +88,19 @@ bool select_takes(const TopkParams<T>& p) {
   return select_fits(p, select_shape(p));
 }
 
-// Measured on an H200 (README.md). radix wants a row's keys in registers, gvr reads once and may
-// stream; clusters that fill more than half the chip get in each other's way.
+// model/topk_layout.h, and more blocks where a guess lets through more than their lists hold.
 template <class T>
 SelectShape select_shape(const TopkParams<T>& p) {
   const bool guesses = p.variant == TopkVariant::kGvr;
-  const int least_items = sizeof(T) == 4 ? 4 : 8;
-  const int most_items = guesses && sizeof(T) == 4 ? 16 : 32;
-  int cluster = 1;
-  const auto fits_registers = [&] {
-    return p.length <= std::int64_t{cluster} * most_items * kSelectThreads;
-  };
-  const auto share = [&] { return p.length / cluster; };
-  while (!guesses && cluster < kMaxCluster && !fits_registers()) {
-    cluster *= 2;
-  }
-  if (p.rows * cluster > 512) {
-    cluster = 1;  // streams
-  }
-  while (cluster < 8 && ((p.rows * cluster * 2 <= 64 && share() > (guesses ? 4096 : 2048)) ||
-                         (!guesses && p.rows * cluster * 2 <= 128 && share() > 8192))) {
-    cluster *= 2;
-  }
-  if (!guesses && cluster == 8 && p.rows <= 2 && share() > 8192) {
-    cluster = 16;
-  }
-  while (cluster < kMaxCluster && (share() > 131072 || (cluster == 1 && share() > 65536))) {
-    cluster *= 2;
-  }
+  const TopkLayout layout = topk_layout(
+      {.length = p.length, .rows = p.rows, .element_bytes = sizeof(T), .guesses = guesses});
+  int cluster = layout.cluster;
   while (guesses && p.k < p.length && cluster < kMaxCluster &&
          admitted_scores(p) / cluster > most_list_room(p, cluster)) {
     cluster *= 2;
   }
-  int items = least_items;
-  while (items < most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
+  int items = layout.least_items;
+  while (items < layout.most_items && std::int64_t{cluster} * items * kSelectThreads < p.length) {
     items *= 2;
   }
   return {cluster, items};

@@ -165,6 +165,8 @@ TEST_CASE("regret is what the predicted first choice loses") {
   const Ranking ranking = rank({ranked(16, 10, 10), ranked(32, 16, 16), ranked(64, 30, 40)});
   CHECK(*ranking.mean_regret == Approx(1.0 - 1.6 / 2.0));
   CHECK(*ranking.worst_regret == *ranking.mean_regret);
+  CHECK(ranking.worst_choice.find("(40.0 us, predicted 30.0) for ") != std::string::npos);
+  CHECK(ranking.worst_choice.find("(16.0 us, predicted 16.0)") != std::string::npos);
   CHECK(!ranking.least_tau);   // three pairs are too few
   CHECK(*ranking.tau == 0.0);  // one agrees, one is opposed, two are equally fast
   CHECK(!rank({ranked(16, 10, 10)}).tau);
