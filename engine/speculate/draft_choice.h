@@ -8,13 +8,14 @@
 
 #include "engine/speculate/model_drafter.h"
 #include "engine/speculate/token_lists.h"
+#include "kernels/top_p/params.h"
 
 namespace versieve::engine {
 
 struct SpecAttnOptions {
   double p = 0.97;
-  std::int64_t iterations = 10;   // of the bisection
-  std::int64_t chunk = 16;        // tokens that are read together
+  std::int64_t iterations = kernels::kTopPHalvings;  // of the bisection
+  std::int64_t chunk = 16;                           // tokens that are read together
   std::int64_t dense_layers = 2;  // first layers, whose attention is diffuse, read everything
 };
 
