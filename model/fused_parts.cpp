@@ -1,189 +1,267 @@
 #include "model/fused_parts.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 namespace versieve {
 namespace {
 
-constexpr std::int64_t kJoinTiles = 8;
-constexpr std::int64_t kMaxRanks = 16;
-constexpr std::int64_t kSelectedSegments = 6;
-constexpr std::int64_t kWindowSegments = 2;
-constexpr std::int64_t kSegments = kSelectedSegments + kWindowSegments;
-constexpr std::int64_t kMaxSlots = kMaxRanks + kSegments + 4;
-constexpr std::int64_t kJoin = 512;  // compressed tokens whose spans are summed up first
-constexpr std::int64_t kTileKeys = 64;
-constexpr std::int64_t kMostShared = 8;  // queries that share loads of selected blocks
-constexpr std::int64_t kSms = 132;       // the chip that the kernels plan for
-// In half tiles, the planner's unit.
-constexpr std::int64_t kPlannedTile = 2;
-constexpr std::int64_t kTail = 5;    // of a part that reaches into the draft tree
-constexpr std::int64_t kStart = 8;   // tables, lists, first tile, store
-constexpr std::int64_t kSwitch = 4;  // the next kind of parts
+constexpr double kTileKeys = 64.0;
+constexpr double kJoinTiles = 8.0;  // a join: 512 compressed tokens whose spans are summed up first
+constexpr int kSegments = kFusedSelected + kFusedWindow;
 
-struct Shares {
-  std::int64_t ctas = 1;
-  std::int64_t ranks = 0;
-  std::int64_t joins_each = 0;
-  std::array<std::int64_t, kMaxSlots> ends{};  // of each CTA's segments, the window's first
+// From 552 cuts of reuse layers of 64 to 256 queries at 4K to 128K tokens, four overlaps each, on
+// an H200; they meet those times to 6 % (root mean square). A tile of compressed tokens is 1.9 us.
+constexpr double kOwn = 0.84;                 // a tile of selected blocks
+constexpr double kPassed = 0.52;              // one that other row tiles compute
+constexpr double kLongest = kLongestSegment;  // of a launch whose CTAs all run at once
+constexpr double kLongestOfWaves = 0.7;       // of one whose CTAs follow one another and even out
+constexpr double kAlone = 1.3;               // speed of a CTA that has its SM for itself
+constexpr double kWaves = 1.06;               // time of CTAs that do not fit the chip at once
+
+// New in each further query, of the lists that the cut is to be good for.
+constexpr double kFresh[] = {0.8, 0.2};
+constexpr double kResolution = 0.25;  // tiles
+
+struct Loads {
+  std::array<double, kFusedSlots> tiles{};
+  double all = 0.0;
+  double longest = 0.0;
 };
 
-enum class Kind { kNone, kShare, kSelected, kWindow };
+bool fits_chip(const FusedGroup& g, const FusedShares& s) {
+  return g.groups * s.ctas <= g.resident;
+}
 
-class Search {
- public:
-  explicit Search(const FusedGroup& g) : g_(g) {}
-
-  Shares best() const {
-    Shares best;
-    std::int64_t least = 0;
-    for (std::int64_t each = 1; each == 1 || each < 2 * g_.joins; each *= 2) {
-      const std::int64_t ranks = (g_.joins + each - 1) / each;
-      const std::int64_t room = std::clamp<std::int64_t>(g_.resident / g_.groups, 1, kMaxRanks);
-      for (const std::int64_t ctas : {g_.segments ? room : ranks, ranks + segments()}) {
-        if (ranks > std::min(ctas, kMaxRanks)) {
-          continue;
-        }
-        Shares next{.ctas = ctas, .ranks = ranks, .joins_each = std::min(each, g_.joins)};
-        const std::int64_t cost = planned(next);
-        if (least == 0 || cost < least) {
-          least = cost;
-          best = next;
-        }
-      }
-    }
-    return best;
+Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment& segment,
+               double share) {
+  const double over = segment.spread * (fits_chip(g, s) ? kLongest : kLongestOfWaves);
+  Loads out;
+  int from = 0;
+  for (int slot = 0; slot < s.ctas; ++slot) {
+    const int to = s.segment_end[static_cast<std::size_t>(slot)];
+    const int window = std::max(0, std::min(to, kFusedWindow) - from);
+    const double selected = to - from - window;
+    double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
+    tiles += window > 0 ? window * g.window_tiles + kFusedKind : 0.0;
+    tiles += selected > 0.0 ? selected * segment.tiles + kFusedKind : 0.0;
+    // Segments of one list: what one has more the others have less.
+    tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
+    out.tiles[static_cast<std::size_t>(slot)] = tiles;
+    out.all += tiles;
+    out.longest = std::max(out.longest, tiles);
+    from = to;
   }
+  return out;
+}
 
-  double steps(const Shares& s) const {
-    const double share =
-        std::min(static_cast<double>(s.joins_each * kJoinTiles), g_.compressed_tiles);
-    double longest = 0.0;
-    double all = 0.0;
-    std::int64_t segment = 0;
-    for (std::int64_t slot = 0; slot < s.ctas; ++slot) {
-      double load = 0.5 * kStart + (slot < s.ranks ? share : 0.0);
-      Kind kind = slot < s.ranks ? Kind::kShare : Kind::kNone;
-      double selected = 0.0;
-      for (; segment < s.ends[static_cast<std::size_t>(slot)]; ++segment) {
-        const Kind own = segment < kWindowSegments ? Kind::kWindow : Kind::kSelected;
-        load += own == Kind::kWindow ? g_.window_tiles : g_.selected_tiles;
-        load += kind != Kind::kNone && kind != own ? 0.5 * kSwitch : 0.0;
-        selected += own == Kind::kSelected ? 1.0 : 0.0;
-        kind = own;
+// All CTAs advance alike, the faster the fewer share an SM; the last slot's of all groups start
+// first, the others as places fall free.
+class Chip {
+ public:
+  explicit Chip(const FusedGroup& g)
+      : groups_(static_cast<double>(g.groups)),
+        resident_(static_cast<double>(g.resident)),
+        alone_(g.shared_sms ? kAlone : 1.0) {}
+
+  double run(const std::array<double, kFusedSlots>& tiles, int slots) {
+    double time = 0.0;
+    double done = 0.0;  // tiles of a CTA that runs since the start
+    int slot = slots - 1;
+    double left = groups_;
+    while (true) {
+      while (slot >= 0 && resident_ - running_ > 0.0) {
+        const double started = std::min(left, resident_ - running_);
+        start({done + tiles[static_cast<std::size_t>(slot)], started});
+        left -= started;
+        if (left == 0.0) {
+          --slot;
+          left = groups_;
+        }
       }
-      // Segments of one list: what one has more the others have less.
-      const double spread =
-          g_.selected_spread *
-          std::sqrt(selected * (kSelectedSegments - selected) / (kSelectedSegments - 1.0));
-      longest = std::max(longest, load + kLongestOfSix * spread);
-      all += load;
+      if (count_ == 0) {
+        return time;
+      }
+      const Wave ended = waves_[--count_];
+      const double shared = std::max(0.0, running_ - 1.0) / std::max(1.0, resident_ - 1.0);
+      time += (ended.end - done) / (shared + (1.0 - shared) * alone_);
+      done = ended.end;
+      running_ -= ended.ctas;
     }
-    all += g_.compressed_tiles - static_cast<double>(s.ranks) * share;  // the last one is shorter
-    const double groups = static_cast<double>(g_.groups);
-    const double resident = static_cast<double>(g_.resident);
-    if (groups * static_cast<double>(s.ctas) <= resident) {
-      return longest;
-    }
-    return std::max(longest, (10.0 * groups * all / resident + 5.0 * longest) / 12.0);
   }
 
  private:
-  std::int64_t segments() const { return g_.segments ? kSegments : 0; }
+  struct Wave {
+    double end = 0.0;  // tiles done then
+    double ctas = 0.0;
+  };
 
-  // The planner's price in twentieths of a tile; fills in who takes which segments.
-  std::int64_t planned(Shares& s) const {
-    const std::int64_t tiles = static_cast<std::int64_t>(std::ceil(g_.compressed_tiles));
-    const std::int64_t share = std::min(s.joins_each * kJoinTiles, tiles) * kPlannedTile;
-    std::int64_t low = std::max(s.ranks > 0 ? share : 0, g_.segments ? g_.planned_selected : 0);
-    std::int64_t high =
-        low + kSegments * (std::max(g_.planned_selected, g_.planned_window) + kSwitch);
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (fits(middle, share, s)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
+  void start(const Wave& wave) {
+    std::size_t at = count_++;
+    for (; at > 0 && waves_[at - 1].end < wave.end; --at) {
+      waves_[at] = waves_[at - 1];
     }
-    fits(high, share, s);
-    const std::int64_t longest = kStart + high;
-    if (g_.groups * s.ctas <= g_.resident) {
-      return 12 * longest;
-    }
-    const std::int64_t all =
-        s.ctas * kStart + s.ranks * share +
-        (g_.segments ? kSelectedSegments * g_.planned_selected + kWindowSegments * g_.planned_window
-                     : 0);
-    return 10 * g_.groups * all / g_.resident + 5 * longest;
+    waves_[at] = wave;
+    running_ += wave.ctas;
   }
 
-  bool fits(std::int64_t limit, std::int64_t share, Shares& s) const {
-    std::int64_t segment = 0;
-    for (std::int64_t slot = 0; slot < s.ctas && slot < kMaxSlots; ++slot) {
-      std::int64_t load = slot < s.ranks ? share : 0;
-      Kind kind = slot < s.ranks ? Kind::kShare : Kind::kNone;
-      while (segment < segments()) {
-        const Kind own = segment < kWindowSegments ? Kind::kWindow : Kind::kSelected;
-        const std::int64_t more = (own == Kind::kWindow ? g_.planned_window : g_.planned_selected) +
-                                  (kind != Kind::kNone && kind != own ? kSwitch : 0);
-        if (load + more > limit) {
-          break;
-        }
-        load += more;
-        kind = own;
-        ++segment;
-      }
-      s.ends[static_cast<std::size_t>(slot)] = segment;
-    }
-    return segment == segments();
-  }
-
-  const FusedGroup& g_;
+  double groups_, resident_, alone_;
+  double running_ = 0.0;
+  std::array<Wave, 2 * kFusedSlots> waves_{};  // the one that ends next last
+  std::size_t count_ = 0;
 };
 
-std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
-  return (x + by - 1) / by;
+double time_of(const FusedGroup& g, const FusedShares& s, const Loads& loads) {
+  return Chip(g).run(loads.tiles, s.ctas) * (fits_chip(g, s) ? 1.0 : kWaves);
+}
+
+// No more than the time, and quicker to have.
+double bound_of(const FusedGroup& g, const Loads& loads) {
+  const double alone = g.shared_sms ? kAlone : 1.0;
+  return std::max(loads.longest / alone,
+                  static_cast<double>(g.groups) * loads.all / static_cast<double>(g.resident));
+}
+
+double share_tiles(const FusedGroup& g, int ranks) {
+  const double joins = std::ceil(static_cast<double>(g.joins) / std::max(ranks, 1));
+  return std::min(joins * kJoinTiles, g.compressed_tiles);
+}
+
+// Segments in their order to CTAs in theirs, as many as stay below `limit`; whether all have one.
+bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, double limit,
+          FusedShares& s) {
+  int next = 0;
+  for (int slot = 0; slot < s.ctas; ++slot) {
+    double load = slot < s.ranks ? share + kFusedKind : 0.0;
+    int kind = -1;
+    while (next < kSegments) {
+      const int own = next < kFusedWindow ? 0 : 1;
+      const double more =
+          (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? kFusedKind : 0.0);
+      if (load + more > limit) {
+        break;
+      }
+      load += more;
+      kind = own;
+      ++next;
+    }
+    s.segment_end[static_cast<std::size_t>(slot)] = static_cast<std::uint8_t>(next);
+  }
+  return next == kSegments;
+}
+
+// Segments shared out so that the longest CTA is short.
+void balance(const FusedGroup& g, const SelectedSegment& segment, double share, FusedShares& s) {
+  const double longest = std::max(segment.tiles, g.window_tiles);
+  const double all =
+      s.ranks * share + kFusedSelected * segment.tiles + kFusedWindow * g.window_tiles;
+  double low = std::max(all / s.ctas, longest);
+  double high = std::max(low, s.ranks > 0 ? share : 0.0) + longest + 4.0 * kFusedKind;
+  while (high - low > kResolution) {
+    const double middle = 0.5 * (low + high);
+    (fill(g, segment, share, middle, s) ? high : low) = middle;
+  }
+  fill(g, segment, share, high, s);
+  std::fill(s.segment_end.begin() + s.ctas, s.segment_end.end(), kSegments);
+  while (s.ctas > std::max(s.ranks, 1) &&
+         s.segment_end[static_cast<std::size_t>(s.ctas - 2)] == kSegments) {
+    --s.ctas;  // nothing is left for it
+  }
+}
+
+using Lists = std::array<SelectedSegment, std::size(kFresh)>;
+
+// Of all lists; not looked into where it cannot be below `least`.
+double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists, double share,
+                   double least) {
+  std::array<Loads, std::size(kFresh)> loads;
+  double bound = 0.0;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    loads[i] = loads_of(g, s, lists[i], share);
+    bound += bound_of(g, loads[i]);
+  }
+  if (bound >= least) {
+    return bound;
+  }
+  double time = 0.0;
+  for (const Loads& list : loads) {
+    time += time_of(g, s, list);
+  }
+  return time;
 }
 
 }  // namespace
 
-FusedGroup fused_group(const traffic::NsaVerifyShape& s, double row_tiles, double groups,
-                       const FusedSegments& segments) {
-  const double heads = static_cast<double>(s.num_heads / s.num_kv_heads);
-  const std::int64_t tile_queries = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(traffic::kMmaRows / std::exp2(std::ceil(std::log2(heads)))));
-  std::int64_t shared = 1;
-  while (shared < kMostShared && shared * 2 <= s.group_size) {
-    shared *= 2;
+SelectedSegment selected_segment(const SelectedLists& lists) {
+  constexpr double kShare = 1.0 / kFusedSelected;
+  // A list's blocks fall into the six segments by their number modulo six, as if thrown; the lists
+  // of neighbouring groups fall alike as far as they overlap, so that they do not even out.
+  double pairs = 0.0;  // ordered pairs of groups, weighed by what they share
+  double shared = 1.0;
+  for (double apart = 1.0; apart < lists.groups; apart += 1.0) {
+    shared *= lists.reach;
+    pairs += 2.0 * (lists.groups - apart) * shared;
   }
-  const std::int64_t team =
-      tile_queries * std::min(static_cast<std::int64_t>(row_tiles),
-                              std::max<std::int64_t>(1, shared / tile_queries));
-  const std::int64_t group = std::min(shared, team);
-  const std::int64_t more = s.group_mode == GroupMode::kApprox ? 0 : group - 1;
-  const std::int64_t blocks = s.nsa.sel_count * (5 + 3 * more) / 5;
-  const std::int64_t chunks = std::min(s.nsa.window, s.context_len) / kTileKeys / kWindowSegments;
-  return {.groups = std::llround(groups),
-          .resident = kSms * (s.head_dim <= 64 ? 2 : 1),
-          .joins = quotient_up(std::llround(segments.compressed), kJoin),
-          .segments = segments.selected_tiles > 0.0,
-          .planned_selected = team / group * blocks * quotient_up(s.nsa.sel_block, kTileKeys) *
-                                  kPlannedTile / kSelectedSegments +
-                              kTail / 2,
-          .planned_window = (chunks + 1) * kPlannedTile + kTail,
-          .compressed_tiles = segments.compressed / static_cast<double>(kTileKeys),
-          .selected_tiles = segments.selected_tiles,
-          .window_tiles = segments.window_tiles,
-          .selected_spread = segments.selected_spread};
+  return {(kOwn * lists.groups * lists.own + kPassed * lists.passed) * kShare + lists.tail,
+          kOwn * std::sqrt(lists.own * kShare * (1.0 - kShare) * (lists.groups + pairs))};
 }
 
-FusedTime fused_time(const FusedGroup& group) {
-  const Search search(group);
-  const Shares shares = search.best();
-  return {shares.ctas, shares.ranks, search.steps(shares)};
+SelectedSegment segment_of(const ListedQueries& q, double fresh) {
+  const double tiles = std::ceil(static_cast<double>(q.sel_block) / kTileKeys);
+  const auto listed = [&](std::int64_t queries) {
+    const double more = q.one_list ? 0.0 : static_cast<double>(queries - 1) * fresh;
+    return tiles * std::min(static_cast<double>(q.sel_count) * (1.0 + more),
+                            static_cast<double>(q.num_blocks));
+  };
+  const std::int64_t own = std::min(q.group, q.tile_queries);
+  return selected_segment({listed(own), listed(q.group) - listed(own),
+                           static_cast<double>(q.tile_queries / own),
+                           std::pow(1.0 - fresh, static_cast<double>(own)), kFusedSelectedTail});
+}
+
+double window_segment(std::int64_t window, std::int64_t context_len) {
+  const double chunks = std::floor(static_cast<double>(std::min(window, context_len)) / kTileKeys);
+  return std::floor(chunks / kFusedWindow) + kFusedWindowTail;
+}
+
+FusedShares fused_shares(const FusedGroup& g) {
+  const bool segments = g.window_tiles > 0.0;
+  Lists lists{};
+  for (std::size_t i = 0; i < lists.size() && segments; ++i) {
+    lists[i] = segment_of(g.queries, kFresh[i]);
+  }
+  FusedShares best;
+  double least = std::numeric_limits<double>::max();
+  for (std::int64_t each = 1; each == 1 || each < 2 * g.joins; each *= 2) {
+    const int ranks = static_cast<int>((g.joins + each - 1) / each);
+    const int room =
+        static_cast<int>(std::clamp<std::int64_t>(g.resident / g.groups, 1, kFusedShares));
+    for (const int ctas : {segments ? room : ranks, ranks + (segments ? kSegments : 0)}) {
+      if (ranks > std::min(ctas, kFusedShares)) {
+        continue;
+      }
+      const double share = share_tiles(g, ranks);
+      for (std::size_t i = 0; i < (segments ? lists.size() : 1); ++i) {
+        FusedShares next{.ctas = ctas, .ranks = ranks};
+        if (segments) {
+          balance(g, lists[i], share, next);
+        }
+        const double time = summed_time(g, next, lists, share, least);
+        if (time < least) {
+          least = time;
+          best = next;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+double fused_steps(const FusedGroup& group, const FusedShares& shares,
+                   const SelectedSegment& segment) {
+  return time_of(group, shares, loads_of(group, shares, segment, share_tiles(group, shares.ranks)));
 }
 
 }  // namespace versieve

@@ -1,53 +1,85 @@
-// Which thread blocks of a fused attention launch run several parts one after the other, and what
-// the longest and all of them take. The kernels' planner (kernels/nsa_verify/fused_plan.cuh) shares
-// out compressed tokens and segments by a small cost model of its own; this is its search, so that
-// a price follows the choice and not an average of the choices.
+// How a fused attention launch is shared out whose parts outnumber the thread blocks that the chip
+// holds: which block runs which parts one after the other, and what the launch takes then. One
+// search for all who ask: the kernels' planner cuts by it (kernels/nsa_verify/fused_plan.cuh), the
+// simulator traces and the cost model prices the same cut. In tiles of 64 keys; where weights come
+// from: kernels/nsa_verify/README.md, "Many parts".
 #pragma once
 
+#include <array>
 #include <cstdint>
 
-#include "model/traffic.h"
+#include "model/llm_shape.h"
 
 namespace versieve {
 
-// How far the longest of six segments lies over their mean, in standard deviations: the expected
-// maximum of six normal variables.
-inline constexpr double kLongestOfSix = 1.27;
+// Parts of one group of queries of a KV head: joins of compressed tokens, in shares; segments of
+// selected blocks and of the window.
+inline constexpr int kFusedShares = 16;
+inline constexpr int kFusedSelected = 6;
+inline constexpr int kFusedWindow = 2;
+inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
 
-// One group of queries of a KV head whose parts outnumber the thread blocks that the chip holds.
+// How far the longest segment of a launch lies over their mean, in standard deviations.
+inline constexpr double kLongestSegment = 1.67;
+inline constexpr double kFusedKind = 2.1;  // beginning a kind of parts: tables, lists, first tile
+// What a segment reads of the draft tree.
+inline constexpr double kFusedSelectedTail = 1.7;
+inline constexpr double kFusedWindowTail = 2.4;
+
+// A segment of selected blocks, as one row tile runs through it.
+struct SelectedSegment {
+  double tiles = 0.0;   // mean
+  double spread = 0.0;  // standard deviation
+};
+
+// Lists of selected blocks that one row tile runs through, in tiles of all segments together.
+struct SelectedLists {
+  double own = 0.0;     // of one group, listed by the row tile's own queries
+  double passed = 0.0;  // listed by others of the group alone: waited for, not computed
+  double groups = 1.0;  // one after the other
+  double reach = 0.0;   // share of a group's list that the next one has too
+  double tail = 0.0;    // of each segment
+};
+SelectedSegment selected_segment(const SelectedLists& lists);
+
+// What the planner knows of the lists: not how long they are, which the queries' overlap decides.
+struct ListedQueries {
+  std::int64_t sel_count = 16;    // n
+  std::int64_t sel_block = 64;    // B
+  std::int64_t num_blocks = 0;    // that there are
+  std::int64_t tile_queries = 1;  // whose rows lie in one row tile
+  std::int64_t group = 1;         // that share loads
+  bool one_list = false;          // a group's queries have the same list
+};
+// For lists of which `fresh` (0 to 1) is new in each further query.
+SelectedSegment segment_of(const ListedQueries& queries, double fresh);
+
 struct FusedGroup {
-  std::int64_t groups = 16;     // of queries, times KV heads
-  std::int64_t resident = 264;  // thread blocks on the chip at once
-  std::int64_t joins = 0;       // of 512 compressed tokens; 0: the launch reads none
-  bool segments = true;         // 6 of selected blocks and 2 of the window
-  // What the planner takes a segment of each kind to cost, in half tiles.
-  std::int64_t planned_selected = 0;
-  std::int64_t planned_window = 0;
-  // What they cost, in tiles of 64 keys.
-  double compressed_tiles = 0.0;  // all joins together
-  double selected_tiles = 0.0;
-  double window_tiles = 0.0;
-  double selected_spread = 0.0;  // standard deviation of selected_tiles
+  std::int64_t groups = 16;       // of queries, times KV heads
+  std::int64_t resident = 264;    // thread blocks on the chip at once
+  bool shared_sms = true;         // two of them to an SM
+  std::int64_t joins = 0;         // of 512 compressed tokens; 0: the launch reads none
+  double compressed_tiles = 0.0;  // of all joins
+  double window_tiles = 0.0;      // of a segment of the window; 0: the launch has no segments
+  ListedQueries queries;
 };
 
-// Of one group of a launch: compressed tokens that it reads, tiles of one segment of each kind
-// (none: it has no segments).
-struct FusedSegments {
-  double compressed = 0.0;
-  double selected_tiles = 0.0;
-  double window_tiles = 0.0;
-  double selected_spread = 0.0;  // standard deviation of selected_tiles
+struct FusedShares {
+  int ctas = 1;   // of the group
+  int ranks = 0;  // of them, the first, with a share of the compressed tokens
+  // CTA i runs segments [segment_end[i - 1], segment_end[i]), the window's counted first.
+  std::array<std::uint8_t, kFusedSlots> segment_end{};
 };
-// `row_tiles` of a thread block, `groups` of queries times KV heads.
-FusedGroup fused_group(const traffic::NsaVerifyShape& shape, double row_tiles, double groups,
-                       const FusedSegments& segments);
 
-// In tiles of keys.
-struct FusedTime {
-  std::int64_t ctas = 1;   // of the group
-  std::int64_t ranks = 0;  // of them with a share of the compressed tokens
-  double steps = 0.0;      // of the launch: the longest, or a wave after the other
-};
-FusedTime fused_time(const FusedGroup& group);
+// The shares with the least time in sum over lists that differ much and that hardly differ.
+FusedShares fused_shares(const FusedGroup& group);
+
+// Tiles that the launch takes with these shares if segments of selected blocks are like this: the
+// longest CTA, or what CTAs take that start as others end.
+double fused_steps(const FusedGroup& group, const FusedShares& shares,
+                   const SelectedSegment& segment);
+
+// Tiles of a segment of the window, its end in the draft tree included.
+double window_segment(std::int64_t window, std::int64_t context_len);
 
 }  // namespace versieve

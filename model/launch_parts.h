@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "model/fused_parts.h"
 #include "model/launch_work.h"
 
 namespace versieve {
@@ -70,6 +71,20 @@ void add_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phas
 void add_compress(const StepShape& shape, std::int64_t rows, double times, StepWork& out);
 // The compressed tokens that the host lists: the node whose position completes a block forms one.
 void add_listed_compress(const StepShape& shape, const Pass& layer, StepWork& out);
+// What traffic.h's unique bytes count and DRAM does not deliver, in tokens of K and V: those that
+// the newest selected block still lacks (every query selects it), and those of the window that lie
+// in selected blocks.
+struct SparedTokens {
+  double selected = 0.0;
+  double window = 0.0;
+};
+SparedTokens spared_tokens(const traffic::NsaVerifyShape& shape);
+void spare(TrafficTerm term, double bytes, LaunchWork& work);
+// The fused launches of one layer's attention, and how the planner of the kernels sees the parts of
+// one of them (nsa_route, nsa_attend or nsa_reuse).
+void add_fused_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers,
+                         StepWork& out);
+FusedGroup fused_group(const traffic::NsaVerifyShape& shape, LaunchKind kind);
 // Both refresh and reuse layers.
 void add_attention_layers(const StepShape& shape, double growth, StepWork& out);
 // Tokens that a step is taken to commit where the host leads it.

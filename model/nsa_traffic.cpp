@@ -102,6 +102,12 @@ double NsaVerifyShape::blocks_of_group() const {
   return group_blocks > 0.0 ? std::min(group_blocks, most) : most;
 }
 
+std::int64_t NsaVerifyShape::row_tile_queries() const {
+  const double heads =
+      std::exp2(std::ceil(std::log2(static_cast<double>(num_heads / num_kv_heads))));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kMmaRows / heads));
+}
+
 double nsa_route_spans(std::int64_t compressed) {
   const double keys = static_cast<double>(compressed);
   return std::ceil(std::min(keys, 1024.0) / 128.0) +

@@ -64,12 +64,16 @@ struct NsaVerifyShape {
   std::int64_t group_size = 1;  // C
   GroupMode group_mode = GroupMode::kExact;
   double group_blocks = 0.0;
+  // The same of those of a group's queries whose rows lie in one tile; 0: not known, taken as
+  // the group's.
+  double row_tile_blocks = 0.0;
   double overlap = 0.0;     // of neighbouring queries' blocks; evens out the parts' lengths or not
   bool importance = false;  // the fused form writes block importance too
 
   double group_count() const;    // ceil(N / C)
   double chosen_blocks() const;  // min(n, blocks of the context)
   double blocks_of_group() const;
+  std::int64_t row_tile_queries() const;  // whose rows lie in one tile
 };
 
 // How the fused form cuts its work; what a CTA or a segment takes depends on positions and ranks

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "model/error.h"
+#include "model/fused_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -15,11 +16,6 @@ constexpr std::int64_t kMostShared = 8;    // queries that share loads of select
 constexpr std::int64_t kManyGroups = 16;   // of queries and KV heads: longer shares then
 constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
 constexpr std::int64_t kFinishRows = 64;
-// Of a CTA's work, in halves of a tile's time.
-constexpr std::int64_t kTileCost = 2;
-constexpr std::int64_t kStartCost = 8;
-constexpr std::int64_t kSwitchCost = 4;
-constexpr std::int64_t kTailCost = 5;
 constexpr std::int64_t kSms = 132;
 constexpr std::int64_t kMostUnits = 12;  // of a CTA where two share an SM
 constexpr std::int64_t kTailQueries = kFusedTile / kFusedSlice;
@@ -123,93 +119,36 @@ class Planner {
     cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
   }
 
+  // Which CTAs run several parts: model/fused_parts.h.
   void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
+    const NsaGeometry& nsa = a_.shape.nsa;
     const std::int64_t joins = launch_ == FusedLaunch::kAttend
                                    ? 0
                                    : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
+    const FusedShares shares = fused_shares(
+        {.groups = groups,
+         .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kSms,
+         .joins = joins,
+         .compressed_tiles = static_cast<double>(quotient_up(tokens, kFusedTile)),
+         .window_tiles = segments() > 0 ? window_segment(nsa.window, a_.context_len) : 0.0,
+         .queries = {.sel_count = nsa.sel_count,
+                     .sel_block = nsa.sel_block,
+                     .num_blocks = a_.num_blocks(),
+                     .tile_queries = tile_queries_,
+                     .group = cut.group,
+                     .one_list = a_.group_mode == GroupMode::kApprox}});
     cut.many = true;
     cut.joined = joins > 0;
-    std::int64_t least = 0;
-    for (std::int64_t each = 1; each == 1 || each < 2 * joins; each *= 2) {
-      FusedCut next = cut;
-      next.ranks = quotient_up(joins, each);
-      const std::int64_t resident =
-          std::clamp<std::int64_t>(resident_ctas() / groups, 1, kMaxFusedRanks);
-      for (const std::int64_t ctas :
-           {segments() == 0 ? next.ranks : resident, next.ranks + segments()}) {
-        next.part_blocks = ctas;
-        if (next.ranks > std::min(ctas, kMaxFusedRanks)) {
-          continue;
-        }
-        const std::int64_t share =
-            quotient_up(std::min(each * kFusedJoin, tokens), kFusedTile) * kTileCost;
-        const std::int64_t cost = cost_of(groups, share, next);
-        if (least == 0 || cost < least) {
-          least = cost;
-          cut = next;
-        }
-      }
-    }
-    for (std::int64_t slot = 0; slot < kMaxFusedSlots; ++slot) {
+    cut.ranks = shares.ranks;
+    cut.part_blocks = shares.ctas;
+    std::copy(shares.segment_end.begin(), shares.segment_end.end(), cut.segment_ends.begin());
+    for (std::int64_t slot = 0; slot < kFusedSlots; ++slot) {
       const auto [window, window_end] = cut.window_of(slot);
       const auto [selected, selected_end] = cut.selected_of(slot);
       cut.slot_segments =
           std::max({cut.slot_segments, window_end - window, selected_end - selected});
     }
-  }
-
-  // Time in twentieths of a tile where the CTAs share the segments evenly, beside their shares of
-  // the compressed tokens, and who takes which.
-  std::int64_t cost_of(std::int64_t groups, std::int64_t share, FusedCut& cut) const {
-    const NsaGeometry& nsa = a_.shape.nsa;
-    const std::int64_t more = a_.group_mode == GroupMode::kApprox ? 0 : cut.group - 1;
-    const std::int64_t blocks = nsa.sel_count * (5 + 3 * more) / 5;
-    const std::int64_t selected = cut.team_queries() / cut.group * blocks *
-                                  quotient_up(nsa.sel_block, kFusedTile) * kTileCost /
-                                  kFusedSelectedSegments;
-    const std::int64_t chunks =
-        std::min(nsa.window, a_.context_len) / kFusedTile / kFusedWindowSegments;
-    const std::int64_t costs[2] = {selected + kTailCost / 2, (chunks + 1) * kTileCost + kTailCost};
-    std::int64_t low = std::max(cut.ranks > 0 ? share : 0, segments() > 0 ? costs[0] : 0);
-    std::int64_t high = low + kFusedSegments * (std::max(costs[0], costs[1]) + kSwitchCost);
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (fits(middle, share, costs, cut)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    fits(high, share, costs, cut);
-    const std::int64_t longest = kStartCost + high;
-    if (groups * cut.part_blocks <= resident_ctas()) {
-      return 12 * longest;
-    }
-    const std::int64_t all =
-        cut.part_blocks * kStartCost + cut.ranks * share +
-        (segments() > 0 ? kFusedSelectedSegments * costs[0] + kFusedWindowSegments * costs[1] : 0);
-    return 10 * groups * all / resident_ctas() + 5 * longest;
-  }
-
-  bool fits(std::int64_t limit, std::int64_t share, const std::int64_t (&costs)[2],
-            FusedCut& cut) const {
-    std::int64_t segment = 0;
-    for (std::int64_t slot = 0; slot < kMaxFusedSlots; ++slot) {
-      std::int64_t load = slot < cut.ranks ? share : 0;
-      std::size_t kind = slot < cut.ranks ? 2 : 3;  // none yet
-      while (slot < cut.part_blocks && segment < segments()) {
-        const std::size_t own = segment < kFusedWindowSegments ? 1 : 0;
-        const std::int64_t more = costs[own] + (kind != 3 && kind != own ? kSwitchCost : 0);
-        if (load + more > limit) {
-          break;
-        }
-        load += more;
-        kind = own;
-        ++segment;
-      }
-      cut.segment_ends[static_cast<std::size_t>(slot)] = segment;
-    }
-    return segment == segments();
   }
 
   // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.

@@ -34,7 +34,7 @@ inline constexpr int kSegments = kSelectedSegments + kWindowSegments;
 inline constexpr int kCtaWarps = 4;
 inline constexpr int kMaxRowTiles = kCtaWarps;
 inline constexpr int kMaxFusedQueries = 256;
-inline constexpr int kTailQueries = kTileKeys / kSliceKeys;  // queries in one tail tile
+inline constexpr int kTailQueries = 4;  // queries of a tail entry: 64 bits, 16 positions each
 
 // Spans of compressed tokens: 128 long below 1,024, then 256. Short contexts spread over more CTAs,
 // long ones write fewer partial results.
@@ -79,9 +79,11 @@ __device__ inline int first_span(int rank, int ranks, int tokens) {
   return spans;
 }
 
-// What the copy engine knows of the caches: [rows, G, d] in boxes of 64 rows x 1 x 64 elements.
+// What the copy engine knows of keys and values, the committed ones and the tree's: [rows, G, d] in
+// boxes of 64 rows x 1 x 64 elements.
 struct TileMaps {
-  CUtensorMap k, v, k_cmp, v_cmp;
+  // [tokens, compressed tokens][committed keys, values, the tree's keys, values]
+  CUtensorMap of[2][4];
 };
 
 // Division by what the host knows: exact for 0 <= x < 2^16 and divisors up to 2^16.
@@ -135,6 +137,7 @@ struct FusedPlan {
   int group = 0;            // C, as far as loads are shared
   int units = 0;            // of a slot's ring: a tile's keys, or its values
   int list_capacity = 0;    // entries of a slot's lists
+  int unit_capacity = 0;    // and their units
   int map_words = 0;        // of a slot's bit maps of blocks
   int path_compressed = 0;  // path-local compressed tokens a node can have
   int depth_capacity = 0;   // ancestors of a node, itself included
@@ -184,13 +187,24 @@ struct FusedArguments {
 };
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
-// slice of 16 positions from `first`, a slot of keys of its own for each of four queries.
+// slice of 16 positions from `first`, of which each of four queries sees keys of its own; the tail
+// entries of a slice stand together, and their units are loaded once.
 struct Entry {
   std::int32_t first;
-  std::int8_t count;    // shared: keys that are there
+  std::int8_t count;    // shared: keys that are there; tail: entries of the slice from here on
   std::int8_t segment;  // that the tile belongs to; of compressed tokens `first` tells the span
   std::int16_t tail;    // -1: shared; else the first of its queries, counted in the team
   std::uint64_t bits;   // shared: by query of the team; tail: by key, query * 16 + position
+};
+// A team's tiles, and what is loaded for them, in shared memory.
+struct TileList {
+  Entry* entries;
+  // A unit of a ring each: row * 4 + (the tree's ? 2 : 0) + (values ? 1 : 0), its first row.
+  std::uint32_t* units;
+};
+struct ListLength {
+  int entries = 0;
+  int units = 0;
 };
 
 // What a CTA knows of its queries. Pointers lead into shared memory.

@@ -121,25 +121,24 @@ struct SlotWork {
 template <bool kReuse, bool kMany, class Memory>
 __device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, const Memory& memory,
                                          const SlotWork& work, int kind, const EarlyLists& early,
-                                         Entry*& entries) {
+                                         TileList& list) {
   const FusedArguments& a = t.a;
   const int index = team.first_tile / team.tiles;
   const int teams = a.plan.row_tiles / team.tiles;
-  entries = memory.entries + index * (a.plan.list_capacity / teams);
+  list = memory.list_of(a.plan, index, teams);
   if (kReuse && kind == kSpans) {
-    return span_job<kMany>(t, team, work.rank, entries);
+    return span_job<kMany>(t, team, work.rank, list);
   }
   SegmentRange range = kind == kSelected ? work.selected : work.window;
   range.to = kMany ? range.to : range.from + 1;
-  Job job{false, false, 0, range.from, range.to, {0, 0}};
-  if (kind == kSelected) {
-    job.count = list_selected(
-        t, team, range, memory.block_maps + index * (a.plan.map_words / teams), early, entries);
-    return job;
-  }
-  job.count = list_window(t, team, range, entries);
+  const ListLength length =
+      kind == kSelected
+          ? list_selected(t, team, range, memory.block_maps + index * (a.plan.map_words / teams),
+                          early, list)
+          : list_window(t, team, range, list);
+  Job job{false, false, length.entries, length.units, range.from, range.to, {0, 0}};
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < 2 && kind == kWindow; ++r) {
     const int query = t.query_of(t.lane / 4 + r * 8);
     job.low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
   }
@@ -170,9 +169,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
   Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
   Ring ring = memory.ring_of(a.plan, team);
-  prefetch_map(kind == kSpans ? &maps.k_cmp : &maps.k);
-  prefetch_map(kind == kSpans ? &maps.v_cmp : &maps.v);
-  start_ring<kD>(a.plan, ring, team, shared);
+  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
+  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
+  start_ring(ring, team);
   if constexpr (kReuse) {
     wait_for_predecessors();
   }
@@ -197,9 +196,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
       }
       early.fetch(t, team);
     }
-    Entry* entries = nullptr;
-    const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, entries);
-    run_entries<kReuse && kMany>(t, maps, team, entries, job, ring, rows, KeepNothing{});
+    TileList list{};
+    const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, list);
+    run_entries<kReuse && kMany>(t, maps, team, list, job, ring, rows, KeepNothing{});
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
   arrive_at(a, group);

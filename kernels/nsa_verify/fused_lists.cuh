@@ -15,16 +15,25 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
   return from <= to ? (2U << to) - (1U << from) : 0U;
 }
 
+// A shared tile's entry and its units, `at` entries and 2 `at` units behind `to`.
+__device__ __forceinline__ void put_shared(const TileList& list, ListLength to, int at,
+                                           const Entry& entry) {
+  list.entries[to.entries + at] = entry;
+  list.units[to.units + at * 2] = unit_word(entry.first, false, false);
+  list.units[to.units + at * 2 + 1] = unit_word(entry.first, false, true);
+}
+
 // Appends tail entries of segment `segment` for slices first, first + 16, ... <= last in ascending
 // order. valid_of(query of the tile, slice start) gives the visible positions' bits; slices that
-// nobody sees are left out unless `all`. `count` entries stand before. All warps of the team get
-// the new count; the entries are there after the team's next barrier.
+// nobody sees are left out unless `all`. `length` stands before. All warps of the team get the new
+// length; the entries are there after the team's next barrier.
 template <class ValidOf>
-__device__ __forceinline__ int append_tails(const Queries& t, const Team& team, int segment,
-                                            int first, int last, bool all, Entry* entries,
-                                            int count, const ValidOf& valid_of) {
+__device__ __forceinline__ ListLength append_tails(const Queries& t, const Team& team,
+                                                   const TileSource& from, int segment, int first,
+                                                   int last, bool all, const TileList& list,
+                                                   ListLength length, const ValidOf& valid_of) {
   const int slices = last >= first ? (last - first) / kSliceKeys + 1 : 0;
-  const int each = team.tiles * t.tail_groups;
+  const int each = team.tiles * t.tail_groups;  // 1, 2, 4, 8 or 16
 #pragma unroll 1
   for (int base = 0; base < slices * each; base += 32) {
     const int i = base + t.lane;
@@ -43,13 +52,36 @@ __device__ __forceinline__ int append_tails(const Queries& t, const Team& team, 
       }
     }
     const bool any = e.bits != 0 || (all && i < slices * each);
+    const unsigned before = (1U << t.lane) - 1U;
     const unsigned found = __ballot_sync(0xFFFFFFFFU, any);
+    const unsigned slice = ((1U << each) - 1U) << (t.lane & -each);
+    e.count = static_cast<std::int8_t>(__popc(found & slice & ~before));
     if (any && team.thread < 32) {
-      entries[count + __popc(found & ((1U << t.lane) - 1U))] = e;
+      list.entries[length.entries + __popc(found & before)] = e;
     }
-    count += __popc(found);
+    // The first entry of a slice brings its units.
+    const bool leads = any && (found & slice & before) == 0U;
+    const bool back = from.reaches_back(e.first);
+    const unsigned leaders = __ballot_sync(0xFFFFFFFFU, leads);
+    const unsigned backs = __ballot_sync(0xFFFFFFFFU, leads && back);
+    if (leads && team.thread < 32) {
+      std::uint32_t* to = list.units + length.units +
+                          2 * (__popc(leaders & before) * from.tree_boxes + __popc(backs & before));
+#pragma unroll 1
+      for (int values = 0; values < 2; ++values) {
+        if (back) {
+          *to++ = unit_word(e.first, false, values != 0);
+        }
+#pragma unroll 1
+        for (int box = 0; box < from.tree_boxes; ++box) {
+          *to++ = unit_word(box * kTileKeys, true, values != 0);
+        }
+      }
+    }
+    length.entries += __popc(found);
+    length.units += 2 * (__popc(leaders) * from.tree_boxes + __popc(backs));
   }
-  return count;
+  return length;
 }
 
 inline constexpr int kMostShared = 8;  // queries that share loads of selected blocks
@@ -130,7 +162,8 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
 // block is one segment's whoever lists it; each group's blocks ascending, once. The number of
 // entries; the tail's are not among them.
 __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
-                                           const BlockMaps& maps, int segment, Entry* entries) {
+                                           const BlockMaps& maps, int segment, const TileList& list,
+                                           ListLength length) {
   const FusedArguments& a = t.a;
   const int words = a.plan.words.value;
   const int block_size = 1 << a.block_bits;
@@ -180,8 +213,9 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
       for (int part = 0; part < parts; ++part) {
         const int first = block * block_size + part * kTileKeys;
         const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
-        entries[place * parts + part] = {first, static_cast<std::int8_t>(max(end_key - first, 0)),
-                                         static_cast<std::int8_t>(segment), -1, owners};
+        put_shared(list, length, place * parts + part,
+                   {first, static_cast<std::int8_t>(max(end_key - first, 0)),
+                    static_cast<std::int8_t>(segment), -1, owners});
       }
     }
   }
@@ -190,36 +224,39 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
 
 // Tiles of selected blocks of some segments, segment after segment. `words`: [team queries,
 // segments, words of a bit map].
-__device__ __forceinline__ int list_selected(const Queries& t, const Team& team, SegmentRange range,
-                                             unsigned* words, const EarlyLists& early,
-                                             Entry* entries) {
+__device__ __forceinline__ ListLength list_selected(const Queries& t, const Team& team,
+                                                    SegmentRange range, unsigned* words,
+                                                    const EarlyLists& early, const TileList& list) {
   const FusedArguments& a = t.a;
   const int first_query = team.first_tile * t.per_tile;
   const BlockMaps maps{words, range.from, range.to - range.from};
+  const TileSource from(t, false);
   map_blocks(t, team, maps, early);
-  int count = 0;
+  ListLength length;
 #pragma unroll 1
   for (int segment = range.from; segment < range.to; ++segment) {
-    count += list_blocks(t, team, maps, segment, entries + count);
-    count = append_tails(t, team, segment, t.shared_tokens, t.most_position, false, entries, count,
-                         [&](int query, int slice) {
-                           const int block = slice >> a.block_bits;
-                           const int number = block / kSelectedSegments;
-                           const unsigned* const map =
-                               maps.of(query - first_query, segment, a.plan.words.value);
-                           const bool chosen = block - number * kSelectedSegments == segment &&
-                                               (map[number / 32] >> (number & 31) & 1U) != 0U;
-                           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
-                         });
+    const int shared = list_blocks(t, team, maps, segment, list, length);
+    length.entries += shared;
+    length.units += 2 * shared;
+    length = append_tails(t, team, from, segment, t.shared_tokens, t.most_position, false, list,
+                          length, [&](int query, int slice) {
+                            const int block = slice >> a.block_bits;
+                            const int number = block / kSelectedSegments;
+                            const unsigned* const map =
+                                maps.of(query - first_query, segment, a.plan.words.value);
+                            const bool chosen = block - number * kSelectedSegments == segment &&
+                                                (map[number / 32] >> (number & 31) & 1U) != 0U;
+                            return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
+                          });
   }
   team.sync();
-  return count;
+  return length;
 }
 
 // Chunks of 64 positions of the window whose number is, modulo the window segments, that of one of
 // the segments (counted from kSelectedSegments on), segment after segment.
-__device__ __forceinline__ int list_window(const Queries& t, const Team& team, SegmentRange range,
-                                           Entry* entries) {
+__device__ __forceinline__ ListLength list_window(const Queries& t, const Team& team,
+                                                  SegmentRange range, const TileList& list) {
   const int window = t.a.window;
   const int first_query = team.first_tile * t.per_tile;
   const int team_queries = min(team.tiles * t.per_tile, t.count - first_query);
@@ -232,7 +269,8 @@ __device__ __forceinline__ int list_window(const Queries& t, const Team& team, S
   }
   least = __reduce_min_sync(0xFFFFFFFFU, least);
   most = __reduce_max_sync(0xFFFFFFFFU, most);
-  int count = 0;
+  const TileSource from(t, false);
+  ListLength length;
 #pragma unroll 1
   for (int segment = range.from; segment < range.to && most >= 0; ++segment) {
     const int rest = segment - kSelectedSegments;
@@ -243,25 +281,27 @@ __device__ __forceinline__ int list_window(const Queries& t, const Team& team, S
 #pragma unroll 1
     for (int i = team.thread; i < chunks; i += team.threads()) {
       const int first = (chunk + i * kWindowSegments) * kTileKeys;
-      entries[count + i] = {first,
-                            static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)),
-                            static_cast<std::int8_t>(segment), -1, 0xFFFFFFFFU};
+      put_shared(list, length, i,
+                 {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)),
+                  static_cast<std::int8_t>(segment), -1, 0xFFFFFFFFU});
     }
-    count = append_tails(t, team, segment, t.shared_tokens, most, false, entries, count + chunks,
-                         [&](int query, int slice) {
-                           const int position = t.position[query];
-                           return slice / kTileKeys % kWindowSegments == rest
-                                      ? slice_bits(slice, position - window + 1, position)
-                                      : 0U;
-                         });
+    length.entries += chunks;
+    length.units += 2 * chunks;
+    length = append_tails(t, team, from, segment, t.shared_tokens, most, false, list, length,
+                          [&](int query, int slice) {
+                            const int position = t.position[query];
+                            return slice / kTileKeys % kWindowSegments == rest
+                                       ? slice_bits(slice, position - window + 1, position)
+                                       : 0U;
+                          });
   }
   team.sync();
-  return count;
+  return length;
 }
 
 // Chunks of compressed tokens of spans [from, to).
-__device__ __forceinline__ int list_compressed(const Queries& t, const Team& team, int from, int to,
-                                               Entry* entries) {
+__device__ __forceinline__ ListLength list_compressed(const Queries& t, const Team& team, int from,
+                                                      int to, const TileList& list) {
   const int begin = span_start(from) / kTileKeys;
   const int shared_end = min(span_start(to), t.shared_compressed);
   const int end = (shared_end + kTileKeys - 1) / kTileKeys;
@@ -269,27 +309,29 @@ __device__ __forceinline__ int list_compressed(const Queries& t, const Team& tea
 #pragma unroll 1
   for (int i = team.thread; i < count; i += team.threads()) {
     const int first = (begin + i) * kTileKeys;
-    entries[i] = {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), 0, -1,
-                  0xFFFFFFFFU};
+    put_shared(
+        list, {}, i,
+        {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), 0, -1, 0xFFFFFFFFU});
   }
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
   const int last =
       t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
-  const int listed =
-      append_tails(t, team, 0, first_tail, last, true, entries, count, [&](int query, int slice) {
-        unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
+  const ListLength length =
+      append_tails(t, team, TileSource(t, true), 0, first_tail, last, true, list,
+                   {count, 2 * count}, [&](int query, int slice) {
+                     unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
 #pragma unroll 1
-        for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {
-          const int at = slice + i - t.committed;
-          if (at >= t.a.plan.path_compressed ||
-              t.path_row[query * t.a.plan.path_compressed + at] < 0) {
-            bits &= ~(1U << i);
-          }
-        }
-        return bits;
-      });
+                     for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {
+                       const int at = slice + i - t.committed;
+                       if (at >= t.a.plan.path_compressed ||
+                           t.path_row[query * t.a.plan.path_compressed + at] < 0) {
+                         bits &= ~(1U << i);
+                       }
+                     }
+                     return bits;
+                   });
   team.sync();
-  return listed;
+  return length;
 }
 
 }  // namespace versieve::kernels

@@ -135,7 +135,7 @@ struct OwnRow {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (row >= 0) {
       if (lane < kD / 8) {
-        store_chunk(unit_chunk(unit, row, lane, kSwizzled), own);
+        store_chunk(unit_chunk(unit, row, lane), own);
       }
       __syncwarp();
     }
@@ -147,8 +147,8 @@ template <int kD, class Keep>
 __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
                                          const Ring& ring, Cursor& at, Rows<kD>& rows,
                                          const Keep& keep) {
-  const CUtensorMap* const keys = list.compressed ? &maps.k_cmp : &maps.k;
-  const CUtensorMap* const values = list.compressed ? &maps.v_cmp : &maps.v;
+  const CUtensorMap* const keys = &maps.of[list.compressed ? 1 : 0][0];
+  const CUtensorMap* const values = &maps.of[list.compressed ? 1 : 0][1];
   int next = 0;  // unit loaded next
   Cursor to = at;
   const auto load = [&] {
@@ -206,7 +206,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     float s[kTileKeys / 8][4];
     const std::uint32_t unit = wait_for_unit();
     own.place(unit, own_at, own.chunk[0]);
-    rows.score(unit, kSwizzled, s);
+    rows.score(unit, s);
     unit_read();
     if (count < kTileKeys || first < list.low) {
       const Entry entry{first, static_cast<std::int8_t>(count), 0, -1, 1};
@@ -221,7 +221,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
-      rows.add_values(unit_of_values, kSwizzled, slot, p[slot]);
+      rows.add_values(unit_of_values, slot, p[slot]);
     }
     keep.tile(first, count, rows, s, p);
     unit_read();
@@ -255,11 +255,11 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int share = a.plan.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
-  prefetch_map(&maps.k_cmp);
-  prefetch_map(&maps.v_cmp);
+  prefetch_map(&maps.of[1][0]);
+  prefetch_map(&maps.of[1][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
   const int rank = share * a.plan.slots + warp;
   Rows<kD> rows{};
   Cursor at{0, 0};
@@ -303,11 +303,11 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int part = share * a.plan.slots + warp;
   const int segment = part - a.plan.ranks;
   const bool selected = segment >= 0 && segment < kSelectedSegments;
-  prefetch_map(segment < 0 ? &maps.k_cmp : &maps.k);
-  prefetch_map(segment < 0 ? &maps.v_cmp : &maps.v);
+  prefetch_map(&maps.of[segment < 0 ? 1 : 0][0]);
+  prefetch_map(&maps.of[segment < 0 ? 1 : 0][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
   Rows<kD> rows{};
   Cursor at{0, 0};
 #pragma unroll 1

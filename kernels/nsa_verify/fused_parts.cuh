@@ -13,7 +13,7 @@ template <int kD>
 struct WorkMemory {
   std::uint32_t units_at;     // of this warp's slot
   std::uint32_t barriers_at;  // of this warp's slot
-  Entry* entries;             // of this warp's slot
+  TileList list;              // of this warp's slot
   unsigned* block_maps;       // of this warp's slot
   std::int32_t* tables;
 
@@ -21,16 +21,23 @@ struct WorkMemory {
     const int units = plan.slots * plan.units;
     unsigned char* const barriers = shared + units * Rows<kD>::kUnitBytes;
     Entry* const lists = reinterpret_cast<Entry*>(barriers + units * 16);
-    unsigned* const maps = reinterpret_cast<unsigned*>(lists + plan.slots * plan.list_capacity);
+    unsigned* const unit_words =
+        reinterpret_cast<unsigned*>(lists + plan.slots * plan.list_capacity);
+    unsigned* const maps = unit_words + plan.slots * plan.unit_capacity;
     units_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
                static_cast<std::uint32_t>(slot * plan.units * Rows<kD>::kUnitBytes);
     barriers_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)) +
                   static_cast<std::uint32_t>(slot * plan.units * 16);
-    entries = lists + slot * plan.list_capacity;
+    list = {lists + slot * plan.list_capacity, unit_words + slot * plan.unit_capacity};
     block_maps = maps + slot * plan.map_words;
     tables = reinterpret_cast<std::int32_t*>(maps + plan.slots * plan.map_words);
   }
 
+  // The list of team `index` of `teams`.
+  __device__ TileList list_of(const FusedPlan& plan, int index, int teams) const {
+    return {list.entries + index * (plan.list_capacity / teams),
+            list.units + index * (plan.unit_capacity / teams)};
+  }
   // The ring of a team where teams share out the slot's units.
   __device__ Ring ring_of(const FusedPlan& plan, const Team& team) const {
     const int teams = plan.row_tiles / team.tiles;
@@ -40,18 +47,8 @@ struct WorkMemory {
   }
 };
 
-// Zeros in all units, so that rows which no copy wrote are finite; barriers. Ready for the copy
-// engine once the CTA's next barrier is passed.
-template <int kD>
-__device__ inline void start_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
-                                  unsigned char* shared) {
-  const std::uint32_t begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const std::uint32_t end =
-      begin + static_cast<std::uint32_t>(plan.slots * plan.units * Rows<kD>::kUnitBytes);
-#pragma unroll 4
-  for (std::uint32_t at = begin + threadIdx.x * 16U; at < end; at += kCtaWarps * 32U * 16U) {
-    store_zeros(at);
-  }
+// Barriers, ready for the copy engine once the CTA's next barrier is passed.
+__device__ inline void start_ring(const Ring& ring, const Team& team) {
   if (team.thread == 0) {
     ring.init(team.tiles);
   }
@@ -87,15 +84,18 @@ __device__ __forceinline__ int share_start(const FusedPlan& plan, int rank, int 
 // The spans of share `rank` of the compressed tokens, and their tiles.
 template <bool kMany>
 __device__ __forceinline__ Job span_job(const Queries& t, const Team& team, int rank,
-                                        Entry* entries) {
+                                        const TileList& list) {
   const int visible = t.compressed_of(t.most_position + 1);
   Job job{true,
           kMany,
           0,
+          0,
           share_start<kMany>(t.a.plan, rank, visible),
           share_start<kMany>(t.a.plan, rank + 1, visible),
           {0, 0}};
-  job.count = list_compressed(t, team, job.part, job.end_part, entries);
+  const ListLength length = list_compressed(t, team, job.part, job.end_part, list);
+  job.count = length.entries;
+  job.units = length.units;
   return job;
 }
 

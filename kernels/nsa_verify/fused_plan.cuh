@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
+#include <utility>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
+#include "model/fused_parts.h"
 
 namespace versieve::kernels {
 namespace {
@@ -16,15 +19,12 @@ constexpr std::size_t kMaxSharedBytes = 227 * 1024;  // of one CTA on compute ca
 // Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
 constexpr std::size_t kHalfSharedBytes = 113 * 1024;
 constexpr int kMostUnits = 12;  // of a CTA where two share an SM
+constexpr int kTeamUnits = 3;   // of a team at least
 constexpr int kSms = 132;
 constexpr int kManyGroups = 16;   // of queries and KV heads: enough to take longer shares
 constexpr int kMostFinished = 4;  // nodes of a finishing CTA of nsa_route; times what attend merges
-
-// What a CTA's work costs, in halves of a tile's time (README.md, "What bounds it").
-constexpr int kTileCost = 2;
-constexpr int kStartCost = 8;   // tables, lists, first tile, store
-constexpr int kSwitchCost = 4;  // the next kind of parts: another list, the ring once more
-constexpr int kTailCost = 5;
+static_assert(kFusedShares == kMaxRanks && kFusedSlots <= kMaxSlots);
+static_assert(kFusedSelected == kSelectedSegments && kFusedWindow == kWindowSegments);
 
 enum class Launch { kRoute, kAttend, kReuse };
 
@@ -73,14 +73,17 @@ class Planner {
     const std::int64_t row_tiles = (p_.num_queries + tile_queries_ - 1) / tile_queries_;
     for (int tiles = std::min(kMaxRowTiles, round_up_to_power_of_two(row_tiles)); tiles >= 1;
          tiles /= 2) {
-      for (const std::size_t room : {kHalfSharedBytes, kMaxSharedBytes}) {
-        const FusedPlan plan = with_row_tiles(tiles, room);
-        const int teams = plan.row_tiles / plan.team_tiles;
+      const int team =
+          launch_ == Launch::kRoute ? tiles : std::min(tiles, std::max(1, group_ / tile_queries_));
+      for (const auto& [room, team_tiles] :
+           {std::pair{kHalfSharedBytes, team}, std::pair{kMaxSharedBytes, team},
+            std::pair{kMaxSharedBytes, tiles}}) {
+        const FusedPlan plan = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             p_.num_queries > 1 &&  // a lone node leaves room for the launches around it
             (plan.part_blocks * plan.tiles + p_.num_queries) * p_.num_kv_heads <= kSms;
-        if ((plan.units >= 3 * teams && !(one_each && room == kHalfSharedBytes)) ||
-            (room == kMaxSharedBytes && plan.units >= 3 * teams)) {
+        if (plan.units >= least_units(team_tiles) * (tiles / team_tiles) &&
+            !(one_each && room == kHalfSharedBytes)) {
           return plan;
         }
       }
@@ -89,12 +92,11 @@ class Planner {
   }
 
  private:
-  FusedPlan with_row_tiles(int tiles, std::size_t room) const {
+  FusedPlan with_row_tiles(int tiles, int team_tiles, std::size_t room) const {
     FusedPlan plan;
     plan.row_tiles = tiles;
     plan.slots = kCtaWarps / tiles;
-    plan.team_tiles =
-        launch_ == Launch::kRoute ? tiles : std::min(tiles, std::max(1, group_ / tile_queries_));
+    plan.team_tiles = team_tiles;
     plan.group = std::min(group_, plan.team_tiles * tile_queries_);
     plan.depth_capacity = depth_;
     plan.path_compressed = path_compressed_;
@@ -109,7 +111,9 @@ class Planner {
     lists_of(plan, tokens);
     const std::size_t slots = static_cast<std::size_t>(plan.slots);
     const std::size_t fixed =
-        slots * (plan.list_capacity * sizeof(Entry) + plan.map_words * 4) + 16 +
+        slots * (plan.list_capacity * sizeof(Entry) +
+                 (plan.unit_capacity + plan.map_words) * sizeof(std::uint32_t)) +
+        16 +
         static_cast<std::size_t>(
             table_bytes(static_cast<int>(p_.num_queries), queries, depth_, path_compressed_));
     const std::size_t unit = static_cast<std::size_t>(kTileKeys) * head_width(p_) * 2 + 16;
@@ -125,6 +129,13 @@ class Planner {
     }
     return plan;
   }
+
+  // A team's ring holds the keys of a tile, its values and the next keys, and at once all keys of
+  // a slice of the tail: committed rows and the tree's. A place is left out where warps share it.
+  int least_units(int team_tiles) const {
+    return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
+  }
+  int tree_units() const { return static_cast<int>((p_.num_queries + kTileKeys - 1) / kTileKeys); }
 
   int resident_ctas() const { return kSms * (head_width(p_) == 64 ? 2 : 1); }
 
@@ -165,98 +176,35 @@ class Planner {
     plan.part_blocks = (plan.ranks + segments + plan.slots - 1) / plan.slots;
   }
 
-  // As many CTAs of about the same work as the chip holds at once, or one for each part.
+  // Which CTAs run several parts: model/fused_parts.h.
   void join_parts(FusedPlan& plan, int tokens) const {
-    const int groups = plan.groups.value;
+    const bool segments = launch_ != Launch::kRoute;
     const int joins = launch_ == Launch::kAttend ? 0 : std::max(1, join_count(tokens));
-    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
-    int least = 0;
-    for (int each = 1; each == 1 || each < 2 * joins; each *= 2) {
-      const int ranks = (joins + each - 1) / each;
-      const int resident = std::clamp(resident_ctas() / groups, 1, kMaxRanks);
-      for (const int ctas : {segments == 0 ? ranks : resident, ranks + segments}) {
-        if (ranks > std::min(ctas, kMaxRanks)) {
-          continue;
-        }
-        const int share = (std::min(each * kJoin, tokens) + kTileKeys - 1) / kTileKeys * kTileCost;
-        std::uint8_t ends[kMaxSlots] = {};
-        const int cost = cost_of(plan, ctas, ranks, share, ends);
-        if (least == 0 || cost < least) {
-          least = cost;
-          plan.ranks = ranks;
-          plan.part_blocks = ctas;
-          std::copy(ends, ends + kMaxSlots, plan.segment_end);
-        }
-      }
-    }
+    const FusedShares shares = fused_shares(
+        {.groups = plan.groups.value,
+         .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kSms,
+         .joins = joins,
+         .compressed_tiles = std::ceil(static_cast<double>(tokens) / kTileKeys),
+         .window_tiles = segments ? window_segment(p_.nsa.window, p_.context_len) : 0.0,
+         .queries = {.sel_count = p_.nsa.sel_count,
+                     .sel_block = p_.nsa.sel_block,
+                     .num_blocks = p_.num_blocks,
+                     .tile_queries = tile_queries_,
+                     .group = plan.group,
+                     .one_list = p_.group_mode == GroupMode::kApprox}});
     plan.many = true;
     plan.joined = joins > 0;
-    for (int slot = 0; slot < kMaxSlots; ++slot) {
+    plan.ranks = shares.ranks;
+    plan.part_blocks = shares.ctas;
+    for (int slot = 0; slot < kFusedSlots; ++slot) {
       const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
+      plan.segment_end[slot] = shares.segment_end[static_cast<std::size_t>(slot)];
       const SegmentRange window = window_range(from, plan.segment_end[slot]);
       const SegmentRange selected = selected_range(from, plan.segment_end[slot]);
       plan.slot_segments =
           std::max({plan.slot_segments, window.to - window.from, selected.to - selected.from});
     }
-  }
-
-  // Time of a launch in twentieths of a tile, `ctas` CTAs a group sharing its segments evenly, the
-  // first `ranks` of them beside a share of the compressed tokens each; and who takes which. CTAs
-  // that do not fit the chip at once start as others end.
-  int cost_of(const FusedPlan& plan, int ctas, int ranks, int share, std::uint8_t* ends) const {
-    const int queries = plan.team_tiles * tile_queries_;
-    // Of a group's lists: three fifths of a list are new in each further one, or there is but one.
-    const int more = p_.group_mode == GroupMode::kApprox ? 0 : plan.group - 1;
-    const int blocks = static_cast<int>(p_.nsa.sel_count) * (5 + 3 * more) / 5;
-    const int block_tiles = static_cast<int>((p_.nsa.sel_block + kTileKeys - 1) / kTileKeys);
-    const int selected =
-        queries / plan.group * blocks * block_tiles * kTileCost / kSelectedSegments;
-    const int chunks =
-        static_cast<int>(std::min(p_.nsa.window, p_.context_len) / kTileKeys / kWindowSegments);
-    const int costs[2] = {selected + kTailCost / 2, (chunks + 1) * kTileCost + kTailCost};
-    const bool segments = launch_ != Launch::kRoute;
-    int low = std::max(ranks > 0 ? share : 0, segments ? costs[0] : 0);
-    int high = low + kSegments * (std::max(costs[0], costs[1]) + kSwitchCost);
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (fits(middle, ctas, ranks, share, costs, ends)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    fits(high, ctas, ranks, share, costs, ends);
-    const int groups = plan.groups.value;
-    const int longest = kStartCost + high;
-    if (groups * ctas <= resident_ctas()) {
-      return 12 * longest;
-    }
-    const int all = ctas * kStartCost + ranks * share +
-                    (segments ? kSelectedSegments * costs[0] + kWindowSegments * costs[1] : 0);
-    return static_cast<int>(std::int64_t{10} * groups * all / resident_ctas()) + 5 * longest;
-  }
-
-  // costs: of a segment of selected blocks, and of one of the window, which are shared out first.
-  bool fits(int limit, int ctas, int ranks, int share, const int (&costs)[2],
-            std::uint8_t* ends) const {
-    const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
-    int segment = 0;
-    for (int slot = 0; slot < kMaxSlots; ++slot) {
-      int load = slot < ranks ? share : 0;
-      int kind = slot < ranks ? 2 : -1;
-      while (slot < ctas && segment < segments) {
-        const int own = segment < kWindowSegments ? 1 : 0;
-        const int more = costs[own] + (kind >= 0 && kind != own ? kSwitchCost : 0);
-        if (load + more > limit) {
-          break;
-        }
-        load += more;
-        kind = own;
-        ++segment;
-      }
-      ends[slot] = static_cast<std::uint8_t>(segment);
-    }
-    return segment == segments;
   }
 
   void lists_of(FusedPlan& plan, int tokens) const {
@@ -265,6 +213,7 @@ class Planner {
         longest_share(plan, tokens) / kTileKeys + 2 + (path_compressed_ / kSliceKeys + 2) * tails;
     if (launch_ == Launch::kRoute) {
       plan.list_capacity = compressed;
+      set_unit_capacity(plan);
       return;
     }
     // All blocks of a list may fall into one slot's segments.
@@ -279,6 +228,13 @@ class Planner {
     const int teams = plan.row_tiles / plan.team_tiles;
     plan.list_capacity = std::max({selected, chunks * teams, plan.ranks > 0 ? compressed : 0}) +
                          (depth_ / kSliceKeys + 2) * tails;
+    set_unit_capacity(plan);
+  }
+  // Two units an entry, or a tail slice's all.
+  void set_unit_capacity(FusedPlan& plan) const {
+    const int slices = std::max(depth_, path_compressed_) / kSliceKeys + 2;
+    plan.unit_capacity =
+        2 * plan.list_capacity + plan.row_tiles / plan.team_tiles * slices * 2 * (tree_units() + 1);
   }
 
   // Tokens of the longest share of up to `tokens`: an even share and the span or join that its end

@@ -1,6 +1,6 @@
 // How tiles of keys and values flow into a CTA: teams of row tiles that share them, rings of units
-// (a tile's keys, or its values) with full and empty barriers, bulk tensor copies for whole tiles
-// and copies of single rows where the draft tree begins.
+// (a tile's keys, or its values) with full and empty barriers, bulk tensor copies. Where the draft
+// tree begins, all of its rows come as units of 64: each query finds its path's among them.
 #pragma once
 
 #include "kernels/common/tile_copy.cuh"
@@ -12,8 +12,7 @@ __device__ inline void named_barrier(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Row tiles that share tiles of keys and wait for each other only. The first warp loads them; tiles
-// of the draft tree are loaded by the warp whose queries they are for.
+// Row tiles that share tiles of keys and wait for each other only. The first warp loads them.
 struct Team {
   int first_tile;
   int tiles;
@@ -56,48 +55,6 @@ struct Ring {
   }
 };
 
-// Where the rows of a tail tile come from.
-struct GatherSource {
-  const Bf16* cache;          // keys or values, of the KV head
-  const Bf16* tree;           // the same of the draft tree
-  const std::int16_t* table;  // rows of `tree` by the tile's query and distance to shared_rows
-  int pitch;                  // of the table
-  int shared_rows;            // rows below lie in the cache
-  int first_query;            // of the team
-};
-
-// One warp copies the rows of a tail tile that somebody sees, completing on `full`. The others keep
-// what lies there: finite values (the ring starts as zeros), which are weighed with 0.
-template <int kD>
-__device__ __noinline__ void load_gathered(const FusedArguments& a, GatherSource from, Entry entry,
-                                           std::uint32_t unit, std::uint32_t full) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row_bytes = a.head_dim * 2;
-  if (lane == 0) {
-    barrier_expect(full, __popcll(static_cast<unsigned long long>(entry.bits)) * row_bytes);
-  }
-  __syncwarp();
-#pragma unroll 1
-  for (int row = lane; row < kTileKeys; row += 32) {
-    if ((entry.bits >> row & 1) == 0) {
-      continue;
-    }
-    const int at = entry.first + row % kSliceKeys;
-    const int query = from.first_query + entry.tail + row / kSliceKeys;
-    const bool shared = at < from.shared_rows;
-    const int index = shared ? at : from.table[query * from.pitch + at - from.shared_rows];
-    const Bf16* const source = (shared ? from.cache : from.tree) +
-                               static_cast<std::int64_t>(index) * a.kv_heads * a.head_dim;
-#pragma unroll
-    for (int panel = 0; panel < kD / 64; ++panel) {
-      if (panel * 128 < row_bytes) {
-        copy_row_async(unit_chunk(unit, row, panel * 8, kPlain), source + panel * 64,
-                       min(row_bytes - panel * 128, 128), full);
-      }
-    }
-  }
-}
-
 // A place of a ring in turn, and the parity of its phase.
 struct Cursor {
   int place = 0;
@@ -111,64 +68,77 @@ struct Cursor {
   }
 };
 
-// Fills a team's ring with the units of its list in their order.
+// Where the keys of a list's tail lie.
+struct TileSource {
+  int committed;   // rows of the cache
+  int tree_boxes;  // units of keys (or of values) that hold all rows of the tree
+
+  __device__ __forceinline__ TileSource(const Queries& t, bool compressed)
+      : committed(compressed ? t.committed : t.context_len),
+        tree_boxes(((compressed ? t.tree_compressed : t.a.nodes) + kTileKeys - 1) / kTileKeys) {}
+  // Units of keys of a tail entry: those rows of its slice that are committed, then the tree.
+  __device__ __forceinline__ bool reaches_back(int first) const { return first < committed; }
+  __device__ __forceinline__ int boxes(int first) const {
+    return tree_boxes + (reaches_back(first) ? 1 : 0);
+  }
+};
+// Words of TileList::units.
+__device__ __forceinline__ std::uint32_t unit_word(int row, bool tree, bool values) {
+  return static_cast<std::uint32_t>(row) * 4U + (tree ? 2U : 0U) + (values ? 1U : 0U);
+}
+
+// Fills a team's ring with its units in their order. The team's first warp calls it.
 template <int kD>
 struct Loader {
-  const Queries& t;
-  const Team& team;
+  const CUtensorMap* maps;  // the four of TileMaps
+  int g;                    // KV head
+  bool first_lane, shared_ring;
   const Ring& ring;
-  const Entry* entries;
-  const CUtensorMap* maps[2];  // of keys and values
-  bool compressed;
-  int total;  // units
-  int next;   // unit loaded next
-  Cursor at;  // its place
+  const std::uint32_t* units;
+  int total;
+  int next = 0;            // unit loaded next
+  Cursor at{0, 1};         // its place; parity of the phase in which what lay there before was read
+  std::uint32_t word = 0;  // of that unit: fetched before it is wanted
 
-  // One unit, if any is left: a shared tile's by the first warp, a tail's by the warp whose queries
-  // it is for and that alone reads it.
+  __device__ __forceinline__ Loader(const Queries& t, const TileMaps& all, bool compressed,
+                                    bool is_shared, const Ring& places, const std::uint32_t* list,
+                                    int count)
+      : maps(&all.of[compressed ? 1 : 0][0]),
+        g(t.g),
+        first_lane(t.lane == 0),
+        shared_ring(is_shared),
+        ring(places),
+        units(list),
+        total(count) {
+    // Kept, not computed again from the kernel's arguments at every load.
+    asm volatile("" : "+l"(maps));
+    word = total > 0 ? units[0] : 0U;
+  }
+
+  // One unit, if any is left.
   __device__ __forceinline__ void load() {
     if (next >= total) {
       return;
     }
-    const Entry* const entry = entries + next / 2;
-    const int tail = entry->tail;
-    const int loader = tail < 0 ? 0 : tail >> (4 - t.a.head_bits);
-    if (loader == t.tile - team.first_tile) {
-      const std::uint32_t full = ring.full(at.place);
-      if (team.tiles > 1 && next >= ring.units) {
-        barrier_wait(full + 8U, at.parity);
-      }
-      const bool values = (next & 1) != 0;
+    const std::uint32_t full = ring.full(at.place);
+    if (shared_ring && next >= ring.units) {
+      barrier_wait(full + 8U, at.parity);
+    }
+    if (first_lane) {
       const std::uint32_t unit =
           ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
-      if (tail >= 0) {
-        gather(*entry, values, unit, full);
-      } else if (t.lane == 0) {
-        barrier_expect(full, Rows<kD>::kUnitBytes);
+      barrier_expect(full, Rows<kD>::kUnitBytes);
 #pragma unroll
-        for (int panel = 0; panel < kD / 64; ++panel) {
-          copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128),
-                          values ? maps[1] : maps[0], panel * 64, t.g, entry->first, full);
-        }
+      for (int panel = 0; panel < kD / 64; ++panel) {
+        copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128),
+                        maps + word % 4U, panel * 64, g, static_cast<int>(word / 4U), full);
       }
     }
     ++next;
     at.advance(ring);
-  }
-
- private:
-  __device__ __forceinline__ void gather(const Entry& entry, bool values, std::uint32_t unit,
-                                         std::uint32_t full) {
-    const FusedArguments& a = t.a;
-    const int head = t.g * a.head_dim;
-    const Bf16* const cache = values ? (compressed ? a.v_cmp : a.v) : (compressed ? a.k_cmp : a.k);
-    const Bf16* const tree =
-        values ? (compressed ? a.v_cmp_tree : a.v_tree) : (compressed ? a.k_cmp_tree : a.k_tree);
-    load_gathered<kD>(a,
-                      {cache + head, tree + head, compressed ? t.path_row : t.ancestor,
-                       compressed ? a.plan.path_compressed : a.plan.depth_capacity,
-                       compressed ? t.committed : t.context_len, team.first_tile * t.per_tile},
-                      entry, unit, full);
+    if (next < total) {
+      word = units[next];
+    }
   }
 };
 

@@ -213,12 +213,12 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int share = a.plan.groups.quotient(block);
   const int group = block - share * groups;
   Queries t = make_queries(a, group);
-  prefetch_map(&maps.k_cmp);
-  prefetch_map(&maps.v_cmp);
+  prefetch_map(&maps.of[1][0]);
+  prefetch_map(&maps.of[1][1]);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
   const Team team = make_team(t, a.plan.row_tiles);
   const Ring ring = memory.ring_of(a.plan, team);
-  start_ring<kD>(a.plan, ring, team, shared);
+  start_ring(ring, team);
   wait_for_predecessors();
   // Only now: nsa_attend begins with what is older than this launch.
   release_successors();
@@ -227,8 +227,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   fill_tables(t, memory.tables);
   const int rank = share * a.plan.slots + t.slot;
   if (rank < a.plan.ranks) {
-    const Job job = span_job<kMany>(t, team, rank, memory.entries);
-    run_entries<kMany>(t, maps, team, memory.entries, job, ring, rows, KeepWeights(t));
+    const Job job = span_job<kMany>(t, team, rank, memory.list);
+    run_entries<kMany>(t, maps, team, memory.list, job, ring, rows, KeepWeights(t));
   }
   arrive_at(a, group);
 }

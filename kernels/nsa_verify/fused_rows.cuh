@@ -29,16 +29,19 @@ __device__ inline float state_weight(float reference, float most) {
   return exp2_flushed(reference - most);
 }
 
-// How the rows of a unit (a tile's keys or its values) lie in shared memory: panels of 64 elements,
-// rows of 128 bytes. kSwizzled: chunks of 16 bytes are permuted as the copy engine's 128-byte
-// swizzle does; kPlain: they are not (rows copied one by one).
-enum UnitLayout : int { kPlain = 0, kSwizzled = 7 };
-
-// Address of chunk c (8 elements) of row r.
-__device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chunk, int layout) {
+// Address of chunk c (8 elements) of row r of a unit (a tile's keys or its values) in shared
+// memory: panels of 64 elements, rows of 128 bytes, their chunks of 16 bytes permuted as the copy
+// engine's 128-byte swizzle does.
+__device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chunk) {
   return unit + static_cast<std::uint32_t>(chunk / 8 * kTileKeys * 128 + row * 128 +
-                                           ((chunk % 8) ^ (row & layout)) * 16);
+                                           ((chunk % 8) ^ (row & 7)) * 16);
 }
+
+// A row of a unit.
+struct UnitRow {
+  std::uint32_t unit;
+  int row;
+};
 
 // Weights of a slice's keys 0-7 and 8-15 as the left operand of a product.
 __device__ __forceinline__ void pack_weights(const float (&low)[4], const float (&high)[4],
@@ -95,8 +98,7 @@ struct Rows {
 
   // q k of the 64 keys of a unit: s[n][e] of row lane / 4 + e / 2 * 8 and key 8 n + lane % 4 * 2 +
   // e % 2.
-  __device__ __forceinline__ void score(std::uint32_t keys, int layout,
-                                        float (&s)[kTileKeys / 8][4]) const {
+  __device__ __forceinline__ void score(std::uint32_t keys, float (&s)[kTileKeys / 8][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row = lane / 16 * 8 + lane % 8;
 #pragma unroll
@@ -108,7 +110,7 @@ struct Rows {
     }
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      const std::uint32_t at = unit_chunk(keys, row, step * 2 + lane / 8 % 2, layout);
+      const std::uint32_t at = unit_chunk(keys, row, step * 2 + lane / 8 % 2);
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         std::uint32_t b[4];
@@ -143,19 +145,46 @@ struct Rows {
     }
   }
 
-  // Packed weights of a slot's keys times its values.
-  __device__ __forceinline__ void add_values(std::uint32_t values, int layout, int slot,
-                                             const std::uint32_t (&p)[4]) {
+  // q k of 16 keys that may lie anywhere: this lane gives the place of key score_key().
+  __device__ __forceinline__ static int score_key() {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = lane / 8 % 2 * 8 + lane % 8;
+    return lane / 16 * 8 + lane % 8;
+  }
+  __device__ __forceinline__ void score_slice(UnitRow key, float (&s)[2][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      s[0][e] = s[1][e] = 0.0F;
+    }
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
       std::uint32_t b[4];
-      load_matrices_x4_transposed(
-          unit_chunk(values, row, step * 2 + lane / 16, layout) + slot * kSliceKeys * 128, b);
+      load_matrices_x4(unit_chunk(key.unit, key.row, step * 2 + lane / 8 % 2), b);
+      multiply_m16n8k16(s[0], q[step], b[0], b[1]);
+      multiply_m16n8k16(s[1], q[step], b[2], b[3]);
+    }
+  }
+
+  // Packed weights of 16 keys times their values; this lane gives the place of that of key
+  // value_key().
+  __device__ __forceinline__ static int value_key() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return lane / 8 % 2 * 8 + lane % 8;
+  }
+  __device__ __forceinline__ void add_slice(UnitRow value, const std::uint32_t (&p)[4]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+      std::uint32_t b[4];
+      load_matrices_x4_transposed(unit_chunk(value.unit, value.row, step * 2 + lane / 16), b);
       multiply_m16n8k16(out[step * 2], p, b[0], b[1]);
       multiply_m16n8k16(out[step * 2 + 1], p, b[2], b[3]);
     }
+  }
+  // The same for slot `slot` of a tile's values.
+  __device__ __forceinline__ void add_values(std::uint32_t values, int slot,
+                                             const std::uint32_t (&p)[4]) {
+    add_slice({values + static_cast<std::uint32_t>(slot * kSliceKeys * 128), value_key()}, p);
   }
 
  private:

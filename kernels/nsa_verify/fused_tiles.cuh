@@ -23,26 +23,26 @@ template <int kD, class AnyQueries>
 __device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, bool compressed,
                                            int part) {
   const FusedArguments& a = t.a;
+  float2* const states = compressed ? a.span_states : a.segment_states;
+  float* const outs = compressed ? a.span_outs : a.segment_outs;
+  const int parts = compressed ? a.max_spans : kSegments;
+  const int quarter = t.lane % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = t.lane / 4 + r * 8;
     if (!t.has_row(row)) {
       continue;
     }
-    const int at =
-        t.row_index(t.query_of(row), t.head_of(row)) * (compressed ? a.max_spans : kSegments) +
-        part;
-    if (t.lane % 4 == 0) {
-      __stcg((compressed ? a.span_states : a.segment_states) + at,
-             make_float2(rows.reference[r], rows.sum[r]));
+    const int at = t.row_index(t.query_of(row), t.head_of(row)) * parts + part;
+    if (quarter == 0) {
+      __stcg(states + at, make_float2(rows.reference[r], rows.sum[r]));
     }
-    float* const to = (compressed ? a.span_outs : a.segment_outs) + at * a.head_dim;
+    float2* const to = reinterpret_cast<float2*>(outs + at * a.head_dim) + quarter;
+    const int elements = a.head_dim - quarter * 2;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
-      const int element = n * 8 + t.lane % 4 * 2;
-      if (element < a.head_dim) {
-        __stcg(reinterpret_cast<float2*>(to + element),
-               make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
+      if (n * 8 < elements) {
+        __stcg(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
       }
     }
   }
@@ -115,7 +115,8 @@ struct KeepNothing {
 struct Job {
   bool compressed;
   bool joined;  // compressed: parts are spans, stored as joins
-  int count;
+  int count;    // entries
+  int units;
   int part, end_part;
   int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
 };
@@ -144,29 +145,115 @@ __device__ __forceinline__ void take_if_equal(int a, int b, float from, float& t
       : "+f"(to)
       : "r"(a), "r"(b), "f"(from));
 }
-__device__ inline int tail_slot(int query) {
-  return query >= 0 && query < kTailQueries ? query : kSlots;
-}
-// Scores of a tail tile: each row's own slot (kSlots: none), what it does not see masked.
-__device__ __forceinline__ void pick_slots(const Entry& entry, const int (&row_slot)[2], int lane,
-                                           const float (&s)[kTileKeys / 8][4], float (&x)[2][4]) {
+
+// What this warp's queries see of a slice of the tail, whose units lie in a ring one behind the
+// other: committed rows from the slice's first on, if there are any in it, then the tree's rows.
+template <int kD>
+struct TailSlice {
+  const Queries& t;
+  const TileSource& from;
+  const Ring& ring;
+  const std::int16_t* rows_of;  // rows of the tree by the CTA's query and distance to committed
+  int pitch;
+  int first;            // position of the slice
+  int query[2];         // of rows lane / 4 and lane / 4 + 8, of the row tile
+  bool in[2];           // these rows have an entry
+  unsigned visible[2];  // positions that they see
+
+  __device__ __forceinline__ TailSlice(const Queries& queries, const TileSource& source,
+                                       const Ring& units, bool compressed, const Entry* run,
+                                       int first_query)
+      : t(queries), from(source), ring(units), first(run->first) {
+    rows_of = compressed ? t.path_row : t.ancestor;
+    pitch = compressed ? t.a.plan.path_compressed : t.a.plan.depth_capacity;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const std::uint32_t visible =
-        row_slot[r] < kSlots
-            ? static_cast<std::uint32_t>(entry.bits >> (row_slot[r] * kSliceKeys)) >> (lane % 4 * 2)
-            : 0U;
+    for (int r = 0; r < 2; ++r) {
+      query[r] = (t.lane / 4 + r * 8) >> t.a.head_bits;
+      in[r] = false;
+      visible[r] = 0U;
+    }
+#pragma unroll 1
+    for (int i = 0; i < run->count; ++i) {
+      const int tail = run[i].tail;
+      const std::uint64_t bits = run[i].bits;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      float own = -INFINITY;
-#pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) {
-        take_if_equal(slot, row_slot[r], s[slot * 2 + e / 2][r * 2 + e % 2], own);
+      for (int r = 0; r < 2; ++r) {
+        const int own = first_query + query[r] - tail;
+        if (own >= 0 && own < kTailQueries) {
+          in[r] = true;
+          visible[r] = static_cast<unsigned>(bits >> (own * kSliceKeys)) & 0xFFFFU;
+        }
       }
-      x[e / 2][r * 2 + e % 2] = (visible >> (e / 2 * 8 + e % 2) & 1U) != 0U ? own : -INFINITY;
     }
   }
-}
+  __device__ __forceinline__ bool any() const {
+    return __any_sync(0xFFFFFFFFU, in[0] || in[1]);
+  }
+  // Positions that query `q` of the row tile sees.
+  __device__ __forceinline__ unsigned seen_by(int q) const {
+    const int row = q << t.a.head_bits;
+    return __shfl_sync(0xFFFFFFFFU, row < 8 ? visible[0] : visible[1], row % 8 * 4);
+  }
+  // Where key `key` of the slice lies for query `q`, which sees it; any row for one that does not.
+  __device__ __forceinline__ UnitRow place_of(int q, int key, unsigned seen, Cursor at) const {
+    const int ahead = first + key - from.committed;
+    const bool tree = ahead >= 0 && (seen >> key & 1U) != 0U;
+    const int index =
+        tree ? rows_of[(t.tile * t.per_tile + q) * pitch + ahead] : (ahead < 0 ? key : 0);
+    const bool back = from.reaches_back(first);
+    const int row = index % kTileKeys;
+    int place = at.place + (ahead < 0 ? 0 : index / kTileKeys + (back ? 1 : 0));
+    place -= place >= ring.units ? ring.units : 0;
+    return {ring.units_at + static_cast<std::uint32_t>(place * Rows<kD>::kUnitBytes), row};
+  }
+
+  // Scores of each row's own keys, what it does not see masked.
+  __device__ __forceinline__ void score(const Rows<kD>& rows, Cursor at, float (&x)[2][4]) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      x[0][e] = x[1][e] = -INFINITY;
+    }
+#pragma unroll 1
+    for (int q = 0; q < t.per_tile; ++q) {
+      const unsigned seen = seen_by(q);
+      if (seen == 0U) {
+        continue;
+      }
+      float s[2][4];
+      rows.score_slice(place_of(q, Rows<kD>::score_key(), seen, at), s);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        take_if_equal(q, query[e / 2], s[0][e], x[0][e]);
+        take_if_equal(q, query[e / 2], s[1][e], x[1][e]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int key = n * 8 + t.lane % 4 * 2 + e % 2;
+        x[n][e] = (visible[e / 2] >> key & 1U) != 0U ? x[n][e] : -INFINITY;
+      }
+    }
+  }
+  // p: packed weights of each row's own keys.
+  __device__ __forceinline__ void add_values(Rows<kD>& rows, Cursor at,
+                                             const std::uint32_t (&p)[4]) const {
+#pragma unroll 1
+    for (int q = 0; q < t.per_tile; ++q) {
+      const unsigned seen = seen_by(q);
+      if (seen == 0U) {
+        continue;
+      }
+      std::uint32_t own[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        own[k] = query[k % 2] == q ? p[k] : 0U;
+      }
+      rows.add_slice(place_of(q, Rows<kD>::value_key(), seen, at), own);
+    }
+  }
+};
 
 // Parts job.part, ..., until - 1 end: what the rows hold is the first of them.
 template <bool kJoins, int kD>
@@ -195,7 +282,7 @@ __device__ __forceinline__ void end_parts(const Queries& t, Job& job, int until,
 // rows, packed weights) see the weights. kJoins: jobs may be joined.
 template <bool kJoins, int kD, class Keep>
 __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps,
-                                            const Team& team, const Entry* entries, Job job,
+                                            const Team& team, const TileList& list, Job job,
                                             const Ring& ring, Rows<kD>& rows, const Keep& keep) {
   const bool alone = team.tiles == 1;
   const int bits = t.a.head_bits;
@@ -206,23 +293,17 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   const std::uint32_t own[2] = {1U << ((first_query & 31) + ((t.lane / 4) >> bits)),
                                 1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
   const int low_most = __reduce_max_sync(0xFFFFFFFFU, max(job.low[0], job.low[1]));
-  Loader<kD> loader{
-      t,
-      team,
-      ring,
-      entries,
-      {job.compressed ? &maps.k_cmp : &maps.k, job.compressed ? &maps.v_cmp : &maps.v},
-      job.compressed,
-      2 * job.count,
-      0,
-      {0, 1}};
+  const TileSource from(t, job.compressed);
+  const Entry* const entries = list.entries;
+  Loader<kD> loader(t, maps, job.compressed, !alone, ring, list.units, job.units);
   Cursor at{0, 0};  // of the unit read next
   // Of a team's places one is left out, so that the loading warp need not wait for the others. The
   // first loads are few, so that the first tile is not waited for behind all others; then two
   // follow each unit until the ring is full.
+  const bool loads = t.tile == team.first_tile;
   const int ahead = ring.units - (alone ? 0 : 1);
 #pragma unroll 1
-  for (int i = min(ahead, kFirstUnits); i > 0; --i) {
+  for (int i = loads ? min(ahead, kFirstUnits) : 0; i > 0; --i) {
     loader.load();
   }
   int read = 0;  // units read
@@ -237,35 +318,67 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
     at.advance(ring);
     ++read;
 #pragma unroll 1
-    for (int i = min(read + ahead - loader.next, 2); i > 0; --i) {
+    for (int i = loads ? min(read + ahead - loader.next, 2) : 0; i > 0; --i) {
       loader.load();
     }
   };
+  const auto units_landed = [&](int count) {
+    Cursor unit = at;
 #pragma unroll 1
-  for (int i = 0; i <= job.count; ++i) {
+    for (int i = 0; i < count; ++i) {
+      barrier_wait(ring.full(unit.place), unit.parity);
+      unit.advance(ring);
+    }
+  };
+#pragma unroll 1
+  for (int i = 0;;) {
     const Entry entry = entries[min(i, max(job.count - 1, 0))];
     const int part = job.compressed ? span_of(entry.first) : static_cast<int>(entry.segment);
-    end_parts<kJoins>(t, job, i == job.count ? job.end_part : part, rows, join);
-    if (i == job.count) {
+    end_parts<kJoins>(t, job, i >= job.count ? job.end_part : part, rows, join);
+    if (i >= job.count) {
       break;
     }
-    const int tail = entry.tail;
+    if (entry.tail >= 0) {
+      const TailSlice<kD> slice(t, from, ring, job.compressed, entries + i, first_query);
+      const bool mine = slice.any();
+      const int boxes = from.boxes(entry.first);
+      float x[2][4];
+      units_landed(boxes);
+      if (mine) {
+        slice.score(rows, at, x);
+      }
+#pragma unroll 1
+      for (int box = 0; box < boxes; ++box) {
+        unit_read();
+      }
+      units_landed(boxes);
+      if (mine) {
+        const float offset[2] = {Rows<kD>::kGrid, Rows<kD>::kGrid};
+        rows.weigh(x, offset);
+        std::uint32_t p[4];
+        pack_weights(x[0], x[1], p);
+        slice.add_values(rows, at, p);
+        keep.slice(entry.first, slice.in[0], slice.in[1], rows, x, p);
+      }
+#pragma unroll 1
+      for (int box = 0; box < boxes; ++box) {
+        unit_read();
+      }
+      i += entry.count;
+      continue;
+    }
     const std::uint32_t owners = static_cast<std::uint32_t>(entry.bits);
-    const bool mine =
-        tail < 0 ? (owners & tile_mask) != 0U
-                 : static_cast<unsigned>(tail - first_query) < static_cast<unsigned>(t.per_tile);
+    const bool mine = (owners & tile_mask) != 0U;
     float s[kTileKeys / 8][4];
-    const int layout = tail < 0 ? kSwizzled : kPlain;
     barrier_wait(ring.full(at.place), at.parity);
     if (mine) {
-      rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes),
-                 layout, s);
+      rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes), s);
     }
     unit_read();
     barrier_wait(ring.full(at.place), at.parity);
-    const std::uint32_t unit =
-        ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
-    if (mine && tail < 0) {
+    if (mine) {
+      const std::uint32_t unit =
+          ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
       if (entry.count < kTileKeys || entry.first < low_most) {
         mask_scores(entry, job.low, t.lane, s);
       }
@@ -276,30 +389,12 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
-        rows.add_values(unit, kSwizzled, slot, p[slot]);
+        rows.add_values(unit, slot, p[slot]);
       }
       keep.tile(entry.first, static_cast<int>(entry.count), rows, s, p);
-    } else if (mine) {
-      const int row_slot[2] = {tail_slot(first_query + ((t.lane / 4) >> bits) - tail),
-                               tail_slot(first_query + ((t.lane / 4 + 8) >> bits) - tail)};
-      float x[2][4];
-      pick_slots(entry, row_slot, t.lane, s, x);
-      const float offset[2] = {Rows<kD>::kGrid, Rows<kD>::kGrid};
-      rows.weigh(x, offset);
-      std::uint32_t p[4];
-      pack_weights(x[0], x[1], p);
-#pragma unroll 1
-      for (int slot = 0; slot < kSlots; ++slot) {
-        std::uint32_t a[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          a[k] = row_slot[k % 2] == slot ? p[k] : 0U;
-        }
-        rows.add_values(unit, kPlain, slot, a);
-      }
-      keep.slice(entry.first, row_slot[0] < kSlots, row_slot[1] < kSlots, rows, x, p);
     }
     unit_read();
+    ++i;
   }
 }
 

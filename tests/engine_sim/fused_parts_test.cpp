@@ -1,11 +1,12 @@
-// The cost model shares out the parts of a fused launch as the simulator does, whose cut is the
-// kernels' own (fused_cut_test.cu).
+// How the parts of a fused launch are shared out: each once, as evenly as the lists allow, and in
+// the cost model as in the simulator, whose cut is the kernels' own (fused_cut_test.cu).
 #include "model/fused_parts.h"
 
 #include <catch2/catch.hpp>
 
 #include "engine/sim/fused_cut.h"
 #include "model/draft_tree.h"
+#include "model/launch_parts.h"
 #include "model/strategy.h"
 
 using namespace versieve;
@@ -17,66 +18,151 @@ DraftTree tree_of(const std::string& draft) {
   return synthetic_tree(Strategy::parse("nsa/" + draft + "/bfs/c1/F*").draft);
 }
 
+// A reuse layer of nsa-1b: row tiles of four queries, four of them a thread block, 8 KV heads.
+FusedGroup reuse_group(std::int64_t queries, std::int64_t context, std::int64_t group) {
+  return fused_group({.num_heads = 32,
+                      .num_kv_heads = 8,
+                      .head_dim = 64,
+                      .context_len = context,
+                      .num_queries = queries,
+                      .group_size = group},
+                     LaunchKind::kNsaReuse);
+}
+
+double steps_of(const FusedGroup& group, const FusedShares& shares, double fresh) {
+  return fused_steps(group, shares, segment_of(group.queries, fresh));
+}
+
 }  // namespace
 
-TEST_CASE("many parts are shared out between thread blocks as the kernels' planner does") {
+TEST_CASE("the cost model shares out many parts as the simulator does") {
   int compared = 0;
   for (const char* model : {"nsa-1b", "nsa-8b"}) {
     for (const char* draft : {"d6k6n32", "d6k8n64", "d8k8n128"}) {
       for (const std::int64_t context : {1024, 4096, 10240, 16384, 65536, 262144}) {
-        for (const std::int64_t group : {1, 4, 8}) {
+        for (const std::int64_t group : {1, 4, 8, -8}) {  // below 0: approximate
           AttentionCase a = attention_case(named_llm_shape(model), tree_of(draft), context);
-          a.group_size = group;
-          for (const FusedLaunch launch :
-               {FusedLaunch::kRoute, FusedLaunch::kAttend, FusedLaunch::kReuse}) {
+          a.group_size = std::abs(group);
+          a.group_mode = group < 0 ? GroupMode::kApprox : GroupMode::kExact;
+          const traffic::NsaVerifyShape shape{.nsa = a.shape.nsa,
+                                              .num_heads = a.shape.num_heads,
+                                              .num_kv_heads = a.shape.num_kv_heads,
+                                              .head_dim = a.shape.head_dim,
+                                              .context_len = context,
+                                              .num_queries = a.num_queries(),
+                                              .group_size = a.group_size,
+                                              .group_mode = a.group_mode};
+          for (const auto& [launch, kind] : {std::pair{FusedLaunch::kRoute, LaunchKind::kNsaRoute},
+                                             {FusedLaunch::kAttend, LaunchKind::kNsaAttend},
+                                             {FusedLaunch::kReuse, LaunchKind::kNsaReuse}}) {
             const FusedCut cut = fused_cut(a, launch);
             if (!cut.many) {
               continue;
             }
-            const traffic::NsaVerifyShape shape{.nsa = a.shape.nsa,
-                                                .num_heads = a.shape.num_heads,
-                                                .num_kv_heads = a.shape.num_kv_heads,
-                                                .head_dim = a.shape.head_dim,
-                                                .context_len = context,
-                                                .num_queries = a.num_queries(),
-                                                .element_bytes = 2,
-                                                .group_size = group};
-            const double compressed = launch == FusedLaunch::kAttend
-                                          ? 0.0
-                                          : static_cast<double>(a.committed_compressed());
-            const double tiles = launch == FusedLaunch::kRoute ? 0.0 : 5.0;
-            const FusedTime time =
-                fused_time(fused_group(shape, static_cast<double>(cut.row_tiles),
-                                       static_cast<double>(cut.query_tiles * a.shape.num_kv_heads),
-                                       {compressed, tiles, tiles}));
             CAPTURE(model, draft, context, group, static_cast<int>(launch));
-            CHECK(time.ctas == cut.part_blocks);
-            CHECK(time.ranks == cut.ranks);
-            CHECK(time.steps > 4.0);
+            const FusedShares shares = fused_shares(fused_group(shape, kind));
+            CHECK(shares.ctas == cut.part_blocks);
+            CHECK(shares.ranks == cut.ranks);
+            CHECK(std::equal(shares.segment_end.begin(), shares.segment_end.end(),
+                             cut.segment_ends.begin(),
+                             [](std::uint8_t one, std::int64_t other) { return one == other; }));
             ++compared;
           }
         }
       }
     }
   }
-  CHECK(compared > 150);
+  CHECK(compared > 200);
+}
+
+TEST_CASE("each segment is one thread block's, in order") {
+  for (const std::int64_t queries : {64, 128, 256}) {
+    for (const std::int64_t context : {4096, 16384, 65536, 1 << 20}) {
+      for (const std::int64_t size : {1, 2, 4, 8}) {
+        const FusedGroup group = reuse_group(queries, context, size);
+        const FusedShares shares = fused_shares(group);
+        CAPTURE(queries, context, size, shares.ctas, shares.ranks);
+        CHECK(shares.ranks >= 1);
+        CHECK(shares.ranks <= shares.ctas);
+        CHECK(std::is_sorted(shares.segment_end.begin(), shares.segment_end.end()));
+        CHECK(shares.segment_end[static_cast<std::size_t>(shares.ctas - 1)] ==
+              kFusedSelected + kFusedWindow);
+      }
+    }
+  }
+}
+
+TEST_CASE("a cut that waits for compressed tokens alone gives way to one that shares them out") {
+  // 128 queries in groups of eight at 64K. Planned for lists that differ by three fifths, two of
+  // four thread blocks had 32 tiles of compressed tokens each: 89 us at every overlap from a half
+  // on (H200); four shares of 16 tiles take 69 where lists hardly differ.
+  const FusedGroup group = reuse_group(128, 65536, 8);
+  FusedShares before{.ctas = 4, .ranks = 2};
+  before.segment_end.fill(8);
+  before.segment_end[0] = 1;
+  before.segment_end[1] = 2;
+  before.segment_end[2] = 5;
+  const FusedShares shares = fused_shares(group);
+  CHECK(shares.ranks == 4);
+  CHECK(steps_of(group, shares, 0.2) < 0.9 * steps_of(group, before, 0.2));
+  CHECK(steps_of(group, shares, 0.2) < 0.8 * steps_of(group, shares, 0.8));
 }
 
 TEST_CASE("a launch that fits the chip takes its longest block, one that does not its waves") {
-  FusedGroup group{.groups = 16,
-                   .resident = 264,
-                   .joins = 0,
-                   .segments = true,
-                   .planned_selected = 12,
-                   .planned_window = 15,
-                   .selected_tiles = 6.0,
-                   .window_tiles = 7.5};
-  const FusedTime one = fused_time(group);
-  CHECK(one.ctas * group.groups <= group.resident);
-  CHECK(one.steps >= 4.0 + 7.5);  // a start and a segment of the window at least
-  group.groups = 160;             // ten times the queries on the same chip
-  const FusedTime ten = fused_time(group);
-  CHECK(ten.steps > 3.0 * one.steps);
-  group.selected_tiles = 12.0;
-  CHECK(fused_time(group).steps > ten.steps);
+  FusedGroup group = reuse_group(64, 4096, 4);
+  group.shared_sms = false;
+  FusedShares shares{.ctas = 8, .ranks = 1};
+  for (int slot = 0; slot < kFusedSlots; ++slot) {
+    shares.segment_end[static_cast<std::size_t>(slot)] =
+        static_cast<std::uint8_t>(std::min(slot + 1, 8));
+  }
+  const double window = window_segment(512, 4096);
+  const SelectedSegment segment{.tiles = 3.0};
+  // The first block has the compressed tokens too: 4 tiles, and beginning both kinds.
+  CHECK(group.groups * shares.ctas <= group.resident);
+  CHECK(fused_steps(group, shares, segment) == Approx(2.0 * kFusedKind + 4.0 + window));
+  CHECK(fused_steps(group, shares, {.tiles = 30.0}) == Approx(kFusedKind + 30.0));
+  CHECK(fused_steps(group, shares, {.tiles = 30.0, .spread = 2.0}) ==
+        Approx(kFusedKind + 30.0 + 2.0 * kLongestSegment));
+  group.resident = 1;  // one after the other, each a little later
+  const double all = 32.0 * (9.0 * kFusedKind + 4.0 + 6.0 * 3.0 + 2.0 * window);
+  CHECK(fused_steps(group, shares, segment) >= all);
+  CHECK(fused_steps(group, shares, segment) < 1.1 * all);
+  group.resident = 32 * 4;  // two halves, the second begun by the first's short ones
+  const double halves = 3.0 * kFusedKind + 4.0 + 3.0 + window;
+  CHECK(fused_steps(group, shares, segment) >= halves);
+  CHECK(fused_steps(group, shares, segment) < 1.1 * halves);
+}
+
+TEST_CASE("a thread block that has its SM for itself is faster") {
+  FusedGroup group = reuse_group(64, 65536, 4);
+  FusedShares shares{.ctas = 8, .ranks = 1};
+  shares.segment_end.fill(8);
+  for (int slot = 0; slot < 8; ++slot) {
+    shares.segment_end[static_cast<std::size_t>(slot)] = static_cast<std::uint8_t>(slot + 1);
+  }
+  // 32 of 256 blocks have 64 tiles, the others hardly any: the 32 run alone for most of the time.
+  const double both = fused_steps(group, shares, {.tiles = 1.0});
+  group.shared_sms = false;
+  const double apart = fused_steps(group, shares, {.tiles = 1.0});
+  CHECK(both < 0.85 * apart);
+  CHECK(both > 0.6 * apart);
+}
+
+TEST_CASE("what other row tiles of a group have chosen costs less than its own") {
+  const SelectedLists own{.own = 16.0};
+  SelectedLists more = own;
+  more.own = 28.0;
+  SelectedLists passed = own;
+  passed.passed = 12.0;
+  CHECK(selected_segment(passed).tiles > selected_segment(own).tiles + 0.5);
+  CHECK(selected_segment(passed).tiles < selected_segment(more).tiles - 0.5);
+  // Four lists that are the same differ in length as one does, four times; others even out.
+  SelectedLists same = own;
+  same.groups = 4.0;
+  same.reach = 1.0;
+  SelectedLists apart = same;
+  apart.reach = 0.0;
+  CHECK(selected_segment(same).spread == Approx(4.0 * selected_segment(own).spread));
+  CHECK(selected_segment(apart).spread == Approx(2.0 * selected_segment(own).spread));
 }

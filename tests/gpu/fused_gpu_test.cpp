@@ -135,6 +135,12 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
         {0, 40, TreeForm::kChain}}) {
     check_case(long_shape(context, nodes, tree), rng);
   }
+  // All rows of the tree lie on the chip at once: two to four units of 64, and the committed ones.
+  for (const std::int64_t nodes : {65, 130, 256}) {
+    NsaCaseShape shape = long_shape(1003, nodes, TreeForm::kRandom);
+    shape.head_dim = 128;
+    check_case(shape, rng);
+  }
   const NsaCase c = rounded<Bf16>(make_nsa_case(long_shape(262144, 2, TreeForm::kChain), rng));
   CHECK(disagreement(c, run_nsa<Bf16>(c, kFused), tolerance_of<Bf16>()) == "");
 }
@@ -246,11 +252,12 @@ TEST_CASE("a node's bits in the fused form depend on its path alone") {
     return;
   }
   std::mt19937_64 rng(test_seed());
-  for (int i = 0; i < 34; ++i) {
+  for (int i = 0; i < 35; ++i) {
     const NsaCaseShape shape = i < 30    ? random_fused_shape(rng)
                                : i == 30 ? long_shape(20000, 6, TreeForm::kRandom)
                                : i == 31 ? long_shape(4090, 60, TreeForm::kRandom)
                                : i == 32 ? long_shape(2047, 40, TreeForm::kChain)
+                               : i == 33 ? long_shape(1003, 140, TreeForm::kRandom)
                                          : long_shape(16384 + 15, 33, TreeForm::kRandom);
     CAPTURE(i, shape.text(), test_seed());
     const NsaCase c = grouped(rounded<Bf16>(make_nsa_case(shape, rng)), pick(rng, {1, 2, 4, 8}));
