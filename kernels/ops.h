@@ -21,6 +21,7 @@
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
 #include "kernels/resa_decode/params.h"
+#include "kernels/token_list/params.h"
 #include "kernels/top_p/params.h"
 #include "kernels/topk/params.h"
 #include "model/llm_shape.h"
@@ -176,6 +177,9 @@ struct SelectedTokens {
   const std::int32_t* token = nullptr;  // [count] ascending, or [G, count]; null: all there are
   std::int64_t count = 0;
   bool per_kv_head = false;
+  // Device memory or null: one count for all lists. Not null: `count` is an upper bound of it, and
+  // the places between the lists of KV heads.
+  const std::int32_t* known_count = nullptr;
 };
 
 // Dense or windowed causal attention of tree nodes: committed keys at positions [first_position, L)
@@ -349,6 +353,7 @@ class Ops {
   virtual void topk(const TopkParams<T>& p) = 0;
   virtual void layer_map(const LayerMapParams& p) = 0;
   virtual void top_p(const TopPParams<SumOf<T>>& p) = 0;
+  virtual void token_list(const TokenListParams& p) = 0;
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;

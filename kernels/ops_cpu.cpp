@@ -22,6 +22,7 @@
 #include "kernels/rope_append/cpu.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
+#include "kernels/token_list/cpu.h"
 #include "kernels/top_logits/cpu.h"
 #include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
@@ -155,6 +156,10 @@ class CpuOps final : public Ops<T> {
   }
   void top_p(const TopPParams<SumOf<T>>& p) override {
     observed("top_p", traffic::top_p(p.rows, p.length), [&] { top_p_cpu(p, threads_); });
+  }
+  void token_list(const TokenListParams& p) override {
+    observed("token_list", traffic::token_list(p.lists, p.length),
+             [&] { token_list_cpu(p, threads_); });
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     observed("spec_sample", traffic::softmax_rows(2 * p.gamma + 1, p.vocab, kBytes),

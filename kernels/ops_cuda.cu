@@ -24,6 +24,7 @@
 #include "kernels/rope_append/launch.h"
 #include "kernels/spec_sample/launch.h"
 #include "kernels/swiglu/launch.h"
+#include "kernels/token_list/launch.h"
 #include "kernels/top_logits/launch.h"
 #include "kernels/top_p/launch.h"
 #include "kernels/topk/launch.h"
@@ -202,6 +203,10 @@ class CudaOps final : public Ops<T> {
   void top_p(const TopPParams<float>& p) override {
     reserve(top_p_scratch_bytes(p));
     launch_top_p(p, context_);
+  }
+  void token_list(const TokenListParams& p) override {
+    reserve(token_list_scratch_bytes(p));
+    launch_token_list(p, context_);
   }
   void spec_sample(const SpecSampleParams<T>& p) override {
     reserve(spec_sample_scratch_bytes(p));

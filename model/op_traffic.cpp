@@ -105,6 +105,11 @@ Traffic top_p(std::int64_t rows, std::int64_t length) {
                static_cast<double>(rows * length));
 }
 
+Traffic token_list(std::int64_t lists, std::int64_t length) {
+  const std::int64_t bytes = lists * length * kF32Bytes;
+  return moved(TrafficTerm::kScores, bytes, bytes, 0.0);
+}
+
 Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
   return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * vocab * kF32Bytes,
                4.0 * static_cast<double>(rows * vocab));

@@ -42,6 +42,8 @@ Traffic attention_weights(std::int64_t heads, std::int64_t kv_heads, std::int64_
 Traffic layer_map(std::int64_t draft_layers, std::int64_t verifier_layers);
 // Rows of f32 weights in, once for the thresholds and once for the union; a mask out.
 Traffic top_p(std::int64_t rows, std::int64_t length);
+// At most: every token listed.
+Traffic token_list(std::int64_t lists, std::int64_t length);
 
 // Rows of logits in, rows of f32 probabilities out.
 Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);

@@ -12,8 +12,13 @@ constexpr double kActiveRatios[] = {0.02, 0.05, 0.1, 0.2};
 constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
 constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
 constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
-constexpr std::array<std::pair<double, double>, 4> kChosen = {
-    {{0.9, 0.454}, {0.95, 0.636}, {0.97, 0.87}, {0.99, 0.997}}};
+constexpr std::array<std::pair<double, double>, 7> kChosen = {{{0.5, 0.089},
+                                                               {0.7, 0.203},
+                                                               {0.8, 0.288},
+                                                               {0.9, 0.408},
+                                                               {0.95, 0.511},
+                                                               {0.97, 0.587},
+                                                               {0.99, 0.744}}};
 
 Strategy resa(std::int64_t block, double ratio, std::int64_t period) {
   Strategy s;

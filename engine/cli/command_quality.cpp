@@ -38,6 +38,7 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
   app.add_option("--lookahead", request.lookahead, "drafted tokens a step");
   app.add_option("--scored", request.scored, "last tokens of each text that are scored");
   app.add_option("--chunk", request.chunk, "tokens that are read together");
+  app.add_option("--iterations", request.iterations, "halvings that find the least weight");
   app.add_option("--dense-layers", request.dense_layers, "first layers that read everything");
   app.add_option("--out", options->out, "write the answer to this JSON file");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");

@@ -134,8 +134,10 @@ class QualityRun {
     }
     ModelDrafter<T> drafter(*ops_, pair_.draft, prompt, true);
     drafter.capture_attention(request_.lookahead);
-    const SpecAttnOptions options{
-        .p = p, .chunk = request_.chunk, .dense_layers = request_.dense_layers};
+    const SpecAttnOptions options{.p = p,
+                                  .iterations = request_.iterations,
+                                  .chunk = request_.chunk,
+                                  .dense_layers = request_.dense_layers};
     ChosenBlocks chosen;
     std::int64_t known = start_ - 1;  // the newest position whose token the drafter has
     const std::int64_t length = static_cast<std::int64_t>(text_.size());
@@ -265,6 +267,7 @@ QualityReport quality_on(const QualityRequest& request, const ComputeDevice& dev
                        .lookahead = request.lookahead,
                        .scored = request.scored,
                        .chunk = request.chunk,
+                       .iterations = request.iterations,
                        .dense_layers = request.dense_layers,
                        .texts = static_cast<std::int64_t>(request.texts.size())};
   std::map<std::string, std::vector<Tally>> groups;
@@ -294,9 +297,9 @@ void check_request(const QualityRequest& request) {
   if (request.texts.empty()) {
     throw Error(ExitCode::kUsage, "quality needs a text: --text FILE, once or more");
   }
-  if (request.lookahead < 1 || request.scored < 1 || request.chunk < 1 ||
+  if (request.lookahead < 1 || request.scored < 1 || request.chunk < 1 || request.iterations < 1 ||
       request.dense_layers < 0) {
-    throw Error(ExitCode::kUsage, "lookahead, scored and chunk are 1 or more");
+    throw Error(ExitCode::kUsage, "lookahead, scored, chunk and iterations are 1 or more");
   }
   for (const double p : request.shares) {
     if (!(p > 0.0 && p <= 1.0)) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/top_p/params.h"
+
 namespace versieve::engine {
 
 struct QualityRequest {
@@ -20,6 +22,7 @@ struct QualityRequest {
   std::int64_t lookahead = 7;                            // gamma: drafted tokens a step
   std::int64_t scored = 512;                             // last tokens of each text that are scored
   std::int64_t chunk = 16;
+  std::int64_t iterations = kernels::kTopPHalvings;
   std::int64_t dense_layers = 2;
   std::string backend = "auto";
   std::string dtype = "f32";
@@ -48,7 +51,7 @@ struct QualityGroup {
 
 struct QualityReport {
   std::string model, backend, device, dtype;
-  std::int64_t lookahead = 0, scored = 0, chunk = 0, dense_layers = 0, texts = 0;
+  std::int64_t lookahead = 0, scored = 0, chunk = 0, iterations = 0, dense_layers = 0, texts = 0;
   std::vector<QualityGroup> groups;  // the last is all
 };
 

@@ -52,6 +52,7 @@ nlohmann::ordered_json quality_json(const QualityReport& report) {
           {"lookahead", report.lookahead},
           {"scored", report.scored},
           {"chunk", report.chunk},
+          {"iterations", report.iterations},
           {"dense_layers", report.dense_layers},
           {"groups", groups}};
 }

@@ -2,73 +2,118 @@
 
 #include <algorithm>
 
+#include "engine/model/device_ints.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
 
 template <class T>
-std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
-                                     std::int64_t draft_layers, const SpecAttnOptions& options,
-                                     ChoiceBuffers<T>& buffers) {
+void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
+                            std::int64_t draft_layers, const SpecAttnOptions& options) {
   VERSIEVE_ASSERT(attention.steps >= 1, "a chain attended to something");
-  const std::int64_t kept = std::max<std::int64_t>(0, draft_layers - attention.first_layer);
-  const std::int64_t length = attention.context_len;
-  ensure_count(ops, buffers.mask, kept * length);
-  ensure_count(ops, buffers.mass, attention.steps);
-  for (std::int64_t i = 0; i < kept; ++i) {
+  first_layer_ = attention.first_layer;
+  length_ = attention.context_len;
+  const std::int64_t lists = std::max<std::int64_t>(0, draft_layers - first_layer_);
+  if (lists != lists_) {
+    lists_ = lists;
+    total_ = kernels::OpsBuffer<T, std::int64_t>(
+        ops, std::vector<std::int64_t>(static_cast<std::size_t>(lists), 0));
+  }
+  if (lists == 0 || length_ == 0) {
+    return;
+  }
+  // The rows' stride is longer than the context by a while: no growth in each step.
+  ensure_count(ops, mask_, lists * attention.stride);
+  ensure_count(ops, token_, lists * attention.stride);
+  ensure_count(ops, count_, lists);
+  ensure_count(ops, mass_, attention.steps);
+  for (std::int64_t i = 0; i < lists; ++i) {
     ops.top_p({.rows = attention.steps,
-               .length = length,
+               .length = length_,
                .row_stride = attention.stride,
                .p = options.p,
                .iterations = options.iterations,
-               .weights = attention.weights + (attention.first_layer + i) * attention.layer_stride,
-               .mask = buffers.mask.data() + i * length,
-               .mass = buffers.mass.data()});
+               .weights = attention.weights + (first_layer_ + i) * attention.layer_stride,
+               .mask = mask_.data() + i * length_,
+               .mass = mass_.data()});
   }
-  std::vector<std::int32_t> masks(static_cast<std::size_t>(kept * length));
-  ops.download(masks.data(), buffers.mask.data(), masks.size() * sizeof(std::int32_t));
-  std::vector<TokenList> chosen(static_cast<std::size_t>(draft_layers - kept));
-  for (std::int64_t i = 0; i < kept; ++i) {
-    const auto first = masks.begin() + i * length;
-    chosen.push_back(chunked_tokens({first, first + length}, options.chunk));
+  ops.token_list({.lists = lists,
+                  .length = length_,
+                  .chunk = options.chunk,
+                  .mask = mask_.data(),
+                  .token = token_.data(),
+                  .count = count_.data(),
+                  .total = total_.data()});
+}
+
+template <class T>
+kernels::SelectedTokens ChosenLists<T>::of_layer(std::int64_t draft_layer) const {
+  const std::int64_t list = draft_layer - first_layer_;
+  VERSIEVE_ASSERT(list >= 0 && list < lists_, "the layer's attention was kept");
+  return {.token = token_.data() + list * length_,
+          .count = length_,
+          .known_count = count_.data() + list};
+}
+
+template <class T>
+std::vector<TokenList> ChosenLists<T>::read(kernels::Ops<T>& ops) const {
+  std::vector<TokenList> read(static_cast<std::size_t>(first_layer_));
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(lists_));
+  if (length_ > 0 && lists_ > 0) {
+    ops.download(counts.data(), count_.data(), counts.size() * sizeof(std::int32_t));
   }
-  return chosen;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    TokenList list(static_cast<std::size_t>(counts[i]));
+    if (!list.empty()) {
+      ops.download(list.data(), token_.data() + static_cast<std::int64_t>(i) * length_,
+                   list.size() * sizeof(std::int32_t));
+    }
+    read.push_back(std::move(list));
+  }
+  return read;
 }
 
 template <class T>
 SpecAttnSelector<T>::SpecAttnSelector(kernels::Ops<T>& ops, const ModelDrafter<T>& drafter,
                                       std::vector<std::int32_t> layer_map,
                                       const SpecAttnOptions& options)
-    : ListSelector<T>(ops),
-      drafter_(&drafter),
-      layer_map_(std::move(layer_map)),
-      options_(options) {
+    : ops_(&ops), drafter_(&drafter), layer_map_(std::move(layer_map)), options_(options) {
   VERSIEVE_ASSERT(!layer_map_.empty(), "every target layer has a draft layer");
 }
 
 template <class T>
-const TokenList* SpecAttnSelector<T>::tokens_of(const LayerQueries<T>& layer) {
+kernels::SelectedTokens SpecAttnSelector<T>::select(const LayerQueries<T>& layer) {
   if (layer.layer == 0) {
     const DraftAttention<T> attention = drafter_->attention();
     VERSIEVE_ASSERT(attention.context_len == layer.context_len, "one step's draft and verify");
-    chosen_ = chosen_tokens(this->ops(), attention, layer_map_.back() + 1, options_, buffers_);
+    chosen_.choose(*ops_, attention, layer_map_.back() + 1, options_);
   }
-  if (layer.layer < options_.dense_layers) {
-    return nullptr;
+  dense_.present += layer.context_len;
+  if (reads_all(layer.layer)) {
+    dense_.read += layer.context_len;
+    return {};
   }
-  const std::int32_t draft_layer = layer_map_[static_cast<std::size_t>(layer.layer)];
-  return &chosen_[static_cast<std::size_t>(draft_layer)];
+  return chosen_.of_layer(layer_map_[static_cast<std::size_t>(layer.layer)]);
 }
 
-template std::vector<TokenList> chosen_tokens(kernels::Ops<double>&, const DraftAttention<double>&,
-                                              std::int64_t, const SpecAttnOptions&,
-                                              ChoiceBuffers<double>&);
-template std::vector<TokenList> chosen_tokens(kernels::Ops<float>&, const DraftAttention<float>&,
-                                              std::int64_t, const SpecAttnOptions&,
-                                              ChoiceBuffers<float>&);
-template std::vector<TokenList> chosen_tokens(kernels::Ops<Bf16>&, const DraftAttention<Bf16>&,
-                                              std::int64_t, const SpecAttnOptions&,
-                                              ChoiceBuffers<Bf16>&);
+template <class T>
+ReadCount SpecAttnSelector<T>::reads() const {
+  ReadCount reads = dense_;
+  if (chosen_.lists() == 0) {
+    return reads;
+  }
+  const std::vector<std::int64_t> totals = chosen_.totals();
+  for (std::size_t layer = 0; layer < layer_map_.size(); ++layer) {
+    if (!reads_all(static_cast<std::int64_t>(layer))) {
+      reads.read += totals[static_cast<std::size_t>(layer_map_[layer] - chosen_.first_layer())];
+    }
+  }
+  return reads;
+}
+
+template class ChosenLists<double>;
+template class ChosenLists<float>;
+template class ChosenLists<Bf16>;
 template class SpecAttnSelector<double>;
 template class SpecAttnSelector<float>;
 template class SpecAttnSelector<Bf16>;

@@ -12,9 +12,6 @@ namespace versieve::engine {
 // Ascending positions below a context's length.
 using TokenList = std::vector<std::int32_t>;
 
-// All tokens of the chunks (of `chunk` aligned positions) that hold a token of the mask.
-TokenList chunked_tokens(const std::vector<std::int32_t>& mask, std::int64_t chunk);
-
 // What was read of the committed tokens, summed over verifies and layers.
 struct ReadCount {
   std::int64_t read = 0;
@@ -39,15 +36,11 @@ class ListSelector : public TokenSelector<T> {
   virtual const TokenList* tokens_of(const LayerQueries<T>& layer) = 0;
   // Lists of G KV heads, one after the other, instead of one list.
   virtual bool per_kv_head() const { return false; }
-  // Whether a list of an earlier layer of a verify is what it was: it is not sent again then.
-  virtual bool keeps_lists() const { return false; }
   kernels::Ops<T>& ops() const { return *ops_; }
 
  private:
   kernels::Ops<T>* ops_;
   DeviceInts<T> staged_;
-  const TokenList* sent_ = nullptr;  // what staged_ holds
-  const std::int32_t* device_ = nullptr;
   ReadCount reads_;
 };
 

@@ -34,7 +34,11 @@ __device__ inline std::int64_t committed(const FlashParams& p) {
   return p.counts == nullptr ? p.context_len : p.counts->context_len;
 }
 __device__ inline int shared_keys(const FlashParams& p) {
-  return static_cast<int>(p.selected.token == nullptr ? committed(p) : p.selected.count);
+  if (p.selected.token == nullptr) {
+    return static_cast<int>(committed(p));
+  }
+  return p.selected.known_count == nullptr ? static_cast<int>(p.selected.count)
+                                           : *p.selected.known_count;
 }
 __device__ inline const std::int32_t* token_list(const FlashParams& p, int g) {
   return p.selected.token == nullptr

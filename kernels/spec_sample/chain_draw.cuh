@@ -58,6 +58,20 @@ __device__ float draw_weights(const ChainSetting<T>& a, bool past_drafts, float 
   return warp_sum(sum);
 }
 
+// Weights again from the logits of a chunk whose statistics are known.
+template <class T>
+__device__ void weigh_again(float (&z)[kLaneElements], int first, const LawStat& chunk,
+                            const LawScale& scale) {
+  if (scale.one_hot) {
+#pragma unroll
+    for (int j = 0; j < kLaneElements; ++j) {
+      z[j] = element_index<T>(first, j) == chunk.argmax() ? 1.0F : 0.0F;
+    }
+  } else {
+    weigh(z, chunk.largest, scale.per_logit);
+  }
+}
+
 // Draws, from the weights in registers, for 32 samples that draw here.
 template <class T, bool kSigmoid>
 __device__ void draw_batch(const Position<T, kSigmoid>& here, const Proposal& x, bool drawing,

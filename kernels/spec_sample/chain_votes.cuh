@@ -18,6 +18,7 @@ struct ChainVotes {
   std::uint32_t launches;
 };
 static_assert(sizeof(ChainVotes) <= kTicketBytes);
+static_assert(kVoteSamples == 32, "a lane clears a sample's word");
 
 using VoteWord = cuda::atomic_ref<std::uint64_t, cuda::thread_scope_device>;
 
@@ -49,8 +50,8 @@ __device__ inline void close_votes(ChainVotes& votes, unsigned parity, int sampl
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (lane < samples) {
     all_accepted_before(votes, parity, lane, gamma);
-    votes.word[parity ^ 1U][lane] = 0;
   }
+  votes.word[parity ^ 1U][lane] = 0;  // the launch before may have had more samples
   __syncwarp();
   if (lane == 0) {
     votes.launches = votes.launches + 1;

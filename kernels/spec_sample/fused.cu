@@ -4,7 +4,10 @@
 // give their largest logit and sum, blocks exchange those of their tiles (exact). 2. The weights
 // max(0, p - q), p after the last draft, are summed, blocks exchange the sums, and meanwhile one
 // warp tests the position. 3. The warp whose chunk holds the draw finds the token.
-// Every position draws as if it were the first rejected.
+// Two forms. Held: all positions fit on the chip at once, logits stay in registers as weights, and
+// every position draws as if it were the first rejected. Voting: more positions, fewer registers a
+// thread; a position keeps nothing but its statistics, waits for the votes of those before it, and
+// only a sample's first rejection reads its rows again, from the second-level cache.
 // Bits are those of baseline.cu, whose order of sums is the same. Moves (2 gamma + 1) V logits once
 // (traffic::spec_chain); bound by latencies: README.md.
 #include "kernels/common/cuda_check.h"
@@ -93,9 +96,9 @@ __device__ void draw_samples(const Worker<T, kSigmoid>& w, Proposal x, const Dra
   }
 }
 
-// Weights stay in registers, and the test runs beside the exchange of their sums.
+// Held: weights stay in registers, and the test runs beside the exchange of their sums.
 template <class T, bool kSigmoid>
-__device__ void sample_position(Worker<T, kSigmoid>& w, ChainShared& shared) {
+__device__ void run_held(Worker<T, kSigmoid>& w, ChainShared& shared) {
   Position<T, kSigmoid>& here = w.here;
   const ChainSetting<T>& a = here.a;
   const Proposal x(a.s, here.c, std::int64_t{blockIdx.y} * 32 + w.lane);
@@ -141,8 +144,74 @@ __device__ void sample_position(Worker<T, kSigmoid>& w, ChainShared& shared) {
   draw_samples(w, x, tile, p, shared);
 }
 
+// Voting: statistics alone, then the votes; who is a sample's first rejection reads its rows again.
+// REQUIRES: votes; so at most 32 samples.
 template <class T, bool kSigmoid>
-__global__ void __launch_bounds__(kClusterLawThreads, 2)
+__device__ void run_voting(Worker<T, kSigmoid>& w, ChainShared& shared) {
+  Position<T, kSigmoid>& here = w.here;
+  const ChainSetting<T>& a = here.a;
+  const Proposal x(a.s, here.c, w.lane);
+  LawStat target = empty_stat(), draft = empty_stat();
+  float z[kLaneElements];
+  if (here.by_softmax()) {
+    if (!here.past_drafts()) {
+      call_for_round(here.z.draft, w.first, a.cut.vocab);
+    }
+    here.z.load_target(w.first, z);
+    target = weigh_round<T>(z, w.first, a.scale);
+    if (!here.past_drafts()) {
+      here.z.load_draft(w.first, z);
+      draft = weigh_round<T>(z, w.first, a.scale);
+    }
+  }
+  cluster_wait();
+  w.read_parity(shared);
+  if (here.by_softmax()) {
+    here.law = exchange_law(w.place, target, draft, a.scale, shared.cluster);
+  } else {
+    cluster_sync();  // all blocks have read the parity
+  }
+  if (w.tests) {
+    const float2 logits = x.any && !here.past_drafts() ? x.gather(here.z) : float2{};
+    bool drawing = test_batch(w, x, logits, shared);
+    if (w.votes(x)) {
+      vote(*here.results.votes, here.parity, w.lane, static_cast<int>(here.c), !drawing);
+    }
+    drawing = drawing && all_accepted_before(*here.results.votes, here.parity, w.lane,
+                                             static_cast<int>(here.c));
+    const unsigned mask = __ballot_sync(0xFFFFFFFFU, drawing);
+    if (w.lane == 0) {
+      shared.drawing = mask;
+    }
+  }
+  __syncthreads();
+  if (shared.drawing == 0) {
+    return;  // the whole cluster alike
+  }
+  here.z.load_target(w.first, z);
+  float q[kLaneElements] = {};
+  if (!here.past_drafts()) {
+    here.z.load_draft(w.first, q);
+  }
+  if (here.by_softmax()) {
+    weigh_again<T>(z, w.first, target, a.scale);
+    weigh_again<T>(q, w.first, draft, a.scale);
+  }
+  const float sum = warp_draw_weights(w, target, draft, z, q);
+  if (w.lane == 0) {
+    shared.cluster.sum[w.warp] = sum;
+  }
+  __syncthreads();
+  push_sums(w.place, shared.cluster);
+  if (w.place.blocks == 1) {
+    __syncthreads();
+  }
+  draw_samples(w, x, await_sums(w.place, shared.cluster, 0), z, shared);
+}
+
+// Blocks an SM: 64 registers a thread hold a chunk of both rows, 40 do not.
+template <class T, bool kSigmoid, bool kHeld>
+__global__ void __launch_bounds__(kClusterLawThreads, kHeld ? 2 : 3)
     spec_chain_kernel(const __grid_constant__ ChainSetting<T> a,
                       const __grid_constant__ ChainResults results) {
   __shared__ ChainShared shared;
@@ -161,7 +230,11 @@ __global__ void __launch_bounds__(kClusterLawThreads, 2)
   w.first = w.chunk * kRoundElements;
   w.tests = warp == static_cast<int>(blockDim.x) / 32 - 1;
   w.reports = w.tests && place.rank == 0;
-  sample_position(w, shared);
+  if constexpr (kHeld) {
+    run_held(w, shared);
+  } else {
+    run_voting(w, shared);
+  }
   if (w.here.past_drafts() && w.reports && results.votes != nullptr) {
     close_votes(*results.votes, w.here.parity, static_cast<int>(a.s.samples),
                 static_cast<int>(a.s.gamma));
@@ -198,21 +271,36 @@ __global__ void __launch_bounds__(kPickThreads)
   }
 }
 
-template <class T, bool kSigmoid>
+// Threads that the chip holds at once of clusters of 16 blocks with 64 registers a thread: seven of
+// its GPCs have 16 SMs or more, two blocks of 512 an SM.
+constexpr std::int64_t kHeldThreads = 7 * 2 * 16 * 512;
+
+template <class T, bool kSigmoid, bool kHeld>
 void launch_chain(const ChainSetting<T>& a, const ChainResults& results,
                   const LaunchContext& context) {
   const LaunchRange range("spec_chain", traffic::spec_chain(a.s.gamma, a.s.vocab, sizeof(T)),
                           context.observer);
   const unsigned blocks = cluster_blocks(a.cut);
   const std::int64_t slices = std::clamp<std::int64_t>(a.s.samples / 256, 1, 128);
-  check(cudaFuncSetAttribute(spec_chain_kernel<T, kSigmoid>,
+  check(cudaFuncSetAttribute(spec_chain_kernel<T, kSigmoid, kHeld>,
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   launch_dependent(
       {.grid = dim3(blocks * static_cast<unsigned>(a.s.gamma + 1), static_cast<unsigned>(slices)),
        .threads = static_cast<unsigned>(a.cut.tile_chunks) * 32,
        .cluster = blocks,
        .stream = context.stream},
-      spec_chain_kernel<T, kSigmoid>, a, results);
+      spec_chain_kernel<T, kSigmoid, kHeld>, a, results);
+}
+
+template <class T, bool kSigmoid>
+void launch_chain(const ChainSetting<T>& a, const ChainResults& results,
+                  const LaunchContext& context) {
+  const std::int64_t threads = (a.s.gamma + 1) * cluster_blocks(a.cut) * a.cut.tile_chunks * 32;
+  if (results.votes == nullptr || threads <= kHeldThreads) {
+    launch_chain<T, kSigmoid, true>(a, results, context);
+  } else {
+    launch_chain<T, kSigmoid, false>(a, results, context);
+  }
 }
 
 }  // namespace

@@ -1,78 +1,165 @@
 #include "kernels/top_p/launch.h"
 
+#include <algorithm>
+
 #include "kernels/common/block_reduce.cuh"
+#include "kernels/common/cluster.cuh"
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/common/tile_copy.cuh"
 #include "model/assert.h"
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
 
-constexpr int kRowThreads = 1024;
+constexpr int kRowThreads = 512;
 constexpr int kUnionThreads = 256;
-constexpr std::int64_t kMaxSharedWeights = 48 * 1024;  // 192 KiB of the SM's 227
+constexpr int kMaxRowBlocks = 16;             // of the cluster that has a row
+constexpr std::int64_t kBlockWeights = 4096;  // at least, if there are more blocks than one
+constexpr std::int64_t kMaxSharedWeights = 48 * 1024;  // of a block; 192 KiB of the SM's 227
 
-// Calls take(weight) for this thread's weights of a row, in an order fixed by their place.
-template <class Take>
-__device__ void each_weight(const float* row, std::int64_t length, const Take& take) {
-  for (std::int64_t i = threadIdx.x; i < length; i += kRowThreads) {
-    take(row[i]);
+// Blocks that share a row, a function of its length alone, so that the order of sums is, too.
+unsigned row_blocks(std::int64_t length) {
+  unsigned blocks = 1;
+  while (blocks < kMaxRowBlocks && blocks * kBlockWeights < length) {
+    blocks *= 2;
   }
+  return blocks;
+}
+std::int64_t block_weights(std::int64_t length) {
+  const std::int64_t blocks = row_blocks(length);
+  return (length + blocks - 1) / blocks;
 }
 
-__device__ double mass_from(const float* row, std::int64_t length, float least, double* shared) {
+// What a block knows of its part of a row.
+struct alignas(16) RowPart {
   double mass = 0.0;
-  each_weight(row, length, [&](float w) { mass += w >= least ? static_cast<double>(w) : 0.0; });
-  return block_sum<kRowThreads>(mass, shared);
-}
+  float largest = 0.0F;
+  float unused = 0.0F;
+};
 
-__device__ float largest(const float* row, std::int64_t length, std::uint64_t* shared) {
-  float most = 0.0F;
-  each_weight(row, length, [&](float w) { most = fmaxf(most, w); });
-  // Bits of floats that are not negative order as the floats do.
-  const std::uint64_t bits = __float_as_uint(most);
-  return __uint_as_float(static_cast<unsigned>(block_max<kRowThreads>(bits, shared)));
-}
+// Exchanges take turns between two sets of parts: who pushes the next but one has seen all parts of
+// the next, whose senders had read this one.
+struct RowShared {
+  RowPart part[2][kMaxRowBlocks];  // of all blocks, pushed by each
+  std::uint64_t pushed[2];
+  double sums[kRowThreads / 32];
+  std::uint64_t maxima[kRowThreads / 32];
+};
 
-// Grid: one CTA a row. Traffic: traffic::top_p. Bound by the latency of dependent block sums, one
-// an iteration; rows too long for shared memory are read again each time, out of L2.
+// A row's weights, shared out over a cluster.
+class RowWeights {
+ public:
+  // By all threads. REQUIRES: the barriers of `shared` are ready and all blocks run.
+  __device__ RowWeights(const float* weights, int count, Place place, RowShared& shared)
+      : weights_(weights), count_(count), place_(place), shared_(shared) {}
+
+  // The row's mass at `least` and above, and its largest weight.
+  __device__ RowPart parts_from(float least) {
+    double mass = 0.0;
+    float largest = 0.0F;
+    for (int i = static_cast<int>(threadIdx.x); i < count_; i += kRowThreads) {
+      const float w = weights_[i];
+      mass += w >= least ? static_cast<double>(w) : 0.0;
+      largest = fmaxf(largest, w);
+    }
+    mass = block_sum<kRowThreads>(mass, shared_.sums);
+    if (round_ == 0) {  // bits of floats that are not negative order as the floats do
+      largest = __uint_as_float(static_cast<unsigned>(
+          block_max<kRowThreads>(std::uint64_t{__float_as_uint(largest)}, shared_.maxima)));
+    }
+    return exchange({mass, largest, 0.0F});
+  }
+
+ private:
+  // Blocks are added in ascending order.
+  __device__ RowPart exchange(const RowPart& own) {
+    const int set = round_ % 2;
+    RowPart* const parts = shared_.part[set];
+    if (place_.blocks == 1) {
+      ++round_;
+      return own;
+    }
+    const std::uint32_t barrier = shared_address(&shared_.pushed[set]);
+    if (static_cast<int>(threadIdx.x) < place_.blocks) {
+      const int rank = static_cast<int>(threadIdx.x);
+      push_word(address_in_block(shared_address(parts + place_.rank), rank),
+                *reinterpret_cast<const uint4*>(&own), address_in_block(barrier, rank));
+    }
+    if (threadIdx.x == 0) {
+      barrier_expect(barrier, place_.blocks * static_cast<int>(sizeof(RowPart)));
+    }
+    barrier_wait(barrier, round_ / 2 % 2);
+    ++round_;
+    RowPart row;
+    for (int rank = 0; rank < place_.blocks; ++rank) {
+      row.mass += parts[rank].mass;
+      row.largest = fmaxf(row.largest, parts[rank].largest);
+    }
+    return row;
+  }
+
+  const float* weights_;  // this block's
+  int count_;
+  Place place_;
+  RowShared& shared_;
+  int round_ = 0;
+};
+
+// Grid: a cluster a row, a part of the row a block. Traffic: traffic::top_p. Bound by the latency
+// of dependent sums over the cluster, one a halving.
 __global__ void __launch_bounds__(kRowThreads)
     top_p_threshold_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
-                           float* least, bool staged) {
+                           std::int64_t part, float* least, bool staged) {
   extern __shared__ float held[];
-  __shared__ double sums[kRowThreads / 32];
-  __shared__ std::uint64_t maxima[kRowThreads / 32];
-  const float* row = p.weights + blockIdx.x * stride;
-  if (staged) {
-    for (std::int64_t i = threadIdx.x; i < p.length; i += kRowThreads) {
-      held[i] = row[i];  // each thread reads back only what it wrote
-    }
-    row = held;
+  __shared__ RowShared shared;
+  release_successors();
+  if (threadIdx.x < 2) {
+    barrier_init(shared_address(&shared.pushed[threadIdx.x]), 1);
+    publish_barriers();
   }
-  float low = 0.0F;
-  float high = largest(row, p.length, maxima);
-  double kept = mass_from(row, p.length, 0.0F, sums);
-  const double wanted = p.p * kept;
+  const Place place = cluster_place();
+  wait_for_predecessors();
+  const std::int64_t row = static_cast<int>(blockIdx.x) / place.blocks;
+  const std::int64_t first = place.rank * part;
+  const int count = static_cast<int>(max(std::int64_t{0}, min(part, p.length - first)));
+  const float* weights = p.weights + row * stride + first;
+  if (staged) {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
+      held[i] = weights[i];  // each thread reads back only what it wrote
+    }
+    weights = held;
+  }
+  __syncthreads();
+  cluster_sync();
+  RowWeights sums(weights, count, place, shared);
+  const RowPart all = sums.parts_from(0.0F);
+  const double wanted = p.p * all.mass;
+  double kept = all.mass;
+  float low = 0.0F, high = all.largest;
   for (std::int64_t i = 0; i < p.iterations; ++i) {
     const float mid = low / 2 + high / 2;
     if (mid == low) {
       break;
     }
-    const double mass = mass_from(row, p.length, mid, sums);
+    const double mass = sums.parts_from(mid).mass;
     const bool enough = !(mass < wanted);
     kept = enough ? mass : kept;
     (enough ? low : high) = mid;
   }
-  if (threadIdx.x == 0) {
-    least[blockIdx.x] = low;
-    p.mass[blockIdx.x] = static_cast<float>(kept);
+  if (threadIdx.x == 0 && place.rank == 0) {
+    least[row] = low;
+    p.mass[row] = static_cast<float>(kept);
   }
 }
 
 __global__ void __launch_bounds__(kUnionThreads)
     top_p_union_kernel(const __grid_constant__ TopPParams<float> p, std::int64_t stride,
                        const float* least) {
+  release_successors();
+  wait_for_predecessors();
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kUnionThreads + threadIdx.x;
   if (token >= p.length) {
     return;
@@ -84,6 +171,20 @@ __global__ void __launch_bounds__(kUnionThreads)
   p.mask[token] = kept;
 }
 
+void launch_thresholds(const TopPParams<float>& p, float* least, cudaStream_t stream) {
+  const std::int64_t part = block_weights(p.length);
+  const bool staged = part <= kMaxSharedWeights;
+  const unsigned blocks = row_blocks(p.length);
+  check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed,
+                             1));
+  launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(p.rows)),
+                    .threads = kRowThreads,
+                    .cluster = blocks,
+                    .shared_bytes = staged ? static_cast<std::size_t>(part) * sizeof(float) : 0,
+                    .stream = stream},
+                   top_p_threshold_kernel, p, p.stride(), part, least, staged);
+}
+
 }  // namespace
 
 std::size_t top_p_scratch_bytes(const TopPParams<float>& p) {
@@ -93,24 +194,18 @@ std::size_t top_p_scratch_bytes(const TopPParams<float>& p) {
 void launch_top_p(const TopPParams<float>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.p > 0.0 && p.p <= 1.0 && p.iterations >= 0, "a share and a count");
   VERSIEVE_ASSERT(context.scratch_bytes >= top_p_scratch_bytes(p), "scratch is reserved before");
+  VERSIEVE_ASSERT(p.length < INT32_MAX, "places are 32-bit");
   float* least = static_cast<float*>(context.scratch);
   const LaunchRange range("top_p", traffic::top_p(p.rows, p.length), context.observer);
   if (p.rows > 0) {
-    const bool staged = p.length <= kMaxSharedWeights;
-    const int bytes =
-        staged ? static_cast<int>(p.length * static_cast<std::int64_t>(sizeof(float))) : 0;
-    check(cudaFuncSetAttribute(top_p_threshold_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kMaxSharedWeights * sizeof(float))));
-    top_p_threshold_kernel<<<static_cast<unsigned>(p.rows), kRowThreads,
-                             static_cast<std::size_t>(bytes), context.stream>>>(p, p.stride(),
-                                                                                least, staged);
-    check(cudaGetLastError());
+    launch_thresholds(p, least, context.stream);
   }
   if (p.length > 0) {
-    const std::int64_t blocks = (p.length + kUnionThreads - 1) / kUnionThreads;
-    top_p_union_kernel<<<static_cast<unsigned>(blocks), kUnionThreads, 0, context.stream>>>(
-        p, p.stride(), least);
-    check(cudaGetLastError());
+    launch_dependent(
+        {.grid = dim3(static_cast<unsigned>((p.length + kUnionThreads - 1) / kUnionThreads)),
+         .threads = kUnionThreads,
+         .stream = context.stream},
+        top_p_union_kernel, p, p.stride(), static_cast<const float*>(least));
   }
 }
 

@@ -1,4 +1,4 @@
-// top_p on CUDA: one CTA a row bisects over weights held in shared memory, then one launch forms
+// top_p on CUDA: a cluster a row bisects over weights held in shared memory, then one launch forms
 // the union.
 #pragma once
 

@@ -7,6 +7,11 @@
 
 namespace versieve::kernels {
 
+// Halvings that resolve the least threshold of an attention row: 2^-24 of its largest weight, below
+// which f32 weights of a row with one loud token hold less than a hundredth (measured:
+// engine/specattn/README.md).
+inline constexpr std::int64_t kTopPHalvings = 24;
+
 // S = double or float; masses are summed in double on every device.
 template <class S>
 struct TopPParams {
@@ -14,7 +19,7 @@ struct TopPParams {
   std::int64_t length = 0;      // L
   std::int64_t row_stride = 0;  // elements between rows; 0 means L
   double p = 1.0;               // of the mass, in (0, 1]
-  std::int64_t iterations = 10;
+  std::int64_t iterations = kTopPHalvings;
   const S* weights = nullptr;    // [gamma, L], not negative
   std::int32_t* mask = nullptr;  // [L]: 1 for a token that any row keeps
   S* mass = nullptr;             // [gamma]: of the row's own kept tokens, absolute

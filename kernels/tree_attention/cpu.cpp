@@ -58,7 +58,9 @@ void stream_keys(const TreeAttentionParams<T>& p, std::int64_t node, std::int64_
     }
   } else {
     const std::int64_t list = p.selected.per_kv_head ? g * p.selected.count : 0;
-    for (std::int64_t i = 0; i < p.selected.count; ++i) {
+    const std::int64_t count =
+        p.selected.known_count == nullptr ? p.selected.count : *p.selected.known_count;
+    for (std::int64_t i = 0; i < count; ++i) {
       add(p.selected.token[list + i]);
     }
   }

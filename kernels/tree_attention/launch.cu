@@ -80,8 +80,9 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   int* parents = reinterpret_cast<int*>(shared);
   int* ancestors = parents + p.num_nodes;
   walk_ancestors(p.parent, node, path, parents, ancestors);
-  const std::int64_t count = p.selected.count;
-  const std::int32_t* list = p.selected.token + (p.selected.per_kv_head ? g * count : 0);
+  const std::int64_t count =
+      p.selected.known_count == nullptr ? p.selected.count : *p.selected.known_count;
+  const std::int32_t* list = p.selected.token + (p.selected.per_kv_head ? g * p.selected.count : 0);
   const auto row_at = [&](std::int64_t place) -> KeyRow<T> {
     if (place >= count + path) {
       return {};

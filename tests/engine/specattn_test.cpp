@@ -31,12 +31,6 @@ TokenList read_list(const kernels::SelectedTokens& selected, std::int64_t lists 
 
 }  // namespace
 
-TEST_CASE("a chunk is read whole if any of its tokens is chosen") {
-  CHECK(chunked_tokens({0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, 4) == TokenList{4, 5, 6, 7, 8, 9});
-  CHECK(chunked_tokens({1, 0, 1}, 1) == TokenList{0, 2});
-  CHECK(chunked_tokens({0, 0, 0}, 2).empty());
-}
-
 TEST_CASE("a draft's attention is cut to its share, layer by layer, united over its steps") {
   const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
   // Two layers, two steps, L = 4; rows are 6 apart and carry weights of drafted tokens behind L.
@@ -51,6 +45,59 @@ TEST_CASE("a draft's attention is cut to its share, layer by layer, united over 
   REQUIRE(chosen.size() == 2);
   CHECK(chosen[0] == TokenList{0, 3});
   CHECK(chosen[1] == TokenList{0, 1, 2, 3});
+}
+
+TEST_CASE("the shipped count of halvings keeps what sorting would, and ten do not") {
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
+  // One loud token and a tail of 2^15 below a 2^11th of it, which falls by 4e-9 a token where the
+  // last hundredth begins: 2^-24 of the loud one are 14 tokens.
+  constexpr std::int64_t kLength = 1 << 15;
+  std::vector<float> weights = {1.0F};
+  for (std::int64_t i = 1; i < kLength; ++i) {
+    weights.push_back(0x1p-11F * static_cast<float>(std::exp(-static_cast<double>(i) / 2048.0)));
+  }
+  const DraftAttention<float> attention{.steps = 1,
+                                        .context_len = kLength,
+                                        .stride = kLength,
+                                        .layer_stride = kLength,
+                                        .weights = weights.data()};
+  double all = 0.0, mass = 0.0;
+  for (const float w : weights) {
+    all += static_cast<double>(w);
+  }
+  std::int64_t fewest = 0;  // weights fall, so the first ones are the sorted choice
+  while (mass < 0.99 * all) {
+    mass += static_cast<double>(weights[static_cast<std::size_t>(fewest++)]);
+  }
+  const auto kept = [&](const SpecAttnOptions& options) {
+    return static_cast<std::int64_t>(chosen_tokens(*ops, attention, 1, options)[0].size());
+  };
+  CHECK(kept({.p = 0.99, .chunk = 1}) >= fewest);
+  CHECK(kept({.p = 0.99, .chunk = 1}) <= fewest + 14);
+  CHECK(kept({.p = 0.99, .iterations = 10, .chunk = 1}) == kLength);
+}
+
+TEST_CASE("a choice without the host gives the same lists, and counts what was read") {
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
+  const std::vector<float> weights = {9, 9, 9, 9, 9, 9,  // a layer that was not kept
+                                      0, 5, 0, 0, 0, 1,  //
+                                      1, 0, 0, 0, 0, 8};
+  const DraftAttention<float> attention{.steps = 1,
+                                        .context_len = 6,
+                                        .stride = 6,
+                                        .layer_stride = 6,
+                                        .first_layer = 1,
+                                        .weights = weights.data()};
+  ChosenLists<float> lists;
+  const SpecAttnOptions options{.p = 0.8, .chunk = 4};
+  lists.choose(*ops, attention, 3, options);
+  lists.choose(*ops, attention, 3, options);
+  CHECK(lists.read(*ops) == std::vector<TokenList>{{}, {0, 1, 2, 3}, {4, 5}});
+  CHECK(lists.totals() == std::vector<std::int64_t>{8, 4});
+  const kernels::SelectedTokens second = lists.of_layer(2);
+  CHECK(second.count == 6);
+  CHECK(*second.known_count == 2);
+  CHECK(second.token[1] == 5);
 }
 
 TEST_CASE("streaming reads the first tokens and the newest") {

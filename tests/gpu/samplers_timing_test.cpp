@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "kernels/common/cuda_check.h"
+#include "tests/gpu/empty_launch.h"
 #include "tests/gpu/sampler_run.h"
 
 namespace versieve::kernels {
@@ -132,12 +133,25 @@ struct Bench {
   }
 };
 
+// The least that a call of one launch can take by these timers.
+void time_nothing(cudaStream_t stream) {
+  for (const unsigned cluster : {1U, 16U}) {
+    for (const unsigned blocks : {32U, 272U}) {
+      const auto call = [&](std::int64_t) { test::launch_empty(blocks, cluster, stream); };
+      std::printf(
+          "an empty launch, %3u blocks in clusters of %2u: %8.2f %8.1f us, graph and eager\n",
+          blocks, cluster, graph_us(stream, 64, call), eager_us(stream, 40, call));
+    }
+  }
+}
+
 template <class T>
 void time_chains(const char* dtype) {
   Bench<T> bench;
   if (!bench.ready()) {
     return;
   }
+  time_nothing(bench.stream());
   std::printf("%-5s %7s %5s %3s | %8s | %17s | %17s | %17s   us, graph and eager\n", "dtype", "V",
               "gamma", "R", "MB read", "baseline", "exact", "sigmoid");
   for (const std::int64_t vocab : {128256, 128255, 32000}) {
@@ -173,6 +187,7 @@ void time_trees(const char* dtype) {
   if (!bench.ready()) {
     return;
   }
+  time_nothing(bench.stream());
   std::printf("%-5s %7s %5s %5s %6s | %8s | %17s | %17s   us, graph and eager\n", "dtype", "V", "N",
               "width", "inner", "MB inner", "baseline", "exact");
   for (const std::int64_t vocab : {128256, 32000}) {

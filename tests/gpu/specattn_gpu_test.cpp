@@ -9,6 +9,7 @@
 #include "engine/speculate/generate_request.h"
 #include "kernels/attention_weights/cpu.h"
 #include "kernels/layer_map/cpu.h"
+#include "kernels/token_list/cpu.h"
 #include "kernels/top_p/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/nsa_case.h"
@@ -28,7 +29,7 @@ struct TopPAnswer {
 
 TopPParams<float> top_p_params(std::int64_t rows, std::int64_t length, std::int64_t stride,
                                double p) {
-  return {.rows = rows, .length = length, .row_stride = stride, .p = p, .iterations = 10};
+  return {.rows = rows, .length = length, .row_stride = stride, .p = p};
 }
 
 TopPAnswer on_gpu(Ops<float>& ops, TopPParams<float> p, const std::vector<float>& weights) {
@@ -94,11 +95,17 @@ struct DeviceCase {
 };
 
 template <class T>
-std::vector<double> attend_on_gpu(Ops<T>& ops, const TreeAttentionCase& c, const Ints& tokens) {
+std::vector<double> attend_on_gpu(Ops<T>& ops, const TreeAttentionCase& c, const Ints& tokens,
+                                  bool count_on_device = false) {
   DeviceCase<T> device(ops, c);
   const OpsBuffer<T, std::int32_t> list(ops, tokens.empty() ? Ints{0} : tokens);
+  const OpsBuffer<T, std::int32_t> count(ops, Ints{static_cast<std::int32_t>(tokens.size())});
   TreeAttentionParams<T> p = device.host.params();
   p.selected = {.token = list.data(), .count = static_cast<std::int64_t>(tokens.size())};
+  if (count_on_device) {
+    p.selected.count = c.context_len;
+    p.selected.known_count = count.data();
+  }
   p.query_node = device.query_node.data();
   p.parent = device.parent.data();
   p.position = device.position.data();
@@ -155,8 +162,8 @@ TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
     return;
   }
   std::mt19937_64 random(19);
-  // The last two do not fit in shared memory.
-  for (const std::int64_t length : {1, 31, 1000, 4096, 49152, 49153, 100000}) {
+  // Clusters of 1 to 16 blocks; the last does not fit in their shared memory.
+  for (const std::int64_t length : {1, 31, 1000, 4096, 4097, 9000, 49153, 100000, 800001}) {
     const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 7);
     const std::int64_t stride = length + static_cast<std::int64_t>(random() % 9);
     std::vector<float> weights;
@@ -176,6 +183,82 @@ TEST_CASE("CUDA top_p gives the CPU's mask on weights whose sums are exact") {
   const std::vector<float> zeros(200, 0.0F);
   CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mask == Ints(100, 1));
   CHECK(on_gpu(*ops, top_p_params(2, 100, 0, 0.5), zeros).mass == std::vector<float>{0, 0});
+}
+
+namespace {
+
+// token_list of random masks, by the CPU and on the GPU.
+void check_lists(Ops<float>& ops, std::int64_t lists, std::int64_t length, std::int64_t chunk,
+                 std::uint64_t one_in, std::mt19937_64& random) {
+  Ints mask(static_cast<std::size_t>(lists * length));
+  for (std::int32_t& m : mask) {
+    m = random() % one_in == 0 ? 1 : 0;
+  }
+  const std::int64_t stride = length + 3;
+  Ints token(static_cast<std::size_t>(lists * stride), -9);
+  Ints count(static_cast<std::size_t>(lists), -9);
+  std::vector<std::int64_t> total(static_cast<std::size_t>(lists), 5);
+  const OpsBuffer<float, std::int32_t> masks(ops, mask), tokens(ops, token), counts(ops, count);
+  const OpsBuffer<float, std::int64_t> totals(ops, total);
+  TokenListParams p{.lists = lists,
+                    .length = length,
+                    .chunk = chunk,
+                    .token_stride = stride,
+                    .mask = masks.data(),
+                    .token = tokens.data(),
+                    .count = counts.data(),
+                    .total = totals.data()};
+  ops.token_list(p);
+  ops.token_list(p);
+  p.mask = mask.data();
+  p.token = token.data();
+  p.count = count.data();
+  p.total = total.data();
+  token_list_cpu(p, 1);
+  token_list_cpu(p, 1);
+  CAPTURE(lists, length, chunk, one_in);
+  CHECK(counts.read() == count);
+  CHECK(tokens.read() == token);  // nothing behind the lists
+  CHECK(totals.read() == total);
+}
+
+}  // namespace
+
+TEST_CASE("CUDA token_list gives the CPU's lists") {
+  const auto ops = test::try_gpu_ops<float>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 random(23);
+  for (const std::int64_t length : {1, 15, 16, 17, 255, 4096, 4113, 65536, 262145}) {
+    for (const std::int64_t chunk : {1, 3, 16, 1000}) {
+      for (const std::uint64_t one_in : {1U, 5U, 100U, 1U << 30}) {
+        check_lists(*ops, 1 + static_cast<std::int64_t>(random() % 4), length, chunk, one_in,
+                    random);
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA attention over a list whose count is on the device has the same bits", "",
+                   float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  std::mt19937_64 rng(testing::test_seed());
+  for (int i = 0; i < 20; ++i) {
+    const TreeAttentionCase c = windowless_case(rng);
+    Ints tokens;
+    for (std::int32_t t = 0; t < c.context_len; ++t) {
+      if (rng() % 3 == 0) {
+        tokens.push_back(t);
+      }
+    }
+    CAPTURE(c.text(), testing::test_seed());
+    CHECK(attend_on_gpu<TestType>(*ops, c, tokens, true) ==
+          attend_on_gpu<TestType>(*ops, c, tokens));
+  }
 }
 
 TEMPLATE_TEST_CASE("CUDA attention over chosen tokens sees them and the path", "", float, Bf16) {
@@ -265,6 +348,13 @@ TEST_CASE("CUDA's choice of tokens agrees with the CPU's on one small case", "[r
   const TopPAnswer want = on_cpu(params, weights);
   CHECK(got.mask == want.mask);
   CHECK(got.mass == want.mass);
+  const TopPParams<float> wide = top_p_params(1, 5000, 5000, 0.9);  // two blocks a row
+  std::vector<float> row;
+  for (int i = 0; i < 5000; ++i) {
+    row.push_back(static_cast<float>(rng() % 64 * (rng() % 64)));
+  }
+  CHECK(on_gpu(*ops, wide, row).mask == on_cpu(wide, row).mask);
+  check_lists(*ops, 2, 9000, 16, 100, rng);
 }
 
 TEST_CASE("the dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {

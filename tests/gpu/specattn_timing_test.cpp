@@ -50,7 +50,7 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
   constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 64, kNodes = 8, kSteps = 7;
   std::printf(
       "H 32, G 8, d 64, bf16, 8 nodes, warm; us\n      L   tree chain   all   1/2   1/4   1/8"
-      " 1 of 2 weights top_p of 7 rows, one node: attention, with its weights\n");
+      " 1 of 2 weights top_p of 7 rows, its list, one node: attention, with its weights\n");
   for (const std::int64_t length : {4096, 16384, 65536}) {
     const std::int64_t width = kKvHeads * kWidth;
     const OpsBuffer<Bf16> q(*ops, random_elements<Bf16>(kNodes * kHeads * kWidth, 1));
@@ -115,16 +115,24 @@ TEST_CASE("times of choosing tokens and of reading them", "[timing]") {
     const OpsBuffer<Bf16, float> made(*ops, rows);
     OpsBuffer<Bf16, std::int32_t> mask(*ops, length);
     OpsBuffer<Bf16, float> mass(*ops, kSteps);
-    TopPParams<float> choice{.rows = kSteps, .length = length, .p = 0.95, .iterations = 10};
+    TopPParams<float> choice{.rows = kSteps, .length = length, .p = 0.95};
     choice.weights = made.data();
     choice.mask = mask.data();
     choice.mass = mass.data();
+    const OpsBuffer<Bf16, std::int32_t> token(*ops, length), count(*ops, 1);
+    const TokenListParams lists{.lists = 1,
+                                .length = length,
+                                .mask = mask.data(),
+                                .token = token.data(),
+                                .count = count.data()};
     p.selected = {};
     p.num_queries = p.num_nodes = 1;
     const double step = micros(*ops, [&] { ops->tree_attention(p); });
     p.weights = weights.data();
-    std::printf(" %7.1f %7.1f %6.1f %6.1f\n", capture, micros(*ops, [&] { ops->top_p(choice); }),
-                step, micros(*ops, [&] { ops->tree_attention(p); }));
+    std::printf(" %7.1f %7.1f %6.1f %6.1f %6.1f\n", capture,
+                micros(*ops, [&] { ops->top_p(choice); }),
+                micros(*ops, [&] { ops->token_list(lists); }), step,
+                micros(*ops, [&] { ops->tree_attention(p); }));
   }
 }
 

@@ -1,0 +1,32 @@
+#include "kernels/token_list/cpu.h"
+
+#include <algorithm>
+
+#include "kernels/common/parallel_for.h"
+#include "model/assert.h"
+
+namespace versieve::kernels {
+
+void token_list_cpu(const TokenListParams& p, int threads) {
+  VERSIEVE_ASSERT(p.chunk >= 1, "a chunk holds a token");
+  VERSIEVE_ASSERT(p.length < INT32_MAX && p.stride() >= p.length, "every token has room");
+  parallel_for(p.lists, threads, [&](std::int64_t list) {
+    const std::int32_t* mask = p.mask + list * p.length;
+    std::int32_t* token = p.token + list * p.stride();
+    std::int32_t count = 0;
+    for (std::int64_t base = 0; base < p.length; base += p.chunk) {
+      const std::int64_t end = std::min(p.length, base + p.chunk);
+      if (std::any_of(mask + base, mask + end, [](std::int32_t m) { return m != 0; })) {
+        for (std::int64_t t = base; t < end; ++t) {
+          token[count++] = static_cast<std::int32_t>(t);
+        }
+      }
+    }
+    p.count[list] = count;
+    if (p.total != nullptr) {
+      p.total[list] += count;
+    }
+  });
+}
+
+}  // namespace versieve::kernels
