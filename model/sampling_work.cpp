@@ -12,6 +12,17 @@ namespace {
 
 constexpr double kLogitsPerStep = 1024.0;  // of a block
 constexpr double kCluster = 16.0;          // blocks that share a row
+constexpr double kClustersAtOnce = 8.0;    // on an H200, of a block an SM
+constexpr double kWarpLogits = 512.0;      // a chunk of the row
+constexpr double kSmWarps = 32.0;          // as many blocks as that many warps
+constexpr double kBatch = 32.0;            // samples that one warp tests at once
+
+// Waves of clusters that each have a row: a block has a warp for each chunk of its tile.
+double waves_of(double clusters, std::int64_t vocab) {
+  const double warps = std::ceil(number(vocab) / kCluster / kWarpLogits);
+  const double of_sm = std::max(1.0, std::floor(kSmWarps / warps));
+  return std::ceil(clusters / (kClustersAtOnce * of_sm));
+}
 
 struct Sampler {
   std::int64_t vocab = 0, element_bytes = 2;
@@ -43,8 +54,10 @@ void add_baseline_chain(const Sampler& s, std::int64_t gamma, std::int64_t sampl
 
 void add_fused_chain(const Sampler& s, bool sigmoid, std::int64_t gamma, std::int64_t samples) {
   s.add(sigmoid ? LaunchKind::kSpecChainSigmoid : LaunchKind::kSpecChain,
-        traffic::spec_chain(gamma, s.vocab, s.element_bytes), number(gamma + 1) * kCluster,
-        number(samples) / kCluster, true);
+        traffic::spec_chain(gamma, s.vocab, s.element_bytes), 1.0,
+        waves_of(number(gamma + 1), s.vocab) / kCluster +
+            (std::ceil(number(samples) / kBatch) - 1.0) / kCluster,
+        true);
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);
 }
 
@@ -60,7 +73,8 @@ void add_tree(const Sampler& s, const SamplingCase& c, std::int64_t nodes) {
   }
   // The row at the path's end belongs to the same launch.
   tests += traffic::tree_tests(1, s.vocab, s.element_bytes);
-  s.add(LaunchKind::kTreeTests, tests, number(inner) * kCluster, number(c.width) / kCluster, true);
+  s.add(LaunchKind::kTreeTests, tests, 1.0,
+        waves_of(number(inner + 1), s.vocab) * number(c.width) / kCluster, true);
 }
 
 }  // namespace
