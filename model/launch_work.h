@@ -58,14 +58,13 @@ enum class LaunchKind {
   kSpecSum,
   kSpecDraw,
   kSpecChain,
-  kSpecChainSigmoid,  // path spec_chain
   kSpecPick,
   kTreeTau,
   kTreeWalkBaseline,  // path tree_walk
   kTreeTests,
   kTreeWalk,
 };
-inline constexpr std::size_t kLaunchKindCount = 45;
+inline constexpr std::size_t kLaunchKindCount = 44;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.

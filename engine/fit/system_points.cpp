@@ -54,9 +54,6 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
   if (p.sampling && p.sampling->algorithm == SamplingAlgorithm::kBaseline && path == "tree_walk") {
     return LaunchKind::kTreeWalkBaseline;
   }
-  if (p.sampling && p.sampling->algorithm == SamplingAlgorithm::kSigmoid && path == "spec_chain") {
-    return LaunchKind::kSpecChainSigmoid;
-  }
   if (path == "flash_decode") {
     return flash_kind(p.shape.target, p.key.num_queries);
   }
