@@ -14,6 +14,7 @@ constexpr double kDenseChunk = 128.0, kMostChunks = 128.0;
 constexpr double kTileKeys = 64.0;
 constexpr double kLoneRows = 16.0;     // rows of one warp
 constexpr double kSharedRows = 128.0;  // rows of a CTA that shares its tiles of keys
+constexpr double kFlashStart = 1.5;    // tiles of keys
 constexpr double kScoresPerStep = 1024.0;
 constexpr double kResaClusters = 16.0;  // blocks of a KV head
 constexpr double kResaKeysPerStep = 4096.0;
@@ -70,10 +71,12 @@ void add_flash(const StepShape& s, double layers, StepWork& out) {
   t.flops *= tiles * tile / rows;
   t.write(TrafficTerm::kScores, partials);
   const TrafficTerm cached = chooses(s) ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
-  LaunchWork work =
-      reloading(flash_kind(s.target, s.num_queries), Phase::kAttention, layers, t, cached,
-                tiles * keys_of(s) * token_bytes(s), tiles * number(s.target.num_kv_heads) * chunks,
-                flash_chunk_keys(keys) / kTileKeys);
+  // In CTAs of four warps of 16 rows each: an SM runs as many more of fewer. Each begins anew.
+  const double blocks = tiles * number(s.target.num_kv_heads) * chunks *
+                        (rows > kLoneRows ? tile / (4.0 * kLoneRows) : 1.0);
+  const double steps = flash_chunk_keys(keys) / kTileKeys + (rows > kLoneRows ? kFlashStart : 0.0);
+  LaunchWork work = reloading(flash_kind(s.target, s.num_queries), Phase::kAttention, layers, t,
+                              cached, tiles * keys_of(s) * token_bytes(s), blocks, steps);
   work.reuse_distance = 0.0;  // tiles of the same keys are neighbours in the grid
   add_layer(work, out);
   Traffic merged;
