@@ -174,7 +174,8 @@ LaunchKind kind_of(TopkAlgorithm algorithm) {
   return LaunchKind::kTopkGvr;
 }
 
-// Clusters of that many blocks on an H200 at once: a block an SM, 132 of them in GPCs of 16 to 18.
+// Clusters of that many blocks on an H200 at once: two small ones to an SM; of its 132 SMs 16 to 18
+// are neighbours, which large ones need.
 double resident_clusters(int blocks) {
   switch (blocks) {
     case 8:
@@ -182,7 +183,7 @@ double resident_clusters(int blocks) {
     case 16:
       return 8.0;
     default:
-      return std::floor(132.0 / blocks);
+      return std::floor(264.0 / blocks);
   }
 }
 
@@ -196,8 +197,10 @@ void lay_out_select(const TopkRows& rows, std::int64_t k, LaunchWork& work) {
   // Rows that do not stay in registers are read again: by radix for each digit, by gvr where a
   // guess failed.
   constexpr double kRadixPasses = 3.2, kGvrPasses = 1.2;
+  constexpr double kStreamed = 1.6;  // of a score, against one kept in registers
   const TopkLayout layout = topk_layout(rows);
-  const double share = number(rows.length) / (1024.0 * layout.cluster);
+  const double share = number(rows.length) / (1024.0 * layout.cluster) *
+                       (rows.guesses || layout.registers ? 1.0 : kStreamed);
   const double waves = std::ceil(number(rows.rows) / resident_clusters(layout.cluster));
   work.steps = (1.0 + (waves - 1.0) * w.wave) *
                (share + w.meeting * std::sqrt(layout.cluster) + w.result * number(k) / 1024.0);
