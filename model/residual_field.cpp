@@ -74,8 +74,12 @@ Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows) {
 }
 
 Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes) {
-  return {kSamplingFamilies + 2 * static_cast<int>(c.algorithm) + (c.width > 0 ? 1 : 0),
-          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0)}};
+  // The sigmoid test is a launch of the exact one's.
+  const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
+  const int algorithm = static_cast<int>(sigmoid ? SamplingAlgorithm::kExact : c.algorithm);
+  return {kSamplingFamilies + 2 * algorithm + (c.width > 0 ? 1 : 0),
+          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0),
+           sigmoid ? 0.5 : 0.0}};
 }
 
 double distance(const Regime& a, const Regime& b) {

@@ -8,7 +8,7 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::size_t kFewest = 8;
+constexpr std::size_t kFewest = 6;
 constexpr std::array<double, 4> kLengths = {1.0, 2.0, 4.0, 8.0};
 constexpr std::array<double, 3> kNoises = {0.01, 0.1, 1.0};  // variance, against the kernel's
 
