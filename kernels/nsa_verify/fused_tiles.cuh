@@ -2,7 +2,7 @@
 // states become.
 #pragma once
 
-#include "kernels/nsa_verify/fused_ring.cuh"
+#include "kernels/nsa_verify/fused_tail.cuh"
 
 namespace versieve::kernels {
 
@@ -138,122 +138,6 @@ __device__ __forceinline__ void mask_scores(const Entry& entry, const int (&low)
     }
   }
 }
-
-// to = from where a == b; as it stands, so that no array becomes one in memory.
-__device__ __forceinline__ void take_if_equal(int a, int b, float from, float& to) {
-  asm("{\n.reg .pred same;\nsetp.eq.s32 same, %1, %2;\nselp.f32 %0, %3, %0, same;\n}\n"
-      : "+f"(to)
-      : "r"(a), "r"(b), "f"(from));
-}
-
-// What this warp's queries see of a slice of the tail, whose units lie in a ring one behind the
-// other: committed rows from the slice's first on, if there are any in it, then the tree's rows.
-template <int kD>
-struct TailSlice {
-  const Queries& t;
-  const TileSource& from;
-  const Ring& ring;
-  const std::int16_t* rows_of;  // rows of the tree by the CTA's query and distance to committed
-  int pitch;
-  int first;            // position of the slice
-  int query[2];         // of rows lane / 4 and lane / 4 + 8, of the row tile
-  bool in[2];           // these rows have an entry
-  unsigned visible[2];  // positions that they see
-
-  __device__ __forceinline__ TailSlice(const Queries& queries, const TileSource& source,
-                                       const Ring& units, bool compressed, const Entry* run,
-                                       int first_query)
-      : t(queries), from(source), ring(units), first(run->first) {
-    rows_of = compressed ? t.path_row : t.ancestor;
-    pitch = compressed ? t.a.plan.path_compressed : t.a.plan.depth_capacity;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      query[r] = (t.lane / 4 + r * 8) >> t.a.head_bits;
-      in[r] = false;
-      visible[r] = 0U;
-    }
-#pragma unroll 1
-    for (int i = 0; i < run->count; ++i) {
-      const int tail = run[i].tail;
-      const std::uint64_t bits = run[i].bits;
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int own = first_query + query[r] - tail;
-        if (own >= 0 && own < kTailQueries) {
-          in[r] = true;
-          visible[r] = static_cast<unsigned>(bits >> (own * kSliceKeys)) & 0xFFFFU;
-        }
-      }
-    }
-  }
-  __device__ __forceinline__ bool any() const {
-    return __any_sync(0xFFFFFFFFU, in[0] || in[1]);
-  }
-  // Positions that query `q` of the row tile sees.
-  __device__ __forceinline__ unsigned seen_by(int q) const {
-    const int row = q << t.a.head_bits;
-    return __shfl_sync(0xFFFFFFFFU, row < 8 ? visible[0] : visible[1], row % 8 * 4);
-  }
-  // Where key `key` of the slice lies for query `q`, which sees it; any row for one that does not.
-  __device__ __forceinline__ UnitRow place_of(int q, int key, unsigned seen, Cursor at) const {
-    const int ahead = first + key - from.committed;
-    const bool tree = ahead >= 0 && (seen >> key & 1U) != 0U;
-    const int index =
-        tree ? rows_of[(t.tile * t.per_tile + q) * pitch + ahead] : (ahead < 0 ? key : 0);
-    const bool back = from.reaches_back(first);
-    const int row = index % kTileKeys;
-    int place = at.place + (ahead < 0 ? 0 : index / kTileKeys + (back ? 1 : 0));
-    place -= place >= ring.units ? ring.units : 0;
-    return {ring.units_at + static_cast<std::uint32_t>(place * Rows<kD>::kUnitBytes), row};
-  }
-
-  // Scores of each row's own keys, what it does not see masked.
-  __device__ __forceinline__ void score(const Rows<kD>& rows, Cursor at, float (&x)[2][4]) const {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      x[0][e] = x[1][e] = -INFINITY;
-    }
-#pragma unroll 1
-    for (int q = 0; q < t.per_tile; ++q) {
-      const unsigned seen = seen_by(q);
-      if (seen == 0U) {
-        continue;
-      }
-      float s[2][4];
-      rows.score_slice(place_of(q, Rows<kD>::score_key(), seen, at), s);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        take_if_equal(q, query[e / 2], s[0][e], x[0][e]);
-        take_if_equal(q, query[e / 2], s[1][e], x[1][e]);
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int key = n * 8 + t.lane % 4 * 2 + e % 2;
-        x[n][e] = (visible[e / 2] >> key & 1U) != 0U ? x[n][e] : -INFINITY;
-      }
-    }
-  }
-  // p: packed weights of each row's own keys.
-  __device__ __forceinline__ void add_values(Rows<kD>& rows, Cursor at,
-                                             const std::uint32_t (&p)[4]) const {
-#pragma unroll 1
-    for (int q = 0; q < t.per_tile; ++q) {
-      const unsigned seen = seen_by(q);
-      if (seen == 0U) {
-        continue;
-      }
-      std::uint32_t own[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        own[k] = query[k % 2] == q ? p[k] : 0U;
-      }
-      rows.add_slice(place_of(q, Rows<kD>::value_key(), seen, at), own);
-    }
-  }
-};
 
 // Parts job.part, ..., until - 1 end: what the rows hold is the first of them.
 template <bool kJoins, int kD>
