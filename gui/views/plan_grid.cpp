@@ -90,7 +90,13 @@ void PlanGrid::select(int bucket, int row) {
 
 std::vector<PrecisionClass> PlanGrid::selectedClasses() const {
   const std::optional<PrecisionClass> one = class_of(row_);
-  return one ? std::vector<PrecisionClass>{*one} : classes_;
+  return one ? std::vector<PrecisionClass>{*one} : compared_classes();
+}
+
+std::vector<PrecisionClass> PlanGrid::compared_classes() const {
+  std::vector<PrecisionClass> compared = classes_;
+  std::erase(compared, PrecisionClass::kApproxSampling);
+  return compared.empty() ? classes_ : compared;
 }
 
 std::optional<PrecisionClass> PlanGrid::class_of(int row) const {
@@ -114,7 +120,7 @@ QRect PlanGrid::cellRect(int bucket, int row) const {
 PlanGrid::Found PlanGrid::found(const PlanTable& table, int bucket, int row) const {
   const std::optional<PrecisionClass> precision = class_of(row);
   if (!precision) {
-    const std::vector<const PlanEntry*> all = entries_of(table, bucket, classes_);
+    const std::vector<const PlanEntry*> all = entries_of(table, bucket, compared_classes());
     return {.entry = all.empty() ? nullptr : all.front()};
   }
   const PlanEntry* first = best_entry(table, bucket, *precision);
@@ -157,7 +163,10 @@ void PlanGrid::draw_headers(QPainter& painter) const {
     lines.write(sized(font(), theme::kTextPixels, !precision), theme::kInk,
                 precision ? QString(name_of(*precision)) : tr("Best of the shown"));
     lines.write(sized(font(), theme::kSmallPixels, false), theme::kQuietInk,
-                precision ? promise_of(*precision) : tr("whatever its class"));
+                precision ? promise_of(*precision)
+                : compared_classes().size() < classes_.size()
+                    ? tr("all but %1").arg(name_of(PrecisionClass::kApproxSampling))
+                    : tr("whatever its class"));
   }
 }
 

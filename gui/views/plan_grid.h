@@ -20,7 +20,8 @@ class PlanGrid : public QWidget {
   void select(int bucket, int row);
   int bucket() const { return bucket_; }
   int row() const { return row_; }
-  // The classes of the selected row: all shown ones in the first.
+  // The classes of the selected row; in the first all shown ones, but Approx-sampling only where no
+  // other is shown: its text is the draft's, so that its tokens a second compare with nobody's.
   std::vector<PrecisionClass> selectedClasses() const;
   QRect cellRect(int bucket, int row) const;
   QSize minimumSizeHint() const override { return {700, 330}; }
@@ -43,6 +44,7 @@ class PlanGrid : public QWidget {
   int bucket_count() const;
   int row_count() const { return plan_ ? static_cast<int>(classes_.size()) + 1 : 0; }
   std::optional<PrecisionClass> class_of(int row) const;  // none: the first row
+  std::vector<PrecisionClass> compared_classes() const;   // of the first row
   Found found(const PlanTable& table, int bucket, int row) const;
   std::pair<int, int> cell_at(const QPoint& place) const;  // -1, -1: none
   QString help_text(int bucket, int row) const;

@@ -43,18 +43,6 @@ __device__ inline void barrier_wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// `bytes` (a multiple of 16) that lie together, completing on `barrier`.
-__device__ inline void copy_row_async(std::uint32_t shared, const void* global, int bytes,
-                                      std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
-          "r"(shared),
-      "l"(global), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-__device__ inline void store_zeros(std::uint32_t shared) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(shared), "r"(0) : "memory");
-}
 __device__ inline void store_chunk(std::uint32_t shared, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(x.x), "r"(x.y),
                "r"(x.z), "r"(x.w)

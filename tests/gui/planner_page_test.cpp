@@ -8,6 +8,7 @@
 #include <QTextBrowser>
 #include <QThreadPool>
 #include <QToolButton>
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -70,6 +71,10 @@ class PlannerPageTest : public QObject {
     const PlanPtr own = page.planner().plan();
     QCOMPARE(own->chosen.buckets.size(), std::size_t{4});
     QCOMPARE(own->chosen.classes.size(), std::size_t{7});
+    QTest::mouseClick(&page.grid(), Qt::LeftButton, {}, page.grid().cellRect(2, 0).center());
+    const std::vector<PrecisionClass> compared = page.grid().selectedClasses();
+    QCOMPARE(compared.size(), std::size_t{6});  // the draft's own text is not the best of anything
+    QCOMPARE(std::count(compared.begin(), compared.end(), PrecisionClass::kApproxSampling), 0);
     QTest::mouseClick(&page.grid(), Qt::LeftButton, {}, page.grid().cellRect(2, 1).center());
     QCOMPARE(page.grid().bucket(), 2);
     QCOMPARE(page.grid().selectedClasses(), std::vector{PrecisionClass::kStrict});
