@@ -121,6 +121,48 @@ constexpr std::string_view kH200Vanilla = R"({
      "overlap": 0.8, "form": "vanilla", "layer": "refresh"}
   ]})";
 
+// The fused form as the shipped database has it: overlaps, groups and contexts, cold and warm.
+constexpr std::string_view kH200Fused = R"({
+  "name": "h200-fused", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.002, "min_samples": 20, "max_samples": 40, "time_limit_s": 0.04},
+  "grids": [
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.2, 0.5, 0.8, 0.95],
+     "group": ["c1", "c4e"], "layer": ["refresh", "reuse"], "cache_state": "cold_rotate"},
+    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536], "draft": "ar",
+     "layer": ["refresh", "reuse"], "cache_state": ["cold_rotate", "warm"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.8],
+     "group": ["c8e", "c8a"], "layer": ["refresh", "reuse"], "cache_state": "cold_rotate"},
+    {"workload": "attention", "context_len": [2048, 8192, 32768], "draft": ["d5k4n16", "d6k8n64"],
+     "overlap": [0.5, 0.8], "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": 1024,
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.95],
+     "group": ["c1", "c4e", "c8e", "c8a"], "layer": ["refresh", "reuse"],
+     "cache_state": "cold_rotate"},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d4k4n8", "d6k6n32", "d8k8n256"], "overlap": [0.5, 0.8], "group": ["c1", "c8e"],
+     "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": "d6k8n64",
+     "overlap": [0.5, 0.8], "group": "c2e", "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": "d6k8n64",
+     "order": "dfs", "overlap": 0.8, "group": ["c1", "c4e", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": 131072, "draft": ["d5k4n16", "d6k8n64"],
+     "overlap": 0.8, "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "model": "nsa-8b", "context_len": [4096, 16384],
+     "draft": ["d5k4n16", "d6k8n64"], "overlap": 0.8, "group": ["c1", "c8e"],
+     "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.8],
+     "group": ["c1", "c4e"], "layer": ["refresh", "reuse"], "cache_state": "warm"},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.2, 0.95],
+     "group": ["c8e", "c8a"], "layer": ["refresh", "reuse"], "cache_state": "cold_rotate"},
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.2, 0.95],
+     "group": ["c1", "c4e", "c8e", "c8a"], "layer": ["refresh", "reuse"], "cache_state": "warm"}
+  ]})";
+
 // Contexts between and beyond those of the others, for the ranges that a plan tells apart; warm
 // points whose layer fits L2 in part.
 constexpr std::string_view kH200Contexts = R"({
@@ -160,6 +202,21 @@ constexpr std::string_view kH200SsvStep = R"({
      "form": "vanilla"}
   ]})";
 
+// Whole steps as the shipped database has them.
+constexpr std::string_view kH200FusedStep = R"({
+  "name": "h200-fused-step", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 100, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "step", "context_len": [4096, 16384], "draft": "ar", "schedule": "F*"},
+    {"workload": "step", "context_len": [4096, 16384], "draft": ["d5k4n16", "d6k8n64"],
+     "schedule": ["F*", "(FRRR)*"], "group": "c8e"},
+    {"workload": "step", "context_len": [1024, 65536], "draft": "ar", "schedule": "F*"},
+    {"workload": "step", "context_len": [1024, 65536], "draft": "d6k8n64",
+     "schedule": ["F*", "(FRRR)*"], "group": "c8e"},
+    {"workload": "step", "context_len": [4096, 16384], "draft": ["d3k2n4", "d8k8n128"],
+     "schedule": "(FR)*", "group": "c1"}
+  ]})";
+
 // The other systems: a layer's decoding over a dense cache and whole steps of it (dense, ReSA,
 // SpecAttn), top-k and samplers alone.
 constexpr std::string_view kH200Systems = R"({
@@ -180,7 +237,7 @@ constexpr std::string_view kH200Systems = R"({
      "dtype": "f32"},
     {"workload": "sampling", "length": [32000, 128256], "rows": [2, 5, 9, 17],
      "case": ["sampling:baseline/chain/r1", "sampling:exact/chain/r1", "sampling:sigmoid/chain/r1"]},
-    {"workload": "sampling", "length": [32000, 128256], "rows": [16, 64, 128],
+    {"workload": "sampling", "length": [32000, 128256], "rows": [8, 16, 32, 64, 128],
      "case": ["sampling:baseline/k4/r1", "sampling:exact/k4/r1"]},
     {"workload": "sampling", "length": 128256, "rows": [5, 17], "dtype": "f32",
      "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
@@ -208,14 +265,16 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 9> kBuiltIn = {{
+constexpr std::array<BuiltIn, 11> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"h200-ssv", kH200Ssv},
     {"h200-vanilla", kH200Vanilla},
+    {"h200-fused", kH200Fused},
     {"h200-contexts", kH200Contexts},
     {"h200-ssv-step", kH200SsvStep},
+    {"h200-fused-step", kH200FusedStep},
     {"h200-systems", kH200Systems},
     {"calibrate", kCalibrate},
 }};

@@ -128,6 +128,16 @@ TEST_CASE("every context range that a plan tells apart has eighty points, the va
   }
 }
 
+TEST_CASE("what the shipped database holds has sweeps to measure it again") {
+  const SweepPlan fused = built_in("h200-fused");
+  CHECK(fused.points.size() == 926);
+  for (const PointKey& key : fused.points) {
+    CHECK(Strategy::parse(key.strategy).form == NsaForm::kFused);
+  }
+  CHECK(built_in("h200-fused-step").points.size() == 20);
+  CHECK(built_in("h200-systems").points.size() == 157);
+}
+
 TEST_CASE("the campaign of steps covers schedules and groups; both make 1,500 with the core") {
   const SweepPlan plan = built_in("h200-ssv-step");
   CAPTURE(plan.points.size());
