@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 
 #include "engine/io/layer_map_file.h"
 #include "engine/model/compute_device.h"
@@ -74,6 +75,11 @@ class QualityRun {
         request_(request),
         pair_(ops, request.model),
         map_(read_layer_map(request.model, pair_.target.shape(), pair_.draft.shape().layers)) {
+    if (request.dense_layers > pair_.target.shape().layers) {
+      throw Error(ExitCode::kUsage, "--dense-layers " + std::to_string(request.dense_layers) +
+                                        ": the target has " +
+                                        std::to_string(pair_.target.shape().layers) + " layers");
+    }
     methods_.push_back({"dense", 0.0});
     for (const double p : request.shares) {
       for (const char* name : {"specattn", "streaming", "pages"}) {
@@ -297,9 +303,11 @@ void check_request(const QualityRequest& request) {
   if (request.texts.empty()) {
     throw Error(ExitCode::kUsage, "quality needs a text: --text FILE, once or more");
   }
-  if (request.lookahead < 1 || request.scored < 1 || request.chunk < 1 || request.iterations < 1 ||
-      request.dense_layers < 0) {
+  if (request.lookahead < 1 || request.scored < 1 || request.chunk < 1 || request.iterations < 1) {
     throw Error(ExitCode::kUsage, "lookahead, scored, chunk and iterations are 1 or more");
+  }
+  if (request.dense_layers < 0) {
+    throw Error(ExitCode::kUsage, "--dense-layers is 0 or more");
   }
   for (const double p : request.shares) {
     if (!(p > 0.0 && p <= 1.0)) {

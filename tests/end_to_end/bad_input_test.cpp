@@ -178,3 +178,14 @@ TEST_CASE("calibrate writes its curve whole or not at all") {
   CHECK(nlohmann::json::parse(done.out) == curve);
   CHECK(curve.at("curve")[0].at("schedule") == "FFF");
 }
+
+TEST_CASE("quality refuses layers and halvings that are none, each by its name") {
+  const fs::path demo = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const std::string command = "quality --backend cpu --scored 4 --model " +
+                              (demo / "dense").string() + " --text " +
+                              (demo / "prompts/test/chat-1000-3.txt").string();
+  check_refused(command + " --dense-layers 99", 2, "has 8 layers");
+  check_refused(command + " --dense-layers -1", 2, "--dense-layers is 0 or more");
+  check_refused(command + " --iterations 0", 2, "iterations");
+  check_refused(command + " --p 1.5", 2, "p must be in (0, 1]");
+}
