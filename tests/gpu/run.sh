@@ -44,6 +44,14 @@ find_sanitizer() {
 
 part doctor 60 "$versieve" doctor
 cat "$out/doctor.log"
+# Programs that were not linked again measure the kernels of before: say so at once.
+built=$(sed -n 's/^versieve *\([0-9a-f]\{12\}\).*/\1/p' "$out/doctor.log")
+tree=$(git rev-parse --short=12 HEAD 2>/dev/null || true)
+if [ -n "$built" ] && [ -n "$tree" ] && [ "$built" != "$tree" ]; then
+  printf 'the programs are of revision %s, the tree is %s\n' "$built" "$tree" >&2
+  add_row revision differs 0 "programs $built, tree $tree"
+  failed=1
+fi
 for program in "$build"/bin/test_gpu_*; do
   part "$(basename "$program")" 240 "$program"
 done
