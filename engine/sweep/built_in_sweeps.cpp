@@ -60,45 +60,6 @@ constexpr std::string_view kDemoAcceptance = R"({
      "draft": ["ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64"], "order": "bfs"}
   ]})";
 
-// One layer's attention over context, queries, overlap, group, refresh and reuse, warm and cold, in
-// both forms; and contexts, trees, orders and a geometry off that grid, for held-out points.
-constexpr std::string_view kH200Ssv = R"({
-  "name": "h200-ssv", "trace_repetitions": 2, "counter_repetitions": 2,
-  "timing": {"warm_up_s": 0.004, "min_samples": 20, "max_samples": 120, "time_limit_s": 0.1},
-  "grids": [
-    {"workload": "attention", "context_len": [4096, 16384, 65536],
-     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.2, 0.5, 0.8, 0.95],
-     "group": ["c1", "c4e", "c8e", "c8a"], "layer": ["refresh", "reuse"],
-     "cache_state": ["cold_rotate", "warm"]},
-    {"workload": "attention", "context_len": 1024,
-     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.5, 0.95],
-     "group": ["c1", "c4e", "c8e", "c8a"], "layer": ["refresh", "reuse"],
-     "cache_state": ["cold_rotate", "warm"]},
-    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536], "draft": "ar",
-     "layer": ["refresh", "reuse"], "form": ["fused", "vanilla"],
-     "cache_state": ["cold_rotate", "warm"]},
-    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536],
-     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": 0.8, "form": "vanilla",
-     "layer": ["refresh", "reuse"], "cache_state": ["cold_rotate", "warm"]},
-    {"workload": "attention", "context_len": [4096, 16384, 65536],
-     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": [0.2, 0.5, 0.95],
-     "form": "vanilla", "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "context_len": [4096, 16384, 65536],
-     "draft": ["d4k4n8", "d6k6n32", "d8k8n256"], "overlap": [0.5, 0.8], "group": ["c1", "c8e"],
-     "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "context_len": [2048, 8192, 32768], "draft": ["d5k4n16", "d6k8n64"],
-     "overlap": [0.5, 0.8], "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": "d6k8n64",
-     "overlap": [0.5, 0.8], "group": "c2e", "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": "d6k8n64",
-     "order": "dfs", "overlap": 0.8, "group": ["c1", "c4e", "c8e"], "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "context_len": 131072, "draft": ["d5k4n16", "d6k8n64"],
-     "overlap": 0.8, "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
-    {"workload": "attention", "model": "nsa-8b", "context_len": [4096, 16384],
-     "draft": ["d5k4n16", "d6k8n64"], "overlap": 0.8, "group": ["c1", "c8e"],
-     "layer": ["refresh", "reuse"]}
-  ]})";
-
 // The vanilla form, counted after warm-up.
 constexpr std::string_view kH200Vanilla = R"({
   "name": "h200-vanilla", "trace_repetitions": 2, "counter_repetitions": 1,
@@ -121,7 +82,8 @@ constexpr std::string_view kH200Vanilla = R"({
      "overlap": 0.8, "form": "vanilla", "layer": "refresh"}
   ]})";
 
-// The fused form as the shipped database has it: overlaps, groups and contexts, cold and warm.
+// One layer's attention in the fused form over context, queries, overlap, group, refresh and reuse,
+// warm and cold; and contexts, trees, orders and a geometry off that grid, for held-out points.
 constexpr std::string_view kH200Fused = R"({
   "name": "h200-fused", "trace_repetitions": 1, "counter_repetitions": 1,
   "timing": {"warm_up_s": 0.002, "min_samples": 20, "max_samples": 40, "time_limit_s": 0.04},
@@ -265,11 +227,10 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 11> kBuiltIn = {{
+constexpr std::array<BuiltIn, 10> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
-    {"h200-ssv", kH200Ssv},
     {"h200-vanilla", kH200Vanilla},
     {"h200-fused", kH200Fused},
     {"h200-contexts", kH200Contexts},

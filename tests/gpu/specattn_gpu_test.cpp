@@ -60,6 +60,16 @@ TreeAttentionCase windowless_case(std::mt19937_64& rng) {
   c.first_position = 0;
   return c;
 }
+// About every third committed token, at random.
+Ints third_of_tokens(const TreeAttentionCase& c, std::mt19937_64& rng) {
+  Ints tokens;
+  for (std::int32_t t = 0; t < c.context_len; ++t) {
+    if (rng() % 3 == 0) {
+      tokens.push_back(t);
+    }
+  }
+  return tokens;
+}
 
 TreeAttentionCase kept(const TreeAttentionCase& c, const Ints& tokens) {
   const std::int64_t width = c.kv_heads * c.head_dim;
@@ -249,12 +259,7 @@ TEMPLATE_TEST_CASE("CUDA attention over a list whose count is on the device has 
   std::mt19937_64 rng(testing::test_seed());
   for (int i = 0; i < 20; ++i) {
     const TreeAttentionCase c = windowless_case(rng);
-    Ints tokens;
-    for (std::int32_t t = 0; t < c.context_len; ++t) {
-      if (rng() % 3 == 0) {
-        tokens.push_back(t);
-      }
-    }
+    const Ints tokens = third_of_tokens(c, rng);
     CAPTURE(c.text(), testing::test_seed());
     CHECK(attend_on_gpu<TestType>(*ops, c, tokens, true) ==
           attend_on_gpu<TestType>(*ops, c, tokens));
@@ -269,12 +274,7 @@ TEMPLATE_TEST_CASE("CUDA attention over chosen tokens sees them and the path", "
   std::mt19937_64 rng(testing::test_seed());
   for (int i = 0; i < 40; ++i) {
     const TreeAttentionCase c = windowless_case(rng);
-    Ints tokens;
-    for (std::int32_t t = 0; t < c.context_len; ++t) {
-      if (rng() % 3 == 0) {
-        tokens.push_back(t);
-      }
-    }
+    const Ints tokens = third_of_tokens(c, rng);
     CAPTURE(c.text(), testing::test_seed());
     CHECK(testing::relative_norm(testing::plain_tree_attention<TestType>(kept(c, tokens)),
                                  attend_on_gpu<TestType>(*ops, c, tokens)) <=
