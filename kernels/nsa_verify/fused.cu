@@ -129,13 +129,15 @@ Kernel kernel_of_lone(Launch launch, int width) {
 }
 template <int kD, bool kMany>
 Kernel kernel_of(Launch launch) {
+  constexpr bool kJoined = kMany && kD <= kFusedJoinedHead;
+  VERSIEVE_ASSERT(!kMany || kJoined || launch == Launch::kAttend, "wide heads have no joins");
   switch (launch) {
     case Launch::kRoute:
-      return &nsa_route_kernel<kD, kMany>;
+      return &nsa_route_kernel<kD, kJoined>;
     case Launch::kAttend:
       return &nsa_attend_kernel<kD, false, kMany>;
     case Launch::kReuse:
-      return &nsa_attend_kernel<kD, true, kMany>;
+      return &nsa_attend_kernel<kD, true, kJoined>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
