@@ -18,9 +18,9 @@ inline constexpr int kFusedShares = 16;
 inline constexpr int kFusedSelected = 6;
 inline constexpr int kFusedWindow = 2;
 inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
-// A launch that reads compressed tokens runs several parts a block for heads up to this wide: the
-// sums of a join lie in registers beside those of a part, and wider ones have no room there.
-inline constexpr std::int64_t kFusedJoinedHead = 64;
+// A block runs several parts for heads up to this wide. Of wider ones an SM holds one block, whose
+// registers have no room for the sums of a join beside those of a part.
+inline constexpr std::int64_t kFusedManyHead = 64;
 
 // How far the longest segment of a launch lies over their mean, in standard deviations.
 inline constexpr double kLongestSegment = 1.5;

@@ -135,7 +135,7 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
   if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity &&
-      (kind == LaunchKind::kNsaAttend || s.head_dim <= kFusedJoinedHead)) {
+      s.head_dim <= kFusedManyHead) {
     const FusedGroup group = fused_group(s, kind);
     return fused_steps(group, fused_shares(group), tiles.selected) + merge;
   }

@@ -130,7 +130,7 @@ double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
                                 static_cast<double>(tile_queries * kMostTiles));
   const double groups = ctas * static_cast<double>(s.num_kv_heads);
   const bool whole = s.num_queries > tile_queries * kMostTiles / 2;
-  return whole && s.head_dim <= kFusedJoinedHead && groups >= kManyGroups &&
+  return whole && s.head_dim <= kFusedManyHead && groups >= kManyGroups &&
                  groups * (std::min(spans, kMostShares) + segments) > kResidentCtas
              ? std::ceil(static_cast<double>(compressed) / kJoin)
              : spans;

@@ -129,15 +129,13 @@ Kernel kernel_of_lone(Launch launch, int width) {
 }
 template <int kD, bool kMany>
 Kernel kernel_of(Launch launch) {
-  constexpr bool kJoined = kMany && kD <= kFusedJoinedHead;
-  VERSIEVE_ASSERT(!kMany || kJoined || launch == Launch::kAttend, "wide heads have no joins");
   switch (launch) {
     case Launch::kRoute:
-      return &nsa_route_kernel<kD, kJoined>;
+      return &nsa_route_kernel<kD, kMany>;
     case Launch::kAttend:
       return &nsa_attend_kernel<kD, false, kMany>;
     case Launch::kReuse:
-      return &nsa_attend_kernel<kD, true, kJoined>;
+      return &nsa_attend_kernel<kD, true, kMany>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
@@ -148,7 +146,8 @@ Kernel kernel_of(Launch launch, int width, const FusedPlan& plan, std::int64_t n
   if (width == 64) {
     return plan.many ? kernel_of<64, true>(launch) : kernel_of<64, false>(launch);
   }
-  return plan.many ? kernel_of<128, true>(launch) : kernel_of<128, false>(launch);
+  VERSIEVE_ASSERT(!plan.many, "wide heads have a part a CTA");
+  return kernel_of<128, false>(launch);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
