@@ -134,7 +134,8 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
       kFinishTiles * std::max(1.0, number(s.num_queries * s.num_kv_heads) / 2.0 / capacity);
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
-  if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity) {
+  if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity &&
+      s.head_dim <= kFusedManyHead) {
     const FusedGroup group = fused_group(s, kind);
     return fused_steps(group, fused_shares(group), tiles.selected) + merge;
   }
