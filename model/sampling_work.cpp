@@ -93,15 +93,14 @@ void add_fused_chain(const Sampler& s, bool sigmoid, std::int64_t gamma, std::in
 void add_tree(const Sampler& s, const SamplingCase& c, std::int64_t nodes) {
   const bool baseline = c.algorithm == SamplingAlgorithm::kBaseline;
   const std::int64_t inner = std::max<std::int64_t>(1, (nodes - 2) / c.width + 1);
-  Traffic tests = traffic::tree_tests(inner, s.vocab, s.element_bytes);
+  const Traffic tests = traffic::tree_tests(inner, s.vocab, s.element_bytes);
   if (baseline) {
     s.add(LaunchKind::kTreeTau, tests, number(nodes * c.samples), number(c.width), true);
     s.add(LaunchKind::kTreeWalkBaseline, traffic::tree_tests(1, s.vocab, s.element_bytes),
           number(c.samples), number(c.width), false);
     return;
   }
-  // The row at the path's end belongs to the same launch.
-  tests += traffic::tree_tests(1, s.vocab, s.element_bytes);
+  // Where a path ends at a leaf its row is read too, by the same launch; mostly it ends before.
   const double waves = 1.0 + kLaterWave * (waves_of(number(inner + 1), s.vocab) - 1.0);
   s.add_steps(
       LaunchKind::kTreeTests, tests, 1.0,
