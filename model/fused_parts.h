@@ -18,6 +18,9 @@ inline constexpr int kFusedShares = 16;
 inline constexpr int kFusedSelected = 6;
 inline constexpr int kFusedWindow = 2;
 inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
+// A block runs several parts for heads up to this wide. Of wider ones an SM holds one block, whose
+// registers have no room for the sums of a join beside those of a part.
+inline constexpr std::int64_t kFusedManyHead = 64;
 
 // How far the longest segment of a launch lies over their mean, in standard deviations.
 inline constexpr double kLongestSegment = 1.5;

@@ -19,6 +19,14 @@ constexpr std::int64_t kJoin = 512;   // compressed tokens whose spans are summe
 constexpr double kFinishTiles = 2.0;  // the merge of a node, in tiles of keys
 constexpr double kLoneCtaTiles =
     1.0;  // a node alone has neither tables nor a tail (fused_lone.cuh)
+// Of heads wider than kFusedManyHead, in tiles of narrow ones: a tile; a tile of a team of row
+// tiles where CTAs follow one another, since its ring is as deep as those of all together; blocks
+// that are only waited for.
+constexpr double kWideTile = 1.2, kWideTeamTile = 0.9, kWidePassed = 0.35;
+
+bool wide(const traffic::NsaVerifyShape& s) {
+  return s.head_dim > kFusedManyHead;
+}
 
 bool alone(const traffic::NsaVerifyShape& s) {
   return s.num_queries == 1;
@@ -112,11 +120,12 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
   const double own_keys = s.row_tile_blocks > 0.0 && s.group_mode == GroupMode::kExact
                               ? std::min(group_keys, s.row_tile_blocks * block)
                               : group_keys;
-  tiles.selected = selected_segment({.own = own_keys / kTileKeys,
-                                     .passed = (group_keys - own_keys) / kTileKeys,
-                                     .groups = number((queries + own - 1) / own),
-                                     .reach = std::pow(s.overlap, number(own)),
-                                     .tail = alone(s) ? 0.0 : kFusedSelectedTail});
+  tiles.selected = selected_segment(
+      {.own = own_keys / kTileKeys,
+       .passed = (wide(s) ? kWidePassed : 1.0) * (group_keys - own_keys) / kTileKeys,
+       .groups = number((queries + own - 1) / own),
+       .reach = std::pow(s.overlap, number(own)),
+       .tail = alone(s) ? 0.0 : kFusedSelectedTail});
   tiles.add(kFusedSelected, tiles.selected.tiles);
   tiles.longest =
       std::max(tiles.longest, tiles.selected.tiles + kLongestSegment * tiles.selected.spread);
@@ -134,13 +143,19 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
       kFinishTiles * std::max(1.0, number(s.num_queries * s.num_kv_heads) / 2.0 / capacity);
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
-  if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity) {
+  if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity && !wide(s)) {
     const FusedGroup group = fused_group(s, kind);
     return fused_steps(group, fused_shares(group), tiles.selected) + merge;
   }
   const double start = alone(s) ? kLoneCtaTiles : kFusedKind;
   const double mean = tiles.all / std::max(tiles.parts, 1.0);
-  return std::max(start + tiles.longest, ctas * (start + mean) / capacity) + merge;
+  if (!wide(s)) {
+    return std::max(start + tiles.longest, ctas * (start + mean) / capacity) + merge;
+  }
+  const bool team = s.group_size > s.row_tile_queries();
+  return std::max(kWideTile * (start + tiles.longest),
+                  (team ? kWideTeamTile : kWideTile) * ctas * (start + mean) / capacity) +
+         merge;
 }
 
 void add_launch(LaunchKind kind, const traffic::NsaVerifyShape& s, const Traffic& traffic,

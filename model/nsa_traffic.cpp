@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "model/fused_parts.h"
 #include "model/traffic.h"
 
 namespace versieve::traffic {
@@ -115,7 +116,7 @@ double nsa_route_spans(std::int64_t compressed) {
 }
 
 double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
-  constexpr double kResidentCtas = 264.0;  // two on each of 132 SMs, one if d > 64
+  constexpr double kResidentCtas = 264.0;  // two on each of 132 SMs
   constexpr std::int64_t kMostTiles = 4;   // row tiles of a CTA
   constexpr double kManyGroups = 16.0;
   constexpr double kMostShares = 16.0;
@@ -128,10 +129,9 @@ double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
   const double ctas = std::ceil(static_cast<double>(s.num_queries) /
                                 static_cast<double>(tile_queries * kMostTiles));
   const double groups = ctas * static_cast<double>(s.num_kv_heads);
-  const double resident = s.head_dim <= 64 ? kResidentCtas : kResidentCtas / 2.0;
   const bool whole = s.num_queries > tile_queries * kMostTiles / 2;
-  return whole && groups >= kManyGroups &&
-                 groups * (std::min(spans, kMostShares) + segments) > resident
+  return whole && s.head_dim <= kFusedManyHead && groups >= kManyGroups &&
+                 groups * (std::min(spans, kMostShares) + segments) > kResidentCtas
              ? std::ceil(static_cast<double>(compressed) / kJoin)
              : spans;
 }

@@ -15,14 +15,33 @@ constexpr double kCluster = 16.0;          // blocks that share a row
 constexpr double kClustersAtOnce = 8.0;    // on an H200, of a block an SM
 constexpr double kWarpLogits = 512.0;      // a chunk of the row
 constexpr double kSmWarps = 32.0;          // as many blocks as that many warps
-constexpr double kSigmoid = 1.2;           // of an element, against the exact test
 constexpr double kBatch = 32.0;            // samples that one warp tests at once
+// In steps of 1,024 logits of a block. The sigmoid test weighs no difference, and draws where the
+// exact one sums.
+constexpr double kSigmoidShare = 0.7, kSigmoidTest = 3.1;
+constexpr double kVotes = 3.1, kVote = 0.2;  // of earlier positions: waiting for any, and for each
+// Positions from which on statistics alone are kept, and rows of the first rejection read again.
+constexpr std::int64_t kVotingDrafts = 14, kVotingVocab = 65536;
+constexpr double kLaterWave = 0.4;  // of a wave of clusters behind another one of a tree
+constexpr double kTreeLevel = 3.5;  // walking down one level
 
 // Waves of clusters that each have a row: a block has a warp for each chunk of its tile.
 double waves_of(double clusters, std::int64_t vocab) {
   const double warps = std::ceil(number(vocab) / kCluster / kWarpLogits);
   const double of_sm = std::max(1.0, std::floor(kSmWarps / warps));
   return std::ceil(clusters / (kClustersAtOnce * of_sm));
+}
+
+// Levels below the root of a tree of `nodes` whose nodes have `width` children each, the last level
+// as far as they go.
+double depth_of(std::int64_t nodes, std::int64_t width) {
+  double depth = 0.0;
+  std::int64_t level = 1;
+  for (std::int64_t left = nodes - 1; left > 0; left -= level) {
+    level *= width;
+    depth += 1.0;
+  }
+  return depth;
 }
 
 struct Sampler {
@@ -33,8 +52,11 @@ struct Sampler {
   // `blocks` blocks, each going over `share` of a row.
   void add(LaunchKind kind, const Traffic& t, double blocks, double share,
            bool reads_logits) const {
-    LaunchWork work =
-        streaming(kind, Phase::kAcceptance, 1.0, t, blocks, share * number(vocab) / kLogitsPerStep);
+    add_steps(kind, t, blocks, share * number(vocab) / kLogitsPerStep, reads_logits);
+  }
+  void add_steps(LaunchKind kind, const Traffic& t, double blocks, double steps,
+                 bool reads_logits) const {
+    LaunchWork work = streaming(kind, Phase::kAcceptance, 1.0, t, blocks, steps);
     work.handover_distance = reads_logits && cold ? 1e18 : t.total();
     out.add(work);
   }
@@ -54,10 +76,14 @@ void add_baseline_chain(const Sampler& s, std::int64_t gamma, std::int64_t sampl
 }
 
 void add_fused_chain(const Sampler& s, bool sigmoid, std::int64_t gamma, std::int64_t samples) {
-  const double share = (sigmoid ? kSigmoid : 1.0) / kCluster;
-  s.add(LaunchKind::kSpecChain, traffic::spec_chain(gamma, s.vocab, s.element_bytes), 1.0,
-        share * (waves_of(number(gamma + 1), s.vocab) + std::ceil(number(samples) / kBatch) - 1.0),
-        true);
+  const bool voting = gamma >= kVotingDrafts && s.vocab > kVotingVocab;
+  const double waves = voting ? (sigmoid ? 1.0 : 2.0) : waves_of(number(gamma + 1), s.vocab);
+  const double row = (sigmoid ? kSigmoidShare : 1.0) * number(s.vocab) / kCluster / kLogitsPerStep;
+  const double steps = row * (waves + std::ceil(number(samples) / kBatch) - 1.0) +
+                       (sigmoid ? kSigmoidTest : 0.0) +
+                       (gamma > 1 ? kVotes + kVote * number(gamma - 1) : 0.0);
+  s.add_steps(LaunchKind::kSpecChain, traffic::spec_chain(gamma, s.vocab, s.element_bytes), 1.0,
+              steps, true);
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);
 }
 
@@ -73,8 +99,11 @@ void add_tree(const Sampler& s, const SamplingCase& c, std::int64_t nodes) {
   }
   // The row at the path's end belongs to the same launch.
   tests += traffic::tree_tests(1, s.vocab, s.element_bytes);
-  s.add(LaunchKind::kTreeTests, tests, 1.0,
-        waves_of(number(inner + 1), s.vocab) * number(c.width) / kCluster, true);
+  const double waves = 1.0 + kLaterWave * (waves_of(number(inner + 1), s.vocab) - 1.0);
+  s.add_steps(
+      LaunchKind::kTreeTests, tests, 1.0,
+      waves * number(s.vocab) / kCluster / kLogitsPerStep + kTreeLevel * depth_of(nodes, c.width),
+      true);
 }
 
 }  // namespace

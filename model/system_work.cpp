@@ -19,6 +19,10 @@ constexpr double kScoresPerStep = 1024.0;
 constexpr double kResaClusters = 16.0;  // blocks of a KV head
 constexpr double kResaKeysPerStep = 4096.0;
 constexpr std::int64_t kFewestBlocks = 16;  // n_min of resa_decode
+constexpr double kMostTopPCtas = 16.0;      // of a row's cluster
+constexpr double kTopPWeights = 4096.0;     // a CTA's, if there are more CTAs than one
+constexpr double kTopPExchange = 0.46;      // of sums, and by twice as many CTAs, in such parts
+constexpr double kTopPSteps = 4.0;          // of all halvings over such a part
 constexpr double kFloat = 4.0;
 constexpr std::int64_t kSortBlocks = 132;  // of CUB's segmented sort at once
 
@@ -125,11 +129,18 @@ void add_resa(const StepShape& s, double layers, StepWork& out) {
             out);
 }
 
-// Which tokens carry the share p of the draft's attention; a CTA a row.
+// Which tokens carry the share p of the draft's attention: a cluster a row, whose CTAs go over
+// their parts of it and exchange sums, once a halving (kernels/top_p).
 void add_choice(const StepShape& s, double layers, StepWork& out) {
+  double ctas = 1.0;
+  while (ctas < kMostTopPCtas && ctas * kTopPWeights < number(s.context_len)) {
+    ctas *= 2.0;
+  }
+  const double steps = number(s.context_len) / ctas / kTopPWeights +
+                       (ctas > 1.0 ? kTopPExchange * (1.0 + std::log2(ctas)) : 0.0);
   add_layer(streaming(LaunchKind::kTopP, Phase::kAttention, layers,
                       traffic::top_p(s.dense.weight_rows, s.context_len),
-                      number(s.dense.weight_rows), number(s.context_len) / kScoresPerStep),
+                      number(s.dense.weight_rows) * ctas, kTopPSteps * steps),
             out);
 }
 

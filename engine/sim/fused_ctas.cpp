@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/sim/fused_access.h"
+#include "model/fused_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -39,10 +40,7 @@ class CtaBuilder {
     cta.first = cta.group % cut_.query_tiles * cut_.cta_queries();
     cta.end = std::min(a_.num_queries(), cta.first + cut_.cta_queries());
     for (std::int64_t slot = 0; slot < cut_.slots; ++slot) {
-      const std::int64_t share = block / groups;
-      add_slot(cut_.many && launch_ != FusedLaunch::kRoute ? cut_.part_blocks - 1 - share
-                                                           : share * cut_.slots + slot,
-               cta);
+      add_slot(slot_of(block / groups, slot), cta);
     }
     return cta;
   }
@@ -58,6 +56,15 @@ class CtaBuilder {
   }
 
  private:
+  // Parts that take longest start first (kernels/nsa_verify/fused_attend.cuh).
+  std::int64_t slot_of(std::int64_t share, std::int64_t slot) const {
+    if (cut_.many && launch_ != FusedLaunch::kRoute) {
+      return cut_.part_blocks - 1 - share;
+    }
+    const bool turned =
+        a_.shape.head_dim > kFusedManyHead && cut_.slots == 1 && launch_ != FusedLaunch::kRoute;
+    return turned ? (share + cut_.ranks) % cut_.part_blocks : share * cut_.slots + slot;
+  }
   void add_slot(std::int64_t slot, FusedCta& cta) const {
     std::int64_t start = 0;
     const auto add = [&](std::int64_t queries, FusedTeam what, const auto& fill) {

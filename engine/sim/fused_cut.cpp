@@ -119,7 +119,8 @@ class Planner {
   // One part a slot, or several where such slots would not fit the chip at once.
   void share_out(FusedCut& cut) const {
     const std::int64_t groups = cut.query_tiles * a_.shape.num_kv_heads;
-    const bool many = cut.slots == 1 && groups >= kManyGroups;
+    const bool many =
+        cut.slots == 1 && groups >= kManyGroups && a_.shape.head_dim <= kFusedManyHead;
     const std::int64_t tokens = many ? a_.committed_compressed() : a_.max_compressed();
     cut.ranks = launch_ == FusedLaunch::kAttend
                     ? 0

@@ -6,8 +6,6 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kMaxSets = 96;
-
 double read(const Traffic& t, TrafficTerm term) {
   return t.read_bytes[static_cast<std::size_t>(term)];
 }
@@ -21,9 +19,9 @@ double touched_bytes(const traffic::NsaVerifyShape& shape) {
                   read(traffic::nsa_window(shape), TrafficTerm::kWindow));
 }
 
-std::int64_t cold_sets(double cold_bytes, double bytes_each) {
+std::int64_t cold_sets(double cold_bytes, double bytes_each, std::int64_t most) {
   const double sets = std::ceil(cold_bytes / bytes_each) + 1.0;
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(sets), 2, kMaxSets);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(sets), 2, most);
 }
 
 }  // namespace versieve::engine

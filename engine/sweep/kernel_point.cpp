@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kLogitScale = 2.0;  // standard deviation of logits
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
+constexpr std::int64_t kMostSets = 2048;  // each is a launch of the recording that is timed
 
 // What both kinds share: copies of the same random rows, and the measurement.
 template <class T>
@@ -34,12 +35,13 @@ class KernelRunner : public PointRunner {
   kernels::Ops<T>& ops() { return *ops_; }
   std::uint64_t seed() const { return plan_.seed; }
   const T* rows_of(std::int64_t set) const { return rows_.data() + set * elements_; }
-  // `elements` normal values of that scale in as many copies as make one cold.
-  void make_rows(const PointKey& key, std::int64_t elements, double scale) {
-    const double bytes = static_cast<double>(elements) * static_cast<double>(sizeof(T));
+  // `elements` normal values of that scale, of which a run reads `touched`, in as many copies as
+  // make one cold.
+  void make_rows(const PointKey& key, std::int64_t elements, std::int64_t touched, double scale) {
+    const double bytes = static_cast<double>(touched) * static_cast<double>(sizeof(T));
     const std::int64_t sets =
         key.cache_state == "cold_rotate" && on_gpu_
-            ? std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), bytes),
+            ? std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), bytes, kMostSets),
                        std::max<std::int64_t>(2, kMostElements / elements))
             : 1;
     elements_ = elements;
@@ -77,7 +79,8 @@ class TopkRunner final : public KernelRunner<T> {
 
   PointMeasurement run(const PointKey& key) override {
     const TopkCase wanted = TopkCase::parse(key.strategy);
-    this->make_rows(key, key.num_queries * key.context_len, 1.0);
+    const std::int64_t elements = key.num_queries * key.context_len;
+    this->make_rows(key, elements, elements, 1.0);
     const std::int64_t count = key.num_queries * wanted.k;
     indices_ = Ints(this->ops(), count);
     values_ = kernels::OpsBuffer<T>(this->ops(), count);
@@ -133,7 +136,7 @@ class SamplingRunner final : public KernelRunner<T> {
       return refused_point(key, "a chain has a row more than drafted tokens: at least two");
     }
     const std::int64_t rows = case_.width == 0 ? 2 * nodes_ - 1 : nodes_;
-    this->make_rows(key, rows * vocab_, kLogitScale);
+    this->make_rows(key, rows * vocab_, touched_rows(rows) * vocab_, kLogitScale);
     make_inputs();
     return this->measure(key);
   }
@@ -142,6 +145,14 @@ class SamplingRunner final : public KernelRunner<T> {
   using Ints = typename KernelRunner<T>::Ints;
   using Sums = kernels::OpsBuffer<T, kernels::SumOf<T>>;
 
+  // That any form reads: of a tree those of its inner nodes, and one where a path ends; the sigmoid
+  // test looks at single logits, so that the rows left are those of the position that draws.
+  std::int64_t touched_rows(std::int64_t rows) const {
+    if (case_.width > 0) {
+      return std::min(rows, (nodes_ - 2) / case_.width + 2);
+    }
+    return case_.algorithm == SamplingAlgorithm::kSigmoid ? 1 : rows;
+  }
   void make_inputs() {
     SyntheticRandom random(this->seed() + 1);
     std::vector<std::int32_t> tokens, parents = {-1};

@@ -146,7 +146,8 @@ Kernel kernel_of(Launch launch, int width, const FusedPlan& plan, std::int64_t n
   if (width == 64) {
     return plan.many ? kernel_of<64, true>(launch) : kernel_of<64, false>(launch);
   }
-  return plan.many ? kernel_of<128, true>(launch) : kernel_of<128, false>(launch);
+  VERSIEVE_ASSERT(!plan.many, "wide heads have a part a CTA");
+  return kernel_of<128, false>(launch);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {

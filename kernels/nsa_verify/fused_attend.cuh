@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_parts.cuh"
+#include "model/fused_parts.h"
 
 namespace versieve::kernels {
 
@@ -117,6 +118,21 @@ struct SlotWork {
   }
 };
 
+// The slot that warps of `slot` of a group's CTA `share` work off. Parts that take longest start
+// first: of many those of the last slots; of one each, where they outnumber the CTAs on the chip,
+// the selected blocks, which the compressed tokens would come before.
+template <int kD, bool kMany>
+__device__ __forceinline__ int slot_of(const FusedPlan& plan, int share, int slot) {
+  if (kMany) {
+    return plan.part_blocks - 1 - share;
+  }
+  if (kD > kFusedManyHead && plan.slots == 1) {
+    const int later = share + plan.ranks;
+    return later < plan.part_blocks ? later : later - plan.part_blocks;
+  }
+  return share * plan.slots + slot;
+}
+
 // The tiles of one kind, and where their list lies.
 template <bool kReuse, bool kMany, class Memory>
 __device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, const Memory& memory,
@@ -163,9 +179,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int group = block - share * groups;
   Queries t = make_queries(a, group);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  // Of many parts those that take longest start first.
-  const SlotWork work = SlotWork::of<kMany>(
-      a.plan, kMany ? a.plan.part_blocks - 1 - share : share * a.plan.slots + t.slot);
+  const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
   Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
   Ring ring = memory.ring_of(a.plan, team);

@@ -165,7 +165,7 @@ class Planner {
   void share_out(FusedPlan& plan, int tokens) const {
     const int segments = launch_ == Launch::kRoute ? 0 : kSegments;
     const int groups = plan.groups.value;
-    const bool many = plan.slots == 1 && groups >= kManyGroups;
+    const bool many = plan.slots == 1 && groups >= kManyGroups && head_width(p_) <= kFusedManyHead;
     // Where there are many groups the few tokens of the tree get no share of their own.
     const int shared = many ? static_cast<int>(compressed_count(p_.nsa, p_.context_len)) : tokens;
     plan.ranks = launch_ == Launch::kAttend ? 0 : std::clamp(span_count(shared), 1, kMaxRanks);
