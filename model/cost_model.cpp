@@ -169,7 +169,7 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
   limits.add(1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
                  waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)],
              Bound::kLatency);
-  limits.add((cost.read_bytes + cost.write_bytes * hardware.scale.written_time) /
+  limits.add(work.scattered * (cost.read_bytes + cost.write_bytes * hardware.scale.written_time) /
                  (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency)),
              Bound::kDram);
   limits.add(l2_bytes / (value(p, SharedParameter::kL2BytesPerClockSm) * hardware.scale.l2 * sms *

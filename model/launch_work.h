@@ -93,6 +93,7 @@ struct LaunchWork {
   // Times that handed-over bytes are read. Those after the first come from DRAM as far as the
   // working set exceeds L2.
   double passes = 1.0;
+  double scattered = 1.0;  // time that DRAM takes for these bytes, over that of a stream
   bool dependent = false;  // may start before the launch before it has ended
   LayerKind layer = LayerKind::kNone;
   double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)

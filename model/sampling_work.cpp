@@ -82,8 +82,11 @@ void add_fused_chain(const Sampler& s, bool sigmoid, std::int64_t gamma, std::in
   const double steps = row * (waves + std::ceil(number(samples) / kBatch) - 1.0) +
                        (sigmoid ? kSigmoidTest : 0.0) +
                        (gamma > 1 ? kVotes + kVote * number(gamma - 1) : 0.0);
-  s.add_steps(LaunchKind::kSpecChain, traffic::spec_chain(gamma, s.vocab, s.element_bytes), 1.0,
-              steps, true);
+  // The sigmoid test looks at single logits: where statistics are kept alone, no row but that of
+  // the position that draws is read.
+  const Traffic t = voting && sigmoid ? traffic::tree_tests(1, s.vocab, s.element_bytes)
+                                      : traffic::spec_chain(gamma, s.vocab, s.element_bytes);
+  s.add_steps(LaunchKind::kSpecChain, t, 1.0, steps, true);
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);
 }
 
