@@ -98,8 +98,40 @@ struct RopeTableParams {
   SumOf<T>* sine = nullptr;                // [N, d/2]
 };
 
+// phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
+//   key   = sum_j compress_key[g, j] * (k_raw[token_j] + intra_block_pe[g, j]), then rotary at
+//   block * s
+//           if `rotate` (families that compress before rotary);
+//   value = sum_j compress_value[g, j] * v[token_j].
+// Mean pooling is the caller's weights 1/l and a null intra_block_pe.
+template <class T>
+struct CompressParams {
+  // Device memory; null: all rows. Not null: rows is an upper bound of counts->tree_compressed, and
+  // what lies past it is left alone.
+  const StepCounts* counts = nullptr;
+  // CUDA: counts, lists and caches were complete before the first of the launches that may still
+  // run began (one between had waited before it let others start), so they are read early.
+  bool older_lists = false;
+  std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
+  bool rotate = true;
+  double theta = 10000.0;
+  const std::int32_t* source =
+      nullptr;  // [rows, l]: c >= 0 is cache row c, c < 0 is tree row -1 - c
+  const std::int32_t* block = nullptr;  // [rows]: index of the compressed token
+  const T* k_cache = nullptr;       // [*, G, d], keys as phi takes them (before rotary if `rotate`)
+  const T* v_cache = nullptr;       // [*, G, d]
+  const T* k_tree = nullptr;        // [N, G, d]
+  const T* v_tree = nullptr;        // [N, G, d]
+  const T* compress_key = nullptr;  // [G, l]
+  const T* compress_value = nullptr;  // [G, l]
+  const T* intra_block_pe = nullptr;  // [G, l, d] or null
+  T* k_cmp = nullptr;                 // [rows, G, d]
+  T* v_cmp = nullptr;                 // [rows, G, d]
+};
+
 // Takes apart the rows of a joint projection, [q | k | v | gates]: queries and keys turn (rotary as
-// in RopeParams), values are copied, gates go through the sigmoid.
+// in RopeParams), values are copied, gates go through the sigmoid. On CUDA compressed tokens are
+// made in the same launch, with the bits of compress after it.
 template <class T>
 struct RopeAppendParams {
   std::int64_t n = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;  // H may be 0
@@ -112,6 +144,8 @@ struct RopeAppendParams {
   T* k = nullptr;                    // [N, G, d]
   T* v = nullptr;                    // [N, G, d]
   T* gates = nullptr;                // [N, gate_count]
+  // Not 0 rows: these compressed tokens too, of the k (k_raw if `rotate`) and v written here.
+  CompressParams<T> compress = {};
 };
 
 // y = silu(gate) * up.
@@ -142,34 +176,6 @@ struct CopyRowsParams {
   const T* src = nullptr;
   T* dst = nullptr;
   TrafficTerm term = TrafficTerm::kActivations;
-};
-
-// phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
-//   key   = sum_j compress_key[g, j] * (k_raw[token_j] + intra_block_pe[g, j]), then rotary at
-//   block * s
-//           if `rotate` (families that compress before rotary);
-//   value = sum_j compress_value[g, j] * v[token_j].
-// Mean pooling is the caller's weights 1/l and a null intra_block_pe.
-template <class T>
-struct CompressParams {
-  // Device memory; null: all rows. Not null: rows is an upper bound of counts->tree_compressed, and
-  // what lies past it is left alone.
-  const StepCounts* counts = nullptr;
-  std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
-  bool rotate = true;
-  double theta = 10000.0;
-  const std::int32_t* source =
-      nullptr;  // [rows, l]: c >= 0 is cache row c, c < 0 is tree row -1 - c
-  const std::int32_t* block = nullptr;  // [rows]: index of the compressed token
-  const T* k_cache = nullptr;       // [*, G, d], keys as phi takes them (before rotary if `rotate`)
-  const T* v_cache = nullptr;       // [*, G, d]
-  const T* k_tree = nullptr;        // [N, G, d]
-  const T* v_tree = nullptr;        // [N, G, d]
-  const T* compress_key = nullptr;  // [G, l]
-  const T* compress_value = nullptr;  // [G, l]
-  const T* intra_block_pe = nullptr;  // [G, l, d] or null
-  T* k_cmp = nullptr;                 // [rows, G, d]
-  T* v_cmp = nullptr;                 // [rows, G, d]
 };
 
 // The committed tokens that tree_attention reads, in memory of its Ops.

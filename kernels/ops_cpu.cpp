@@ -105,6 +105,9 @@ class CpuOps final : public Ops<T> {
              traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
                                   p.k_raw != nullptr, kBytes),
              [&] { rope_append_cpu(p, threads_); });
+    if (p.compress.rows > 0) {
+      compress(p.compress);
+    }
   }
   void swiglu(const SwigluParams<T>& p) override {
     observed("swiglu", traffic::elementwise(p.count, 2, kBytes, 5.0),

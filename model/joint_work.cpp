@@ -51,17 +51,19 @@ void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
 struct JointRow {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, gates = 0;
   bool keeps_raw_keys = false;
+  Traffic pooled = {};  // compressed tokens
 
   std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim + gates; }
 };
 
-// The joint projection of `inputs` features and what takes its rows apart.
+// The joint projection of `inputs` features and what takes its rows apart, and pools.
 void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, StepWork& out) {
   add_linear(p, inputs, row.width(), Output::kPlain, out);
-  out.add(streaming(LaunchKind::kRope, p.other, p.times,
-                    traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim,
-                                         row.gates, row.keeps_raw_keys, p.element_bytes),
-                    p.rows, number(row.width()) / kRowElementsPerStep));
+  Traffic t = traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim, row.gates,
+                                   row.keeps_raw_keys, p.element_bytes);
+  t += row.pooled;
+  out.add(streaming(LaunchKind::kRope, p.other, p.times, t, p.rows,
+                    number(row.width()) / kRowElementsPerStep));
 }
 
 // From the output projection to the end of the MLP; the norm after each is folded into both sides.
@@ -70,14 +72,6 @@ void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden
   add_linear(p, q_width, hidden, Output::kWeighted, out);
   add_linear(p, hidden, intermediate, Output::kSwiglu, out);
   add_linear(p, intermediate, hidden, Output::kWeighted, out);
-}
-
-void add_compressed(const StepShape& s, const Pass& layer, StepWork& out) {
-  if (s.recorded) {
-    add_compress(s, s.num_queries, layer.times, out);
-  } else {
-    add_listed_compress(s, layer, out);
-  }
 }
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
@@ -96,12 +90,12 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
                   .kv_heads = t.num_kv_heads,
                   .head_dim = t.head_dim,
                   .gates = dense ? 0 : 3 * t.num_heads,
-                  .keeps_raw_keys = !dense && t.compress_stage == CompressStage::kBeforeRope},
+                  .keeps_raw_keys = !dense && t.compress_stage == CompressStage::kBeforeRope,
+                  .pooled = dense ? Traffic{} : pooled_tokens(s)},
                  out);
   if (dense) {
     add_dense_attention(s, layer.times, out);
   } else {
-    add_compressed(s, layer, out);
     add_attention_layers(s, growth, out);
   }
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);

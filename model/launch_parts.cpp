@@ -22,22 +22,35 @@ void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, 
                     number(vocab) / kRowElementsPerStep));
 }
 
-void add_compress(const StepShape& s, std::int64_t rows, double times, StepWork& out) {
-  const Traffic t = traffic::compress({.rows = rows,
-                                       .num_kv_heads = s.target.num_kv_heads,
-                                       .head_dim = s.target.head_dim,
-                                       .cmp_block = s.target.nsa.cmp_block,
-                                       .cmp_stride = s.target.nsa.cmp_stride,
-                                       .element_bytes = s.element_bytes});
-  out.add(streaming(LaunchKind::kCompress, Phase::kOther, times, t,
-                    number(rows * s.target.num_kv_heads), number(s.target.nsa.cmp_block)));
+namespace {
+
+Traffic scaled(Traffic t, double share) {
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    t.read_bytes[i] *= share;
+    t.write_bytes[i] *= share;
+  }
+  t.flops *= share;
+  return t;
 }
 
-void add_listed_compress(const StepShape& s, const Pass& layer, StepWork& out) {
+}  // namespace
+
+Traffic pooled_tokens(const StepShape& s) {
+  const auto of_rows = [&](std::int64_t rows) {
+    return traffic::compress({.rows = rows,
+                              .num_kv_heads = s.target.num_kv_heads,
+                              .head_dim = s.target.head_dim,
+                              .cmp_block = s.target.nsa.cmp_block,
+                              .cmp_stride = s.target.nsa.cmp_stride,
+                              .element_bytes = s.element_bytes});
+  };
+  if (s.recorded) {
+    return of_rows(s.num_queries);
+  }
   const double levels = s.tree.speculates() ? number(s.tree.depth) + 1.0 : 1.0;
-  const double times = layer.times * std::min(1.0, levels / number(s.target.nsa.cmp_stride));
-  const std::int64_t rows = std::max<std::int64_t>(1, std::llround(layer.rows / levels));
-  add_compress(s, rows, times, out);
+  const double share = std::min(1.0, levels / number(s.target.nsa.cmp_stride));
+  return scaled(of_rows(std::max<std::int64_t>(1, std::llround(number(s.num_queries) / levels))),
+                share);
 }
 
 void add_attention_layers(const StepShape& s, double growth, StepWork& out) {

@@ -67,10 +67,10 @@ struct Pass {
 void add_norm(const Pass& pass, double times, std::int64_t width, StepWork& out);
 void add_copy(const Pass& pass, double times, std::int64_t width, TrafficTerm term, StepWork& out);
 void add_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out);
-// `rows` compressed tokens of each layer, `times` launches in all.
-void add_compress(const StepShape& shape, std::int64_t rows, double times, StepWork& out);
-// The compressed tokens that the host lists: the node whose position completes a block forms one.
-void add_listed_compress(const StepShape& shape, const Pass& layer, StepWork& out);
+// Path-local compressed tokens of a layer, which come out of the launch that takes the projection's
+// rows apart: of a recorded step one a node, its bound; else those that the host lists, at their
+// mean (the node whose position completes a block forms one).
+Traffic pooled_tokens(const StepShape& shape);
 // What traffic.h's unique bytes count and DRAM does not deliver, in tokens of K and V: those that
 // the newest selected block still lacks (every query selects it), and those of the window that lie
 // in selected blocks.

@@ -186,7 +186,6 @@ void Target<T>::run_layer(std::int64_t layer) {
   const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
   project(w, layer);
   if (is_sparse(shape_)) {
-    compress(w, layer);
     attend_sparse(layer);
   } else if (options_.resa) {
     attend_blocks(layer);
@@ -217,7 +216,8 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : nullptr,
                      .k = tree_row(k_tree_, layer),
                      .v = tree_row(v_tree_, layer),
-                     .gates = gates_.data()});
+                     .gates = gates_.data(),
+                     .compress = compressed_tokens(w, layer)});
 }
 
 template <class T>

@@ -120,7 +120,7 @@ class Target {
   void capture(std::int64_t layer);
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
-  void compress(const LayerWeights<T>& w, std::int64_t layer);
+  kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer);
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
   const std::int32_t* hint_of(std::int64_t layer) const;

@@ -6,30 +6,32 @@
 namespace versieve::engine {
 
 template <class T>
-void Target<T>::compress(const LayerWeights<T>& w, std::int64_t layer) {
+kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w,
+                                                        std::int64_t layer) {
   if (compressed_rows_ == 0) {
-    return;
+    return {};
   }
   const bool before_rope = cache_.keeps_raw_keys();
-  ops_->compress({.counts = counts_,
-                  .rows = compressed_rows_,
-                  .num_kv_heads = shape_.num_kv_heads,
-                  .head_dim = shape_.head_dim,
-                  .cmp_block = shape_.nsa.cmp_block,
-                  .cmp_stride = shape_.nsa.cmp_stride,
-                  .rotate = before_rope,
-                  .theta = shape_.rope_theta,
-                  .source = sources_,
-                  .block = blocks_,
-                  .k_cache = before_rope ? cache_.k_raw(layer) : cache_.k(layer),
-                  .v_cache = cache_.v(layer),
-                  .k_tree = tree_row(before_rope ? k_raw_tree_ : k_tree_, layer),
-                  .v_tree = tree_row(v_tree_, layer),
-                  .compress_key = w.compress_key.data(),
-                  .compress_value = w.compress_value.data(),
-                  .intra_block_pe = w.intra_block_pe.data(),
-                  .k_cmp = tree_row(k_cmp_tree_, layer),
-                  .v_cmp = tree_row(v_cmp_tree_, layer)});
+  return {.counts = counts_,
+          .older_lists = layer > 0,  // a routing launch lies between
+          .rows = compressed_rows_,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .cmp_block = shape_.nsa.cmp_block,
+          .cmp_stride = shape_.nsa.cmp_stride,
+          .rotate = before_rope,
+          .theta = shape_.rope_theta,
+          .source = sources_,
+          .block = blocks_,
+          .k_cache = before_rope ? cache_.k_raw(layer) : cache_.k(layer),
+          .v_cache = cache_.v(layer),
+          .k_tree = tree_row(before_rope ? k_raw_tree_ : k_tree_, layer),
+          .v_tree = tree_row(v_tree_, layer),
+          .compress_key = w.compress_key.data(),
+          .compress_value = w.compress_value.data(),
+          .intra_block_pe = w.intra_block_pe.data(),
+          .k_cmp = tree_row(k_cmp_tree_, layer),
+          .v_cmp = tree_row(v_cmp_tree_, layer)};
 }
 
 template <class T>
@@ -167,9 +169,12 @@ std::vector<std::int32_t> Target<T>::selected_blocks(std::int64_t layer) const {
   return values;
 }
 
-template void Target<double>::compress(const LayerWeights<double>&, std::int64_t);
-template void Target<float>::compress(const LayerWeights<float>&, std::int64_t);
-template void Target<Bf16>::compress(const LayerWeights<Bf16>&, std::int64_t);
+template kernels::CompressParams<double> Target<double>::compressed_tokens(
+    const LayerWeights<double>&, std::int64_t);
+template kernels::CompressParams<float> Target<float>::compressed_tokens(const LayerWeights<float>&,
+                                                                         std::int64_t);
+template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
+                                                                       std::int64_t);
 template void Target<double>::attend_sparse(std::int64_t);
 template void Target<float>::attend_sparse(std::int64_t);
 template void Target<Bf16>::attend_sparse(std::int64_t);

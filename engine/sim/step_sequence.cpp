@@ -116,7 +116,8 @@ void StepBuilder::take_apart() {
                              rows_of(attention_.at.gates, 3 * shape_.num_heads)}}));
 }
 
-// Path-local compressed tokens: l rows of keys and values each.
+// Path-local compressed tokens, l rows of keys and values each; traced behind the rows that the
+// same launch takes apart.
 void StepBuilder::compress() {
   const std::int64_t made = static_cast<std::int64_t>(attention_.cmp_tree_owner.size());
   if (made == 0) {
@@ -126,7 +127,7 @@ void StepBuilder::compress() {
   const std::uint64_t newest = static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, s_.context_len - shape_.nsa.cmp_block) * shape_.kv_width() * e_);
   launches_.push_back(trace_rows(
-      {.path = "compress",
+      {.path = "rope",
        .rows = made,
        .reads = {{attention_.at.k + newest, block, 0}, {attention_.at.v + newest, block, 0}},
        .writes = {rows_of(attention_.at.k_cmp_tree, shape_.kv_width()),

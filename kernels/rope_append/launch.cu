@@ -1,11 +1,16 @@
 // rope_append: one block a node. Each thread moves one unit of the joint row: 8 pairs of a query or
 // key head, 8 elements of v, 8 gates (or one of each where sizes or addresses do not allow 16-byte
-// words). Starts under the launch before it. Bound by its latency.
+// words). Then one block a compressed token and KV head (compress/pool.cuh), which waits for no
+// other. Starts under the launch before it. Bound by its latency.
 #include <cmath>
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
+#include "kernels/common/element_unit.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/compress/launch.h"
+#include "kernels/compress/pool.cuh"
+#include "kernels/compress/traffic.h"
 #include "kernels/rope_append/launch.h"
 #include "kernels/swiglu/activation.cuh"
 #include "model/assert.h"
@@ -14,8 +19,9 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMaxPairs = 128;  // head_dim up to 256
+constexpr int kThreads = kPoolThreads;
+constexpr std::size_t kMostSharedBytes = 96 * 1024;  // of a block that pools
+constexpr int kMaxPairs = 128;                       // head_dim up to 256
 
 // theta^(-2i/d), computed once a call on the host: the same numbers as the CPU form's.
 struct Frequencies {
@@ -40,81 +46,163 @@ __global__ void __launch_bounds__(kMaxPairs)
   }
 }
 
-// kUnit neighbouring elements.
-template <class T, int kUnit>
-struct alignas(kUnit == 1 ? sizeof(T) : 16) Unit {
-  T value[kUnit];
-};
+// The pair (a, b) turned by the angle of c and s.
+__device__ inline float turned_low(float a, float b, float c, float s) {
+  return fmaf(a, c, -__fmul_rn(b, s));
+}
+__device__ inline float turned_high(float a, float b, float c, float s) {
+  return fmaf(b, c, __fmul_rn(a, s));
+}
 
 // Pairs [i, i + kUnit) of one head.
 template <class T, int kUnit>
 __device__ inline void rotate(const T* x, const float* cosine, const float* sine, int half, T* y) {
   using U = Unit<T, kUnit>;
-  const U low = *reinterpret_cast<const U*>(x);
-  const U high = *reinterpret_cast<const U*>(x + half);
-  const Unit<float, kUnit> c = *reinterpret_cast<const Unit<float, kUnit>*>(cosine);
-  const Unit<float, kUnit> s = *reinterpret_cast<const Unit<float, kUnit>*>(sine);
-  U turned_low;
-  U turned_high;
+  const U low = load_unit<T, kUnit>(x);
+  const U high = load_unit<T, kUnit>(x + half);
+  const Unit<float, kUnit> c = load_unit<float, kUnit>(cosine);
+  const Unit<float, kUnit> s = load_unit<float, kUnit>(sine);
+  U y_low;
+  U y_high;
   for (int j = 0; j < kUnit; ++j) {
     const float a = load_f32(low.value + j);
     const float b = load_f32(high.value + j);
-    store_f32(turned_low.value + j, fmaf(a, c.value[j], -__fmul_rn(b, s.value[j])));
-    store_f32(turned_high.value + j, fmaf(b, c.value[j], __fmul_rn(a, s.value[j])));
+    store_f32(y_low.value + j, turned_low(a, b, c.value[j], s.value[j]));
+    store_f32(y_high.value + j, turned_high(a, b, c.value[j], s.value[j]));
   }
-  *reinterpret_cast<U*>(y) = turned_low;
-  *reinterpret_cast<U*>(y + half) = turned_high;
+  store_unit(y, y_low);
+  store_unit(y + half, y_high);
 }
 
+// A joint row's parts.
+template <class T>
+struct Widths {
+  int d, q, kv, gates;
+
+  __device__ explicit Widths(const RopeAppendParams<T>& p)
+      : d(static_cast<int>(p.head_dim)),
+        q(static_cast<int>(p.num_heads) * d),
+        kv(static_cast<int>(p.num_kv_heads) * d),
+        gates(static_cast<int>(p.gate_count)) {}
+  __device__ int row() const { return q + 2 * kv + gates; }
+};
+
 template <class T, int kUnit>
-__global__ void __launch_bounds__(kThreads)
-    rope_append_kernel(const __grid_constant__ RopeAppendParams<T> p) {
-  using U = Unit<T, kUnit>;
-  release_successors();
-  wait_for_predecessors();
-  const std::int64_t n = blockIdx.x;
-  const int d = static_cast<int>(p.head_dim);
-  const int half = d / 2;
-  const int q_width = static_cast<int>(p.num_heads) * d;
-  const int kv_width = static_cast<int>(p.num_kv_heads) * d;
-  const int gates = static_cast<int>(p.gate_count);
-  const T* x = p.x + n * (q_width + 2 * kv_width + gates);
-  const int turned = (q_width + kv_width) / 2 / kUnit;  // units of pairs
-  const int count = turned + (kv_width + gates) / kUnit;
+__device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
+  const Widths<T> w(p);
+  const int half = w.d / 2;
+  const T* x = p.x + n * w.row();
+  const int turned = (w.q + w.kv) / 2 / kUnit;  // units of pairs
+  const int count = turned + (w.kv + w.gates) / kUnit;
   for (int unit = static_cast<int>(threadIdx.x); unit < count; unit += kThreads) {
     if (unit < turned) {
       const int i = unit * kUnit % half;
-      const int at = unit * kUnit / half * d + i;
-      T* const y = at < q_width ? p.q + n * q_width + at : p.k + n * kv_width + at - q_width;
+      const int at = unit * kUnit / half * w.d + i;
+      T* const y = at < w.q ? p.q + n * w.q + at : p.k + n * w.kv + at - w.q;
       rotate<T, kUnit>(x + at, p.cosine + n * half + i, p.sine + n * half + i, half, y);
-      if (at >= q_width && p.k_raw != nullptr) {
-        T* const raw = p.k_raw + n * kv_width + at - q_width;
-        *reinterpret_cast<U*>(raw) = *reinterpret_cast<const U*>(x + at);
-        *reinterpret_cast<U*>(raw + half) = *reinterpret_cast<const U*>(x + at + half);
+      if (at >= w.q && p.k_raw != nullptr) {
+        T* const raw = p.k_raw + n * w.kv + at - w.q;
+        store_unit(raw, load_unit<T, kUnit>(x + at));
+        store_unit(raw + half, load_unit<T, kUnit>(x + at + half));
       }
     } else {
       const int at = (unit - turned) * kUnit;
-      U value = *reinterpret_cast<const U*>(x + q_width + kv_width + at);
-      if (at < kv_width) {
-        *reinterpret_cast<U*>(p.v + n * kv_width + at) = value;
+      Unit<T, kUnit> value = load_unit<T, kUnit>(x + w.q + w.kv + at);
+      if (at < w.kv) {
+        store_unit(p.v + n * w.kv + at, value);
       } else {
         for (int j = 0; j < kUnit; ++j) {
           store_f32(value.value + j, logistic(load_f32(value.value + j)));
         }
-        *reinterpret_cast<U*>(p.gates + n * gates + at - kv_width) = value;
+        store_unit(p.gates + n * w.gates + at - w.kv, value);
       }
     }
   }
 }
 
+// The tree's rows of KV head g, worked out from the joint rows: other blocks are storing them.
+template <class T, int kUnit>
+struct JointTree {
+  const RopeAppendParams<T>& p;
+  int g;
+
+  __device__ Unit<T, kUnit> key(int node, int e) const {
+    const Widths<T> w(p);
+    const T* const x = p.x + static_cast<std::int64_t>(node) * w.row() + w.q + g * w.d;
+    Unit<T, kUnit> key = load_unit<T, kUnit>(x + e);
+    if (p.compress.rotate) {  // phi takes keys before rotary
+      return key;
+    }
+    const int half = w.d / 2;
+    const int i = e < half ? e : e - half;
+    const Unit<T, kUnit> other = load_unit<T, kUnit>(x + (e < half ? e + half : i));
+    const std::int64_t at = static_cast<std::int64_t>(node) * half + i;
+    const Unit<float, kUnit> c = load_unit<float, kUnit>(p.cosine + at);
+    const Unit<float, kUnit> s = load_unit<float, kUnit>(p.sine + at);
+    for (int j = 0; j < kUnit; ++j) {
+      const float mine = load_f32(key.value + j);
+      const float its = load_f32(other.value + j);
+      store_f32(key.value + j, e < half ? turned_low(mine, its, c.value[j], s.value[j])
+                                        : turned_high(its, mine, c.value[j], s.value[j]));
+    }
+    return key;
+  }
+  __device__ Unit<T, kUnit> value(int node, int e) const {
+    const Widths<T> w(p);
+    return load_unit<T, kUnit>(p.x + static_cast<std::int64_t>(node) * w.row() + w.q + w.kv +
+                               g * w.d + e);
+  }
+};
+
+// Block `block` of those that pool: a compressed token and KV head. What does not depend on the
+// launch before this one comes before the wait.
+template <class T, int kUnit>
+__device__ inline void pool_row(const RopeAppendParams<T>& p, int block, unsigned char* shared) {
+  const CompressParams<T>& c = p.compress;
+  const PoolMemory<T> memory(c, shared);
+  const int row = block / static_cast<int>(c.num_kv_heads);
+  const int g = block - row * static_cast<int>(c.num_kv_heads);
+  const JointTree<T, kUnit> tree{p, g};
+  stage_weights(c, g, memory);
+#pragma unroll 1
+  for (int pass = c.older_lists ? 0 : 1; pass < 2; ++pass) {
+    if (pass == 1) {
+      wait_for_predecessors();
+    }
+    if (c.counts != nullptr && row >= c.counts->tree_compressed) {
+      return;
+    }
+    const bool cached = pass == 0 || !c.older_lists;
+    stage_tokens<T, kUnit>(c, row, g, tree, cached, pass == 1, memory);
+  }
+  __syncthreads();
+  pool(c, row, g, memory);
+}
+
+template <class T, int kUnit>
+__global__ void __launch_bounds__(kThreads)
+    rope_append_kernel(const __grid_constant__ RopeAppendParams<T> p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  release_successors();
+  const int block = static_cast<int>(blockIdx.x);
+  const int nodes = static_cast<int>(p.n);
+  if (block >= nodes) {
+    pool_row<T, kUnit>(p, block - nodes, shared);
+    return;
+  }
+  wait_for_predecessors();
+  append_row<T, kUnit>(p, block);
+}
+
 template <class T>
 bool whole_units(const RopeAppendParams<T>& p) {
   std::uintptr_t addresses = 0;
-  for (const void* memory :
-       {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
-        static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
-        static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
-        static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine)}) {
+  for (const void* memory : {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
+                             static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
+                             static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
+                             static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine),
+                             static_cast<const void*>(p.compress.k_cache),
+                             static_cast<const void*>(p.compress.v_cache)}) {
     addresses |= reinterpret_cast<std::uintptr_t>(memory);
   }
   return addresses % 16 == 0 && p.head_dim % 16 == 0 && p.gate_count % 8 == 0;
@@ -147,13 +235,29 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
   if (p.n == 0) {
     return;
   }
-  const LaunchRange range("rope",
-                          traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim,
-                                               p.gate_count, p.k_raw != nullptr, sizeof(T)),
-                          context.observer);
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(p.n)), .threads = kThreads, .stream = context.stream},
-      whole_units(p) ? rope_append_kernel<T, 8> : rope_append_kernel<T, 1>, p);
+  const CompressParams<T>& c = p.compress;
+  VERSIEVE_ASSERT(c.rows == 0 || (c.num_kv_heads == p.num_kv_heads && c.head_dim == p.head_dim &&
+                                  c.k_tree == (c.rotate ? p.k_raw : p.k) && c.v_tree == p.v),
+                  "compressed tokens are pooled from the rows that are written here");
+  const std::size_t shared_bytes = c.rows > 0 ? PoolMemory<T>::bytes(c) : 0;
+  if (shared_bytes > kMostSharedBytes) {
+    RopeAppendParams<T> rows = p;
+    rows.compress = {};
+    launch_rope_append(rows, context);
+    launch_compress(c, context);
+    return;
+  }
+  Traffic traffic = traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
+                                         p.k_raw != nullptr, sizeof(T));
+  if (c.rows > 0) {
+    traffic += compress_traffic(c);
+  }
+  const LaunchRange range("rope", traffic, context.observer);
+  launch_dependent({.grid = dim3(static_cast<unsigned>(p.n + c.rows * c.num_kv_heads)),
+                    .threads = kThreads,
+                    .shared_bytes = shared_bytes,
+                    .stream = context.stream},
+                   whole_units(p) ? rope_append_kernel<T, 8> : rope_append_kernel<T, 1>, p);
 }
 
 template void launch_rope_table<float>(const RopeTableParams<float>&, const LaunchContext&);

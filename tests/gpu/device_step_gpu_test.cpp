@@ -1,5 +1,6 @@
 // Steps that run whole on the GPU: do its draft_tree kernels what the host's code does, are the
 // tokens of recorded steps those of host-led ones, and what does a step take either way?
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -238,6 +239,52 @@ TEST_CASE("a step of the 1B geometry in graphs in bf16", "[timing]") {
       std::printf("nsa-1b %s L %lld: host-led %.0f us a step, graph %.0f us a step\n", text,
                   static_cast<long long>(context_len), 1e6 * led / 5, 1e6 * alone / kSteps);
     }
+  }
+}
+
+TEST_CASE("verification alone of the 1B geometry in graphs in bf16", "[timing]") {
+  const std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  SyntheticSession<Bf16> session(*ops, named_llm_shape("nsa-1b"), 1);
+  constexpr std::int64_t kContext = 16384;
+  session.set_context(kContext);
+  const std::vector<const char*> texts = {"nsa/ar", "nsa/d5k4n16/bfs/c4e/F*",
+                                          "nsa/d6k6n32/bfs/c4e/F*", "nsa/d6k8n64/bfs/c4e/F*",
+                                          "nsa/d6k8n64/bfs/c8a/(FRRR)*"};
+  constexpr int kRounds = 3;
+  constexpr int kSteps = 50;
+  std::vector<std::vector<double>> us(texts.size());
+  for (int i = 0; i < kRounds * static_cast<int>(texts.size()); ++i) {  // rounds, so drift shows
+    const std::size_t which = static_cast<std::size_t>(i) % texts.size();
+    const Strategy strategy = Strategy::parse(texts[which]);
+    const std::int64_t yield = strategy.draft.speculates() ? 4 : 1;
+    session.target().cache().set_length(kContext);
+    DeviceStepRunner<Bf16> steps(*ops, session.target(), nullptr,
+                                 {.choice = strategy.draft,
+                                  .order = strategy.order,
+                                  .verify = verify_options(strategy, session.target().shape()),
+                                  .scores_by_rank = true,
+                                  .forced_yield = yield,
+                                  .drafts = false});
+    steps.begin({.context_len = kContext, .max_context = kContext + 256});
+    for (int warm = 0; warm < 3; ++warm) {
+      steps.launch();
+      CHECK(steps.wait().count == yield);
+    }
+    steps.launch();
+    us[which].push_back(1e6 / kSteps * seconds_of([&] {
+                          for (int step = 0; step < kSteps; ++step) {
+                            steps.launch();
+                            steps.wait();
+                          }
+                        }));
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::sort(us[i].begin(), us[i].end());
+    std::printf("nsa-1b, 16K, verification of %s: %.0f us (%.0f-%.0f), %.2f plain steps\n",
+                texts[i], us[i][1], us[i].front(), us[i].back(), us[i][1] / us[0][1]);
   }
 }
 

@@ -194,6 +194,9 @@ TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs") {
   }
   std::mt19937_64 rng(test_seed());
   check_wide(rounded<Bf16>(make_nsa_case(wide_shape(2100, 66, TreeForm::kRandom), rng)), false);
+  NsaCaseShape heads_of_128 = wide_shape(1100, 66, TreeForm::kRandom);  // a part a CTA, in waves
+  heads_of_128.head_dim = 128;
+  check_wide(rounded<Bf16>(make_nsa_case(heads_of_128, rng)), true);
 }
 
 TEST_CASE("fused nsa_verify joins spans on the chip as finishing CTAs do", "[wide]") {
