@@ -15,17 +15,18 @@ __device__ __noinline__ void draw_slowly(const Position<T, kSigmoid>& here, Chai
   for (std::int64_t base = std::int64_t{blockIdx.y} * 32; base < a.s.samples; base += step) {
     for (std::int64_t sample = base; sample < base + 32 && sample < a.s.samples; ++sample) {
       const Proposal x(a.s, here.c, sample);
-      if (!here.past_drafts() && here.test(x.token, x.gather(here.z)).accepts(x.test)) {
+      if (!here.past_drafts() &&
+          here.test(x.token, x.gather(here.z()), shared.rows).accepts(x.test)) {
         continue;
       }
       int token = -1;
       if (!kSigmoid && !here.past_drafts() && !a.scale.one_hot) {
-        token = block_draw_fine(a, here.z, here.law.target.largest, here.law.draft.largest, x.draw,
-                                shared.fine);
+        token = block_draw_fine(a, here.z(), shared.rows.target.largest, shared.rows.draft.largest,
+                                x.draw, shared.fine);
       }
       if (token < 0) {
         const auto load = [&here](int first, float(&w)[kLaneElements]) {
-          here.z.load_target(first, w);
+          here.z().load_target(first, w);
         };
         token = block_draw_softmax<T>(load, a.cut, a.scale, x.draw, shared.law,
                                       reinterpret_cast<float*>(shared.fine));
@@ -72,23 +73,27 @@ __device__ void weigh_again(float (&z)[kLaneElements], int first, const LawStat&
   }
 }
 
-// Draws, from the weights in registers, for 32 samples that draw here.
-template <class T, bool kSigmoid>
-__device__ void draw_batch(const Position<T, kSigmoid>& here, const Proposal& x, bool drawing,
-                           const DrawRange<float>& tile, int chunk,
+// Draws, from the weights in registers, for those of the 32 samples from `base` on that draw here:
+// drawing() says which, and is asked only where a draw would hit this warp's chunk. `draw`: the
+// uniform of the lane's sample.
+template <class T, bool kSigmoid, class Drawing>
+__device__ void draw_batch(const Position<T, kSigmoid>& here, std::int64_t base, float draw,
+                           const Drawing& drawing, const DrawRange<float>& tile, int chunk,
                            const float (&weights)[kLaneElements], const ChainShared& shared) {
-  const float aim = x.draw * tile.total;
-  if (!__any_sync(0xFFFFFFFFU, drawing && tile.hit(aim))) {
+  const float aim = draw * tile.total;
+  const bool any = base + static_cast<int>(threadIdx.x % 32) < here.a.s.samples;
+  if (!__any_sync(0xFFFFFFFFU, any && tile.hit(aim))) {
     return;
   }
   const DrawRange<float> range = chunk_range(tile, shared.cluster);
-  unsigned hits = __ballot_sync(0xFFFFFFFFU, drawing && range.hit(aim));
+  unsigned hits = __ballot_sync(0xFFFFFFFFU, any && range.hit(aim));
+  hits &= hits != 0 ? drawing() : 0U;
   while (hits != 0) {
     const int hit = __ffs(static_cast<int>(hits)) - 1;
     hits &= hits - 1;
     const int token = register_draw<T>(weights, chunk, here.a.cut, range.before,
                                        __shfl_sync(0xFFFFFFFFU, aim, hit));
-    report_draw(here, __shfl_sync(0xFFFFFFFFU, x.sample, hit), token);
+    report_draw(here, base + hit, token);
   }
 }
 

@@ -18,10 +18,15 @@ struct ChainResults {
   std::int32_t* drawn = nullptr;  // [R, gamma + 1]; without votes
 };
 
+// What the warps of a block share, registers being short.
 struct ChainShared {
   ClusterLawShared cluster;
   unsigned parity[kMaxTiles];  // that each warp read
-  unsigned drawing;            // of a batch of 32 samples, the ones that draw here
+  unsigned drawing;            // of the first 32 samples, the ones that draw here
+  RowPair rows;                // statistics of both rows, once they are exchanged
+  int token[32];               // of the first 32 samples: what Proposal holds
+  float test[32], draw[32];
+  std::uint64_t tested;  // a barrier: `drawing` is known (exact, held)
   double fine[kMaxChunks];
   BlockLawShared law;
 };
@@ -34,6 +39,7 @@ struct Proposal {
   float test = 0.0F;  // its uniform
   float draw = 0.0F;  // the draw's
 
+  Proposal() = default;
   template <class T>
   __device__ Proposal(const SpecSampleParams<T>& s, std::int64_t c, std::int64_t index)
       : sample(index), any(index < s.samples) {
@@ -46,6 +52,19 @@ struct Proposal {
       }
     }
   }
+  // Of the first 32 samples, by the warp that tests; then by all, after a barrier of the block.
+  __device__ void keep(ChainShared& shared) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    shared.token[lane] = token;
+    shared.test[lane] = test;
+    shared.draw[lane] = draw;
+  }
+  __device__ Proposal(const ChainShared& shared, std::int64_t samples)
+      : sample(std::int64_t{blockIdx.y} * 32 + static_cast<int>(threadIdx.x) % 32),
+        any(sample < samples),
+        token(shared.token[threadIdx.x % 32]),
+        test(shared.test[threadIdx.x % 32]),
+        draw(shared.draw[threadIdx.x % 32]) {}
   template <class T>
   __device__ float2 gather(const PositionLogits<T>& z) const {
     return {load_f32(z.target + token), load_f32(z.draft + token)};
@@ -57,14 +76,15 @@ template <class T, bool kSigmoid>
 struct Position {
   const ChainSetting<T>& a;
   const ChainResults& results;
-  PositionLogits<T> z;
-  std::int64_t c;
-  RowPair law = {};  // exact, once it is known
+  int c;
   unsigned parity = 0;
 
   __device__ bool past_drafts() const { return c == a.s.gamma; }
   __device__ bool by_softmax() const { return !kSigmoid || past_drafts(); }
-  __device__ TokenTest test(int token, float2 logits) const {
+  // Made anew where it is used: registers are short.
+  __device__ PositionLogits<T> z() const { return PositionLogits<T>(a, c); }
+  // `law`: of both rows; exact.
+  __device__ TokenTest test(int token, float2 logits, const RowPair& law) const {
     if constexpr (kSigmoid) {
       return sigmoid_test(logits.x, logits.y, a.sigmoid);
     } else {
@@ -76,12 +96,12 @@ struct Position {
 // Whether a lane's sample draws here. `reports`: this lane's warp writes tests and acceptances.
 template <class T, bool kSigmoid>
 __device__ bool test_sample(const Position<T, kSigmoid>& here, const Proposal& x, float2 logits,
-                            bool reports) {
+                            const RowPair& law, bool reports) {
   if (!x.any || here.past_drafts()) {
     return x.any;
   }
   const SpecSampleParams<T>& s = here.a.s;
-  const TokenTest test = here.test(x.token, logits);
+  const TokenTest test = here.test(x.token, logits, law);
   const bool accepted = test.accepts(x.test);
   if (reports) {
     s.tau[x.sample * s.gamma + here.c] = test.tau;
@@ -104,8 +124,8 @@ __device__ void report_draw(const Position<T, kSigmoid>& here, std::int64_t samp
     return;
   }
   const std::int32_t drafted = lane < here.c ? s.draft_tokens[sample * s.gamma + lane] : 0;
-  if (here.c > 0 && !all_accepted_before(*here.results.votes, here.parity, static_cast<int>(sample),
-                                         static_cast<int>(here.c))) {
+  if (here.c > 0 &&
+      !all_accepted_before(*here.results.votes, here.parity, static_cast<int>(sample), here.c)) {
     return;
   }
   if (lane <= s.gamma) {

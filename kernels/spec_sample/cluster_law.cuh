@@ -39,18 +39,36 @@ __device__ inline void init_pushes(ClusterLawShared& shared) {
   }
   __syncwarp();
 }
+// By one thread, once, before it waits for them: what the other blocks push. Early, so that who
+// comes when all is there need not wait.
+__device__ inline void expect_law(Place place, ClusterLawShared& shared) {
+  if (place.blocks > 1) {
+    barrier_expect(shared_address(&shared.law_pushed),
+                   place.blocks * 2 * static_cast<int>(sizeof(LawStat)));
+  }
+}
+__device__ inline void expect_sums(Place place, ClusterLawShared& shared) {
+  if (place.blocks > 1) {
+    barrier_expect(shared_address(&shared.sums_pushed),
+                   place.blocks * static_cast<int>(sizeof(float)));
+  }
+}
+// By all threads: what `barrier` expects has come. A block alone stores instead.
+__device__ inline void await_expected(Place place, const std::uint64_t& barrier, int parity = 0) {
+  if (place.blocks == 1) {
+    __syncthreads();
+  } else {
+    barrier_wait(shared_address(&barrier), parity);
+  }
+}
 // By all threads: this block's parts of an exchange have been pushed, and `bytes` have come from
 // all blocks. The n-th exchange over `barrier` has parity n % 2. A block alone stores instead.
 __device__ inline void await_pushes(Place place, const std::uint64_t& barrier, int bytes,
                                     int parity) {
-  if (place.blocks == 1) {
-    __syncthreads();
-    return;
-  }
-  if (threadIdx.x == 0) {
+  if (place.blocks > 1 && threadIdx.x == 0) {
     barrier_expect(shared_address(&barrier), bytes);
   }
-  barrier_wait(shared_address(&barrier), parity);
+  await_expected(place, barrier, parity);
 }
 // `x` to where `own` lies in the block of that rank.
 __device__ inline void push(Place place, float* own, float x, int rank,
@@ -84,19 +102,20 @@ __device__ inline RowPair row_pair(const LawStat& member, const LawScale& scale)
           {__shfl_sync(0xFFFFFFFFU, whole.largest, 16), __shfl_sync(0xFFFFFFFFU, whole.sum, 16)}};
 }
 
-// Statistics of both rows from those of the warps' chunks. `more_bytes`: what else is pushed to
-// this block over law_pushed. REQUIRES: all blocks of the cluster run; the first exchange_law.
-__device__ inline RowPair exchange_law(Place place, const LawStat& target, const LawStat& draft,
-                                       const LawScale& scale, ClusterLawShared& shared,
-                                       int more_bytes = 0) {
+// By a warp: the statistics of its chunk, 0 of the target's row, 1 of the draft's.
+__device__ inline void keep_chunk(ClusterLawShared& shared, int row, const LawStat& stat) {
+  if (threadIdx.x % 32 == 0) {
+    shared.chunk[row][threadIdx.x / 32] = stat;
+  }
+}
+// Statistics of both rows from the chunks' that the warps keep. REQUIRES: all blocks of the cluster
+// run; expect_law; the launch's only exchange_law.
+__device__ inline RowPair exchange_law(Place place, const LawScale& scale,
+                                       ClusterLawShared& shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = lane / 16;  // lower lanes take the target, upper ones the draft
   const int member = lane % 16;
-  if (lane == 0) {
-    shared.chunk[0][warp] = target;
-    shared.chunk[1][warp] = draft;
-  }
   __syncthreads();
   if (warp == 0) {
     const bool any = member < static_cast<int>(blockDim.x) / 32;
@@ -105,8 +124,7 @@ __device__ inline RowPair exchange_law(Place place, const LawStat& target, const
       push(place, &shared.tile[row][place.rank], tile, member, shared.law_pushed);
     }
   }
-  await_pushes(place, shared.law_pushed,
-               place.blocks * 2 * static_cast<int>(sizeof(LawStat)) + more_bytes, 0);
+  await_expected(place, shared.law_pushed);
   return row_pair(member < place.blocks ? shared.tile[row][member] : empty_stat(), scale);
 }
 
@@ -125,12 +143,10 @@ __device__ inline void push_sums(Place place, ClusterLawShared& shared) {
     }
   }
 }
-// Where this block's tile lies in the running sum over the row. REQUIRES: push_sums; a block alone
-// has had a barrier since; the launch's exchange of that parity.
-__device__ inline DrawRange<float> await_sums(Place place, ClusterLawShared& shared, int parity) {
-  if (place.blocks > 1) {
-    await_pushes(place, shared.sums_pushed, place.blocks * static_cast<int>(sizeof(float)), parity);
-  }
+// By all threads: where this block's tile lies in the running sum over the row. REQUIRES:
+// expect_sums; the launch's only push_sums.
+__device__ inline DrawRange<float> await_sums(Place place, ClusterLawShared& shared) {
+  await_expected(place, shared.sums_pushed);
   DrawRange<float> range;
 #pragma unroll
   for (int i = 0; i < kMaxTiles; ++i) {
@@ -139,14 +155,6 @@ __device__ inline DrawRange<float> await_sums(Place place, ClusterLawShared& sha
     range.after = i == place.rank ? range.total : range.after;
   }
   return range;
-}
-__device__ inline DrawRange<float> exchange_sums(Place place, ClusterLawShared& shared,
-                                                 int parity = 0) {
-  push_sums(place, shared);
-  if (place.blocks == 1) {
-    __syncthreads();
-  }
-  return await_sums(place, shared, parity);
 }
 
 // Of a tile's range, the part of this warp's chunk.

@@ -34,6 +34,7 @@ part() {
 
 # The checker slows kernels a hundredfold: only cases that ask for little, and no timing.
 find_sanitizer() {
+  [ -n "${COMPUTE_SANITIZER:-}" ] && echo "$COMPUTE_SANITIZER" && return
   command -v compute-sanitizer && return
   local path
   for path in "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer \

@@ -181,6 +181,14 @@ void time_chains(const char* dtype) {
   }
 }
 
+std::vector<std::int32_t> parents_of(std::int64_t nodes, std::int32_t width) {
+  std::vector<std::int32_t> parent = {-1};
+  for (std::int32_t i = 1; i < nodes; ++i) {
+    parent.push_back((i - 1) / width);
+  }
+  return parent;
+}
+
 template <class T>
 void time_trees(const char* dtype) {
   Bench<T> bench;
@@ -193,10 +201,7 @@ void time_trees(const char* dtype) {
   for (const std::int64_t vocab : {128256, 32000}) {
     for (const auto& [nodes, width] :
          {std::pair<std::int64_t, std::int32_t>{8, 1}, {16, 4}, {64, 4}, {64, 8}, {128, 4}}) {
-      std::vector<std::int32_t> parent = {-1};
-      for (std::int32_t i = 1; i < nodes; ++i) {
-        parent.push_back((i - 1) / width);
-      }
+      const std::vector<std::int32_t> parent = parents_of(nodes, width);
       const std::int64_t inner = parent.back() + 1;
       const OpsBuffer<T, std::int32_t> parents(*bench.ops, parent);
       const std::int64_t sets = bench.pool.count() / (nodes * vocab);
@@ -217,8 +222,37 @@ void time_trees(const char* dtype) {
   }
 }
 
+// For a profiler that lists launches with their counters: three cold calls of each cell, in the
+// order that is printed.
+template <class T>
+void launch_cells(const char* dtype) {
+  Bench<T> bench;
+  if (!bench.ready()) {
+    return;
+  }
+  constexpr std::int64_t kVocab = 128256;
+  for (const std::int64_t gamma : {1, 8, 16}) {
+    std::printf("chain, %s, gamma %d\n", dtype, static_cast<int>(gamma));
+    for (std::int64_t set = 0; set < 3; ++set) {
+      bench.chain(SpecSampleVariant::kExact, 1, gamma, kVocab, set);
+    }
+  }
+  for (const auto& [nodes, width] :
+       {std::pair<std::int64_t, std::int32_t>{8, 1}, {64, 4}, {64, 8}, {128, 4}}) {
+    const OpsBuffer<T, std::int32_t> parents(*bench.ops, parents_of(nodes, width));
+    std::printf("tree, %s, N %d of width %d\n", dtype, static_cast<int>(nodes), width);
+    for (std::int64_t set = 0; set < 3; ++set) {
+      bench.tree(TreeSampleVariant::kExact, parents.data(), nodes, kVocab, set);
+    }
+  }
+}
+
 }  // namespace
 
+TEST_CASE("launches of the samplers for a profiler", "[.][launches]") {
+  launch_cells<float>("f32");
+  launch_cells<Bf16>("bf16");
+}
 TEST_CASE("time of chains, f32", "[.][bench]") {
   time_chains<float>("f32");
 }
