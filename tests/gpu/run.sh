@@ -65,10 +65,14 @@ if [ -n "$sanitizer" ]; then
   done
   # The launches whose warps, blocks and copies meet at barriers of their own: small cases, a few
   # launches each, that end in seconds even under racecheck.
+  # synccheck of CUDA 13.0 errs where nine and more clusters of 16 run (kernels/spec_sample/README.md).
+  errs=$("$sanitizer" --version 2>/dev/null | grep -c 'Version 2025')
   for tool in racecheck synccheck; do
+    cases='[race]'
+    [ "$tool" = synccheck ] && [ "$errs" != 0 ] && cases='[race]~[many-clusters]'
     for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,topk}; do
       part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-        "$program" '[race]'
+        "$program" "$cases"
     done
   done
 else

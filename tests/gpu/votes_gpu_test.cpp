@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("CUDA spec_sample decides alike on more positions than fit at
 
 // For checkers that slow kernels a thousandfold: one position more than fits, three launches.
 TEST_CASE("CUDA spec_sample decides alike on one position more than fits at once",
-          "[spec_sample][race]") {
+          "[spec_sample][race][many-clusters]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
