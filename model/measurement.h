@@ -11,6 +11,10 @@
 
 namespace versieve {
 
+// A ratio says nothing about a point of fewer DRAM bytes than this: they are read in 0.2 us on an
+// H200, and what the driver and the collection itself move is of their size.
+inline constexpr double kLeastJudgedBytes = 1e6;
+
 // attention: one NSA layer's attention at a geometry, synthetic tensors. step: a whole verification
 // step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
 // on real text. Times come from the first two, acceptance and overlap from the third; they are

@@ -17,10 +17,6 @@
 
 namespace versieve::engine {
 
-// A ratio says nothing about fewer DRAM bytes than this: they are read in 0.2 us on an H200, and
-// what the driver and the collection itself move is of their size.
-inline constexpr double kLeastJudgedBytes = 1e6;
-
 struct FitOptions {
   double holdout = 0.2;
   bool leave_out_regimes = true;  // fits once more for each context length and query count

@@ -11,6 +11,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr const char* kWholePoint = "all";
+constexpr const char* kFewBytes = "below 1 MB";  // kLeastJudgedBytes
 
 std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
   for (const CounterValue& value : range.counters) {
@@ -131,15 +132,19 @@ std::vector<Comparison> compare(const PointMeasurement& counted,
 
 std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons) {
   using Name = std::function<std::string(const Comparison&)>;
-  const auto whole = [](const Comparison& c, const std::string& name) {
-    return c.path == kWholePoint ? name : std::string();
+  const auto judged = [](const Comparison& c) { return c.counted_bytes >= kLeastJudgedBytes; };
+  const auto whole = [&](const Comparison& c, const std::string& name) {
+    return c.path == kWholePoint && judged(c) ? name : std::string();
   };
   const Name names[] = {
       [&](const Comparison& c) { return whole(c, kWholePoint); },
       [&](const Comparison& c) { return c.path != kWholePoint ? c.path : std::string(); },
       [&](const Comparison& c) { return whole(c, "L " + std::to_string(c.key.context_len)); },
       [&](const Comparison& c) { return whole(c, "N " + std::to_string(c.key.num_queries)); },
-      [&](const Comparison& c) { return whole(c, c.key.cache_state); }};
+      [&](const Comparison& c) { return whole(c, c.key.cache_state); },
+      [&](const Comparison& c) {
+        return c.path == kWholePoint && !judged(c) ? kFewBytes : std::string();
+      }};
   std::vector<ErrorSummary> summaries;
   for (const Name& name : names) {
     std::map<std::string, std::vector<const Comparison*>> groups;

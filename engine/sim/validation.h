@@ -42,7 +42,8 @@ struct ErrorSummary {
   double hit_rate_median = 0.0, hit_rate_p90 = 0.0;
 };
 
-// By whole point, then by launch, by context, by cache state.
+// By whole point, then by launch, by context, queries and cache state. Points that move fewer DRAM
+// bytes than kLeastJudgedBytes are a row of their own, the last; their launches count by launch.
 std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons);
 // A table, one line a summary.
 std::string summary_text(const std::vector<ErrorSummary>& summaries);

@@ -80,3 +80,23 @@ TEST_CASE("summaries give rank quantiles by launch, context, queries and cache s
   CHECK(summaries[3].what == "N 16");
   CHECK(summaries[4].what == "warm");
 }
+
+TEST_CASE("points that move next to nothing are a row of their own") {
+  std::vector<Comparison> comparisons;
+  for (const double read : {500.0, 99.0, 1.0}) {  // 5 MB, 990 and 10 kB
+    const PointMeasurement counted = point_of({range_of("a", read, 0.0, 0.0)});
+    const PointMeasurement simulated = point_of({range_of("a", 2.0 * read, 0.0, 0.0)});
+    for (const Comparison& c : compare(counted, simulated)) {
+      comparisons.push_back(c);
+    }
+  }
+  const std::vector<ErrorSummary> summaries = summarize(comparisons);
+  CHECK(summaries.front().what == "all");
+  CHECK(summaries.front().count == 1);
+  CHECK(summaries[1].what == "a");
+  CHECK(summaries[1].count == 3);
+  CHECK(summaries.back().what == "below 1 MB");
+  CHECK(summaries.back().count == 2);
+  CHECK(summaries.back().bytes_p90 == Approx(1.0));
+  CHECK(summaries.back().bytes_median == Approx(0.1));  // of the floor
+}
