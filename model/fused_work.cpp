@@ -149,12 +149,11 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
   }
   const double start = alone(s) ? kLoneCtaTiles : kFusedKind;
   const double mean = tiles.all / std::max(tiles.parts, 1.0);
-  if (!wide(s)) {
-    return std::max(start + tiles.longest, ctas * (start + mean) / capacity) + merge;
-  }
+  const double tile = wide(s) ? kWideTile : 1.0;
   const bool team = s.group_size > s.row_tile_queries();
-  return std::max(kWideTile * (start + tiles.longest),
-                  (team ? kWideTeamTile : kWideTile) * ctas * (start + mean) / capacity) +
+  const double tile_of_waves = wide(s) && team ? kWideTeamTile : tile;
+  return std::max(tile * (start + tiles.longest),
+                  tile_of_waves * ctas * (start + mean) / capacity) +
          merge;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/chain_form.h"
 #include "model/launch_parts.h"
 #include "model/op_traffic.h"
 #include "model/system_work.h"
@@ -20,11 +21,8 @@ constexpr double kBatch = 32.0;            // samples that one warp tests at onc
 // and draws where the exact one sums.
 constexpr double kSigmoidShare = 0.9, kSigmoidTest = 8.0;
 constexpr double kVotes = 3.5, kVote = 0.23;  // of earlier positions: waiting for any, and for each
-// Where all clusters fit the chip with 16 warps an SM registers do; else some are spilled.
-constexpr double kRoomyWarps = 16.0, kRoomyClusters = 7.0;
-constexpr double kSpilled = 8.0, kSigmoidSpilled = 20.0;
-// Positions from which on statistics alone are kept, and rows of the first rejection read again.
-constexpr std::int64_t kVotingDrafts = 14, kVotingVocab = 65536;
+constexpr double kSpilled = 8.0, kSigmoidSpilled = 20.0;  // registers, in the held form
+// The voting form's first rejection reads its rows again.
 constexpr double kReadAgain = 21.0, kSigmoidReadAgain = 15.0, kSampleReadAgain = 1.4;
 constexpr double kVotingMb = 2.0;   // of logits, which nothing else hides there
 constexpr double kLaterWave = 0.4;  // of a wave of clusters behind another one of a tree
@@ -80,34 +78,29 @@ void add_baseline_chain(const Sampler& s, std::int64_t gamma, std::int64_t sampl
         false);
 }
 
-bool fits_roomy(std::int64_t positions, std::int64_t vocab) {
-  const double warps = std::ceil(number(vocab) / kCluster / kWarpLogits);
-  return number(positions) <= kRoomyClusters * std::floor(kRoomyWarps / warps);
-}
-
-double chain_steps(bool sigmoid, bool voting, std::int64_t vocab, std::int64_t gamma,
-                   std::int64_t samples, const Traffic& t) {
-  double steps = (sigmoid ? kSigmoidShare : 1.0) * number(vocab) / kCluster / kLogitsPerStep *
-                     std::ceil(number(samples) / kBatch) +
-                 (sigmoid ? kSigmoidTest : 0.0) +
-                 (gamma > 1 ? kVotes + kVote * number(gamma - 1) : 0.0);
-  if (voting) {
-    steps += (sigmoid ? kSigmoidReadAgain : kReadAgain + kVotingMb * 1e-6 * t.total_read()) +
-             kSampleReadAgain * number(samples - 1);
-  } else if (!fits_roomy(gamma + 1, vocab)) {
-    steps += sigmoid ? kSigmoidSpilled : kSpilled;
+double chain_steps(ChainForm form, bool sigmoid, const ChainGrid& grid, std::int64_t vocab,
+                   const Traffic& t) {
+  const double steps = (sigmoid ? kSigmoidShare : 1.0) * number(vocab) / kCluster / kLogitsPerStep *
+                           std::ceil(number(grid.samples) / kBatch) +
+                       (sigmoid ? kSigmoidTest : 0.0) +
+                       (grid.gamma > 1 ? kVotes + kVote * number(grid.gamma - 1) : 0.0);
+  switch (form) {
+    case ChainForm::kRoomy:
+      return steps;
+    case ChainForm::kHeld:
+      return steps + (sigmoid ? kSigmoidSpilled : kSpilled);
+    case ChainForm::kVoting:
+      break;
   }
-  return steps;
+  return steps + (sigmoid ? kSigmoidReadAgain : kReadAgain + kVotingMb * 1e-6 * t.total_read()) +
+         kSampleReadAgain * number(grid.samples - 1);
 }
 
 void add_fused_chain(const Sampler& s, bool sigmoid, std::int64_t gamma, std::int64_t samples) {
-  const bool voting = gamma >= kVotingDrafts && s.vocab > kVotingVocab;
-  // The sigmoid test looks at single logits: where statistics are kept alone, no row but that of
-  // the position that draws is read.
-  const Traffic t = voting && sigmoid ? traffic::tree_tests(1, s.vocab, s.element_bytes)
-                                      : traffic::spec_chain(gamma, s.vocab, s.element_bytes);
-  s.add_steps(LaunchKind::kSpecChain, t, 1.0,
-              chain_steps(sigmoid, voting, s.vocab, gamma, samples, t), true);
+  const ChainGrid grid{gamma, samples, chain_position_threads(s.vocab)};
+  const ChainForm form = chain_form(grid, grid.votes());
+  const Traffic t = chain_traffic(form, sigmoid, gamma, s.vocab, s.element_bytes);
+  s.add_steps(LaunchKind::kSpecChain, t, 1.0, chain_steps(form, sigmoid, grid, s.vocab, t), true);
   s.add(LaunchKind::kSpecPick, traffic::spec_pick(samples, gamma), number(samples), 0.0, false);
 }
 

@@ -3,11 +3,10 @@
 #pragma once
 
 #include "kernels/spec_sample/chain_draw.cuh"
+#include "model/chain_form.h"
 
 namespace versieve::kernels {
 
-// Each by the blocks of 512 threads that an SM holds of it: 128, 64, 40 registers a thread.
-enum class ChainForm { kRoomy = 1, kHeld = 2, kVoting = 3 };
 // Whether the block's test ends at a barrier of its own, for which only a warp with a draw waits.
 // Not for sigmoids, whose votes wait for the second exchange anyhow.
 template <bool kSigmoid, ChainForm kForm>

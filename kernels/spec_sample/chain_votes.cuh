@@ -7,11 +7,9 @@
 #include <cuda/atomic>
 
 #include "kernels/common/launch_context.h"
+#include "model/chain_form.h"
 
 namespace versieve::kernels {
-
-inline constexpr int kVoteSamples = 32;
-inline constexpr int kVotePositions = 31;  // bits of half a word, and lanes that write tokens
 
 struct ChainVotes {
   std::uint64_t word[2][kVoteSamples];  // bit c: position c voted; bit 32 + c: it accepts

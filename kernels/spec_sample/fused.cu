@@ -17,6 +17,7 @@
 #include "kernels/spec_sample/chain_forms.cuh"
 #include "kernels/spec_sample/launch.h"
 #include "model/assert.h"
+#include "model/chain_form.h"
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
@@ -90,25 +91,21 @@ __global__ void __launch_bounds__(kPickThreads)
   }
 }
 
-// Threads that the chip holds at once of clusters of 16 blocks with 64 registers a thread: seven of
-// its GPCs have 16 SMs or more, two blocks of 512 an SM.
-constexpr std::int64_t kHeldThreads = 7 * 2 * 16 * 512;
-
-// Samples are looped over by up to 128 copies of a position's cluster.
-std::int64_t sample_slices(std::int64_t samples) {
-  return std::clamp<std::int64_t>(samples / 256, 1, 128);
+ChainGrid grid_of(std::int64_t gamma, std::int64_t samples, const LawCut& cut) {
+  return {gamma, samples, std::int64_t{cluster_blocks(cut)} * cut.tile_chunks * 32};
 }
 
 template <class T, bool kSigmoid, ChainForm kForm>
-void launch_chain(const ChainSetting<T>& a, const ChainResults& results,
+void launch_chain(const ChainSetting<T>& a, const ChainGrid& grid, const ChainResults& results,
                   const LaunchContext& context) {
-  const LaunchRange range("spec_chain", traffic::spec_chain(a.s.gamma, a.s.vocab, sizeof(T)),
+  const LaunchRange range("spec_chain",
+                          chain_traffic(kForm, kSigmoid, a.s.gamma, a.s.vocab, sizeof(T)),
                           context.observer);
   const unsigned blocks = cluster_blocks(a.cut);
   check(cudaFuncSetAttribute(spec_chain_kernel<T, kSigmoid, kForm>,
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   launch_dependent({.grid = dim3(blocks * static_cast<unsigned>(a.s.gamma + 1),
-                                 static_cast<unsigned>(sample_slices(a.s.samples))),
+                                 static_cast<unsigned>(grid.slices())),
                     .threads = static_cast<unsigned>(a.cut.tile_chunks) * 32,
                     .cluster = blocks,
                     .stream = context.stream},
@@ -116,15 +113,18 @@ void launch_chain(const ChainSetting<T>& a, const ChainResults& results,
 }
 
 template <class T, bool kSigmoid>
-void launch_chain(const ChainSetting<T>& a, const ChainResults& results,
+void launch_chain(const ChainSetting<T>& a, const ChainGrid& grid, const ChainResults& results,
                   const LaunchContext& context) {
-  const std::int64_t threads = (a.s.gamma + 1) * cluster_blocks(a.cut) * a.cut.tile_chunks * 32;
-  if (threads * sample_slices(a.s.samples) <= kHeldThreads / 2) {
-    launch_chain<T, kSigmoid, ChainForm::kRoomy>(a, results, context);
-  } else if (results.votes == nullptr || threads <= kHeldThreads) {
-    launch_chain<T, kSigmoid, ChainForm::kHeld>(a, results, context);
-  } else {
-    launch_chain<T, kSigmoid, ChainForm::kVoting>(a, results, context);
+  switch (chain_form(grid, results.votes != nullptr)) {
+    case ChainForm::kRoomy:
+      launch_chain<T, kSigmoid, ChainForm::kRoomy>(a, grid, results, context);
+      return;
+    case ChainForm::kHeld:
+      launch_chain<T, kSigmoid, ChainForm::kHeld>(a, grid, results, context);
+      return;
+    case ChainForm::kVoting:
+      launch_chain<T, kSigmoid, ChainForm::kVoting>(a, grid, results, context);
+      return;
   }
 }
 
@@ -147,11 +147,12 @@ void launch_spec_fused(const SpecSampleParams<T>& p, const LaunchContext& contex
   const ChainSetting<T> a = chain_setting(p);
   ChainResults results;
   results.drawn = static_cast<std::int32_t*>(context.scratch);
-  if (context.tickets != nullptr && p.samples <= kVoteSamples && p.gamma <= kVotePositions) {
+  const ChainGrid grid = grid_of(p.gamma, p.samples, a.cut);
+  if (context.tickets != nullptr && grid.votes()) {
     results.votes = static_cast<ChainVotes*>(context.tickets);
   }
-  a.by_sigmoid() ? launch_chain<T, true>(a, results, context)
-                 : launch_chain<T, false>(a, results, context);
+  a.by_sigmoid() ? launch_chain<T, true>(a, grid, results, context)
+                 : launch_chain<T, false>(a, grid, results, context);
   if (results.votes != nullptr) {
     return;
   }
