@@ -54,6 +54,8 @@ struct DecodeLayersParams {
   const StepCounts* counts = nullptr;
   std::int64_t context_len = 0;      // L
   std::int64_t tree_compressed = 0;  // 1 if the node completes a compressed token, else 0
+  std::int64_t cache_rows = 0;       // that the caches have room for, of tokens and of compressed
+  std::int64_t compressed_rows = 0;  // tokens; what lies past L and Lc is finite
   // [tree_compressed, l]: tokens of that compressed token; c >= 0 is a cache row, -1 the node.
   const std::int32_t* source = nullptr;
   const std::int32_t* block = nullptr;   // [tree_compressed]: its index

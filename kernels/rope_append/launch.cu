@@ -12,6 +12,7 @@
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
 #include "kernels/rope_append/launch.h"
+#include "kernels/rope_append/turn.cuh"
 #include "kernels/swiglu/activation.cuh"
 #include "model/assert.h"
 #include "model/op_traffic.h"
@@ -44,14 +45,6 @@ __global__ void __launch_bounds__(kMaxPairs)
     p.cosine[at] = static_cast<float>(c);
     p.sine[at] = static_cast<float>(s);
   }
-}
-
-// The pair (a, b) turned by the angle of c and s.
-__device__ inline float turned_low(float a, float b, float c, float s) {
-  return fmaf(a, c, -__fmul_rn(b, s));
-}
-__device__ inline float turned_high(float a, float b, float c, float s) {
-  return fmaf(b, c, __fmul_rn(a, s));
 }
 
 // Pairs [i, i + kUnit) of one head.

@@ -1,0 +1,341 @@
+// Parts of a KV head's attention in decode_layers: a span of compressed tokens, a segment of the
+// window or of the chosen blocks, by all eight warps of a CTA. The sums are those of
+// nsa_verify/fused_lone.cuh: each warp scores a tile of 64 keys, then each takes 8 columns of the
+// values over all slices of 16 keys in ascending order. A part's softmax reference is an integer
+// power of two, so which one it is never shows.
+#pragma once
+
+#include "kernels/decode_layers/products.cuh"
+#include "kernels/nsa_verify/fused_rows.cuh"
+
+namespace versieve::kernels {
+
+// Softmax weights of a piece's tiles, packed as left operands, and their sums by pairs of keys.
+struct PieceWeights {
+  uint2* packed;  // [tile][slice][lane]
+  float* pairs;   // [tile][8][lane]
+
+  __device__ __forceinline__ explicit PieceWeights(unsigned char* work)
+      : packed(reinterpret_cast<uint2*>(work)),
+        pairs(reinterpret_cast<float*>(work + kComputeWarps * kSlots * 32 * sizeof(uint2))) {}
+};
+static_assert(kComputeWarps * kSlots * 32 * (sizeof(uint2) + 2 * sizeof(float)) <= kWorkBytes);
+
+// Stages of a piece: keys of its tiles, then their values; panels of 64 elements.
+template <int kD>
+struct PieceStages {
+  static constexpr int kPanels = kD / 64;
+  const DecodeCta& c;
+  StageCursor first;
+  int tiles;
+  bool chosen;  // in the stages for chosen blocks, not in the ring
+
+  __device__ __forceinline__ StageCursor cursor(int tile, bool values, int panel) const {
+    const int i = (tile + (values ? tiles : 0)) * kPanels + panel;
+    return chosen ? StageCursor{i, first.parity} : first.ahead(i, c.stages);
+  }
+  __device__ __forceinline__ std::uint32_t panel(int tile, bool values, int panel) const {
+    const int place = cursor(tile, values, panel).place;
+    return c.stage(chosen ? c.stages + place : place);
+  }
+  __device__ __forceinline__ void wait(int tile, bool values) const {
+#pragma unroll
+    for (int panel = 0; panel < kPanels; ++panel) {
+      const StageCursor at = cursor(tile, values, panel);
+      barrier_wait(chosen ? c.chosen_full_at + static_cast<std::uint32_t>(at.place * 8)
+                          : c.full(at.place),
+                   at.parity);
+    }
+  }
+  // One lane: whoever read them has met since.
+  __device__ __forceinline__ void release(int tile, bool values) const {
+#pragma unroll
+    for (int panel = 0; panel < kPanels && !chosen; ++panel) {
+      free_stage(c.empty(cursor(tile, values, panel).place));
+    }
+  }
+};
+
+// Address of chunk `chunk` (8 elements) of row `row` of a panel, as the copy engine places it.
+__device__ __forceinline__ std::uint32_t panel_chunk(std::uint32_t panel, int row, int chunk) {
+  return panel + static_cast<std::uint32_t>(row * 128 + ((chunk ^ (row & 7)) * 16));
+}
+
+// The node's query heads of a KV head, rows 0 to 7 of left operands; rows 8 to 15 are zero.
+template <int kD>
+struct DecodeRows {
+  std::uint32_t q[kD / 16][2];
+
+  __device__ __forceinline__ void load(const Bf16* rows, int heads) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        q[step][i] = lane / 4 < heads ? *reinterpret_cast<const std::uint32_t*>(
+                                            rows + lane / 4 * kD + step * 16 + i * 8 +
+                                            lane % 4 * 2)
+                                      : 0U;
+      }
+    }
+  }
+  // q k of a tile's 64 keys: s[n][e] of row lane / 4 and key 8 n + lane % 4 * 2 + e, e < 2.
+  __device__ __forceinline__ void score(const PieceStages<kD>& stages, int tile,
+                                        float (&s)[kTileKeys / 8][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane / 16 * 8 + lane % 8;
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        s[n][e] = 0.0F;
+      }
+    }
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+      const std::uint32_t a[4] = {q[step][0], 0U, q[step][1], 0U};
+      const std::uint32_t at =
+          panel_chunk(stages.panel(tile, false, step / 4), row, step % 4 * 2 + lane / 8 % 2);
+#pragma unroll
+      for (int slot = 0; slot < kSlots; ++slot) {
+        std::uint32_t b[4];
+        load_matrices_x4(at + slot * kSliceKeys * 128, b);
+        multiply_m16n8k16(s[slot * 2], a, b[0], b[1]);
+        multiply_m16n8k16(s[slot * 2 + 1], a, b[2], b[3]);
+      }
+    }
+  }
+};
+
+// What has been summed of a part: this warp's columns of the heads' outputs.
+template <int kD>
+struct PartState {
+  static constexpr int kColumns = kD / 64;  // groups of 8
+  float out[kColumns][4] = {};
+  float reference = kNoReference;  // of row lane / 4
+  float sum = 0.0F;                // this lane's share; warp 0
+};
+
+// Puts the node's own row into a tile that holds its place; one warp.
+template <int kD>
+__device__ __forceinline__ void place_own(const PieceStages<kD>& stages, int tile, bool values,
+                                          int row, const Bf16* own) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= 0) {
+    if (lane < kD / 8) {
+      const uint4 x = *reinterpret_cast<const uint4*>(own + lane * 8);
+      const std::uint32_t at = panel_chunk(stages.panel(tile, values, lane / 8), row, lane % 8);
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(at), "r"(x.x), "r"(x.y),
+                   "r"(x.z), "r"(x.w)
+                   : "memory");
+    }
+    fence_for_copies();  // the stage will be copied into again
+    __syncwarp();
+  }
+}
+
+// A piece: up to eight tiles (four of wide heads), tile i beginning at key first_of(i). All
+// computing warps. keep(tile's first key, count, reference, p) sees each tile's weights.
+template <int kD, class FirstOf, class Keep>
+__device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRows<kD>& rows,
+                                             const PieceStages<kD>& stages, const FirstOf& first_of,
+                                             int tile_keys, int low, int end, int own_key,
+                                             const Bf16 (&own)[2][128], PartState<kD>& state,
+                                             const Keep& keep) {
+  DecodeShared& shared = c.shared;
+  const PieceWeights weights(shared.work);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = lane / 4;
+  const bool scores = warp < stages.tiles;
+  const float scale = 1.4426950408889634F * rsqrtf(static_cast<float>(c.a.head_dim));
+  float s[kTileKeys / 8][4];
+  int first = 0;
+  int count = 0;
+  int own_row = -1;
+  if (scores) {
+    first = first_of(warp);
+    count = min(tile_keys, end - first);
+    own_row = own_key >= first && own_key < first + count ? own_key - first : -1;
+    stages.wait(warp, false);
+    place_own(stages, warp, false, own_row, own[0]);
+    rows.score(stages, warp, s);
+    float most = __int_as_float(0xFF800000);
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int key = n * 8 + lane % 4 * 2 + e;
+        const bool seen = key < count && first + key >= low;
+        s[n][e] = seen ? fmaf(s[n][e], scale, Rows<kD>::kGrid) : __int_as_float(0xFF800000);
+        most = fmaxf(most, s[n][e]);
+      }
+    }
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 2));
+    if (lane % 4 == 0) {
+      shared.tile_most[warp][row] = ceilf(most);
+    }
+  }
+  compute_sync();
+  float reference = state.reference;
+#pragma unroll 1
+  for (int tile = 0; tile < stages.tiles; ++tile) {
+    reference = fmaxf(reference, shared.tile_most[tile][row]);
+  }
+  if (scores) {
+    if (lane == 0) {
+      stages.release(warp, false);
+    }
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+      s[n][0] = exp2_flushed(s[n][0] - reference);
+      s[n][1] = exp2_flushed(s[n][1] - reference);
+      weights.pairs[(warp * 8 + n) * 32 + lane] = s[n][0] + s[n][1];
+    }
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      const uint2 p = make_uint2(pack_bf16(s[slot * 2][0], s[slot * 2][1]),
+                                 pack_bf16(s[slot * 2 + 1][0], s[slot * 2 + 1][1]));
+      weights.packed[(warp * kSlots + slot) * 32 + lane] = p;
+      keep(first, count, slot, reference, p);
+    }
+    stages.wait(warp, true);
+    place_own(stages, warp, true, own_row, own[1]);
+  }
+  compute_sync();
+  if (reference != state.reference) {
+    const float factor = state_weight(state.reference, reference);
+    state.sum *= factor;
+#pragma unroll
+    for (int i = 0; i < PartState<kD>::kColumns; ++i) {
+      state.out[i][0] *= factor;
+      state.out[i][1] *= factor;
+    }
+    state.reference = reference;
+  }
+#pragma unroll 1
+  for (int tile = 0; tile < stages.tiles; ++tile) {
+    stages.wait(tile, true);
+#pragma unroll
+    for (int slots = 0; slots < kSlots; slots += 2) {
+#pragma unroll
+      for (int i = 0; i < PartState<kD>::kColumns; ++i) {
+        std::uint32_t b[4];
+        load_matrices_x4_transposed(
+            panel_chunk(stages.panel(tile, true, i), slots * kSliceKeys + lane, warp), b);
+#pragma unroll
+        for (int slot = 0; slot < 2; ++slot) {
+          const uint2 p = weights.packed[(tile * kSlots + slots + slot) * 32 + lane];
+          const std::uint32_t a[4] = {p.x, 0U, p.y, 0U};
+          multiply_m16n8k16(state.out[i], a, b[slot * 2], b[slot * 2 + 1]);
+        }
+      }
+    }
+    if (warp == 0) {
+#pragma unroll
+      for (int n = 0; n < kTileKeys / 8; ++n) {
+        state.sum += weights.pairs[(tile * 8 + n) * 32 + lane];
+      }
+    }
+  }
+  compute_sync();
+  if (scores && lane == 0) {
+    stages.release(warp, true);
+  }
+}
+
+// A finished part as packets: the heads' outputs, their reference and sum.
+template <int kD>
+__device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* mail,
+                                          PartState<kD>& state, unsigned epoch) {
+  const DecodeArguments& a = c.a;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int parts = kSegments + a.max_spans;
+  const int row = lane / 4;
+  const int at = (c.g * a.group_heads + row) * parts + part;
+  if (row < a.group_heads) {
+#pragma unroll
+    for (int i = 0; i < PartState<kD>::kColumns; ++i) {
+      send_packets(mail + a.mail.part_outs + at * kD + i * 64 + warp * 8 + lane % 4 * 2,
+                   state.out[i][0], state.out[i][1], epoch);
+    }
+  }
+  if (warp == 0) {
+    float sum = state.sum;
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+    if (lane % 4 == 0 && row < a.group_heads) {
+      send_packets(mail + a.mail.part_states + at * 2, state.reference, sum, epoch);
+    }
+  }
+}
+
+// Weights that nobody asks for.
+struct DecodeKeepNothing {
+  __device__ __forceinline__ void operator()(int, int, int, float, uint2) const {}
+};
+
+// Sends the sums of weights that the importance of blocks needs (nsa_verify/fused_route.cuh): of
+// each slice of 16 compressed tokens its four blocks, its last token, and the reference.
+struct DecodeKeepBlocks {
+  uint2* to;  // of this lane's row and quarter, slice 0; null: nowhere
+  unsigned epoch;
+  std::uint32_t times[2];
+
+  __device__ __forceinline__ DecodeKeepBlocks(const DecodeCta& c, uint2* mail, bool keeps,
+                                              unsigned layer_epoch)
+      : epoch(layer_epoch) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int quarter = lane % 4;
+    const auto times_of = [&](int token) {
+      const int block = lane / 4;
+      const int place = token - 4 * block;
+      const bool own = place >= 0 && place < 4 && block < 4;
+      const float inside = own ? (place == 3 ? 1.0F : 2.0F) : 0.0F;
+      return place == -1 && block <= 4 ? 1.0F : inside;
+    };
+    times[0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
+    times[1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
+    const int row = lane / 4;
+    to = keeps && row < c.a.group_heads && quarter < 3
+             ? mail + c.a.mail.weights +
+                   ((c.g * c.a.group_heads + row) * c.a.max_slices * 6 + quarter * 2)
+             : nullptr;
+  }
+  __device__ __forceinline__ void operator()(int first, int count, int slot, float reference,
+                                             uint2 p) const {
+    float sums[4] = {};
+    const std::uint32_t a[4] = {p.x, 0U, p.y, 0U};
+    multiply_m16n8k16(sums, a, times[0], times[1]);
+    if (to != nullptr && slot * kSliceKeys < count) {
+      const bool last = static_cast<int>(threadIdx.x) % 4 == 2;
+      send_packets(to + (first / kSliceKeys + slot) * 6, sums[0], last ? reference : sums[1],
+                   epoch);
+    }
+  }
+};
+
+// A part whose tiles come through the ring.
+template <int kD, class Keep>
+__device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeRows<kD>& rows,
+                                            const PartTiles& part, int number,
+                                            const Bf16 (&own)[2][128], StageCursor& at,
+                                            const Keep& keep, uint2* mail, unsigned epoch) {
+  constexpr int kPiece = kComputeWarps / (kD / 64);
+  PartState<kD> state;
+#pragma unroll 1
+  for (int base = 0; base < part.count; base += kPiece) {
+    const int tiles = min(part.count - base, kPiece);
+    const PieceStages<kD> stages{c, at, tiles, false};
+    attend_piece(
+        c, rows, stages,
+        [&](int tile) { return part.first + (base + tile) * part.apart; }, kTileKeys, part.low,
+        part.end, part.own, own, state, keep);
+    at.advance(2 * tiles * (kD / 64), c.stages);
+  }
+  send_part(c, number, mail, state, epoch);
+}
+
+}  // namespace versieve::kernels

@@ -1,0 +1,185 @@
+// A layer's attention in decode_layers: what each CTA of a KV head does, by its role.
+#pragma once
+
+#include "kernels/decode_layers/choose.cuh"
+#include "kernels/decode_layers/merge.cuh"
+#include "kernels/rope_append/turn.cuh"
+
+namespace versieve::kernels {
+
+__device__ __forceinline__ float bf16_of(std::uint32_t word, bool high) {
+  return __uint_as_float(high ? word & 0xFFFF0000U : word << 16);
+}
+
+// The node's queries of the KV head, its key and value: from the joint row's packets into shared
+// memory, queries and key turned. All computing warps.
+template <int kD>
+__device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* joint,
+                                              unsigned epoch) {
+  const DecodeArguments& a = c.a;
+  DecodeShared& shared = c.shared;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int queries = a.group_heads * kD / 4;  // pairs of words
+  constexpr int kRow = kD / 4;
+  uint2* const q = reinterpret_cast<uint2*>(shared.q);
+#pragma unroll 1
+  for (int i = thread; i < queries + 2 * kRow; i += kComputeThreads) {
+    const bool is_query = i < queries;
+    const int kind = is_query ? 0 : 1 + (i - queries) / kRow;  // q, k, v
+    const int pair = is_query ? i : (i - queries) % kRow;
+    const int first = is_query ? c.g * queries
+                               : (a.heads + (kind - 1) * a.kv_heads) * kRow + c.g * kRow;
+    const uint4 x = receive(joint + (first + pair) * 2, epoch);
+    uint2* const to = is_query ? q
+                               : reinterpret_cast<uint2*>(kind == 1 ? shared.own_raw
+                                                                    : shared.own[1]);
+    to[pair] = make_uint2(x.x, x.z);
+  }
+  compute_sync();
+  constexpr int kHalf = kD / 2;
+#pragma unroll 1
+  for (int i = thread; i < (a.group_heads + 1) * kHalf; i += kComputeThreads) {
+    const int row = i / kHalf;
+    const int at = i % kHalf;
+    const bool is_key = row == a.group_heads;
+    const Bf16* const from = is_key ? shared.own_raw : shared.q + row * kD;
+    Bf16* const to = is_key ? shared.own[0] : shared.q + row * kD;
+    const float low = load_f32(from + at);
+    const float high = load_f32(from + at + kHalf);
+    store_f32(to + at, turned_low(low, high, shared.cosine[at], shared.sine[at]));
+    store_f32(to + at + kHalf, turned_high(low, high, shared.cosine[at], shared.sine[at]));
+  }
+  compute_sync();
+}
+
+// The node's key and value for the commit.
+template <int kD>
+__device__ __forceinline__ void keep_own_rows(const DecodeCta& c, const DecodeTable* t) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < kD / 8) {
+    const int at = c.g * kD / 8 + i;
+    const auto copy = [&](Bf16* to, const Bf16* from) {
+      reinterpret_cast<uint4*>(to)[at] = reinterpret_cast<const uint4*>(from)[i];
+    };
+    copy(t->k_tree, c.shared.own[0]);
+    copy(t->v_tree, c.shared.own[1]);
+    if (t->k_raw_tree != nullptr) {
+      copy(t->k_raw_tree, c.shared.own_raw);
+    }
+  }
+}
+
+// The compressed token that the node completes: phi of its tokens (kernels/compress/pool.cuh, with
+// its sums), into shared memory and for the commit.
+template <int kD>
+__device__ __forceinline__ void pool_own(const DecodeCta& c, const DecodeTable* t,
+                                         const float* turns) {
+  const DecodeArguments& a = c.a;
+  DecodeShared& shared = c.shared;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int l = a.cmp_block;
+  const bool is_key = thread < kD;
+  const int e = thread % kD;
+  if (thread < 2 * kD) {
+    const Bf16* const weights = (is_key ? t->compress_key : t->compress_value) + c.g * l;
+    const Bf16* const rows = is_key ? t->pooled_k : t->pooled_v;
+    const Bf16* const own =
+        is_key ? (a.rotates_pooled ? shared.own_raw : shared.own[0]) : shared.own[1];
+    const Bf16* const shift =
+        is_key && t->intra_block_pe != nullptr ? t->intra_block_pe + c.g * l * kD + e : nullptr;
+    float sum = 0.0F;
+#pragma unroll 8
+    for (int j = 0; j < l; ++j) {
+      const int source = a.source[j];
+      const float x = load_f32(
+          source >= 0 ? rows + (static_cast<std::int64_t>(source) * a.kv_heads + c.g) * kD + e
+                      : own + e);
+      sum = fmaf(load_f32(weights + j), shift != nullptr ? x + load_f32(shift + j * kD) : x, sum);
+    }
+    if (is_key && a.rotates_pooled) {
+      shared.pooled_key[e] = sum;
+    } else {
+      store_f32(shared.own_compressed[is_key ? 0 : 1] + e, sum);
+    }
+  }
+  compute_sync();
+  if (is_key && a.rotates_pooled) {
+    constexpr int kHalf = kD / 2;
+    const int i = e % kHalf;
+    const float low = shared.pooled_key[i];
+    const float high = shared.pooled_key[i + kHalf];
+    const float cosine = turns[i];
+    const float sine = turns[64 + i];
+    store_f32(shared.own_compressed[0] + e,
+              e < kHalf ? __fadd_rn(__fmul_rn(low, cosine), -__fmul_rn(high, sine))
+                        : __fadd_rn(__fmul_rn(high, cosine), __fmul_rn(low, sine)));
+  }
+  compute_sync();
+  if (thread < 2 * kD) {
+    (is_key ? t->k_cmp_tree : t->v_cmp_tree)[c.g * kD + e] =
+        shared.own_compressed[is_key ? 0 : 1][e];
+  }
+}
+
+template <int kD>
+__device__ __forceinline__ void attention_stage(const DecodeCta& c, const DecodePosition& at,
+                                                const DecodeTable* t, int layer, StageCursor& ring,
+                                                int& turn, unsigned epoch) {
+  const DecodeArguments& a = c.a;
+  DecodeShared& shared = c.shared;
+  if (c.role == Role::kNone) {
+    return;
+  }
+  uint2* const mail = c.mail(layer);
+  const bool routes = t->routes != 0;
+  const int spans = span_count(at.seen);
+  if (c.role == Role::kChosen && !routes && threadIdx.x == 0 && shared.tile_count > 0) {
+    load_chosen<kD>(c, t, 0, min(shared.tile_count, kChosenStages / 2 / (kD / 64)));
+  }
+  compute_sync();  // who still reads the layer before's rows
+  receive_heads<kD>(c, mail + a.mail.joint, epoch);
+  DecodeRows<kD> rows;
+  rows.load(shared.q, a.group_heads);
+  if (c.role == Role::kWindow) {
+    if (c.index == kSelectedSegments) {
+      keep_own_rows<kD>(c, t);
+    }
+    attend_part(c, rows, PartTiles::of_window(a, at, c.index - kSelectedSegments), c.index,
+                shared.own, ring, DecodeKeepNothing{}, mail, epoch);
+  } else if (c.role == Role::kSpans) {
+    if (at.own_compressed >= 0 && span_of(at.own_compressed) >= at.from &&
+        span_of(at.own_compressed) < at.to) {
+      pool_own<kD>(c, t, shared.pooled_turns);
+    }
+    const DecodeKeepBlocks keep(c, mail, routes, epoch);
+#pragma unroll 1
+    for (int span = at.from; span < at.to; ++span) {
+      attend_part(c, rows, PartTiles::of_span(at, span), kSegments + span, shared.own_compressed,
+                  ring, keep, mail, epoch);
+    }
+  } else {
+    if (routes) {
+      unsigned* const keys = reinterpret_cast<unsigned*>(shared.work);
+      find_head_states(c, spans, mail, epoch);
+      find_importance(c, at, mail, epoch, keys);
+      choose_blocks(c, at, keys);
+      if (threadIdx.x < 32) {
+        list_segment(c, at);
+        if (threadIdx.x == 0 && shared.tile_count > 0) {
+          load_chosen<kD>(c, t, 0, min(shared.tile_count, kChosenStages / 2 / (kD / 64)));
+        }
+      }
+      compute_sync();
+    }
+    if (c.index == 0 && threadIdx.x < a.sel_count) {
+      t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
+    }
+    attend_chosen<kD>(c, at, t, rows, true, turn, mail, epoch);
+  }
+  const int head = a.head_ctas - 1 - c.index;
+  if (head < a.group_heads && threadIdx.x < 32) {
+    merge_head<kD>(c, head, spans, routes, mail, epoch);
+  }
+}
+
+}  // namespace versieve::kernels

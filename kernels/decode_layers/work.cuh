@@ -1,0 +1,199 @@
+// A CTA of decode_layers: one warp that fills a ring of 8 KB stages with weights and cache tiles,
+// in the order in which they will be wanted and however far ahead room allows, and eight warps that
+// compute.
+#pragma once
+
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/decode_layers/packets.cuh"
+#include "kernels/decode_layers/table.h"
+#include "kernels/linear/async_copy.cuh"
+#include "kernels/nsa_verify/fused.cuh"
+#include "model/linear_cut.h"
+
+namespace versieve::kernels {
+
+inline constexpr int kComputeWarps = 8;
+inline constexpr int kComputeThreads = kComputeWarps * 32;
+inline constexpr int kDecodeThreads = kComputeThreads + 32;
+inline constexpr int kStageBytes = 8192;      // 64 rows of 128 bytes
+inline constexpr int kStageArrivals = 4;      // that free a stage: the warps of a product
+inline constexpr int kChosenStages = 8;       // of a CTA that attends chosen blocks
+inline constexpr int kMostStages = 24;
+inline constexpr int kMatrixRows = 64;
+inline constexpr int kWorkBytes = 16 * 1024;  // x of a product, or a piece's softmax weights
+inline constexpr int kMostDecodeHeads = 8;    // query heads of a KV head
+inline constexpr int kMostDecodeSpans = 128;
+inline constexpr int kMostDecodeChosen = 64;  // blocks that a node attends
+inline constexpr int kMostCandidates = 256;
+
+// Barrier of the computing warps.
+__device__ __forceinline__ void compute_sync() {
+  asm volatile("barrier.sync 1, %0;\n" ::"n"(kComputeThreads) : "memory");
+}
+__device__ __forceinline__ void free_stage(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
+               "n"(kStageArrivals)
+               : "memory");
+}
+
+// What lies in shared memory behind the stages.
+struct DecodeShared {
+  std::uint64_t full[kMostStages], empty[kMostStages], chosen_full[kChosenStages];
+  alignas(16) unsigned char work[kWorkBytes];
+  alignas(16) unsigned char overrun[256];  // wgmma reads rows past x, whose products nobody takes
+  alignas(16) Bf16 q[kMostDecodeHeads * 128];
+  alignas(16) Bf16 own[2][128], own_raw[128];  // the node's key and value
+  alignas(16) Bf16 own_compressed[2][128];
+  float cosine[64], sine[64];
+  alignas(16) float sums[2][kMatrixRows];  // of a product without slices: gate, up
+  float tile_most[kComputeWarps][kMostDecodeHeads];
+  float2 head_state[kMostDecodeHeads];
+  float pooled_key[128], pooled_turns[128];  // cosines, sines from 64 on
+  std::int32_t chosen[kMostDecodeChosen], sorted[kMostDecodeChosen];
+  std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles
+  int tile_count, candidate_count;
+  uint2 candidates[kMostCandidates];
+  float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
+};
+
+// A place of the ring that goes round.
+struct StageCursor {
+  int place = 0;
+  int parity = 0;
+
+  __device__ __forceinline__ void advance(int by, int stages) {
+    place += by;
+    if (place >= stages) {
+      place -= stages;
+      parity ^= 1;
+    }
+  }
+  __device__ __forceinline__ StageCursor ahead(int by, int stages) const {
+    StageCursor c = *this;
+    c.advance(by, stages);
+    return c;
+  }
+};
+
+enum class Role { kNone, kChosen, kWindow, kSpans };
+
+// What a CTA is, and where its stages are.
+struct DecodeCta {
+  const DecodeArguments& a;
+  DecodeShared& shared;
+  std::uint32_t stages_at, full_at, empty_at, chosen_full_at;
+  int cta;
+  int g, index;  // KV head, and which of its CTAs this is
+  Role role;
+  int stages;  // of the ring; a CTA of chosen blocks keeps kChosenStages behind it
+
+  __device__ __forceinline__ DecodeCta(const DecodeArguments& arguments, DecodeShared& memory,
+                                       unsigned char* stage_memory)
+      : a(arguments),
+        shared(memory),
+        stages_at(shared_address(stage_memory)),
+        full_at(shared_address(memory.full)),
+        empty_at(shared_address(memory.empty)),
+        chosen_full_at(shared_address(memory.chosen_full)),
+        cta(static_cast<int>(blockIdx.x)) {
+    index = cta / a.kv_heads;
+    g = cta - index * a.kv_heads;
+    role = index >= a.head_ctas         ? Role::kNone
+           : index < kSelectedSegments ? Role::kChosen
+           : index < kSegments         ? Role::kWindow
+                                       : Role::kSpans;
+    stages = a.stages - (role == Role::kChosen ? kChosenStages : 0);
+  }
+  __device__ __forceinline__ std::uint32_t stage(int place) const {
+    return stages_at + static_cast<std::uint32_t>(place * kStageBytes);
+  }
+  __device__ __forceinline__ std::uint32_t full(int place) const {
+    return full_at + static_cast<std::uint32_t>(place * 8);
+  }
+  __device__ __forceinline__ std::uint32_t empty(int place) const {
+    return empty_at + static_cast<std::uint32_t>(place * 8);
+  }
+  // First unit of this CTA; the others follow `ctas` apart.
+  __device__ __forceinline__ int first_unit(const DecodeMatrix& m) const {
+    const int unit = cta - m.first_cta;
+    return unit < 0 ? unit + a.ctas : unit;
+  }
+  __device__ __forceinline__ uint2* mail(int layer) const {
+    return a.packets + (layer & 1) * a.mail.half;
+  }
+  __device__ __forceinline__ int compressed_of(int tokens) const {
+    return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
+  }
+};
+
+// K tiles of a unit.
+struct KRange {
+  int first, count;
+
+  __device__ __forceinline__ KRange(const DecodeMatrix& m, int unit) {
+    const int slice = unit & ((1 << m.slice_bits) - 1);
+    first = (m.k_tiles * slice) >> m.slice_bits;
+    count = ((m.k_tiles * (slice + 1)) >> m.slice_bits) - first;
+  }
+};
+
+// Where the node stands.
+struct DecodePosition {
+  int position;        // L
+  int seen;            // compressed tokens, the one that it completes included
+  int own_compressed;  // index of that one; -1: none
+  int from, to;        // spans of this CTA
+
+  // After the wait for predecessors; whole warps.
+  __device__ __forceinline__ explicit DecodePosition(const DecodeCta& c) {
+    const bool counted = c.a.counts != nullptr;
+    position = counted ? c.a.counts->context_len : c.a.context_len;
+    const int completes = counted ? c.a.counts->tree_compressed : c.a.tree_compressed;
+    const int committed = c.compressed_of(position);
+    own_compressed = completes > 0 ? committed : -1;
+    seen = committed + (completes > 0 ? 1 : 0);
+    from = to = 0;
+    if (c.role == Role::kSpans) {
+      const int ranks = c.a.head_ctas - kSegments;
+      from = first_span(c.index - kSegments, ranks, seen);
+      to = first_span(c.index - kSegments + 1, ranks, seen);
+    }
+  }
+};
+
+// Tiles of 64 keys of one part: a span, or a window segment.
+struct PartTiles {
+  int first, apart, count;  // first key of the first tile, between tiles
+  int low, end;             // keys that the node sees
+  int own;                  // its own key's index, -1: not here
+
+  __device__ __forceinline__ static PartTiles of_span(const DecodePosition& at, int span) {
+    const int begin = span_start(span);
+    const int end = min(span_start(span + 1), at.seen);
+    return {begin, kTileKeys, (end - begin + kTileKeys - 1) / kTileKeys, 0, end,
+            at.own_compressed};
+  }
+  __device__ __forceinline__ static PartTiles of_window(const DecodeArguments& a,
+                                                        const DecodePosition& at, int segment) {
+    const int low = max(at.position - a.window + 1, 0);
+    int chunk = low / kTileKeys;
+    chunk += (chunk + segment) % kWindowSegments;
+    const int chunks = at.position / kTileKeys + 1 - chunk;
+    return {chunk * kTileKeys, kWindowSegments * kTileKeys,
+            max((chunks + kWindowSegments - 1) / kWindowSegments, 0), low, at.position + 1,
+            at.position};
+  }
+};
+
+// A box of a cache into a stage.
+__device__ __forceinline__ void copy_cache_box(std::uint32_t to, const CUtensorMap* map,
+                                               int element, int head, int row,
+                                               std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
+      "l"(map), "r"(element), "r"(head), "r"(row), "r"(barrier)
+      : "memory");
+}
+
+}  // namespace versieve::kernels
