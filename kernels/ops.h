@@ -17,6 +17,8 @@
 #include "kernels/block_keys/params.h"
 #include "kernels/common/element.h"
 #include "kernels/common/launch_observer.h"
+#include "kernels/common/square_sum.h"
+#include "kernels/decode_layers/params.h"
 #include "kernels/draft_tree/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
@@ -27,11 +29,6 @@
 #include "model/llm_shape.h"
 
 namespace versieve::kernels {
-
-// A sum of squares in units of 2^-30: integers, so that whoever adds in whichever order makes the
-// same bits. Rows up to a sum of 2^33 (a root mean square of 2,048 at 2,048 elements).
-using SquareSum = unsigned long long;
-inline constexpr double kSquareSumUnit = 1.0 / (1LL << 30);
 
 // RMS norm without a launch of its own (kernels/rms_norm): the layer that makes rows also writes
 // them times the norm's weight and adds up their squares; the layer that reads those divides its
@@ -351,6 +348,9 @@ class Ops {
   virtual void nsa_verify(const NsaVerifyParams<T>& p) = 0;
   // Whether nsa_verify of that shape can read its sizes from device memory (p.counts).
   virtual bool reads_counts(const NsaVerifyParams<T>& p) const = 0;
+  virtual void decode_layers(const DecodeLayersParams<T>& p) = 0;
+  // Whether decode_layers computes that model and step; its counts may be in device memory.
+  virtual bool decode_layers_takes(const DecodeLayersParams<T>& p) const = 0;
   virtual void tree_attention(const TreeAttentionParams<T>& p) = 0;
   virtual void attention_weights(const AttentionWeightsParams<T>& p) = 0;
   virtual void block_keys(const BlockKeysParams<T>& p) = 0;

@@ -8,6 +8,7 @@
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
 #include "kernels/copy_rows/cpu.h"
+#include "kernels/decode_layers/parts.h"
 #include "kernels/draft_tree/cpu.h"
 #include "kernels/layer_map/cpu.h"
 #include "kernels/linear/cpu.h"
@@ -126,6 +127,8 @@ class CpuOps final : public Ops<T> {
   }
   void nsa_verify(const NsaVerifyParams<T>& p) override { nsa_verify_cpu(p, threads_); }
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
+  void decode_layers(const DecodeLayersParams<T>& p) override { decode_layers_in_parts(*this, p); }
+  bool decode_layers_takes(const DecodeLayersParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
     if (p.weights != nullptr) {

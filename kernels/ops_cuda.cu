@@ -11,6 +11,7 @@
 #include "kernels/common/launch_context.h"
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
+#include "kernels/decode_layers/launch.h"
 #include "kernels/draft_tree/launch.h"
 #include "kernels/flash_decode/launch.h"
 #include "kernels/layer_map/launch.h"
@@ -166,6 +167,22 @@ class CudaOps final : public Ops<T> {
     }
     return false;  // the vanilla form takes its sizes from the host
   }
+  void decode_layers(const DecodeLayersParams<T>& p) override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (!is_capturing()) {
+        prepare_decode_layers(*decode_workspace_, p, context_);
+      }
+      launch_decode_layers(*decode_workspace_, p, context_);
+    } else {
+      VERSIEVE_ASSERT(false, "one launch for all layers is bf16's");
+    }
+  }
+  bool decode_layers_takes(const DecodeLayersParams<T>& p) const override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return kernels::decode_layers_takes(p);
+    }
+    return false;
+  }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     if constexpr (std::is_same_v<T, Bf16>) {
       if (flash_decode_takes(p)) {
@@ -224,10 +241,7 @@ class CudaOps final : public Ops<T> {
     if (bytes <= context_.scratch_bytes) {
       return;
     }
-    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(context_.stream, &capturing));
-    VERSIEVE_ASSERT(capturing == cudaStreamCaptureStatusNone,
-                    "scratch is reserved before a graph is captured");
+    VERSIEVE_ASSERT(!is_capturing(), "scratch is reserved before a graph is captured");
     synchronize();
     check(cudaFree(context_.scratch));
     context_.scratch = nullptr;
@@ -237,7 +251,14 @@ class CudaOps final : public Ops<T> {
   }
 
  private:
+  bool is_capturing() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(context_.stream, &status));
+    return status != cudaStreamCaptureStatusNone;
+  }
+
   LaunchContext context_;
+  std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
   bool owns_stream_;
 };
 

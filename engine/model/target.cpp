@@ -131,12 +131,19 @@ void Target<T>::run_nodes() {
                     .position = positions_,
                     .cosine = cosine_.data(),
                     .sine = sine_.data()});
+  if (!try_decode_layers()) {
+    run_layers();
+  }
+  read_out();
+}
+
+template <class T>
+void Target<T>::run_layers() {
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     capture(layer);
     run_layer(layer);
   }
   capture(shape_.layers);
-  read_out();
 }
 
 template <class T>
@@ -147,7 +154,7 @@ void Target<T>::capture(std::int64_t layer) {
                        .width = shape_.hidden,
                        .dst_stride = kCaptureCount * shape_.hidden,
                        .src = hidden_.data(),
-                       .dst = captured_.data() + static_cast<std::int64_t>(slot) * shape_.hidden,
+                       .dst = captured_slot(slot),
                        .term = TrafficTerm::kDraft});
     }
   }
@@ -195,10 +202,7 @@ void Target<T>::run_layer(std::int64_t layer) {
   linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
   linear_of_norm(
       {.m = shape_.intermediate, .swiglu = true, .w = w.mlp_gate_up.data(), .y = mlp_.data()});
-  const bool last = layer + 1 == shape_.layers;
-  linear_to_norm(
-      mlp_.data(), w.mlp_down, shape_.intermediate,
-      last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm);
+  linear_to_norm(mlp_.data(), w.mlp_down, shape_.intermediate, norm_after(layer));
 }
 
 template <class T>

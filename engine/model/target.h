@@ -38,6 +38,9 @@ struct VerifyOptions {
   // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
   // made are seen as such without it.
   bool splits_chain = false;
+  // A tree of one node of an NSA target runs its layers in one launch where the device has one
+  // (Ops::decode_layers); false: launch by launch. No bit depends on it.
+  bool one_launch = true;
   // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
   std::optional<kernels::ResaSelection> resa;
 };
@@ -118,9 +121,21 @@ class Target {
   void run_nodes();
   void upload_layout();
   void capture(std::int64_t layer);
+  T* captured_slot(std::size_t slot) const {
+    return captured_.data() + static_cast<std::int64_t>(slot) * shape_.hidden;
+  }
+  void run_layers();
+  bool try_decode_layers();  // target_decode.cpp, as the next three
+  kernels::DecodeLayersParams<T> decode_params();
+  kernels::DecodeLayer<T> decode_layer(std::int64_t layer);
+  void repeat_captures();
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
   kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer);
+  const std::int32_t* reused_blocks(std::int64_t layer);
+  std::int32_t* blocks_of(std::int64_t layer) const {
+    return indices_.data() + layer * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count;
+  }
   void attend_sparse(std::int64_t layer);
   void attend_dense(std::int64_t layer);
   const std::int32_t* hint_of(std::int64_t layer) const;
@@ -128,6 +143,10 @@ class Target {
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
   void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm);
+  const Buffer& norm_after(std::int64_t layer) const {
+    const bool last = layer + 1 == shape_.layers;
+    return last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm;
+  }
   std::int64_t gate_count() const {
     return shape_.attention == AttentionKind::kNsa ? 3 * shape_.num_heads : 0;
   }

@@ -34,46 +34,49 @@ kernels::CompressParams<T> Target<T>::compressed_tokens(const LayerWeights<T>& w
           .v_cmp = tree_row(v_cmp_tree_, layer)};
 }
 
+// Null: the layer routes, and the reuse layers after it take its blocks.
+template <class T>
+const std::int32_t* Target<T>::reused_blocks(std::int64_t layer) {
+  if (!options_.schedule.empty() && options_.schedule[static_cast<std::size_t>(layer)] == 'R') {
+    return blocks_of(refresh_layer_);
+  }
+  refresh_layer_ = layer;
+  return nullptr;
+}
+
 template <class T>
 void Target<T>::attend_sparse(std::int64_t layer) {
-  const std::int64_t layer_indices = rows_ * shape_.num_kv_heads * shape_.nsa.sel_count;
-  const bool reuses =
-      !options_.schedule.empty() && options_.schedule[static_cast<std::size_t>(layer)] == 'R';
-  if (!reuses) {
-    refresh_layer_ = layer;
-  }
-  ops_->nsa_verify(
-      {.nsa = shape_.nsa,
-       .form = options_.form,
-       .group_mode = options_.group_mode,
-       .group_size = options_.group_size,
-       .counts = counts_,
-       .num_heads = shape_.num_heads,
-       .num_kv_heads = shape_.num_kv_heads,
-       .head_dim = shape_.head_dim,
-       .context_len = context_len_,
-       .num_queries = tree_.size(),
-       .num_compressed = compressed_count(shape_.nsa, context_len_),
-       .num_tree_compressed = options_.hide_tree_compressed ? 0 : compressed_rows_,
-       .num_blocks = newest_position_ / shape_.nsa.sel_block + 1,
-       .q = query_.data(),
-       .k = cache_.k(layer),
-       .v = cache_.v(layer),
-       .k_cmp = cache_.k_cmp(layer),
-       .v_cmp = cache_.v_cmp(layer),
-       .k_tree = tree_row(k_tree_, layer),
-       .v_tree = tree_row(v_tree_, layer),
-       .k_cmp_tree = tree_row(k_cmp_tree_, layer),
-       .v_cmp_tree = tree_row(v_cmp_tree_, layer),
-       .gates = gates_.data(),
-       .parent = parents_,
-       .position = positions_,
-       .cmp_tree_owner = owners_,
-       .indices_in = reuses ? indices_.data() + refresh_layer_ * layer_indices : nullptr,
-       .topk = options_.topk,
-       .hint = hint_of(layer),
-       .out = attention_.data(),
-       .indices = indices_.data() + layer * layer_indices});
+  ops_->nsa_verify({.nsa = shape_.nsa,
+                    .form = options_.form,
+                    .group_mode = options_.group_mode,
+                    .group_size = options_.group_size,
+                    .counts = counts_,
+                    .num_heads = shape_.num_heads,
+                    .num_kv_heads = shape_.num_kv_heads,
+                    .head_dim = shape_.head_dim,
+                    .context_len = context_len_,
+                    .num_queries = tree_.size(),
+                    .num_compressed = compressed_count(shape_.nsa, context_len_),
+                    .num_tree_compressed = options_.hide_tree_compressed ? 0 : compressed_rows_,
+                    .num_blocks = newest_position_ / shape_.nsa.sel_block + 1,
+                    .q = query_.data(),
+                    .k = cache_.k(layer),
+                    .v = cache_.v(layer),
+                    .k_cmp = cache_.k_cmp(layer),
+                    .v_cmp = cache_.v_cmp(layer),
+                    .k_tree = tree_row(k_tree_, layer),
+                    .v_tree = tree_row(v_tree_, layer),
+                    .k_cmp_tree = tree_row(k_cmp_tree_, layer),
+                    .v_cmp_tree = tree_row(v_cmp_tree_, layer),
+                    .gates = gates_.data(),
+                    .parent = parents_,
+                    .position = positions_,
+                    .cmp_tree_owner = owners_,
+                    .indices_in = reused_blocks(layer),
+                    .topk = options_.topk,
+                    .hint = hint_of(layer),
+                    .out = attention_.data(),
+                    .indices = blocks_of(layer)});
 }
 
 template <class T>
@@ -164,8 +167,7 @@ template <class T>
 std::vector<std::int32_t> Target<T>::selected_blocks(std::int64_t layer) const {
   const std::int64_t row = shape_.num_kv_heads * shape_.nsa.sel_count;
   std::vector<std::int32_t> values(static_cast<std::size_t>(tree_.size() * row));
-  ops_->download(values.data(), indices_.data() + layer * rows_ * row,
-                 values.size() * sizeof(std::int32_t));
+  ops_->download(values.data(), blocks_of(layer), values.size() * sizeof(std::int32_t));
   return values;
 }
 
@@ -175,6 +177,9 @@ template kernels::CompressParams<float> Target<float>::compressed_tokens(const L
                                                                          std::int64_t);
 template kernels::CompressParams<Bf16> Target<Bf16>::compressed_tokens(const LayerWeights<Bf16>&,
                                                                        std::int64_t);
+template const std::int32_t* Target<double>::reused_blocks(std::int64_t);
+template const std::int32_t* Target<float>::reused_blocks(std::int64_t);
+template const std::int32_t* Target<Bf16>::reused_blocks(std::int64_t);
 template void Target<double>::attend_sparse(std::int64_t);
 template void Target<float>::attend_sparse(std::int64_t);
 template void Target<Bf16>::attend_sparse(std::int64_t);

@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "kernels/common/element.h"
+#include "kernels/common/square_sum.h"
 #include "kernels/common/step_counts.h"
 #include "model/llm_shape.h"
 
 namespace versieve::kernels {
-
-// A sum of squares, as in kernels/ops.h.
-using SquareSum = unsigned long long;
 
 // One layer: weights, caches, and the rows that its commit needs.
 template <class T>

@@ -1,7 +1,7 @@
-// Sums of squares that thread blocks add up in any order (SquareSum, kernels/ops.h).
+// Sums of squares that thread blocks add up in any order (SquareSum, kernels/common/square_sum.h).
 #pragma once
 
-#include "kernels/ops.h"
+#include "kernels/common/square_sum.h"
 
 namespace versieve::kernels {
 

@@ -59,7 +59,7 @@ done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn,decode}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
   done
@@ -70,7 +70,7 @@ if [ -n "$sanitizer" ]; then
   for tool in racecheck synccheck; do
     cases='[race]'
     [ "$tool" = synccheck ] && [ "$errs" != 0 ] && cases='[race]~[many-clusters]'
-    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,topk}; do
+    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,topk,decode}; do
       part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$program" "$cases"
     done
