@@ -134,14 +134,54 @@ __device__ __forceinline__ void place_own(const PieceStages<kD>& stages, int til
   }
 }
 
-// A piece: up to eight tiles (four of wide heads), tile i beginning at key first_of(i). All
-// computing warps. keep(tile's first key, count, reference, p) sees each tile's weights.
-template <int kD, class FirstOf, class Keep>
+// Sends the sums of weights that the importance of blocks needs (nsa_verify/fused_route.cuh): of
+// each slice of 16 compressed tokens its four blocks, its last token, and the reference.
+struct DecodeKeepBlocks {
+  bool keeps;
+  uint2* to;  // of this lane's row and quarter, slice 0; null: nowhere
+  unsigned epoch;
+  std::uint32_t times[2];
+
+  __device__ __forceinline__ DecodeKeepBlocks(const DecodeCta& c, uint2* mail, bool wanted,
+                                              unsigned layer_epoch)
+      : keeps(wanted), epoch(layer_epoch) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int quarter = lane % 4;
+    const auto times_of = [&](int token) {
+      const int block = lane / 4;
+      const int place = token - 4 * block;
+      const bool own = place >= 0 && place < 4 && block < 4;
+      const float inside = own ? (place == 3 ? 1.0F : 2.0F) : 0.0F;
+      return place == -1 && block <= 4 ? 1.0F : inside;
+    };
+    times[0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
+    times[1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
+    const int row = lane / 4;
+    to = keeps && row < c.a.group_heads && quarter < 3
+             ? mail + c.a.mail.weights +
+                   ((c.g * c.a.group_heads + row) * c.a.max_slices * 6 + quarter * 2)
+             : nullptr;
+  }
+  __device__ __forceinline__ void send(int first, int count, int slot, float reference,
+                                       uint2 p) const {
+    float sums[4] = {};
+    const std::uint32_t a[4] = {p.x, 0U, p.y, 0U};
+    multiply_m16n8k16(sums, a, times[0], times[1]);
+    if (to != nullptr && slot * kSliceKeys < count) {
+      const bool last = static_cast<int>(threadIdx.x) % 4 == 2;
+      send_packets(to + (first / kSliceKeys + slot) * 6, sums[0], last ? reference : sums[1],
+                   epoch);
+    }
+  }
+};
+
+// A piece: up to eight tiles (four of wide heads), of which this warp scores the one that begins at
+// key `first`. All computing warps.
+template <int kD>
 __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRows<kD>& rows,
-                                             const PieceStages<kD>& stages, const FirstOf& first_of,
-                                             int tile_keys, int low, int end, int own_key,
-                                             const Bf16 (&own)[2][128], PartState<kD>& state,
-                                             const Keep& keep) {
+                                             const PieceStages<kD>& stages, int first,
+                                             const PartTiles& part, const Bf16 (*own)[128],
+                                             PartState<kD>& state, const DecodeKeepBlocks& keep) {
   DecodeShared& shared = c.shared;
   const PieceWeights weights(shared.work);
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -150,13 +190,9 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
   const bool scores = warp < stages.tiles;
   const float scale = 1.4426950408889634F * rsqrtf(static_cast<float>(c.a.head_dim));
   float s[kTileKeys / 8][4];
-  int first = 0;
-  int count = 0;
-  int own_row = -1;
+  const int count = min(kTileKeys, part.end - first);
+  const int own_row = part.own >= first && part.own < first + count ? part.own - first : -1;
   if (scores) {
-    first = first_of(warp);
-    count = min(tile_keys, end - first);
-    own_row = own_key >= first && own_key < first + count ? own_key - first : -1;
     stages.wait(warp, false);
     place_own(stages, warp, false, own_row, own[0]);
     rows.score(stages, warp, s);
@@ -166,7 +202,7 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int key = n * 8 + lane % 4 * 2 + e;
-        const bool seen = key < count && first + key >= low;
+        const bool seen = key < count && first + key >= part.low;
         s[n][e] = seen ? fmaf(s[n][e], scale, Rows<kD>::kGrid) : __int_as_float(0xFF800000);
         most = fmaxf(most, s[n][e]);
       }
@@ -198,7 +234,9 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
       const uint2 p = make_uint2(pack_bf16(s[slot * 2][0], s[slot * 2][1]),
                                  pack_bf16(s[slot * 2 + 1][0], s[slot * 2 + 1][1]));
       weights.packed[(warp * kSlots + slot) * 32 + lane] = p;
-      keep(first, count, slot, reference, p);
+      if (keep.keeps) {
+        keep.send(first, count, slot, reference, p);
+      }
     }
     stages.wait(warp, true);
     place_own(stages, warp, true, own_row, own[1]);
@@ -272,68 +310,62 @@ __device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* m
   }
 }
 
-// Weights that nobody asks for.
-struct DecodeKeepNothing {
-  __device__ __forceinline__ void operator()(int, int, int, float, uint2) const {}
-};
-
-// Sends the sums of weights that the importance of blocks needs (nsa_verify/fused_route.cuh): of
-// each slice of 16 compressed tokens its four blocks, its last token, and the reference.
-struct DecodeKeepBlocks {
-  uint2* to;  // of this lane's row and quarter, slice 0; null: nowhere
-  unsigned epoch;
-  std::uint32_t times[2];
-
-  __device__ __forceinline__ DecodeKeepBlocks(const DecodeCta& c, uint2* mail, bool keeps,
-                                              unsigned layer_epoch)
-      : epoch(layer_epoch) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int quarter = lane % 4;
-    const auto times_of = [&](int token) {
-      const int block = lane / 4;
-      const int place = token - 4 * block;
-      const bool own = place >= 0 && place < 4 && block < 4;
-      const float inside = own ? (place == 3 ? 1.0F : 2.0F) : 0.0F;
-      return place == -1 && block <= 4 ? 1.0F : inside;
-    };
-    times[0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
-    times[1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
-    const int row = lane / 4;
-    to = keeps && row < c.a.group_heads && quarter < 3
-             ? mail + c.a.mail.weights +
-                   ((c.g * c.a.group_heads + row) * c.a.max_slices * 6 + quarter * 2)
-             : nullptr;
-  }
-  __device__ __forceinline__ void operator()(int first, int count, int slot, float reference,
-                                             uint2 p) const {
-    float sums[4] = {};
-    const std::uint32_t a[4] = {p.x, 0U, p.y, 0U};
-    multiply_m16n8k16(sums, a, times[0], times[1]);
-    if (to != nullptr && slot * kSliceKeys < count) {
-      const bool last = static_cast<int>(threadIdx.x) % 4 == 2;
-      send_packets(to + (first / kSliceKeys + slot) * 6, sums[0], last ? reference : sums[1],
-                   epoch);
+// Tiles of a piece of chosen blocks into the stages kept for them, all of whose barriers take part;
+// one warp.
+template <int kD>
+__device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTable* t, int base,
+                                            int tiles) {
+  constexpr int kPanels = kD / 64;
+  const int i = static_cast<int>(threadIdx.x) % 32;
+  if (i < kChosenStages) {
+    const int unit = i / kPanels;
+    const std::uint32_t full = c.chosen_full_at + static_cast<std::uint32_t>(i * 8);
+    if (unit >= 2 * tiles) {
+      barrier_arrive(full);
+    } else {
+      const bool is_value = unit >= tiles;
+      const int tile = base + unit - (is_value ? tiles : 0);
+      barrier_expect(full, kStageBytes);
+      copy_cache_box(c.stage(c.stages + i), is_value ? &t->v : &t->k, i % kPanels * 64, c.g,
+                     c.shared.tiles[tile], full);
     }
   }
-};
+  __syncwarp();
+}
 
-// A part whose tiles come through the ring.
-template <int kD, class Keep>
-__device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeRows<kD>& rows,
-                                            const PartTiles& part, int number,
-                                            const Bf16 (&own)[2][128], StageCursor& at,
-                                            const Keep& keep, uint2* mail, unsigned epoch) {
-  constexpr int kPiece = kComputeWarps / (kD / 64);
+// A part, whose tiles come through the ring, or are chosen blocks; the first piece of those has
+// been asked for. `turn`: parity of the chosen stages, flipped with every use.
+template <int kD>
+__device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTable* t,
+                                            const DecodeRows<kD>& rows, const PartTiles& part,
+                                            int number, const Bf16 (*own)[128],
+                                            StageCursor& ring, int& turn,
+                                            const DecodeKeepBlocks& keep, uint2* mail,
+                                            unsigned epoch) {
+  const bool chosen = c.role == Role::kChosen;
+  const int most = chosen ? chosen_piece(kD) : kComputeWarps / (kD / 64);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   PartState<kD> state;
 #pragma unroll 1
-  for (int base = 0; base < part.count; base += kPiece) {
-    const int tiles = min(part.count - base, kPiece);
-    const PieceStages<kD> stages{c, at, tiles, false};
-    attend_piece(
-        c, rows, stages,
-        [&](int tile) { return part.first + (base + tile) * part.apart; }, kTileKeys, part.low,
-        part.end, part.own, own, state, keep);
-    at.advance(2 * tiles * (kD / 64), c.stages);
+  for (int base = 0; base < part.count; base += most) {
+    const int tiles = min(part.count - base, most);
+    if (chosen && base > 0 && warp == 0) {
+      load_chosen<kD>(c, t, base, tiles);
+    }
+    const int tile = base + min(warp, tiles - 1);
+    const int first = chosen ? c.shared.tiles[tile] : part.first + tile * part.apart;
+    StageCursor begin = ring;
+    if (chosen) {
+      begin.place = 0;
+      begin.parity = turn;
+    }
+    const PieceStages<kD> stages{c, begin, tiles, chosen};
+    attend_piece(c, rows, stages, first, part, own, state, keep);
+    if (chosen) {
+      turn ^= 1;
+    } else {
+      ring.advance(2 * tiles * (kD / 64), c.stages);
+    }
   }
   send_part(c, number, mail, state, epoch);
 }

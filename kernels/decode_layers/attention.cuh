@@ -121,6 +121,7 @@ __device__ __forceinline__ void pool_own(const DecodeCta& c, const DecodeTable* 
   }
 }
 
+// A layer's attention: this CTA's parts, and the query head that it merges.
 template <int kD>
 __device__ __forceinline__ void attention_stage(const DecodeCta& c, const DecodePosition& at,
                                                 const DecodeTable* t, int layer, StageCursor& ring,
@@ -132,53 +133,55 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   }
   uint2* const mail = c.mail(layer);
   const bool routes = t->routes != 0;
-  const int spans = span_count(at.seen);
-  if (c.role == Role::kChosen && !routes && threadIdx.x == 0 && shared.tile_count > 0) {
-    load_chosen<kD>(c, t, 0, min(shared.tile_count, kChosenStages / 2 / (kD / 64)));
+  const bool spans = c.role == Role::kSpans;
+  const bool chosen = c.role == Role::kChosen;
+  const int span_total = span_count(at.seen);
+  const bool first_warp = threadIdx.x < 32;
+  if (chosen && !routes && first_warp && shared.tile_count > 0) {  // known beforehand
+    load_chosen<kD>(c, t, 0, min(shared.tile_count, chosen_piece(kD)));
   }
-  compute_sync();  // who still reads the layer before's rows
+  compute_sync();  // who still reads the rows of the layer before
   receive_heads<kD>(c, mail + a.mail.joint, epoch);
   DecodeRows<kD> rows;
   rows.load(shared.q, a.group_heads);
-  if (c.role == Role::kWindow) {
-    if (c.index == kSelectedSegments) {
-      keep_own_rows<kD>(c, t);
-    }
-    attend_part(c, rows, PartTiles::of_window(a, at, c.index - kSelectedSegments), c.index,
-                shared.own, ring, DecodeKeepNothing{}, mail, epoch);
-  } else if (c.role == Role::kSpans) {
-    if (at.own_compressed >= 0 && span_of(at.own_compressed) >= at.from &&
-        span_of(at.own_compressed) < at.to) {
-      pool_own<kD>(c, t, shared.pooled_turns);
-    }
-    const DecodeKeepBlocks keep(c, mail, routes, epoch);
-#pragma unroll 1
-    for (int span = at.from; span < at.to; ++span) {
-      attend_part(c, rows, PartTiles::of_span(at, span), kSegments + span, shared.own_compressed,
-                  ring, keep, mail, epoch);
-    }
-  } else {
-    if (routes) {
-      unsigned* const keys = reinterpret_cast<unsigned*>(shared.work);
-      find_head_states(c, spans, mail, epoch);
-      find_importance(c, at, mail, epoch, keys);
-      choose_blocks(c, at, keys);
-      if (threadIdx.x < 32) {
-        list_segment(c, at);
-        if (threadIdx.x == 0 && shared.tile_count > 0) {
-          load_chosen<kD>(c, t, 0, min(shared.tile_count, kChosenStages / 2 / (kD / 64)));
-        }
+  if (c.index == kSelectedSegments) {
+    keep_own_rows<kD>(c, t);
+  }
+  if (spans && at.own_compressed >= 0 && span_of(at.own_compressed) >= at.from &&
+      span_of(at.own_compressed) < at.to) {
+    pool_own<kD>(c, t, shared.pooled_turns);
+  }
+  if (chosen && routes) {
+    choose_blocks(c, at, span_total, mail, epoch);
+    if (first_warp) {
+      list_segment(c, at);
+      if (shared.tile_count > 0) {
+        load_chosen<kD>(c, t, 0, min(shared.tile_count, chosen_piece(kD)));
       }
-      compute_sync();
     }
-    if (c.index == 0 && threadIdx.x < a.sel_count) {
-      t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
-    }
-    attend_chosen<kD>(c, at, t, rows, true, turn, mail, epoch);
+    compute_sync();
+  }
+  if (c.index == 0 && threadIdx.x < a.sel_count) {
+    t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
+  }
+  const DecodeKeepBlocks keep(c, mail, routes && spans, epoch);
+  const int from = spans ? kSegments + at.from : c.index;
+  const int to = spans ? kSegments + at.to : c.index + 1;
+  const Bf16(*own)[128] = &shared.own[0];
+  if (spans) {
+    own = &shared.own_compressed[0];
+  }
+#pragma unroll 1
+  for (int part = from; part < to; ++part) {
+    const PartTiles tiles =
+        spans    ? PartTiles::of_span(at, part - kSegments)
+        : chosen ? PartTiles{0, 0, shared.tile_count, 0, at.position + 1, at.position}
+                 : PartTiles::of_window(a, at, part - kSelectedSegments);
+    attend_part(c, t, rows, tiles, part, own, ring, turn, keep, mail, epoch);
   }
   const int head = a.head_ctas - 1 - c.index;
-  if (head < a.group_heads && threadIdx.x < 32) {
-    merge_head<kD>(c, head, spans, routes, mail, epoch);
+  if (head < a.group_heads && first_warp) {
+    merge_head<kD>(c, head, span_total, routes, mail, epoch);
   }
 }
 

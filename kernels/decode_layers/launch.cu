@@ -38,12 +38,11 @@ constexpr std::size_t shared_bytes() {
 }
 static_assert(shared_bytes<64>() <= 227 * 1024);
 
-// The sum of all squares of the stream, and the epoch that this launch ends with.
+// The sum of all squares of the stream, and the epoch that this launch ends with; one warp.
 __device__ __forceinline__ void end_launch(const DecodeCta& c, unsigned epoch) {
   const DecodeArguments& a = c.a;
-  SquareSum total = 0;
-  received_scale(c, c.mail(a.layers - 1) + a.mail.squares[1], a.matrix[kDown].units, epoch,
-                 &total);
+  const SquareSum total = received_squares(c.mail(a.layers - 1) + a.mail.squares[1],
+                                           a.matrix[kDown].units, epoch);
   if (threadIdx.x == 0) {
     *a.out_squares = total;
     *a.epoch = epoch;
@@ -87,11 +86,13 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
   for (int layer = 0; layer < a.layers; ++layer) {
     const DecodeTable* const t = a.table + layer;
     ++epoch;
-    joint_stage(c, layer, ring, epoch);
-    attention_stage<kD>(c, at, t, layer, ring, turn, epoch);
-    stream_stage(c, layer, kOutput, t->post_norm, nullptr, ring, epoch);
-    mlp_stage(c, layer, ring, epoch);
-    stream_stage(c, layer, kDown, t->next_norm, t->captured, ring, epoch);
+#pragma unroll 1
+    for (int stage = 0; stage < kMatrices; ++stage) {
+      matrix_stage(c, stage, layer, t, ring, epoch);
+      if (stage == kJoint) {
+        attention_stage<kD>(c, at, t, layer, ring, turn, epoch);
+      }
+    }
   }
   if (c.cta == 0 && thread < 32) {
     end_launch(c, epoch);
@@ -185,7 +186,8 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.window = static_cast<int>(s.nsa.window);
   a.rotates_pooled = !p.layers.empty() && p.layers.front().k_raw != nullptr ? 1 : 0;
   a.theta = s.rope_theta;
-  a.eps = s.norm_eps;
+  a.mean_unit = kSquareSumUnit / static_cast<double>(s.hidden);
+  a.eps = static_cast<float>(s.norm_eps);
   a.counts = p.counts;
   a.context_len = static_cast<int>(p.context_len);
   a.tree_compressed = static_cast<int>(p.tree_compressed);

@@ -40,46 +40,6 @@ __device__ __forceinline__ float warp_most(float x) {
   return x;
 }
 
-// Weights and masses of parts [0, count), by packets from `from`, into `to`; one warp.
-__device__ __forceinline__ void weigh_parts(const uint2* from, int count, unsigned epoch,
-                                            float2* to) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float most = kNoReference;
-#pragma unroll 1
-  for (int part = lane; part < count; part += 32) {
-    const uint4 x = receive(from + part * 2, epoch);
-    const float2 state = make_float2(__uint_as_float(x.x), __uint_as_float(x.z));
-    to[part] = state;
-    most = state.y > 0.0F ? fmaxf(most, state.x) : most;
-  }
-  most = warp_most(most);
-#pragma unroll 1
-  for (int part = lane; part < count; part += 32) {
-    const float2 state = to[part];
-    const float weight = state.y > 0.0F ? state_weight(state.x, most) : 0.0F;
-    to[part] = make_float2(weight, state.y > 0.0F ? multiply_flushed(weight, state.y) : 0.0F);
-  }
-  __syncwarp();
-}
-
-// Outputs of kCount parts from part `first` on, those below `count`; the others are zero.
-template <int kD, int kCount>
-__device__ __forceinline__ void receive_outs(const uint2* from, int first, int count,
-                                             unsigned epoch, float2 (&x)[kCount][kD / 64]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int w = 0; w < kD / 64; ++w) {
-    uint4 packets[kCount];
-    receive(from + first * kD + w * 64 + lane * 2, kD, min(count - first, kCount), epoch, packets);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      x[i][w] = first + i < count
-                    ? make_float2(__uint_as_float(packets[i].x), __uint_as_float(packets[i].z))
-                    : make_float2(0.0F, 0.0F);
-    }
-  }
-}
-
 // A gate of the joint row: element `element`, through the sigmoid, rounded as rope_append does.
 __device__ __forceinline__ float receive_gate(const uint2* joint, int element, unsigned epoch) {
   const uint4 pair = receive(joint + element / 2 / 2 * 2, epoch);
@@ -88,29 +48,59 @@ __device__ __forceinline__ float receive_gate(const uint2* joint, int element, u
   return __uint_as_float(pack_bf16(logistic(x), 0.0F) << 16);
 }
 
-// The compressed branch: spans ascending within their join, then joins.
+// A branch: parts [0, count) of one head, by packets. Their states and the outputs of the first
+// ones come together. `joins`: parts are spans, ascending within their join, then joins. One warp;
+// `weights` is its own memory.
 template <int kD>
-__device__ __forceinline__ BranchSum<kD> sum_spans(const uint2* outs, int spans,
-                                                   const float2* weights, unsigned epoch) {
+__device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, const uint2* outs,
+                                                        int count, bool joins, unsigned epoch,
+                                                        float2* weights) {
   constexpr int kBatch = 8;
+  constexpr int kWide = kD / 64;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float most = kNoReference;
+#pragma unroll 1
+  for (int part = lane; part < count; part += 32) {
+    const uint4 x = receive(states + part * 2, epoch);
+    const float2 state = make_float2(__uint_as_float(x.x), __uint_as_float(x.z));
+    weights[part] = state;
+    most = state.y > 0.0F ? fmaxf(most, state.x) : most;
+  }
+  most = warp_most(most);
+#pragma unroll 1
+  for (int part = lane; part < count; part += 32) {
+    const float2 state = weights[part];
+    const float weight = state.y > 0.0F ? state_weight(state.x, most) : 0.0F;
+    weights[part] = make_float2(weight, state.y > 0.0F ? multiply_flushed(weight, state.y) : 0.0F);
+  }
+  __syncwarp();
   BranchSum<kD> total;
   BranchSum<kD> join;
 #pragma unroll 1
-  for (int base = 0; base < spans; base += kBatch) {
-    float2 x[kBatch][kD / 64];
-    receive_outs<kD, kBatch>(outs, base, spans, epoch, x);
+  for (int base = 0; base < count; base += kBatch) {
+    uint4 x[kWide][kBatch];
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) {
+      receive(outs + base * kD + w * 64 + lane * 2, kD, min(count - base, kBatch), epoch, x[w]);
+    }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int span = base + i;
-      if (span < spans) {
-        join.add(weights[span].x, weights[span].y, x[i]);
-        if (ends_join(span) || span + 1 == spans) {
+      const int part = base + i;
+      if (part < count) {
+        float2 out[kWide];
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          out[w] = make_float2(__uint_as_float(x[w][i].x), __uint_as_float(x[w][i].z));
+        }
+        join.add(weights[part].x, weights[part].y, out);
+        if ((joins && ends_join(part)) || part + 1 == count) {
           total.add(1.0F, join.mass, join.out);
           join = BranchSum<kD>{};
         }
       }
     }
   }
+  __syncwarp();
   return total;
 }
 
@@ -124,33 +114,27 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
   const int first_part = row * (kSegments + a.max_spans);
   const uint2* const states = mail + a.mail.part_states + first_part * 2;
   const uint2* const outs = mail + a.mail.part_outs + first_part * kD;
-  float2* const weights = c.shared.span_state[0];
   const int gates_at = (a.heads + 2 * a.kv_heads) * kD + row * 3;
-  float gate[3];
-#pragma unroll
-  for (int i = 0; i < 3; ++i) {
-    gate[i] = receive_gate(mail + a.mail.joint, gates_at + i, epoch);
+  const float own_gate = receive_gate(mail + a.mail.joint, gates_at + lane % 3, epoch);
+  BranchSum<kD> compressed, selected, window;
+#pragma unroll 1
+  for (int branch = 0; branch < 3; ++branch) {  // those last that come last
+    const int part = branch == 0 ? kSegments : branch == 1 ? kSelectedSegments : 0;
+    const int count = branch == 0 ? spans : branch == 1 ? kWindowSegments : kSelectedSegments;
+    const BranchSum<kD> sum =
+        receive_branch<kD>(states + part * 2, outs + part * kD, count, branch == 0, epoch,
+                           c.shared.span_state[0]);
+    if (branch == 0) {
+      compressed = sum;
+    } else if (branch == 1) {
+      window = sum;
+    } else {
+      selected = sum;
+    }
   }
-  weigh_parts(states + kSegments * 2, spans, epoch, weights);
-  const BranchSum<kD> compressed = sum_spans<kD>(outs + kSegments * kD, spans, weights, epoch);
-  __syncwarp();
-  weigh_parts(states + kSelectedSegments * 2, kWindowSegments, epoch, weights);
-  float2 x[kWindowSegments][kD / 64];
-  receive_outs<kD, kWindowSegments>(outs + kSelectedSegments * kD, 0, kWindowSegments, epoch, x);
-  BranchSum<kD> window;
-#pragma unroll
-  for (int i = 0; i < kWindowSegments; ++i) {
-    window.add(weights[i].x, weights[i].y, x[i]);
-  }
-  __syncwarp();
-  weigh_parts(states, kSelectedSegments, epoch, weights);
-  float2 y[kSelectedSegments][kD / 64];
-  receive_outs<kD, kSelectedSegments>(outs, 0, kSelectedSegments, epoch, y);
-  BranchSum<kD> selected;
-#pragma unroll
-  for (int i = 0; i < kSelectedSegments; ++i) {
-    selected.add(weights[i].x, weights[i].y, y[i]);
-  }
+  const float gate[3] = {__shfl_sync(0xFFFFFFFFU, own_gate, 0),
+                         __shfl_sync(0xFFFFFFFFU, own_gate, 1),
+                         __shfl_sync(0xFFFFFFFFU, own_gate, 2)};
   // A routing layer has its compressed branch normalised before the gate, a reuse layer with it.
   float2 value[kD / 64] = {};
   if (routes) {

@@ -58,17 +58,17 @@ __device__ __forceinline__ void read_row(const DecodeCta& c, const Bf16* from, i
 }
 
 // A warpgroup's products of 64 rows. Stages of the unit: `each` a K tile, of which this group
-// takes number `group`.
+// takes number `group`. Four tiles' products are under way at a time.
 __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int k_tiles, int each,
                                          int group, float (&sum)[1][4]) {
+  constexpr int kPending = 3;
   const bool signals = threadIdx.x % 32 == 0;
-  const std::uint32_t x = shared_address(c.shared.work);
+  std::uint64_t b = row_operand(shared_address(c.shared.work));
   at.advance(group, c.stages);
-  int before = 0;
+  StageCursor read = at;
 #pragma unroll 1
   for (int i = 0; i < k_tiles; ++i) {
     const std::uint64_t a = wgmma_operand(c.stage(at.place));
-    const std::uint64_t b = row_operand(x + static_cast<std::uint32_t>(i * kLinearTileK * 2));
     barrier_wait(c.full(at.place), at.parity);
     wgmma_fence();
 #pragma unroll
@@ -77,24 +77,31 @@ __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int
                b + static_cast<std::uint64_t>(2 * step));
     }
     wgmma_commit();
-    wgmma_wait<1>();
-    if (i > 0 && signals) {
-      barrier_arrive(c.empty(before));
-    }
-    before = at.place;
+    b += kLinearTileK * 2 / 16;
     at.advance(each, c.stages);
+    wgmma_wait<kPending>();
+    if (i >= kPending) {
+      if (signals) {
+        barrier_arrive(c.empty(read.place));
+      }
+      read.advance(each, c.stages);
+    }
   }
   wgmma_wait<0>();
-  if (signals) {
-    barrier_arrive(c.empty(before));
+#pragma unroll 1
+  for (int i = min(k_tiles, kPending); i > 0; --i) {
+    if (signals) {
+      barrier_arrive(c.empty(read.place));
+    }
+    read.advance(each, c.stages);
   }
 }
 
 // Where a quad of finished rows goes.
 struct RowQuad {
   int row;        // first of the four, of the matrix
-  bool exists;    // rows are there
   bool finishes;  // this lane has one
+  bool exists;    // and its rows are there
 };
 
 // This lane's quad of the share that unit `unit` finishes; lanes of warp 0.
@@ -109,96 +116,69 @@ __device__ __forceinline__ RowQuad quad_of_unit(const DecodeMatrix& m, int unit)
   return quad;
 }
 
-// Sums of a quad's rows over the slices, ascending.
-template <int kSlices>
-__device__ __forceinline__ float4 add_slices(const uint2* at, unsigned epoch) {
-  uint4 x[2 * kSlices];
-  receive(at, 2, 2 * kSlices, epoch, x);
-  float sum[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+// Sums of the rows that this unit finishes over the slices, ascending, into shared.sums; warp 0.
+__device__ __forceinline__ void add_slices(const DecodeCta& c, const DecodeMatrix& m, int unit,
+                                           int groups, const uint2* partials, unsigned epoch) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const int slices = 1 << m.slice_bits;
+  const int share = kMatrixRows >> m.slice_bits;
+  const int block = unit >> m.slice_bits;
+  const int row = (unit & (slices - 1)) * share + lane;
+#pragma unroll 1
+  for (int group = 0; group < groups && lane < share; ++group) {
+    uint4 x[kLinearMostSlices / 2];
+    receive(partials + (((block * groups + group) * kMatrixRows + row) << m.slice_bits), 2,
+            slices / 2, epoch, x);
+    float sum = 0.0F;
 #pragma unroll
-  for (int i = 0; i < 4 * kSlices; ++i) {
-    sum[i / kSlices] += __uint_as_float(i % 2 == 0 ? x[i / 2].x : x[i / 2].z);
+    for (int i = 0; i < kLinearMostSlices / 2; ++i) {
+      if (i < slices / 2) {
+        sum += __uint_as_float(x[i].x);
+        sum += __uint_as_float(x[i].z);
+      }
+    }
+    c.shared.sums[group][lane] = sum;
   }
-  return make_float4(sum[0], sum[1], sum[2], sum[3]);
+  __syncwarp();
 }
 
-__device__ __forceinline__ float4 add_slices(const DecodeMatrix& m, const uint2* at,
-                                             unsigned epoch) {
-  return m.slice_bits == 1   ? add_slices<2>(at, epoch)
-         : m.slice_bits == 2 ? add_slices<4>(at, epoch)
-                             : add_slices<8>(at, epoch);
-}
-
-// A unit's products: on return lanes of warp 0 hold the finished sums of their quads (of gate rows
-// and of up rows, if `pairs`).
-struct UnitSums {
-  float4 first = {}, second = {};
-};
-__device__ __forceinline__ UnitSums unit_sums(const DecodeCta& c, const DecodeMatrix& m, int unit,
-                                              bool pairs, StageCursor& at, uint2* partials,
-                                              unsigned epoch) {
+// A unit's products; on return warp 0 finds the sums of the rows that it finishes in shared.sums.
+__device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix& m, int unit,
+                                          int groups, StageCursor& at, uint2* partials,
+                                          unsigned epoch) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = warp / 4;
-  const int each = pairs ? 2 : 1;
   const KRange k(m, unit);
-  const int row = warp % 4 * 16 + lane / 4;
-  if (group < each) {
+  if (group < groups) {
     float sum[1][4] = {};
-    multiply(c, at, k.count, each, group, sum);
+    multiply(c, at, k.count, groups, group, sum);
+    const int row = warp % 4 * 16 + lane / 4;
     if (lane % 4 == 0) {
       if (m.slice_bits == 0) {
-        c.shared.sums[group][row] = sum[0][0];
-        c.shared.sums[group][row + 8] = sum[0][2];
+        c.shared.sums[group][row] = 0.0F + sum[0][0];  // as a sum over slices: -0 becomes 0
+        c.shared.sums[group][row + 8] = 0.0F + sum[0][2];
       } else {
         const int slice = unit & ((1 << m.slice_bits) - 1);
         const int block = unit >> m.slice_bits;
         uint2* const to =
-            partials + ((((block * each + group) * kMatrixRows + row) << m.slice_bits) + slice);
+            partials + ((((block * groups + group) * kMatrixRows + row) << m.slice_bits) + slice);
         send_packet(to, __float_as_uint(sum[0][0]), epoch);
         send_packet(to + (8 << m.slice_bits), __float_as_uint(sum[0][2]), epoch);
       }
     }
   }
 #pragma unroll 1
-  for (int left = k.count * each; left > 0; left -= c.stages) {
+  for (int left = k.count * groups; left > 0; left -= c.stages) {
     at.advance(min(left, c.stages), c.stages);
   }
-  UnitSums sums;
   if (m.slice_bits == 0) {
     compute_sync();
-    if (warp == 0 && lane < kMatrixRows / 4) {
-      sums.first = *reinterpret_cast<const float4*>(c.shared.sums[0] + lane * 4);
-      if (pairs) {
-        sums.second = *reinterpret_cast<const float4*>(c.shared.sums[1] + lane * 4);
-      }
-      sums.first.x += 0.0F;  // as a sum over slices begins: -0 becomes 0
-      sums.first.y += 0.0F;
-      sums.first.z += 0.0F;
-      sums.first.w += 0.0F;
-      sums.second.x += 0.0F;
-      sums.second.y += 0.0F;
-      sums.second.z += 0.0F;
-      sums.second.w += 0.0F;
-    }
-    return sums;
+  } else if (warp == 0) {
+    add_slices(c, m, unit, groups, partials, epoch);
   }
-  const RowQuad quad = quad_of_unit(m, unit);
-  if (warp == 0 && quad.finishes) {
-    const int block = unit >> m.slice_bits;
-    const uint2* const from =
-        partials + ((block * each * kMatrixRows + quad.row % kMatrixRows) << m.slice_bits);
-    sums.first = add_slices(m, from, epoch);
-    if (pairs) {
-      sums.second = add_slices(m, from + (kMatrixRows << m.slice_bits), epoch);
-    }
-  }
-  return sums;
 }
 
-__device__ __forceinline__ float4 times(float4 x, float scale) {
-  return make_float4(x.x * scale, x.y * scale, x.z * scale, x.w * scale);
-}
 __device__ __forceinline__ uint2 packed(float4 x) {
   return make_uint2(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w));
 }
@@ -207,122 +187,91 @@ __device__ __forceinline__ float4 unpacked(uint2 x) {
                      __uint_as_float(x.y << 16), __uint_as_float(x.y & 0xFFFF0000U));
 }
 
-// 1 / RMS of a row from the squares that came with it; whole warp 0.
-__device__ __forceinline__ float received_scale(const DecodeCta& c, const uint2* squares,
-                                                int count, unsigned epoch,
-                                                SquareSum* total = nullptr) {
+// The squares that came with a row, added up; whole warp 0.
+__device__ __forceinline__ SquareSum received_squares(const uint2* squares, int count,
+                                                      unsigned epoch) {
+  constexpr int kFlying = 4;
+  const int lane = static_cast<int>(threadIdx.x);
   SquareSum sum = 0;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += 32) {
-    const uint4 x = receive(squares + i * 2, epoch);
-    sum += (static_cast<SquareSum>(x.z) << 32) | x.x;
+  for (int base = lane; base < count; base += 32 * kFlying) {
+    const int mine = min((count - base + 31) / 32, kFlying);
+    uint4 x[kFlying];
+    receive(squares + base * 2, 64, mine, epoch, x);
+#pragma unroll
+    for (int i = 0; i < kFlying; ++i) {
+      sum += i < mine ? (static_cast<SquareSum>(x[i].z) << 32) | x[i].x : 0U;
+    }
   }
 #pragma unroll
   for (int apart = 16; apart > 0; apart /= 2) {
     sum += __shfl_xor_sync(0xFFFFFFFFU, sum, apart);
   }
-  if (total != nullptr) {
-    *total = sum;
-  }
-  return inverse_rms(sum, c.a.hidden, c.a.eps);
+  return sum;
 }
 
-// The residual stream's rows that this lane will finish: written a stage ago, or by the launch
-// before.
-__device__ __forceinline__ float4 stream_rows(const DecodeCta& c, int layer, DecodeStage stage,
-                                              const RowQuad& quad, unsigned epoch) {
-  const DecodeArguments& a = c.a;
-  if (stage == kOutput && layer == 0) {
-    return unpacked(__ldcg(reinterpret_cast<const uint2*>(a.hidden_rows + quad.row)));
-  }
-  const bool before = stage == kOutput;  // of the layer before
-  const uint2* const from = c.mail(before ? layer + 1 : layer) + a.mail.stream[before ? 1 : 0];
-  const uint4 x = receive(from + quad.row / 2, before ? epoch - 1 : epoch);
-  return unpacked(make_uint2(x.x, x.z));
-}
+// What a stage reads and writes.
+struct StageRows {
+  int groups;             // of 64 rows in a unit: 2 for gate and up
+  bool normed;            // x is a weighted row: sums are divided by its RMS
+  bool streams;           // adds to the residual stream
+  int which;              // of mail.x, squares and stream: read if normed, written if it streams
+  const uint2* x;         // null: the rows that a launch before left
+  unsigned x_epoch;
 
-// joint: sums times 1 / RMS of the row behind x, as packets.
-__device__ __forceinline__ void joint_stage(const DecodeCta& c, int layer, StageCursor& at,
-                                            unsigned epoch) {
+  __device__ __forceinline__ StageRows(const DecodeCta& c, int stage, int layer, unsigned epoch) {
+    const DecodeMail& mail = c.a.mail;
+    groups = stage == kGateUp ? 2 : 1;
+    normed = stage == kJoint || stage == kGateUp;
+    streams = !normed;
+    which = stage == kJoint || stage == kDown ? 1 : 0;
+    const uint2* const own = c.mail(layer);
+    x_epoch = stage == kJoint ? epoch - 1 : epoch;
+    x = stage == kJoint    ? (layer == 0 ? nullptr : c.mail(layer + 1) + mail.x[1])
+        : stage == kOutput ? own + mail.attended
+        : stage == kGateUp ? own + mail.x[0]
+                           : own + mail.mlp;
+  }
+};
+
+// What the finished rows of the residual stream need beside their sums.
+struct StreamInputs {
+  float4 residual = {}, weight = {};
+
+  __device__ __forceinline__ void read(const DecodeCta& c, int stage, int layer,
+                                       const Bf16* norm, int row, unsigned epoch) {
+    weight = unpacked(__ldg(reinterpret_cast<const uint2*>(norm + row)));
+    if (stage == kOutput && layer == 0) {
+      residual = unpacked(__ldcg(reinterpret_cast<const uint2*>(c.a.hidden_rows + row)));
+      return;
+    }
+    const bool before = stage == kOutput;  // written by the layer before
+    const uint4 x =
+        receive(c.mail(before ? layer + 1 : layer) + c.a.mail.stream[before ? 1 : 0] + row / 2,
+                before ? epoch - 1 : epoch);
+    residual = unpacked(make_uint2(x.x, x.z));
+  }
+};
+
+// A quad of the stream: it, it times the next norm's weight, and its square; whole warp 0.
+__device__ __forceinline__ void finish_stream(const DecodeCta& c, const DecodeMatrix& m, int unit,
+                                              int layer, const StageRows& rows, bool last,
+                                              Bf16* captured, const RowQuad& quad,
+                                              const StreamInputs& in, float4 y, unsigned epoch) {
   const DecodeArguments& a = c.a;
-  const DecodeMatrix& m = a.matrix[kJoint];
   uint2* const mail = c.mail(layer);
-  const uint2* const before = c.mail(layer + 1);  // of the layer before
-  float scale = 1.0F;
-  bool received = false;
-#pragma unroll 1
-  for (int unit = c.first_unit(m); unit < m.units; unit += a.ctas) {
-    const KRange k(m, unit);
-    if (!received) {
-      received = true;
-      const int first = k.first * static_cast<int>(kLinearTileK);
-      const int count = k.count * static_cast<int>(kLinearTileK) / 4;
-      if (layer == 0) {
-        read_row(c, a.weighted + first, count);
-        scale = inverse_rms(__ldcg(a.squares), a.hidden, a.eps);
-      } else {
-        receive_row(c, before + a.mail.x[1] + first / 2, count, epoch - 1);
-        if (threadIdx.x < 32) {
-          scale = received_scale(c, before + a.mail.squares[1], a.matrix[kDown].units, epoch - 1);
-        }
-      }
-    }
-    const UnitSums sums =
-        unit_sums(c, m, unit, false, at, mail + a.mail.partials[kJoint], epoch);
-    const RowQuad quad = quad_of_unit(m, unit);
-    if (threadIdx.x < 32 && quad.exists) {
-      const uint2 y = packed(times(sums.first, scale));
-      send_packets(mail + a.mail.joint + quad.row / 2, y.x, y.y, epoch);
-    }
-    if (m.slice_bits == 0) {
-      compute_sync();  // the sums have been read
-    }
-  }
-}
-
-// output, down: the residual stream, and it times the next norm's weight with its squares.
-__device__ __forceinline__ void stream_stage(const DecodeCta& c, int layer, DecodeStage stage,
-                                             const Bf16* norm, Bf16* captured, StageCursor& at,
-                                             unsigned epoch) {
-  const DecodeArguments& a = c.a;
-  const DecodeMatrix& m = a.matrix[stage];
-  uint2* const mail = c.mail(layer);
-  const int unit = c.first_unit(m);
-  if (unit >= m.units) {
-    return;
-  }
-  const int which = stage == kOutput ? 0 : 1;
-  const KRange k(m, unit);
-  const RowQuad quad = quad_of_unit(m, unit);
-  const bool writes = threadIdx.x < 32 && quad.exists;
-  float4 weight = {};
-  float4 residual = {};
-  if (writes) {
-    residual = stream_rows(c, layer, stage, quad, epoch);
-    weight = unpacked(__ldg(reinterpret_cast<const uint2*>(norm + quad.row)));
-  }
-  receive_row(c,
-              mail + (stage == kOutput ? a.mail.attended : a.mail.mlp) +
-                  k.first * static_cast<int>(kLinearTileK) / 2,
-              k.count * static_cast<int>(kLinearTileK) / 4, epoch);
-  const UnitSums sums = unit_sums(c, m, unit, false, at, mail + a.mail.partials[stage], epoch);
-  if (threadIdx.x >= 32) {
-    return;
-  }
   float square = 0.0F;
-  const bool last = stage == kDown && layer + 1 == a.layers;
-  if (writes) {
-    float4 y = sums.first;
-    y.x += residual.x;
-    y.y += residual.y;
-    y.z += residual.z;
-    y.w += residual.w;
+  if (quad.exists) {
+    y.x += in.residual.x;
+    y.y += in.residual.y;
+    y.z += in.residual.z;
+    y.w += in.residual.w;
     const uint2 stored = packed(y);
     y = unpacked(stored);
-    const uint2 next =
-        packed(make_float4(y.x * weight.x, y.y * weight.y, y.z * weight.z, y.w * weight.w));
-    send_packets(mail + a.mail.x[which] + quad.row / 2, next.x, next.y, epoch);
-    send_packets(mail + a.mail.stream[which] + quad.row / 2, stored.x, stored.y, epoch);
+    const uint2 next = packed(make_float4(y.x * in.weight.x, y.y * in.weight.y, y.z * in.weight.z,
+                                          y.w * in.weight.w));
+    send_packets(mail + a.mail.x[rows.which] + quad.row / 2, next.x, next.y, epoch);
+    send_packets(mail + a.mail.stream[rows.which] + quad.row / 2, stored.x, stored.y, epoch);
     square = fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
     if (captured != nullptr) {
       *reinterpret_cast<uint2*>(captured + quad.row) = stored;
@@ -332,46 +281,75 @@ __device__ __forceinline__ void stream_stage(const DecodeCta& c, int layer, Deco
       *reinterpret_cast<uint2*>(a.weighted + quad.row) = next;
     }
   }
-  const int quads = (kMatrixRows >> m.slice_bits) / 4;
 #pragma unroll 1
-  for (int apart = quads / 2; apart > 0; apart /= 2) {
+  for (int apart = (kMatrixRows >> m.slice_bits) / 8; apart > 0; apart /= 2) {
     square += __shfl_xor_sync(0xFFFFFFFFU, square, apart);
   }
   if (threadIdx.x == 0) {
     const SquareSum sum = square_sum(square);
-    send_packets(mail + a.mail.squares[which] + unit * 2, static_cast<std::uint32_t>(sum),
+    send_packets(mail + a.mail.squares[rows.which] + unit * 2, static_cast<std::uint32_t>(sum),
                  static_cast<std::uint32_t>(sum >> 32), epoch);
   }
 }
 
-// gate_up: silu(gate) * up.
-__device__ __forceinline__ void mlp_stage(const DecodeCta& c, int layer, StageCursor& at,
-                                          unsigned epoch) {
+// One matrix of a layer: this CTA's units, from x's packets to y's.
+__device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int layer,
+                                             const DecodeTable* t, StageCursor& at,
+                                             unsigned epoch) {
   const DecodeArguments& a = c.a;
-  const DecodeMatrix& m = a.matrix[kGateUp];
+  const DecodeMatrix& m = a.matrix[stage];
+  const StageRows rows(c, stage, layer, epoch);
   uint2* const mail = c.mail(layer);
+  const bool finishes = threadIdx.x < 32;
   float scale = 1.0F;
-  bool received = false;
 #pragma unroll 1
   for (int unit = c.first_unit(m); unit < m.units; unit += a.ctas) {
-    if (!received) {
-      received = true;
+    const RowQuad quad = quad_of_unit(m, unit);
+    StreamInputs in;
+    if (rows.streams && finishes && quad.exists) {
+      in.read(c, stage, layer, stage == kOutput ? t->post_norm : t->next_norm, quad.row, epoch);
+    }
+    if (unit < a.ctas) {  // all units of a CTA read the same x
       const KRange k(m, unit);
-      receive_row(c, mail + a.mail.x[0] + k.first * static_cast<int>(kLinearTileK) / 2,
-                  k.count * static_cast<int>(kLinearTileK) / 4, epoch);
-      if (threadIdx.x < 32) {
-        scale = received_scale(c, mail + a.mail.squares[0], a.matrix[kOutput].units, epoch);
+      const int first = k.first * static_cast<int>(kLinearTileK);
+      const int count = k.count * static_cast<int>(kLinearTileK) / 4;
+      if (rows.x == nullptr) {
+        read_row(c, a.weighted + first, count);
+      } else {
+        receive_row(c, rows.x + first / 2, count, rows.x_epoch);
+      }
+      if (rows.normed && finishes) {
+        const SquareSum squares =
+            rows.x == nullptr
+                ? __ldcg(a.squares)
+                : received_squares((stage == kJoint ? c.mail(layer + 1) : mail) +
+                                       a.mail.squares[rows.which],
+                                   a.matrix[stage == kJoint ? kDown : kOutput].units, rows.x_epoch);
+        const float mean = static_cast<float>(static_cast<double>(squares) * a.mean_unit);
+        scale = 1.0F / sqrtf(mean + a.eps);
       }
     }
-    const UnitSums sums =
-        unit_sums(c, m, unit, true, at, mail + a.mail.partials[kGateUp], epoch);
-    const RowQuad quad = quad_of_unit(m, unit);
-    if (threadIdx.x < 32 && quad.exists) {
-      const float4 gate = times(sums.first, scale);
-      const float4 up = times(sums.second, scale);
-      const uint2 y = packed(make_float4(silu_product(gate.x, up.x), silu_product(gate.y, up.y),
-                                         silu_product(gate.z, up.z), silu_product(gate.w, up.w)));
-      send_packets(mail + a.mail.mlp + quad.row / 2, y.x, y.y, epoch);
+    make_sums(c, m, unit, rows.groups, at, mail + a.mail.partials[stage], epoch);
+    if (finishes) {
+      float4 y = {};
+      if (quad.finishes) {
+        y = reinterpret_cast<const float4*>(c.shared.sums[0])[threadIdx.x];
+      }
+      if (rows.streams) {
+        finish_stream(c, m, unit, layer, rows, stage == kDown && layer + 1 == a.layers,
+                      stage == kDown ? t->captured : nullptr, quad, in, y, epoch);
+      } else if (quad.exists) {
+        y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
+        if (stage == kGateUp) {
+          const float4 up = reinterpret_cast<const float4*>(c.shared.sums[1])[threadIdx.x];
+          y = make_float4(silu_product(y.x, up.x * scale), silu_product(y.y, up.y * scale),
+                          silu_product(y.z, up.z * scale), silu_product(y.w, up.w * scale));
+        }
+        const uint2 words = packed(y);
+        send_packets(mail + (stage == kJoint ? a.mail.joint : a.mail.mlp) + quad.row / 2, words.x,
+                     words.y, epoch);
+      }
+      __syncwarp();
     }
     if (m.slice_bits == 0) {
       compute_sync();  // the sums have been read

@@ -59,7 +59,9 @@ struct DecodeArguments {
   int max_spans, max_slices;
   int cmp_block, stride_bits, block_bits, sel_count, init_blocks, local_blocks, window;
   int rotates_pooled;  // phi takes keys before rotary
-  double theta, eps;
+  double theta;
+  double mean_unit;  // turns a sum of squares into their mean
+  float eps;
   const StepCounts* counts;
   int context_len, tree_compressed;  // read if counts is null
   const std::int32_t *source, *block;

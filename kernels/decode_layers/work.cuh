@@ -18,6 +18,10 @@ inline constexpr int kDecodeThreads = kComputeThreads + 32;
 inline constexpr int kStageBytes = 8192;      // 64 rows of 128 bytes
 inline constexpr int kStageArrivals = 4;      // that free a stage: the warps of a product
 inline constexpr int kChosenStages = 8;       // of a CTA that attends chosen blocks
+// Blocks of a piece of chosen ones.
+__device__ constexpr int chosen_piece(int head_dim) {
+  return kChosenStages / 2 / (head_dim / 64);
+}
 inline constexpr int kMostStages = 24;
 inline constexpr int kMatrixRows = 64;
 inline constexpr int kWorkBytes = 16 * 1024;  // x of a product, or a piece's softmax weights
