@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -80,8 +81,6 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
   }
   unsigned epoch;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n" : "=r"(epoch) : "l"(a.epoch) : "memory");
-  StreamQuad stream;
-  stream.read(c, a.matrix[kDown]);
   StageCursor ring;
   int turn = 0;
 #pragma unroll 1
@@ -90,9 +89,9 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
     ++epoch;
     joint_stage(c, layer, ring, epoch);
     attention_stage<kD>(c, at, t, layer, ring, turn, epoch);
-    stream_stage(c, layer, kOutput, t->post_norm, nullptr, ring, stream, epoch);
+    stream_stage(c, layer, kOutput, t->post_norm, nullptr, ring, epoch);
     mlp_stage(c, layer, ring, epoch);
-    stream_stage(c, layer, kDown, t->next_norm, t->captured, ring, stream, epoch);
+    stream_stage(c, layer, kDown, t->next_norm, t->captured, ring, epoch);
   }
   if (c.cta == 0 && thread < 32) {
     end_launch(c, epoch);
@@ -148,7 +147,7 @@ DecodeMatrix matrix_of(std::int64_t k, std::int64_t rows, bool swiglu) {
   m.rows = static_cast<int>(rows);
   m.slice_bits = std::countr_zero(static_cast<unsigned>(cut.slices));
   m.k_tiles = static_cast<int>(k / kLinearTileK);
-  const bool fits = (cut.groups == 2) == swiglu && !(swiglu && cut.slices > 1);
+  const bool fits = (cut.groups == 2) == swiglu;
   m.units = fits ? static_cast<int>((rows + kMatrixRows - 1) / kMatrixRows) << m.slice_bits : 0;
   return m;
 }
@@ -169,7 +168,7 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.head_ctas = a.ctas / static_cast<int>(s.num_kv_heads);
   a.layers = static_cast<int>(s.layers);
   a.stages = kMostStages;
-  a.in_flight = kMostStages;
+  a.in_flight = std::getenv("VFLY") ? std::atoi(std::getenv("VFLY")) : kMostStages;
   a.hidden = static_cast<int>(s.hidden);
   a.heads = static_cast<int>(s.num_heads);
   a.kv_heads = static_cast<int>(s.num_kv_heads);
@@ -209,11 +208,15 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   mail.x[1] = place(s.hidden / 2);
   mail.squares[0] = place(2 * a.matrix[kOutput].units);
   mail.squares[1] = place(2 * a.matrix[kDown].units);
+  mail.stream[0] = place(s.hidden / 2);
+  mail.stream[1] = place(s.hidden / 2);
   mail.joint = place(joint_rows(s) / 2);
   mail.attended = place(s.q_width() / 2);
   mail.mlp = place(s.intermediate / 2);
   for (int i = 0; i < kMatrices; ++i) {
-    mail.partials[i] = place(a.matrix[i].slice_bits > 0 ? a.matrix[i].units * kMatrixRows : 0);
+    mail.partials[i] = place(a.matrix[i].slice_bits > 0
+                                 ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1)
+                                 : 0);
   }
   mail.weights = place(static_cast<std::int64_t>(a.heads) * a.max_slices * 6);
   const std::int64_t parts = static_cast<std::int64_t>(a.heads) * (kSegments + a.max_spans);
@@ -361,9 +364,8 @@ bool decode_layers_takes(const DecodeLayersParams<Bf16>& p) {
       return false;
     }
   }
-  // A row of the stream is finished by the same lane after attention and after the MLP.
-  return a.matrix[kOutput].units == a.matrix[kDown].units && a.matrix[kDown].units <= a.ctas &&
-         a.matrix[kOutput].slice_bits == a.matrix[kDown].slice_bits && a.head_ctas > kSegments;
+  return a.matrix[kOutput].units <= a.ctas && a.matrix[kDown].units <= a.ctas &&
+         a.head_ctas > kSegments;
 }
 
 void prepare_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<Bf16>& p,

@@ -10,14 +10,15 @@ namespace versieve::kernels {
 // One thread's way round the ring.
 class StageLoader {
  public:
-  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c) : c_(c) {}
+  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c)
+      : c_(c), most_(min(c.a.in_flight, c.stages)) {}
 
   // A free stage: what it will hold is announced. At most `in_flight` are under way, so that
   // requests of others do not queue behind them.
   template <class Copy>
   __device__ __forceinline__ void load(const Copy& copy) {
     barrier_wait(c_.empty(to_.place), to_.parity ^ 1);
-    if (started_ < c_.a.in_flight) {
+    if (started_ < most_) {
       ++started_;
     } else {
       barrier_wait(c_.full(landed_.place), landed_.parity);
@@ -31,6 +32,7 @@ class StageLoader {
 
  private:
   const DecodeCta& c_;
+  int most_;
   StageCursor to_, landed_;
   int started_ = 0;
 };

@@ -122,6 +122,13 @@ __device__ __forceinline__ float4 add_slices(const uint2* at, unsigned epoch) {
   return make_float4(sum[0], sum[1], sum[2], sum[3]);
 }
 
+__device__ __forceinline__ float4 add_slices(const DecodeMatrix& m, const uint2* at,
+                                             unsigned epoch) {
+  return m.slice_bits == 1   ? add_slices<2>(at, epoch)
+         : m.slice_bits == 2 ? add_slices<4>(at, epoch)
+                             : add_slices<8>(at, epoch);
+}
+
 // A unit's products: on return lanes of warp 0 hold the finished sums of their quads (of gate rows
 // and of up rows, if `pairs`).
 struct UnitSums {
@@ -146,7 +153,8 @@ __device__ __forceinline__ UnitSums unit_sums(const DecodeCta& c, const DecodeMa
       } else {
         const int slice = unit & ((1 << m.slice_bits) - 1);
         const int block = unit >> m.slice_bits;
-        uint2* const to = partials + (((block * kMatrixRows + row) << m.slice_bits) + slice);
+        uint2* const to =
+            partials + ((((block * each + group) * kMatrixRows + row) << m.slice_bits) + slice);
         send_packet(to, __float_as_uint(sum[0][0]), epoch);
         send_packet(to + (8 << m.slice_bits), __float_as_uint(sum[0][2]), epoch);
       }
@@ -177,12 +185,13 @@ __device__ __forceinline__ UnitSums unit_sums(const DecodeCta& c, const DecodeMa
   }
   const RowQuad quad = quad_of_unit(m, unit);
   if (warp == 0 && quad.finishes) {
-    const int block_row = quad.row % kMatrixRows;
+    const int block = unit >> m.slice_bits;
     const uint2* const from =
-        partials + (((unit >> m.slice_bits) * kMatrixRows + block_row) << m.slice_bits);
-    sums.first = m.slice_bits == 1   ? add_slices<2>(from, epoch)
-                 : m.slice_bits == 2 ? add_slices<4>(from, epoch)
-                                     : add_slices<8>(from, epoch);
+        partials + ((block * each * kMatrixRows + quad.row % kMatrixRows) << m.slice_bits);
+    sums.first = add_slices(m, from, epoch);
+    if (pairs) {
+      sums.second = add_slices(m, from + (kMatrixRows << m.slice_bits), epoch);
+    }
   }
   return sums;
 }
@@ -218,20 +227,19 @@ __device__ __forceinline__ float received_scale(const DecodeCta& c, const uint2*
   return inverse_rms(sum, c.a.hidden, c.a.eps);
 }
 
-// The residual stream's rows that this lane finishes, kept from layer to layer.
-struct StreamQuad {
-  float4 value = {};
-
-  __device__ __forceinline__ void read(const DecodeCta& c, const DecodeMatrix& m) {
-    const int unit = c.first_unit(m);
-    if (threadIdx.x < 32 && unit < m.units) {
-      const RowQuad quad = quad_of_unit(m, unit);
-      if (quad.exists) {
-        value = unpacked(__ldcg(reinterpret_cast<const uint2*>(c.a.hidden_rows + quad.row)));
-      }
-    }
+// The residual stream's rows that this lane will finish: written a stage ago, or by the launch
+// before.
+__device__ __forceinline__ float4 stream_rows(const DecodeCta& c, int layer, DecodeStage stage,
+                                              const RowQuad& quad, unsigned epoch) {
+  const DecodeArguments& a = c.a;
+  if (stage == kOutput && layer == 0) {
+    return unpacked(__ldcg(reinterpret_cast<const uint2*>(a.hidden_rows + quad.row)));
   }
-};
+  const bool before = stage == kOutput;  // of the layer before
+  const uint2* const from = c.mail(before ? layer + 1 : layer) + a.mail.stream[before ? 1 : 0];
+  const uint4 x = receive(from + quad.row / 2, before ? epoch - 1 : epoch);
+  return unpacked(make_uint2(x.x, x.z));
+}
 
 // joint: sums times 1 / RMS of the row behind x, as packets.
 __device__ __forceinline__ void joint_stage(const DecodeCta& c, int layer, StageCursor& at,
@@ -275,7 +283,7 @@ __device__ __forceinline__ void joint_stage(const DecodeCta& c, int layer, Stage
 // output, down: the residual stream, and it times the next norm's weight with its squares.
 __device__ __forceinline__ void stream_stage(const DecodeCta& c, int layer, DecodeStage stage,
                                              const Bf16* norm, Bf16* captured, StageCursor& at,
-                                             StreamQuad& stream, unsigned epoch) {
+                                             unsigned epoch) {
   const DecodeArguments& a = c.a;
   const DecodeMatrix& m = a.matrix[stage];
   uint2* const mail = c.mail(layer);
@@ -288,7 +296,9 @@ __device__ __forceinline__ void stream_stage(const DecodeCta& c, int layer, Deco
   const RowQuad quad = quad_of_unit(m, unit);
   const bool writes = threadIdx.x < 32 && quad.exists;
   float4 weight = {};
+  float4 residual = {};
   if (writes) {
+    residual = stream_rows(c, layer, stage, quad, epoch);
     weight = unpacked(__ldg(reinterpret_cast<const uint2*>(norm + quad.row)));
   }
   receive_row(c,
@@ -303,16 +313,16 @@ __device__ __forceinline__ void stream_stage(const DecodeCta& c, int layer, Deco
   const bool last = stage == kDown && layer + 1 == a.layers;
   if (writes) {
     float4 y = sums.first;
-    y.x += stream.value.x;
-    y.y += stream.value.y;
-    y.z += stream.value.z;
-    y.w += stream.value.w;
+    y.x += residual.x;
+    y.y += residual.y;
+    y.z += residual.z;
+    y.w += residual.w;
     const uint2 stored = packed(y);
     y = unpacked(stored);
-    stream.value = y;
     const uint2 next =
         packed(make_float4(y.x * weight.x, y.y * weight.y, y.z * weight.z, y.w * weight.w));
     send_packets(mail + a.mail.x[which] + quad.row / 2, next.x, next.y, epoch);
+    send_packets(mail + a.mail.stream[which] + quad.row / 2, stored.x, stored.y, epoch);
     square = fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
     if (captured != nullptr) {
       *reinterpret_cast<uint2*>(captured + quad.row) = stored;
@@ -346,12 +356,15 @@ __device__ __forceinline__ void mlp_stage(const DecodeCta& c, int layer, StageCu
   for (int unit = c.first_unit(m); unit < m.units; unit += a.ctas) {
     if (!received) {
       received = true;
-      receive_row(c, mail + a.mail.x[0], a.hidden / 4, epoch);
+      const KRange k(m, unit);
+      receive_row(c, mail + a.mail.x[0] + k.first * static_cast<int>(kLinearTileK) / 2,
+                  k.count * static_cast<int>(kLinearTileK) / 4, epoch);
       if (threadIdx.x < 32) {
         scale = received_scale(c, mail + a.mail.squares[0], a.matrix[kOutput].units, epoch);
       }
     }
-    const UnitSums sums = unit_sums(c, m, unit, true, at, nullptr, epoch);
+    const UnitSums sums =
+        unit_sums(c, m, unit, true, at, mail + a.mail.partials[kGateUp], epoch);
     const RowQuad quad = quad_of_unit(m, unit);
     if (threadIdx.x < 32 && quad.exists) {
       const float4 gate = times(sums.first, scale);
@@ -360,7 +373,9 @@ __device__ __forceinline__ void mlp_stage(const DecodeCta& c, int layer, StageCu
                                          silu_product(gate.z, up.z), silu_product(gate.w, up.w)));
       send_packets(mail + a.mail.mlp + quad.row / 2, y.x, y.y, epoch);
     }
-    compute_sync();  // the sums have been read
+    if (m.slice_bits == 0) {
+      compute_sync();  // the sums have been read
+    }
   }
 }
 

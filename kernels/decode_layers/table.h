@@ -37,6 +37,7 @@ enum DecodeStage : int { kJoint, kOutput, kGateUp, kDown, kMatrices };
 struct DecodeMail {
   int x[2];         // [hidden / 2]: before gate_up, before the next layer's joint
   int squares[2];   // [units of output or down][2]
+  int stream[2];    // [hidden / 2]: the residual stream itself
   int joint;        // [rows / 2]
   int attended;     // [H d / 2]
   int mlp;          // [intermediate / 2]

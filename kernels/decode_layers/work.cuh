@@ -53,7 +53,7 @@ struct DecodeShared {
   std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles
   int tile_count, candidate_count;
   uint2 candidates[kMostCandidates];
-  float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
+  alignas(16) float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
 };
 
 // A place of the ring that goes round.

@@ -46,7 +46,7 @@ __device__ inline void best_of_lane(const unsigned* keys, int blocks, unsigned& 
 }
 
 // The `wanted` best of keys[0, blocks) into chosen, by repeated maximum: any input.
-__device__ __noinline__ void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
+__device__ __noinline__ inline void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
                                                  std::int32_t* chosen) {
   unsigned key;
   unsigned block;
@@ -154,7 +154,7 @@ __device__ __forceinline__ void importance_of_slice(const FusedArguments& a, con
 
 // Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
 // as often as pairs (m, u) lead to it.
-__device__ __noinline__ float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
+__device__ __noinline__ inline float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
                                                   int j) {
   const int first_row = n.node * a.heads + n.g * a.group_heads;
   const int per_block = 1 << (a.block_bits - a.stride_bits);
