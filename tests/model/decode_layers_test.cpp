@@ -66,8 +66,8 @@ TEST_CASE("one launch takes the named sparse geometries, and what its parts allo
   CHECK(!takes(changed([](LlmShape& s) { s.num_kv_heads = 2; })));   // 16 query heads each
   CHECK(!takes(changed([](LlmShape& s) { s.num_kv_heads = 32; })));  // 4 SMs a KV head
   CHECK(!takes(changed([](LlmShape& s) { s.hidden = 2048 + 32; })));
-  CHECK(!takes(changed([](LlmShape& s) { s.hidden = 16384; })));      // wide blocks of its rows
-  CHECK(!takes(changed([](LlmShape& s) { s.intermediate = 512; })));  // slices unlike output's
+  CHECK(!takes(changed([](LlmShape& s) { s.hidden = 16384; })));        // wide blocks of its rows
+  CHECK(!takes(changed([](LlmShape& s) { s.intermediate = 65536; })));  // its slices are too long
   CHECK(!takes(changed([](LlmShape& s) { s.nsa.sel_block = 32; })));
   CHECK(!takes(changed([](LlmShape& s) { s.nsa.cmp_block = 16; })));
   CHECK(!takes(changed([](LlmShape& s) { s.nsa.sel_count = 65; })));
