@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/assert.h"
+#include "model/decode_layers.h"
 
 namespace versieve {
 namespace {
@@ -99,6 +100,13 @@ const SystemQuantile* FittedModel::system(std::string_view name) const {
   const auto found = std::find_if(systems.begin(), systems.end(),
                                   [&](const SystemQuantile& s) { return s.name == name; });
   return found == systems.end() ? nullptr : &*found;
+}
+
+bool FittedModel::prices_one_launch(const Strategy& s, const LlmShape& target,
+                                    std::int64_t context_len) const {
+  return s.attention == AttentionMethod::kNsa && !s.draft.speculates() && dtype == "bf16" &&
+         priced_form() == NsaForm::kFused && informs(LaunchKind::kDecodeLayers) &&
+         decodes_in_one_launch(target, context_len);
 }
 
 NsaForm FittedModel::priced_form() const {

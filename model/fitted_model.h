@@ -100,6 +100,10 @@ struct FittedModel {
   bool informs(LaunchKind kind) const;
   // Null where no point of that name was measured.
   const SystemQuantile* system(std::string_view name) const;
+  // Whether that strategy's steps run their layers in one launch here: so the engine does, and such
+  // steps were measured.
+  bool prices_one_launch(const Strategy& strategy, const LlmShape& target,
+                         std::int64_t context_len) const;
   // The form whose launches were all measured: fused if it can be, else vanilla.
   NsaForm priced_form() const;
 };

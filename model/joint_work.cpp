@@ -74,17 +74,10 @@ void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden
   add_linear(p, intermediate, hidden, Output::kWeighted, out);
 }
 
-void add_target(const StepShape& s, double growth, StepWork& out) {
+// The target's layers, launch by launch.
+void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& out) {
   const LlmShape& t = s.target;
-  const Pass layer{
-      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
-  Pass once = layer;
-  once.times = 1.0;
   const bool dense = t.attention == AttentionKind::kDense;
-  const double captures = s.tree.speculates() ? 3.0 : 0.0;
-  add_norm(once, t.hidden, true, out);
-  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
-  add_rope_table(once, t.head_dim, out);
   add_projection(layer, t.hidden,
                  {.heads = t.num_heads,
                   .kv_heads = t.num_kv_heads,
@@ -99,6 +92,23 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
     add_attention_layers(s, growth, out);
   }
   add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
+}
+
+void add_target(const StepShape& s, double growth, StepWork& out) {
+  const LlmShape& t = s.target;
+  const Pass layer{
+      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
+  Pass once = layer;
+  once.times = 1.0;
+  const double captures = s.tree.speculates() ? 3.0 : 0.0;
+  add_norm(once, t.hidden, true, out);
+  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
+  add_rope_table(once, t.head_dim, out);
+  if (s.one_launch) {
+    add_decode_layers(s, growth, out);
+  } else {
+    add_layers(s, layer, growth, out);
+  }
   add_linear(once, t.hidden, t.vocab, Output::kPlain, out);
 }
 

@@ -22,8 +22,6 @@ void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, 
                     number(vocab) / kRowElementsPerStep));
 }
 
-namespace {
-
 Traffic scaled(Traffic t, double share) {
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     t.read_bytes[i] *= share;
@@ -32,8 +30,6 @@ Traffic scaled(Traffic t, double share) {
   t.flops *= share;
   return t;
 }
-
-}  // namespace
 
 Traffic pooled_tokens(const StepShape& s) {
   const auto of_rows = [&](std::int64_t rows) {

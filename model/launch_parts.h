@@ -85,6 +85,9 @@ void spare(TrafficTerm term, double bytes, LaunchWork& work);
 void add_fused_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers,
                          StepWork& out);
 FusedGroup fused_group(const traffic::NsaVerifyShape& shape, LaunchKind kind);
+// All layers of one token in one launch (model/decode_layers.h).
+void add_decode_layers(const StepShape& shape, double growth, StepWork& out);
+Traffic scaled(Traffic traffic, double share);
 // Both refresh and reuse layers.
 void add_attention_layers(const StepShape& shape, double growth, StepWork& out);
 // Tokens that a step is taken to commit where the host leads it.

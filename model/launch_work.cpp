@@ -20,7 +20,8 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {
     "top_p",          "attention_weights",  "topk_sort",    "topk_radix",
     "topk_gvr",       "spec_softmax",       "spec_ratio",   "spec_difference",
     "spec_sum",       "spec_draw",          "spec_chain",   "spec_pick",
-    "tree_tau",       "tree_walk_baseline", "tree_tests",   "tree_walk"};
+    "tree_tau",       "tree_walk_baseline", "tree_tests",   "tree_walk",
+    "decode_layers"};
 
 }  // namespace
 
@@ -56,7 +57,7 @@ bool uses_tensor_cores(LaunchKind kind) {
   return kind == LaunchKind::kLinear || kind == LaunchKind::kNsaRoute ||
          kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
          kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows ||
-         kind == LaunchKind::kResaDecode;
+         kind == LaunchKind::kResaDecode || kind == LaunchKind::kDecodeLayers;
 }
 
 void StepWork::add(const LaunchWork& launch) {
@@ -171,6 +172,9 @@ double distinct_blocks(double queries, double chosen, double blocks, double over
 
 void add_step(const StepShape& s, double growth, StepWork& out) {
   VERSIEVE_ASSERT(s.refresh_layers + s.reuse_layers == s.target.layers, "one letter a layer");
+  VERSIEVE_ASSERT(!s.one_launch || (s.num_queries == 1 && s.form == NsaForm::kFused &&
+                                    s.target.attention == AttentionKind::kNsa),
+                  "one launch runs the layers of one token");
   add_joint_step(s, growth, out);
 }
 

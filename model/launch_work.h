@@ -63,8 +63,9 @@ enum class LaunchKind {
   kTreeWalkBaseline,  // path tree_walk
   kTreeTests,
   kTreeWalk,
+  kDecodeLayers,  // all layers of one token (model/decode_layers.h)
 };
-inline constexpr std::size_t kLaunchKindCount = 44;
+inline constexpr std::size_t kLaunchKindCount = 45;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.
@@ -143,6 +144,8 @@ struct StepShape {
   GroupMode group_mode = GroupMode::kExact;
   // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
   bool recorded = false;
+  // All layers in one launch. REQUIRES: one query of an NSA target, fused.
+  bool one_launch = false;
   DenseRead dense;  // of a target of AttentionKind::kDense
 };
 

@@ -51,12 +51,14 @@ StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
 void StrategySpace::add_strategy(const Strategy& s) {
   const std::string letters = s.schedule_for(target_.layers);
   const auto refresh = std::count(letters.begin(), letters.end(), 'F');
-  const std::int64_t nodes = s.draft.nodes;
+  const std::int64_t reuse = target_.layers - refresh;
+  const bool drafts = s.draft.speculates();
   strategies_.push_back(s);
   parts_.push_back({.draft = index_in(drafts_, s.draft),
-                    .attention = index_in(attentions_, {nodes, s.group_size, s.group_mode}),
-                    .refresh_layers = static_cast<float>(refresh),
-                    .reuse_layers = static_cast<float>(target_.layers - refresh)});
+                    .attention = index_in(attentions_, {s.draft.nodes, s.group_size, s.group_mode,
+                                                        drafts ? -1 : reuse}),
+                    .refresh_layers = drafts ? static_cast<float>(refresh) : 1.0F,
+                    .reuse_layers = drafts ? static_cast<float>(reuse) : 0.0F});
 }
 
 // What a tuple yields depends on its draft, schedule and approximate group alone; the order counts
@@ -84,18 +86,38 @@ StepShape StrategySpace::shape_of(const DraftChoice& draft, const Attention& att
                                   std::int64_t context) const {
   const std::size_t at = static_cast<std::size_t>(
       std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
+  const std::int64_t reuse = std::max<std::int64_t>(attention.plain_reuse, 0);
   return {.target = target_,
           .draft = draft_shape_for(target_),
           .tree = draft,
           .context_len = context,
           .num_queries = attention.nodes,
-          .refresh_layers = target_.layers,
+          .refresh_layers = target_.layers - reuse,
+          .reuse_layers = reuse,
           .element_bytes = fit_.dtype == "f32" ? 4 : 2,
           .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
           .form = fit_.priced_form(),
           .group_size = attention.group_size,
           .group_mode = attention.group_mode,
-          .recorded = fit_.conditions.launch == LaunchMode::kGraph};
+          .recorded = fit_.conditions.launch == LaunchMode::kGraph,
+          .one_launch =
+              attention.plain_reuse >= 0 && fit_.prices_one_launch(Strategy{}, target_, context)};
+}
+
+double StrategySpace::plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
+                               const HardwareSpec& hardware, StepWork& scratch) const {
+  scratch.count = 0;
+  scratch.host_trips = 0.0;
+  add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
+  double us = host_wait_us(scratch, parameters_, fit_.conditions);
+  for (const LaunchWork& launch : scratch) {
+    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
+    const double factor = launch.layer == LayerKind::kRefresh ? refresh_factor
+                          : launch.layer == LayerKind::kReuse ? reuse_factor
+                                                              : 1.0;
+    us += launch.launches * (factor * (cost.time_us - cost.overlapped_us) + cost.gap_us);
+  }
+  return us;
 }
 
 double StrategySpace::attention_us(const StepShape& shape, bool reuse, double factor,
@@ -113,6 +135,9 @@ double StrategySpace::attention_us(const StepShape& shape, bool reuse, double fa
 
 double StrategySpace::rest_us(const DraftChoice& draft, std::int64_t context,
                               const HardwareSpec& hardware, StepWork& scratch) const {
+  if (!draft.speculates()) {
+    return 0.0;  // plain_us
+  }
   scratch.count = 0;
   scratch.host_trips = 0.0;
   add_step(shape_of(draft, {.nodes = draft.nodes}, context),
@@ -135,8 +160,11 @@ StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const 
   for (const std::int64_t context : contexts_) {
     for (const Attention& attention : attentions_) {
       const StepShape shape = shape_of({}, attention, context);
-      out.refresh_us.push_back(attention_us(shape, false, refresh_factor_[at], hardware, scratch));
-      out.reuse_us.push_back(attention_us(shape, true, reuse_factor_[at], hardware, scratch));
+      const double refresh = refresh_factor_[at], reuse = reuse_factor_[at];
+      const bool whole = attention.plain_reuse >= 0;
+      out.refresh_us.push_back(whole ? plain_us(shape, refresh, reuse, hardware, scratch)
+                                     : attention_us(shape, false, refresh, hardware, scratch));
+      out.reuse_us.push_back(whole ? 0.0 : attention_us(shape, true, reuse, hardware, scratch));
       at += 1;
     }
   }

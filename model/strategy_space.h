@@ -26,7 +26,7 @@ class StrategySpace {
   // Step times on one machine, part by part.
   struct Times {
     std::vector<double> rest_us;     // [window, draft]: all but the target's attention
-    std::vector<double> refresh_us;  // [context, attention]: of one refresh layer
+    std::vector<double> refresh_us;  // [context, attention]: of one refresh layer; a plain step
     std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
   };
   Times times_on(const HardwareSpec& hardware) const;
@@ -44,6 +44,9 @@ class StrategySpace {
   struct Attention {
     std::int64_t nodes = 1, group_size = 1;
     GroupMode group_mode = GroupMode::kExact;
+    // Of a plain step, which is priced whole, since one launch may run all its layers: how many of
+    // them reuse. -1: a layer's attention.
+    std::int64_t plain_reuse = -1;
 
     bool operator==(const Attention&) const = default;
   };
@@ -54,6 +57,8 @@ class StrategySpace {
   void add_accepted(std::int64_t context);
   double rest_us(const DraftChoice& draft, std::int64_t context, const HardwareSpec& hardware,
                  StepWork& scratch) const;
+  double plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
+                  const HardwareSpec& hardware, StepWork& scratch) const;
   double attention_us(const StepShape& shape, bool reuse, double factor,
                       const HardwareSpec& hardware, StepWork& scratch) const;
 

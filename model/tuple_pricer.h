@@ -38,7 +38,8 @@ inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
           .form = fit.priced_form(),
           .group_size = strategy.group_size,
           .group_mode = strategy.group_mode,
-          .recorded = fit.conditions.launch == LaunchMode::kGraph};
+          .recorded = fit.conditions.launch == LaunchMode::kGraph,
+          .one_launch = fit.prices_one_launch(strategy, target, context_len)};
 }
 
 inline void add_scaled(const StepCost& cost, double weight, StepCost& sum) {

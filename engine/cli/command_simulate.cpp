@@ -161,6 +161,11 @@ bool is_simulated(const PointMeasurement& point) {
   return point.key.num_queries == 1;
 }
 
+bool runs_one_launch(const PointMeasurement& point) {
+  return std::any_of(point.ranges.begin(), point.ranges.end(),
+                     [](const RangeMeasurement& range) { return range.path == "decode_layers"; });
+}
+
 // Every measured point is simulated as it was counted: its blocks, its cache state, its collection.
 Answer run_check(const Options& options, const CommandContext& context) {
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
@@ -172,7 +177,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
     if (!options.kind.empty() && run.record.kind != options.kind) {
       continue;
     }
-    const engine::SimulationPlan plan{
+    engine::SimulationPlan plan{
         .machine = machine, .protocol = protocol_of(run.record), .seed = run.record.seed};
     const std::vector<PointMeasurement> points = store.points(
         {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
@@ -180,6 +185,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
       if (!is_simulated(points[i])) {
         continue;
       }
+      plan.one_launch = runs_one_launch(points[i]);
       const PointMeasurement simulated = engine::simulate_point(
           key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
       refused += simulated.status != "ok" ? 1 : 0;

@@ -42,6 +42,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   s.group_size = strategy.group_size;
   s.group_mode = strategy.group_mode;
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
   return s;
 }
 
@@ -166,9 +167,14 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   }
   out.evidence = any_measured || useful.empty() ? Provenance::kMeasured : Provenance::kSimulated;
   out.dtype = most_frequent_dtype(useful);
+  const bool one_launch = std::any_of(useful.begin(), useful.end(), [](const PointMeasurement* m) {
+    return has_range(*m, name_of(LaunchKind::kDecodeLayers));
+  });
   for (const PointMeasurement* m : useful) {
     if (m->key.dtype != out.dtype) {
       out.skipped["dtype " + m->key.dtype] += 1;
+    } else if (one_launch && is_superseded_by_one_launch(*m)) {
+      out.skipped[kLaunchByLaunch] += 1;
     } else if (any_measured && m->key.backend != "cuda") {
       out.skipped["simulated, and there are measured points"] += 1;
     } else {

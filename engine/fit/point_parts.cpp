@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/fit/statistics.h"
+#include "model/decode_layers.h"
 
 namespace versieve::engine {
 namespace {
@@ -95,6 +96,12 @@ bool is_of_separate_launches(const PointMeasurement& m) {
     return r.path == name_of(LaunchKind::kSwiglu) ||
            (r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * layers);
   });
+}
+
+bool is_superseded_by_one_launch(const PointMeasurement& m) {
+  return m.key.workload == WorkloadKind::kStep && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
+         has_range(m, name_of(LaunchKind::kNsaRoute)) &&
+         decodes_in_one_launch(named_llm_shape(m.key.model), m.key.context_len);
 }
 
 bool says_anything(const PointMeasurement& m) {

@@ -16,6 +16,10 @@ bool has_range(const PointMeasurement& m, const char* path);
 bool is_of_separate_launches(const PointMeasurement& m);
 inline constexpr const char* kSeparateLaunches =
     "a step whose projections or norms were launches of their own; the engine has joined them";
+// A step of one token, launch by launch, that the engine of today would run in one launch.
+bool is_superseded_by_one_launch(const PointMeasurement& m);
+inline constexpr const char* kLaunchByLaunch =
+    "a plain step launched layer by layer; others of it ran all layers in one launch";
 // A time, or a range's time or bytes.
 bool says_anything(const PointMeasurement& m);
 // Fills all but key, shape and conditions; ranges whose path has no kind are left out.

@@ -3,6 +3,7 @@
 #include "engine/sim/attention_traces.h"
 #include "engine/sim/step_sequence.h"
 #include "engine/sweep/cold_sets.h"
+#include "model/decode_layers.h"
 #include "model/draft_tree.h"
 #include "model/error.h"
 #include "model/strategy.h"
@@ -72,7 +73,7 @@ CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const Simul
     runs.sets = attention_sequences(key, known, plan.seed, sets);
   } else {
     for (std::int64_t i = 0; i < sets; ++i) {
-      runs.sets.push_back(verification_sequence(key, known, plan.seed));
+      runs.sets.push_back(verification_sequence(key, known, plan.seed, plan.one_launch));
     }
   }
   const std::int64_t uncounted = attention && key.cache_state == "warm" ? kWarmRuns : sets;
@@ -104,9 +105,10 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
 }
 
 LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
-                                     std::uint64_t seed) {
+                                     std::uint64_t seed, bool one_launch) {
   const LlmShape shape = named_llm_shape(key.model);
   const Strategy strategy = simulated_strategy(key, shape);
+  const bool plain = !strategy.draft.speculates() && strategy.form == NsaForm::kFused;
   return step_sequence({.shape = shape,
                         .form = strategy.form,
                         .group_size = strategy.group_size,
@@ -118,7 +120,9 @@ LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& kno
                         .overlap = key.overlap,
                         .known = known,
                         .seed = seed,
-                        .captures = strategy.draft.speculates() ? 3 : 0});
+                        .captures = strategy.draft.speculates() ? 3 : 0,
+                        .one_launch = one_launch && plain && key.dtype == "bf16" &&
+                                      decodes_in_one_launch(shape, key.context_len)});
 }
 
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,

@@ -12,6 +12,8 @@ struct SimulationPlan {
   MemoryMachine machine;
   CollectionProtocol protocol;
   std::uint64_t seed = 1;  // of the sweep
+  // Plain steps that the engine runs so; false: launch by launch, as they were counted before.
+  bool one_launch = true;
 };
 
 // A step is the target's part of it (step_sequence.h). The key's backend becomes "sim". A point
@@ -27,6 +29,6 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
 
 // The launches of the target's part of a step of that key. Refuses likewise.
 LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
-                                     std::uint64_t seed);
+                                     std::uint64_t seed, bool one_launch);
 
 }  // namespace versieve::engine

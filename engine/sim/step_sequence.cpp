@@ -11,6 +11,30 @@ namespace {
 constexpr std::int64_t kFloat = 4;
 constexpr std::int64_t kLogitParts = 16;  // CTAs that share a row of logits
 
+// A launch as a part of another, whose counters it goes to.
+class PartTrace final : public LaunchTrace {
+ public:
+  PartTrace(const char* path, std::unique_ptr<LaunchTrace> part)
+      : LaunchTrace(renamed(part->shape(), path)), part_(std::move(part)) {}
+  bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override {
+    return part_->append_step(cta, step, out);
+  }
+  bool meets_cluster(std::int64_t cta, std::int64_t step) const override {
+    return part_->meets_cluster(cta, step);
+  }
+  std::int64_t arrives_at(std::int64_t cta) const override { return part_->arrives_at(cta); }
+  Waiting waits_for(std::int64_t cta, std::int64_t step) const override {
+    return part_->waits_for(cta, step);
+  }
+
+ private:
+  static LaunchShape renamed(LaunchShape shape, const char* path) {
+    shape.path = path;
+    return shape;
+  }
+  std::unique_ptr<LaunchTrace> part_;
+};
+
 class StepBuilder {
  public:
   explicit StepBuilder(const StepCase& step)
@@ -154,6 +178,7 @@ LaunchSequence StepBuilder::build() {
                   .rows = rows_,
                   .reads = {{attention_.at.position, 4, 4}},
                   .writes = {{table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}}}));
+  const std::size_t first = launches_.size();
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     place_cache(space_, attention_);
     linear(weighted_, shape_.hidden, joint_width(), joint_);
@@ -163,6 +188,9 @@ LaunchSequence StepBuilder::build() {
     linear_to_norm(attention_.at.out, shape_.q_width());
     linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
     linear_to_norm(mlp_, shape_.intermediate);
+  }
+  for (std::size_t i = first; s_.one_launch && i < launches_.size(); ++i) {
+    launches_[i] = std::make_unique<PartTrace>("decode_layers", std::move(launches_[i]));
   }
   for (std::int64_t i = 0; i < s_.captures; ++i) {
     copy(hidden_, captured_);

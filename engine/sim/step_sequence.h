@@ -22,6 +22,9 @@ struct StepCase {
   KnownBlocks known;
   std::uint64_t seed = 1;
   std::int64_t captures = 0;  // streams that are kept for the draft
+  // All layers in one launch, whose bytes are those of the launches that it replaces; their times
+  // do not add up to its own.
+  bool one_launch = false;
 };
 
 LaunchSequence step_sequence(const StepCase& step);

@@ -24,8 +24,9 @@
 #include "kernels/common/tensor_map.h"
 #include "kernels/decode_layers/attention.cuh"
 #include "kernels/decode_layers/load.cuh"
+#include "kernels/decode_layers/traffic.h"
 #include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/decode_layers.h"
 
 namespace versieve::kernels {
 namespace {
@@ -339,35 +340,15 @@ std::shared_ptr<DecodeWorkspace> make_decode_workspace() {
   return std::make_shared<DecodeWorkspace>();
 }
 
+static_assert(kMostDecodeHeads == kDecodeMostHeads && kMostDecodeChosen == kDecodeMostChosen &&
+                  kMostDecodeSpans == kDecodeMostSpans && kTileKeys == kDecodeBlockTokens &&
+                  kWorkBytes == kDecodeWorkBytes && kSegments == kDecodeSegments,
+              "model/decode_layers.h says what a launch takes");
+
 bool decode_layers_takes(const DecodeLayersParams<Bf16>& p) {
-  const LlmShape& s = p.shape;
-  const NsaGeometry& n = s.nsa;
-  const auto power_of_two = [](std::int64_t x) { return x > 0 && (x & (x - 1)) == 0; };
-  if (s.attention != AttentionKind::kNsa || p.layers.empty() ||
-      static_cast<std::int64_t>(p.layers.size()) != s.layers ||
-      p.layers.front().indices_in != nullptr || (s.head_dim != 64 && s.head_dim != 128) ||
-      s.num_heads > kMostDecodeHeads * s.num_kv_heads || n.sel_block != kTileKeys ||
-      n.sel_block != 4 * n.cmp_stride || n.cmp_block != 2 * n.cmp_stride ||
-      !power_of_two(n.cmp_stride) || n.sel_count > kMostDecodeChosen ||
-      n.init_blocks + n.local_blocks > n.sel_count || s.hidden % kLinearTileK != 0 ||
-      s.intermediate % kLinearTileK != 0 || joint_rows(s) % 4 != 0 ||
-      s.num_heads % s.num_kv_heads != 0) {
-    return false;
-  }
-  if (p.context_len >= kWorkBytes / 4 * n.sel_block ||
-      span_count(max_compressed(p)) > kMostDecodeSpans) {
-    return false;
-  }
-  const DecodeArguments a = arguments_of(p);
-  for (const DecodeMatrix& m : a.matrix) {
-    const int slices = 1 << m.slice_bits;
-    const int most_tiles = (m.k_tiles + slices - 1) / slices;
-    if (m.units == 0 || (slices > 1 && m.units > a.ctas) || most_tiles * kLinearTileK * 2 > kWorkBytes) {
-      return false;
-    }
-  }
-  return a.matrix[kOutput].units <= a.ctas && a.matrix[kDown].units <= a.ctas &&
-         a.head_ctas > kSegments;
+  return static_cast<std::int64_t>(p.layers.size()) == p.shape.layers &&
+         decodes_in_one_launch(p.shape, p.context_len, sm_count()) &&
+         p.layers.front().indices_in == nullptr;
 }
 
 void prepare_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<Bf16>& p,
@@ -379,7 +360,7 @@ void launch_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<B
                           const LaunchContext& context) {
   DecodeArguments a = arguments_of(p);
   workspace.place(p, a);
-  const LaunchRange range("decode_layers", Traffic{}, context.observer);
+  const LaunchRange range("decode_layers", decode_layers_traffic(p), context.observer);
   const bool narrow = p.shape.head_dim == 64;
   launch_dependent({.grid = dim3(static_cast<unsigned>(a.ctas)),
                     .threads = kDecodeThreads,

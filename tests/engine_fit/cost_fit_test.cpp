@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/fit/machine_prior.h"
+#include "engine/fit/point_parts.h"
 #include "model/error.h"
 #include "tests/support/synthetic_points.h"
 
@@ -98,6 +99,35 @@ TEST_CASE("each form's launches inform their own parameters, and decide which fo
   CHECK(both.model.priced_form() == NsaForm::kFused);
   CHECK(*both.latency.median_ape < 0.05);
   check_found(both, index_of(LaunchKind::kNsaReuse, KindParameter::kStepNs), 900.0);
+}
+
+TEST_CASE("plain steps in one launch inform its price, and those of before are left out") {
+  synthetic::Plan plan = planted();
+  plan.form = NsaForm::kFused;
+  plan.parameters[index_of(LaunchKind::kDecodeLayers, KindParameter::kStepNs)] = 1500.0;
+  const auto layers = synthetic::attention_points(plan, h200());
+  const auto before = joined(layers, synthetic::step_points(plan, h200()));
+  plan.one_launch = true;
+  const auto today = synthetic::step_points(plan, h200());
+  const LlmShape target = named_llm_shape("nsa-1b");
+  const Strategy ar = Strategy::parse("nsa/ar");
+  const FitReport old = fit_cost_model(before, "NVIDIA H200", h200(), {"run"}, kQuick);
+  CHECK(old.skipped.count(kLaunchByLaunch) == 0);
+  CHECK(!old.model.prices_one_launch(ar, target, 4096));
+
+  const FitReport both =
+      fit_cost_model(joined(before, today), "NVIDIA H200", h200(), {"run"}, kQuick);
+  CHECK(both.skipped.at(kLaunchByLaunch) == 4);
+  CHECK(both.model.prices_one_launch(ar, target, 4096));
+  CHECK(both.model.prices_one_launch(Strategy::parse("nsa/ar/bfs/c1/(FR)*"), target, 4096));
+  CHECK(!both.model.prices_one_launch(Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), target, 4096));
+  CHECK(!both.model.prices_one_launch(ar, named_llm_shape("dense-1b"), 4096));
+  check_found(both, index_of(LaunchKind::kDecodeLayers, KindParameter::kStepNs), 1500.0);
+  for (const ComparedPoint& p : both.compared) {
+    if (p.key.workload == WorkloadKind::kStep && p.key.num_queries == 1) {
+      CHECK(p.predicted_us == Approx(*p.measured_us).epsilon(0.1));
+    }
+  }
 }
 
 TEST_CASE("a point is of the form that its launches show, whatever its text leaves open") {

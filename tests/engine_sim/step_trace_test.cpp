@@ -26,7 +26,7 @@ PointKey step_key(const std::string& strategy, std::int64_t context) {
 
 TEST_CASE("a step's launches are the engine's") {
   const LaunchSequence launches =
-      verification_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1);
+      verification_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1, false);
   std::map<std::string, int> counts;
   for (const auto& launch : launches) {
     counts[launch->shape().path] += 1;
@@ -40,6 +40,31 @@ TEST_CASE("a step's launches are the engine's") {
   CHECK(counts["nsa_attend"] == 8);
   CHECK(counts["nsa_reuse"] == 8);
   CHECK(counts["top_logits"] == 1);
+}
+
+TEST_CASE("one launch for a plain step's layers asks for what its parts ask for") {
+  const PointKey key = step_key("nsa/ar/bfs/c1/(FR)*", 1024);
+  const LaunchSequence parts = verification_sequence(key, {}, 1, false);
+  const LaunchSequence launches = verification_sequence(key, {}, 1, true);
+  REQUIRE(parts.size() == launches.size());
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    counts[launches[i]->shape().path] += 1;
+    std::vector<Access> a, b;
+    parts[i]->append_step(0, 0, a);
+    launches[i]->append_step(0, 0, b);
+    CHECK(a == b);
+  }
+  CHECK(counts["rms_norm"] == 1);
+  CHECK(counts["rope"] == 1);
+  CHECK(counts["linear"] == 1);  // the head
+  CHECK(counts["top_logits"] == 1);
+  CHECK(counts["decode_layers"] == 16 * 5 + 8 * 2 + 8);
+  // Trees keep their launches.
+  for (const auto& launch :
+       verification_sequence(step_key("nsa/d3k2n4/bfs/c1/F*", 1024), {}, 1, true)) {
+    CHECK(launch->shape().path != "decode_layers");
+  }
 }
 
 TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {

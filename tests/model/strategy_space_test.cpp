@@ -48,6 +48,36 @@ TEST_CASE("a tuple's time by parts is the time of its step") {
   CHECK(checked > 90);
 }
 
+TEST_CASE("plain steps cost by parts what they cost as steps, in one launch or launch by launch") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  fit.conditions.launch = LaunchMode::kGraph;
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  std::vector<double> us;
+  for (const bool one_launch : {true, false}) {
+    for (std::size_t p = 0; p < kKindParameterCount; ++p) {
+      fit.estimates[index_of(LaunchKind::kDecodeLayers, static_cast<KindParameter>(p))].informed =
+          one_launch;
+    }
+    const StrategySpace space(fit, target(), {2048, 65536});
+    const StrategySpace::Times times = space.times_on(h200);
+    for (std::int64_t t = 0; t < space.size(); ++t) {
+      const std::size_t count = space.strategies().size();
+      const Strategy& strategy = space.strategies()[static_cast<std::size_t>(t) % count];
+      if (!strategy.draft.speculates()) {
+        const std::int64_t context = space.contexts()[static_cast<std::size_t>(t) / count];
+        CAPTURE(strategy.text(), context, one_launch);
+        us.push_back(space.time_us(times, t));
+        CHECK(us.back() ==
+              Approx(predicted_step_us(fit, h200, target(), strategy, context)).epsilon(2e-3));
+      }
+    }
+  }
+  REQUIRE(us.size() == 16);
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(us[i] < us[i + 8]);
+  }
+}
+
 TEST_CASE("a machine of less bandwidth ranks lower, tuple by tuple") {
   const FittedModel fit = synthetic::fitted_by_hand();
   const StrategySpace space(fit, target(), {8192});

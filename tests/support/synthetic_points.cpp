@@ -145,6 +145,7 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
       StepWork work;
       StepShape shape = shape_at(strategy, context, 0.6);
       shape.form = plan.form;
+      shape.one_launch = plan.one_launch && !strategy.draft.speculates();
       add_step(shape, growth_of(plan), work);
       StepWork timed;
       shape.recorded = std::string(plan.step_launch) == "graph";

@@ -20,6 +20,7 @@ struct Plan {
   NsaForm form = NsaForm::kVanilla;
   // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
   const char* step_launch = "stream";
+  bool one_launch = false;  // plain steps run their layers in one
 };
 
 // Attention points over contexts 1K-64K x queries 1-128 x overlaps, steps over tree shapes, of
