@@ -11,12 +11,18 @@
 
 namespace versieve::kernels {
 
-// Describes x in the right operand: one row of elements in a piece. Matrices of 8 rows by 16 bytes
-// stand 16 bytes apart in K, so that row 0 runs through x and rows 1 to 7 are what follows, whose
-// products nobody takes.
-__device__ __forceinline__ std::uint64_t row_operand(std::uint32_t address) {
-  return (std::uint64_t{1} << 32) | (std::uint64_t{1} << 16) |
-         static_cast<std::uint64_t>((address & 0x3FFFFU) >> 4);
+// Upper words of operand descriptors. Weights: rows of 128 bytes, 128-byte swizzle, 1,024 bytes
+// between groups of 8 rows. x: one row of elements in a piece; matrices of 8 rows by 16 bytes stand
+// 16 bytes apart in K, so that row 0 runs through x and rows 1 to 7 are what follows, whose products
+// nobody takes. Lower words: (1 << 16) + address / 16.
+inline constexpr std::uint32_t kWeightOperand = (1U << 30) | (1024U >> 4);
+inline constexpr std::uint32_t kRowOperand = 1U;
+__device__ __forceinline__ std::uint32_t operand_word(std::uint32_t address) {
+  return (1U << 16) | ((address & 0x3FFFFU) >> 4);
+}
+
+__device__ __forceinline__ std::uint64_t operand(std::uint32_t upper, std::uint32_t lower) {
+  return static_cast<std::uint64_t>(upper) << 32 | lower;
 }
 
 // `count` pairs of words (4 elements each) from packets into x.
@@ -58,23 +64,25 @@ __device__ __forceinline__ void read_row(const DecodeCta& c, const Bf16* from, i
 }
 
 // A warpgroup's products of 64 rows. Stages of the unit: `each` a K tile, of which this group
-// takes number `group`. Four tiles' products are under way at a time.
+// takes number `group`. Up to four tiles' products are under way.
 __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int k_tiles, int each,
                                          int group, float (&sum)[1][4]) {
   constexpr int kPending = 3;
   const bool signals = threadIdx.x % 32 == 0;
-  std::uint64_t b = row_operand(shared_address(c.shared.work));
+  std::uint32_t b = operand_word(shared_address(c.shared.work));
+  const std::uint32_t stages = operand_word(c.stages_at);
   at.advance(group, c.stages);
-  StageCursor read = at;
+  at.place = __shfl_sync(0xFFFFFFFFU, at.place, 0);  // the same in a warp, for the compiler
+  at.parity = __shfl_sync(0xFFFFFFFFU, at.parity, 0);
+  int read = at.place;
 #pragma unroll 1
   for (int i = 0; i < k_tiles; ++i) {
-    const std::uint64_t a = wgmma_operand(c.stage(at.place));
     barrier_wait(c.full(at.place), at.parity);
     wgmma_fence();
+    const std::uint32_t a = stages + static_cast<std::uint32_t>(at.place * (kStageBytes / 16));
 #pragma unroll
-    for (int step = 0; step < kLinearTileK / 16; ++step) {
-      wgmma<8>(sum, a + static_cast<std::uint64_t>(2 * step),
-               b + static_cast<std::uint64_t>(2 * step));
+    for (std::uint32_t step = 0; step < kLinearTileK / 16; ++step) {
+      wgmma<8>(sum, operand(kWeightOperand, a + 2 * step), operand(kRowOperand, b + 2 * step));
     }
     wgmma_commit();
     b += kLinearTileK * 2 / 16;
@@ -82,18 +90,20 @@ __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int
     wgmma_wait<kPending>();
     if (i >= kPending) {
       if (signals) {
-        barrier_arrive(c.empty(read.place));
+        barrier_arrive(c.empty(read));
       }
-      read.advance(each, c.stages);
+      read += each;
+      read -= read >= c.stages ? c.stages : 0;
     }
   }
   wgmma_wait<0>();
 #pragma unroll 1
   for (int i = min(k_tiles, kPending); i > 0; --i) {
     if (signals) {
-      barrier_arrive(c.empty(read.place));
+      barrier_arrive(c.empty(read));
     }
-    read.advance(each, c.stages);
+    read += each;
+    read -= read >= c.stages ? c.stages : 0;
   }
 }
 
@@ -148,7 +158,7 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
                                           unsigned epoch) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int group = warp / 4;
+  const int group = __shfl_sync(0xFFFFFFFFU, warp / 4, 0);
   const KRange k(m, unit);
   if (group < groups) {
     float sum[1][4] = {};
