@@ -21,7 +21,7 @@ struct PieceWeights {
 };
 static_assert(kComputeWarps * kSlots * 32 * (sizeof(uint2) + 2 * sizeof(float)) <= kWorkBytes);
 
-// Stages of a piece: keys of its tiles, then their values; panels of 64 elements.
+// Stages of a piece: boxes of its tiles' keys, then of their values; panels of 64 elements.
 template <int kD>
 struct PieceStages {
   static constexpr int kPanels = kD / 64;
@@ -30,31 +30,33 @@ struct PieceStages {
   int tiles;
   bool chosen;  // in the stages for chosen blocks, not in the ring
 
-  __device__ __forceinline__ StageCursor cursor(int tile, bool values, int panel) const {
-    const int i = (tile + (values ? tiles : 0)) * kPanels + panel;
-    return chosen ? StageCursor{i, first.parity} : first.ahead(i, c.stages);
+  __device__ __forceinline__ int box(int tile, bool values, int panel) const {
+    return (tile + (values ? tiles : 0)) * kPanels + panel;
   }
+  __device__ __forceinline__ int stages() const { return stages_of(2 * tiles * kPanels); }
   __device__ __forceinline__ std::uint32_t panel(int tile, bool values, int panel) const {
-    const int place = cursor(tile, values, panel).place;
-    return c.stage(chosen ? c.stages + place : place);
+    const int i = box(tile, values, panel);
+    const int stage = i / kStageBoxes;
+    return c.stage(chosen ? c.stages + stage : first.ahead(stage, c.stages).place) +
+           static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes);
   }
+  // All panels of a tile lie in one stage.
   __device__ __forceinline__ void wait(int tile, bool values) const {
-#pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel) {
-      const StageCursor at = cursor(tile, values, panel);
-      barrier_wait(chosen ? c.chosen_full_at + static_cast<std::uint32_t>(at.place * 8)
-                          : c.full(at.place),
-                   at.parity);
-    }
+    wait_stage(box(tile, values, 0) / kStageBoxes);
   }
-  // One lane: whoever read them has met since.
-  __device__ __forceinline__ void release(int tile, bool values) const {
-#pragma unroll
-    for (int panel = 0; panel < kPanels && !chosen; ++panel) {
-      free_stage(c.empty(cursor(tile, values, panel).place));
+  __device__ __forceinline__ void wait_stage(int stage) const {
+    const StageCursor at = first.ahead(stage, c.stages);
+    barrier_wait(chosen ? c.chosen_full_at : c.full(at.place), chosen ? first.parity : at.parity);
+  }
+  // Some lanes of one warp: whoever read them has met since.
+  __device__ __forceinline__ void release() const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (!chosen && lane < stages()) {
+      free_stage(c.empty(first.ahead(lane, c.stages).place));
     }
   }
 };
+static_assert(kStageBoxes % 2 == 0, "a tile of wide heads lies in one stage");
 
 // Address of chunk `chunk` (8 elements) of row `row` of a panel, as the copy engine places it.
 __device__ __forceinline__ std::uint32_t panel_chunk(std::uint32_t panel, int row, int chunk) {
@@ -220,9 +222,6 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
     reference = fmaxf(reference, shared.tile_most[tile][row]);
   }
   if (scores) {
-    if (lane == 0) {
-      stages.release(warp, false);
-    }
 #pragma unroll
     for (int n = 0; n < kTileKeys / 8; ++n) {
       s[n][0] = exp2_flushed(s[n][0] - reference);
@@ -253,8 +252,11 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
     state.reference = reference;
   }
 #pragma unroll 1
+  for (int stage = 0; stage < stages.stages(); ++stage) {  // what others saw come, this thread too
+    stages.wait_stage(stage);
+  }
+#pragma unroll 1
   for (int tile = 0; tile < stages.tiles; ++tile) {
-    stages.wait(tile, true);
 #pragma unroll
     for (int slots = 0; slots < kSlots; slots += 2) {
 #pragma unroll
@@ -278,8 +280,8 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
     }
   }
   compute_sync();
-  if (scores && lane == 0) {
-    stages.release(warp, true);
+  if (warp == 0) {
+    stages.release();
   }
 }
 
@@ -310,25 +312,24 @@ __device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* m
   }
 }
 
-// Tiles of a piece of chosen blocks into the stages kept for them, all of whose barriers take part;
-// one warp.
+// Tiles of a piece of chosen blocks into the stages kept for them; one warp.
 template <int kD>
 __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTable* t, int base,
                                             int tiles) {
   constexpr int kPanels = kD / 64;
   const int i = static_cast<int>(threadIdx.x) % 32;
-  if (i < kChosenStages) {
+  const int boxes = 2 * tiles * kPanels;
+  if (i == 0) {
+    barrier_expect(c.chosen_full_at, boxes * kBoxBytes);
+  }
+  __syncwarp();
+  if (i < boxes) {
     const int unit = i / kPanels;
-    const std::uint32_t full = c.chosen_full_at + static_cast<std::uint32_t>(i * 8);
-    if (unit >= 2 * tiles) {
-      barrier_arrive(full);
-    } else {
-      const bool is_value = unit >= tiles;
-      const int tile = base + unit - (is_value ? tiles : 0);
-      barrier_expect(full, kStageBytes);
-      copy_cache_box(c.stage(c.stages + i), is_value ? &t->v : &t->k, i % kPanels * 64, c.g,
-                     c.shared.tiles[tile], full);
-    }
+    const bool is_value = unit >= tiles;
+    const int tile = base + unit - (is_value ? tiles : 0);
+    copy_cache_box(c.stage(c.stages) + static_cast<std::uint32_t>(i * kBoxBytes),
+                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.tiles[tile],
+                   c.chosen_full_at);
   }
   __syncwarp();
 }
@@ -364,7 +365,7 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
     if (chosen) {
       turn ^= 1;
     } else {
-      ring.advance(2 * tiles * (kD / 64), c.stages);
+      ring.advance(stages.stages(), c.stages);
     }
   }
   send_part(c, number, mail, state, epoch);

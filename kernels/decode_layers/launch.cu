@@ -113,16 +113,18 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
       barrier_init(c.full(i), 1);
       barrier_init(c.empty(i), kStageArrivals);
     }
-    for (int i = 0; i < kChosenStages; ++i) {
-      barrier_init(c.chosen_full_at + static_cast<std::uint32_t>(i * 8), 1);
-    }
+    barrier_init(c.chosen_full_at, 1);
     shared.tile_count = 0;
     fence_barrier_init();
   }
   __syncthreads();
   if (threadIdx.x >= kComputeThreads) {
-    load_layers<kD>(c);
+    give_registers();
+    if (threadIdx.x < kComputeThreads + 32) {
+      load_layers<kD>(c);
+    }
   } else {
+    take_registers();
     compute_layers<kD>(c);
   }
 }
@@ -170,7 +172,7 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.head_ctas = a.ctas / static_cast<int>(s.num_kv_heads);
   a.layers = static_cast<int>(s.layers);
   a.stages = kMostStages;
-  a.in_flight = std::getenv("VFLY") ? std::atoi(std::getenv("VFLY")) : kMostStages;
+  a.in_flight = std::getenv("VFLY") ? std::atoi(std::getenv("VFLY")) : 2;
   a.hidden = static_cast<int>(s.hidden);
   a.heads = static_cast<int>(s.num_heads);
   a.kv_heads = static_cast<int>(s.num_kv_heads);

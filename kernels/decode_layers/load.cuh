@@ -13,10 +13,10 @@ class StageLoader {
   __device__ __forceinline__ explicit StageLoader(const DecodeCta& c)
       : c_(c), most_(min(c.a.in_flight, c.stages)) {}
 
-  // A free stage: what it will hold is announced. At most `in_flight` are under way, so that
-  // requests of others do not queue behind them.
+  // `boxes` (at most a stage's) into a free stage: copy(i, address, barrier). At most `in_flight`
+  // stages are under way, so that requests of others do not queue behind them.
   template <class Copy>
-  __device__ __forceinline__ void load(const Copy& copy) {
+  __device__ __forceinline__ void load(int boxes, const Copy& copy) {
     barrier_wait(c_.empty(to_.place), to_.parity ^ 1);
     if (started_ < most_) {
       ++started_;
@@ -25,8 +25,12 @@ class StageLoader {
       landed_.advance(1, c_.stages);
     }
     const std::uint32_t full = c_.full(to_.place);
-    barrier_expect(full, kStageBytes);
-    copy(c_.stage(to_.place), full);
+    const std::uint32_t stage = c_.stage(to_.place);
+    barrier_expect(full, boxes * kBoxBytes);
+#pragma unroll 1
+    for (int i = 0; i < boxes; ++i) {
+      copy(i, stage + static_cast<std::uint32_t>(i * kBoxBytes), full);
+    }
     to_.advance(1, c_.stages);
   }
 
@@ -37,7 +41,7 @@ class StageLoader {
   int started_ = 0;
 };
 
-// A matrix's units of this CTA; `second_rows`: where the other 64 rows of a pair are, or -1.
+// A matrix's units of this CTA; `second_rows`: where the other 64 rows of a pair are, or 0.
 __device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& ring,
                                             const DecodeMatrix& m, const CUtensorMap* map,
                                             int second_rows) {
@@ -46,15 +50,14 @@ __device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& rin
     const KRange k(m, unit);
     const int row = (unit >> m.slice_bits) * kMatrixRows;
 #pragma unroll 1
-    for (int i = 0; i < k.count; ++i) {
-      const int column = (k.first + i) * static_cast<int>(kLinearTileK);
-      ring.load([&](std::uint32_t to, std::uint32_t full) {
-        copy_box(to, map, column, row, full, kEvictFirst);
-      });
-      if (second_rows >= 0) {
-        ring.load([&](std::uint32_t to, std::uint32_t full) {
-          copy_box(to, map, column, second_rows + row, full, kEvictFirst);
-        });
+    for (int i = 0; i < k.count; i += kStageBoxes) {
+#pragma unroll 1
+      for (int rows = 0; rows <= second_rows; rows += max(second_rows, 1)) {
+        ring.load(kStageBoxes,  // past the slice too: x is zero there
+                  [&](int box, std::uint32_t to, std::uint32_t full) {
+                    copy_box(to, map, (k.first + i + box) * static_cast<int>(kLinearTileK),
+                             rows + row, full, kEvictFirst);
+                  });
       }
     }
   }
@@ -71,14 +74,15 @@ __device__ __forceinline__ void load_part(const DecodeCta& c, StageLoader& ring,
   for (int base = 0; base < part.count; base += kPiece) {
     const int tiles = min(part.count - base, kPiece);
 #pragma unroll 1
-    for (int i = 0; i < 2 * tiles * kPanels; ++i) {
-      const int unit = i / kPanels;
-      const bool is_value = unit >= tiles;
-      const int tile = base + unit - (is_value ? tiles : 0);
-      ring.load([&](std::uint32_t to, std::uint32_t full) {
-        copy_cache_box(to, is_value ? values : keys, i % kPanels * 64, c.g,
-                       part.first + tile * part.apart, full);
-      });
+    for (int i = 0; i < 2 * tiles * kPanels; i += kStageBoxes) {
+      ring.load(min(2 * tiles * kPanels - i, kStageBoxes),
+                [&](int box, std::uint32_t to, std::uint32_t full) {
+                  const int unit = (i + box) / kPanels;
+                  const bool is_value = unit >= tiles;
+                  const int tile = base + unit - (is_value ? tiles : 0);
+                  copy_cache_box(to, is_value ? values : keys, (i + box) % kPanels * 64, c.g,
+                                 part.first + tile * part.apart, full);
+                });
     }
   }
 }
@@ -96,9 +100,9 @@ __device__ __forceinline__ void load_layer(const DecodeCta& c, StageLoader& ring
       load_part<kD>(c, ring, PartTiles::of_span(at, span), &t->k_cmp, &t->v_cmp);
     }
   }
-  load_matrix(c, ring, a.matrix[kOutput], &t->output, -1);
+  load_matrix(c, ring, a.matrix[kOutput], &t->output, 0);
   load_matrix(c, ring, a.matrix[kGateUp], &t->gate_up, a.matrix[kGateUp].rows);
-  load_matrix(c, ring, a.matrix[kDown], &t->down, -1);
+  load_matrix(c, ring, a.matrix[kDown], &t->down, 0);
 }
 
 __device__ __forceinline__ void prefetch_maps(const DecodeTable* t) {
@@ -120,7 +124,7 @@ __device__ __forceinline__ void load_layers(const DecodeCta& c) {
   StageLoader ring(c);
   if (loads) {
     prefetch_maps(a.table);
-    load_matrix(c, ring, a.matrix[kJoint], &a.table->joint, -1);
+    load_matrix(c, ring, a.matrix[kJoint], &a.table->joint, 0);
   }
   __syncwarp();
   wait_for_predecessors();
@@ -137,7 +141,7 @@ __device__ __forceinline__ void load_layers(const DecodeCta& c) {
     }
     load_layer<kD>(c, ring, at, t);
     if (more) {
-      load_matrix(c, ring, a.matrix[kJoint], &t[1].joint, -1);
+      load_matrix(c, ring, a.matrix[kJoint], &t[1].joint, 0);
     }
   }
 }

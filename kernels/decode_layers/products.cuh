@@ -25,6 +25,16 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t upper, std::uint3
   return static_cast<std::uint64_t>(upper) << 32 | lower;
 }
 
+// x past its `count` pairs of words, up to whole stages.
+__device__ __forceinline__ void clear_tail(uint2* x, int count) {
+  constexpr int kPairs = kStageBoxes * static_cast<int>(kLinearTileK) / 4;
+  const int end = (count + kPairs - 1) / kPairs * kPairs;
+  const int i = count + static_cast<int>(threadIdx.x);
+  if (i < end) {
+    x[i] = make_uint2(0U, 0U);
+  }
+}
+
 // `count` pairs of words (4 elements each) from packets into x.
 __device__ __forceinline__ void receive_row(const DecodeCta& c, const uint2* from, int count,
                                             unsigned epoch) {
@@ -49,6 +59,7 @@ __device__ __forceinline__ void receive_row(const DecodeCta& c, const uint2* fro
       }
     }
   }
+  clear_tail(x, count);
   fence_for_copies();
   compute_sync();
 }
@@ -59,51 +70,56 @@ __device__ __forceinline__ void read_row(const DecodeCta& c, const Bf16* from, i
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kComputeThreads) {
     x[i] = __ldcg(reinterpret_cast<const uint2*>(from) + i);
   }
+  clear_tail(x, count);
   fence_for_copies();
   compute_sync();
 }
 
-// A warpgroup's products of 64 rows. Stages of the unit: `each` a K tile, of which this group
-// takes number `group`. Up to four tiles' products are under way.
-__device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int k_tiles, int each,
+// Stages of `boxes` boxes.
+__device__ __forceinline__ int stages_of(int boxes) {
+  return (boxes + kStageBoxes - 1) / kStageBoxes;
+}
+
+// Products of a box: four steps of 16.
+__device__ __forceinline__ void multiply_box(std::uint32_t a, std::uint32_t b,
+                                             float (&sum)[1][4]) {
+#pragma unroll
+  for (std::uint32_t step = 0; step < kLinearTileK / 16; ++step) {
+    wgmma<8>(sum, operand(kWeightOperand, a + 2 * step), operand(kRowOperand, b + 2 * step));
+  }
+}
+
+// A warpgroup's products of 64 rows, whole stages: x is zero past the unit's slice of K. `each`
+// stages hold the same K tiles, of which this group takes number `group`.
+__device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int count, int each,
                                          int group, float (&sum)[1][4]) {
-  constexpr int kPending = 3;
   const bool signals = threadIdx.x % 32 == 0;
   std::uint32_t b = operand_word(shared_address(c.shared.work));
-  const std::uint32_t stages = operand_word(c.stages_at);
   at.advance(group, c.stages);
   at.place = __shfl_sync(0xFFFFFFFFU, at.place, 0);  // the same in a warp, for the compiler
   at.parity = __shfl_sync(0xFFFFFFFFU, at.parity, 0);
-  int read = at.place;
+  int before = 0;
 #pragma unroll 1
-  for (int i = 0; i < k_tiles; ++i) {
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t a = operand_word(c.stage(at.place));
     barrier_wait(c.full(at.place), at.parity);
     wgmma_fence();
-    const std::uint32_t a = stages + static_cast<std::uint32_t>(at.place * (kStageBytes / 16));
 #pragma unroll
-    for (std::uint32_t step = 0; step < kLinearTileK / 16; ++step) {
-      wgmma<8>(sum, operand(kWeightOperand, a + 2 * step), operand(kRowOperand, b + 2 * step));
+    for (std::uint32_t box = 0; box < kStageBoxes; ++box) {
+      multiply_box(a + box * (kBoxBytes / 16), b + box * (kLinearTileK * 2 / 16), sum);
     }
     wgmma_commit();
-    b += kLinearTileK * 2 / 16;
-    at.advance(each, c.stages);
-    wgmma_wait<kPending>();
-    if (i >= kPending) {
-      if (signals) {
-        barrier_arrive(c.empty(read));
-      }
-      read += each;
-      read -= read >= c.stages ? c.stages : 0;
+    b += kStageBoxes * kLinearTileK * 2 / 16;
+    wgmma_wait<1>();
+    if (i > 0 && signals) {
+      barrier_arrive(c.empty(before));
     }
+    before = at.place;
+    at.advance(each, c.stages);
   }
   wgmma_wait<0>();
-#pragma unroll 1
-  for (int i = min(k_tiles, kPending); i > 0; --i) {
-    if (signals) {
-      barrier_arrive(c.empty(read));
-    }
-    read += each;
-    read -= read >= c.stages ? c.stages : 0;
+  if (signals) {
+    barrier_arrive(c.empty(before));
   }
 }
 
@@ -162,7 +178,7 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
   const KRange k(m, unit);
   if (group < groups) {
     float sum[1][4] = {};
-    multiply(c, at, k.count, groups, group, sum);
+    multiply(c, at, stages_of(k.count), groups, group, sum);
     const int row = warp % 4 * 16 + lane / 4;
     if (lane % 4 == 0) {
       if (m.slice_bits == 0) {
@@ -179,7 +195,7 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
     }
   }
 #pragma unroll 1
-  for (int left = k.count * groups; left > 0; left -= c.stages) {
+  for (int left = stages_of(k.count) * groups; left > 0; left -= c.stages) {
     at.advance(min(left, c.stages), c.stages);
   }
   if (m.slice_bits == 0) {

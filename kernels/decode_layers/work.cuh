@@ -1,4 +1,4 @@
-// A CTA of decode_layers: one warp that fills a ring of 8 KB stages with weights and cache tiles,
+// A CTA of decode_layers: one warp that fills a ring of 32 KB stages with weights and cache tiles,
 // in the order in which they will be wanted and however far ahead room allows, and eight warps that
 // compute.
 #pragma once
@@ -14,21 +14,31 @@ namespace versieve::kernels {
 
 inline constexpr int kComputeWarps = 8;
 inline constexpr int kComputeThreads = kComputeWarps * 32;
-inline constexpr int kDecodeThreads = kComputeThreads + 32;
-inline constexpr int kStageBytes = 8192;      // 64 rows of 128 bytes
+inline constexpr int kDecodeThreads = kComputeThreads + 128;  // a warpgroup of which one loads
+inline constexpr int kBoxBytes = 8192;        // 64 rows of 128 bytes
+inline constexpr int kStageBoxes = 4;         // under one barrier: waiting costs more than copying
+inline constexpr int kStageBytes = kStageBoxes * kBoxBytes;
 inline constexpr int kStageArrivals = 4;      // that free a stage: the warps of a product
-inline constexpr int kChosenStages = 8;       // of a CTA that attends chosen blocks
+inline constexpr int kChosenStages = 3;       // of a CTA that attends chosen blocks
+inline constexpr int kMostStages = 6;
 // Blocks of a piece of chosen ones.
 __device__ constexpr int chosen_piece(int head_dim) {
-  return kChosenStages / 2 / (head_dim / 64);
+  return kChosenStages * kStageBoxes / 2 / (head_dim / 64);
 }
-inline constexpr int kMostStages = 24;
 inline constexpr int kMatrixRows = 64;
 inline constexpr int kWorkBytes = 16 * 1024;  // x of a product, or a piece's softmax weights
 inline constexpr int kMostDecodeHeads = 8;    // query heads of a KV head
 inline constexpr int kMostDecodeSpans = 128;
 inline constexpr int kMostDecodeChosen = 64;  // blocks that a node attends
 inline constexpr int kMostCandidates = 256;
+
+// Registers of a thread: warps that compute take those of the others (65,536 an SM).
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
+}
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
+}
 
 // Barrier of the computing warps.
 __device__ __forceinline__ void compute_sync() {
@@ -42,7 +52,7 @@ __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
 
 // What lies in shared memory behind the stages.
 struct DecodeShared {
-  std::uint64_t full[kMostStages], empty[kMostStages], chosen_full[kChosenStages];
+  std::uint64_t full[kMostStages], empty[kMostStages], chosen_full;
   alignas(16) unsigned char work[kWorkBytes];
   alignas(16) unsigned char overrun[256];  // wgmma reads rows past x, whose products nobody takes
   alignas(16) Bf16 q[kMostDecodeHeads * 128];
@@ -98,7 +108,7 @@ struct DecodeCta {
         stages_at(shared_address(stage_memory)),
         full_at(shared_address(memory.full)),
         empty_at(shared_address(memory.empty)),
-        chosen_full_at(shared_address(memory.chosen_full)),
+        chosen_full_at(shared_address(&memory.chosen_full)),
         cta(static_cast<int>(blockIdx.x)) {
     index = cta / a.kv_heads;
     g = cta - index * a.kv_heads;
