@@ -28,7 +28,8 @@ struct PieceStages {
   const DecodeCta& c;
   StageCursor first;
   int tiles;
-  bool chosen;  // in the stages for chosen blocks, not in the ring
+  bool chosen;  // filled by the computing warps, counted on a barrier of their own
+  int turn;     // its parity
 
   __device__ __forceinline__ int box(int tile, bool values, int panel) const {
     return (tile + (values ? tiles : 0)) * kPanels + panel;
@@ -37,7 +38,7 @@ struct PieceStages {
   __device__ __forceinline__ std::uint32_t panel(int tile, bool values, int panel) const {
     const int i = box(tile, values, panel);
     const int stage = i / kStageBoxes;
-    return c.stage(chosen ? c.stages + stage : first.ahead(stage, c.stages).place) +
+    return c.stage(first.ahead(stage, c.stages).place) +
            static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes);
   }
   // All panels of a tile lie in one stage.
@@ -46,7 +47,7 @@ struct PieceStages {
   }
   __device__ __forceinline__ void wait_stage(int stage) const {
     const StageCursor at = first.ahead(stage, c.stages);
-    barrier_wait(chosen ? c.chosen_full_at : c.full(at.place), chosen ? first.parity : at.parity);
+    barrier_wait(chosen ? c.chosen_full_at : c.full(at.place), chosen ? turn : at.parity);
   }
   // Some lanes of one warp: whoever read them has met since.
   __device__ __forceinline__ void release() const {
@@ -312,13 +313,18 @@ __device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* m
   }
 }
 
-// Tiles of a piece of chosen blocks into the stages kept for them; one warp.
+// Tiles of a piece of chosen blocks into the next stages of the ring, which the loading warp leaves
+// out; one warp.
 template <int kD>
-__device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTable* t, int base,
-                                            int tiles) {
+__device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTable* t,
+                                            const StageCursor& ring, int base, int tiles) {
   constexpr int kPanels = kD / 64;
   const int i = static_cast<int>(threadIdx.x) % 32;
   const int boxes = 2 * tiles * kPanels;
+  if (i < kChosenStages) {
+    const StageCursor at = ring.ahead(i, c.stages);
+    barrier_wait(c.empty(at.place), at.parity ^ 1);
+  }
   if (i == 0) {
     barrier_expect(c.chosen_full_at, boxes * kBoxBytes);
   }
@@ -327,11 +333,21 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
     const int unit = i / kPanels;
     const bool is_value = unit >= tiles;
     const int tile = base + unit - (is_value ? tiles : 0);
-    copy_cache_box(c.stage(c.stages) + static_cast<std::uint32_t>(i * kBoxBytes),
+    copy_cache_box(c.stage(ring.ahead(i / kStageBoxes, c.stages).place) +
+                       static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
                    is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.tiles[tile],
                    c.chosen_full_at);
   }
   __syncwarp();
+}
+// Those stages are read: as if the loading warp had filled them. One warp.
+__device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCursor& ring) {
+  const int i = static_cast<int>(threadIdx.x) % 32;
+  if (i < kChosenStages) {
+    const int place = ring.ahead(i, c.stages).place;
+    barrier_arrive(c.full(place));
+    free_stage(c.empty(place));
+  }
 }
 
 // A part, whose tiles come through the ring, or are chosen blocks; the first piece of those has
@@ -351,16 +367,11 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
   for (int base = 0; base < part.count; base += most) {
     const int tiles = min(part.count - base, most);
     if (chosen && base > 0 && warp == 0) {
-      load_chosen<kD>(c, t, base, tiles);
+      load_chosen<kD>(c, t, ring, base, tiles);
     }
     const int tile = base + min(warp, tiles - 1);
     const int first = chosen ? c.shared.tiles[tile] : part.first + tile * part.apart;
-    StageCursor begin = ring;
-    if (chosen) {
-      begin.place = 0;
-      begin.parity = turn;
-    }
-    const PieceStages<kD> stages{c, begin, tiles, chosen};
+    const PieceStages<kD> stages{c, ring, tiles, chosen, turn};
     attend_piece(c, rows, stages, first, part, own, state, keep);
     if (chosen) {
       turn ^= 1;
@@ -369,6 +380,12 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
     }
   }
   send_part(c, number, mail, state, epoch);
+  if (chosen) {
+    if (warp == 0) {
+      free_chosen(c, ring);
+    }
+    ring.advance(kChosenStages, c.stages);
+  }
 }
 
 }  // namespace versieve::kernels

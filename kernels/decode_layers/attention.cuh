@@ -138,7 +138,7 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   const int span_total = span_count(at.seen);
   const bool first_warp = threadIdx.x < 32;
   if (chosen && !routes && first_warp && shared.tile_count > 0) {  // known beforehand
-    load_chosen<kD>(c, t, 0, min(shared.tile_count, chosen_piece(kD)));
+    load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
   }
   compute_sync();  // who still reads the rows of the layer before
   receive_heads<kD>(c, mail + a.mail.joint, epoch);
@@ -156,7 +156,7 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
     if (first_warp) {
       list_segment(c, at);
       if (shared.tile_count > 0) {
-        load_chosen<kD>(c, t, 0, min(shared.tile_count, chosen_piece(kD)));
+        load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
       }
     }
     compute_sync();

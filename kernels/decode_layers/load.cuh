@@ -18,12 +18,10 @@ class StageLoader {
   template <class Copy>
   __device__ __forceinline__ void load(int boxes, const Copy& copy) {
     barrier_wait(c_.empty(to_.place), to_.parity ^ 1);
-    if (started_ < most_) {
-      ++started_;
-    } else {
-      barrier_wait(c_.full(landed_.place), landed_.parity);
-      landed_.advance(1, c_.stages);
+    if (started_ == most_) {
+      wait_for_oldest();
     }
+    ++started_;
     const std::uint32_t full = c_.full(to_.place);
     const std::uint32_t stage = c_.stage(to_.place);
     barrier_expect(full, boxes * kBoxBytes);
@@ -34,7 +32,22 @@ class StageLoader {
     to_.advance(1, c_.stages);
   }
 
+  // Stages that the computing warps fill by themselves.
+  __device__ __forceinline__ void leave_out(int stages) {
+    while (started_ > 0) {
+      wait_for_oldest();
+    }
+    to_.advance(stages, c_.stages);
+    landed_ = to_;
+  }
+
  private:
+  __device__ __forceinline__ void wait_for_oldest() {
+    barrier_wait(c_.full(landed_.place), landed_.parity);
+    landed_.advance(1, c_.stages);
+    --started_;
+  }
+
   const DecodeCta& c_;
   int most_;
   StageCursor to_, landed_;
@@ -92,7 +105,9 @@ template <int kD>
 __device__ __forceinline__ void load_layer(const DecodeCta& c, StageLoader& ring,
                                            const DecodePosition& at, const DecodeTable* t) {
   const DecodeArguments& a = c.a;
-  if (c.role == Role::kWindow) {
+  if (c.role == Role::kChosen) {
+    ring.leave_out(kChosenStages);
+  } else if (c.role == Role::kWindow) {
     load_part<kD>(c, ring, PartTiles::of_window(a, at, c.index - kSelectedSegments), &t->k, &t->v);
   } else if (c.role == Role::kSpans) {
 #pragma unroll 1

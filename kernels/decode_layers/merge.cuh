@@ -58,11 +58,37 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
   constexpr int kBatch = 8;
   constexpr int kWide = kD / 64;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint4 x[kWide][kBatch];
+  uint4 known = make_uint4(0U, epoch, 0U, epoch);
+  bool waits;
+  do {  // what all branches but long spans are: one round trip
+    if (lane < count) {
+      known = load_packets(states + lane * 2);
+    }
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        x[w][i] = known;
+        if (i < count) {
+          x[w][i] = load_packets(outs + i * kD + w * 64 + lane * 2);
+        }
+      }
+    }
+    waits = !arrived(known, epoch);
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        waits |= !arrived(x[w][i], epoch);
+      }
+    }
+  } while (waits);
   float most = kNoReference;
 #pragma unroll 1
   for (int part = lane; part < count; part += 32) {
-    const uint4 x = receive(states + part * 2, epoch);
-    const float2 state = make_float2(__uint_as_float(x.x), __uint_as_float(x.z));
+    const uint4 packet = part < 32 ? known : receive(states + part * 2, epoch);
+    const float2 state = make_float2(__uint_as_float(packet.x), __uint_as_float(packet.z));
     weights[part] = state;
     most = state.y > 0.0F ? fmaxf(most, state.x) : most;
   }
@@ -78,9 +104,8 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
   BranchSum<kD> join;
 #pragma unroll 1
   for (int base = 0; base < count; base += kBatch) {
-    uint4 x[kWide][kBatch];
 #pragma unroll
-    for (int w = 0; w < kWide; ++w) {
+    for (int w = 0; w < kWide && base > 0; ++w) {
       receive(outs + base * kD + w * 64 + lane * 2, kD, min(count - base, kBatch), epoch, x[w]);
     }
 #pragma unroll

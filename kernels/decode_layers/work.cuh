@@ -19,7 +19,7 @@ inline constexpr int kBoxBytes = 8192;        // 64 rows of 128 bytes
 inline constexpr int kStageBoxes = 4;         // under one barrier: waiting costs more than copying
 inline constexpr int kStageBytes = kStageBoxes * kBoxBytes;
 inline constexpr int kStageArrivals = 4;      // that free a stage: the warps of a product
-inline constexpr int kChosenStages = 3;       // of a CTA that attends chosen blocks
+inline constexpr int kChosenStages = 3;       // of the ring, for chosen blocks
 inline constexpr int kMostStages = 6;
 // Blocks of a piece of chosen ones.
 __device__ constexpr int chosen_piece(int head_dim) {
@@ -99,7 +99,7 @@ struct DecodeCta {
   int cta;
   int g, index;  // KV head, and which of its CTAs this is
   Role role;
-  int stages;  // of the ring; a CTA of chosen blocks keeps kChosenStages behind it
+  int stages;  // of the ring
 
   __device__ __forceinline__ DecodeCta(const DecodeArguments& arguments, DecodeShared& memory,
                                        unsigned char* stage_memory)
@@ -116,7 +116,7 @@ struct DecodeCta {
            : index < kSelectedSegments ? Role::kChosen
            : index < kSegments         ? Role::kWindow
                                        : Role::kSpans;
-    stages = a.stages - (role == Role::kChosen ? kChosenStages : 0);
+    stages = a.stages;
   }
   __device__ __forceinline__ std::uint32_t stage(int place) const {
     return stages_at + static_cast<std::uint32_t>(place * kStageBytes);
