@@ -38,7 +38,7 @@ struct PieceStages {
   __device__ __forceinline__ std::uint32_t panel(int tile, bool values, int panel) const {
     const int i = box(tile, values, panel);
     const int stage = i / kStageBoxes;
-    return c.stage(first.ahead(stage, c.stages).place) +
+    return c.stage(first.ahead(stage).place) +
            static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes);
   }
   // All panels of a tile lie in one stage.
@@ -46,14 +46,14 @@ struct PieceStages {
     wait_stage(box(tile, values, 0) / kStageBoxes);
   }
   __device__ __forceinline__ void wait_stage(int stage) const {
-    const StageCursor at = first.ahead(stage, c.stages);
+    const StageCursor at = first.ahead(stage);
     barrier_wait(chosen ? c.chosen_full_at : c.full(at.place), chosen ? turn : at.parity);
   }
   // Some lanes of one warp: whoever read them has met since.
   __device__ __forceinline__ void release() const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (!chosen && lane < stages()) {
-      free_stage(c.empty(first.ahead(lane, c.stages).place));
+      free_stage(c.empty(first.ahead(lane).place));
     }
   }
 };
@@ -76,8 +76,7 @@ struct DecodeRows {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         q[step][i] = lane / 4 < heads ? *reinterpret_cast<const std::uint32_t*>(
-                                            rows + lane / 4 * kD + step * 16 + i * 8 +
-                                            lane % 4 * 2)
+                                            rows + lane / 4 * kD + step * 16 + i * 8 + lane % 4 * 2)
                                       : 0U;
       }
     }
@@ -322,7 +321,7 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
   const int i = static_cast<int>(threadIdx.x) % 32;
   const int boxes = 2 * tiles * kPanels;
   if (i < kChosenStages) {
-    const StageCursor at = ring.ahead(i, c.stages);
+    const StageCursor at = ring.ahead(i);
     barrier_wait(c.empty(at.place), at.parity ^ 1);
   }
   if (i == 0) {
@@ -333,7 +332,7 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
     const int unit = i / kPanels;
     const bool is_value = unit >= tiles;
     const int tile = base + unit - (is_value ? tiles : 0);
-    copy_cache_box(c.stage(ring.ahead(i / kStageBoxes, c.stages).place) +
+    copy_cache_box(c.stage(ring.ahead(i / kStageBoxes).place) +
                        static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
                    is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.tiles[tile],
                    c.chosen_full_at);
@@ -344,7 +343,7 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
 __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCursor& ring) {
   const int i = static_cast<int>(threadIdx.x) % 32;
   if (i < kChosenStages) {
-    const int place = ring.ahead(i, c.stages).place;
+    const int place = ring.ahead(i).place;
     barrier_arrive(c.full(place));
     free_stage(c.empty(place));
   }
@@ -355,9 +354,8 @@ __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCurso
 template <int kD>
 __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTable* t,
                                             const DecodeRows<kD>& rows, const PartTiles& part,
-                                            int number, const Bf16 (*own)[128],
-                                            StageCursor& ring, int& turn,
-                                            const DecodeKeepBlocks& keep, uint2* mail,
+                                            int number, const Bf16 (*own)[128], StageCursor& ring,
+                                            int& turn, const DecodeKeepBlocks& keep, uint2* mail,
                                             unsigned epoch) {
   const bool chosen = c.role == Role::kChosen;
   const int most = chosen ? chosen_piece(kD) : kComputeWarps / (kD / 64);
@@ -376,7 +374,7 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
     if (chosen) {
       turn ^= 1;
     } else {
-      ring.advance(stages.stages(), c.stages);
+      ring.advance(stages.stages());
     }
   }
   send_part(c, number, mail, state, epoch);
@@ -384,7 +382,7 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
     if (warp == 0) {
       free_chosen(c, ring);
     }
-    ring.advance(kChosenStages, c.stages);
+    ring.advance(kChosenStages);
   }
 }
 

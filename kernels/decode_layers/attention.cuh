@@ -11,29 +11,73 @@ __device__ __forceinline__ float bf16_of(std::uint32_t word, bool high) {
   return __uint_as_float(high ? word & 0xFFFF0000U : word << 16);
 }
 
+// Where element `i` of the KV head's queries, key and value (one behind the other) stands in the
+// joint row, and goes in shared memory.
+template <int kD>
+struct HeadElement {
+  int from;
+  Bf16* to;
+
+  __device__ __forceinline__ HeadElement(const DecodeCta& c, int i) {
+    const DecodeArguments& a = c.a;
+    const int queries = a.group_heads * kD;
+    const int rest = i - queries;  // of the key, then of the value
+    const bool is_key = rest < kD;
+    from = rest < 0 ? c.g * queries + i
+                    : (a.heads + c.g) * kD + (is_key ? rest : a.kv_heads * kD + rest - kD);
+    to = rest < 0 ? c.shared.q + i
+                  : (is_key ? c.shared.own_raw + rest : c.shared.own[1] + rest - kD);
+  }
+};
+
 // The node's queries of the KV head, its key and value: from the joint row's packets into shared
 // memory, queries and key turned. All computing warps.
 template <int kD>
-__device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* joint,
+__device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* mail, int layer,
                                               unsigned epoch) {
   const DecodeArguments& a = c.a;
   DecodeShared& shared = c.shared;
   const int thread = static_cast<int>(threadIdx.x);
-  const int queries = a.group_heads * kD / 4;  // pairs of words
-  constexpr int kRow = kD / 4;
-  uint2* const q = reinterpret_cast<uint2*>(shared.q);
+  const int elements = (a.group_heads + 2) * kD;
+  if (c.joint_in_slices()) {
+    constexpr int kFlying = 2;
+    if (thread < 32) {
+      const float scale = row_scale(c, kJoint, layer, epoch);
+      if (thread == 0) {
+        shared.joint_scale = scale;
+      }
+    }
+    compute_sync();
 #pragma unroll 1
-  for (int i = thread; i < queries + 2 * kRow; i += kComputeThreads) {
-    const bool is_query = i < queries;
-    const int kind = is_query ? 0 : 1 + (i - queries) / kRow;  // q, k, v
-    const int pair = is_query ? i : (i - queries) % kRow;
-    const int first = is_query ? c.g * queries
-                               : (a.heads + (kind - 1) * a.kv_heads) * kRow + c.g * kRow;
-    const uint4 x = receive(joint + (first + pair) * 2, epoch);
-    uint2* const to = is_query ? q
-                               : reinterpret_cast<uint2*>(kind == 1 ? shared.own_raw
-                                                                    : shared.own[1]);
-    to[pair] = make_uint2(x.x, x.z);
+    for (int base = thread; base < elements; base += kFlying * kComputeThreads) {
+      uint4 x[kFlying];
+      bool waits;
+      do {
+        waits = false;
+#pragma unroll
+        for (int i = 0; i < kFlying; ++i) {
+          const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
+          x[i] = load_packets(mail + a.mail.partials[kJoint] + e.from * 2);
+        }
+#pragma unroll
+        for (int i = 0; i < kFlying; ++i) {
+          waits |= !arrived(x[i], epoch);
+        }
+      } while (waits);
+#pragma unroll
+      for (int i = 0; i < kFlying; ++i) {
+        const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
+        store_f32(e.to,
+                  (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * shared.joint_scale);
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int i = thread * 4; i < elements; i += 4 * kComputeThreads) {
+      const HeadElement<kD> e(c, i);
+      const uint4 x = receive(mail + a.mail.joint + e.from / 2, epoch);
+      *reinterpret_cast<uint2*>(e.to) = make_uint2(x.x, x.z);
+    }
   }
   compute_sync();
   constexpr int kHalf = kD / 2;
@@ -140,8 +184,9 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   if (chosen && !routes && first_warp && shared.tile_count > 0) {  // known beforehand
     load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
   }
+  const DecodeKeepBlocks keep(c, mail, routes && spans, epoch);
   compute_sync();  // who still reads the rows of the layer before
-  receive_heads<kD>(c, mail + a.mail.joint, epoch);
+  receive_heads<kD>(c, mail, layer, epoch);
   DecodeRows<kD> rows;
   rows.load(shared.q, a.group_heads);
   if (c.index == kSelectedSegments) {
@@ -164,7 +209,6 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   if (c.index == 0 && threadIdx.x < a.sel_count) {
     t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
   }
-  const DecodeKeepBlocks keep(c, mail, routes && spans, epoch);
   const int from = spans ? kSegments + at.from : c.index;
   const int to = spans ? kSegments + at.to : c.index + 1;
   const Bf16(*own)[128] = &shared.own[0];

@@ -34,8 +34,8 @@ __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, 
     float most = kNoReference;
 #pragma unroll 1
     for (int span = lane; span < spans; span += 32) {
-      const uint4 x = span < 32 ? known
-                                : receive(mail + a.mail.part_states + (first + span) * 2, epoch);
+      const uint4 x =
+          span < 32 ? known : receive(mail + a.mail.part_states + (first + span) * 2, epoch);
       const float2 state = make_float2(__uint_as_float(x.x), __uint_as_float(x.z));
       states[span] = state;
       most = state.y > 0.0F ? fmaxf(most, state.x) : most;
@@ -69,9 +69,8 @@ __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, 
 __device__ __forceinline__ void add_head(float2 state, const uint4 (&own)[4], float (&sum)[4]) {
   const uint4& before = own[3];
   const auto number = [](std::uint32_t x) { return __uint_as_float(x); };
-  const float reach =
-      multiply_flushed(number(before.x),
-                       multiply_flushed(state_weight(number(before.z), state.x), state.y));
+  const float reach = multiply_flushed(
+      number(before.x), multiply_flushed(state_weight(number(before.z), state.x), state.y));
   const float factor = multiply_flushed(state_weight(number(own[2].z), state.x), state.y);
   sum[0] += multiply_flushed(number(own[0].x), factor) + reach;
   sum[1] += multiply_flushed(number(own[0].z), factor);
@@ -104,12 +103,9 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
           mail + a.mail.weights + (c.g * a.group_heads + first) * pitch + slice * 6;
       uint4 packet[kFlying][4];  // of the slice, and the last one of the slice before
       uint4 state = make_uint4(0U, epoch, 0U, epoch);
-      const uint2* const state_at = met ? nullptr : first_state(c, spans, mail);
       bool waits;
       do {
-        if (state_at != nullptr) {
-          state = load_packets(state_at);
-        }
+        waits = false;
 #pragma unroll
         for (int i = 0; i < kFlying; ++i) {
 #pragma unroll
@@ -121,7 +117,6 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
             }
           }
         }
-        waits = !arrived(state, epoch);
 #pragma unroll
         for (int i = 0; i < kFlying; ++i) {
 #pragma unroll
@@ -132,6 +127,9 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
       } while (waits);
       if (!met) {
         met = true;
+        if (const uint2* const at_state = first_state(c, spans, mail); at_state != nullptr) {
+          state = receive(at_state, epoch);  // sent behind the weights
+        }
         find_head_states(c, spans, mail, epoch, state);
       }
 #pragma unroll

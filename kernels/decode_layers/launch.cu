@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -42,8 +41,8 @@ static_assert(shared_bytes<64>() <= 227 * 1024);
 // The sum of all squares of the stream, and the epoch that this launch ends with; one warp.
 __device__ __forceinline__ void end_launch(const DecodeCta& c, unsigned epoch) {
   const DecodeArguments& a = c.a;
-  const SquareSum total = received_squares(c.mail(a.layers - 1) + a.mail.squares[1],
-                                           a.matrix[kDown].units, epoch);
+  const SquareSum total =
+      received_squares(c.mail(a.layers - 1) + a.mail.squares[1], a.matrix[kDown].units, epoch);
   if (threadIdx.x == 0) {
     *a.out_squares = total;
     *a.epoch = epoch;
@@ -171,8 +170,6 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.matrix[kJoint].first_cta = std::max(a.ctas - a.matrix[kJoint].units, 0);
   a.head_ctas = a.ctas / static_cast<int>(s.num_kv_heads);
   a.layers = static_cast<int>(s.layers);
-  a.stages = kMostStages;
-  a.in_flight = std::getenv("VFLY") ? std::atoi(std::getenv("VFLY")) : 2;
   a.hidden = static_cast<int>(s.hidden);
   a.heads = static_cast<int>(s.num_heads);
   a.kv_heads = static_cast<int>(s.num_kv_heads);
@@ -219,9 +216,8 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   mail.attended = place(s.q_width() / 2);
   mail.mlp = place(s.intermediate / 2);
   for (int i = 0; i < kMatrices; ++i) {
-    mail.partials[i] = place(a.matrix[i].slice_bits > 0
-                                 ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1)
-                                 : 0);
+    mail.partials[i] = place(
+        a.matrix[i].slice_bits > 0 ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1) : 0);
   }
   mail.weights = place(static_cast<std::int64_t>(a.heads) * a.max_slices * 6);
   const std::int64_t parts = static_cast<std::int64_t>(a.heads) * (kSegments + a.max_spans);
@@ -290,7 +286,8 @@ class DecodeWorkspace {
     if (epoch_ == nullptr) {
       epoch_ = static_cast<unsigned*>(allocate(sizeof(unsigned), stream));
     }
-    const std::size_t bytes = 2 * sizeof(uint2) * static_cast<std::size_t>(arguments_of(p).mail.half);
+    const std::size_t bytes =
+        2 * sizeof(uint2) * static_cast<std::size_t>(arguments_of(p).mail.half);
     if (bytes > packet_bytes_) {
       packets_ = static_cast<uint2*>(allocate(bytes, stream));
       packet_bytes_ = bytes;

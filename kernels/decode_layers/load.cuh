@@ -10,15 +10,14 @@ namespace versieve::kernels {
 // One thread's way round the ring.
 class StageLoader {
  public:
-  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c)
-      : c_(c), most_(min(c.a.in_flight, c.stages)) {}
+  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c) : c_(c) {}
 
-  // `boxes` (at most a stage's) into a free stage: copy(i, address, barrier). At most `in_flight`
-  // stages are under way, so that requests of others do not queue behind them.
+  // `boxes` (at most a stage's) into a free stage: copy(i, address, barrier). At most
+  // kStagesInFlight are under way, so that requests of others do not queue behind them.
   template <class Copy>
   __device__ __forceinline__ void load(int boxes, const Copy& copy) {
     barrier_wait(c_.empty(to_.place), to_.parity ^ 1);
-    if (started_ == most_) {
+    if (started_ == kStagesInFlight) {
       wait_for_oldest();
     }
     ++started_;
@@ -29,7 +28,7 @@ class StageLoader {
     for (int i = 0; i < boxes; ++i) {
       copy(i, stage + static_cast<std::uint32_t>(i * kBoxBytes), full);
     }
-    to_.advance(1, c_.stages);
+    to_.advance(1);
   }
 
   // Stages that the computing warps fill by themselves.
@@ -37,19 +36,18 @@ class StageLoader {
     while (started_ > 0) {
       wait_for_oldest();
     }
-    to_.advance(stages, c_.stages);
+    to_.advance(stages);
     landed_ = to_;
   }
 
  private:
   __device__ __forceinline__ void wait_for_oldest() {
     barrier_wait(c_.full(landed_.place), landed_.parity);
-    landed_.advance(1, c_.stages);
+    landed_.advance(1);
     --started_;
   }
 
   const DecodeCta& c_;
-  int most_;
   StageCursor to_, landed_;
   int started_ = 0;
 };

@@ -41,10 +41,18 @@ __device__ __forceinline__ float warp_most(float x) {
 }
 
 // A gate of the joint row: element `element`, through the sigmoid, rounded as rope_append does.
-__device__ __forceinline__ float receive_gate(const uint2* joint, int element, unsigned epoch) {
-  const uint4 pair = receive(joint + element / 2 / 2 * 2, epoch);
+__device__ __forceinline__ float receive_gate(const DecodeCta& c, const uint2* mail, int element,
+                                              unsigned epoch) {
+  const DecodeMail& at = c.a.mail;
+  const bool slices = c.joint_in_slices();
+  const uint4 pair = receive(
+      mail + (slices ? at.partials[kJoint] + element * 2 : at.joint + element / 4 * 2), epoch);
   const std::uint32_t word = element / 2 % 2 == 0 ? pair.x : pair.z;
-  const float x = __uint_as_float(element % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
+  float x = __uint_as_float(element % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
+  if (slices) {
+    x = (0.0F + __uint_as_float(pair.x) + __uint_as_float(pair.z)) * c.shared.joint_scale;
+    x = __uint_as_float(pack_bf16(x, 0.0F) << 16);
+  }
   return __uint_as_float(pack_bf16(logistic(x), 0.0F) << 16);
 }
 
@@ -140,15 +148,14 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
   const uint2* const states = mail + a.mail.part_states + first_part * 2;
   const uint2* const outs = mail + a.mail.part_outs + first_part * kD;
   const int gates_at = (a.heads + 2 * a.kv_heads) * kD + row * 3;
-  const float own_gate = receive_gate(mail + a.mail.joint, gates_at + lane % 3, epoch);
+  const float own_gate = receive_gate(c, mail, gates_at + lane % 3, epoch);
   BranchSum<kD> compressed, selected, window;
 #pragma unroll 1
   for (int branch = 0; branch < 3; ++branch) {  // those last that come last
     const int part = branch == 0 ? kSegments : branch == 1 ? kSelectedSegments : 0;
     const int count = branch == 0 ? spans : branch == 1 ? kWindowSegments : kSelectedSegments;
-    const BranchSum<kD> sum =
-        receive_branch<kD>(states + part * 2, outs + part * kD, count, branch == 0, epoch,
-                           c.shared.span_state[0]);
+    const BranchSum<kD> sum = receive_branch<kD>(states + part * 2, outs + part * kD, count,
+                                                 branch == 0, epoch, c.shared.span_state[0]);
     if (branch == 0) {
       compressed = sum;
     } else if (branch == 1) {

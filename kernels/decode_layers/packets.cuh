@@ -26,8 +26,7 @@ __device__ __forceinline__ void send_packet(uint2* at, std::uint32_t payload, un
   asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};\n" ::"l"(at), "r"(payload), "r"(epoch)
                : "memory");
 }
-__device__ __forceinline__ void send_packets(uint2* at, float first, float second,
-                                             unsigned epoch) {
+__device__ __forceinline__ void send_packets(uint2* at, float first, float second, unsigned epoch) {
   send_packets(at, __float_as_uint(first), __float_as_uint(second), epoch);
 }
 __device__ __forceinline__ bool arrived(const uint4& x, unsigned epoch) {

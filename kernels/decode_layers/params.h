@@ -56,13 +56,13 @@ struct DecodeLayersParams {
   std::int64_t compressed_rows = 0;  // tokens; what lies past L and Lc is finite
   // [tree_compressed, l]: tokens of that compressed token; c >= 0 is a cache row, -1 the node.
   const std::int32_t* source = nullptr;
-  const std::int32_t* block = nullptr;   // [tree_compressed]: its index
-  const SumOf<T>* cosine = nullptr;      // [d/2] of the node's position
+  const std::int32_t* block = nullptr;  // [tree_compressed]: its index
+  const SumOf<T>* cosine = nullptr;     // [d/2] of the node's position
   const SumOf<T>* sine = nullptr;
-  T* hidden = nullptr;                   // [hidden]: the residual stream, in and out
-  T* weighted = nullptr;                 // [hidden]: it times the next norm's weight, in and out
-  const SquareSum* squares = nullptr;    // [1]: squares of `hidden` as it comes in
-  SquareSum* out_squares = nullptr;      // [1]: as it goes out; set, not added to
+  T* hidden = nullptr;                 // [hidden]: the residual stream, in and out
+  T* weighted = nullptr;               // [hidden]: it times the next norm's weight, in and out
+  const SquareSum* squares = nullptr;  // [1]: squares of `hidden` as it comes in
+  SquareSum* out_squares = nullptr;    // [1]: as it goes out; set, not added to
 };
 
 }  // namespace versieve::kernels

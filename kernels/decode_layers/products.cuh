@@ -13,8 +13,8 @@ namespace versieve::kernels {
 
 // Upper words of operand descriptors. Weights: rows of 128 bytes, 128-byte swizzle, 1,024 bytes
 // between groups of 8 rows. x: one row of elements in a piece; matrices of 8 rows by 16 bytes stand
-// 16 bytes apart in K, so that row 0 runs through x and rows 1 to 7 are what follows, whose products
-// nobody takes. Lower words: (1 << 16) + address / 16.
+// 16 bytes apart in K, so that row 0 runs through x and rows 1 to 7 are what follows, whose
+// products nobody takes. Lower words: (1 << 16) + address / 16.
 inline constexpr std::uint32_t kWeightOperand = (1U << 30) | (1024U >> 4);
 inline constexpr std::uint32_t kRowOperand = 1U;
 __device__ __forceinline__ std::uint32_t operand_word(std::uint32_t address) {
@@ -44,8 +44,8 @@ __device__ __forceinline__ void receive_row(const DecodeCta& c, const uint2* fro
   bool first = true;
 #pragma unroll 1
   for (int base = 0; base < count; base += kFlying * kComputeThreads) {
-    const int mine = min(max((count - base - thread + kComputeThreads - 1) / kComputeThreads, 0),
-                         kFlying);
+    const int mine =
+        min(max((count - base - thread + kComputeThreads - 1) / kComputeThreads, 0), kFlying);
     uint4 packets[kFlying];
     receive(from + (base + thread) * 2, 2 * kComputeThreads, mine, epoch, packets);
     if (first) {
@@ -81,8 +81,7 @@ __device__ __forceinline__ int stages_of(int boxes) {
 }
 
 // Products of a box: four steps of 16.
-__device__ __forceinline__ void multiply_box(std::uint32_t a, std::uint32_t b,
-                                             float (&sum)[1][4]) {
+__device__ __forceinline__ void multiply_box(std::uint32_t a, std::uint32_t b, float (&sum)[1][4]) {
 #pragma unroll
   for (std::uint32_t step = 0; step < kLinearTileK / 16; ++step) {
     wgmma<8>(sum, operand(kWeightOperand, a + 2 * step), operand(kRowOperand, b + 2 * step));
@@ -94,28 +93,29 @@ __device__ __forceinline__ void multiply_box(std::uint32_t a, std::uint32_t b,
 __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int count, int each,
                                          int group, float (&sum)[1][4]) {
   const bool signals = threadIdx.x % 32 == 0;
-  std::uint32_t b = operand_word(shared_address(c.shared.work));
-  at.advance(group, c.stages);
-  at.place = __shfl_sync(0xFFFFFFFFU, at.place, 0);  // the same in a warp, for the compiler
-  at.parity = __shfl_sync(0xFFFFFFFFU, at.parity, 0);
+  std::uint32_t x = operand_word(shared_address(c.shared.work));
+  at.advance(group);
   int before = 0;
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
-    const std::uint32_t a = operand_word(c.stage(at.place));
     barrier_wait(c.full(at.place), at.parity);
+    // The same in a warp, and behind the wait the compiler knows it: one transfer to uniform
+    // registers instead of one for each product.
+    const std::uint32_t a = __shfl_sync(0xFFFFFFFFU, operand_word(c.stage(at.place)), 0);
+    const std::uint32_t b = __shfl_sync(0xFFFFFFFFU, x, 0);
     wgmma_fence();
 #pragma unroll
     for (std::uint32_t box = 0; box < kStageBoxes; ++box) {
       multiply_box(a + box * (kBoxBytes / 16), b + box * (kLinearTileK * 2 / 16), sum);
     }
     wgmma_commit();
-    b += kStageBoxes * kLinearTileK * 2 / 16;
+    x += kStageBoxes * kLinearTileK * 2 / 16;
     wgmma_wait<1>();
     if (i > 0 && signals) {
       barrier_arrive(c.empty(before));
     }
     before = at.place;
-    at.advance(each, c.stages);
+    at.advance(each);
   }
   wgmma_wait<0>();
   if (signals) {
@@ -168,10 +168,11 @@ __device__ __forceinline__ void add_slices(const DecodeCta& c, const DecodeMatri
   __syncwarp();
 }
 
-// A unit's products; on return warp 0 finds the sums of the rows that it finishes in shared.sums.
+// A unit's products; on return warp 0 finds the sums of the rows that it finishes, if it does, in
+// shared.sums.
 __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix& m, int unit,
-                                          int groups, StageCursor& at, uint2* partials,
-                                          unsigned epoch) {
+                                          int groups, bool finishes, StageCursor& at,
+                                          uint2* partials, unsigned epoch) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = __shfl_sync(0xFFFFFFFFU, warp / 4, 0);
@@ -195,12 +196,12 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
     }
   }
 #pragma unroll 1
-  for (int left = stages_of(k.count) * groups; left > 0; left -= c.stages) {
-    at.advance(min(left, c.stages), c.stages);
+  for (int left = stages_of(k.count) * groups; left > 0; left -= kMostStages) {
+    at.advance(min(left, kMostStages));
   }
   if (m.slice_bits == 0) {
     compute_sync();
-  } else if (warp == 0) {
+  } else if (warp == 0 && finishes) {
     add_slices(c, m, unit, groups, partials, epoch);
   }
 }
@@ -238,11 +239,11 @@ __device__ __forceinline__ SquareSum received_squares(const uint2* squares, int 
 
 // What a stage reads and writes.
 struct StageRows {
-  int groups;             // of 64 rows in a unit: 2 for gate and up
-  bool normed;            // x is a weighted row: sums are divided by its RMS
-  bool streams;           // adds to the residual stream
-  int which;              // of mail.x, squares and stream: read if normed, written if it streams
-  const uint2* x;         // null: the rows that a launch before left
+  int groups;      // of 64 rows in a unit: 2 for gate and up
+  bool normed;     // x is a weighted row: sums are divided by its RMS
+  bool streams;    // adds to the residual stream
+  int which;       // of mail.x, squares and stream: read if normed, written if it streams
+  const uint2* x;  // null: the rows that a launch before left
   unsigned x_epoch;
 
   __device__ __forceinline__ StageRows(const DecodeCta& c, int stage, int layer, unsigned epoch) {
@@ -264,8 +265,8 @@ struct StageRows {
 struct StreamInputs {
   float4 residual = {}, weight = {};
 
-  __device__ __forceinline__ void read(const DecodeCta& c, int stage, int layer,
-                                       const Bf16* norm, int row, unsigned epoch) {
+  __device__ __forceinline__ void read(const DecodeCta& c, int stage, int layer, const Bf16* norm,
+                                       int row, unsigned epoch) {
     weight = unpacked(__ldg(reinterpret_cast<const uint2*>(norm + row)));
     if (stage == kOutput && layer == 0) {
       residual = unpacked(__ldcg(reinterpret_cast<const uint2*>(c.a.hidden_rows + row)));
@@ -294,8 +295,8 @@ __device__ __forceinline__ void finish_stream(const DecodeCta& c, const DecodeMa
     y.w += in.residual.w;
     const uint2 stored = packed(y);
     y = unpacked(stored);
-    const uint2 next = packed(make_float4(y.x * in.weight.x, y.y * in.weight.y, y.z * in.weight.z,
-                                          y.w * in.weight.w));
+    const uint2 next = packed(
+        make_float4(y.x * in.weight.x, y.y * in.weight.y, y.z * in.weight.z, y.w * in.weight.w));
     send_packets(mail + a.mail.x[rows.which] + quad.row / 2, next.x, next.y, epoch);
     send_packets(mail + a.mail.stream[rows.which] + quad.row / 2, stored.x, stored.y, epoch);
     square = fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
@@ -318,6 +319,20 @@ __device__ __forceinline__ void finish_stream(const DecodeCta& c, const DecodeMa
   }
 }
 
+// 1 / RMS of the row that stage `stage` reads; whole warp 0.
+__device__ __forceinline__ float row_scale(const DecodeCta& c, int stage, int layer,
+                                           unsigned epoch) {
+  const DecodeArguments& a = c.a;
+  const bool joint = stage == kJoint;
+  const SquareSum squares =
+      joint && layer == 0
+          ? __ldcg(a.squares)
+          : received_squares(c.mail(joint ? layer + 1 : layer) + a.mail.squares[joint ? 1 : 0],
+                             a.matrix[joint ? kDown : kOutput].units, joint ? epoch - 1 : epoch);
+  const float mean = static_cast<float>(static_cast<double>(squares) * a.mean_unit);
+  return 1.0F / sqrtf(mean + a.eps);
+}
+
 // One matrix of a layer: this CTA's units, from x's packets to y's.
 __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int layer,
                                              const DecodeTable* t, StageCursor& at,
@@ -326,7 +341,7 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
   const DecodeMatrix& m = a.matrix[stage];
   const StageRows rows(c, stage, layer, epoch);
   uint2* const mail = c.mail(layer);
-  const bool finishes = threadIdx.x < 32;
+  const bool finishes = threadIdx.x < 32 && !(stage == kJoint && c.joint_in_slices());
   float scale = 1.0F;
 #pragma unroll 1
   for (int unit = c.first_unit(m); unit < m.units; unit += a.ctas) {
@@ -345,17 +360,10 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
         receive_row(c, rows.x + first / 2, count, rows.x_epoch);
       }
       if (rows.normed && finishes) {
-        const SquareSum squares =
-            rows.x == nullptr
-                ? __ldcg(a.squares)
-                : received_squares((stage == kJoint ? c.mail(layer + 1) : mail) +
-                                       a.mail.squares[rows.which],
-                                   a.matrix[stage == kJoint ? kDown : kOutput].units, rows.x_epoch);
-        const float mean = static_cast<float>(static_cast<double>(squares) * a.mean_unit);
-        scale = 1.0F / sqrtf(mean + a.eps);
+        scale = row_scale(c, stage, layer, epoch);
       }
     }
-    make_sums(c, m, unit, rows.groups, at, mail + a.mail.partials[stage], epoch);
+    make_sums(c, m, unit, rows.groups, finishes, at, mail + a.mail.partials[stage], epoch);
     if (finishes) {
       float4 y = {};
       if (quad.finishes) {

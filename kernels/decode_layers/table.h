@@ -35,26 +35,26 @@ enum DecodeStage : int { kJoint, kOutput, kGateUp, kDown, kMatrices };
 
 // Where packets lie, in packets of 8 bytes from the start of a layer parity's half.
 struct DecodeMail {
-  int x[2];         // [hidden / 2]: before gate_up, before the next layer's joint
-  int squares[2];   // [units of output or down][2]
-  int stream[2];    // [hidden / 2]: the residual stream itself
-  int joint;        // [rows / 2]
-  int attended;     // [H d / 2]
-  int mlp;          // [intermediate / 2]
+  int x[2];                 // [hidden / 2]: before gate_up, before the next layer's joint
+  int squares[2];           // [units of output or down][2]
+  int stream[2];            // [hidden / 2]: the residual stream itself
+  int joint;                // [rows / 2]
+  int attended;             // [H d / 2]
+  int mlp;                  // [intermediate / 2]
   int partials[kMatrices];  // [row blocks, 64, slices]
-  int weights;      // [H, slices of 16 compressed tokens][6]
-  int part_states;  // [H, parts][2]
-  int part_outs;    // [H, parts, d]
-  int half;         // packets of a parity
+  int weights;              // [H, slices of 16 compressed tokens][6]
+  int part_states;          // [H, parts][2]
+  int part_outs;            // [H, parts, d]
+  int half;                 // packets of a parity
 };
 
 struct DecodeArguments {
   const DecodeTable* table;
   DecodeMatrix matrix[kMatrices];
   DecodeMail mail;
-  uint2* packets;    // [2, half]
-  unsigned* epoch;   // of the last launch's last layer
-  int ctas, head_ctas, layers, stages, in_flight;
+  uint2* packets;   // [2, half]
+  unsigned* epoch;  // of the last launch's last layer
+  int ctas, head_ctas, layers;
   int hidden, heads, kv_heads, group_heads, head_dim;
   int max_spans, max_slices;
   int cmp_block, stride_bits, block_bits, sel_count, init_blocks, local_blocks, window;

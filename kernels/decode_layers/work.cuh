@@ -15,12 +15,13 @@ namespace versieve::kernels {
 inline constexpr int kComputeWarps = 8;
 inline constexpr int kComputeThreads = kComputeWarps * 32;
 inline constexpr int kDecodeThreads = kComputeThreads + 128;  // a warpgroup of which one loads
-inline constexpr int kBoxBytes = 8192;        // 64 rows of 128 bytes
-inline constexpr int kStageBoxes = 4;         // under one barrier: waiting costs more than copying
+inline constexpr int kBoxBytes = 8192;                        // 64 rows of 128 bytes
+inline constexpr int kStageBoxes = 4;  // under one barrier: waiting costs more than copying
 inline constexpr int kStageBytes = kStageBoxes * kBoxBytes;
-inline constexpr int kStageArrivals = 4;      // that free a stage: the warps of a product
-inline constexpr int kChosenStages = 3;       // of the ring, for chosen blocks
+inline constexpr int kStageArrivals = 4;  // that free a stage: the warps of a product
+inline constexpr int kChosenStages = 3;   // of the ring, for chosen blocks
 inline constexpr int kMostStages = 6;
+inline constexpr int kStagesInFlight = 2;  // that one CTA has asked for
 // Blocks of a piece of chosen ones.
 __device__ constexpr int chosen_piece(int head_dim) {
   return kChosenStages * kStageBoxes / 2 / (head_dim / 64);
@@ -45,8 +46,7 @@ __device__ __forceinline__ void compute_sync() {
   asm volatile("barrier.sync 1, %0;\n" ::"n"(kComputeThreads) : "memory");
 }
 __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier),
-               "n"(kStageArrivals)
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "n"(kStageArrivals)
                : "memory");
 }
 
@@ -66,6 +66,7 @@ struct DecodeShared {
   std::int32_t chosen[kMostDecodeChosen], sorted[kMostDecodeChosen];
   std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles
   int tile_count, candidate_count;
+  float joint_scale;  // 1 / RMS of the row behind the joint matrix
   uint2 candidates[kMostCandidates];
   alignas(16) float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
 };
@@ -75,16 +76,16 @@ struct StageCursor {
   int place = 0;
   int parity = 0;
 
-  __device__ __forceinline__ void advance(int by, int stages) {
+  __device__ __forceinline__ void advance(int by) {
     place += by;
-    if (place >= stages) {
-      place -= stages;
+    if (place >= kMostStages) {
+      place -= kMostStages;
       parity ^= 1;
     }
   }
-  __device__ __forceinline__ StageCursor ahead(int by, int stages) const {
+  __device__ __forceinline__ StageCursor ahead(int by) const {
     StageCursor c = *this;
-    c.advance(by, stages);
+    c.advance(by);
     return c;
   }
 };
@@ -99,7 +100,6 @@ struct DecodeCta {
   int cta;
   int g, index;  // KV head, and which of its CTAs this is
   Role role;
-  int stages;  // of the ring
 
   __device__ __forceinline__ DecodeCta(const DecodeArguments& arguments, DecodeShared& memory,
                                        unsigned char* stage_memory)
@@ -112,11 +112,10 @@ struct DecodeCta {
         cta(static_cast<int>(blockIdx.x)) {
     index = cta / a.kv_heads;
     g = cta - index * a.kv_heads;
-    role = index >= a.head_ctas         ? Role::kNone
+    role = index >= a.head_ctas        ? Role::kNone
            : index < kSelectedSegments ? Role::kChosen
            : index < kSegments         ? Role::kWindow
                                        : Role::kSpans;
-    stages = a.stages;
   }
   __device__ __forceinline__ std::uint32_t stage(int place) const {
     return stages_at + static_cast<std::uint32_t>(place * kStageBytes);
@@ -131,6 +130,10 @@ struct DecodeCta {
   __device__ __forceinline__ int first_unit(const DecodeMatrix& m) const {
     const int unit = cta - m.first_cta;
     return unit < 0 ? unit + a.ctas : unit;
+  }
+  // Whether readers of the joint row add its two slices themselves, which saves a meeting.
+  __device__ __forceinline__ bool joint_in_slices() const {
+    return a.matrix[kJoint].slice_bits == 1;
   }
   __device__ __forceinline__ uint2* mail(int layer) const {
     return a.packets + (layer & 1) * a.mail.half;
@@ -184,8 +187,7 @@ struct PartTiles {
   __device__ __forceinline__ static PartTiles of_span(const DecodePosition& at, int span) {
     const int begin = span_start(span);
     const int end = min(span_start(span + 1), at.seen);
-    return {begin, kTileKeys, (end - begin + kTileKeys - 1) / kTileKeys, 0, end,
-            at.own_compressed};
+    return {begin, kTileKeys, (end - begin + kTileKeys - 1) / kTileKeys, 0, end, at.own_compressed};
   }
   __device__ __forceinline__ static PartTiles of_window(const DecodeArguments& a,
                                                         const DecodePosition& at, int segment) {
@@ -193,8 +195,11 @@ struct PartTiles {
     int chunk = low / kTileKeys;
     chunk += (chunk + segment) % kWindowSegments;
     const int chunks = at.position / kTileKeys + 1 - chunk;
-    return {chunk * kTileKeys, kWindowSegments * kTileKeys,
-            max((chunks + kWindowSegments - 1) / kWindowSegments, 0), low, at.position + 1,
+    return {chunk * kTileKeys,
+            kWindowSegments * kTileKeys,
+            max((chunks + kWindowSegments - 1) / kWindowSegments, 0),
+            low,
+            at.position + 1,
             at.position};
   }
 };

@@ -47,7 +47,7 @@ __device__ inline void best_of_lane(const unsigned* keys, int blocks, unsigned& 
 
 // The `wanted` best of keys[0, blocks) into chosen, by repeated maximum: any input.
 __device__ __noinline__ inline void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
-                                                 std::int32_t* chosen) {
+                                                        std::int32_t* chosen) {
   unsigned key;
   unsigned block;
   best_of_lane(keys, blocks, key, block);
@@ -154,8 +154,8 @@ __device__ __forceinline__ void importance_of_slice(const FusedArguments& a, con
 
 // Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
 // as often as pairs (m, u) lead to it.
-__device__ __noinline__ inline float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
-                                                  int j) {
+__device__ __noinline__ inline float importance_of_block(const FusedArguments& a,
+                                                         const NodeOfHead& n, int j) {
   const int first_row = n.node * a.heads + n.g * a.group_heads;
   const int per_block = 1 << (a.block_bits - a.stride_bits);
   const int overlaps = a.cmp_block >> a.stride_bits;
