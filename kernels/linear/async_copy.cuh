@@ -54,11 +54,20 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap* map, int co
       : "memory");
 }
 
+// All threads of the cluster meet. What they wrote is not ordered by this (a release would wait for
+// their global writes too): others see shared memory through barriers that count its bytes.
 __device__ inline void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+// Eight bytes from global to shared memory: there, for this thread, after await_fetched().
+__device__ inline void fetch_8(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ inline void await_fetched() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 // Writes 4 bytes to the same shared address of a block of the cluster and counts them on that
 // block's `barrier`.

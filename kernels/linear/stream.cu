@@ -13,91 +13,14 @@
 // Bound by streaming the weights while N is below some 200 nodes.
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/linear/stream.h"
+#include "kernels/linear/stream_finish.cuh"
 #include "kernels/linear/stream_partials.cuh"
 #include "kernels/linear/stream_plan.cuh"
-#include "kernels/linear/wgmma.cuh"
+#include "kernels/linear/stream_ring.cuh"
 #include "model/assert.h"
 
 namespace versieve::kernels {
 namespace {
-
-// Shared addresses of a block.
-struct Places {
-  std::uint32_t ring, full, empty, received;  // and barriers: of stages, of what others send
-
-  __device__ std::uint32_t stage(int i, int stage_bytes, int stages) const {
-    return ring + static_cast<std::uint32_t>(i % stages * stage_bytes);
-  }
-  __device__ std::uint32_t full_of(int stage) const {
-    return full + static_cast<std::uint32_t>(stage * 8);
-  }
-  __device__ std::uint32_t empty_of(int stage) const {
-    return empty + static_cast<std::uint32_t>(stage * 8);
-  }
-};
-
-// Weights of K tile i into its stage; by one thread.
-template <class Plan>
-__device__ inline void copy_weights(const StreamParams& s, const Tile& t, const Places& at, int i) {
-  const std::uint32_t to = at.stage(i, Plan::kStageBytes, Plan::kStages);
-  const std::uint32_t barrier = at.full_of(i % Plan::kStages);
-  barrier_expect(barrier, Plan::kStageBytes);
-#pragma unroll
-  for (int group = 0; group < Plan::kGroups; ++group) {
-    copy_box(to + static_cast<std::uint32_t>(group * kGroupBytes), &s.weights,
-             (t.first_k + i) * kTileK, t.first_row[group], barrier, kEvictFirst);
-  }
-}
-
-// x of K tile i into its stage; by one thread.
-template <class Plan>
-__device__ inline void copy_nodes(const StreamParams& s, const Tile& t, const Places& at, int i) {
-  copy_box(at.stage(i, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes, &s.nodes,
-           (t.first_k + i) * kTileK, t.first_node, at.full_of(i % Plan::kStages), kEvictLast);
-}
-
-// The copying thread, after the wait: x of the first ring-full, then both, stage by stage.
-template <class Plan>
-__device__ inline void copy_tiles(const StreamParams& s, const Tile& t, const Places& at) {
-  const int ahead = min(Plan::kStages, t.k_tiles);
-  for (int i = 0; i < ahead; ++i) {
-    copy_nodes<Plan>(s, t, at, i);
-  }
-  for (int i = ahead; i < t.k_tiles; ++i) {
-    const int turn = i / Plan::kStages;
-    barrier_wait(at.empty_of(i % Plan::kStages), (turn - 1) & 1);
-    copy_weights<Plan>(s, t, at, i);
-    copy_nodes<Plan>(s, t, at, i);
-    if (Plan::kReleasesLate && i + Plan::kReleaseTiles == t.k_tiles) {
-      release_successors();
-    }
-  }
-}
-
-// A warpgroup's products of its 64 rows with all nodes of the tile.
-template <class Plan>
-__device__ inline void multiply_tiles(int k_tiles, int group, const Places& places,
-                                      float (&sum)[Plan::kNodes / 8][4]) {
-  const bool signals = threadIdx.x % 32 == 0;
-  for (int i = 0; i < k_tiles; ++i) {
-    const std::uint32_t at = places.stage(i, Plan::kStageBytes, Plan::kStages);
-    const std::uint64_t a = wgmma_operand(at + static_cast<std::uint32_t>(group * kGroupBytes));
-    const std::uint64_t b = wgmma_operand(at + Plan::kWeightBytes);
-    barrier_wait(places.full_of(i % Plan::kStages), (i / Plan::kStages) & 1);
-    wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < kTileK / 16; ++step) {  // 16 elements of K: 2 units of 16 bytes
-      wgmma<Plan::kNodes>(sum, a + static_cast<std::uint64_t>(2 * step),
-                          b + static_cast<std::uint64_t>(2 * step));
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (i > 0 && signals) {
-      barrier_arrive(places.empty_of((i - 1) % Plan::kStages));
-    }
-  }
-  wgmma_wait<0>();
-}
 
 // Few nodes: all partial sums to where they are added, sent one by one; then y, a quad a thread of
 // the warps that multiply. Not `live`: without effect, so that the instructions are there in time.
@@ -146,7 +69,9 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
 template <class Plan>
 __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
                                      const Places& places, unsigned char* shared, int warp,
-                                     const float* scale, const float (&sum)[Plan::kNodes / 8][4]) {
+                                     const EndInputs& in, const float* scale,
+                                     const float (&sum)[Plan::kNodes / 8][4]) {
+  await_fetched();
   __syncthreads();  // the ring is free
   if (!Plan::kOwnRoom && t.slices > 1) {
     cluster_arrive();
@@ -175,13 +100,19 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
       barrier_wait(places.received, round & 1);
     }
     // Arriving says that what was sent here has come; before another round also that it was read.
-    // Measured, H200: early gains 0.4 us a launch at N = 64 and costs 0.5 at 16.
-    const bool last = Plan::kNodes >= 64 && first_node + Plan::kRoundNodes >= t.node_count;
+    const bool last = first_node + Plan::kRoundNodes >= t.node_count;
     if (t.slices > 1 && last) {
       cluster_arrive();
     }
-    finish_rows<Plan>(p, t, t.first_node + first_node, node_count, made, received,
-                      scale + first_node);
+    if (warp < Plan::kMultiplyWarps) {
+      finish_rows<Plan>(p, t,
+                        {.first_local = first_node,
+                         .node_count = node_count,
+                         .own = made,
+                         .received = received,
+                         .scale = scale + first_node},
+                        in);
+    }
     if (t.slices > 1) {
       if (!last) {
         cluster_arrive();
@@ -194,7 +125,7 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(Plan::kThreads)
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
     linear_stream_kernel(const __grid_constant__ StreamParams s) {
   extern __shared__ unsigned char unaligned[];
   __shared__ std::uint64_t barriers[2 * Plan::kStages + 1];
@@ -236,7 +167,7 @@ __global__ void __launch_bounds__(Plan::kThreads)
       }
       __syncwarp();
     } else {
-      multiply_tiles<Plan>(t.k_tiles, warp / 4, places, sum);
+      multiply_tiles<Plan>(t, warp / 4, places, sum);
     }
   };
   const bool clears = t.slice == 0 && blockIdx.z == 0;
@@ -271,6 +202,10 @@ __global__ void __launch_bounds__(Plan::kThreads)
     }
   } else {
     __shared__ float scale[Plan::kNodes];  // of each node's sums
+    EndInputs in;
+    if (warp < Plan::kMultiplyWarps) {
+      in = end_inputs<Plan>(s.p, t, shared + Plan::kResidualAt);
+    }
     wait_for_predecessors();
     if (const int thread = static_cast<int>(threadIdx.x); thread < Plan::kNodes) {
       scale[thread] = input_scale(s.p, t.first_node + thread);  // a barrier follows the products
@@ -278,9 +213,12 @@ __global__ void __launch_bounds__(Plan::kThreads)
     if (clears) {
       clear_squares(s.p, t.first_node, t.node_count);
     }
+    if (warp < Plan::kMultiplyWarps) {
+      fetch_residuals<Plan>(s.p, t, in);
+    }
     float sum[Plan::kNodes / 8][4] = {};
     make_sums(sum);
-    finish_rounds<Plan>(s.p, t, places, shared, warp, scale, sum);
+    finish_rounds<Plan>(s.p, t, places, shared, warp, in, scale, sum);
   }
 }
 
@@ -288,16 +226,21 @@ template <int kGroups, int kNodes, int kStages>
 void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stream) {
   using Plan = StreamPlan<kGroups, kNodes, kStages>;
   const std::int64_t step = p.swiglu ? kGroupRows : kGroups * kGroupRows;
+  const dim3 grid(slices, static_cast<unsigned>((p.n + kNodes - 1) / kNodes),
+                  static_cast<unsigned>((p.m + step - 1) / step));
+  // Gate and up start under the projection before them, whose blocks leave some SMs free: without
+  // this, two blocks of theirs meet on such an SM and end last.
+  const bool alone = p.swiglu && grid.x * grid.y * grid.z <= kLinearBlocksWanted;
   const StreamParams s{.weights = matrix_map(p.w, p.swiglu ? 2 * p.m : p.m, p.k, kGroupRows),
                        .nodes = matrix_map(p.x, p.n, p.k, kNodes),
                        .p = p};
-  launch_dependent({.grid = dim3(slices, static_cast<unsigned>((p.n + kNodes - 1) / kNodes),
-                                 static_cast<unsigned>((p.m + step - 1) / step)),
-                    .threads = Plan::kThreads,
-                    .cluster = slices,
-                    .shared_bytes = Plan::kSharedBytes,
-                    .stream = stream},
-                   linear_stream_kernel<Plan>, s);
+  launch_dependent(
+      {.grid = grid,
+       .threads = Plan::kThreads,
+       .cluster = slices,
+       .shared_bytes = static_cast<std::size_t>(alone ? kAloneBytes : Plan::kSharedBytes),
+       .stream = stream},
+      linear_stream_kernel<Plan>, s);
 }
 
 // The ring is as deep as half an SM allows.
@@ -311,7 +254,7 @@ void launch_groups(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t st
   } else if (p.n <= 32) {
     launch_plan<kGroups, 32, kWide ? 5 : 9>(p, slices, stream);
   } else if (p.n <= 64) {
-    launch_plan<kGroups, 64, kWide ? 4 : 5>(p, slices, stream);
+    launch_plan<kGroups, 64, kWide ? 4 : 6>(p, slices, stream);
   } else {
     launch_plan<kGroups, 128, kWide ? 3 : 4>(p, slices, stream);
   }

@@ -9,8 +9,8 @@
 namespace versieve::kernels {
 
 // Starts under the launch before it and fetches weights meanwhile (common/dependent_launch.cuh):
-// `w` is never written by a launch still running. REQUIRES: K a multiple of 8, x and w on 16 bytes,
-// n >= 1.
+// `w` and the next norm's weight are never written by a launch still running. REQUIRES: K a
+// multiple of 8, x and w on 16 bytes, n >= 1.
 void launch_linear_stream(const LinearParams<Bf16>& p, cudaStream_t stream);
 
 }  // namespace versieve::kernels

@@ -17,18 +17,23 @@ inline constexpr int kRowBytes = kTileK * 2;
 inline constexpr int kGroupBytes = kGroupRows * kRowBytes;
 inline constexpr int kMaxSlices = kLinearMostSlices;
 inline constexpr int kAlignment = 1024;  // of a swizzled tile
-inline constexpr int kBlockBytes =
-    112 * 1024;  // of an SM's 227 KiB: two blocks, with their barriers
+// Of an SM's 228 KiB, beside 1 KiB for the system and the barriers: two blocks share an SM, of one
+// launch or of two that follow each other. A block that asks for kAloneBytes has none of its own
+// launch beside it.
+inline constexpr int kBlockBytes = 111 * 1024;
+inline constexpr int kAloneBytes = 114 * 1024;
+static_assert(2 * (kAloneBytes + 1024) > 228 * 1024 &&
+              kAloneBytes + kBlockBytes + 2 * 1024 < 228 * 1024);
 
-// A block of kGroups warpgroups against kNodes nodes. Two blocks share an SM, of one launch or of
-// two that follow each other.
+// A block of kGroups warpgroups against kNodes nodes.
 template <int kBlockGroups, int kTileNodes, int kRingStages>
 struct StreamPlan {
   static constexpr int kGroups = kBlockGroups;
   static constexpr int kNodes = kTileNodes;
   static constexpr int kStages = kRingStages;
   static constexpr int kMultiplyWarps = 4 * kGroups;
-  static constexpr int kThreads = (kMultiplyWarps + 1) * 32;  // and a warp for the copies
+  static constexpr int kMultiplyThreads = kMultiplyWarps * 32;
+  static constexpr int kThreads = kMultiplyThreads + 32;  // and a warp for the copies
   static constexpr int kWeightBytes = kGroups * kGroupBytes;
   static constexpr int kStageBytes = kWeightBytes + kNodes * kRowBytes;
   static constexpr int kRingBytes = kStages * kStageBytes;
@@ -37,17 +42,21 @@ struct StreamPlan {
   static constexpr int kRoundNodes = std::min(kNodes, 64);
   static constexpr int kPad = 4;  // keeps a warp's stores in different banks
   static constexpr int kPartialBytes = kRoundNodes * kGroups * (kGroupRows + kPad * kMaxSlices) * 4;
-  // K tiles before its last that a block lets the next launch in; with few nodes at its start.
-  // Measured, H200: late costs 70 us of 800 a step at N = 1 and gains 16 of 870 at 16, 40 of 1,088
-  // at 64.
+  // K tiles before its last that a block lets the next launch in, or, where the ring holds more
+  // than that, as soon as it copies a tile again; with few nodes at its start. Measured, H200: late
+  // costs 70 us of 800 a step at N = 1 and gains 16 of 870 at 16, 40 of 1,088 at 64; 2 instead of 4
+  // tiles cost 8 of 765 at 16 and gain 8 of 900 at 64, 25 of 1,235 at 128.
   static constexpr bool kReleasesLate = kNodes > 8;
-  static constexpr int kReleaseTiles = 4;
-  // Where there is room for it, what is received has its own: a block may send before others are
-  // done.
-  static constexpr bool kOwnRoom = kNodes <= 16 || (kNodes == 64 && kGroups == 1);
+  static constexpr int kReleaseTiles = kNodes < 64 ? 4 : 2;
+  // Loops over K tiles: the code of many nodes is kept short, it is fetched at each launch.
+  static constexpr int kTurns = kNodes > 8 ? 1 : 4;
+  // With few nodes what is received has its own room: a block may send before others are done.
+  static constexpr bool kOwnRoom = kNodes <= 16;
   static constexpr int kReceivedAt = kOwnRoom ? kRingBytes : kPartialBytes;
-  static constexpr int kSharedBytes =
-      kAlignment + std::max(kRingBytes, kReceivedAt + kPartialBytes);
+  // Behind both: residuals of so many quads, on their way while products run.
+  static constexpr int kResidualAt = std::max(kRingBytes, kReceivedAt + kPartialBytes);
+  static constexpr int kResidualQuads = kNodes > 8 ? kNodes * 8 : 0;
+  static constexpr int kSharedBytes = kAlignment + kResidualAt + kResidualQuads * 8;
   static_assert(kPartialBytes <= kRingBytes && kSharedBytes <= kBlockBytes, "two blocks on an SM");
 };
 
@@ -64,6 +73,9 @@ struct Tile {
   int first_node, node_count;
   int first_row[2];  // weight row of each group
   int first_k, k_tiles;
+  // Of a warp: 0. As a literal in the loop of products it makes nvcc 13.0 keep the addresses of all
+  // stages: 104 registers for 8 nodes and two groups, and no second block on the SM.
+  int first_lane;
 
   // Each block of the cluster finishes 2^share_bits rows of every group.
   __device__ int share_bits() const { return 6 - slice_bits; }
@@ -78,6 +90,7 @@ __device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
   Tile t;
   t.slice = static_cast<int>(blockIdx.x);
   t.slices = static_cast<int>(gridDim.x);
+  t.first_lane = 0;
   t.slice_bits = __ffs(t.slices) - 1;
   t.first_node = static_cast<int>(blockIdx.y) * Plan::kNodes;
   t.node_count = min(Plan::kNodes, static_cast<int>(p.n) - t.first_node);

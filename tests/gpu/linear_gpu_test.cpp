@@ -123,6 +123,33 @@ TEMPLATE_TEST_CASE("CUDA linear agrees with the double product on odd sizes", "[
   }
 }
 
+// Small enough for a checker of races: each number of nodes that has a plan of its own, two slices
+// of K and one, rows that fill their tile and rows that do not.
+TEST_CASE("CUDA linear agrees with the double product in a few small cases", "[linear][race]") {
+  const auto ops = test::try_gpu_ops<Bf16>();
+  if (!ops) {
+    return;
+  }
+  for (const Sizes& s : {Sizes{1, 576, 192},
+                         {13, 576, 192},
+                         {32, 576, 192},
+                         {50, 576, 192},
+                         {100, 576, 192},
+                         {50, 704, 132}}) {
+    for (const bool swiglu : {false, true}) {
+      INFO("N " << s.n << " K " << s.k << " M " << s.m << " swiglu " << swiglu);
+      const auto x = random_elements<Bf16>(s.n * s.k, 41);
+      const auto w = random_elements<Bf16>((swiglu ? 2 : 1) * s.m * s.k, 42, 0.2);
+      const auto residual = random_elements<Bf16>(s.n * s.m, 43);
+      const OpsBuffer<Bf16> device_w(*ops, w), device_residual(*ops, residual);
+      const auto y =
+          run<Bf16>(*ops, s, x, device_w, swiglu ? nullptr : device_residual.data(), swiglu);
+      CHECK(test::relative_error(test::widen_all(y), reference(s, x, w, residual, swiglu)) <
+            4 * test::kTolerance<Bf16>);
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("a row of CUDA linear has the same bits in a batch of any size", "[linear]",
                    float, Bf16) {
   const auto ops = test::try_gpu_ops<TestType>();
