@@ -339,13 +339,15 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
   }
   __syncwarp();
 }
-// Those stages are read: as if the loading warp had filled them. One warp.
+// Those stages are read: as if the loading warp had filled them, and somebody had waited for it. One
+// warp.
 __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCursor& ring) {
   const int i = static_cast<int>(threadIdx.x) % 32;
   if (i < kChosenStages) {
-    const int place = ring.ahead(i).place;
-    barrier_arrive(c.full(place));
-    free_stage(c.empty(place));
+    const StageCursor at = ring.ahead(i);
+    barrier_arrive(c.full(at.place));
+    barrier_wait(c.full(at.place), at.parity);
+    free_stage(c.empty(at.place));
   }
 }
 
