@@ -345,6 +345,7 @@ __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCurso
   const int i = static_cast<int>(threadIdx.x) % 32;
   if (i < kChosenStages) {
     const StageCursor at = ring.ahead(i);
+    barrier_wait(c.empty(at.place), at.parity ^ 1);  // also where no block was loaded
     barrier_arrive(c.full(at.place));
     barrier_wait(c.full(at.place), at.parity);
     free_stage(c.empty(at.place));

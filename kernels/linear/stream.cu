@@ -229,8 +229,8 @@ void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stre
   const dim3 grid(slices, static_cast<unsigned>((p.n + kNodes - 1) / kNodes),
                   static_cast<unsigned>((p.m + step - 1) / step));
   // Gate and up start under the projection before them, whose blocks leave some SMs free: without
-  // this, two blocks of theirs meet on such an SM and end last.
-  const bool alone = p.swiglu && grid.x * grid.y * grid.z <= kLinearBlocksWanted;
+  // this, two blocks of theirs meet on such an SM and end last. With few nodes it loses (README).
+  const bool alone = kNodes > 8 && p.swiglu && grid.x * grid.y * grid.z <= kLinearBlocksWanted;
   const StreamParams s{.weights = matrix_map(p.w, p.swiglu ? 2 * p.m : p.m, p.k, kGroupRows),
                        .nodes = matrix_map(p.x, p.n, p.k, kNodes),
                        .p = p};
