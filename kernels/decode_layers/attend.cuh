@@ -339,8 +339,8 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
   }
   __syncwarp();
 }
-// Those stages are read: as if the loading warp had filled them, and somebody had waited for it. One
-// warp.
+// Those stages are read: as if the loading warp had filled them, and somebody had waited for it.
+// One warp.
 __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCursor& ring) {
   const int i = static_cast<int>(threadIdx.x) % 32;
   if (i < kChosenStages) {

@@ -9,21 +9,9 @@
 
 namespace versieve::kernels {
 
-// The packet of the state of span `lane` of query head `warp`, if there are both.
-__device__ __forceinline__ const uint2* first_state(const DecodeCta& c, int spans,
-                                                    const uint2* mail) {
-  const DecodeArguments& a = c.a;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = (c.g * a.group_heads + warp) * (kSegments + a.max_spans) + kSegments;
-  return warp < a.group_heads && lane < spans ? mail + a.mail.part_states + (first + lane) * 2
-                                              : nullptr;
-}
-
-// The compressed branch of each query head: greatest reference and 1 / sum. `known`: what
-// first_state's packet holds. Ends with a barrier.
+// The compressed branch of each query head: greatest reference and 1 / sum. Ends with a barrier.
 __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, const uint2* mail,
-                                                 unsigned epoch, const uint4& known) {
+                                                 unsigned epoch) {
   const DecodeArguments& a = c.a;
   DecodeShared& shared = c.shared;
   const int warp = static_cast<int>(threadIdx.x) / 32;  // a query head's
@@ -34,8 +22,7 @@ __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, 
     float most = kNoReference;
 #pragma unroll 1
     for (int span = lane; span < spans; span += 32) {
-      const uint4 x =
-          span < 32 ? known : receive(mail + a.mail.part_states + (first + span) * 2, epoch);
+      const uint4 x = receive(mail + a.mail.part_states + (first + span) * 2, epoch);
       const float2 state = make_float2(__uint_as_float(x.x), __uint_as_float(x.z));
       states[span] = state;
       most = state.y > 0.0F ? fmaxf(most, state.x) : most;
@@ -88,9 +75,10 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
   const int initial = min(a.init_blocks, own + 1);
   const int first_local = max(initial, own - a.local_blocks + 1);
   const int slices = (own + 4) / 4;
-  bool met = false;
+  // States are sent behind weights: once they are here, so are those, mostly, and few lanes poll.
+  find_head_states(c, spans, mail, epoch);
 #pragma unroll 1
-  for (int base = 0; base < slices || !met; base += kComputeThreads) {
+  for (int base = 0; base < slices; base += kComputeThreads) {
     const int slice = base + static_cast<int>(threadIdx.x);
     const bool works = slice < slices;
     const bool here = works && slice * kSliceKeys < at.seen;
@@ -102,7 +90,6 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
       const uint2* const from =
           mail + a.mail.weights + (c.g * a.group_heads + first) * pitch + slice * 6;
       uint4 packet[kFlying][4];  // of the slice, and the last one of the slice before
-      uint4 state = make_uint4(0U, epoch, 0U, epoch);
       bool waits;
       do {
         waits = false;
@@ -125,13 +112,6 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
           }
         }
       } while (waits);
-      if (!met) {
-        met = true;
-        if (const uint2* const at_state = first_state(c, spans, mail); at_state != nullptr) {
-          state = receive(at_state, epoch);  // sent behind the weights
-        }
-        find_head_states(c, spans, mail, epoch, state);
-      }
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
         if (first + i < a.group_heads) {
