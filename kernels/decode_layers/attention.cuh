@@ -41,13 +41,6 @@ __device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* m
   const int elements = (a.group_heads + 2) * kD;
   if (c.joint_in_slices()) {
     constexpr int kFlying = 2;
-    if (thread < 32) {
-      const float scale = row_scale(c, kJoint, layer, epoch);
-      if (thread == 0) {
-        shared.joint_scale = scale;
-      }
-    }
-    compute_sync();
 #pragma unroll 1
     for (int base = thread; base < elements; base += kFlying * kComputeThreads) {
       uint4 x[kFlying];
@@ -64,11 +57,12 @@ __device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* m
           waits |= !arrived(x[i], epoch);
         }
       } while (waits);
+      const float scale = row_scale(c, kJoint, layer);
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
         const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
         store_f32(e.to,
-                  (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * shared.joint_scale);
+                  (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * scale);
       }
     }
   } else {
@@ -225,7 +219,7 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   }
   const int head = a.head_ctas - 1 - c.index;
   if (head < a.group_heads && first_warp) {
-    merge_head<kD>(c, head, span_total, routes, mail, epoch);
+    merge_head<kD>(c, head, span_total, routes, mail, layer, epoch);
   }
 }
 

@@ -78,8 +78,7 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
   if (at.own_compressed >= 0 && c.role == Role::kSpans && a.rotates_pooled) {
     turns_of_pooled<kD>(c);
   }
-  unsigned epoch;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n" : "=r"(epoch) : "l"(a.epoch) : "memory");
+  unsigned epoch = load_epoch(a);
   StageCursor ring;
   int turn = 0;
 #pragma unroll 1
@@ -113,14 +112,19 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
       barrier_init(c.empty(i), kStageArrivals);
     }
     barrier_init(c.chosen_full_at, 1);
+    barrier_init(c.scaled(0), 1);
+    barrier_init(c.scaled(1), 1);
     shared.tile_count = 0;
     fence_barrier_init();
   }
   __syncthreads();
   if (threadIdx.x >= kComputeThreads) {
     give_registers();
-    if (threadIdx.x < kComputeThreads + 32) {
+    const int warp = static_cast<int>(threadIdx.x) / 32 - kComputeWarps;
+    if (warp == 0) {
       load_layers<kD>(c);
+    } else if (warp == 1) {
+      scale_layers(c);
     }
   } else {
     take_registers();

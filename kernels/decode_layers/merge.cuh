@@ -42,7 +42,7 @@ __device__ __forceinline__ float warp_most(float x) {
 
 // A gate of the joint row: element `element`, through the sigmoid, rounded as rope_append does.
 __device__ __forceinline__ float receive_gate(const DecodeCta& c, const uint2* mail, int element,
-                                              unsigned epoch) {
+                                              int layer, unsigned epoch) {
   const DecodeMail& at = c.a.mail;
   const bool slices = c.joint_in_slices();
   const uint4 pair = receive(
@@ -50,7 +50,7 @@ __device__ __forceinline__ float receive_gate(const DecodeCta& c, const uint2* m
   const std::uint32_t word = element / 2 % 2 == 0 ? pair.x : pair.z;
   float x = __uint_as_float(element % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
   if (slices) {
-    x = (0.0F + __uint_as_float(pair.x) + __uint_as_float(pair.z)) * c.shared.joint_scale;
+    x = (0.0F + __uint_as_float(pair.x) + __uint_as_float(pair.z)) * row_scale(c, kJoint, layer);
     x = __uint_as_float(pack_bf16(x, 0.0F) << 16);
   }
   return __uint_as_float(pack_bf16(logistic(x), 0.0F) << 16);
@@ -140,7 +140,7 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
 // Query head `head` of this CTA's KV head; one warp.
 template <int kD>
 __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spans, bool routes,
-                                           uint2* mail, unsigned epoch) {
+                                           uint2* mail, int layer, unsigned epoch) {
   const DecodeArguments& a = c.a;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = c.g * a.group_heads + head;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
   const uint2* const states = mail + a.mail.part_states + first_part * 2;
   const uint2* const outs = mail + a.mail.part_outs + first_part * kD;
   const int gates_at = (a.heads + 2 * a.kv_heads) * kD + row * 3;
-  const float own_gate = receive_gate(c, mail, gates_at + lane % 3, epoch);
+  const float own_gate = receive_gate(c, mail, gates_at + lane % 3, layer, epoch);
   BranchSum<kD> compressed, selected, window;
 #pragma unroll 1
   for (int branch = 0; branch < 3; ++branch) {  // those last that come last

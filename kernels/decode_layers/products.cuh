@@ -214,11 +214,18 @@ __device__ __forceinline__ float4 unpacked(uint2 x) {
                      __uint_as_float(x.y << 16), __uint_as_float(x.y & 0xFFFF0000U));
 }
 
-// The squares that came with a row, added up; whole warp 0.
+// The epoch that the launch before this one ended with.
+__device__ __forceinline__ unsigned load_epoch(const DecodeArguments& a) {
+  unsigned epoch;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n" : "=r"(epoch) : "l"(a.epoch) : "memory");
+  return epoch;
+}
+
+// The squares that came with a row, added up; a whole warp.
 __device__ __forceinline__ SquareSum received_squares(const uint2* squares, int count,
                                                       unsigned epoch) {
   constexpr int kFlying = 4;
-  const int lane = static_cast<int>(threadIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   SquareSum sum = 0;
 #pragma unroll 1
   for (int base = lane; base < count; base += 32 * kFlying) {
@@ -319,18 +326,41 @@ __device__ __forceinline__ void finish_stream(const DecodeCta& c, const DecodeMa
   }
 }
 
-// 1 / RMS of the row that stage `stage` reads; whole warp 0.
-__device__ __forceinline__ float row_scale(const DecodeCta& c, int stage, int layer,
-                                           unsigned epoch) {
+// 1 / RMS of the row that stage kJoint or kGateUp of a layer reads, worked out by the scaling warp.
+__device__ __forceinline__ float row_scale(const DecodeCta& c, int stage, int layer) {
+  const int which = stage == kJoint ? 0 : 1;
+  barrier_wait(c.scaled(which), layer & 1);
+  return c.shared.scale[layer & 1][which];
+}
+
+// The scaling warp: adds up the squares that come with rows while others wait for the rows.
+__device__ __forceinline__ void scale_layers(const DecodeCta& c) {
   const DecodeArguments& a = c.a;
-  const bool joint = stage == kJoint;
-  const SquareSum squares =
-      joint && layer == 0
-          ? __ldcg(a.squares)
-          : received_squares(c.mail(joint ? layer + 1 : layer) + a.mail.squares[joint ? 1 : 0],
-                             a.matrix[joint ? kDown : kOutput].units, joint ? epoch - 1 : epoch);
-  const float mean = static_cast<float>(static_cast<double>(squares) * a.mean_unit);
-  return 1.0F / sqrtf(mean + a.eps);
+  wait_for_predecessors();
+  unsigned epoch = load_epoch(a);
+#pragma unroll 1
+  for (int layer = 0; layer < a.layers; ++layer) {
+#pragma unroll 1
+    for (int which = 0; which < 2; ++which) {
+      if (which == 0 ? !c.wants_joint_scale() : !c.works_on(a.matrix[kGateUp])) {
+        continue;
+      }
+      const int source = 1 - which;  // of the layer before, or of this one
+      const SquareSum squares =
+          which == 0 && layer == 0
+              ? __ldcg(a.squares)
+              : received_squares(c.mail(layer + source) + a.mail.squares[source],
+                                 a.matrix[which == 0 ? kDown : kOutput].units,
+                                 epoch + 1U - static_cast<unsigned>(source));
+      const float mean = static_cast<float>(static_cast<double>(squares) * a.mean_unit);
+      if (threadIdx.x % 32 == 0) {
+        c.shared.scale[layer & 1][which] = 1.0F / sqrtf(mean + a.eps);
+        barrier_arrive(c.scaled(which));
+      }
+      __syncwarp();
+    }
+    ++epoch;
+  }
 }
 
 // One matrix of a layer: this CTA's units, from x's packets to y's.
@@ -342,7 +372,6 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
   const StageRows rows(c, stage, layer, epoch);
   uint2* const mail = c.mail(layer);
   const bool finishes = threadIdx.x < 32 && !(stage == kJoint && c.joint_in_slices());
-  float scale = 1.0F;
 #pragma unroll 1
   for (int unit = c.first_unit(m); unit < m.units; unit += a.ctas) {
     const RowQuad quad = quad_of_unit(m, unit);
@@ -359,9 +388,6 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
       } else {
         receive_row(c, rows.x + first / 2, count, rows.x_epoch);
       }
-      if (rows.normed && finishes) {
-        scale = row_scale(c, stage, layer, epoch);
-      }
     }
     make_sums(c, m, unit, rows.groups, finishes, at, mail + a.mail.partials[stage], epoch);
     if (finishes) {
@@ -373,6 +399,7 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
         finish_stream(c, m, unit, layer, rows, stage == kDown && layer + 1 == a.layers,
                       stage == kDown ? t->captured : nullptr, quad, in, y, epoch);
       } else if (quad.exists) {
+        const float scale = row_scale(c, stage, layer);
         y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
         if (stage == kGateUp) {
           const float4 up = reinterpret_cast<const float4*>(c.shared.sums[1])[threadIdx.x];

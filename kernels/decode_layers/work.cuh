@@ -14,7 +14,7 @@ namespace versieve::kernels {
 
 inline constexpr int kComputeWarps = 8;
 inline constexpr int kComputeThreads = kComputeWarps * 32;
-inline constexpr int kDecodeThreads = kComputeThreads + 128;  // a warpgroup of which one loads
+inline constexpr int kDecodeThreads = kComputeThreads + 128;  // a warp that loads, one that scales
 inline constexpr int kBoxBytes = 8192;                        // 64 rows of 128 bytes
 inline constexpr int kStageBoxes = 4;  // under one barrier: waiting costs more than copying
 inline constexpr int kStageBytes = kStageBoxes * kBoxBytes;
@@ -53,6 +53,7 @@ __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
 // What lies in shared memory behind the stages.
 struct DecodeShared {
   std::uint64_t full[kMostStages], empty[kMostStages], chosen_full;
+  std::uint64_t scaled[2];  // scales of the rows behind joint, and behind gate_up
   alignas(16) unsigned char work[kWorkBytes];
   alignas(16) unsigned char overrun[256];  // wgmma reads rows past x, whose products nobody takes
   alignas(16) Bf16 q[kMostDecodeHeads * 128];
@@ -66,7 +67,7 @@ struct DecodeShared {
   std::int32_t chosen[kMostDecodeChosen], sorted[kMostDecodeChosen];
   std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles
   int tile_count, candidate_count;
-  float joint_scale;  // 1 / RMS of the row behind the joint matrix
+  float scale[2][2];  // 1 / RMS of those rows, by layer parity
   uint2 candidates[kMostCandidates];
   alignas(16) float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
 };
@@ -130,6 +131,16 @@ struct DecodeCta {
   __device__ __forceinline__ int first_unit(const DecodeMatrix& m) const {
     const int unit = cta - m.first_cta;
     return unit < 0 ? unit + a.ctas : unit;
+  }
+  // Which scales this CTA asks for.
+  __device__ __forceinline__ bool wants_joint_scale() const {
+    return joint_in_slices() ? role != Role::kNone : works_on(a.matrix[kJoint]);
+  }
+  __device__ __forceinline__ bool works_on(const DecodeMatrix& m) const {
+    return first_unit(m) < m.units;
+  }
+  __device__ __forceinline__ std::uint32_t scaled(int which) const {
+    return shared_address(shared.scaled + which);
   }
   // Whether readers of the joint row add its two slices themselves, which saves a meeting.
   __device__ __forceinline__ bool joint_in_slices() const {
