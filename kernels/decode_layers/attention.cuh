@@ -218,7 +218,8 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
     attend_part(c, t, rows, tiles, part, own, ring, turn, keep, mail, epoch);
   }
   const int head = a.head_ctas - 1 - c.index;
-  if (head < a.group_heads && first_warp) {
+  // By a warp that the output matrix does not need: the others wait for its row meanwhile.
+  if (head < a.group_heads && threadIdx.x / 32 == kMergingWarp) {
     merge_head<kD>(c, head, span_total, routes, mail, layer, epoch);
   }
 }

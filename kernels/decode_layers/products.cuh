@@ -268,42 +268,54 @@ struct StageRows {
   }
 };
 
-// What the finished rows of the residual stream need beside their sums.
+// What the finished rows of the residual stream need beside their sums: asked for before the
+// products, looked at behind them.
 struct StreamInputs {
-  float4 residual = {}, weight = {};
+  uint2 weight = {};                   // of the next norm
+  const uint2* residual_at = nullptr;  // packets of the stream; null: `residual` is from memory
+  uint4 residual = {};
+  unsigned residual_epoch = 0;
 
-  __device__ __forceinline__ void read(const DecodeCta& c, int stage, int layer, const Bf16* norm,
-                                       int row, unsigned epoch) {
-    weight = unpacked(__ldg(reinterpret_cast<const uint2*>(norm + row)));
+  __device__ __forceinline__ void ask(const DecodeCta& c, int stage, int layer, const Bf16* norm,
+                                      int row, unsigned epoch) {
+    weight = __ldg(reinterpret_cast<const uint2*>(norm + row));
     if (stage == kOutput && layer == 0) {
-      residual = unpacked(__ldcg(reinterpret_cast<const uint2*>(c.a.hidden_rows + row)));
+      const uint2 x = __ldcg(reinterpret_cast<const uint2*>(c.a.hidden_rows + row));
+      residual = make_uint4(x.x, 0U, x.y, 0U);
       return;
     }
     const bool before = stage == kOutput;  // written by the layer before
-    const uint4 x =
-        receive(c.mail(before ? layer + 1 : layer) + c.a.mail.stream[before ? 1 : 0] + row / 2,
-                before ? epoch - 1 : epoch);
-    residual = unpacked(make_uint2(x.x, x.z));
+    residual_at = c.mail(before ? layer + 1 : layer) + c.a.mail.stream[before ? 1 : 0] + row / 2;
+    residual_epoch = before ? epoch - 1 : epoch;
+    residual = load_packets(residual_at);
+  }
+  __device__ __forceinline__ float4 residual_rows() {
+    if (residual_at != nullptr && !arrived(residual, residual_epoch)) {
+      residual = receive(residual_at, residual_epoch);
+    }
+    return unpacked(make_uint2(residual.x, residual.z));
   }
 };
 
 // A quad of the stream: it, it times the next norm's weight, and its square; whole warp 0.
 __device__ __forceinline__ void finish_stream(const DecodeCta& c, const DecodeMatrix& m, int unit,
                                               int layer, const StageRows& rows, bool last,
-                                              Bf16* captured, const RowQuad& quad,
-                                              const StreamInputs& in, float4 y, unsigned epoch) {
+                                              Bf16* captured, const RowQuad& quad, StreamInputs& in,
+                                              float4 y, unsigned epoch) {
   const DecodeArguments& a = c.a;
   uint2* const mail = c.mail(layer);
   float square = 0.0F;
   if (quad.exists) {
-    y.x += in.residual.x;
-    y.y += in.residual.y;
-    y.z += in.residual.z;
-    y.w += in.residual.w;
+    const float4 residual = in.residual_rows();
+    const float4 weight = unpacked(in.weight);
+    y.x += residual.x;
+    y.y += residual.y;
+    y.z += residual.z;
+    y.w += residual.w;
     const uint2 stored = packed(y);
     y = unpacked(stored);
-    const uint2 next = packed(
-        make_float4(y.x * in.weight.x, y.y * in.weight.y, y.z * in.weight.z, y.w * in.weight.w));
+    const uint2 next =
+        packed(make_float4(y.x * weight.x, y.y * weight.y, y.z * weight.z, y.w * weight.w));
     send_packets(mail + a.mail.x[rows.which] + quad.row / 2, next.x, next.y, epoch);
     send_packets(mail + a.mail.stream[rows.which] + quad.row / 2, stored.x, stored.y, epoch);
     square = fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
@@ -363,6 +375,22 @@ __device__ __forceinline__ void scale_layers(const DecodeCta& c) {
   }
 }
 
+// gate_up's rows that this unit finishes, a thread each: silu(gate) * up. Whole warps of those that
+// have some.
+__device__ __forceinline__ void finish_mlp(const DecodeCta& c, const DecodeMatrix& m, int unit,
+                                           int layer, unsigned epoch) {
+  const int i = static_cast<int>(threadIdx.x);
+  const int share = kMatrixRows >> m.slice_bits;
+  const int row = (unit >> m.slice_bits) * kMatrixRows + (unit & ((1 << m.slice_bits) - 1)) * share;
+  const float scale = row_scale(c, kGateUp, layer);
+  const float y = silu_product(c.shared.sums[0][i] * scale, c.shared.sums[1][i] * scale);
+  const std::uint32_t first = pack_bf16(y, __shfl_down_sync(0xFFFFFFFFU, y, 1));
+  const std::uint32_t second = __shfl_down_sync(0xFFFFFFFFU, first, 2);
+  if (i < share && i % 4 == 0 && row + i < m.rows) {
+    send_packets(c.mail(layer) + c.a.mail.mlp + (row + i) / 2, first, second, epoch);
+  }
+}
+
 // One matrix of a layer: this CTA's units, from x's packets to y's.
 __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int layer,
                                              const DecodeTable* t, StageCursor& at,
@@ -377,7 +405,7 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
     const RowQuad quad = quad_of_unit(m, unit);
     StreamInputs in;
     if (rows.streams && finishes && quad.exists) {
-      in.read(c, stage, layer, stage == kOutput ? t->post_norm : t->next_norm, quad.row, epoch);
+      in.ask(c, stage, layer, stage == kOutput ? t->post_norm : t->next_norm, quad.row, epoch);
     }
     if (unit < a.ctas) {  // all units of a CTA read the same x
       const KRange k(m, unit);
@@ -390,7 +418,12 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
       }
     }
     make_sums(c, m, unit, rows.groups, finishes, at, mail + a.mail.partials[stage], epoch);
-    if (finishes) {
+    if (stage == kGateUp) {
+      if (threadIdx.x < max(kMatrixRows >> m.slice_bits, 32)) {
+        finish_mlp(c, m, unit, layer, epoch);
+        __syncwarp();
+      }
+    } else if (finishes) {
       float4 y = {};
       if (quad.finishes) {
         y = reinterpret_cast<const float4*>(c.shared.sums[0])[threadIdx.x];
@@ -401,14 +434,8 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
       } else if (quad.exists) {
         const float scale = row_scale(c, stage, layer);
         y = make_float4(y.x * scale, y.y * scale, y.z * scale, y.w * scale);
-        if (stage == kGateUp) {
-          const float4 up = reinterpret_cast<const float4*>(c.shared.sums[1])[threadIdx.x];
-          y = make_float4(silu_product(y.x, up.x * scale), silu_product(y.y, up.y * scale),
-                          silu_product(y.z, up.z * scale), silu_product(y.w, up.w * scale));
-        }
         const uint2 words = packed(y);
-        send_packets(mail + (stage == kJoint ? a.mail.joint : a.mail.mlp) + quad.row / 2, words.x,
-                     words.y, epoch);
+        send_packets(mail + a.mail.joint + quad.row / 2, words.x, words.y, epoch);
       }
       __syncwarp();
     }

@@ -26,6 +26,7 @@ inline constexpr int kStagesInFlight = 2;  // that one CTA has asked for
 __device__ constexpr int chosen_piece(int head_dim) {
   return kChosenStages * kStageBoxes / 2 / (head_dim / 64);
 }
+inline constexpr int kMergingWarp = 4;
 inline constexpr int kMatrixRows = 64;
 inline constexpr int kWorkBytes = 16 * 1024;  // x of a product, or a piece's softmax weights
 inline constexpr int kMostDecodeHeads = 8;    // query heads of a KV head
