@@ -61,8 +61,7 @@ __device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* m
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
         const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
-        store_f32(e.to,
-                  (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * scale);
+        store_f32(e.to, (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * scale);
       }
     }
   } else {
