@@ -11,8 +11,6 @@
 // them. Bits: those of linear, rope_append and nsa_verify of one node. Bound by the weights' bytes.
 #include "kernels/decode_layers/launch.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -20,9 +18,10 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
-#include "kernels/common/tensor_map.h"
 #include "kernels/decode_layers/attention.cuh"
 #include "kernels/decode_layers/load.cuh"
+#include "kernels/decode_layers/plan.cuh"
+#include "kernels/decode_layers/stages.cuh"
 #include "kernels/decode_layers/traffic.h"
 #include "model/assert.h"
 #include "model/decode_layers.h"
@@ -130,146 +129,6 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
     take_registers();
     compute_layers<kD>(c);
   }
-}
-
-int sm_count() {
-  static const int count = [] {
-    int device = 0;
-    int sms = 0;
-    check(cudaGetDevice(&device));
-    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-    return sms;
-  }();
-  return count;
-}
-
-std::int64_t joint_rows(const LlmShape& s) {
-  return s.q_width() + 2 * s.kv_width() + 3 * s.num_heads;
-}
-
-// Units of 64 rows and a slice of K; nothing if linear would take blocks of 128 rows.
-DecodeMatrix matrix_of(std::int64_t k, std::int64_t rows, bool swiglu) {
-  const LinearCut cut = linear_cut(k, rows, swiglu);
-  DecodeMatrix m{};
-  m.rows = static_cast<int>(rows);
-  m.slice_bits = std::countr_zero(static_cast<unsigned>(cut.slices));
-  m.k_tiles = static_cast<int>(k / kLinearTileK);
-  const bool fits = (cut.groups == 2) == swiglu;
-  m.units = fits ? static_cast<int>((rows + kMatrixRows - 1) / kMatrixRows) << m.slice_bits : 0;
-  return m;
-}
-
-int max_compressed(const DecodeLayersParams<Bf16>& p) {
-  return static_cast<int>(compressed_count(p.shape.nsa, p.context_len + 1));
-}
-
-DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
-  const LlmShape& s = p.shape;
-  DecodeArguments a{};
-  a.matrix[kJoint] = matrix_of(s.hidden, joint_rows(s), false);
-  a.matrix[kOutput] = matrix_of(s.q_width(), s.hidden, false);
-  a.matrix[kGateUp] = matrix_of(s.hidden, s.intermediate, true);
-  a.matrix[kDown] = matrix_of(s.intermediate, s.hidden, false);
-  a.ctas = sm_count();
-  a.matrix[kJoint].first_cta = std::max(a.ctas - a.matrix[kJoint].units, 0);
-  a.head_ctas = a.ctas / static_cast<int>(s.num_kv_heads);
-  a.layers = static_cast<int>(s.layers);
-  a.hidden = static_cast<int>(s.hidden);
-  a.heads = static_cast<int>(s.num_heads);
-  a.kv_heads = static_cast<int>(s.num_kv_heads);
-  a.group_heads = a.heads / a.kv_heads;
-  a.head_dim = static_cast<int>(s.head_dim);
-  a.max_spans = std::max(span_count(max_compressed(p)), 1);
-  a.max_slices = (max_compressed(p) + kSliceKeys - 1) / kSliceKeys + 1;
-  a.cmp_block = static_cast<int>(s.nsa.cmp_block);
-  a.stride_bits = std::countr_zero(static_cast<unsigned>(s.nsa.cmp_stride));
-  a.block_bits = std::countr_zero(static_cast<unsigned>(s.nsa.sel_block));
-  a.sel_count = static_cast<int>(s.nsa.sel_count);
-  a.init_blocks = static_cast<int>(s.nsa.init_blocks);
-  a.local_blocks = static_cast<int>(s.nsa.local_blocks);
-  a.window = static_cast<int>(s.nsa.window);
-  a.rotates_pooled = !p.layers.empty() && p.layers.front().k_raw != nullptr ? 1 : 0;
-  a.theta = s.rope_theta;
-  a.mean_unit = kSquareSumUnit / static_cast<double>(s.hidden);
-  a.eps = static_cast<float>(s.norm_eps);
-  a.counts = p.counts;
-  a.context_len = static_cast<int>(p.context_len);
-  a.tree_compressed = static_cast<int>(p.tree_compressed);
-  a.source = p.source;
-  a.block = p.block;
-  a.cosine = p.cosine;
-  a.sine = p.sine;
-  a.hidden_rows = p.hidden;
-  a.weighted = p.weighted;
-  a.squares = p.squares;
-  a.out_squares = p.out_squares;
-  int packets = 0;
-  const auto place = [&](std::int64_t count) {
-    const int at = packets;
-    packets += static_cast<int>((count + 15) / 16 * 16);  // lines of 128 bytes
-    return at;
-  };
-  DecodeMail& mail = a.mail;
-  mail.x[0] = place(s.hidden / 2);
-  mail.x[1] = place(s.hidden / 2);
-  mail.squares[0] = place(2 * a.matrix[kOutput].units);
-  mail.squares[1] = place(2 * a.matrix[kDown].units);
-  mail.stream[0] = place(s.hidden / 2);
-  mail.stream[1] = place(s.hidden / 2);
-  mail.joint = place(joint_rows(s) / 2);
-  mail.attended = place(s.q_width() / 2);
-  mail.mlp = place(s.intermediate / 2);
-  for (int i = 0; i < kMatrices; ++i) {
-    mail.partials[i] = place(
-        a.matrix[i].slice_bits > 0 ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1) : 0);
-  }
-  mail.weights = place(static_cast<std::int64_t>(a.heads) * a.max_slices * 6);
-  const std::int64_t parts = static_cast<std::int64_t>(a.heads) * (kSegments + a.max_spans);
-  mail.part_states = place(parts * 2);
-  mail.part_outs = place(parts * s.head_dim);
-  mail.half = packets;
-  return a;
-}
-
-DecodeTable table_of(const DecodeLayersParams<Bf16>& p, const DecodeLayer<Bf16>& layer) {
-  const LlmShape& s = p.shape;
-  DecodeTable t{};
-  t.joint = matrix_map(layer.joint, joint_rows(s), s.hidden, kMatrixRows);
-  t.output = matrix_map(layer.output, s.hidden, s.q_width(), kMatrixRows);
-  t.gate_up = matrix_map(layer.gate_up, 2 * s.intermediate, s.hidden, kMatrixRows);
-  t.down = matrix_map(layer.down, s.hidden, s.intermediate, kMatrixRows);
-  const auto cache = [&](const Bf16* rows, std::int64_t count) {
-    return cache_map(rows != nullptr ? rows : layer.k, std::max<std::int64_t>(count, 1),
-                     s.num_kv_heads, s.head_dim, kTileKeys);
-  };
-  t.k = cache(layer.k, p.cache_rows);
-  t.v = cache(layer.v, p.cache_rows);
-  t.k_cmp = cache(layer.k_cmp, p.compressed_rows);
-  t.v_cmp = cache(layer.v_cmp, p.compressed_rows);
-  t.post_norm = layer.post_norm;
-  t.next_norm = layer.next_norm;
-  t.compress_key = layer.compress_key;
-  t.compress_value = layer.compress_value;
-  t.intra_block_pe = layer.intra_block_pe;
-  t.pooled_k = layer.k_raw != nullptr ? layer.k_raw : layer.k;
-  t.pooled_v = layer.v;
-  t.k_tree = layer.k_tree;
-  t.v_tree = layer.v_tree;
-  t.k_raw_tree = layer.k_raw_tree;
-  t.k_cmp_tree = layer.k_cmp_tree;
-  t.v_cmp_tree = layer.v_cmp_tree;
-  t.indices = layer.indices;
-  t.captured = layer.captured;
-  t.routes = layer.indices_in == nullptr ? 1 : 0;
-  return t;
-}
-
-std::vector<DecodeTable> tables_of(const DecodeLayersParams<Bf16>& p) {
-  std::vector<DecodeTable> tables;
-  for (const DecodeLayer<Bf16>& layer : p.layers) {
-    tables.push_back(table_of(p, layer));
-  }
-  return tables;
 }
 
 }  // namespace

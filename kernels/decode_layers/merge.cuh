@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/decode_layers/attend.cuh"
+#include "kernels/decode_layers/stages.cuh"
 
 namespace versieve::kernels {
 
