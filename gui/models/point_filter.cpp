@@ -83,11 +83,18 @@ std::function<bool(const Snapshot&, const db::PointOverview&)> contains_test(con
   };
 }
 
+// As people used to queries write it: L >= 16K, workload = 'step'.
+QString without_dressing(QString text) {
+  static const QRegularExpression blanks("\\s*(!=|<=|>=|=|<|>)\\s*");
+  static const QRegularExpression quotes("(!=|=)(['\"])([^'\"]*)\\2");
+  return text.replace(blanks, "\\1").replace(quotes, "\\1\\3");
+}
+
 }  // namespace
 
 PointFilter PointFilter::parse(const QString& text) {
   PointFilter filter;
-  for (const QString& word : text.split(' ', Qt::SkipEmptyParts)) {
+  for (const QString& word : without_dressing(text).split(' ', Qt::SkipEmptyParts)) {
     filter.terms_.push_back(parse_term(word));
   }
   return filter;

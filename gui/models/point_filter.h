@@ -1,6 +1,7 @@
 // Which points are shown: terms separated by blanks, all of which must hold.
 //   chat          a text column holds "chat"        -chat       none does
 //   model=nsa-1b  a text column is exactly this     L>=16K  time<50  N!=64   a number compares
+// Blanks around a sign and quotes around its text are left out: model = 'nsa-1b'.
 #pragma once
 
 #include <QString>

@@ -97,6 +97,7 @@ class AppTest : public QObject {
     QCOMPARE(count("-attention"), test::kMadeUpAcceptance);
     QCOMPARE(count("source=simulated"), test::kMadeUpSimulated);
     QCOMPARE(count("L>=16K L<=32K workload=attention source=measured"), 10);
+    QCOMPARE(count("L >= 16K L <= 32K workload = 'attention' source = \"measured\""), 10);
     QCOMPARE(count("N=128 regime!=chat L=64K"), 1);
     QCOMPARE(count("time>0"), test::kMadeUpAttention + test::kMadeUpSimulated);
     for (const char* bad : {"colour=red", "L>=many", "model>3"}) {
