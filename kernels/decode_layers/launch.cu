@@ -24,18 +24,15 @@
 #include "kernels/decode_layers/stages.cuh"
 #include "kernels/decode_layers/traffic.h"
 #include "model/assert.h"
-#include "model/decode_layers.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr int kStageAlignment = 1024;
 
-template <int kD>
-constexpr std::size_t shared_bytes() {
-  return kStageAlignment + kMostStages * kStageBytes + sizeof(DecodeShared);
-}
-static_assert(shared_bytes<64>() <= 227 * 1024);
+constexpr std::size_t kSharedBytes =
+    kStageAlignment + kMostStages * kStageBytes + sizeof(DecodeShared);
+static_assert(kSharedBytes <= 227 * 1024, "of a CTA on compute capability 9.0");
 
 // The sum of all squares of the stream, and the epoch that this launch ends with; one warp.
 __device__ __forceinline__ void end_launch(const DecodeCta& c, unsigned epoch) {
@@ -202,15 +199,20 @@ std::shared_ptr<DecodeWorkspace> make_decode_workspace() {
   return std::make_shared<DecodeWorkspace>();
 }
 
-static_assert(kMostDecodeHeads == kDecodeMostHeads && kMostDecodeChosen == kDecodeMostChosen &&
-                  kMostDecodeSpans == kDecodeMostSpans && kTileKeys == kDecodeBlockTokens &&
-                  kWorkBytes == kDecodeWorkBytes && kSegments == kDecodeSegments,
-              "model/decode_layers.h says what a launch takes");
-
 bool decode_layers_takes(const DecodeLayersParams<Bf16>& p) {
-  return static_cast<std::int64_t>(p.layers.size()) == p.shape.layers &&
-         decodes_in_one_launch(p.shape, p.context_len, sm_count()) &&
-         p.layers.front().indices_in == nullptr;
+  if (static_cast<std::int64_t>(p.layers.size()) != p.shape.layers) {
+    return false;
+  }
+  // A reuse layer's CTAs still have the blocks of the layer that routed last.
+  const std::int32_t* newest = nullptr;
+  for (const DecodeLayer<Bf16>& layer : p.layers) {
+    if (layer.indices_in == nullptr) {
+      newest = layer.indices;
+    } else if (layer.indices_in != newest) {
+      return false;
+    }
+  }
+  return decodes_in_one_launch(p.shape, p.context_len, sm_count());
 }
 
 void prepare_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<Bf16>& p,
@@ -226,7 +228,7 @@ void launch_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<B
   const bool narrow = p.shape.head_dim == 64;
   launch_dependent({.grid = dim3(static_cast<unsigned>(a.ctas)),
                     .threads = kDecodeThreads,
-                    .shared_bytes = shared_bytes<64>(),
+                    .shared_bytes = kSharedBytes,
                     .stream = context.stream},
                    narrow ? decode_layers_kernel<64> : decode_layers_kernel<128>, a);
 }

@@ -15,11 +15,13 @@ class DecodeWorkspace;
 std::shared_ptr<DecodeWorkspace> make_decode_workspace();
 
 // Whether one persistent launch computes it: heads of 64 or 128, at most 8 query heads a KV head,
-// blocks of 4 and compressed tokens of 2 strides, matrices whose blocks fit the chip at once.
+// blocks of 4 and compressed tokens of 2 strides, matrices whose blocks fit the chip at once
+// (model/decode_layers.h); reuse layers take the blocks of the newest layer that routes.
 bool decode_layers_takes(const DecodeLayersParams<Bf16>& p);
 
 // Makes ready what a launch of these params needs: may allocate, upload and wait. Does nothing
-// where it was ready. REQUIRES: decode_layers_takes(p); not while a graph is captured.
+// where it was ready. REQUIRES: decode_layers_takes(p); not while a graph is captured. Throws
+// Error(kEnvironment) if the GPU has no memory left or its driver no tensor maps.
 void prepare_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<Bf16>& p,
                            const LaunchContext& context);
 // Enqueues, never waits. REQUIRES: prepared for these params.

@@ -1,7 +1,8 @@
 // How CTAs hand on numbers within a launch: packets of 8 bytes in global memory (L2), four of
-// payload beside the four of an epoch that grows from layer to layer. An 8-byte access is single,
-// so whoever finds the epoch has the payload: no fence, no counter, no barrier of the grid. (The
-// low-latency protocol of NCCL.) Two packets are moved at a time.
+// payload beside the four of an epoch that grows from layer to layer. The 8 bytes of a packet move
+// in one access of 8 or 16 bytes (LDG, STG .64 and .128 of compute capability 9.0; PTX itself would
+// promise it of 64-bit elements), so whoever finds the epoch has the payload: no fence, no counter,
+// no barrier of the grid. (The low-latency protocol of NCCL.) Two packets are moved at a time.
 #pragma once
 
 #include <cstdint>

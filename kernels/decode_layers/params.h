@@ -37,7 +37,7 @@ struct DecodeLayer {
   T* k_raw_tree = nullptr;  // or null, as k_raw
   T* k_cmp_tree = nullptr;  // [1, G, d]: of the compressed token that the node completes, if any
   T* v_cmp_tree = nullptr;
-  // [G, n]: the blocks of a reuse layer; null: this layer routes.
+  // [G, n]: `indices` of the newest layer before this one that routes; null: this layer routes.
   const std::int32_t* indices_in = nullptr;
   std::int32_t* indices = nullptr;  // [G, n], written
   T* captured = nullptr;            // [hidden] or null: gets the stream that leaves this layer

@@ -29,15 +29,14 @@ std::int64_t joint_rows(const LlmShape& s) {
   return s.q_width() + 2 * s.kv_width() + 3 * s.num_heads;
 }
 
-// Units of 64 rows and a slice of K; nothing if linear would take blocks of 128 rows.
+// Units of 64 rows and a slice of K. REQUIRES: decodes_in_one_launch, so linear cuts rows alike.
 DecodeMatrix matrix_of(std::int64_t k, std::int64_t rows, bool swiglu) {
   const LinearCut cut = linear_cut(k, rows, swiglu);
   DecodeMatrix m{};
   m.rows = static_cast<int>(rows);
   m.slice_bits = std::countr_zero(static_cast<unsigned>(cut.slices));
   m.k_tiles = static_cast<int>(k / kLinearTileK);
-  const bool fits = (cut.groups == 2) == swiglu;
-  m.units = fits ? static_cast<int>((rows + kMatrixRows - 1) / kMatrixRows) << m.slice_bits : 0;
+  m.units = static_cast<int>((rows + kMatrixRows - 1) / kMatrixRows) << m.slice_bits;
   return m;
 }
 
@@ -70,7 +69,7 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.init_blocks = static_cast<int>(s.nsa.init_blocks);
   a.local_blocks = static_cast<int>(s.nsa.local_blocks);
   a.window = static_cast<int>(s.nsa.window);
-  a.rotates_pooled = !p.layers.empty() && p.layers.front().k_raw != nullptr ? 1 : 0;
+  a.rotates_pooled = p.layers.front().k_raw != nullptr ? 1 : 0;
   a.theta = s.rope_theta;
   a.mean_unit = kSquareSumUnit / static_cast<double>(s.hidden);
   a.eps = static_cast<float>(s.norm_eps);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/common/bf16.h"
+#include "kernels/common/square_sum.h"
 #include "kernels/common/step_counts.h"
 
 namespace versieve::kernels {
@@ -41,7 +42,7 @@ struct DecodeMail {
   int joint;                // [rows / 2]
   int attended;             // [H d / 2]
   int mlp;                  // [intermediate / 2]
-  int partials[kMatrices];  // [row blocks, 64, slices]
+  int partials[kMatrices];  // [row blocks, 64, slices]; of gate_up [row blocks, 2, 64, slices]
   int weights;              // [H, slices of 16 compressed tokens][6]
   int part_states;          // [H, parts][2]
   int part_outs;            // [H, parts, d]
@@ -67,8 +68,8 @@ struct DecodeArguments {
   const std::int32_t *source, *block;
   const float *cosine, *sine;
   Bf16 *hidden_rows, *weighted;
-  const unsigned long long* squares;
-  unsigned long long* out_squares;
+  const SquareSum* squares;
+  SquareSum* out_squares;
 };
 
 }  // namespace versieve::kernels

@@ -8,6 +8,7 @@
 #include "kernels/decode_layers/table.h"
 #include "kernels/linear/async_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
+#include "model/decode_layers.h"
 #include "model/linear_cut.h"
 
 namespace versieve::kernels {
@@ -28,10 +29,12 @@ __device__ constexpr int chosen_piece(int head_dim) {
 }
 inline constexpr int kMergingWarp = 4;
 inline constexpr int kMatrixRows = 64;
-inline constexpr int kWorkBytes = 16 * 1024;  // x of a product, or a piece's softmax weights
-inline constexpr int kMostDecodeHeads = 8;    // query heads of a KV head
-inline constexpr int kMostDecodeSpans = 128;
-inline constexpr int kMostDecodeChosen = 64;  // blocks that a node attends
+// What a launch takes, by model/decode_layers.h.
+inline constexpr int kWorkBytes = static_cast<int>(kDecodeWorkBytes);
+inline constexpr int kMostDecodeHeads = static_cast<int>(kDecodeMostHeads);
+inline constexpr int kMostDecodeSpans = static_cast<int>(kDecodeMostSpans);
+inline constexpr int kMostDecodeChosen = static_cast<int>(kDecodeMostChosen);
+static_assert(kTileKeys == kDecodeBlockTokens && kSegments == kDecodeSegments);
 inline constexpr int kMostCandidates = 256;
 
 // Registers of a thread: warps that compute take those of the others (65,536 an SM).
