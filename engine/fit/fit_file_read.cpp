@@ -57,7 +57,7 @@ class Reader {
       }
     }
     if (found != kParameterCount) {
-      refuse("not all parameters of the cost model are there, each once");
+      refuse("not all parameters of the cost model are there, each once: make the fit anew");
     }
   }
 
