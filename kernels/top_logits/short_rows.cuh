@@ -3,44 +3,19 @@
 // The normaliser adds a lane's elements ascending, then lanes pairwise (warp_sum).
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/ops.h"
-#include "kernels/topk/ranked_element.cuh"
+#include "kernels/top_logits/local_rank.cuh"
 
 namespace versieve::kernels {
 
 inline constexpr int kShortRow = 1024;
 
-// An element as one integer, as rank_of; of a 16-bit type in 32 bits. 0: none.
-template <class T>
-using ShortRank = std::conditional_t<sizeof(T) == 2, std::uint32_t, std::uint64_t>;
-
-template <class T>
-__device__ inline ShortRank<T> short_rank(T value, int index) {
-  constexpr int kIndexBits = sizeof(ShortRank<T>) * 4;
-  constexpr ShortRank<T> kMost = (ShortRank<T>{1} << kIndexBits) - 1;
-  return (static_cast<ShortRank<T>>(order_key<T>(bits_of(value))) << kIndexBits) |
-         (kMost - static_cast<ShortRank<T>>(index));
-}
-template <class T>
-__device__ inline int short_index(ShortRank<T> rank) {
-  constexpr ShortRank<T> kMost = (ShortRank<T>{1} << sizeof(ShortRank<T>) * 4) - 1;
-  return static_cast<int>(kMost - (rank & kMost));
-}
-__device__ inline std::uint32_t best_of_warp(std::uint32_t rank) {
-  return __reduce_max_sync(0xFFFFFFFFU, rank);
-}
-__device__ inline std::uint64_t best_of_warp(std::uint64_t rank) {
-  return warp_max(rank);
-}
-
 template <class T, int kOwn>
 __global__ void __launch_bounds__(32)
     top_logits_short_kernel(const __grid_constant__ TopLogitsParams<T> p) {
-  using Rank = ShortRank<T>;
+  using Rank = LocalRank<T>;
   const int lane = static_cast<int>(threadIdx.x);
   const int vocab = static_cast<int>(p.vocab);
   const int k = static_cast<int>(p.k);
@@ -58,7 +33,7 @@ __global__ void __launch_bounds__(32)
   Rank rank[kOwn];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
-    rank[i] = lane + 32 * i < vocab ? short_rank(own[i], lane + 32 * i) : Rank{0};
+    rank[i] = lane + 32 * i < vocab ? local_rank(own[i], lane + 32 * i) : Rank{0};
   }
   int listed[2] = {};  // places lane and lane + 32
 #pragma unroll 1
@@ -70,7 +45,7 @@ __global__ void __launch_bounds__(32)
     }
     best = best_of_warp(best);
     if (place % 32 == lane) {  // k <= 64
-      (place < 32 ? listed[0] : listed[1]) = short_index<T>(best);
+      (place < 32 ? listed[0] : listed[1]) = local_index<T>(best);
     }
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
