@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kMaxRowWarps * 32, 2)
     publish_barriers();
     if (place.rank == 0) {
       barrier_expect(list_pushed, place.blocks * k * kPushBytes);
-      barrier_expect(law_pushed, place.blocks * warps * kPushBytes);
+      barrier_expect(law_pushed, scores ? place.blocks * warps * kPushBytes : 0);
     }
   }
   __syncwarp();
