@@ -2,7 +2,6 @@
 // (short_rows.cuh). Longer ones: a cluster a row (row_cluster.cuh), by k and whether
 // log-probabilities are asked for (best_of_row.cuh, list_of_row.cuh). All start under the launch
 // before them.
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/common/launch_range.h"
