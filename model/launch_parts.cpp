@@ -1,5 +1,7 @@
 #include "model/launch_parts.h"
 
+#include <algorithm>
+
 #include "model/op_traffic.h"
 
 namespace versieve {
@@ -19,7 +21,7 @@ void add_copy(const Pass& p, double times, std::int64_t width, TrafficTerm term,
 void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
   out.add(streaming(LaunchKind::kTopLogits, phase, p.times,
                     traffic::top_logits(p.whole_rows(), vocab, k, p.element_bytes), p.rows,
-                    number(vocab) / kRowElementsPerStep));
+                    std::min(number(vocab) / kRowElementsPerStep, 1.0)));  // all under way at once
 }
 
 Traffic scaled(Traffic t, double share) {
