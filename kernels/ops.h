@@ -95,6 +95,15 @@ struct RopeTableParams {
   SumOf<T>* sine = nullptr;                // [N, d/2]
 };
 
+// What a forward begins with, one launch on CUDA: rows normed, a draft's in two halves, and the
+// rotary angles of their positions. Parts of n = 0 are left out; none may read what another writes.
+template <class T>
+struct EmbedParams {
+  RmsNormParams<T> token;
+  RmsNormParams<T> feature = {};
+  RopeTableParams<T> angles = {};
+};
+
 // phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
 //   key   = sum_j compress_key[g, j] * (k_raw[token_j] + intra_block_pe[g, j]), then rotary at
 //   block * s
@@ -337,9 +346,8 @@ class Ops {
   virtual std::unique_ptr<Marker> make_marker() = 0;
 
   virtual void linear(const LinearParams<T>& p) = 0;
-  virtual void rms_norm(const RmsNormParams<T>& p) = 0;
+  virtual void embed(const EmbedParams<T>& p) = 0;
   virtual void rope(const RopeParams<T>& p) = 0;
-  virtual void rope_table(const RopeTableParams<T>& p) = 0;
   virtual void rope_append(const RopeAppendParams<T>& p) = 0;
   virtual void swiglu(const SwigluParams<T>& p) = 0;
   virtual void sigmoid(const SigmoidParams<T>& p) = 0;

@@ -10,6 +10,8 @@
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/decode_layers/parts.h"
 #include "kernels/draft_tree/cpu.h"
+#include "kernels/embed/cpu.h"
+#include "kernels/embed/traffic.h"
 #include "kernels/layer_map/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/linear/traffic.h"
@@ -17,8 +19,6 @@
 #include "kernels/ops.h"
 #include "kernels/resa_decode/cpu.h"
 #include "kernels/resa_decode/traffic_shape.h"
-#include "kernels/rms_norm/cpu.h"
-#include "kernels/rms_norm/traffic.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
 #include "kernels/spec_sample/cpu.h"
@@ -90,16 +90,12 @@ class CpuOps final : public Ops<T> {
   void linear(const LinearParams<T>& p) override {
     observed("linear", linear_traffic(p), [&] { linear_cpu(p, threads_); });
   }
-  void rms_norm(const RmsNormParams<T>& p) override {
-    observed("rms_norm", rms_norm_traffic(p), [&] { rms_norm_cpu(p, threads_); });
+  void embed(const EmbedParams<T>& p) override {
+    observed("rms_norm", embed_traffic(p), [&] { embed_cpu(p, threads_); });
   }
   void rope(const RopeParams<T>& p) override {
     observed("rope", traffic::rope(p.n, p.heads, p.head_dim, kBytes),
              [&] { rope_cpu(p, threads_); });
-  }
-  void rope_table(const RopeTableParams<T>& p) override {
-    observed("rope", traffic::rope_table(p.n, p.head_dim, kBytes),
-             [&] { rope_table_cpu(p, threads_); });
   }
   void rope_append(const RopeAppendParams<T>& p) override {
     observed("rope",

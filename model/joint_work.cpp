@@ -33,19 +33,19 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, St
   out.add(work);
 }
 
-// Rows gathered and normed, or weighted for the layer that divides; `keeps` them as they are too.
-void add_norm(const Pass& p, std::int64_t width, bool keeps, StepWork& out) {
-  Traffic t = traffic::rms_norm(p.whole_rows(), width, p.element_bytes);
+// What a forward begins with (kernels/embed): `halves` rows a node gathered and normed, or weighted
+// for the layer that divides, one of them kept as it is too if `keeps`; the nodes' rotary angles.
+void add_embed(const Pass& p, std::int64_t halves, std::int64_t width, bool keeps,
+               std::int64_t head_dim, StepWork& out) {
+  Traffic t = traffic::rope_table(p.whole_rows(), head_dim, sizeof(float));
+  for (std::int64_t i = 0; i < halves; ++i) {
+    t += traffic::rms_norm(p.whole_rows(), width, p.element_bytes);
+  }
   if (keeps) {
     t += traffic::kept_rows(p.whole_rows(), width, p.element_bytes);
   }
-  out.add(streaming(LaunchKind::kRmsNorm, p.other, p.times, t, p.rows,
+  out.add(streaming(LaunchKind::kRmsNorm, p.other, p.times, t, p.rows * number(halves),
                     number(width) / kRowElementsPerStep));
-}
-
-void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
-  out.add(streaming(LaunchKind::kRope, p.other, p.times,
-                    traffic::rope_table(p.whole_rows(), head_dim, sizeof(float)), p.rows, 1.0));
 }
 
 struct JointRow {
@@ -101,9 +101,8 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
   Pass once = layer;
   once.times = 1.0;
   const double captures = s.tree.speculates() ? 3.0 : 0.0;
-  add_norm(once, t.hidden, true, out);
+  add_embed(once, 1, t.hidden, true, t.head_dim, out);
   add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
-  add_rope_table(once, t.head_dim, out);
   if (s.one_launch) {
     add_decode_layers(s, growth, out);
   } else {
@@ -158,24 +157,16 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
 }
 
-// `gathers`: features are rows of earlier outputs, and kept.
-void add_embedding(const StepShape& s, const Pass& pass, bool gathers, StepWork& out) {
-  add_norm(pass, s.draft.hidden, false, out);
-  add_norm(pass, s.draft.hidden, gathers, out);
-  add_rope_table(pass, s.draft.head_dim, out);
-}
-
 // Keys and values of the newest tokens, then the newest one's output.
 void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
   const DraftShape& d = s.draft;
   add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
   add_linear(entries, 3 * d.hidden, d.hidden, Output::kPlain, out);
-  add_embedding(s, entries, false, out);
+  add_embed(entries, 2, d.hidden, false, d.head_dim, out);
   add_projection(entries, 2 * d.hidden, {.kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
   if (s.recorded) {  // through slots, since only the device knows their positions
     add_copy(entries, 2.0, d.num_kv_heads * d.head_dim, TrafficTerm::kDraft, out);
   }
-  add_rope_table(one, d.head_dim, out);
   add_projection(one, 2 * d.hidden, {.heads = d.num_heads, .head_dim = d.head_dim}, out);
   add_draft_layer(s, one, 1.0, out);
 }
@@ -200,7 +191,7 @@ void add_draft(const StepShape& s, StepWork& out) {
   Pass level = one;
   level.rows = run.level_rows;
   level.times = run.levels - 1.0;
-  add_embedding(s, level, true, out);
+  add_embed(level, 2, d.hidden, true, d.head_dim, out);  // features of earlier outputs, kept
   add_projection(level, 2 * d.hidden,
                  {.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
   add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, out);

@@ -109,49 +109,48 @@ void Draft<T>::linear(std::int64_t rows, const T* x, const T* w, std::int64_t k,
 }
 
 template <class T>
-void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens,
+void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
                      const std::int32_t* feature_row) {
-  ops_->rms_norm({.n = rows,
-                  .k = shape_.hidden,
-                  .y_stride = 2 * shape_.hidden,
-                  .eps = shape_.norm_eps,
-                  .x_row = tokens,
-                  .x = embedding_,
-                  .weight = weights_.layer.input_norm.data(),
-                  .y = input_.data()});
-  ops_->rms_norm({.n = rows,
-                  .k = shape_.hidden,
-                  .y_stride = 2 * shape_.hidden,
-                  .eps = shape_.norm_eps,
-                  .x_row = feature_row,
-                  .x = feature_row == nullptr ? feature_.data() : output_.data(),
-                  .weight = weights_.hidden_norm.data(),
-                  .y = input_.data() + shape_.hidden,
-                  .copy = feature_row == nullptr ? nullptr : feature_.data()});
+  ops_->embed({.token = {.n = rows,
+                         .k = shape_.hidden,
+                         .y_stride = 2 * shape_.hidden,
+                         .eps = shape_.norm_eps,
+                         .x_row = tokens,
+                         .x = embedding_,
+                         .weight = weights_.layer.input_norm.data(),
+                         .y = input_.data()},
+               .feature = {.n = rows,
+                           .k = shape_.hidden,
+                           .y_stride = 2 * shape_.hidden,
+                           .eps = shape_.norm_eps,
+                           .x_row = feature_row,
+                           .x = feature_row == nullptr ? feature_.data() : output_.data(),
+                           .weight = weights_.hidden_norm.data(),
+                           .y = input_.data() + shape_.hidden,
+                           .copy = feature_row == nullptr ? nullptr : feature_.data()},
+               .angles = {.n = rows,
+                          .head_dim = shape_.head_dim,
+                          .theta = shape_.rope_theta,
+                          .position = positions,
+                          .cosine = cosine_.data(),
+                          .sine = sine_.data()}});
 }
 
 template <class T>
-void Draft<T>::project(std::int64_t rows, const T* input, const std::int32_t* positions,
-                       bool queries, bool keys, T* k, T* v) {
+void Draft<T>::project(std::int64_t first, std::int64_t rows, bool queries, bool keys, T* k, T* v) {
   const std::int64_t heads = queries ? shape_.num_heads : 0;
   const std::int64_t kv_heads = keys ? shape_.num_kv_heads : 0;
   const std::int64_t width = 2 * shape_.hidden;
   const std::int64_t first_row = queries ? 0 : q_width();
-  ops_->rope_table({.n = rows,
-                    .head_dim = shape_.head_dim,
-                    .theta = shape_.rope_theta,
-                    .position = positions,
-                    .cosine = cosine_.data(),
-                    .sine = sine_.data()});
-  linear(rows, input, weights_.layer.joint.data() + first_row * width, width,
-         (heads + 2 * kv_heads) * shape_.head_dim, joint_.data());
+  linear(rows, input_.data() + first * width, weights_.layer.joint.data() + first_row * width,
+         width, (heads + 2 * kv_heads) * shape_.head_dim, joint_.data());
   ops_->rope_append({.n = rows,
                      .num_heads = heads,
                      .num_kv_heads = kv_heads,
                      .head_dim = shape_.head_dim,
                      .x = joint_.data(),
-                     .cosine = cosine_.data(),
-                     .sine = sine_.data(),
+                     .cosine = cosine_.data() + first * shape_.head_dim / 2,
+                     .sine = sine_.data() + first * shape_.head_dim / 2,
                      .q = query_.data(),
                      .k = k,
                      .v = v});
@@ -222,9 +221,8 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
                    .term = TrafficTerm::kDraft});
   linear(count, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
-  embed(count, staged);
-  project(count, input_.data(), staged + count, false, true, k_.data() + first * kv_width(),
-          v_.data() + first * kv_width());
+  embed(count, staged, staged + count);
+  project(0, count, false, true, k_.data() + first * kv_width(), v_.data() + first * kv_width());
   length_ = first + count;
   slot_parent_.clear();
   slot_position_.clear();
@@ -238,8 +236,7 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
 template <class T>
 void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows) {
   const std::int32_t* position = ints + 2 * rows - 1;
-  project(1, input_.data() + (rows - 1) * 2 * shape_.hidden, position, true, false, nullptr,
-          nullptr);
+  project(rows - 1, 1, true, false, nullptr, nullptr);
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
@@ -279,8 +276,8 @@ void Draft<T>::step(const Nodes& nodes) {
   append(ints, slot_parent_);
   append(ints, slot_position_);
   const std::int32_t* staged = staged_.upload(*ops_, ints);
-  embed(count, staged, staged + 3 * count);
-  project(count, input_.data(), staged + count, true, true, k_tree_.data() + before * kv_width(),
+  embed(count, staged, staged + count, staged + 3 * count);
+  project(0, count, true, true, k_tree_.data() + before * kv_width(),
           v_tree_.data() + before * kv_width());
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,

@@ -51,9 +51,8 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
                    .term = TrafficTerm::kDraft});
   linear(entries.rows, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
-  embed(entries.rows, entries.token);
-  project(entries.rows, input_.data(), entries.position, false, true, k_tree_.data(),
-          v_tree_.data());
+  embed(entries.rows, entries.token, entries.position);
+  project(0, entries.rows, false, true, k_tree_.data(), v_tree_.data());
   for (const bool keys : {true, false}) {
     ops_->copy_rows({.rows = entries.rows,
                      .width = kv_width(),
@@ -62,7 +61,7 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
                      .dst = keys ? k_.data() : v_.data(),
                      .term = TrafficTerm::kDraft});
   }
-  project(1, input_.data(), entries.position, true, false, nullptr, nullptr);
+  project(0, 1, true, false, nullptr, nullptr);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = 1;
   attention.num_nodes = 1;
@@ -75,9 +74,9 @@ template <class T>
 void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
                            const std::int32_t* token) {
   VERSIEVE_ASSERT(count <= rows_ && first + count <= slot_capacity_, "slots were reserved");
-  embed(count, token, slots.parent + first);
-  project(count, input_.data(), slots.position + first, true, true,
-          k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
+  embed(count, token, slots.position + first, slots.parent + first);
+  project(0, count, true, true, k_tree_.data() + first * kv_width(),
+          v_tree_.data() + first * kv_width());
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = count;
   attention.num_nodes = first + count;

@@ -117,20 +117,20 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
-  ops_->rms_norm({.n = tree_.size(),
-                  .k = shape_.hidden,
-                  .x_row = tokens_,
-                  .x = weights_.embedding.data(),
-                  .weight = weights_.layers.front().input_norm.data(),
-                  .y = weighted_.data(),
-                  .copy = hidden_.data(),
-                  .squares = squares_[0].data()});
-  ops_->rope_table({.n = tree_.size(),
-                    .head_dim = shape_.head_dim,
-                    .theta = shape_.rope_theta,
-                    .position = positions_,
-                    .cosine = cosine_.data(),
-                    .sine = sine_.data()});
+  ops_->embed({.token = {.n = tree_.size(),
+                         .k = shape_.hidden,
+                         .x_row = tokens_,
+                         .x = weights_.embedding.data(),
+                         .weight = weights_.layers.front().input_norm.data(),
+                         .y = weighted_.data(),
+                         .copy = hidden_.data(),
+                         .squares = squares_[0].data()},
+               .angles = {.n = tree_.size(),
+                          .head_dim = shape_.head_dim,
+                          .theta = shape_.rope_theta,
+                          .position = positions_,
+                          .cosine = cosine_.data(),
+                          .sine = sine_.data()}});
   if (!try_decode_layers()) {
     run_layers();
   }

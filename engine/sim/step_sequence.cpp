@@ -111,13 +111,17 @@ void StepBuilder::linear_to_norm(std::uint64_t x, std::int64_t k) {
                                     .weighted = weighted_}));
 }
 
-// rms_norm's first half: the tokens' rows, and times the first norm's weight.
+// rms_norm's first half: the tokens' rows, and times the first norm's weight; the rotary table.
 void StepBuilder::embed() {
-  launches_.push_back(trace_rows(
-      {.path = "rms_norm",
-       .rows = rows_,
-       .reads = {rows_of(embedding_, shape_.hidden), {place(shape_.hidden), shape_.hidden * e_, 0}},
-       .writes = {rows_of(hidden_, shape_.hidden), rows_of(weighted_, shape_.hidden)}}));
+  const std::int64_t angles = shape_.head_dim * kFloat;
+  launches_.push_back(trace_rows({.path = "rms_norm",
+                                  .rows = rows_,
+                                  .reads = {rows_of(embedding_, shape_.hidden),
+                                            {place(shape_.hidden), shape_.hidden * e_, 0},
+                                            {attention_.at.position, 4, 4}},
+                                  .writes = {rows_of(hidden_, shape_.hidden),
+                                             rows_of(weighted_, shape_.hidden),
+                                             {table_, angles, angles}}}));
 }
 
 void StepBuilder::copy(std::uint64_t from, std::uint64_t to) {
@@ -173,11 +177,6 @@ void StepBuilder::attend(std::int64_t layer) {
 
 LaunchSequence StepBuilder::build() {
   embed();
-  launches_.push_back(
-      trace_rows({.path = "rope",
-                  .rows = rows_,
-                  .reads = {{attention_.at.position, 4, 4}},
-                  .writes = {{table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}}}));
   const std::size_t first = launches_.size();
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     place_cache(space_, attention_);

@@ -2,8 +2,6 @@
 // key head, 8 elements of v, 8 gates (or one of each where sizes or addresses do not allow 16-byte
 // words). Then one block a compressed token and KV head (compress/pool.cuh), which waits for no
 // other. Starts under the launch before it. Bound by its latency.
-#include <cmath>
-
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/element_unit.cuh"
@@ -22,30 +20,6 @@ namespace {
 
 constexpr int kThreads = kPoolThreads;
 constexpr std::size_t kMostSharedBytes = 96 * 1024;  // of a block that pools
-constexpr int kMaxPairs = 128;                       // head_dim up to 256
-
-// theta^(-2i/d), computed once a call on the host: the same numbers as the CPU form's.
-struct Frequencies {
-  double value[kMaxPairs];
-};
-
-template <class T>
-__global__ void __launch_bounds__(kMaxPairs)
-    rope_table_kernel(const __grid_constant__ RopeTableParams<T> p,
-                      const __grid_constant__ Frequencies frequencies) {
-  release_successors();
-  wait_for_predecessors();
-  const int half = static_cast<int>(p.head_dim / 2);
-  const int i = static_cast<int>(threadIdx.x);
-  if (i < half) {
-    double s = 0.0;
-    double c = 0.0;
-    sincos(p.position[blockIdx.x] * frequencies.value[i], &s, &c);
-    const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * half + i;
-    p.cosine[at] = static_cast<float>(c);
-    p.sine[at] = static_cast<float>(s);
-  }
-}
 
 // Pairs [i, i + kUnit) of one head.
 template <class T, int kUnit>
@@ -204,25 +178,6 @@ bool whole_units(const RopeAppendParams<T>& p) {
 }  // namespace
 
 template <class T>
-void launch_rope_table(const RopeTableParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
-  VERSIEVE_ASSERT(p.head_dim / 2 <= kMaxPairs, "head sizes above 256 have no table");
-  if (p.n == 0) {
-    return;
-  }
-  Frequencies frequencies{};
-  for (std::int64_t i = 0; i < p.head_dim / 2; ++i) {
-    frequencies.value[i] =
-        std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
-  }
-  const LaunchRange range("rope", traffic::rope_table(p.n, p.head_dim, sizeof(float)),
-                          context.observer);
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(p.n)), .threads = kMaxPairs, .stream = context.stream},
-      rope_table_kernel<T>, p, frequencies);
-}
-
-template <class T>
 void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
   if (p.n == 0) {
@@ -253,8 +208,6 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
                    whole_units(p) ? rope_append_kernel<T, 8> : rope_append_kernel<T, 1>, p);
 }
 
-template void launch_rope_table<float>(const RopeTableParams<float>&, const LaunchContext&);
-template void launch_rope_table<Bf16>(const RopeTableParams<Bf16>&, const LaunchContext&);
 template void launch_rope_append<float>(const RopeAppendParams<float>&, const LaunchContext&);
 template void launch_rope_append<Bf16>(const RopeAppendParams<Bf16>&, const LaunchContext&);
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/copy_rows/cpu.h"
+#include "kernels/embed/cpu.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
@@ -200,6 +201,50 @@ TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", 
   CHECK(s[0] == 0.0F);
   CHECK(s[1] == 1.0F);
   CHECK(s[2] == 0.5F);
+}
+
+TEST_CASE("embed runs the parts that it is given and no others", "[embed]") {
+  const std::int64_t n = 3, k = 8, d = 4;
+  const std::vector<float> x = test::random_tensor<float>(n * k, 31);
+  const std::vector<float> weight = test::random_tensor<float>(2 * k, 32);
+  const std::vector<std::int32_t> position = {4, 0, 9}, row = {2, 2, 0};
+  const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+  std::vector<float> input(size(n * 2 * k), -7.0F), copy(size(n * k)), angles(size(n * d));
+  EmbedParams<float> p{.token = {.n = n,
+                                 .k = k,
+                                 .y_stride = 2 * k,
+                                 .x = x.data(),
+                                 .weight = weight.data(),
+                                 .y = input.data()}};
+  embed_cpu(p, 1);
+  CHECK(input[size(k)] == -7.0F);  // no second half
+  CHECK(input[0] != -7.0F);
+  p.token.n = 0;
+  p.feature = {.n = n,
+               .k = k,
+               .y_stride = 2 * k,
+               .x_row = row.data(),
+               .x = x.data(),
+               .weight = weight.data() + k,
+               .y = input.data() + k,
+               .copy = copy.data()};
+  p.angles = {.n = n,
+              .head_dim = d,
+              .position = position.data(),
+              .cosine = angles.data(),
+              .sine = angles.data() + n * d / 2};
+  const std::vector<float> before = input;
+  embed_cpu(p, 1);
+  for (std::int64_t i = 0; i < n; ++i) {
+    CHECK(std::equal(input.begin() + i * 2 * k, input.begin() + i * 2 * k + k,
+                     before.begin() + i * 2 * k));
+    CHECK(
+        std::equal(copy.begin() + i * k, copy.begin() + (i + 1) * k, x.begin() + row[size(i)] * k));
+    CHECK(input[size(i * 2 * k + k)] != -7.0F);
+    CHECK(angles[size(i * d / 2)] == Approx(std::cos(static_cast<double>(position[size(i)]))));
+    CHECK(angles[size((n + i) * d / 2)] ==
+          Approx(std::sin(static_cast<double>(position[size(i)]))));
+  }
 }
 
 TEST_CASE("copy_rows gathers and scatters rows with strides and touches nothing else",
