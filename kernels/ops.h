@@ -150,6 +150,10 @@ struct RopeAppendParams {
   T* k = nullptr;                    // [N, G, d]
   T* v = nullptr;                    // [N, G, d]
   T* gates = nullptr;                // [N, gate_count]
+  // Or null: row i of keys and values goes to row cache_row[i] of these too. Rows differ.
+  const std::int32_t* cache_row = nullptr;  // [N]
+  T* k_cache = nullptr;                     // [*, G, d]
+  T* v_cache = nullptr;                     // [*, G, d]
   // Not 0 rows: these compressed tokens too, of the k (k_raw if `rotate`) and v written here.
   CompressParams<T> compress = {};
 };

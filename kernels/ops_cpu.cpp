@@ -21,6 +21,7 @@
 #include "kernels/resa_decode/traffic_shape.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
+#include "kernels/rope_append/traffic.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/token_list/cpu.h"
@@ -98,10 +99,7 @@ class CpuOps final : public Ops<T> {
              [&] { rope_cpu(p, threads_); });
   }
   void rope_append(const RopeAppendParams<T>& p) override {
-    observed("rope",
-             traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
-                                  p.k_raw != nullptr, kBytes),
-             [&] { rope_append_cpu(p, threads_); });
+    observed("rope", rope_append_traffic(p), [&] { rope_append_cpu(p, threads_); });
     if (p.compress.rows > 0) {
       compress(p.compress);
     }

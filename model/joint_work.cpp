@@ -51,7 +51,8 @@ void add_embed(const Pass& p, std::int64_t halves, std::int64_t width, bool keep
 struct JointRow {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, gates = 0;
   bool keeps_raw_keys = false;
-  Traffic pooled = {};  // compressed tokens
+  bool keeps_cache_rows = false;  // keys and values go to two places
+  Traffic pooled = {};            // compressed tokens
 
   std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim + gates; }
 };
@@ -61,6 +62,9 @@ void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, Ste
   add_linear(p, inputs, row.width(), Output::kPlain, out);
   Traffic t = traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim, row.gates,
                                    row.keeps_raw_keys, p.element_bytes);
+  if (row.keeps_cache_rows) {
+    t += traffic::kept_rows(p.whole_rows(), 2 * row.kv_heads * row.head_dim, p.element_bytes);
+  }
   t += row.pooled;
   out.add(streaming(LaunchKind::kRope, p.other, p.times, t, p.rows,
                     number(row.width()) / kRowElementsPerStep));
@@ -157,17 +161,18 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
 }
 
-// Keys and values of the newest tokens, then the newest one's output.
+// Queries, keys and values of the newest tokens, then the newest one's output.
 void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
   const DraftShape& d = s.draft;
   add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
   add_linear(entries, 3 * d.hidden, d.hidden, Output::kPlain, out);
   add_embed(entries, 2, d.hidden, false, d.head_dim, out);
-  add_projection(entries, 2 * d.hidden, {.kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
-  if (s.recorded) {  // through slots, since only the device knows their positions
-    add_copy(entries, 2.0, d.num_kv_heads * d.head_dim, TrafficTerm::kDraft, out);
-  }
-  add_projection(one, 2 * d.hidden, {.heads = d.num_heads, .head_dim = d.head_dim}, out);
+  add_projection(entries, 2 * d.hidden,
+                 {.heads = d.num_heads,
+                  .kv_heads = d.num_kv_heads,
+                  .head_dim = d.head_dim,
+                  .keeps_cache_rows = s.recorded},
+                 out);
   add_draft_layer(s, one, 1.0, out);
 }
 

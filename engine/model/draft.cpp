@@ -137,23 +137,22 @@ void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens, const std::i
 }
 
 template <class T>
-void Draft<T>::project(std::int64_t first, std::int64_t rows, bool queries, bool keys, T* k, T* v) {
-  const std::int64_t heads = queries ? shape_.num_heads : 0;
-  const std::int64_t kv_heads = keys ? shape_.num_kv_heads : 0;
-  const std::int64_t width = 2 * shape_.hidden;
-  const std::int64_t first_row = queries ? 0 : q_width();
-  linear(rows, input_.data() + first * width, weights_.layer.joint.data() + first_row * width,
-         width, (heads + 2 * kv_heads) * shape_.head_dim, joint_.data());
+void Draft<T>::project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row) {
+  linear(rows, input_.data(), weights_.layer.joint.data(), 2 * shape_.hidden,
+         q_width() + 2 * kv_width(), joint_.data());
   ops_->rope_append({.n = rows,
-                     .num_heads = heads,
-                     .num_kv_heads = kv_heads,
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
                      .head_dim = shape_.head_dim,
                      .x = joint_.data(),
-                     .cosine = cosine_.data() + first * shape_.head_dim / 2,
-                     .sine = sine_.data() + first * shape_.head_dim / 2,
+                     .cosine = cosine_.data(),
+                     .sine = sine_.data(),
                      .q = query_.data(),
                      .k = k,
-                     .v = v});
+                     .v = v,
+                     .cache_row = cache_row,
+                     .k_cache = cache_row == nullptr ? nullptr : k_.data(),
+                     .v_cache = cache_row == nullptr ? nullptr : v_.data()});
 }
 
 // Each layer that reads normed rows clears the sums that the next one adds to.
@@ -222,7 +221,7 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
   linear(count, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
   embed(count, staged, staged + count);
-  project(0, count, false, true, k_.data() + first * kv_width(), v_.data() + first * kv_width());
+  project(count, k_.data() + first * kv_width(), v_.data() + first * kv_width());
   length_ = first + count;
   slot_parent_.clear();
   slot_position_.clear();
@@ -231,12 +230,11 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
   }
 }
 
-// The newest entry's output: its keys are already in the cache, so it is a tree of one node over
-// the positions before it.
+// The newest entry's output: its query and keys are there, so it is a tree of one node over the
+// positions before it.
 template <class T>
 void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows) {
   const std::int32_t* position = ints + 2 * rows - 1;
-  project(rows - 1, 1, true, false, nullptr, nullptr);
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
@@ -247,7 +245,7 @@ void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t
                         .num_nodes = 1,
                         .parent = ints + 3 * rows,
                         .position = position,
-                        .q = query_.data(),
+                        .q = query_.data() + (rows - 1) * q_width(),
                         .k = k_.data(),
                         .v = v_.data(),
                         .k_tree = k_.data() + row * kv_width(),
@@ -277,8 +275,7 @@ void Draft<T>::step(const Nodes& nodes) {
   append(ints, slot_position_);
   const std::int32_t* staged = staged_.upload(*ops_, ints);
   embed(count, staged, staged + count, staged + 3 * count);
-  project(0, count, true, true, k_tree_.data() + before * kv_width(),
-          v_tree_.data() + before * kv_width());
+  project(count, k_tree_.data() + before * kv_width(), v_tree_.data() + before * kv_width());
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,

@@ -84,8 +84,9 @@ class Draft {
   // there.
   void embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
              const std::int32_t* feature_row = nullptr);
-  // Rows of input_ from `first` -> query_ and (or) the entries' keys and values.
-  void project(std::int64_t first, std::int64_t rows, bool queries, bool keys, T* k, T* v);
+  // input_ [rows, 2 * hidden] -> query_, keys and values; these also to the cache's rows
+  // `cache_row` [rows] if not null.
+  void project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
   void finish(std::int64_t rows, const T* feature, T* output);
   kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;

@@ -10,10 +10,10 @@
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
 #include "kernels/rope_append/launch.h"
+#include "kernels/rope_append/traffic.h"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/swiglu/activation.cuh"
 #include "model/assert.h"
-#include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
@@ -21,9 +21,10 @@ namespace {
 constexpr int kThreads = kPoolThreads;
 constexpr std::size_t kMostSharedBytes = 96 * 1024;  // of a block that pools
 
-// Pairs [i, i + kUnit) of one head.
+// Pairs [i, i + kUnit) of one head, to `y` and, if not null, `also`.
 template <class T, int kUnit>
-__device__ inline void rotate(const T* x, const float* cosine, const float* sine, int half, T* y) {
+__device__ inline void rotate(const T* x, const float* cosine, const float* sine, int half, T* y,
+                              T* also) {
   using U = Unit<T, kUnit>;
   const U low = load_unit<T, kUnit>(x);
   const U high = load_unit<T, kUnit>(x + half);
@@ -39,6 +40,10 @@ __device__ inline void rotate(const T* x, const float* cosine, const float* sine
   }
   store_unit(y, y_low);
   store_unit(y + half, y_high);
+  if (also != nullptr) {
+    store_unit(also, y_low);
+    store_unit(also + half, y_high);
+  }
 }
 
 // A joint row's parts.
@@ -59,6 +64,8 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
   const Widths<T> w(p);
   const int half = w.d / 2;
   const T* x = p.x + n * w.row();
+  const bool keeps = p.cache_row != nullptr;
+  const std::int64_t cached = keeps ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
   const int turned = (w.q + w.kv) / 2 / kUnit;  // units of pairs
   const int count = turned + (w.kv + w.gates) / kUnit;
   for (int unit = static_cast<int>(threadIdx.x); unit < count; unit += kThreads) {
@@ -66,7 +73,8 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
       const int i = unit * kUnit % half;
       const int at = unit * kUnit / half * w.d + i;
       T* const y = at < w.q ? p.q + n * w.q + at : p.k + n * w.kv + at - w.q;
-      rotate<T, kUnit>(x + at, p.cosine + n * half + i, p.sine + n * half + i, half, y);
+      T* const also = keeps && at >= w.q ? p.k_cache + cached + at - w.q : nullptr;
+      rotate<T, kUnit>(x + at, p.cosine + n * half + i, p.sine + n * half + i, half, y, also);
       if (at >= w.q && p.k_raw != nullptr) {
         T* const raw = p.k_raw + n * w.kv + at - w.q;
         store_unit(raw, load_unit<T, kUnit>(x + at));
@@ -77,6 +85,9 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
       Unit<T, kUnit> value = load_unit<T, kUnit>(x + w.q + w.kv + at);
       if (at < w.kv) {
         store_unit(p.v + n * w.kv + at, value);
+        if (keeps) {
+          store_unit(p.v_cache + cached + at, value);
+        }
       } else {
         for (int j = 0; j < kUnit; ++j) {
           store_f32(value.value + j, logistic(load_f32(value.value + j)));
@@ -164,12 +175,13 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 bool whole_units(const RopeAppendParams<T>& p) {
   std::uintptr_t addresses = 0;
-  for (const void* memory : {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
-                             static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
-                             static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
-                             static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine),
-                             static_cast<const void*>(p.compress.k_cache),
-                             static_cast<const void*>(p.compress.v_cache)}) {
+  for (const void* memory :
+       {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
+        static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
+        static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
+        static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine),
+        static_cast<const void*>(p.compress.k_cache), static_cast<const void*>(p.compress.v_cache),
+        static_cast<const void*>(p.k_cache), static_cast<const void*>(p.v_cache)}) {
     addresses |= reinterpret_cast<std::uintptr_t>(memory);
   }
   return addresses % 16 == 0 && p.head_dim % 16 == 0 && p.gate_count % 8 == 0;
@@ -195,8 +207,7 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
     launch_compress(c, context);
     return;
   }
-  Traffic traffic = traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
-                                         p.k_raw != nullptr, sizeof(T));
+  Traffic traffic = rope_append_traffic(p);
   if (c.rows > 0) {
     traffic += compress_traffic(c);
   }

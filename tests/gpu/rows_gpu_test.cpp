@@ -173,6 +173,11 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
     for (OpsBuffer<TestType>& buffer : kv) {
       buffer = test::poisoned<TestType>(*ops, n * kv_heads * d);
     }
+    const Ints cache_row = {6, 0, 5, 2};
+    const std::int64_t cache_size = 7 * kv_heads * d;
+    const OpsBuffer<TestType, std::int32_t> device_cache_row(*ops, cache_row);
+    const std::vector<TestType> cache_before = random_elements<TestType>(cache_size, 32);
+    const OpsBuffer<TestType> cache[2] = {{*ops, cache_before}, {*ops, cache_before}};
     ops->rope_append({.n = n,
                       .num_heads = heads,
                       .num_kv_heads = kv_heads,
@@ -185,7 +190,10 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                       .k_raw = kv[0].data(),
                       .k = kv[1].data(),
                       .v = kv[2].data(),
-                      .gates = gates.data()});
+                      .gates = gates.data(),
+                      .cache_row = device_cache_row.data(),
+                      .k_cache = cache[0].data(),
+                      .v_cache = cache[1].data()});
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const std::vector<double> wide = widen_all(x);
     std::vector<double> table(size(n * d)), want_q(size(n * heads * d)),
@@ -216,6 +224,16 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                                              .gates = want_gates.data()},
                     1);
     INFO("heads " << heads << " d " << d);
+    for (int i = 0; i < 2; ++i) {  // the rows written once more, and no others
+      std::vector<TestType> want = cache_before;
+      const std::vector<TestType> rows = kv[i + 1].read();
+      for (std::int64_t row = 0; row < n; ++row) {
+        std::copy_n(rows.begin() + row * kv_heads * d, kv_heads * d,
+                    want.begin() + cache_row[size(row)] * kv_heads * d);
+      }
+      const std::vector<TestType> got = cache[i].read();
+      CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof want[0]) == 0);
+    }
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(relative_error(widen_all(kv[i].read()), want_kv[i]) < kTolerance<TestType>);
     }

@@ -154,6 +154,13 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
                  1);
   const std::vector<TestType> poison(x.size(), TestType(-777));
   std::vector<TestType> q = poison, k_raw = poison, k = poison, v = poison, gate = poison;
+  // Keys and values also go to the cache's rows 2 i.
+  std::vector<std::int32_t> cache_row(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < cache_row.size(); ++i) {
+    cache_row[i] = static_cast<std::int32_t>(2 * i);
+  }
+  std::vector<TestType> k_cache(static_cast<std::size_t>(2 * n * kv_width), TestType(-777));
+  std::vector<TestType> v_cache = k_cache;
   rope_append_cpu(RopeAppendParams<TestType>{.n = n,
                                              .num_heads = heads,
                                              .num_kv_heads = kv_heads,
@@ -166,7 +173,10 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
                                              .k_raw = k_raw.data(),
                                              .k = k.data(),
                                              .v = v.data(),
-                                             .gates = gate.data()},
+                                             .gates = gate.data(),
+                                             .cache_row = cache_row.data(),
+                                             .k_cache = k_cache.data(),
+                                             .v_cache = v_cache.data()},
                   2);
   const auto is = [&](std::vector<TestType>& got, const std::vector<TestType>& want) {
     const bool untouched = got[want.size()] == TestType(-777);
@@ -178,6 +188,15 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
   CHECK(is(k, turned(part(q_width, kv_width), kv_heads)));
   CHECK(is(v, part(q_width + kv_width, kv_width)));
   CHECK(is(gate, want_gates));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto doubled = [&](const std::vector<TestType>& rows, const std::vector<TestType>& all) {
+      return std::equal(rows.begin() + i * kv_width, rows.begin() + (i + 1) * kv_width,
+                        all.begin() + 2 * i * kv_width) &&
+             all[static_cast<std::size_t>((2 * i + 1) * kv_width)] == TestType(-777);
+    };
+    CHECK(doubled(k, k_cache));
+    CHECK(doubled(v, v_cache));
+  }
 }
 
 TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", "[swiglu]") {
