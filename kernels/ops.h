@@ -49,11 +49,13 @@ struct FoldedNorm {
 template <class T>
 struct LinearParams {
   std::int64_t n = 0, k = 0, m = 0;
-  bool swiglu = false;          // w is wg over wu; takes no residual
-  const T* x = nullptr;         // [N, K]
-  const T* w = nullptr;         // [M, K], or [2 M, K]
-  const T* residual = nullptr;  // [N, M] or null; may alias y
-  T* y = nullptr;               // [N, M]
+  bool swiglu = false;             // w is wg over wu; takes no residual
+  const T* x = nullptr;            // [N, K]
+  const T* w = nullptr;            // [M, K], or [2 M, K]
+  const T* residual = nullptr;     // [N, M] or null; may alias y
+  T* y = nullptr;                  // [N, M]
+  T* y_copy = nullptr;             // or null: rows of y once more; not with swiglu
+  std::int64_t y_copy_stride = 0;  // elements between them
   FoldedNorm<T> norm = {};
   TrafficTerm weight_term = TrafficTerm::kWeights;
 };

@@ -2,6 +2,7 @@
 // with the rows of the cache, one linear layer for gate and up with SwiGLU within. A step that the
 // host leads asks it for each level of the draft; a recorded one has the launches of
 // kernels/draft_tree in their place, and sizes that are bounds.
+#include <algorithm>
 #include <cmath>
 
 #include "model/launch_parts.h"
@@ -15,13 +16,18 @@ namespace {
 // Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
 enum class Output { kPlain, kSwiglu, kWeighted };  // kWeighted: a norm follows
 
-void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out) {
+// `copied` of the launches write their rows twice.
+void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out,
+                double copied = 0.0) {
   const bool swiglu = output == Output::kSwiglu;
   const std::int64_t weight_rows = swiglu ? 2 * m : m;
   Traffic t = swiglu ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
                      : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
   if (output == Output::kWeighted) {
     t += traffic::weighted_rows(p.whole_rows(), m, p.element_bytes);
+  }
+  if (copied > 0.0) {
+    t += scaled(traffic::kept_rows(p.whole_rows(), m, p.element_bytes), copied / p.times);
   }
   const double node_tiles = std::ceil(p.rows / number(kLinearMostNodes));
   const double slices = linear_cut(k, m, swiglu).slices;
@@ -71,11 +77,29 @@ void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, Ste
 }
 
 // From the output projection to the end of the MLP; the norm after each is folded into both sides.
+// `captures` of the streams that leave it are kept.
 void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
-                        std::int64_t intermediate, StepWork& out) {
+                        std::int64_t intermediate, StepWork& out, double captures = 0.0) {
   add_linear(p, q_width, hidden, Output::kWeighted, out);
   add_linear(p, hidden, intermediate, Output::kSwiglu, out);
-  add_linear(p, intermediate, hidden, Output::kWeighted, out);
+  add_linear(p, intermediate, hidden, Output::kWeighted, out, captures);
+}
+
+// Streams that are kept for the draft: where a layer writes them, or by copies (the embedding, and
+// a stream that is kept again).
+struct Captures {
+  double written = 0.0;
+  double copied = 0.0;
+};
+
+Captures captures_of(const StepShape& s) {
+  Captures captures;
+  const std::int64_t* const first = s.draft.capture_layers;
+  for (const std::int64_t* layer = first; s.tree.speculates() && layer != first + 3; ++layer) {
+    const bool copied = *layer == 0 || std::find(first, layer, *layer) != layer;
+    (copied ? captures.copied : captures.written) += 1.0;
+  }
+  return captures;
 }
 
 // The target's layers, launch by launch.
@@ -95,7 +119,7 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
   } else {
     add_attention_layers(s, growth, out);
   }
-  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
+  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out, captures_of(s).written);
 }
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
@@ -104,9 +128,10 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
       .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
-  const double captures = s.tree.speculates() ? 3.0 : 0.0;
   add_embed(once, 1, t.hidden, true, t.head_dim, out);
-  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
+  if (const double copied = captures_of(s).copied; copied > 0.0) {
+    add_copy(once, copied, t.hidden, TrafficTerm::kActivations, out);
+  }
   if (s.one_launch) {
     add_decode_layers(s, growth, out);
   } else {
