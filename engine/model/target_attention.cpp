@@ -73,6 +73,8 @@ void Target<T>::attend_sparse(std::int64_t layer) {
                     .position = positions_,
                     .cmp_tree_owner = owners_,
                     .indices_in = reused_blocks(layer),
+                    .older_lists = layer > 0,                    // a routing launch lies between
+                    .older_blocks = layer > refresh_layer_ + 1,  // another reuse layer does
                     .topk = options_.topk,
                     .hint = hint_of(layer),
                     .out = attention_.data(),

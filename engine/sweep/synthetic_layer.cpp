@@ -296,6 +296,7 @@ kernels::NsaVerifyParams<T> SyntheticLayer<T>::params(std::int64_t set) {
   p.position = position_buffer_.data();
   p.cmp_tree_owner = owner_buffer_.data();
   p.indices_in = variant_.reuse ? inherited_buffer_.data() : nullptr;
+  p.older_lists = p.older_blocks = true;  // as in all layers of a step but the first ones
   p.out = out_.data();
   p.indices = indices_.data();
   return p;

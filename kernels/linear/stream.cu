@@ -11,6 +11,8 @@
 // Bits: an output is sum over slices (ascending) of sum over 16-wide k steps (ascending) of the
 // tensor core's product; the slices depend on K and M alone, so N and the tile sizes never show.
 // Bound by streaming the weights while N is below some 200 nodes.
+#include <limits>
+
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/linear/stream.h"
 #include "kernels/linear/stream_finish.cuh"
@@ -228,12 +230,16 @@ void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stre
   const std::int64_t step = p.swiglu ? kGroupRows : kGroups * kGroupRows;
   const dim3 grid(slices, static_cast<unsigned>((p.n + kNodes - 1) / kNodes),
                   static_cast<unsigned>((p.m + step - 1) / step));
+  const bool an_sm_each = grid.x * grid.y * grid.z <= kLinearBlocksWanted;
   // Gate and up start under the projection before them, whose blocks leave some SMs free: without
   // this, two blocks of theirs meet on such an SM and end last. With few nodes it loses (README).
-  const bool alone = kNodes > 8 && p.swiglu && grid.x * grid.y * grid.z <= kLinearBlocksWanted;
-  const StreamParams s{.weights = matrix_map(p.w, p.swiglu ? 2 * p.m : p.m, p.k, kGroupRows),
-                       .nodes = matrix_map(p.x, p.n, p.k, kNodes),
-                       .p = p};
+  const bool alone = kNodes > 8 && p.swiglu && an_sm_each;
+  const bool joint = p.residual == nullptr && !p.swiglu && an_sm_each;
+  const StreamParams s{
+      .weights = matrix_map(p.w, p.swiglu ? 2 * p.m : p.m, p.k, kGroupRows),
+      .nodes = matrix_map(p.x, p.n, p.k, kNodes),
+      .p = p,
+      .release_tiles = joint ? std::numeric_limits<int>::max() : Plan::kReleaseTiles};
   launch_dependent(
       {.grid = grid,
        .threads = Plan::kThreads,

@@ -42,10 +42,12 @@ struct StreamPlan {
   static constexpr int kRoundNodes = std::min(kNodes, 64);
   static constexpr int kPad = 4;  // keeps a warp's stores in different banks
   static constexpr int kPartialBytes = kRoundNodes * kGroups * (kGroupRows + kPad * kMaxSlices) * 4;
-  // K tiles before its last that a block lets the next launch in, or, where the ring holds more
-  // than that, as soon as it copies a tile again; with few nodes at its start. Measured, H200: late
-  // costs 70 us of 800 a step at N = 1 and gains 16 of 870 at 16, 40 of 1,088 at 64; 2 instead of 4
-  // tiles cost 8 of 765 at 16 and gain 8 of 900 at 64, 25 of 1,235 at 128.
+  // When a block lets the next launch in: with few nodes at its start, else some K tiles before its
+  // last, or, where the ring holds more than that, as soon as it copies a tile again. Measured,
+  // H200: late costs 70 us of 800 a step at N = 1 and gains 16 of 870 at 16, 40 of 1,088 at 64; 2
+  // instead of 4 tiles cost 8 of 765 at 16 and gain 8 of 900 at 64, 25 of 1,235 at 128. The joint
+  // projection (no residual, no halves, an SM a block) releases as soon as it copies again:
+  // attention behind it has tables to fill; 1,388 instead of 1,403 us a verification of 64.
   static constexpr bool kReleasesLate = kNodes > 8;
   static constexpr int kReleaseTiles = kNodes < 64 ? 4 : 2;
   // Loops over K tiles: the code of many nodes is kept short, it is fetched at each launch.
@@ -64,6 +66,8 @@ struct StreamParams {
   CUtensorMap weights;  // boxes of 64 rows
   CUtensorMap nodes;    // boxes of kNodes rows
   LinearParams<Bf16> p;
+  // K tiles before its last that a block lets the next launch in; fewer if its ring holds more.
+  int release_tiles = 0;
 };
 
 // What a block works on.

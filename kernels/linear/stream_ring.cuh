@@ -58,7 +58,7 @@ __device__ inline void copy_tiles(const StreamParams& s, const Tile& t, const Pl
     barrier_wait(at.empty_of(i % Plan::kStages), (turn - 1) & 1);
     copy_weights<Plan>(s, t, at, i);
     copy_nodes<Plan>(s, t, at, i);
-    if (Plan::kReleasesLate && i == max(ahead, t.k_tiles - Plan::kReleaseTiles)) {
+    if (Plan::kReleasesLate && i == max(ahead, t.k_tiles - s.release_tiles)) {
       release_successors();
     }
   }

@@ -78,6 +78,8 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
   a.num_blocks = small(p.num_blocks);
   a.group_size =
       p.group_mode == GroupMode::kApprox ? small(std::min(p.group_size, p.num_queries)) : 1;
+  a.older_lists = p.older_lists;
+  a.older_blocks = p.older_blocks;
   a.max_spans = span_count(small(most_compressed(p)));
   a.max_slices = small(most_slices(p));
   a.max_blocks = 4 * a.max_slices;

@@ -159,8 +159,9 @@ struct FusedArguments {
   int cmp_block, stride_bits;        // l, log2 s
   int block_bits;                    // log2 B
   int sel_count, init_blocks, local_blocks, window;
-  int num_blocks;  // S: pitch of p.importance
-  int group_size;  // C where groups share their representative's blocks, else 1
+  int num_blocks;                  // S: pitch of p.importance
+  int group_size;                  // C where groups share their representative's blocks, else 1
+  bool older_lists, older_blocks;  // NsaVerifyParams
   int max_spans;
   int max_blocks;  // selection blocks a node can have, a multiple of 4
   const StepCounts* counts;

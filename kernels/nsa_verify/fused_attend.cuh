@@ -166,12 +166,15 @@ template <int kD, bool kReuse, bool kMany>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
-  release_successors();
+  if constexpr (!kReuse) {
+    release_successors();
+  }
   extern __shared__ __align__(1024) unsigned char shared[];
   const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
   if (block >= groups * a.plan.part_blocks) {
     wait_for_predecessors();
+    release_successors();
     finish_attend<kD, kReuse>(a, block - groups * a.plan.part_blocks);
     return;
   }
@@ -186,12 +189,16 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
   start_ring(ring, team);
-  if constexpr (kReuse) {
-    wait_for_predecessors();
-  }
   // nsa_attend starts when nsa_route has passed its own wait: all but the chosen blocks is older.
+  // nsa_reuse lets others start when its own wait is over, as nsa_route does.
   Rows<kD> rows;
-  load_rows(t, rows);
+  if constexpr (kReuse) {
+    if (!(a.older_lists && (kind != kSelected || a.older_blocks))) {
+      wait_for_predecessors();
+    }
+  } else {
+    load_rows(t, rows);
+  }
   EarlyLists early{};
   if (kReuse && kind == kSelected) {
     early.fetch(t, team);
@@ -212,7 +219,13 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     }
     TileList list{};
     const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, list);
-    run_entries<kReuse && kMany>(t, maps, team, list, job, ring, rows, KeepNothing{});
+    run_entries<kReuse && kMany, kReuse>(t, maps, team, list, job, ring, rows, KeepNothing{}, [&] {
+      if (first) {
+        wait_for_predecessors();
+        release_successors();
+        load_rows(t, rows);
+      }
+    });
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
   arrive_at(a, group);

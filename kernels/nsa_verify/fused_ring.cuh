@@ -12,7 +12,7 @@ __device__ inline void named_barrier(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Row tiles that share tiles of keys and wait for each other only. The first warp loads them.
+// Row tiles that share tiles of keys and wait for each other only. Their first warps load them.
 struct Team {
   int first_tile;
   int tiles;
@@ -66,6 +66,13 @@ struct Cursor {
       parity ^= 1;
     }
   }
+  __device__ __forceinline__ void advance(const Ring& ring, int by) {
+    place += by;
+    if (place >= ring.units) {
+      place -= ring.units;
+      parity ^= 1;
+    }
+  }
 };
 
 // Where the keys of a list's tail lie.
@@ -83,11 +90,13 @@ struct TileSource {
   }
 };
 // Words of TileList::units.
+inline constexpr std::uint32_t kTreeUnit = 2U;
 __device__ __forceinline__ std::uint32_t unit_word(int row, bool tree, bool values) {
-  return static_cast<std::uint32_t>(row) * 4U + (tree ? 2U : 0U) + (values ? 1U : 0U);
+  return static_cast<std::uint32_t>(row) * 4U + (tree ? kTreeUnit : 0U) + (values ? 1U : 0U);
 }
 
-// Fills a team's ring with its units in their order. The team's first warp calls it.
+// Fills a team's ring with its units in their order: every `step`-th of them, where others of the
+// team's warps bring the rest.
 template <int kD>
 struct Loader {
   const CUtensorMap* maps;  // the four of TileMaps
@@ -96,26 +105,42 @@ struct Loader {
   const Ring& ring;
   const std::uint32_t* units;
   int total;
-  int next = 0;            // unit loaded next
-  Cursor at{0, 1};         // its place; parity of the phase in which what lay there before was read
+  int next, step;          // unit loaded next, and how many behind it the one after that is
+  Cursor at;               // its place; parity of the phase in which what lay there before was read
   std::uint32_t word = 0;  // of that unit: fetched before it is wanted
 
   __device__ __forceinline__ Loader(const Queries& t, const TileMaps& all, bool compressed,
                                     bool is_shared, const Ring& places, const std::uint32_t* list,
-                                    int count)
+                                    int count, int first, int apart)
       : maps(&all.of[compressed ? 1 : 0][0]),
         g(t.g),
         first_lane(t.lane == 0),
         shared_ring(is_shared),
         ring(places),
         units(list),
-        total(count) {
+        total(count),
+        next(first),
+        step(apart),
+        at{first, 1} {
     // Kept, not computed again from the kernel's arguments at every load.
     asm volatile("" : "+l"(maps));
-    word = total > 0 ? units[0] : 0U;
+    word = next < total ? units[next] : 0U;
   }
 
-  // One unit, if any is left.
+  // Units below `end` whose turn it is, `most` at most.
+  __device__ __forceinline__ void load_below(int end, int most) {
+#pragma unroll 1
+    for (int i = 0; i < most && next < end; ++i) {
+      load();
+    }
+  }
+  // The same up to the first of the draft tree's: caches are older than the launches before.
+  __device__ __forceinline__ void load_older_below(int end) {
+#pragma unroll 1
+    while (next < min(end, total) && (word & kTreeUnit) == 0U) {
+      load();
+    }
+  }
   __device__ __forceinline__ void load() {
     if (next >= total) {
       return;
@@ -134,8 +159,8 @@ struct Loader {
                         maps + word % 4U, panel * 64, g, static_cast<int>(word / 4U), full);
       }
     }
-    ++next;
-    at.advance(ring);
+    next += step;
+    at.advance(ring, step);
     if (next < total) {
       word = units[next];
     }

@@ -19,6 +19,7 @@ namespace versieve::kernels {
 // how often a token counts for a block (2, 2, 2, 1 for its own four, 1 for the token before),
 // column 4 picks the last token, which counts once for the next slice's first block.
 struct KeepWeights {
+  static constexpr bool kKeeps = true;
   int quarter;  // of a row's lanes
   bool four;
   std::uint32_t times[2];  // the matrix: rows 2 quarter, + 1 and + 8, + 9 of column lane / 4
@@ -219,16 +220,20 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const Team team = make_team(t, a.plan.row_tiles);
   const Ring ring = memory.ring_of(a.plan, team);
   start_ring(ring, team);
-  wait_for_predecessors();
-  // Only now: nsa_attend begins with what is older than this launch.
-  release_successors();
-  Rows<kD> rows;
-  load_rows(t, rows);
+  if (!a.older_lists) {
+    wait_for_predecessors();
+  }
   fill_tables(t, memory.tables);
   const int rank = share * a.plan.slots + t.slot;
   if (rank < a.plan.ranks) {
     const Job job = span_job<kMany>(t, team, rank, memory.list);
-    run_entries<kMany>(t, maps, team, memory.list, job, ring, rows, KeepWeights(t));
+    Rows<kD> rows;
+    run_entries<kMany, true>(t, maps, team, memory.list, job, ring, rows, KeepWeights(t), [&] {
+      wait_for_predecessors();
+      // Only now: nsa_attend begins with what is older than this launch.
+      release_successors();
+      load_rows(t, rows);
+    });
   }
   arrive_at(a, group);
 }

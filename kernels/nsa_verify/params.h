@@ -54,6 +54,12 @@ struct NsaVerifyParams {
   const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
   const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
 
+  // Complete before any launch that may still run began, so that a launch begins with it under the
+  // one before (kFused, CUDA, N > 1): counts, parents, positions, owners and the caches' rows; the
+  // blocks of indices_in. Never changes an answer.
+  bool older_lists = false;
+  bool older_blocks = false;
+
   // What ranks the blocks (kVanilla and the CPU; the fused launches rank within): `sort` within the
   // selecting launch, the others kernels/topk over rows of importance. The choice is the same.
   TopkVariant topk = TopkVariant::kSort;

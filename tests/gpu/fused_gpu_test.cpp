@@ -131,6 +131,8 @@ TEST_CASE("fused nsa_verify takes long contexts, one query and 256 nodes", "[lon
         {16390, 1, TreeForm::kChain},
         {700, 256, TreeForm::kRandom},
         {500, 256, TreeForm::kChain},
+        {5, 256, TreeForm::kRandom},  // all that a part has may be a slice of the tail
+        {69, 200, TreeForm::kChain},
         {31, 2, TreeForm::kChain},
         {0, 40, TreeForm::kChain}}) {
     check_case(long_shape(context, nodes, tree), rng);

@@ -47,6 +47,7 @@ class LayerProblem {
     p.context_len = context_len;
     p.num_queries = nodes;
     p.num_compressed = compressed_count(p.nsa, context_len);
+    p.older_lists = p.older_blocks = true;  // as in all layers of a step but the first ones
     grow_tree();
     const std::size_t width = static_cast<std::size_t>(p.num_kv_heads * p.head_dim);
     const std::size_t bytes = 4 * static_cast<std::size_t>(context_len) * width;

@@ -29,6 +29,7 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
       std::vector<kernels::StepCounts>{{static_cast<std::int32_t>(p.context_len),
                                         static_cast<std::int32_t>(p.num_tree_compressed)}});
   if (choice.counts_from_memory) {  // the params hold bounds
+    p.older_lists = p.older_blocks = true;
     p.counts = counts.data();
     p.context_len += 1000;
     p.num_compressed = compressed_count(p.nsa, p.context_len);
