@@ -49,11 +49,13 @@ struct FoldedNorm {
 template <class T>
 struct LinearParams {
   std::int64_t n = 0, k = 0, m = 0;
-  bool swiglu = false;          // w is wg over wu; takes no residual
-  const T* x = nullptr;         // [N, K]
-  const T* w = nullptr;         // [M, K], or [2 M, K]
-  const T* residual = nullptr;  // [N, M] or null; may alias y
-  T* y = nullptr;               // [N, M]
+  bool swiglu = false;             // w is wg over wu; takes no residual
+  const T* x = nullptr;            // [N, K]
+  const T* w = nullptr;            // [M, K], or [2 M, K]
+  const T* residual = nullptr;     // [N, M] or null; may alias y
+  T* y = nullptr;                  // [N, M]
+  T* y_copy = nullptr;             // or null: rows of y once more; not with swiglu
+  std::int64_t y_copy_stride = 0;  // elements between them
   FoldedNorm<T> norm = {};
   TrafficTerm weight_term = TrafficTerm::kWeights;
 };
@@ -93,6 +95,15 @@ struct RopeTableParams {
   const std::int32_t* position = nullptr;  // [N]
   SumOf<T>* cosine = nullptr;              // [N, d/2]
   SumOf<T>* sine = nullptr;                // [N, d/2]
+};
+
+// What a forward begins with, one launch on CUDA: rows normed, a draft's in two halves, and the
+// rotary angles of their positions. Parts of n = 0 are left out; none may read what another writes.
+template <class T>
+struct EmbedParams {
+  RmsNormParams<T> token;
+  RmsNormParams<T> feature = {};
+  RopeTableParams<T> angles = {};
 };
 
 // phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
@@ -141,6 +152,10 @@ struct RopeAppendParams {
   T* k = nullptr;                    // [N, G, d]
   T* v = nullptr;                    // [N, G, d]
   T* gates = nullptr;                // [N, gate_count]
+  // Or null: row i of keys and values goes to row cache_row[i] of these too. Rows differ.
+  const std::int32_t* cache_row = nullptr;  // [N]
+  T* k_cache = nullptr;                     // [*, G, d]
+  T* v_cache = nullptr;                     // [*, G, d]
   // Not 0 rows: these compressed tokens too, of the k (k_raw if `rotate`) and v written here.
   CompressParams<T> compress = {};
 };
@@ -337,9 +352,8 @@ class Ops {
   virtual std::unique_ptr<Marker> make_marker() = 0;
 
   virtual void linear(const LinearParams<T>& p) = 0;
-  virtual void rms_norm(const RmsNormParams<T>& p) = 0;
+  virtual void embed(const EmbedParams<T>& p) = 0;
   virtual void rope(const RopeParams<T>& p) = 0;
-  virtual void rope_table(const RopeTableParams<T>& p) = 0;
   virtual void rope_append(const RopeAppendParams<T>& p) = 0;
   virtual void swiglu(const SwigluParams<T>& p) = 0;
   virtual void sigmoid(const SigmoidParams<T>& p) = 0;

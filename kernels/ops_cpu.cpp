@@ -10,6 +10,8 @@
 #include "kernels/copy_rows/cpu.h"
 #include "kernels/decode_layers/parts.h"
 #include "kernels/draft_tree/cpu.h"
+#include "kernels/embed/cpu.h"
+#include "kernels/embed/traffic.h"
 #include "kernels/layer_map/cpu.h"
 #include "kernels/linear/cpu.h"
 #include "kernels/linear/traffic.h"
@@ -17,10 +19,9 @@
 #include "kernels/ops.h"
 #include "kernels/resa_decode/cpu.h"
 #include "kernels/resa_decode/traffic_shape.h"
-#include "kernels/rms_norm/cpu.h"
-#include "kernels/rms_norm/traffic.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
+#include "kernels/rope_append/traffic.h"
 #include "kernels/spec_sample/cpu.h"
 #include "kernels/swiglu/cpu.h"
 #include "kernels/token_list/cpu.h"
@@ -90,22 +91,15 @@ class CpuOps final : public Ops<T> {
   void linear(const LinearParams<T>& p) override {
     observed("linear", linear_traffic(p), [&] { linear_cpu(p, threads_); });
   }
-  void rms_norm(const RmsNormParams<T>& p) override {
-    observed("rms_norm", rms_norm_traffic(p), [&] { rms_norm_cpu(p, threads_); });
+  void embed(const EmbedParams<T>& p) override {
+    observed("rms_norm", embed_traffic(p), [&] { embed_cpu(p, threads_); });
   }
   void rope(const RopeParams<T>& p) override {
     observed("rope", traffic::rope(p.n, p.heads, p.head_dim, kBytes),
              [&] { rope_cpu(p, threads_); });
   }
-  void rope_table(const RopeTableParams<T>& p) override {
-    observed("rope", traffic::rope_table(p.n, p.head_dim, kBytes),
-             [&] { rope_table_cpu(p, threads_); });
-  }
   void rope_append(const RopeAppendParams<T>& p) override {
-    observed("rope",
-             traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
-                                  p.k_raw != nullptr, kBytes),
-             [&] { rope_append_cpu(p, threads_); });
+    observed("rope", rope_append_traffic(p), [&] { rope_append_cpu(p, threads_); });
     if (p.compress.rows > 0) {
       compress(p.compress);
     }

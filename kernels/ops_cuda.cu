@@ -13,6 +13,7 @@
 #include "kernels/copy_rows/launch.h"
 #include "kernels/decode_layers/launch.h"
 #include "kernels/draft_tree/launch.h"
+#include "kernels/embed/launch.h"
 #include "kernels/flash_decode/launch.h"
 #include "kernels/layer_map/launch.h"
 #include "kernels/linear/launch.h"
@@ -20,7 +21,6 @@
 #include "kernels/nsa_verify/launch.h"
 #include "kernels/ops_cuda.h"
 #include "kernels/resa_decode/launch.h"
-#include "kernels/rms_norm/launch.h"
 #include "kernels/rope/launch.h"
 #include "kernels/rope_append/launch.h"
 #include "kernels/spec_sample/launch.h"
@@ -148,9 +148,8 @@ class CudaOps final : public Ops<T> {
   }
 
   void linear(const LinearParams<T>& p) override { launch_linear(p, context_); }
-  void rms_norm(const RmsNormParams<T>& p) override { launch_rms_norm(p, context_); }
+  void embed(const EmbedParams<T>& p) override { launch_embed(p, context_); }
   void rope(const RopeParams<T>& p) override { launch_rope(p, context_); }
-  void rope_table(const RopeTableParams<T>& p) override { launch_rope_table(p, context_); }
   void rope_append(const RopeAppendParams<T>& p) override { launch_rope_append(p, context_); }
   void swiglu(const SwigluParams<T>& p) override { launch_swiglu(p, context_); }
   void sigmoid(const SigmoidParams<T>& p) override { launch_sigmoid(p, context_); }

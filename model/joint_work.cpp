@@ -2,6 +2,7 @@
 // with the rows of the cache, one linear layer for gate and up with SwiGLU within. A step that the
 // host leads asks it for each level of the draft; a recorded one has the launches of
 // kernels/draft_tree in their place, and sizes that are bounds.
+#include <algorithm>
 #include <cmath>
 
 #include "model/launch_parts.h"
@@ -15,13 +16,18 @@ namespace {
 // Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
 enum class Output { kPlain, kSwiglu, kWeighted };  // kWeighted: a norm follows
 
-void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out) {
+// `copied` of the launches write their rows twice.
+void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out,
+                double copied = 0.0) {
   const bool swiglu = output == Output::kSwiglu;
   const std::int64_t weight_rows = swiglu ? 2 * m : m;
   Traffic t = swiglu ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
                      : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
   if (output == Output::kWeighted) {
     t += traffic::weighted_rows(p.whole_rows(), m, p.element_bytes);
+  }
+  if (copied > 0.0) {
+    t += scaled(traffic::kept_rows(p.whole_rows(), m, p.element_bytes), copied / p.times);
   }
   const double node_tiles = std::ceil(p.rows / number(kLinearMostNodes));
   const double slices = linear_cut(k, m, swiglu).slices;
@@ -33,25 +39,26 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, St
   out.add(work);
 }
 
-// Rows gathered and normed, or weighted for the layer that divides; `keeps` them as they are too.
-void add_norm(const Pass& p, std::int64_t width, bool keeps, StepWork& out) {
-  Traffic t = traffic::rms_norm(p.whole_rows(), width, p.element_bytes);
+// What a forward begins with (kernels/embed): `halves` rows a node gathered and normed, or weighted
+// for the layer that divides, one of them kept as it is too if `keeps`; the nodes' rotary angles.
+void add_embed(const Pass& p, std::int64_t halves, std::int64_t width, bool keeps,
+               std::int64_t head_dim, StepWork& out) {
+  Traffic t = traffic::rope_table(p.whole_rows(), head_dim, sizeof(float));
+  for (std::int64_t i = 0; i < halves; ++i) {
+    t += traffic::rms_norm(p.whole_rows(), width, p.element_bytes);
+  }
   if (keeps) {
     t += traffic::kept_rows(p.whole_rows(), width, p.element_bytes);
   }
-  out.add(streaming(LaunchKind::kRmsNorm, p.other, p.times, t, p.rows,
+  out.add(streaming(LaunchKind::kRmsNorm, p.other, p.times, t, p.rows * number(halves),
                     number(width) / kRowElementsPerStep));
-}
-
-void add_rope_table(const Pass& p, std::int64_t head_dim, StepWork& out) {
-  out.add(streaming(LaunchKind::kRope, p.other, p.times,
-                    traffic::rope_table(p.whole_rows(), head_dim, sizeof(float)), p.rows, 1.0));
 }
 
 struct JointRow {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, gates = 0;
   bool keeps_raw_keys = false;
-  Traffic pooled = {};  // compressed tokens
+  bool keeps_cache_rows = false;  // keys and values go to two places
+  Traffic pooled = {};            // compressed tokens
 
   std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim + gates; }
 };
@@ -61,17 +68,38 @@ void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, Ste
   add_linear(p, inputs, row.width(), Output::kPlain, out);
   Traffic t = traffic::rope_append(p.whole_rows(), row.heads, row.kv_heads, row.head_dim, row.gates,
                                    row.keeps_raw_keys, p.element_bytes);
+  if (row.keeps_cache_rows) {
+    t += traffic::kept_rows(p.whole_rows(), 2 * row.kv_heads * row.head_dim, p.element_bytes);
+  }
   t += row.pooled;
   out.add(streaming(LaunchKind::kRope, p.other, p.times, t, p.rows,
                     number(row.width()) / kRowElementsPerStep));
 }
 
 // From the output projection to the end of the MLP; the norm after each is folded into both sides.
+// `captures` of the streams that leave it are kept.
 void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
-                        std::int64_t intermediate, StepWork& out) {
+                        std::int64_t intermediate, StepWork& out, double captures = 0.0) {
   add_linear(p, q_width, hidden, Output::kWeighted, out);
   add_linear(p, hidden, intermediate, Output::kSwiglu, out);
-  add_linear(p, intermediate, hidden, Output::kWeighted, out);
+  add_linear(p, intermediate, hidden, Output::kWeighted, out, captures);
+}
+
+// Streams that are kept for the draft: where a layer writes them, or by copies (the embedding, and
+// a stream that is kept again).
+struct Captures {
+  double written = 0.0;
+  double copied = 0.0;
+};
+
+Captures captures_of(const StepShape& s) {
+  Captures captures;
+  const std::int64_t* const first = s.draft.capture_layers;
+  for (const std::int64_t* layer = first; s.tree.speculates() && layer != first + 3; ++layer) {
+    const bool copied = *layer == 0 || std::find(first, layer, *layer) != layer;
+    (copied ? captures.copied : captures.written) += 1.0;
+  }
+  return captures;
 }
 
 // The target's layers, launch by launch.
@@ -91,7 +119,7 @@ void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& 
   } else {
     add_attention_layers(s, growth, out);
   }
-  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out);
+  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out, captures_of(s).written);
 }
 
 void add_target(const StepShape& s, double growth, StepWork& out) {
@@ -100,10 +128,10 @@ void add_target(const StepShape& s, double growth, StepWork& out) {
       .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
   Pass once = layer;
   once.times = 1.0;
-  const double captures = s.tree.speculates() ? 3.0 : 0.0;
-  add_norm(once, t.hidden, true, out);
-  add_copy(once, captures, t.hidden, TrafficTerm::kActivations, out);
-  add_rope_table(once, t.head_dim, out);
+  add_embed(once, 1, t.hidden, true, t.head_dim, out);
+  if (const double copied = captures_of(s).copied; copied > 0.0) {
+    add_copy(once, copied, t.hidden, TrafficTerm::kActivations, out);
+  }
   if (s.one_launch) {
     add_decode_layers(s, growth, out);
   } else {
@@ -158,25 +186,18 @@ void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWor
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
 }
 
-// `gathers`: features are rows of earlier outputs, and kept.
-void add_embedding(const StepShape& s, const Pass& pass, bool gathers, StepWork& out) {
-  add_norm(pass, s.draft.hidden, false, out);
-  add_norm(pass, s.draft.hidden, gathers, out);
-  add_rope_table(pass, s.draft.head_dim, out);
-}
-
-// Keys and values of the newest tokens, then the newest one's output.
+// Queries, keys and values of the newest tokens, then the newest one's output.
 void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
   const DraftShape& d = s.draft;
   add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
   add_linear(entries, 3 * d.hidden, d.hidden, Output::kPlain, out);
-  add_embedding(s, entries, false, out);
-  add_projection(entries, 2 * d.hidden, {.kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
-  if (s.recorded) {  // through slots, since only the device knows their positions
-    add_copy(entries, 2.0, d.num_kv_heads * d.head_dim, TrafficTerm::kDraft, out);
-  }
-  add_rope_table(one, d.head_dim, out);
-  add_projection(one, 2 * d.hidden, {.heads = d.num_heads, .head_dim = d.head_dim}, out);
+  add_embed(entries, 2, d.hidden, false, d.head_dim, out);
+  add_projection(entries, 2 * d.hidden,
+                 {.heads = d.num_heads,
+                  .kv_heads = d.num_kv_heads,
+                  .head_dim = d.head_dim,
+                  .keeps_cache_rows = s.recorded},
+                 out);
   add_draft_layer(s, one, 1.0, out);
 }
 
@@ -200,7 +221,7 @@ void add_draft(const StepShape& s, StepWork& out) {
   Pass level = one;
   level.rows = run.level_rows;
   level.times = run.levels - 1.0;
-  add_embedding(s, level, true, out);
+  add_embed(level, 2, d.hidden, true, d.head_dim, out);  // features of earlier outputs, kept
   add_projection(level, 2 * d.hidden,
                  {.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
   add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, out);

@@ -6,12 +6,6 @@
 
 namespace versieve {
 
-void add_norm(const Pass& p, double times, std::int64_t width, StepWork& out) {
-  out.add(streaming(LaunchKind::kRmsNorm, p.other, times * p.times,
-                    traffic::rms_norm(p.whole_rows(), width, p.element_bytes), p.rows,
-                    number(width) / kRowElementsPerStep));
-}
-
 void add_copy(const Pass& p, double times, std::int64_t width, TrafficTerm term, StepWork& out) {
   out.add(streaming(LaunchKind::kCopyRows, p.other, times * p.times,
                     traffic::copy_rows(p.whole_rows(), width, p.element_bytes, term), p.rows,

@@ -1,5 +1,5 @@
 // How a launch is put together from its traffic and its shape on the machine: what joint_work.cpp,
-// separate_work.cpp and attention_work.cpp share.
+// attention_work.cpp and others share.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,6 @@ struct Pass {
 };
 
 // Launches that every composition has.
-void add_norm(const Pass& pass, double times, std::int64_t width, StepWork& out);
 void add_copy(const Pass& pass, double times, std::int64_t width, TrafficTerm term, StepWork& out);
 void add_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out);
 // Path-local compressed tokens of a layer, which come out of the launch that takes the projection's

@@ -109,52 +109,50 @@ void Draft<T>::linear(std::int64_t rows, const T* x, const T* w, std::int64_t k,
 }
 
 template <class T>
-void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens,
+void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
                      const std::int32_t* feature_row) {
-  ops_->rms_norm({.n = rows,
-                  .k = shape_.hidden,
-                  .y_stride = 2 * shape_.hidden,
-                  .eps = shape_.norm_eps,
-                  .x_row = tokens,
-                  .x = embedding_,
-                  .weight = weights_.layer.input_norm.data(),
-                  .y = input_.data()});
-  ops_->rms_norm({.n = rows,
-                  .k = shape_.hidden,
-                  .y_stride = 2 * shape_.hidden,
-                  .eps = shape_.norm_eps,
-                  .x_row = feature_row,
-                  .x = feature_row == nullptr ? feature_.data() : output_.data(),
-                  .weight = weights_.hidden_norm.data(),
-                  .y = input_.data() + shape_.hidden,
-                  .copy = feature_row == nullptr ? nullptr : feature_.data()});
+  ops_->embed({.token = {.n = rows,
+                         .k = shape_.hidden,
+                         .y_stride = 2 * shape_.hidden,
+                         .eps = shape_.norm_eps,
+                         .x_row = tokens,
+                         .x = embedding_,
+                         .weight = weights_.layer.input_norm.data(),
+                         .y = input_.data()},
+               .feature = {.n = rows,
+                           .k = shape_.hidden,
+                           .y_stride = 2 * shape_.hidden,
+                           .eps = shape_.norm_eps,
+                           .x_row = feature_row,
+                           .x = feature_row == nullptr ? feature_.data() : output_.data(),
+                           .weight = weights_.hidden_norm.data(),
+                           .y = input_.data() + shape_.hidden,
+                           .copy = feature_row == nullptr ? nullptr : feature_.data()},
+               .angles = {.n = rows,
+                          .head_dim = shape_.head_dim,
+                          .theta = shape_.rope_theta,
+                          .position = positions,
+                          .cosine = cosine_.data(),
+                          .sine = sine_.data()}});
 }
 
 template <class T>
-void Draft<T>::project(std::int64_t rows, const T* input, const std::int32_t* positions,
-                       bool queries, bool keys, T* k, T* v) {
-  const std::int64_t heads = queries ? shape_.num_heads : 0;
-  const std::int64_t kv_heads = keys ? shape_.num_kv_heads : 0;
-  const std::int64_t width = 2 * shape_.hidden;
-  const std::int64_t first_row = queries ? 0 : q_width();
-  ops_->rope_table({.n = rows,
-                    .head_dim = shape_.head_dim,
-                    .theta = shape_.rope_theta,
-                    .position = positions,
-                    .cosine = cosine_.data(),
-                    .sine = sine_.data()});
-  linear(rows, input, weights_.layer.joint.data() + first_row * width, width,
-         (heads + 2 * kv_heads) * shape_.head_dim, joint_.data());
+void Draft<T>::project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row) {
+  linear(rows, input_.data(), weights_.layer.joint.data(), 2 * shape_.hidden,
+         q_width() + 2 * kv_width(), joint_.data());
   ops_->rope_append({.n = rows,
-                     .num_heads = heads,
-                     .num_kv_heads = kv_heads,
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
                      .head_dim = shape_.head_dim,
                      .x = joint_.data(),
                      .cosine = cosine_.data(),
                      .sine = sine_.data(),
                      .q = query_.data(),
                      .k = k,
-                     .v = v});
+                     .v = v,
+                     .cache_row = cache_row,
+                     .k_cache = cache_row == nullptr ? nullptr : k_.data(),
+                     .v_cache = cache_row == nullptr ? nullptr : v_.data()});
 }
 
 // Each layer that reads normed rows clears the sums that the next one adds to.
@@ -222,9 +220,8 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
                    .term = TrafficTerm::kDraft});
   linear(count, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
-  embed(count, staged);
-  project(count, input_.data(), staged + count, false, true, k_.data() + first * kv_width(),
-          v_.data() + first * kv_width());
+  embed(count, staged, staged + count);
+  project(count, k_.data() + first * kv_width(), v_.data() + first * kv_width());
   length_ = first + count;
   slot_parent_.clear();
   slot_position_.clear();
@@ -233,13 +230,11 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
   }
 }
 
-// The newest entry's output: its keys are already in the cache, so it is a tree of one node over
-// the positions before it.
+// The newest entry's output: its query and keys are there, so it is a tree of one node over the
+// positions before it.
 template <class T>
 void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows) {
   const std::int32_t* position = ints + 2 * rows - 1;
-  project(1, input_.data() + (rows - 1) * 2 * shape_.hidden, position, true, false, nullptr,
-          nullptr);
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
@@ -250,7 +245,7 @@ void Draft<T>::read_out(std::int64_t row, const std::int32_t* ints, std::int64_t
                         .num_nodes = 1,
                         .parent = ints + 3 * rows,
                         .position = position,
-                        .q = query_.data(),
+                        .q = query_.data() + (rows - 1) * q_width(),
                         .k = k_.data(),
                         .v = v_.data(),
                         .k_tree = k_.data() + row * kv_width(),
@@ -279,9 +274,8 @@ void Draft<T>::step(const Nodes& nodes) {
   append(ints, slot_parent_);
   append(ints, slot_position_);
   const std::int32_t* staged = staged_.upload(*ops_, ints);
-  embed(count, staged, staged + 3 * count);
-  project(count, input_.data(), staged + count, true, true, k_tree_.data() + before * kv_width(),
-          v_tree_.data() + before * kv_width());
+  embed(count, staged, staged + count, staged + 3 * count);
+  project(count, k_tree_.data() + before * kv_width(), v_tree_.data() + before * kv_width());
   ops_->tree_attention({.num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,

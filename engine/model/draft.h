@@ -79,13 +79,14 @@ class Draft {
 
   void ensure_rows(std::int64_t rows);
   void ensure_slots(std::int64_t slots);
-  // The tokens' embeddings and features -> input_ [rows, 2 * hidden]. Features lie in feature_, or
-  // in the rows `feature_row` [rows] of output_, which are copied there.
-  void embed(std::int64_t rows, const std::int32_t* tokens,
+  // The tokens' embeddings and features -> input_ [rows, 2 * hidden], and the rows' rotary angles.
+  // Features lie in feature_, or in the rows `feature_row` [rows] of output_, which are copied
+  // there.
+  void embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
              const std::int32_t* feature_row = nullptr);
-  // input [rows, 2 * hidden] -> query_ and (or) the entries' keys and values.
-  void project(std::int64_t rows, const T* input, const std::int32_t* positions, bool queries,
-               bool keys, T* k, T* v);
+  // input_ [rows, 2 * hidden] -> query_, keys and values; these also to the cache's rows
+  // `cache_row` [rows] if not null.
+  void project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
   void finish(std::int64_t rows, const T* feature, T* output);
   kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;

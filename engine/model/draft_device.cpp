@@ -36,8 +36,8 @@ kernels::TreeAttentionParams<T> Draft<T>::attention_over(const DeviceSlots& slot
           .cache_term = TrafficTerm::kDraft};
 }
 
-// The entries' keys and values pass through the first slots, whose own rows follow later; slot 0
-// keeps the newest entry's.
+// The entries' keys and values go to the cache and to the first slots, whose own rows follow later;
+// slot 0 keeps the newest entry's.
 template <class T>
 void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entries,
                              const T* captured) {
@@ -51,18 +51,8 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
                    .term = TrafficTerm::kDraft});
   linear(entries.rows, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
-  embed(entries.rows, entries.token);
-  project(entries.rows, input_.data(), entries.position, false, true, k_tree_.data(),
-          v_tree_.data());
-  for (const bool keys : {true, false}) {
-    ops_->copy_rows({.rows = entries.rows,
-                     .width = kv_width(),
-                     .dst_row = entries.position,
-                     .src = keys ? k_tree_.data() : v_tree_.data(),
-                     .dst = keys ? k_.data() : v_.data(),
-                     .term = TrafficTerm::kDraft});
-  }
-  project(1, input_.data(), entries.position, true, false, nullptr, nullptr);
+  embed(entries.rows, entries.token, entries.position);
+  project(entries.rows, k_tree_.data(), v_tree_.data(), entries.position);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = 1;
   attention.num_nodes = 1;
@@ -75,9 +65,8 @@ template <class T>
 void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
                            const std::int32_t* token) {
   VERSIEVE_ASSERT(count <= rows_ && first + count <= slot_capacity_, "slots were reserved");
-  embed(count, token, slots.parent + first);
-  project(count, input_.data(), slots.position + first, true, true,
-          k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
+  embed(count, token, slots.position + first, slots.parent + first);
+  project(count, k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = count;
   attention.num_nodes = first + count;

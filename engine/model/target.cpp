@@ -117,47 +117,71 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
-  ops_->rms_norm({.n = tree_.size(),
-                  .k = shape_.hidden,
-                  .x_row = tokens_,
-                  .x = weights_.embedding.data(),
-                  .weight = weights_.layers.front().input_norm.data(),
-                  .y = weighted_.data(),
-                  .copy = hidden_.data(),
-                  .squares = squares_[0].data()});
-  ops_->rope_table({.n = tree_.size(),
-                    .head_dim = shape_.head_dim,
-                    .theta = shape_.rope_theta,
-                    .position = positions_,
-                    .cosine = cosine_.data(),
-                    .sine = sine_.data()});
+  ops_->embed({.token = {.n = tree_.size(),
+                         .k = shape_.hidden,
+                         .x_row = tokens_,
+                         .x = weights_.embedding.data(),
+                         .weight = weights_.layers.front().input_norm.data(),
+                         .y = weighted_.data(),
+                         .copy = hidden_.data(),
+                         .squares = squares_[0].data()},
+               .angles = {.n = tree_.size(),
+                          .head_dim = shape_.head_dim,
+                          .theta = shape_.rope_theta,
+                          .position = positions_,
+                          .cosine = cosine_.data(),
+                          .sine = sine_.data()}});
+  capture_embedding();
   if (!try_decode_layers()) {
     run_layers();
   }
+  repeat_captures();
   read_out();
 }
 
 template <class T>
 void Target<T>::run_layers() {
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
-    capture(layer);
     run_layer(layer);
   }
-  capture(shape_.layers);
 }
 
+// The stream that enters layer 0, which no layer writes.
 template <class T>
-void Target<T>::capture(std::int64_t layer) {
-  for (std::size_t slot = 0; slot < capture_layers_.size(); ++slot) {
-    if (capture_layers_[slot] == layer) {
+void Target<T>::capture_embedding() {
+  if (T* const captured = captured_before(0); captured != nullptr) {
+    ops_->copy_rows({.rows = tree_.size(),
+                     .width = shape_.hidden,
+                     .dst_stride = kCaptureCount * shape_.hidden,
+                     .src = hidden_.data(),
+                     .dst = captured,
+                     .term = TrafficTerm::kDraft});
+  }
+}
+
+// A stream is written once: further slots of the same layer take it from the first.
+template <class T>
+void Target<T>::repeat_captures() {
+  for (std::size_t slot = 1; slot < capture_layers_.size(); ++slot) {
+    T* const first = captured_before(capture_layers_[slot]);
+    if (first != captured_slot(slot)) {
       ops_->copy_rows({.rows = tree_.size(),
                        .width = shape_.hidden,
+                       .src_stride = kCaptureCount * shape_.hidden,
                        .dst_stride = kCaptureCount * shape_.hidden,
-                       .src = hidden_.data(),
+                       .src = first,
                        .dst = captured_slot(slot),
                        .term = TrafficTerm::kDraft});
     }
   }
+}
+
+template <class T>
+T* Target<T>::captured_before(std::int64_t layer) const {
+  const auto slot = std::find(capture_layers_.begin(), capture_layers_.end(), layer);
+  return slot == capture_layers_.end()
+             ? nullptr
+             : captured_slot(static_cast<std::size_t>(slot - capture_layers_.begin()));
 }
 
 // The layer that reads the normed stream, from node `first` on.
@@ -172,9 +196,11 @@ void Target<T>::linear_of_norm(kernels::LinearParams<T> p, std::int64_t first) {
   ops_->linear(p);
 }
 
-// The layer that adds to the residual stream, which `norm` follows.
+// The layer that adds to the residual stream, which `norm` follows; the new stream also goes to
+// `captured` if not null.
 template <class T>
-void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm) {
+void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
+                               T* captured) {
   squares_turn_ = 1 - squares_turn_;
   ops_->linear({.n = tree_.size(),
                 .k = k,
@@ -183,6 +209,8 @@ void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, cons
                 .w = w.data(),
                 .residual = hidden_.data(),
                 .y = hidden_.data(),
+                .y_copy = captured,
+                .y_copy_stride = captured == nullptr ? 0 : kCaptureCount * shape_.hidden,
                 .norm = {.y_weight = norm.data(),
                          .y_weighted = weighted_.data(),
                          .y_squares = squares_[squares_turn_].data()}});
@@ -202,7 +230,8 @@ void Target<T>::run_layer(std::int64_t layer) {
   linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
   linear_of_norm(
       {.m = shape_.intermediate, .swiglu = true, .w = w.mlp_gate_up.data(), .y = mlp_.data()});
-  linear_to_norm(mlp_.data(), w.mlp_down, shape_.intermediate, norm_after(layer));
+  linear_to_norm(mlp_.data(), w.mlp_down, shape_.intermediate, norm_after(layer),
+                 captured_before(layer + 1));
 }
 
 template <class T>

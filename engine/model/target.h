@@ -120,15 +120,17 @@ class Target {
   void ensure_rows(std::int64_t nodes);
   void run_nodes();
   void upload_layout();
-  void capture(std::int64_t layer);
+  void capture_embedding();
+  void repeat_captures();
+  // Where the stream entering that layer is kept (the first slot that asks for it), or null.
+  T* captured_before(std::int64_t layer) const;
   T* captured_slot(std::size_t slot) const {
     return captured_.data() + static_cast<std::int64_t>(slot) * shape_.hidden;
   }
   void run_layers();
-  bool try_decode_layers();  // target_decode.cpp, as the next three
+  bool try_decode_layers();  // target_decode.cpp, as the next two
   kernels::DecodeLayersParams<T> decode_params();
   kernels::DecodeLayer<T> decode_layer(std::int64_t layer);
-  void repeat_captures();
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
   kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer);
@@ -142,7 +144,8 @@ class Target {
   void attend_blocks(std::int64_t layer);
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
-  void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm);
+  void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
+                      T* captured = nullptr);
   const Buffer& norm_after(std::int64_t layer) const {
     const bool last = layer + 1 == shape_.layers;
     return last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm;

@@ -16,10 +16,8 @@ bool Target<T>::try_decode_layers() {
   if (!ops_->decode_layers_takes(p)) {
     return false;
   }
-  capture(0);
   ops_->decode_layers(p);
   squares_turn_ = 1;
-  repeat_captures();
   return true;
 }
 
@@ -49,50 +47,28 @@ template <class T>
 kernels::DecodeLayer<T> Target<T>::decode_layer(std::int64_t layer) {
   const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
   const bool keeps_raw = cache_.keeps_raw_keys();
-  kernels::DecodeLayer<T> p{.joint = w.joint.data(),
-                            .output = w.output.data(),
-                            .gate_up = w.mlp_gate_up.data(),
-                            .down = w.mlp_down.data(),
-                            .post_norm = w.post_norm.data(),
-                            .next_norm = norm_after(layer).data(),
-                            .compress_key = w.compress_key.data(),
-                            .compress_value = w.compress_value.data(),
-                            .intra_block_pe = w.intra_block_pe.data(),
-                            .k = cache_.k(layer),
-                            .v = cache_.v(layer),
-                            .k_raw = keeps_raw ? cache_.k_raw(layer) : nullptr,
-                            .k_cmp = cache_.k_cmp(layer),
-                            .v_cmp = cache_.v_cmp(layer),
-                            .k_tree = tree_row(k_tree_, layer),
-                            .v_tree = tree_row(v_tree_, layer),
-                            .k_raw_tree = keeps_raw ? tree_row(k_raw_tree_, layer) : nullptr,
-                            .k_cmp_tree = tree_row(k_cmp_tree_, layer),
-                            .v_cmp_tree = tree_row(v_cmp_tree_, layer),
-                            .indices_in = reused_blocks(layer),
-                            .indices = blocks_of(layer)};
-  for (std::size_t slot = capture_layers_.size(); slot-- > 0;) {
-    if (capture_layers_[slot] == layer + 1) {
-      p.captured = captured_slot(slot);  // in the end the first slot that asks for it
-    }
-  }
-  return p;
-}
-
-// The launch writes a stream once: further slots of the same layer take it from the first.
-template <class T>
-void Target<T>::repeat_captures() {
-  for (std::size_t slot = 1; slot < capture_layers_.size(); ++slot) {
-    for (std::size_t first = 0; first < slot; ++first) {
-      if (capture_layers_[slot] > 0 && capture_layers_[first] == capture_layers_[slot]) {
-        ops_->copy_rows({.rows = 1,
-                         .width = shape_.hidden,
-                         .src = captured_slot(first),
-                         .dst = captured_slot(slot),
-                         .term = TrafficTerm::kDraft});
-        break;
-      }
-    }
-  }
+  return {.joint = w.joint.data(),
+          .output = w.output.data(),
+          .gate_up = w.mlp_gate_up.data(),
+          .down = w.mlp_down.data(),
+          .post_norm = w.post_norm.data(),
+          .next_norm = norm_after(layer).data(),
+          .compress_key = w.compress_key.data(),
+          .compress_value = w.compress_value.data(),
+          .intra_block_pe = w.intra_block_pe.data(),
+          .k = cache_.k(layer),
+          .v = cache_.v(layer),
+          .k_raw = keeps_raw ? cache_.k_raw(layer) : nullptr,
+          .k_cmp = cache_.k_cmp(layer),
+          .v_cmp = cache_.v_cmp(layer),
+          .k_tree = tree_row(k_tree_, layer),
+          .v_tree = tree_row(v_tree_, layer),
+          .k_raw_tree = keeps_raw ? tree_row(k_raw_tree_, layer) : nullptr,
+          .k_cmp_tree = tree_row(k_cmp_tree_, layer),
+          .v_cmp_tree = tree_row(v_cmp_tree_, layer),
+          .indices_in = reused_blocks(layer),
+          .indices = blocks_of(layer),
+          .captured = captured_before(layer + 1)};
 }
 
 template bool Target<double>::try_decode_layers();

@@ -9,6 +9,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
+constexpr std::int64_t kCaptures = 3;     // streams that a draft reads
 constexpr std::int64_t kLogitParts = 16;  // CTAs that share a row of logits
 
 // A launch as a part of another, whose counters it goes to.
@@ -43,7 +44,7 @@ class StepBuilder {
     weighted_ = place(rows_ * shape_.hidden);
     joint_ = place(rows_ * joint_width());
     mlp_ = place(rows_ * shape_.intermediate);
-    captured_ = place(rows_ * 3 * shape_.hidden);
+    captured_ = place(rows_ * kCaptures * shape_.hidden);
     logits_ = place(rows_ * shape_.vocab);
     table_ = space_.place(rows_ * shape_.head_dim * kFloat);
     embedding_ = place(shape_.vocab * shape_.hidden);
@@ -68,12 +69,12 @@ class StepBuilder {
   }
   void linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::uint64_t y,
               bool swiglu = false);
-  void linear_to_norm(std::uint64_t x, std::int64_t k);
+  void linear_to_norm(std::uint64_t x, std::int64_t k, std::uint64_t captured = 0);
   void embed();
-  void copy(std::uint64_t from, std::uint64_t to);
   void take_apart();
   void compress();
   void attend(std::int64_t layer);
+  std::uint64_t captured_after(std::int64_t layer) const;
 
   const StepCase& s_;
   const LlmShape& shape_;
@@ -98,33 +99,33 @@ void StepBuilder::linear(std::uint64_t x, std::int64_t k, std::int64_t m, std::u
                                     .y = y}));
 }
 
-// Into the residual stream, and times the next norm's weight.
-void StepBuilder::linear_to_norm(std::uint64_t x, std::int64_t k) {
-  launches_.push_back(trace_linear({.n = rows_,
-                                    .k = k,
-                                    .m = shape_.hidden,
-                                    .element_bytes = e_,
-                                    .x = x,
-                                    .w = place(shape_.hidden * k),
-                                    .y = hidden_,
-                                    .residual = hidden_,
-                                    .weighted = weighted_}));
+// Into the residual stream, and times the next norm's weight; also to `captured` if not 0.
+void StepBuilder::linear_to_norm(std::uint64_t x, std::int64_t k, std::uint64_t captured) {
+  launches_.push_back(
+      trace_linear({.n = rows_,
+                    .k = k,
+                    .m = shape_.hidden,
+                    .element_bytes = e_,
+                    .x = x,
+                    .w = place(shape_.hidden * k),
+                    .y = hidden_,
+                    .residual = hidden_,
+                    .weighted = weighted_,
+                    .copy = captured,
+                    .copy_stride = static_cast<std::uint64_t>(kCaptures * shape_.hidden * e_)}));
 }
 
-// rms_norm's first half: the tokens' rows, and times the first norm's weight.
+// rms_norm's first half: the tokens' rows, and times the first norm's weight; the rotary table.
 void StepBuilder::embed() {
-  launches_.push_back(trace_rows(
-      {.path = "rms_norm",
-       .rows = rows_,
-       .reads = {rows_of(embedding_, shape_.hidden), {place(shape_.hidden), shape_.hidden * e_, 0}},
-       .writes = {rows_of(hidden_, shape_.hidden), rows_of(weighted_, shape_.hidden)}}));
-}
-
-void StepBuilder::copy(std::uint64_t from, std::uint64_t to) {
-  launches_.push_back(trace_rows({.path = "copy_rows",
+  const std::int64_t angles = shape_.head_dim * kFloat;
+  launches_.push_back(trace_rows({.path = "rms_norm",
                                   .rows = rows_,
-                                  .reads = {rows_of(from, shape_.hidden)},
-                                  .writes = {rows_of(to, shape_.hidden)}}));
+                                  .reads = {rows_of(embedding_, shape_.hidden),
+                                            {place(shape_.hidden), shape_.hidden * e_, 0},
+                                            {attention_.at.position, 4, 4}},
+                                  .writes = {rows_of(hidden_, shape_.hidden),
+                                             rows_of(weighted_, shape_.hidden),
+                                             {table_, angles, angles}}}));
 }
 
 // rope_append, under the range's name.
@@ -158,6 +159,13 @@ void StepBuilder::compress() {
                   rows_of(attention_.at.v_cmp_tree, shape_.kv_width())}}));
 }
 
+// Where the stream that leaves the layer is kept, or 0. The last layers are taken for those that a
+// draft reads, wherever they are.
+std::uint64_t StepBuilder::captured_after(std::int64_t layer) const {
+  const std::int64_t slot = layer - (shape_.layers - s_.captures);
+  return slot < 0 ? 0 : captured_ + static_cast<std::uint64_t>(slot * shape_.hidden * e_);
+}
+
 void StepBuilder::attend(std::int64_t layer) {
   AttentionCase a = attention_;
   a.reuse = s_.schedule[static_cast<std::size_t>(layer)] == 'R';
@@ -173,11 +181,6 @@ void StepBuilder::attend(std::int64_t layer) {
 
 LaunchSequence StepBuilder::build() {
   embed();
-  launches_.push_back(
-      trace_rows({.path = "rope",
-                  .rows = rows_,
-                  .reads = {{attention_.at.position, 4, 4}},
-                  .writes = {{table_, shape_.head_dim * kFloat, shape_.head_dim * kFloat}}}));
   const std::size_t first = launches_.size();
   for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
     place_cache(space_, attention_);
@@ -187,13 +190,10 @@ LaunchSequence StepBuilder::build() {
     attend(layer);
     linear_to_norm(attention_.at.out, shape_.q_width());
     linear(weighted_, shape_.hidden, shape_.intermediate, mlp_, true);
-    linear_to_norm(mlp_, shape_.intermediate);
+    linear_to_norm(mlp_, shape_.intermediate, captured_after(layer));
   }
   for (std::size_t i = first; s_.one_launch && i < launches_.size(); ++i) {
     launches_[i] = std::make_unique<PartTrace>("decode_layers", std::move(launches_[i]));
-  }
-  for (std::int64_t i = 0; i < s_.captures; ++i) {
-    copy(hidden_, captured_);
   }
   linear(weighted_, shape_.hidden, shape_.vocab, logits_);
   launches_.push_back(trace_rows({.path = "top_logits",

@@ -21,7 +21,7 @@ struct StepCase {
   std::optional<double> overlap;
   KnownBlocks known;
   std::uint64_t seed = 1;
-  std::int64_t captures = 0;  // streams that are kept for the draft
+  std::int64_t captures = 0;  // streams that are kept for the draft: 0 or 3
   // All layers in one launch, whose bytes are those of the launches that it replaces; their times
   // do not add up to its own.
   bool one_launch = false;

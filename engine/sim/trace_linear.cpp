@@ -92,6 +92,13 @@ void LinearTrace::append_output(std::int64_t slice, std::int64_t first_node, std
       out.back().kind = AccessKind::kWrite;
     }
   }
+  if (p_.copy != 0) {
+    out.push_back(rows);
+    out.back().address = p_.copy + static_cast<std::uint64_t>(first_node) * p_.copy_stride +
+                         static_cast<std::uint64_t>(first * p_.element_bytes);
+    out.back().stride = p_.copy_stride;
+    out.back().kind = AccessKind::kWrite;
+  }
 }
 
 bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const {

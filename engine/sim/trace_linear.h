@@ -15,6 +15,8 @@ struct LinearLaunch {
   std::uint64_t x = 0, w = 0, y = 0;
   std::uint64_t residual = 0;  // 0: none
   std::uint64_t weighted = 0;  // y times the next norm's weight, 0: none
+  std::uint64_t copy = 0;      // y once more, rows copy_stride bytes apart, 0: not
+  std::uint64_t copy_stride = 0;
 };
 
 std::unique_ptr<LaunchTrace> trace_linear(const LinearLaunch& launch);

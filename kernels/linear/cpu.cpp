@@ -182,6 +182,14 @@ void weigh_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) {
   }
 }
 
+// The panel's finished outputs once more.
+template <class T>
+void copy_panel(const LinearParams<T>& p, std::int64_t m, std::int64_t m_end) {
+  for (std::int64_t n = 0; n < p.n; ++n) {
+    std::copy(p.y + n * p.m + m, p.y + n * p.m + m_end, p.y_copy + n * p.y_copy_stride + m);
+  }
+}
+
 // Panel by panel: gate sums into y, up sums beside them, then their product.
 template <class T>
 void linear_swiglu(const LinearParams<T>& p, int threads) {
@@ -210,6 +218,7 @@ void linear_cpu(const LinearParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.n == 0 || (p.x != nullptr && p.w != nullptr && p.y != nullptr), "no memory");
   VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
   VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
+  VERSIEVE_ASSERT(!p.swiglu || p.y_copy == nullptr, "swiglu writes its rows once");
   if (p.norm.cleared != nullptr) {
     std::fill_n(p.norm.cleared, p.n, SquareSum{0});
   }
@@ -223,6 +232,9 @@ void linear_cpu(const LinearParams<T>& p, int threads) {
     linear_panel(p, panel * kPanel, end);
     if (p.norm.y_weight != nullptr) {
       weigh_panel(p, panel * kPanel, end);
+    }
+    if (p.y_copy != nullptr) {
+      copy_panel(p, panel * kPanel, end);
     }
   });
 }

@@ -91,6 +91,9 @@ __global__ void __launch_bounds__(kWarps * 32)
       if (lane == r * kOuts + c && n0 + r < p.n && m0 + c < p.m) {
         const std::int64_t at = (n0 + r) * p.m + m0 + c;
         store_f32(p.y + at, p.residual == nullptr ? sum : load_f32(p.residual + at) + sum);
+        if (p.y_copy != nullptr) {
+          p.y_copy[(n0 + r) * p.y_copy_stride + m0 + c] = p.y[at];
+        }
         if (p.norm.y_weight != nullptr) {
           const float square = weigh_output(p, n0 + r, m0 + c);
           atomicAdd(p.norm.y_squares + n0 + r, square_sum(square));
@@ -153,6 +156,7 @@ void launch_linear(const LinearParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.k >= 1 && p.k < (1 << 30) && p.m >= 1, "linear needs K and M");
   VERSIEVE_ASSERT(!p.swiglu || p.residual == nullptr, "swiglu takes no residual");
   VERSIEVE_ASSERT(!p.swiglu || p.norm.y_weight == nullptr, "no norm follows swiglu");
+  VERSIEVE_ASSERT(!p.swiglu || p.y_copy == nullptr, "swiglu writes its rows once");
   if (p.n == 0) {
     return;
   }

@@ -18,8 +18,9 @@ __device__ inline float4 unpack_quad(uint2 packed) {
 __device__ inline float4 load_quad(const Bf16* from) {
   return unpack_quad(*reinterpret_cast<const uint2*>(from));
 }
-// Returns what is stored; stores it if `live`.
-__device__ inline float4 store_quad(Bf16* to, float4 value, bool live = true) {
+// Returns what is stored; stores it if `live`, to `also` too if not null.
+__device__ inline float4 store_quad(Bf16* to, float4 value, bool live = true,
+                                    Bf16* also = nullptr) {
   uint2 packed;
   Bf16* const out = reinterpret_cast<Bf16*>(&packed);
   store_f32(out, value.x);
@@ -28,6 +29,9 @@ __device__ inline float4 store_quad(Bf16* to, float4 value, bool live = true) {
   store_f32(out + 3, value.w);
   if (live) {
     *reinterpret_cast<uint2*>(to) = packed;
+    if (also != nullptr) {
+      *reinterpret_cast<uint2*>(also) = packed;
+    }
   }
   return load_quad(reinterpret_cast<const Bf16*>(&packed));
 }
@@ -64,10 +68,11 @@ __device__ inline Quad quad_of(const LinearParams<Bf16>& p, const Tile& t, int f
 // Whether quads are read and written as 8-byte words.
 __device__ inline bool whole_quads(const LinearParams<Bf16>& p) {
   const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(p.y) |
+                                   reinterpret_cast<std::uintptr_t>(p.y_copy) |
                                    reinterpret_cast<std::uintptr_t>(p.residual) |
                                    reinterpret_cast<std::uintptr_t>(p.norm.y_weight) |
                                    reinterpret_cast<std::uintptr_t>(p.norm.y_weighted);
-  return p.m % 4 == 0 && addresses % sizeof(uint2) == 0;
+  return p.m % 4 == 0 && p.y_copy_stride % 4 == 0 && addresses % sizeof(uint2) == 0;
 }
 
 // What a quad needs beside its sums; 0 where there is none.
@@ -85,8 +90,8 @@ __device__ inline QuadInputs quad_inputs(const LinearParams<Bf16>& p, const Quad
   return in;
 }
 
-// Writes a whole quad, and times the next norm's weight if there is one. Returns the sum of its
-// squares, 0 without a norm.
+// Writes a whole quad, a second time if asked, and times the next norm's weight if there is one.
+// Returns the sum of its squares, 0 without a norm.
 __device__ inline float write_quad(const LinearParams<Bf16>& p, const Quad& quad,
                                    const QuadInputs& in, float4 sum, bool live = true) {
   const std::int64_t at = static_cast<std::int64_t>(quad.node) * p.m + quad.m;
@@ -96,7 +101,9 @@ __device__ inline float write_quad(const LinearParams<Bf16>& p, const Quad& quad
     sum.z += in.residual.z;
     sum.w += in.residual.w;
   }
-  const float4 y = store_quad(p.y + at, sum, live);
+  Bf16* const also =
+      p.y_copy == nullptr ? nullptr : p.y_copy + quad.node * p.y_copy_stride + quad.m;
+  const float4 y = store_quad(p.y + at, sum, live, also);
   if (p.norm.y_weight == nullptr) {
     return 0.0F;
   }
@@ -115,6 +122,9 @@ __device__ inline float write_elements(const LinearParams<Bf16>& p, const Quad& 
   for (int i = 0; i < 4 && quad.m + i < p.m; ++i) {
     store_f32(p.y + at + i,
               p.residual == nullptr ? value[i] : load_f32(p.residual + at + i) + value[i]);
+    if (p.y_copy != nullptr) {
+      p.y_copy[quad.node * p.y_copy_stride + quad.m + i] = p.y[at + i];
+    }
     if (p.norm.y_weight != nullptr) {
       square += weigh_output(p, quad.node, quad.m + i);
     }

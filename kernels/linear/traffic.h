@@ -16,6 +16,9 @@ Traffic linear_traffic(const LinearParams<T>& p) {
   if (p.norm.y_weight != nullptr) {
     t += traffic::weighted_rows(p.n, p.m, bytes);
   }
+  if (p.y_copy != nullptr) {
+    t += traffic::kept_rows(p.n, p.m, bytes);
+  }
   return t;
 }
 

@@ -1,31 +1,23 @@
 // rope: one block a row. Its threads first compute the row's sines and cosines in double, then turn
 // the pairs of every head. Bound by reading and writing the row.
-#include <cmath>
-
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/rope/launch.h"
-#include "model/assert.h"
+#include "kernels/rope_append/angles.cuh"
 #include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxPairs = 128;  // head_dim up to 256
-
-// theta^(-2i/d), computed once a call on the host: the same numbers as the CPU form's.
-struct Frequencies {
-  double value[kMaxPairs];
-};
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(const __grid_constant__ RopeParams<T> p,
-                const __grid_constant__ Frequencies frequencies) {
-  __shared__ float cosine[kMaxPairs];
-  __shared__ float sine[kMaxPairs];
+                const __grid_constant__ RotaryFrequencies frequencies) {
+  __shared__ float cosine[kMaxRotaryPairs];
+  __shared__ float sine[kMaxRotaryPairs];
   const int half = static_cast<int>(p.head_dim / 2);
   const double position = p.position[blockIdx.x];
   for (int i = static_cast<int>(threadIdx.x); i < half; i += kThreads) {
@@ -52,16 +44,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 void launch_rope(const RopeParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
-  VERSIEVE_ASSERT(p.head_dim / 2 <= kMaxPairs, "head sizes above 256 have no table");
   if (p.n == 0) {
     return;
   }
-  Frequencies frequencies{};
-  for (std::int64_t i = 0; i < p.head_dim / 2; ++i) {
-    frequencies.value[i] =
-        std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
-  }
+  const RotaryFrequencies frequencies = rotary_frequencies(p.theta, p.head_dim);
   const LaunchRange range("rope", traffic::rope(p.n, p.heads, p.head_dim, sizeof(T)),
                           context.observer);
   rope_kernel<T><<<static_cast<unsigned>(p.n), kThreads, 0, context.stream>>>(p, frequencies);

@@ -36,6 +36,10 @@ void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
     rotate(x, p.cosine + n * half, p.sine + n * half, half, p.k + n * width + g * d);
   }
   std::copy_n(x, width, p.v + n * width);
+  if (p.cache_row != nullptr) {
+    std::copy_n(p.k + n * width, width, p.k_cache + p.cache_row[n] * width);
+    std::copy_n(x, width, p.v_cache + p.cache_row[n] * width);
+  }
   for (std::int64_t i = 0; i < p.gate_count; ++i) {
     p.gates[n * p.gate_count + i] = logistic(x[width + i]);
   }

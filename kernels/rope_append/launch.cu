@@ -2,8 +2,6 @@
 // key head, 8 elements of v, 8 gates (or one of each where sizes or addresses do not allow 16-byte
 // words). Then one block a compressed token and KV head (compress/pool.cuh), which waits for no
 // other. Starts under the launch before it. Bound by its latency.
-#include <cmath>
-
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/element_unit.cuh"
@@ -12,44 +10,21 @@
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
 #include "kernels/rope_append/launch.h"
+#include "kernels/rope_append/traffic.h"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/swiglu/activation.cuh"
 #include "model/assert.h"
-#include "model/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr int kThreads = kPoolThreads;
 constexpr std::size_t kMostSharedBytes = 96 * 1024;  // of a block that pools
-constexpr int kMaxPairs = 128;                       // head_dim up to 256
 
-// theta^(-2i/d), computed once a call on the host: the same numbers as the CPU form's.
-struct Frequencies {
-  double value[kMaxPairs];
-};
-
-template <class T>
-__global__ void __launch_bounds__(kMaxPairs)
-    rope_table_kernel(const __grid_constant__ RopeTableParams<T> p,
-                      const __grid_constant__ Frequencies frequencies) {
-  release_successors();
-  wait_for_predecessors();
-  const int half = static_cast<int>(p.head_dim / 2);
-  const int i = static_cast<int>(threadIdx.x);
-  if (i < half) {
-    double s = 0.0;
-    double c = 0.0;
-    sincos(p.position[blockIdx.x] * frequencies.value[i], &s, &c);
-    const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * half + i;
-    p.cosine[at] = static_cast<float>(c);
-    p.sine[at] = static_cast<float>(s);
-  }
-}
-
-// Pairs [i, i + kUnit) of one head.
+// Pairs [i, i + kUnit) of one head, to `y` and, if not null, `also`.
 template <class T, int kUnit>
-__device__ inline void rotate(const T* x, const float* cosine, const float* sine, int half, T* y) {
+__device__ inline void rotate(const T* x, const float* cosine, const float* sine, int half, T* y,
+                              T* also) {
   using U = Unit<T, kUnit>;
   const U low = load_unit<T, kUnit>(x);
   const U high = load_unit<T, kUnit>(x + half);
@@ -65,6 +40,10 @@ __device__ inline void rotate(const T* x, const float* cosine, const float* sine
   }
   store_unit(y, y_low);
   store_unit(y + half, y_high);
+  if (also != nullptr) {
+    store_unit(also, y_low);
+    store_unit(also + half, y_high);
+  }
 }
 
 // A joint row's parts.
@@ -85,6 +64,8 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
   const Widths<T> w(p);
   const int half = w.d / 2;
   const T* x = p.x + n * w.row();
+  const bool keeps = p.cache_row != nullptr;
+  const std::int64_t cached = keeps ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
   const int turned = (w.q + w.kv) / 2 / kUnit;  // units of pairs
   const int count = turned + (w.kv + w.gates) / kUnit;
   for (int unit = static_cast<int>(threadIdx.x); unit < count; unit += kThreads) {
@@ -92,7 +73,8 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
       const int i = unit * kUnit % half;
       const int at = unit * kUnit / half * w.d + i;
       T* const y = at < w.q ? p.q + n * w.q + at : p.k + n * w.kv + at - w.q;
-      rotate<T, kUnit>(x + at, p.cosine + n * half + i, p.sine + n * half + i, half, y);
+      T* const also = keeps && at >= w.q ? p.k_cache + cached + at - w.q : nullptr;
+      rotate<T, kUnit>(x + at, p.cosine + n * half + i, p.sine + n * half + i, half, y, also);
       if (at >= w.q && p.k_raw != nullptr) {
         T* const raw = p.k_raw + n * w.kv + at - w.q;
         store_unit(raw, load_unit<T, kUnit>(x + at));
@@ -103,6 +85,9 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
       Unit<T, kUnit> value = load_unit<T, kUnit>(x + w.q + w.kv + at);
       if (at < w.kv) {
         store_unit(p.v + n * w.kv + at, value);
+        if (keeps) {
+          store_unit(p.v_cache + cached + at, value);
+        }
       } else {
         for (int j = 0; j < kUnit; ++j) {
           store_f32(value.value + j, logistic(load_f32(value.value + j)));
@@ -190,37 +175,19 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 bool whole_units(const RopeAppendParams<T>& p) {
   std::uintptr_t addresses = 0;
-  for (const void* memory : {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
-                             static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
-                             static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
-                             static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine),
-                             static_cast<const void*>(p.compress.k_cache),
-                             static_cast<const void*>(p.compress.v_cache)}) {
+  for (const void* memory :
+       {static_cast<const void*>(p.x), static_cast<const void*>(p.q),
+        static_cast<const void*>(p.k_raw), static_cast<const void*>(p.k),
+        static_cast<const void*>(p.v), static_cast<const void*>(p.gates),
+        static_cast<const void*>(p.cosine), static_cast<const void*>(p.sine),
+        static_cast<const void*>(p.compress.k_cache), static_cast<const void*>(p.compress.v_cache),
+        static_cast<const void*>(p.k_cache), static_cast<const void*>(p.v_cache)}) {
     addresses |= reinterpret_cast<std::uintptr_t>(memory);
   }
   return addresses % 16 == 0 && p.head_dim % 16 == 0 && p.gate_count % 8 == 0;
 }
 
 }  // namespace
-
-template <class T>
-void launch_rope_table(const RopeTableParams<T>& p, const LaunchContext& context) {
-  VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
-  VERSIEVE_ASSERT(p.head_dim / 2 <= kMaxPairs, "head sizes above 256 have no table");
-  if (p.n == 0) {
-    return;
-  }
-  Frequencies frequencies{};
-  for (std::int64_t i = 0; i < p.head_dim / 2; ++i) {
-    frequencies.value[i] =
-        std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
-  }
-  const LaunchRange range("rope", traffic::rope_table(p.n, p.head_dim, sizeof(float)),
-                          context.observer);
-  launch_dependent(
-      {.grid = dim3(static_cast<unsigned>(p.n)), .threads = kMaxPairs, .stream = context.stream},
-      rope_table_kernel<T>, p, frequencies);
-}
 
 template <class T>
 void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& context) {
@@ -240,8 +207,7 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
     launch_compress(c, context);
     return;
   }
-  Traffic traffic = traffic::rope_append(p.n, p.num_heads, p.num_kv_heads, p.head_dim, p.gate_count,
-                                         p.k_raw != nullptr, sizeof(T));
+  Traffic traffic = rope_append_traffic(p);
   if (c.rows > 0) {
     traffic += compress_traffic(c);
   }
@@ -253,8 +219,6 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
                    whole_units(p) ? rope_append_kernel<T, 8> : rope_append_kernel<T, 1>, p);
 }
 
-template void launch_rope_table<float>(const RopeTableParams<float>&, const LaunchContext&);
-template void launch_rope_table<Bf16>(const RopeTableParams<Bf16>&, const LaunchContext&);
 template void launch_rope_append<float>(const RopeAppendParams<float>&, const LaunchContext&);
 template void launch_rope_append<Bf16>(const RopeAppendParams<Bf16>&, const LaunchContext&);
 

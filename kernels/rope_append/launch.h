@@ -7,9 +7,7 @@
 
 namespace versieve::kernels {
 
-// T = float or Bf16. Enqueue, never wait; need no scratch.
-template <class T>
-void launch_rope_table(const RopeTableParams<T>& p, const LaunchContext& context);
+// T = float or Bf16. Enqueues, never waits; needs no scratch.
 template <class T>
 void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& context);
 

@@ -73,6 +73,9 @@ FoldedPair<T> run_folded(Ops<T>& ops, const Sizes& s, const std::vector<T>& x,
   const OpsBuffer<T> device_x(ops, x), device_residual(ops, residual);
   const OpsBuffer<T> y = test::poisoned<T>(ops, s.n * s.m);
   const OpsBuffer<T> weighted = test::poisoned<T>(ops, s.n * s.m);
+  const std::int64_t stride = s.m + 4;
+  const OpsBuffer<T> copy = test::poisoned<T>(ops, s.n * stride);
+  std::vector<T> want_copy = copy.read();
   const OpsBuffer<T> z = test::poisoned<T>(ops, s.n * w.width);
   const std::vector<SquareSum> nines(static_cast<std::size_t>(s.n), 9);
   const OpsBuffer<T, SquareSum> squares(ops, s.n), cleared(ops, nines);
@@ -84,6 +87,8 @@ FoldedPair<T> run_folded(Ops<T>& ops, const Sizes& s, const std::vector<T>& x,
        .w = w.first.data(),
        .residual = device_residual.data(),
        .y = y.data(),
+       .y_copy = copy.data(),
+       .y_copy_stride = stride,
        .norm = {
            .y_weight = w.norm.data(), .y_weighted = weighted.data(), .y_squares = squares.data()}});
   ops.linear({.n = s.n,
@@ -95,7 +100,12 @@ FoldedPair<T> run_folded(Ops<T>& ops, const Sizes& s, const std::vector<T>& x,
               .y = z.data(),
               .norm = {.x_squares = squares.data(), .eps = 0.25, .cleared = cleared.data()}});
   CHECK(cleared.read() == std::vector<SquareSum>(nines.size()));
-  return {y.read(), weighted.read(), z.read(), squares.read()};
+  const std::vector<T> rows = y.read(), got_copy = copy.read();
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    std::copy_n(rows.begin() + n * s.m, s.m, want_copy.begin() + n * stride);
+  }
+  CHECK(std::memcmp(got_copy.data(), want_copy.data(), want_copy.size() * sizeof(T)) == 0);
+  return {rows, weighted.read(), z.read(), squares.read()};
 }
 
 }  // namespace

@@ -182,18 +182,18 @@ void enqueue_chain(Ops<Bf16>& ops, const Chain& c, std::int64_t n) {
          .residual = c.hidden.data(),
          .norm = {.y_weight = norm.data(), .y_weighted = c.weighted.data(), .y_squares = read}});
   };
-  ops.rms_norm({.n = n,
-                .k = s.hidden,
-                .x = c.hidden.data(),
-                .weight = c.layers.front().norm.data(),
-                .y = c.weighted.data(),
-                .squares = read});
-  ops.rope_table({.n = n,
-                  .head_dim = s.head_dim,
-                  .theta = s.rope_theta,
-                  .position = c.position.data(),
-                  .cosine = c.cosine.data(),
-                  .sine = c.sine.data()});
+  ops.embed({.token = {.n = n,
+                       .k = s.hidden,
+                       .x = c.hidden.data(),
+                       .weight = c.layers.front().norm.data(),
+                       .y = c.weighted.data(),
+                       .squares = read},
+             .angles = {.n = n,
+                        .head_dim = s.head_dim,
+                        .theta = s.rope_theta,
+                        .position = c.position.data(),
+                        .cosine = c.cosine.data(),
+                        .sine = c.sine.data()}});
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const Chain::Layer& layer = c.layers[i];
     of_norm(layer.joint, c.row, c.joint_width(), false);

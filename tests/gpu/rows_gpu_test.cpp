@@ -44,7 +44,7 @@ TEMPLATE_TEST_CASE("CUDA rms_norm agrees with the CPU and keeps rows apart", "[r
                               .x = device_x.data(),
                               .weight = device_weight.data(),
                               .y = y.data()};
-    ops->rms_norm(p);
+    ops->embed({.token = p});
     const std::vector<TestType> all = y.read();
     const std::vector<double> wide_x = widen_all(x), wide_weight = widen_all(weight);
     std::vector<double> want(all.size());
@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("CUDA rms_norm agrees with the CPU and keeps rows apart", "[r
     CHECK(relative_error(widen_all(all), want) < kTolerance<TestType>);
     p.n = 1;
     p.x = device_x.data() + 3 * stride;
-    ops->rms_norm(p);
+    ops->embed({.token = p});
     const std::vector<TestType> one = y.read();
     CHECK(std::memcmp(one.data(), all.data() + 3 * k,
                       static_cast<std::size_t>(k) * sizeof(TestType)) == 0);
@@ -83,14 +83,14 @@ TEMPLATE_TEST_CASE("CUDA rms_norm gathers and keeps rows, or leaves the division
     const OpsBuffer<TestType, SquareSum> squares(*ops, n);
     const std::vector<double> wide_x = widen_all(x), wide_weight = widen_all(weight);
     for (const bool divides : {true, false}) {
-      ops->rms_norm({.n = n,
-                     .k = k,
-                     .x_row = device_row.data(),
-                     .x = device_x.data(),
-                     .weight = device_weight.data(),
-                     .y = y.data(),
-                     .copy = copy.data(),
-                     .squares = divides ? nullptr : squares.data()});
+      ops->embed({.token = {.n = n,
+                            .k = k,
+                            .x_row = device_row.data(),
+                            .x = device_x.data(),
+                            .weight = device_weight.data(),
+                            .y = y.data(),
+                            .copy = copy.data(),
+                            .squares = divides ? nullptr : squares.data()}});
       std::vector<double> want(static_cast<std::size_t>(n * k));
       std::vector<SquareSum> sums(static_cast<std::size_t>(n));
       rms_norm_cpu(RmsNormParams<double>{.n = n,
@@ -161,18 +161,23 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
     const OpsBuffer<TestType> device_x(*ops, x);
     const OpsBuffer<TestType, std::int32_t> device_position(*ops, position);
     const OpsBuffer<TestType, float> cosine(*ops, n * d / 2), sine(*ops, n * d / 2);
-    ops->rope_table({.n = n,
-                     .head_dim = d,
-                     .theta = 500000.0,
-                     .position = device_position.data(),
-                     .cosine = cosine.data(),
-                     .sine = sine.data()});
+    ops->embed({.angles = {.n = n,
+                           .head_dim = d,
+                           .theta = 500000.0,
+                           .position = device_position.data(),
+                           .cosine = cosine.data(),
+                           .sine = sine.data()}});
     OpsBuffer<TestType> q = test::poisoned<TestType>(*ops, n * heads * d);
     OpsBuffer<TestType> gates = test::poisoned<TestType>(*ops, n * gate_count);
     OpsBuffer<TestType> kv[3];
     for (OpsBuffer<TestType>& buffer : kv) {
       buffer = test::poisoned<TestType>(*ops, n * kv_heads * d);
     }
+    const Ints cache_row = {6, 0, 5, 2};
+    const std::int64_t cache_size = 7 * kv_heads * d;
+    const OpsBuffer<TestType, std::int32_t> device_cache_row(*ops, cache_row);
+    const std::vector<TestType> cache_before = random_elements<TestType>(cache_size, 32);
+    const OpsBuffer<TestType> cache[2] = {{*ops, cache_before}, {*ops, cache_before}};
     ops->rope_append({.n = n,
                       .num_heads = heads,
                       .num_kv_heads = kv_heads,
@@ -185,7 +190,10 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                       .k_raw = kv[0].data(),
                       .k = kv[1].data(),
                       .v = kv[2].data(),
-                      .gates = gates.data()});
+                      .gates = gates.data(),
+                      .cache_row = device_cache_row.data(),
+                      .k_cache = cache[0].data(),
+                      .v_cache = cache[1].data()});
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     const std::vector<double> wide = widen_all(x);
     std::vector<double> table(size(n * d)), want_q(size(n * heads * d)),
@@ -216,12 +224,94 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                                              .gates = want_gates.data()},
                     1);
     INFO("heads " << heads << " d " << d);
+    for (int i = 0; i < 2; ++i) {  // the rows written once more, and no others
+      std::vector<TestType> want = cache_before;
+      const std::vector<TestType> rows = kv[i + 1].read();
+      for (std::int64_t row = 0; row < n; ++row) {
+        std::copy_n(rows.begin() + row * kv_heads * d, kv_heads * d,
+                    want.begin() + cache_row[size(row)] * kv_heads * d);
+      }
+      const std::vector<TestType> got = cache[i].read();
+      CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof want[0]) == 0);
+    }
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(relative_error(widen_all(kv[i].read()), want_kv[i]) < kTolerance<TestType>);
     }
     CHECK((heads == 0 || relative_error(widen_all(q.read()), want_q) < kTolerance<TestType>));
     CHECK((gate_count == 0 ||
            relative_error(widen_all(gates.read()), want_gates) < kTolerance<TestType>));
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA embed has the bits of its parts in one launch", "[embed][race]", float,
+                   Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  // 6: no 16-byte words; 320 and 128: whole ones; 4104: wider than what registers hold.
+  for (const std::int64_t k : {6, 320, 4104}) {
+    for (const std::int64_t n : {1, 7, 64}) {
+      const std::int64_t rows = 70, d = 64, places = n * d / 2;
+      const auto row = [&](std::int64_t factor) {
+        Ints list(static_cast<std::size_t>(n));
+        for (std::int64_t i = 0; i < n; ++i) {
+          list[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * factor + 3) % rows);
+        }
+        return OpsBuffer<TestType, std::int32_t>(*ops, list);
+      };
+      const OpsBuffer<TestType, std::int32_t> token = row(11), feature = row(29), position = row(5);
+      const OpsBuffer<TestType> table(*ops, random_elements<TestType>(rows * k, 51, 2.0));
+      const OpsBuffer<TestType> output(*ops, random_elements<TestType>(rows * k, 52, 3.0));
+      const OpsBuffer<TestType> weight(*ops, random_elements<TestType>(2 * k, 53));
+      struct Result {
+        std::vector<TestType> input, copy;
+        std::vector<float> angles;
+      };
+      const auto run = [&](bool together) {
+        const OpsBuffer<TestType> input = test::poisoned<TestType>(*ops, n * 2 * k);
+        const OpsBuffer<TestType> copy = test::poisoned<TestType>(*ops, n * k);
+        const OpsBuffer<TestType, float> angles(*ops, 2 * places);
+        EmbedParams<TestType> p{.token = {.n = n,
+                                          .k = k,
+                                          .y_stride = 2 * k,
+                                          .x_row = token.data(),
+                                          .x = table.data(),
+                                          .weight = weight.data(),
+                                          .y = input.data()},
+                                .feature = {.n = n,
+                                            .k = k,
+                                            .y_stride = 2 * k,
+                                            .x_row = feature.data(),
+                                            .x = output.data(),
+                                            .weight = weight.data() + k,
+                                            .y = input.data() + k,
+                                            .copy = copy.data()},
+                                .angles = {.n = n,
+                                           .head_dim = d,
+                                           .theta = 500000.0,
+                                           .position = position.data(),
+                                           .cosine = angles.data(),
+                                           .sine = angles.data() + places}};
+        if (together) {
+          ops->embed(p);
+        } else {
+          ops->embed({.token = p.token});
+          ops->embed({.token = p.feature});
+          ops->embed({.angles = p.angles});
+        }
+        return Result{input.read(), copy.read(), angles.read()};
+      };
+      const Result all = run(true), parts = run(false);
+      INFO("k " << k << " n " << n);
+      const auto same = [](const auto& a, const auto& b) {
+        return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+      };
+      CHECK(same(all.input, parts.input));
+      CHECK(same(all.copy, parts.copy));
+      CHECK(same(all.angles, parts.angles));
+      CHECK(all.angles[static_cast<std::size_t>(places - 1)] != 0.0F);
+    }
   }
 }
 

@@ -83,6 +83,32 @@ TEST_CASE("linear adds the residual, also in place", "[linear]") {
   }
 }
 
+TEMPLATE_TEST_CASE("linear writes its rows once more, apart, when asked", "[linear]", float,
+                   double) {
+  const Sizes s{5, 19, 53};  // more than two panels
+  const std::int64_t stride = 3 * s.m;
+  const auto x = random_tensor<TestType>(s.n * s.k, 21);
+  const auto w = random_tensor<TestType>(s.m * s.k, 22);
+  const auto residual = random_tensor<TestType>(s.n * s.m, 23);
+  std::vector<TestType> y = residual;  // in place, as a residual stream
+  std::vector<TestType> copy(static_cast<std::size_t>(s.n * stride), TestType(-777));
+  linear_cpu(LinearParams<TestType>{.n = s.n,
+                                    .k = s.k,
+                                    .m = s.m,
+                                    .x = x.data(),
+                                    .w = w.data(),
+                                    .residual = y.data(),
+                                    .y = y.data(),
+                                    .y_copy = copy.data(),
+                                    .y_copy_stride = stride},
+             2);
+  CHECK(y == run(s, x, w, residual.data(), 1));
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    CHECK(std::equal(y.begin() + n * s.m, y.begin() + (n + 1) * s.m, copy.begin() + n * stride));
+    CHECK(copy[static_cast<std::size_t>(n * stride + s.m)] == TestType(-777));
+  }
+}
+
 TEMPLATE_TEST_CASE("linear with swiglu is the product of its halves, bit for bit", "[linear]",
                    float, double) {
   const Sizes s{5, 33, 50};

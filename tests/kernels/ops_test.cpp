@@ -59,7 +59,7 @@ TEST_CASE("a step of the CPU engine has the same bits on one thread and on many"
     const OpsBuffer<float> w(*ops, test::random_tensor<float>(m * k, 5));
     const OpsBuffer<float> h(*ops, n * k), logits(*ops, n * m), law(*ops, n * top);
     const OpsBuffer<float, std::int32_t> index(*ops, n * top);
-    ops->rms_norm({.n = n, .k = k, .x = x.data(), .weight = norm.data(), .y = h.data()});
+    ops->embed({.token = {.n = n, .k = k, .x = x.data(), .weight = norm.data(), .y = h.data()}});
     ops->linear({.n = n, .k = k, .m = m, .x = h.data(), .w = w.data(), .y = logits.data()});
     ops->top_logits({.rows = n,
                      .vocab = m,

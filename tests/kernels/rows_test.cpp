@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/copy_rows/cpu.h"
+#include "kernels/embed/cpu.h"
 #include "kernels/rms_norm/cpu.h"
 #include "kernels/rope/cpu.h"
 #include "kernels/rope_append/cpu.h"
@@ -153,6 +154,13 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
                  1);
   const std::vector<TestType> poison(x.size(), TestType(-777));
   std::vector<TestType> q = poison, k_raw = poison, k = poison, v = poison, gate = poison;
+  // Keys and values also go to the cache's rows 2 i.
+  std::vector<std::int32_t> cache_row(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < cache_row.size(); ++i) {
+    cache_row[i] = static_cast<std::int32_t>(2 * i);
+  }
+  std::vector<TestType> k_cache(static_cast<std::size_t>(2 * n * kv_width), TestType(-777));
+  std::vector<TestType> v_cache = k_cache;
   rope_append_cpu(RopeAppendParams<TestType>{.n = n,
                                              .num_heads = heads,
                                              .num_kv_heads = kv_heads,
@@ -165,7 +173,10 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
                                              .k_raw = k_raw.data(),
                                              .k = k.data(),
                                              .v = v.data(),
-                                             .gates = gate.data()},
+                                             .gates = gate.data(),
+                                             .cache_row = cache_row.data(),
+                                             .k_cache = k_cache.data(),
+                                             .v_cache = v_cache.data()},
                   2);
   const auto is = [&](std::vector<TestType>& got, const std::vector<TestType>& want) {
     const bool untouched = got[want.size()] == TestType(-777);
@@ -177,6 +188,15 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
   CHECK(is(k, turned(part(q_width, kv_width), kv_heads)));
   CHECK(is(v, part(q_width + kv_width, kv_width)));
   CHECK(is(gate, want_gates));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto doubled = [&](const std::vector<TestType>& rows, const std::vector<TestType>& all) {
+      return std::equal(rows.begin() + i * kv_width, rows.begin() + (i + 1) * kv_width,
+                        all.begin() + 2 * i * kv_width) &&
+             all[static_cast<std::size_t>((2 * i + 1) * kv_width)] == TestType(-777);
+    };
+    CHECK(doubled(k, k_cache));
+    CHECK(doubled(v, v_cache));
+  }
 }
 
 TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", "[swiglu]") {
@@ -200,6 +220,50 @@ TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", 
   CHECK(s[0] == 0.0F);
   CHECK(s[1] == 1.0F);
   CHECK(s[2] == 0.5F);
+}
+
+TEST_CASE("embed runs the parts that it is given and no others", "[embed]") {
+  const std::int64_t n = 3, k = 8, d = 4;
+  const std::vector<float> x = test::random_tensor<float>(n * k, 31);
+  const std::vector<float> weight = test::random_tensor<float>(2 * k, 32);
+  const std::vector<std::int32_t> position = {4, 0, 9}, row = {2, 2, 0};
+  const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+  std::vector<float> input(size(n * 2 * k), -7.0F), copy(size(n * k)), angles(size(n * d));
+  EmbedParams<float> p{.token = {.n = n,
+                                 .k = k,
+                                 .y_stride = 2 * k,
+                                 .x = x.data(),
+                                 .weight = weight.data(),
+                                 .y = input.data()}};
+  embed_cpu(p, 1);
+  CHECK(input[size(k)] == -7.0F);  // no second half
+  CHECK(input[0] != -7.0F);
+  p.token.n = 0;
+  p.feature = {.n = n,
+               .k = k,
+               .y_stride = 2 * k,
+               .x_row = row.data(),
+               .x = x.data(),
+               .weight = weight.data() + k,
+               .y = input.data() + k,
+               .copy = copy.data()};
+  p.angles = {.n = n,
+              .head_dim = d,
+              .position = position.data(),
+              .cosine = angles.data(),
+              .sine = angles.data() + n * d / 2};
+  const std::vector<float> before = input;
+  embed_cpu(p, 1);
+  for (std::int64_t i = 0; i < n; ++i) {
+    CHECK(std::equal(input.begin() + i * 2 * k, input.begin() + i * 2 * k + k,
+                     before.begin() + i * 2 * k));
+    CHECK(
+        std::equal(copy.begin() + i * k, copy.begin() + (i + 1) * k, x.begin() + row[size(i)] * k));
+    CHECK(input[size(i * 2 * k + k)] != -7.0F);
+    CHECK(angles[size(i * d / 2)] == Approx(std::cos(static_cast<double>(position[size(i)]))));
+    CHECK(angles[size((n + i) * d / 2)] ==
+          Approx(std::sin(static_cast<double>(position[size(i)]))));
+  }
 }
 
 TEST_CASE("copy_rows gathers and scatters rows with strides and touches nothing else",

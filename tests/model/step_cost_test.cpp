@@ -76,7 +76,7 @@ TEST_CASE("a recorded step has launches in the place of host trips") {
   };
   // Joint: 4 linear layers a layer and the head; the draft: fuse, keys, then 5 a level.
   shape.recorded = true;
-  CHECK(count(LaunchKind::kLinear) == 16 * 4 + 1 + 2 + 6 * 5);
+  CHECK(count(LaunchKind::kLinear) == 16 * 4 + 1 + 1 + 6 * 5);
   CHECK(count(LaunchKind::kGrowTree) == 6.0);
   CHECK(count(LaunchKind::kFinishTree) == 1.0);
   CHECK(count(LaunchKind::kAcceptTree) == 1.0);

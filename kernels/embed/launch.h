@@ -1,4 +1,4 @@
-// rms_norm on CUDA.
+// embed on CUDA.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA
@@ -9,7 +9,7 @@ namespace versieve::kernels {
 
 // T = float or Bf16. Enqueues, never waits; needs no scratch.
 template <class T>
-void launch_rms_norm(const RmsNormParams<T>& p, const LaunchContext& context);
+void launch_embed(const EmbedParams<T>& p, const LaunchContext& context);
 
 }  // namespace versieve::kernels
 #endif
