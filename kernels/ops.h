@@ -200,6 +200,17 @@ struct SelectedTokens {
   const std::int32_t* known_count = nullptr;
 };
 
+// Queries that come as rows of a joint projection, [q | k | v]: the launch that attends takes them
+// apart, as rope_append does, and keeps each key and value in the tree's row of its node.
+template <class T>
+struct JointQueries {
+  const T* x = nullptr;              // [num_queries, (H + 2 G) d]; null: q is read as it is
+  const SumOf<T>* cosine = nullptr;  // [num_queries, d/2]
+  const SumOf<T>* sine = nullptr;    // [num_queries, d/2]
+  T* k = nullptr;                    // k_tree and v_tree, written
+  T* v = nullptr;
+};
+
 // Dense or windowed causal attention of tree nodes: committed keys at positions [first_position, L)
 // and the node's ancestors and itself; a node at position t sees positions > t - window (0: no
 // window). Cache row = position. Keys are reduced in ascending position, in chunks fixed by
@@ -207,6 +218,8 @@ struct SelectedTokens {
 template <class T>
 struct TreeAttentionParams {
   SelectedTokens selected;  // takes no window and no counts
+  // Not null: q is not read. No query is another's ancestor. Takes no selected tokens and weights.
+  JointQueries<T> joint;
   // Device memory; null: context_len. Not null: context_len is an upper bound of it.
   const StepCounts* counts = nullptr;
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;

@@ -29,6 +29,7 @@
 #include "kernels/top_p/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "kernels/tree_attention/cpu.h"
+#include "kernels/tree_attention/joint.h"
 #include "kernels/tree_attention/traffic.h"
 #include "kernels/tree_sample/cpu.h"
 #include "model/assert.h"
@@ -124,7 +125,9 @@ class CpuOps final : public Ops<T> {
   void decode_layers(const DecodeLayersParams<T>& p) override { decode_layers_in_parts(*this, p); }
   bool decode_layers_takes(const DecodeLayersParams<T>&) const override { return true; }
   void tree_attention(const TreeAttentionParams<T>& p) override {
-    observed("tree_attention", tree_attention_traffic(p), [&] { tree_attention_cpu(p, threads_); });
+    observed("tree_attention", tree_attention_traffic(p), [&] {
+      p.joint.x == nullptr ? tree_attention_cpu(p, threads_) : joint_attention_cpu(p, threads_);
+    });
     if (p.weights != nullptr) {
       attention_weights(weights_of(p));
     }

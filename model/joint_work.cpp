@@ -158,18 +158,24 @@ DraftRun draft_run(const StepShape& s) {
           .level_rows = (grown.rows * grown.passes - 1.0) / at_least_one(grown.passes - 1.0)};
 }
 
-void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, StepWork& out) {
+// `joint`: of rows that it takes apart itself.
+void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, bool joint,
+                         StepWork& out) {
   const DraftShape& d = s.draft;
-  const Traffic t = traffic::tree_attention({.num_heads = d.num_heads,
-                                             .num_kv_heads = d.num_kv_heads,
-                                             .head_dim = d.head_dim,
-                                             .context_len = s.context_len,
-                                             .first_position = 1,
-                                             .window = d.window,
-                                             .num_queries = pass.whole_rows(),
-                                             .num_nodes = std::llround(nodes),
-                                             .element_bytes = s.element_bytes,
-                                             .cache_term = TrafficTerm::kDraft});
+  Traffic t = traffic::tree_attention({.num_heads = d.num_heads,
+                                       .num_kv_heads = d.num_kv_heads,
+                                       .head_dim = d.head_dim,
+                                       .context_len = s.context_len,
+                                       .first_position = 1,
+                                       .window = d.window,
+                                       .num_queries = pass.whole_rows(),
+                                       .num_nodes = std::llround(nodes),
+                                       .element_bytes = s.element_bytes,
+                                       .cache_term = TrafficTerm::kDraft});
+  if (joint) {
+    t += traffic::turned_rows(pass.whole_rows(), d.num_heads, d.num_kv_heads, d.head_dim,
+                              s.element_bytes);
+  }
   const double keys = number(std::min(d.window, s.context_len));
   const double token = number(2 * d.num_kv_heads * d.head_dim * s.element_bytes);
   out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, t, TrafficTerm::kDraft,
@@ -178,9 +184,10 @@ void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, Ste
 }
 
 // Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.
-void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, StepWork& out) {
+void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, bool joint,
+                     StepWork& out) {
   const DraftShape& d = s.draft;
-  add_draft_attention(s, pass, nodes, out);
+  add_draft_attention(s, pass, nodes, joint, out);
   add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
   add_linear(pass, d.hidden, d.vocab, Output::kPlain, out);
   add_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
@@ -198,7 +205,7 @@ void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepW
                   .head_dim = d.head_dim,
                   .keeps_cache_rows = s.recorded},
                  out);
-  add_draft_layer(s, one, 1.0, out);
+  add_draft_layer(s, one, 1.0, false, out);
 }
 
 void add_grow_tree(const StepShape& s, double times, std::int64_t parents, StepWork& out) {
@@ -222,9 +229,9 @@ void add_draft(const StepShape& s, StepWork& out) {
   level.rows = run.level_rows;
   level.times = run.levels - 1.0;
   add_embed(level, 2, d.hidden, true, d.head_dim, out);  // features of earlier outputs, kept
-  add_projection(level, 2 * d.hidden,
-                 {.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim}, out);
-  add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, out);
+  const JointRow row{.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim};
+  add_linear(level, 2 * d.hidden, row.width(), Output::kPlain, out);
+  add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, true, out);
   if (s.recorded) {
     add_grow_tree(s, 1.0, 1, out);
     add_grow_tree(s, level.times, s.tree.width, out);

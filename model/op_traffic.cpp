@@ -63,6 +63,13 @@ Traffic rope_append(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
                3.0 * static_cast<double>(in));
 }
 
+Traffic turned_rows(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
+                    std::int64_t head_dim, std::int64_t element_bytes) {
+  const std::int64_t kept = n * 2 * kv_heads * head_dim * element_bytes;
+  return moved(TrafficTerm::kActivations, kept, kept,
+               3.0 * static_cast<double>(n * (heads + 2 * kv_heads) * head_dim));
+}
+
 Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,
                     double flops_per_element) {
   return moved(TrafficTerm::kActivations, inputs * count * element_bytes, count * element_bytes,

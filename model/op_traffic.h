@@ -23,6 +23,10 @@ Traffic rope_table(std::int64_t n, std::int64_t head_dim, std::int64_t element_b
 Traffic rope_append(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
                     std::int64_t head_dim, std::int64_t gates, bool keeps_raw_keys,
                     std::int64_t element_bytes);
+// Rows of a joint projection that attention takes apart itself: keys and values in and into the
+// tree; queries are counted where they are read.
+Traffic turned_rows(std::int64_t n, std::int64_t heads, std::int64_t kv_heads,
+                    std::int64_t head_dim, std::int64_t element_bytes);
 // `inputs` tensors of `count` elements in, one out.
 Traffic elementwise(std::int64_t count, std::int64_t inputs, std::int64_t element_bytes,
                     double flops_per_element);

@@ -137,9 +137,22 @@ void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens, const std::i
 }
 
 template <class T>
-void Draft<T>::project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row) {
+void Draft<T>::project(std::int64_t rows) {
   linear(rows, input_.data(), weights_.layer.joint.data(), 2 * shape_.hidden,
          q_width() + 2 * kv_width(), joint_.data());
+}
+
+template <class T>
+kernels::JointQueries<T> Draft<T>::joint_queries() const {
+  return {.x = joint_.data(),
+          .cosine = cosine_.data(),
+          .sine = sine_.data(),
+          .k = k_tree_.data(),
+          .v = v_tree_.data()};
+}
+
+template <class T>
+void Draft<T>::take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row) {
   ops_->rope_append({.n = rows,
                      .num_heads = shape_.num_heads,
                      .num_kv_heads = shape_.num_kv_heads,
@@ -221,7 +234,8 @@ void Draft<T>::extend(std::int64_t first, std::span<const std::int32_t> tokens, 
   linear(count, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
   embed(count, staged, staged + count);
-  project(count, k_.data() + first * kv_width(), v_.data() + first * kv_width());
+  project(count);
+  take_apart(count, k_.data() + first * kv_width(), v_.data() + first * kv_width());
   length_ = first + count;
   slot_parent_.clear();
   slot_position_.clear();
@@ -275,8 +289,9 @@ void Draft<T>::step(const Nodes& nodes) {
   append(ints, slot_position_);
   const std::int32_t* staged = staged_.upload(*ops_, ints);
   embed(count, staged, staged + count, staged + 3 * count);
-  project(count, k_tree_.data() + before * kv_width(), v_tree_.data() + before * kv_width());
-  ops_->tree_attention({.num_heads = shape_.num_heads,
+  project(count);
+  ops_->tree_attention({.joint = joint_queries(),
+                        .num_heads = shape_.num_heads,
                         .num_kv_heads = shape_.num_kv_heads,
                         .head_dim = shape_.head_dim,
                         .context_len = length_,
@@ -287,7 +302,6 @@ void Draft<T>::step(const Nodes& nodes) {
                         .query_node = staged + 2 * count,
                         .parent = staged + 4 * count,
                         .position = staged + 4 * count + before + count,
-                        .q = query_.data(),
                         .k = k_.data(),
                         .v = v_.data(),
                         .k_tree = k_tree_.data(),

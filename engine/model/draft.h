@@ -84,9 +84,13 @@ class Draft {
   // there.
   void embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
              const std::int32_t* feature_row = nullptr);
-  // input_ [rows, 2 * hidden] -> query_, keys and values; these also to the cache's rows
-  // `cache_row` [rows] if not null.
-  void project(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
+  // input_ [rows, 2 * hidden] -> joint_.
+  void project(std::int64_t rows);
+  // joint_ -> query_, keys and values; these also to the cache's rows `cache_row` [rows] if not
+  // null.
+  void take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
+  // joint_ as queries of nodes, which attention takes apart.
+  kernels::JointQueries<T> joint_queries() const;
   // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
   void finish(std::int64_t rows, const T* feature, T* output);
   kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;

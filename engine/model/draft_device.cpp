@@ -52,7 +52,8 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
   linear(entries.rows, captured_.data(), weights_.fuse.data(), 3 * shape_.hidden, shape_.hidden,
          feature_.data());
   embed(entries.rows, entries.token, entries.position);
-  project(entries.rows, k_tree_.data(), v_tree_.data(), entries.position);
+  project(entries.rows);
+  take_apart(entries.rows, k_tree_.data(), v_tree_.data(), entries.position);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = 1;
   attention.num_nodes = 1;
@@ -66,11 +67,12 @@ void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::in
                            const std::int32_t* token) {
   VERSIEVE_ASSERT(count <= rows_ && first + count <= slot_capacity_, "slots were reserved");
   embed(count, token, slots.position + first, slots.parent + first);
-  project(count, k_tree_.data() + first * kv_width(), v_tree_.data() + first * kv_width());
+  project(count);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = count;
   attention.num_nodes = first + count;
   attention.query_node = slots.identity + first;
+  attention.joint = joint_queries();
   ops_->tree_attention(attention);
   finish(count, feature_.data(), output_.data() + first * shape_.hidden);
 }

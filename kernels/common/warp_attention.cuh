@@ -49,6 +49,18 @@ template <class T>
 struct KeyRow {
   const T* k = nullptr;  // [d]
   const T* v = nullptr;  // [d]
+
+  __device__ static uint4 load(const T* from) {
+    return __ldg(reinterpret_cast<const uint4*>(from));
+  }
+};
+// Of keys that the launch itself may have written.
+template <class T>
+struct FreshKeyRow {
+  const T* k = nullptr;  // [d]
+  const T* v = nullptr;  // [d]
+
+  __device__ static uint4 load(const T* from) { return *reinterpret_cast<const uint4*>(from); }
 };
 
 __device__ inline float minus_infinity() {
@@ -95,7 +107,8 @@ class WarpAttention {
   }
 
   // Absorbs the chunk that starts at position `base`, one of the warp's team: row_at(position)
-  // gives a KeyRow; on_scores(position, scores of this tile's heads) is called by one lane a key.
+  // gives a KeyRow or FreshKeyRow; on_scores(position, scores of this tile's heads) is called by
+  // one lane a key.
   template <class RowAt, class OnScores>
   __device__ void absorb(std::int64_t base, const RowAt& row_at, const OnScores& on_scores) {
 #pragma unroll 1
@@ -105,11 +118,11 @@ class WarpAttention {
       bool visible[kBatch];
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
-        const KeyRow<T> row = row_at(position_of(base, pass + b));
+        const auto row = row_at(position_of(base, pass + b));
         visible[b] = row.k != nullptr;
         const bool loads = visible[b] && first_element_ < head_dim_;
-        k[b] = loads ? __ldg(reinterpret_cast<const uint4*>(row.k + first_element_)) : uint4{};
-        v[b] = loads ? __ldg(reinterpret_cast<const uint4*>(row.v + first_element_)) : uint4{};
+        k[b] = loads ? row.load(row.k + first_element_) : uint4{};
+        v[b] = loads ? row.load(row.v + first_element_) : uint4{};
       }
       float scores[kBatch][kTileHeads];
 #pragma unroll

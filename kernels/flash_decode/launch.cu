@@ -281,8 +281,8 @@ Traffic partials_traffic(const Params& p, bool written) {
 template <class T>
 bool flash_decode_takes(const TreeAttentionParams<T>& p) {
   return std::is_same_v<T, Bf16> && p.window == 0 && p.first_position == 0 &&
-         (p.head_dim == 64 || p.head_dim == 128) && p.num_heads / p.num_kv_heads <= kTileRows &&
-         p.num_nodes <= kMaxNodes;
+         p.joint.x == nullptr && (p.head_dim == 64 || p.head_dim == 128) &&
+         p.num_heads / p.num_kv_heads <= kTileRows && p.num_nodes <= kMaxNodes;
 }
 template bool flash_decode_takes<float>(const TreeAttentionParams<float>&);
 template bool flash_decode_takes<Bf16>(const TreeAttentionParams<Bf16>&);

@@ -5,6 +5,7 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/warp_attention.cuh"
+#include "kernels/rope_append/turn.cuh"
 #include "kernels/tree_attention/traffic.h"
 #include "model/assert.h"
 #include "model/error.h"
@@ -14,6 +15,39 @@ namespace versieve::kernels {
 namespace {
 
 constexpr std::int64_t kMaxNodes = 4096;
+
+// Where a CTA's turned queries lie in shared memory: behind its node lists.
+__host__ __device__ constexpr std::size_t queries_at(std::int64_t num_nodes) {
+  return (2 * static_cast<std::size_t>(num_nodes + 1) * sizeof(int) + 15) / 16 * 16;
+}
+
+// The query's heads of KV head g to `q` [H/G, d], its node's key and value to the tree's row: a
+// pair of elements a thread, last threads first, while the first ones walk the tree.
+template <class T>
+__device__ inline void take_apart(const TreeAttentionParams<T>& p, std::int64_t query,
+                                  std::int64_t g, int node, T* q) {
+  const int d = static_cast<int>(p.head_dim);
+  const int half = d / 2;
+  const int heads = static_cast<int>(p.num_heads);
+  const int kv_heads = static_cast<int>(p.num_kv_heads);
+  const int group_heads = heads / kv_heads;
+  const T* const row = p.joint.x + query * (heads + 2 * kv_heads) * d;
+  const std::int64_t kept = (static_cast<std::int64_t>(node) * kv_heads + g) * d;
+  for (int i = static_cast<int>(blockDim.x - 1 - threadIdx.x); i < (group_heads + 2) * half;
+       i += static_cast<int>(blockDim.x)) {
+    const int head = i / half;
+    const int pair = i - head * half;
+    const int beyond = head - group_heads;  // 0: the key, 1: the value
+    const std::int64_t from = beyond < 0 ? g * group_heads + head : heads + beyond * kv_heads + g;
+    const float low = load_f32(row + from * d + pair);
+    const float high = load_f32(row + from * d + pair + half);
+    const float c = beyond == 1 ? 1.0F : p.joint.cosine[query * half + pair];
+    const float s = beyond == 1 ? 0.0F : p.joint.sine[query * half + pair];
+    T* const to = beyond < 0 ? q + head * d : (beyond == 0 ? p.joint.k : p.joint.v) + kept;
+    store_f32(to + pair, beyond == 1 ? low : turned_low(low, high, c, s));
+    store_f32(to + pair + half, beyond == 1 ? high : turned_high(low, high, c, s));
+  }
+}
 
 // Grid: (query, KV head). Traffic: traffic::tree_attention. Bound by memory.
 template <class T, int kLanesPerKey, int kTeams>
@@ -30,11 +64,18 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
   int* parents = reinterpret_cast<int*>(shared);
   int* ancestors = parents + p.num_nodes;
+  const std::int64_t head_row = query * p.num_heads + g * group_heads;
+  const T* q = p.q + head_row * p.head_dim;
+  if (p.joint.x != nullptr) {
+    T* const turned = reinterpret_cast<T*>(shared + queries_at(p.num_nodes) / sizeof(float));
+    take_apart(p, query, g, node, turned);
+    q = turned;
+  }
   const int tree_tokens =
       static_cast<int>(min(t - context_len + 1, p.num_nodes));  // that a path can hold
   walk_ancestors(p.parent, node, tree_tokens, parents, ancestors);
   const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
-  const auto row_at = [&](std::int64_t position) -> KeyRow<T> {
+  const auto row_at = [&](std::int64_t position) -> FreshKeyRow<T> {
     if (position < oldest || position > t) {
       return {};
     }
@@ -46,13 +87,11 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
       row = t - position < tree_tokens ? ancestors[t - position] : -1;
     }
     const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
-    return row < 0 ? KeyRow<T>{}
-                   : KeyRow<T>{(committed ? p.k : p.k_tree) + offset,
-                               (committed ? p.v : p.v_tree) + offset};
+    return row < 0 ? FreshKeyRow<T>{}
+                   : FreshKeyRow<T>{(committed ? p.k : p.k_tree) + offset,
+                                    (committed ? p.v : p.v_tree) + offset};
   };
-  const std::int64_t head_row = query * p.num_heads + g * group_heads;
-  WarpAttention<T, kLanesPerKey, kTeams> attention(p.q + head_row * p.head_dim, group_heads,
-                                                   static_cast<int>(p.head_dim));
+  WarpAttention<T, kLanesPerKey, kTeams> attention(q, group_heads, static_cast<int>(p.head_dim));
   const std::int64_t first = max(oldest, min(p.first_position, context_len));
   std::int64_t chunk = max(std::int64_t{0}, first) / kDeviceChunk;
   chunk += (attention.team() - chunk) & (kTeams - 1);
@@ -127,13 +166,17 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
   VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
                   "selected tokens take no window and no counts");
+  VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
+                                           p.joint.k == p.k_tree && p.joint.v == p.v_tree),
+                  "joint rows are kept in the tree that is attended");
   refuse(p);
   const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
   const dim3 grid(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads));
   const int teams = attention_teams(group_heads);
+  const std::size_t query_bytes =
+      p.joint.x == nullptr ? 0 : static_cast<std::size_t>(group_heads * p.head_dim) * sizeof(T);
   const std::size_t shared_bytes =
-      std::max(merge_bytes(group_heads, p.head_dim, teams),
-               2 * static_cast<std::size_t>(p.num_nodes + 1) * sizeof(int));
+      std::max(merge_bytes(group_heads, p.head_dim, teams), queries_at(p.num_nodes) + query_bytes);
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   const DependentGrid launch{
       .grid = grid,

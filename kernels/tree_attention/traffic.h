@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/ops.h"
+#include "model/op_traffic.h"
 #include "model/traffic.h"
 
 namespace versieve::kernels {
@@ -19,7 +20,11 @@ Traffic tree_attention_traffic(const TreeAttentionParams<T>& p) {
   shape.num_nodes = p.num_nodes;
   shape.element_bytes = sizeof(T);
   shape.cache_term = p.cache_term;
-  return traffic::tree_attention(shape);
+  Traffic t = traffic::tree_attention(shape);
+  if (p.joint.x != nullptr) {
+    t += traffic::turned_rows(p.num_queries, p.num_heads, p.num_kv_heads, p.head_dim, sizeof(T));
+  }
+  return t;
 }
 
 }  // namespace versieve::kernels

@@ -14,6 +14,7 @@
 #include "kernels/swiglu/cpu.h"
 #include "kernels/topk/cpu.h"
 #include "tests/gpu/gpu_ops.h"
+#include "tests/support/joint_attention_case.h"
 
 namespace versieve::kernels {
 namespace {
@@ -240,6 +241,33 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
     CHECK((heads == 0 || relative_error(widen_all(q.read()), want_q) < kTolerance<TestType>));
     CHECK((gate_count == 0 ||
            relative_error(widen_all(gates.read()), want_gates) < kTolerance<TestType>));
+  }
+}
+
+TEMPLATE_TEST_CASE("CUDA attention takes joint rows apart with the bits of rope_append before it",
+                   "[joint][race]", float, Bf16) {
+  const auto ops = test::try_gpu_ops<TestType>();
+  if (!ops) {
+    return;
+  }
+  using Shape = testing::JointAttentionShape;
+  const auto fill = [](std::int64_t count, std::uint64_t seed) {
+    return random_elements<TestType>(count, seed);
+  };
+  const auto same = [](const auto& a, const auto& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+  };
+  for (const Shape& s :
+       {Shape{}, Shape{.heads = 8, .kv_heads = 2, .head_dim = 32, .context_len = 40, .level = 3},
+        Shape{.heads = 32, .kv_heads = 2, .head_dim = 128, .context_len = 530, .level = 2},
+        Shape{.heads = 12, .kv_heads = 2, .head_dim = 16, .context_len = 1, .level = 1}}) {
+    CAPTURE(s.heads, s.kv_heads, s.head_dim);
+    const auto apart = testing::joint_attention<TestType>(*ops, s, fill, false);
+    const auto joint = testing::joint_attention<TestType>(*ops, s, fill, true);
+    CHECK(same(joint.out, apart.out));
+    CHECK(same(joint.k_tree, apart.k_tree));
+    CHECK(same(joint.v_tree, apart.v_tree));
+    CHECK(test::widen_all(joint.out)[0] != 0.0);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/tree_attention/cpu.h"
+#include "tests/kernels/random_tensor.h"
+#include "tests/support/joint_attention_case.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/tree_attention_case.h"
 
@@ -27,6 +29,25 @@ TEMPLATE_TEST_CASE("tree_attention agrees with plain loops", "", double, float, 
     CAPTURE(c.text(), test_seed());
     CHECK(relative_norm(plain_tree_attention<TestType>(c), run<TestType>(c, 1 + i % 3)) <=
           tolerance_of<TestType>().norm);
+  }
+}
+
+TEMPLATE_TEST_CASE("joint rows are taken apart as rope_append would before", "[joint]", double,
+                   float) {
+  const auto fill = [](std::int64_t count, std::uint64_t seed) {
+    return test::random_tensor<TestType>(count, seed);
+  };
+  const std::unique_ptr<kernels::Ops<TestType>> ops = kernels::make_cpu_ops<TestType>(2);
+  for (const JointAttentionShape& s :
+       {JointAttentionShape{.context_len = 90, .window = 60, .level = 4},
+        JointAttentionShape{.heads = 6, .kv_heads = 3, .head_dim = 10, .context_len = 5}}) {
+    const auto apart = joint_attention<TestType>(*ops, s, fill, false);
+    const auto joint = joint_attention<TestType>(*ops, s, fill, true);
+    CHECK(joint.out == apart.out);
+    CHECK(joint.k_tree == apart.k_tree);
+    CHECK(joint.v_tree == apart.v_tree);
+    CHECK(joint.out[0] != 0.0);
+    CHECK(joint.k_tree.back() != fill(static_cast<std::int64_t>(joint.k_tree.size()), 3).back());
   }
 }
 
