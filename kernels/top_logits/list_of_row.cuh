@@ -4,8 +4,8 @@
 //    pushed to the first block.
 // 2. Each warp pushes its piece's largest logit and sum of exp(logit - largest).
 // 3. The first block merges the lists, but for entries that cannot be among the first k. The
-// normaliser adds the pieces in an order fixed by their
-//    place in the row, so that its bits do not depend on how many blocks share the row.
+//    normaliser adds the pieces in an order fixed by their place in the row, so that its bits do
+//    not depend on how many blocks share the row.
 // All sorting is by counting how many entries stand above one.
 #pragma once
 
