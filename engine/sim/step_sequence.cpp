@@ -9,8 +9,12 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
-constexpr std::int64_t kCaptures = 3;     // streams that a draft reads
-constexpr std::int64_t kLogitParts = 16;  // CTAs that share a row of logits
+constexpr std::int64_t kCaptures = 3;  // streams that a draft reads
+
+// CTAs that share a row of logits, of large vocabularies (kernels/top_logits/launch.cu).
+std::int64_t logit_parts(std::int64_t rows) {
+  return rows <= 8 ? 16 : 8;
+}
 
 // A launch as a part of another, whose counters it goes to.
 class PartTrace final : public LaunchTrace {
@@ -198,7 +202,7 @@ LaunchSequence StepBuilder::build() {
   linear(weighted_, shape_.hidden, shape_.vocab, logits_);
   launches_.push_back(trace_rows({.path = "top_logits",
                                   .rows = rows_,
-                                  .parts = kLogitParts,
+                                  .parts = logit_parts(rows_),
                                   .reads = {rows_of(logits_, shape_.vocab)},
                                   .writes = {{captured_, 8, 8}}}));
   return std::move(launches_);
