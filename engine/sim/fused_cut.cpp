@@ -1,281 +1,19 @@
 #include "engine/sim/fused_cut.h"
 
-#include <algorithm>
-#include <bit>
-#include <utility>
-
 #include "model/error.h"
-#include "model/fused_parts.h"
 
 namespace versieve::engine {
-namespace {
 
-constexpr std::int64_t kShortSpan = 128;
-constexpr std::int64_t kShortSpanEnd = 1024;
-constexpr std::int64_t kLongSpan = 256;
-constexpr std::int64_t kMostShared = 8;    // queries that share loads of selected blocks
-constexpr std::int64_t kManyGroups = 16;   // of queries and KV heads: longer shares then
-constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
-constexpr std::int64_t kFinishRows = 64;
-constexpr std::int64_t kSms = 132;
-constexpr std::int64_t kTeamUnits = 3;    // of a team at least
-constexpr std::int64_t kMostUnits = 12;   // of a CTA where two share an SM
-constexpr std::int64_t kTailQueries = 4;  // of a tail entry
-constexpr std::int64_t kMaxRanked = 64;   // candidates that a selecting warp ranks at once
-constexpr std::int64_t kEntryBytes = 16;  // of a list
-constexpr std::int64_t kMaxShared = 227 * 1024;
-constexpr std::int64_t kHalfShared = 113 * 1024;
-
-std::int64_t power_of_two_above(std::int64_t x) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(x)));
-}
-std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
-  return (x + by - 1) / by;
-}
-
-class Planner {
- public:
-  Planner(const AttentionCase& a, FusedLaunch launch)
-      : a_(a),
-        launch_(launch),
-        queries_(a.num_queries()),
-        tile_queries_(kFusedRows / power_of_two_above(a.group_heads())),
-        depth_(std::max<std::int64_t>(
-            1, std::min(queries_, a.num_blocks() * a.shape.nsa.sel_block - a.context_len))),
-        path_compressed_(quotient_up(depth_, a.shape.nsa.cmp_stride) + 1),
-        tails_(quotient_up(tile_queries_, kTailQueries)) {
-    while (group_ < kMostShared && group_ * 2 <= a.group_size) {
-      group_ *= 2;
-    }
-  }
-
-  FusedCut best() const {
-    std::int64_t tiles =
-        std::min(kFusedWarps, power_of_two_above(quotient_up(queries_, tile_queries_)));
-    for (; tiles >= 1; tiles /= 2) {
-      const std::int64_t team =
-          launch_ == FusedLaunch::kRoute
-              ? tiles
-              : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
-      for (const auto& [room, team_tiles] :
-           {std::pair{kHalfShared, team}, {kMaxShared, team}, {kMaxShared, tiles}}) {
-        const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
-        const bool one_each =
-            queries_ > 1 &&
-            (cut.part_blocks * cut.query_tiles + queries_) * a_.shape.num_kv_heads <= kSms;
-        if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
-            !(one_each && room == kHalfShared)) {
-          return cut;
-        }
-      }
-    }
-    throw Error(ExitCode::kAnswerNo,
-                "the fused attention's lists of this tree do not fit shared memory");
-  }
-
- private:
-  FusedCut with_row_tiles(std::int64_t tiles, std::int64_t team_tiles, std::int64_t room) const {
-    FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
-    cut.team_tiles = team_tiles;
-    cut.group = std::min(group_, cut.team_queries());
-    cut.query_tiles = quotient_up(queries_, cut.cta_queries());
-    cut.finish_nodes = finish_nodes(cut.cta_queries());
-    share_out(cut);
-    fit_units(room, cut);
-    return cut;
-  }
-
-  // A team's ring holds a tile's keys, its values and the next keys, and at once all keys of a
-  // slice of the tail: committed rows and the tree's. A place is left out where warps share it.
-  std::int64_t least_units(std::int64_t team_tiles) const {
-    return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
-  }
-  std::int64_t tree_units() const { return quotient_up(queries_, kFusedTile); }
-
-  std::int64_t resident_ctas() const { return kSms * (a_.shape.head_dim <= 64 ? 2 : 1); }
-  std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
-
-  std::int64_t select_bytes(std::int64_t nodes) const {
-    const std::int64_t words = quotient_up(a_.num_blocks(), 4) * 4 +
-                               quotient_up(a_.shape.nsa.sel_count, 4) * 4 + 2 * kMaxRanked;
-    return kFinishRows * 8 + nodes * words * 4;
-  }
-
-  std::int64_t finish_nodes(std::int64_t cta_queries) const {
-    const bool routes = launch_ == FusedLaunch::kRoute;
-    const std::int64_t at_once =
-        routes ? 1
-               : std::clamp<std::int64_t>(2 * kFusedWarps / (kFusedRows / tile_queries_), 1,
-                                          cta_queries);
-    std::int64_t nodes = at_once;
-    while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
-           quotient_up(queries_, nodes) * a_.shape.num_kv_heads > resident_ctas() &&
-           !(routes && select_bytes(nodes * 2) > kHalfShared)) {
-      nodes *= 2;
-    }
-    return nodes;
-  }
-
-  // One part a slot, or several where such slots would not fit the chip at once.
-  void share_out(FusedCut& cut) const {
-    const std::int64_t groups = cut.query_tiles * a_.shape.num_kv_heads;
-    const bool many =
-        cut.slots == 1 && groups >= kManyGroups && a_.shape.head_dim <= kFusedManyHead;
-    const std::int64_t tokens = many ? a_.committed_compressed() : a_.max_compressed();
-    cut.ranks = launch_ == FusedLaunch::kAttend
-                    ? 0
-                    : std::clamp<std::int64_t>(span_count(tokens), 1, kMaxFusedRanks);
-    if (many && groups * (cut.ranks + segments()) > resident_ctas()) {
-      join_parts(groups, tokens, cut);
-      return;
-    }
-    cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
-  }
-
-  // Which CTAs run several parts: model/fused_parts.h.
-  void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
-    const NsaGeometry& nsa = a_.shape.nsa;
-    const std::int64_t joins = launch_ == FusedLaunch::kAttend
-                                   ? 0
-                                   : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
-    const FusedShares shares = fused_shares(
-        {.groups = groups,
-         .resident = resident_ctas(),
-         .shared_sms = resident_ctas() > kSms,
-         .joins = joins,
-         .compressed_tiles = static_cast<double>(quotient_up(tokens, kFusedTile)),
-         .window_tiles = segments() > 0 ? window_segment(nsa.window, a_.context_len) : 0.0,
-         .queries = {.sel_count = nsa.sel_count,
-                     .sel_block = nsa.sel_block,
-                     .num_blocks = a_.num_blocks(),
-                     .tile_queries = tile_queries_,
-                     .group = cut.group,
-                     .one_list = a_.group_mode == GroupMode::kApprox}});
-    cut.many = true;
-    cut.joined = joins > 0;
-    cut.ranks = shares.ranks;
-    cut.part_blocks = shares.ctas;
-    std::copy(shares.segment_end.begin(), shares.segment_end.end(), cut.segment_ends.begin());
-    for (std::int64_t slot = 0; slot < kFusedSlots; ++slot) {
-      const auto [window, window_end] = cut.window_of(slot);
-      const auto [selected, selected_end] = cut.selected_of(slot);
-      cut.slot_segments =
-          std::max({cut.slot_segments, window_end - window, selected_end - selected});
-    }
-  }
-
-  // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
-  void fit_units(std::int64_t room, FusedCut& cut) const {
-    const std::int64_t fixed =
-        cut.slots * (list_entries(cut) * kEntryBytes + (unit_entries(cut) + map_words(cut)) * 4) +
-        16 + cut.cta_queries() * 4 + (queries_ + 1) / 2 * 8 +
-        cut.cta_queries() * (depth_ + path_compressed_) * 2;
-    const std::int64_t unit = kFusedTile * (a_.shape.head_dim <= 64 ? 64 : 128) * 2 + 16;
-    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
-    const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
-    const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
-    cut.units = std::min(units, most) / cut.slots / teams * teams;
-    cut.shared_bytes =
-        std::max(cut.slots * cut.units * unit + fixed,
-                 launch_ == FusedLaunch::kRoute ? select_bytes(cut.finish_nodes) : 0);
-    if (cut.shared_bytes > room) {
-      cut.units = 0;
-    }
-  }
-
-  std::int64_t map_words(const FusedCut& cut) const {
-    return launch_ == FusedLaunch::kRoute
-               ? 0
-               : cut.cta_queries() * cut.slot_segments *
-                     ((a_.num_blocks() / kFusedSelectedSegments + 32) / 32);
-  }
-
-  // Two units an entry, or a tail slice's all.
-  std::int64_t unit_entries(const FusedCut& cut) const {
-    const std::int64_t slices = std::max(depth_, path_compressed_) / kFusedSlice + 2;
-    return 2 * list_entries(cut) + cut.row_tiles / cut.team_tiles * slices * 2 * (tree_units() + 1);
-  }
-
-  std::int64_t list_entries(const FusedCut& cut) const {
-    const std::int64_t tails = tails_ * cut.row_tiles;
-    const std::int64_t tokens = a_.max_compressed();
-    const std::int64_t share = cut.ranks == 0
-                                   ? 0
-                                   : std::min(tokens, quotient_up(tokens, cut.ranks) +
-                                                          (cut.joined ? kFusedJoin : kLongSpan));
-    const std::int64_t compressed =
-        share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
-    if (launch_ == FusedLaunch::kRoute) {
-      return compressed;
-    }
-    const NsaGeometry& nsa = a_.shape.nsa;
-    const std::int64_t window = std::min(nsa.window, a_.context_len) + depth_;
-    const std::int64_t chunks =
-        cut.slot_segments * (window / kFusedTile / kFusedWindowSegments + 3);
-    const std::int64_t selected =
-        cut.cta_queries() * nsa.sel_count * quotient_up(nsa.sel_block, kFusedTile);
-    return std::max({selected, chunks * (cut.row_tiles / cut.team_tiles),
-                     cut.ranks > 0 ? compressed : 0}) +
-           (depth_ / kFusedSlice + 2) * tails;
-  }
-
-  const AttentionCase& a_;
-  FusedLaunch launch_;
-  std::int64_t queries_, tile_queries_, depth_, path_compressed_, tails_, group_ = 1;
-};
-
-}  // namespace
-
-std::int64_t span_of(std::int64_t token) {
-  return token < kShortSpanEnd ? token / kShortSpan
-                               : kShortSpanEnd / kShortSpan + (token - kShortSpanEnd) / kLongSpan;
-}
-
-std::int64_t span_start(std::int64_t span) {
-  constexpr std::int64_t kShortSpans = kShortSpanEnd / kShortSpan;
-  return span <= kShortSpans ? span * kShortSpan : kShortSpanEnd + (span - kShortSpans) * kLongSpan;
-}
-
-std::int64_t span_count(std::int64_t tokens) {
-  return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
-}
-
-std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
-  if (!many) {
-    const std::int64_t segment = slot - ranks;
-    return {std::max(segment, kFusedSelectedSegments), std::min(segment + 1, kFusedSegments)};
-  }
-  const auto end = segment_ends.begin() + slot;
-  return {kFusedSelectedSegments + (slot == 0 ? 0 : *(end - 1)),
-          kFusedSelectedSegments + std::min(*end, kFusedWindowSegments)};
-}
-
-std::pair<std::int64_t, std::int64_t> FusedCut::selected_of(std::int64_t slot) const {
-  if (!many) {
-    const std::int64_t segment = slot - ranks;
-    return {std::max<std::int64_t>(segment, 0), std::min(segment + 1, kFusedSelectedSegments)};
-  }
-  const auto end = segment_ends.begin() + slot;
-  return {std::max(slot == 0 ? 0 : *(end - 1), kFusedWindowSegments) - kFusedWindowSegments,
-          *end - kFusedWindowSegments};
-}
-
-std::int64_t FusedCut::compressed_parts(std::int64_t seen) const {
-  return joined ? quotient_up(seen, kFusedJoin) : span_count(seen);
-}
-
-std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const {
-  if (joined) {
-    const std::int64_t token = rank * quotient_up(tokens, kFusedJoin) / ranks * kFusedJoin;
-    return token < tokens ? span_of(token) : span_count(tokens);
-  }
-  std::int64_t span = 0;
-  // A span goes where its middle falls.
-  while (span < span_count(tokens) &&
-         (span_start(span) + std::min(span_start(span + 1), tokens)) * ranks < 2 * rank * tokens) {
-    ++span;
-  }
-  return span;
+FusedCall fused_call(const AttentionCase& a) {
+  return {.nsa = a.shape.nsa,
+          .num_heads = a.shape.num_heads,
+          .num_kv_heads = a.shape.num_kv_heads,
+          .head_dim = a.shape.head_dim,
+          .num_queries = a.num_queries(),
+          .context_len = a.context_len,
+          .num_blocks = a.num_blocks(),
+          .group_size = a.group_size,
+          .group_mode = a.group_mode};
 }
 
 std::int64_t scratch_spans(const AttentionCase& a) {
@@ -283,7 +21,7 @@ std::int64_t scratch_spans(const AttentionCase& a) {
 }
 
 std::int64_t scratch_slices(const AttentionCase& a) {
-  return std::max(quotient_up(a.max_compressed(), kFusedSlice), quotient_up(a.num_blocks(), 4));
+  return fused_call(a).max_slices();
 }
 
 bool sums_blocks(const NsaGeometry& nsa) {
@@ -295,7 +33,12 @@ std::int64_t slice_weights(const NsaGeometry& nsa) {
 }
 
 FusedCut fused_cut(const AttentionCase& a, FusedLaunch launch) {
-  return Planner(a, launch).best();
+  const std::optional<FusedCut> cut = cut_fused(fused_call(a), launch);
+  if (!cut.has_value()) {
+    throw Error(ExitCode::kAnswerNo,
+                "the fused attention's lists of this tree do not fit shared memory");
+  }
+  return *cut;
 }
 
 void place_fused_scratch(AddressSpace& space, AttentionCase& attention) {

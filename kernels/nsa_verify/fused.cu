@@ -39,9 +39,9 @@ Layout layout_of(const NsaVerifyParams<Bf16>& p) {
     return at;
   };
   const std::int64_t rows = p.num_queries * p.num_heads;
-  const std::int64_t spans = span_count(static_cast<int>(most_compressed(p)));
+  const std::int64_t spans = span_count(static_cast<int>(call_of(p).max_compressed()));
   const bool routes = p.indices_in == nullptr;
-  const std::int64_t slices = routes ? rows * most_slices(p) : 0;
+  const std::int64_t slices = routes ? rows * call_of(p).max_slices() : 0;
   Layout l{};
   l.span_states = place(rows * spans * 2);
   l.span_outs = place(rows * spans * p.head_dim);
@@ -65,7 +65,7 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
   a.kv_heads = small(p.num_kv_heads);
   a.head_dim = small(p.head_dim);
   a.group_heads = a.heads / a.kv_heads;
-  a.head_bits = std::countr_zero(static_cast<unsigned>(round_up_to_power_of_two(a.group_heads)));
+  a.head_bits = std::countr_zero(std::bit_ceil(static_cast<unsigned>(a.group_heads)));
   a.context_len = small(p.context_len);
   a.tree_compressed = small(p.num_tree_compressed);
   a.cmp_block = small(p.nsa.cmp_block);
@@ -80,8 +80,8 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
       p.group_mode == GroupMode::kApprox ? small(std::min(p.group_size, p.num_queries)) : 1;
   a.older_lists = p.older_lists;
   a.older_blocks = p.older_blocks;
-  a.max_spans = span_count(small(most_compressed(p)));
-  a.max_slices = small(most_slices(p));
+  a.max_spans = span_count(small(call_of(p).max_compressed()));
+  a.max_slices = small(call_of(p).max_slices());
   a.max_blocks = 4 * a.max_slices;
   a.four = four_of(p.nsa);
   a.counts = p.counts;
@@ -118,30 +118,30 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
 
 using Kernel = void (*)(FusedArguments, TileMaps);
 
-Kernel kernel_of_lone(Launch launch, int width) {
+Kernel kernel_of_lone(FusedLaunch launch, int width) {
   switch (launch) {
-    case Launch::kRoute:
+    case FusedLaunch::kRoute:
       return width == 64 ? &nsa_route_lone_kernel<64> : &nsa_route_lone_kernel<128>;
-    case Launch::kAttend:
+    case FusedLaunch::kAttend:
       return width == 64 ? &nsa_attend_lone_kernel<64, false> : &nsa_attend_lone_kernel<128, false>;
-    case Launch::kReuse:
+    case FusedLaunch::kReuse:
       return width == 64 ? &nsa_attend_lone_kernel<64, true> : &nsa_attend_lone_kernel<128, true>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 template <int kD, bool kMany>
-Kernel kernel_of(Launch launch) {
+Kernel kernel_of(FusedLaunch launch) {
   switch (launch) {
-    case Launch::kRoute:
+    case FusedLaunch::kRoute:
       return &nsa_route_kernel<kD, kMany>;
-    case Launch::kAttend:
+    case FusedLaunch::kAttend:
       return &nsa_attend_kernel<kD, false, kMany>;
-    case Launch::kReuse:
+    case FusedLaunch::kReuse:
       return &nsa_attend_kernel<kD, true, kMany>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
-Kernel kernel_of(Launch launch, int width, const FusedPlan& plan, std::int64_t nodes) {
+Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, std::int64_t nodes) {
   if (nodes == 1) {
     return kernel_of_lone(launch, width);
   }
@@ -167,12 +167,12 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
             map(p.v_cmp_tree, tree_compressed)}}};
 }
 
-void enqueue(Launch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a, const TileMaps& maps,
-             cudaStream_t stream) {
-  const std::optional<FusedPlan> plan = Planner(p, launch).best();
+void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a,
+             const TileMaps& maps, cudaStream_t stream) {
+  const std::optional<FusedPlan> plan = fused_plan(p, launch);
   VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
   a.plan = *plan;
-  if (launch == Launch::kAttend) {  // counts while nsa_route still does
+  if (launch == FusedLaunch::kAttend) {  // counts while nsa_route still does
     a.counters += kLaunchCounters / 2;
   }
   a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
@@ -198,16 +198,16 @@ bool fused_takes(const NsaVerifyParams<Bf16>& p) {
       p.context_len > (1 << 20) || p.nsa.cmp_block > (1 << 20) ||
       p.num_queries > kMaxFusedQueries || p.nsa.sel_block % kSliceKeys != 0 ||
       p.nsa.sel_block > 4096 || p.nsa.sel_count > 1024 || p.nsa.window > (1 << 22) ||
-      overlaps - 1 > per_block || most_compressed(p) > (1 << 20) ||
+      overlaps - 1 > per_block || call_of(p).max_compressed() > (1 << 20) ||
       p.num_queries * p.num_kv_heads * 4 > kLaunchCounters ||
       layout_of(p).bytes > kMaxScratchBytes) {
     return false;
   }
   if (p.indices_in != nullptr) {
-    return Planner(p, Launch::kReuse).best().has_value();
+    return fused_plan(p, FusedLaunch::kReuse).has_value();
   }
-  return Planner(p, Launch::kRoute).best().has_value() &&
-         Planner(p, Launch::kAttend).best().has_value();
+  return fused_plan(p, FusedLaunch::kRoute).has_value() &&
+         fused_plan(p, FusedLaunch::kAttend).has_value();
 }
 
 std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
@@ -220,15 +220,15 @@ void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) 
   const traffic::NsaVerifyShape shape = traffic_shape_of(p);
   if (p.indices_in != nullptr) {
     const LaunchRange range("nsa_reuse", traffic::nsa_reuse(shape), context.observer);
-    enqueue(Launch::kReuse, p, a, maps, context.stream);
+    enqueue(FusedLaunch::kReuse, p, a, maps, context.stream);
     return;
   }
   {
     const LaunchRange range("nsa_route", traffic::nsa_route(shape), context.observer);
-    enqueue(Launch::kRoute, p, a, maps, context.stream);
+    enqueue(FusedLaunch::kRoute, p, a, maps, context.stream);
   }
   const LaunchRange range("nsa_attend", traffic::nsa_attend(shape), context.observer);
-  enqueue(Launch::kAttend, p, a, maps, context.stream);
+  enqueue(FusedLaunch::kAttend, p, a, maps, context.stream);
 }
 
 }  // namespace versieve::kernels

@@ -1,10 +1,9 @@
-// The simulator's cut of the fused launches is the kernels' own. Host code of the launches alone:
-// no GPU is asked.
-#include "engine/sim/fused_cut.h"
-
+// What the kernels lay out in shared memory is what the cut made room for. Host code of the
+// launches alone: no GPU is asked.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "engine/sim/fused_cut.h"
 #include "kernels/nsa_verify/fused_plan.cuh"
 #include "model/draft_tree.h"
 #include "model/strategy.h"
@@ -14,7 +13,7 @@ using namespace versieve::engine;
 
 namespace {
 
-kernels::NsaVerifyParams<Bf16> params_of(const AttentionCase& a, const std::int32_t* indices_in) {
+kernels::NsaVerifyParams<Bf16> params_of(const AttentionCase& a) {
   kernels::NsaVerifyParams<Bf16> p;
   p.nsa = a.shape.nsa;
   p.group_size = a.group_size;
@@ -24,10 +23,7 @@ kernels::NsaVerifyParams<Bf16> params_of(const AttentionCase& a, const std::int3
   p.head_dim = a.shape.head_dim;
   p.context_len = a.context_len;
   p.num_queries = a.num_queries();
-  p.num_compressed = a.committed_compressed();
-  p.num_tree_compressed = static_cast<std::int64_t>(a.cmp_tree_owner.size());
   p.num_blocks = a.num_blocks();
-  p.indices_in = indices_in;
   return p;
 }
 
@@ -36,34 +32,30 @@ DraftTree tree_of(const std::string& draft) {
   return synthetic_tree(Strategy::parse("nsa/" + draft + rest).draft);
 }
 
-FusedCut cut_of(const kernels::FusedPlan& plan, const AttentionCase& a) {
-  FusedCut cut{.row_tiles = plan.row_tiles,
-               .slots = plan.slots,
-               .team_tiles = plan.team_tiles,
-               .tile_queries = kFusedRows / kernels::round_up_to_power_of_two(a.group_heads()),
-               .group = plan.group,
-               .ranks = plan.ranks,
-               .many = plan.many,
-               .joined = plan.joined,
-               .slot_segments = plan.slot_segments,
-               .part_blocks = plan.part_blocks,
-               .query_tiles = plan.tiles,
-               .finish_nodes = plan.finish_nodes,
-               .units = plan.units,
-               .shared_bytes = static_cast<std::int64_t>(plan.shared_bytes)};
-  std::copy(std::begin(plan.segment_end), std::end(plan.segment_end), cut.segment_ends.begin());
-  return cut;
+// Bytes of a working CTA by the kernels' own sizes (kernels::WorkMemory): rings, their barriers,
+// lists, units, bit maps, tables; and of a finishing CTA of nsa_route.
+std::size_t used_bytes(const kernels::FusedPlan& plan, const AttentionCase& a, FusedLaunch launch) {
+  const int width = a.shape.head_dim <= 64 ? 64 : 128;
+  const int unit = kernels::kTileKeys * width * 2 + 16;
+  const int queries = static_cast<int>(plan.row_tiles * kFusedRows /
+                                       std::bit_ceil(static_cast<unsigned>(a.group_heads())));
+  const int slot = plan.units * unit +
+                   plan.list_capacity * static_cast<int>(sizeof(kernels::Entry)) +
+                   (plan.unit_capacity + plan.map_words) * 4;
+  const int tables = kernels::table_bytes(static_cast<int>(a.num_queries()), queries,
+                                          plan.depth_capacity, plan.path_compressed);
+  const int finishing = kernels::kFinishRows * static_cast<int>(sizeof(float2)) +
+                        plan.finish_nodes * 4 *
+                            kernels::select_floats(static_cast<int>(a.num_blocks()),
+                                                   static_cast<int>(a.shape.nsa.sel_count));
+  return static_cast<std::size_t>(
+      std::max(plan.slots * slot + tables, launch == FusedLaunch::kRoute ? finishing : 0));
 }
 
 }  // namespace
 
-TEST_CASE("the simulator cuts fused launches as the kernels do") {
-  const std::pair<FusedLaunch, kernels::Launch> launches[] = {
-      {FusedLaunch::kRoute, kernels::Launch::kRoute},
-      {FusedLaunch::kAttend, kernels::Launch::kAttend},
-      {FusedLaunch::kReuse, kernels::Launch::kReuse}};
-  const std::int32_t listed = 0;
-  int compared = 0;
+TEST_CASE("a fused launch's shared memory holds what its thread blocks lay out") {
+  int planned = 0;
   for (const char* model : {"nsa-1b", "nsa-8b"}) {
     for (const char* draft : {"ar", "d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"}) {
       for (const std::int64_t context : {100, 1024, 4096, 16384, 65536, 262144}) {
@@ -71,20 +63,26 @@ TEST_CASE("the simulator cuts fused launches as the kernels do") {
           AttentionCase a = attention_case(named_llm_shape(model), tree_of(draft), context);
           a.group_size = std::abs(group);
           a.group_mode = group < 0 ? GroupMode::kApprox : GroupMode::kExact;
-          for (const auto& [launch, kernel] : launches) {
+          const kernels::NsaVerifyParams<Bf16> p = params_of(a);
+          for (const FusedLaunch launch :
+               {FusedLaunch::kRoute, FusedLaunch::kAttend, FusedLaunch::kReuse}) {
             CAPTURE(model, draft, context, group, static_cast<int>(launch));
-            const auto p = params_of(a, kernel == kernels::Launch::kReuse ? &listed : nullptr);
-            const std::optional<kernels::FusedPlan> plan = kernels::Planner(p, kernel).best();
+            const std::optional<kernels::FusedPlan> plan = kernels::fused_plan(p, launch);
             if (!plan.has_value()) {
               CHECK_THROWS(fused_cut(a, launch));
               continue;
             }
-            CHECK(fused_cut(a, launch) == cut_of(*plan, a));
-            ++compared;
+            ++planned;
+            const FusedCut cut = fused_cut(a, launch);
+            CHECK(cut.part_blocks == plan->part_blocks);
+            CHECK(static_cast<std::size_t>(cut.shared_bytes) == plan->shared_bytes);
+            CHECK(used_bytes(*plan, a, launch) <= plan->shared_bytes);
+            CHECK(plan->shared_bytes <= 227 * 1024);
+            CHECK(plan->words.value == fused_map_words(a.num_blocks()));
           }
         }
       }
     }
   }
-  CHECK(compared > 400);
+  CHECK(planned > 400);
 }

@@ -1,5 +1,5 @@
 // How the parts of a fused launch are shared out: each once, as evenly as the lists allow, and in
-// the cost model as in the simulator, whose cut is the kernels' own (fused_cut_test.cu).
+// the cost model as in the simulator, whose cut is the kernels' own (model/fused_cut.h).
 #include "model/fused_parts.h"
 
 #include <catch2/catch.hpp>

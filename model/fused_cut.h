@@ -1,0 +1,114 @@
+// How a fused launch of nsa_verify is cut: row tiles and slots of a thread block, parts, shares of
+// the compressed tokens, the ring of units and what else lies in shared memory. One planner for the
+// kernels (kernels/nsa_verify/fused_plan.cuh) and for the simulator, which traces what they run.
+// What the words mean: kernels/nsa_verify/README.md, "The fused form".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "model/llm_shape.h"
+#include "model/strategy.h"
+
+namespace versieve {
+
+inline constexpr std::int64_t kFusedTile = 64;   // keys of a tile
+inline constexpr std::int64_t kFusedSlice = 16;  // keys of a slice; the tree's tail goes by slices
+inline constexpr std::int64_t kFusedRows = 16;   // rows of a row tile: queries x heads
+inline constexpr std::int64_t kFusedWarps = 4;   // of a CTA
+inline constexpr std::int64_t kFusedSelectedSegments = 6;
+inline constexpr std::int64_t kFusedWindowSegments = 2;
+inline constexpr std::int64_t kFusedSegments = kFusedSelectedSegments + kFusedWindowSegments;
+inline constexpr std::int64_t kFusedJoin =
+    512;  // compressed tokens whose spans are summed up first
+inline constexpr std::int64_t kMaxFusedRanks = 16;
+inline constexpr std::int64_t kMaxFusedSlots = kMaxFusedRanks + kFusedSegments + kFusedWarps;
+// Shared memory, in bytes and words of 4.
+inline constexpr std::int64_t kFusedEntryBytes = 16;        // of a list
+inline constexpr std::int64_t kFusedUnitBarrierBytes = 16;  // two a unit
+inline constexpr std::int64_t kFusedFinishRows = 64;        // of a finishing CTA: a state each
+inline constexpr std::int64_t kFusedMostRanked = 64;        // candidates of a selecting warp
+inline constexpr std::int64_t kFusedTailQueries = 4;        // of a tail entry
+inline constexpr std::int64_t kFusedMostShared = 8;         // queries that share selected blocks
+// Words of a bit map of the blocks whose number is r modulo the selected segments.
+std::int64_t fused_map_words(std::int64_t num_blocks);
+// Bytes of a CTA's tables: positions of its queries, parents and owners of all nodes, ancestors and
+// path-local compressed tokens of its queries.
+std::int64_t fused_table_bytes(std::int64_t nodes, std::int64_t cta_queries, std::int64_t depths,
+                               std::int64_t paths);
+// Words of a node's keys, chosen blocks and candidates in a finishing CTA of nsa_route.
+std::int64_t fused_select_words(std::int64_t num_blocks, std::int64_t sel_count);
+
+// Spans of compressed tokens: 128 long below 1,024, then 256.
+inline constexpr std::int64_t kFusedShortSpan = 128;
+inline constexpr std::int64_t kFusedShortSpanEnd = 1024;
+inline constexpr std::int64_t kFusedLongSpan = 256;
+std::int64_t span_of(std::int64_t token);
+std::int64_t span_start(std::int64_t span);
+std::int64_t span_count(std::int64_t tokens);
+
+enum class FusedLaunch { kRoute, kAttend, kReuse };
+
+// What a cut depends on.
+struct FusedCall {
+  NsaGeometry nsa;
+  std::int64_t num_heads = 0;     // H
+  std::int64_t num_kv_heads = 0;  // G, divides H
+  std::int64_t head_dim = 0;      // d
+  std::int64_t num_queries = 1;   // N
+  std::int64_t context_len = 0;   // L
+  std::int64_t num_blocks = 0;    // S = greatest position / B + 1
+  // The two above are bounds of what is read in device memory; a node may be N deep.
+  bool counted = false;
+  std::int64_t group_size = 1;  // C
+  GroupMode group_mode = GroupMode::kExact;
+
+  std::int64_t max_compressed() const;  // that any node can see, as scratch is sized for
+  std::int64_t max_slices() const;      // of 16 compressed tokens, or of 4 selection blocks
+};
+
+struct FusedCut {
+  std::int64_t row_tiles = 1;      // of a CTA: 1, 2 or 4
+  std::int64_t slots = 1;          // parts that a CTA works on at once
+  std::int64_t team_tiles = 1;     // row tiles that share a tile of selected keys
+  std::int64_t tile_queries = 1;   // of a row tile
+  std::int64_t group = 1;          // C, as far as loads are shared
+  std::int64_t ranks = 0;          // shares of the compressed tokens
+  bool many = false;               // a CTA runs several parts one after the other
+  bool joined = false;             // a share is whole joins, each stored as one part
+  std::int64_t slot_segments = 1;  // segments of one kind that a slot runs through at most
+  // If `many`: slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted
+  // first.
+  std::array<std::int64_t, kMaxFusedSlots> segment_ends{};
+  std::int64_t part_blocks = 1;      // CTAs of a group of queries
+  std::int64_t query_tiles = 1;      // groups of queries of a KV head
+  std::int64_t finish_nodes = 1;     // nodes of a finishing CTA
+  std::int64_t units = 0;            // of a slot's ring: a tile's keys, or its values
+  std::int64_t list_entries = 0;     // of a slot's lists
+  std::int64_t unit_entries = 0;     // and their units
+  std::int64_t map_words = 0;        // of a slot's bit maps of blocks
+  std::int64_t depth = 0;            // ancestors that a node can have, itself included
+  std::int64_t path_compressed = 0;  // path-local compressed tokens that a node can have
+  std::int64_t shared_bytes = 0;     // of a CTA
+
+  std::int64_t cta_queries() const { return row_tiles * tile_queries; }
+  std::int64_t team_queries() const { return team_tiles * tile_queries; }
+  // Segments [first, second) that a slot runs through: of the window, and of selected blocks.
+  std::pair<std::int64_t, std::int64_t> window_of(std::int64_t slot) const;
+  std::pair<std::int64_t, std::int64_t> selected_of(std::int64_t slot) const;
+  // Parts that the compressed tokens of a row leave which sees `seen` of them.
+  std::int64_t compressed_parts(std::int64_t seen) const;
+  // First span of a rank when `tokens` compressed tokens are shared out.
+  std::int64_t share_start(std::int64_t rank, std::int64_t tokens) const;
+  std::int64_t finishers(std::int64_t nodes) const {
+    return (nodes + finish_nodes - 1) / finish_nodes;
+  }
+
+  bool operator==(const FusedCut&) const = default;
+};
+// None: the lists of this call do not fit shared memory.
+std::optional<FusedCut> cut_fused(const FusedCall& call, FusedLaunch launch);
+
+}  // namespace versieve
