@@ -1,8 +1,9 @@
 // The fused launches of one layer's attention: how their thread blocks lie on the chip and what
-// each loads. kernels/nsa_verify/fused_plan.cuh plans the same.
+// each loads: what matters of model/fused_cut.h for a price.
 #include <algorithm>
 #include <cmath>
 
+#include "model/fused_cut.h"
 #include "model/launch_parts.h"
 
 namespace versieve {
@@ -10,12 +11,9 @@ namespace {
 
 // A CTA has four warps: up to four tiles of 16 rows (queries x heads of a KV head) and a part of
 // their keys, or fewer row tiles and several parts. Two CTAs share an SM.
-constexpr std::int64_t kSms = 132;  // the chip whose measurements the weights below come from
-constexpr std::int64_t kCtaWarps = 4;
-constexpr std::int64_t kMostShared = 8;   // queries that share loads of selected blocks
+constexpr std::int64_t kSms = 132;        // the chip whose measurements the weights below come from
 constexpr std::int64_t kManyGroups = 16;  // of queries and KV heads: a CTA may run several parts
-constexpr double kTileKeys = 64.0;
-constexpr std::int64_t kJoin = 512;   // compressed tokens whose spans are summed up first
+constexpr double kTileKeys = static_cast<double>(kFusedTile);
 constexpr double kFinishTiles = 2.0;  // the merge of a node, in tiles of keys
 constexpr double kLoneCtaTiles =
     1.0;  // a node alone has neither tables nor a tail (fused_lone.cuh)
@@ -60,7 +58,7 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s) {
   const std::int64_t queries = s.row_tile_queries();
   const std::int64_t row_tiles = (s.num_queries + queries - 1) / queries;
   FusedGrid grid;
-  grid.row_tiles = std::min(kCtaWarps, power_of_two_from(row_tiles));
+  grid.row_tiles = std::min(kFusedWarps, power_of_two_from(row_tiles));
   grid.groups = (row_tiles + grid.row_tiles - 1) / grid.row_tiles * s.num_kv_heads;
   return grid;
 }
@@ -136,7 +134,7 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
 // Tiles of the launch: the longest CTA, or waves of them.
 double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGrid& grid,
                 const PartTiles& tiles) {
-  const double slots = number(kCtaWarps / grid.row_tiles);
+  const double slots = number(kFusedWarps / grid.row_tiles);
   const double ctas = std::ceil(tiles.parts / slots) * number(grid.groups);
   const double capacity = number(resident_ctas(s));
   const double merge =
@@ -190,7 +188,7 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
   const FusedGrid grid = fused_grid(s);
   const std::int64_t compressed = static_cast<std::int64_t>(compressed_of(s, kind));
   std::int64_t shared = 1;
-  while (shared < kMostShared && shared * 2 <= s.group_size) {
+  while (shared < kFusedMostShared && shared * 2 <= s.group_size) {
     shared *= 2;
   }
   const std::int64_t queries = s.row_tile_queries();
@@ -199,7 +197,7 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
   return {.groups = grid.groups,
           .resident = resident_ctas(s),
           .shared_sms = resident_ctas(s) > kSms,
-          .joins = (compressed + kJoin - 1) / kJoin,
+          .joins = (compressed + kFusedJoin - 1) / kFusedJoin,
           .compressed_tiles = std::ceil(number(compressed) / kTileKeys),
           .window_tiles =
               kind != LaunchKind::kNsaRoute ? window_segment(s.nsa.window, s.context_len) : 0.0,

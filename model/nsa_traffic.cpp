@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "model/fused_cut.h"
 #include "model/fused_parts.h"
 #include "model/traffic.h"
 
@@ -110,29 +111,25 @@ std::int64_t NsaVerifyShape::row_tile_queries() const {
 }
 
 double nsa_route_spans(std::int64_t compressed) {
-  const double keys = static_cast<double>(compressed);
-  return std::ceil(std::min(keys, 1024.0) / 128.0) +
-         std::ceil(std::max(keys - 1024.0, 0.0) / 256.0);
+  return static_cast<double>(span_count(compressed));
 }
 
 double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
   constexpr double kResidentCtas = 264.0;  // two on each of 132 SMs
-  constexpr std::int64_t kMostTiles = 4;   // row tiles of a CTA
   constexpr double kManyGroups = 16.0;
-  constexpr double kMostShares = 16.0;
-  constexpr double kJoin = 512.0;
+  constexpr double kMostShares = static_cast<double>(kMaxFusedRanks);
   const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
   const double spans = nsa_route_spans(compressed);
   const auto heads = std::bit_ceil(static_cast<std::uint64_t>(s.num_heads / s.num_kv_heads));
   const std::int64_t tile_queries = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(kMmaRows) / static_cast<std::int64_t>(heads));
   const double ctas = std::ceil(static_cast<double>(s.num_queries) /
-                                static_cast<double>(tile_queries * kMostTiles));
+                                static_cast<double>(tile_queries * kFusedWarps));
   const double groups = ctas * static_cast<double>(s.num_kv_heads);
-  const bool whole = s.num_queries > tile_queries * kMostTiles / 2;
+  const bool whole = s.num_queries > tile_queries * kFusedWarps / 2;
   return whole && s.head_dim <= kFusedManyHead && groups >= kManyGroups &&
                  groups * (std::min(spans, kMostShares) + segments) > kResidentCtas
-             ? std::ceil(static_cast<double>(compressed) / kJoin)
+             ? std::ceil(static_cast<double>(compressed) / static_cast<double>(kFusedJoin))
              : spans;
 }
 
