@@ -52,6 +52,8 @@ NsaCase rounded(const NsaCase& c);
 // door.md, nsa_verify, by plain loops over absolute positions, in double.
 NsaResult plain_nsa_verify(const NsaCase& c);
 
+// Rows from the root to `node`.
+std::vector<std::int32_t> path_of(const NsaCase& c, std::int32_t node);
 // The path of `node` as a chain: its last row is the node.
 NsaCase path_alone(const NsaCase& c, std::int32_t node);
 // Rows in another order. REQUIRES: parents before children in `order`.
