@@ -8,11 +8,9 @@
 namespace versieve {
 namespace {
 
-constexpr std::int64_t kManyGroups = 16;   // of queries and KV heads: longer shares then
 constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
-constexpr std::int64_t kSms = 132;
-constexpr std::int64_t kTeamUnits = 3;           // of a team at least
-constexpr std::int64_t kMostUnits = 12;          // of a CTA where two share an SM
+constexpr std::int64_t kTeamUnits = 3;     // of a team at least
+constexpr std::int64_t kMostUnits = 12;    // of a CTA where two share an SM
 constexpr std::int64_t kMaxShared = 227 * 1024;  // of one CTA on compute capability 9.0
 // Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
 constexpr std::int64_t kHalfShared = 113 * 1024;
@@ -27,7 +25,7 @@ std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
 class Planner {
  public:
   Planner(const FusedCall& call, FusedLaunch launch)
-      : a_(call),
+      : call_(call),
         launch_(launch),
         queries_(call.num_queries),
         tile_queries_(kFusedRows / power_of_two_above(call.num_heads / call.num_kv_heads)),
@@ -55,7 +53,7 @@ class Planner {
         const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
         const bool one_each =
             queries_ > 1 &&  // a lone node leaves room for the launches around it
-            (cut.part_blocks * cut.query_tiles + queries_) * a_.num_kv_heads <= kSms;
+            (cut.part_blocks * cut.query_tiles + queries_) * call_.num_kv_heads <= kFusedSms;
         if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
             !(one_each && room == kHalfShared)) {
           return cut;
@@ -89,11 +87,12 @@ class Planner {
   }
   std::int64_t tree_units() const { return quotient_up(queries_, kFusedTile); }
 
-  std::int64_t resident_ctas() const { return kSms * (a_.head_dim <= 64 ? 2 : 1); }
+  std::int64_t resident_ctas() const { return fused_resident(call_.head_dim); }
   std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
 
   std::int64_t select_bytes(std::int64_t nodes) const {
-    return kFusedFinishRows * 8 + nodes * fused_select_words(a_.num_blocks, a_.nsa.sel_count) * 4;
+    return kFusedFinishRows * 8 +
+           nodes * fused_select_words(call_.num_blocks, call_.nsa.sel_count) * 4;
   }
 
   // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
@@ -106,7 +105,7 @@ class Planner {
                                           cta_queries);
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
-           quotient_up(queries_, nodes) * a_.num_kv_heads > resident_ctas() &&
+           quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas() &&
            !(routes && select_bytes(nodes * 2) > kHalfShared)) {
       nodes *= 2;
     }
@@ -116,10 +115,11 @@ class Planner {
   // One part a slot, or several where such slots would not fit the chip at once. Where there are
   // many groups the few tokens of the tree get no share of their own.
   void share_out(FusedCut& cut) const {
-    const std::int64_t groups = cut.query_tiles * a_.num_kv_heads;
-    const bool many = cut.slots == 1 && groups >= kManyGroups && a_.head_dim <= kFusedManyHead;
+    const std::int64_t groups = cut.query_tiles * call_.num_kv_heads;
+    const bool many =
+        cut.slots == 1 && groups >= kFusedManyGroups && call_.head_dim <= kFusedManyHead;
     const std::int64_t tokens =
-        many ? compressed_count(a_.nsa, a_.context_len) : a_.max_compressed();
+        many ? compressed_count(call_.nsa, call_.context_len) : call_.max_compressed();
     cut.ranks = launch_ == FusedLaunch::kAttend
                     ? 0
                     : std::clamp<std::int64_t>(span_count(tokens), 1, kMaxFusedRanks);
@@ -132,23 +132,23 @@ class Planner {
 
   // Which CTAs run several parts: model/fused_parts.h.
   void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
-    const NsaGeometry& nsa = a_.nsa;
+    const NsaGeometry& nsa = call_.nsa;
     const std::int64_t joins = launch_ == FusedLaunch::kAttend
                                    ? 0
                                    : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
     const FusedShares shares = fused_shares(
         {.groups = groups,
          .resident = resident_ctas(),
-         .shared_sms = resident_ctas() > kSms,
+         .shared_sms = resident_ctas() > kFusedSms,
          .joins = joins,
          .compressed_tiles = static_cast<double>(quotient_up(tokens, kFusedTile)),
-         .window_tiles = segments() > 0 ? window_segment(nsa.window, a_.context_len) : 0.0,
+         .window_tiles = segments() > 0 ? window_segment(nsa.window, call_.context_len) : 0.0,
          .queries = {.sel_count = nsa.sel_count,
                      .sel_block = nsa.sel_block,
-                     .num_blocks = a_.num_blocks,
+                     .num_blocks = call_.num_blocks,
                      .tile_queries = tile_queries_,
                      .group = cut.group,
-                     .one_list = a_.group_mode == GroupMode::kApprox}});
+                     .one_list = call_.group_mode == GroupMode::kApprox}});
     cut.many = true;
     cut.joined = joins > 0;
     cut.ranks = shares.ranks;
@@ -168,7 +168,7 @@ class Planner {
         cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
         16 + fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
     const std::int64_t unit =
-        kFusedTile * (a_.head_dim <= 64 ? 64 : 128) * 2 + kFusedUnitBarrierBytes;
+        kFusedTile * (call_.head_dim <= 64 ? 64 : 128) * 2 + kFusedUnitBarrierBytes;
     const std::int64_t teams = cut.row_tiles / cut.team_tiles;
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
     const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
@@ -184,7 +184,7 @@ class Planner {
   std::int64_t map_words(const FusedCut& cut) const {
     return launch_ == FusedLaunch::kRoute
                ? 0
-               : cut.cta_queries() * cut.slot_segments * fused_map_words(a_.num_blocks);
+               : cut.cta_queries() * cut.slot_segments * fused_map_words(call_.num_blocks);
   }
 
   // Two units an entry, or a tail slice's all.
@@ -197,7 +197,7 @@ class Planner {
   // an even one and the span or join that its end falls into.
   std::int64_t list_entries(const FusedCut& cut) const {
     const std::int64_t tails = tails_ * cut.row_tiles;
-    const std::int64_t tokens = a_.max_compressed();
+    const std::int64_t tokens = call_.max_compressed();
     const std::int64_t share =
         cut.ranks == 0 ? 0
                        : std::min(tokens, quotient_up(tokens, cut.ranks) +
@@ -207,8 +207,8 @@ class Planner {
     if (launch_ == FusedLaunch::kRoute) {
       return compressed;
     }
-    const NsaGeometry& nsa = a_.nsa;
-    const std::int64_t window = std::min(nsa.window, a_.context_len) + depth_;
+    const NsaGeometry& nsa = call_.nsa;
+    const std::int64_t window = std::min(nsa.window, call_.context_len) + depth_;
     const std::int64_t chunks =
         cut.slot_segments * (window / kFusedTile / kFusedWindowSegments + 3);
     const std::int64_t selected =
@@ -218,12 +218,16 @@ class Planner {
            (depth_ / kFusedSlice + 2) * tails;
   }
 
-  const FusedCall& a_;
+  const FusedCall& call_;
   FusedLaunch launch_;
   std::int64_t queries_, tile_queries_, depth_, path_compressed_, tails_, group_ = 1;
 };
 
 }  // namespace
+
+std::int64_t fused_resident(std::int64_t head_dim) {
+  return kFusedSms * (head_dim <= 64 ? 2 : 1);
+}
 
 std::int64_t fused_map_words(std::int64_t num_blocks) {
   return (num_blocks / kFusedSelectedSegments + 32) / 32;

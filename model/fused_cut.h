@@ -24,6 +24,9 @@ inline constexpr std::int64_t kFusedSegments = kFusedSelectedSegments + kFusedWi
 inline constexpr std::int64_t kFusedJoin =
     512;  // compressed tokens whose spans are summed up first
 inline constexpr std::int64_t kMaxFusedRanks = 16;
+inline constexpr std::int64_t kFusedSms = 132;  // of the chip that launches are cut for
+// Groups of queries, times KV heads, from which on a CTA may run several parts.
+inline constexpr std::int64_t kFusedManyGroups = 16;
 inline constexpr std::int64_t kMaxFusedSlots = kMaxFusedRanks + kFusedSegments + kFusedWarps;
 // Shared memory, in bytes and words of 4.
 inline constexpr std::int64_t kFusedEntryBytes = 16;        // of a list
@@ -32,6 +35,8 @@ inline constexpr std::int64_t kFusedFinishRows = 64;        // of a finishing CT
 inline constexpr std::int64_t kFusedMostRanked = 64;        // candidates of a selecting warp
 inline constexpr std::int64_t kFusedTailQueries = 4;        // of a tail entry
 inline constexpr std::int64_t kFusedMostShared = 8;         // queries that share selected blocks
+// Thread blocks of heads this wide that are on the chip at once.
+std::int64_t fused_resident(std::int64_t head_dim);
 // Words of a bit map of the blocks whose number is r modulo the selected segments.
 std::int64_t fused_map_words(std::int64_t num_blocks);
 // Bytes of a CTA's tables: positions of its queries, parents and owners of all nodes, ancestors and

@@ -11,8 +11,6 @@ namespace {
 
 // A CTA has four warps: up to four tiles of 16 rows (queries x heads of a KV head) and a part of
 // their keys, or fewer row tiles and several parts. Two CTAs share an SM.
-constexpr std::int64_t kSms = 132;        // the chip whose measurements the weights below come from
-constexpr std::int64_t kManyGroups = 16;  // of queries and KV heads: a CTA may run several parts
 constexpr double kTileKeys = static_cast<double>(kFusedTile);
 constexpr double kFinishTiles = 2.0;  // the merge of a node, in tiles of keys
 constexpr double kLoneCtaTiles =
@@ -36,10 +34,6 @@ std::int64_t power_of_two_from(std::int64_t x) {
     power *= 2;
   }
   return power;
-}
-
-std::int64_t resident_ctas(const traffic::NsaVerifyShape& s) {
-  return kSms * (s.head_dim <= 64 ? 2 : 1);
 }
 
 // Compressed tokens that a launch reads; one at least where it has shares of them at all.
@@ -136,12 +130,12 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
                 const PartTiles& tiles) {
   const double slots = number(kFusedWarps / grid.row_tiles);
   const double ctas = std::ceil(tiles.parts / slots) * number(grid.groups);
-  const double capacity = number(resident_ctas(s));
+  const double capacity = number(fused_resident(s.head_dim));
   const double merge =
       kFinishTiles * std::max(1.0, number(s.num_queries * s.num_kv_heads) / 2.0 / capacity);
   // More parts than CTAs on the chip: a CTA works off several, so that tables and first tile of
   // each are paid once.
-  if (slots == 1.0 && grid.groups >= kManyGroups && ctas > capacity && !wide(s)) {
+  if (slots == 1.0 && grid.groups >= kFusedManyGroups && ctas > capacity && !wide(s)) {
     const FusedGroup group = fused_group(s, kind);
     return fused_steps(group, fused_shares(group), tiles.selected) + merge;
   }
@@ -166,7 +160,7 @@ void add_launch(LaunchKind kind, const traffic::NsaVerifyShape& s, const Traffic
   if (kind != LaunchKind::kNsaRoute) {
     add_segments(s, grid, traffic, tiles, loads);
   }
-  LaunchWork work = streaming(kind, Phase::kAttention, layers, traffic, number(kSms),
+  LaunchWork work = streaming(kind, Phase::kAttention, layers, traffic, number(kFusedSms),
                               steps_of(s, kind, grid, tiles));
   work.loaded = loads.loaded;
   work.reused = loads.reused;
@@ -195,8 +189,8 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
   const std::int64_t team =
       queries * std::min(grid.row_tiles, std::max<std::int64_t>(1, shared / queries));
   return {.groups = grid.groups,
-          .resident = resident_ctas(s),
-          .shared_sms = resident_ctas(s) > kSms,
+          .resident = fused_resident(s.head_dim),
+          .shared_sms = fused_resident(s.head_dim) > kFusedSms,
           .joins = (compressed + kFusedJoin - 1) / kFusedJoin,
           .compressed_tiles = std::ceil(number(compressed) / kTileKeys),
           .window_tiles =

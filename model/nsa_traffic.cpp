@@ -115,8 +115,6 @@ double nsa_route_spans(std::int64_t compressed) {
 }
 
 double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
-  constexpr double kResidentCtas = 264.0;  // two on each of 132 SMs
-  constexpr double kManyGroups = 16.0;
   constexpr double kMostShares = static_cast<double>(kMaxFusedRanks);
   const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
   const double spans = nsa_route_spans(compressed);
@@ -127,8 +125,9 @@ double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
                                 static_cast<double>(tile_queries * kFusedWarps));
   const double groups = ctas * static_cast<double>(s.num_kv_heads);
   const bool whole = s.num_queries > tile_queries * kFusedWarps / 2;
-  return whole && s.head_dim <= kFusedManyHead && groups >= kManyGroups &&
-                 groups * (std::min(spans, kMostShares) + segments) > kResidentCtas
+  return whole && s.head_dim <= kFusedManyHead && groups >= static_cast<double>(kFusedManyGroups) &&
+                 groups * (std::min(spans, kMostShares) + segments) >
+                     static_cast<double>(fused_resident(s.head_dim))
              ? std::ceil(static_cast<double>(compressed) / static_cast<double>(kFusedJoin))
              : spans;
 }

@@ -13,8 +13,7 @@ std::int64_t AttentionCase::num_blocks() const {
 }
 
 std::int64_t AttentionCase::max_compressed() const {
-  return compressed_count(
-      shape.nsa, std::min(context_len + num_queries(), num_blocks() * shape.nsa.sel_block));
+  return fused_call(*this).max_compressed();
 }
 
 std::int32_t AttentionCase::ancestor(std::int64_t node, std::int64_t k) const {

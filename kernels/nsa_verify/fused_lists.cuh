@@ -86,11 +86,6 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
 
 inline constexpr int kMostShared = 8;  // queries that share loads of selected blocks
 
-// Words of a bit map of the blocks whose number is r modulo the selected segments.
-__host__ __device__ inline int segment_words(int blocks) {
-  return (blocks / kSelectedSegments + 32) / 32;
-}
-
 // The first of the lists' entries of a team's queries, fetched before anything waits for them:
 // entry thread + i * threads.
 struct EarlyLists {

@@ -70,7 +70,7 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
                  [](std::int64_t end) { return static_cast<std::uint8_t>(end); });
   plan.groups = Divisor(plan.tiles * small(p.num_kv_heads));
   plan.list_length = Divisor(small(p.nsa.sel_count));
-  plan.words = Divisor(segment_words(small(p.num_blocks)));
+  plan.words = Divisor(small(fused_map_words(p.num_blocks)));
   plan.shared_bytes = static_cast<std::size_t>(cut->shared_bytes);
   return plan;
 }
