@@ -29,7 +29,8 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, St
   if (copied > 0.0) {
     t += scaled(traffic::kept_rows(p.whole_rows(), m, p.element_bytes), copied / p.times);
   }
-  const double node_tiles = std::ceil(p.rows / number(kLinearMostNodes));
+  const double node_tiles =
+      std::ceil(p.rows / number(linear_tile_nodes(p.whole_rows(), k, m, swiglu)));
   const double slices = linear_cut(k, m, swiglu).slices;
   LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights,
                               node_tiles * number(weight_rows * k * p.element_bytes),

@@ -1,6 +1,6 @@
 // How the tensor-core linear layer cuts its weights between thread blocks: one definition for
-// kernels/linear/stream.cu, which launches by it, and for the cost model. Never a function of the
-// number of rows: the order of a sum must not depend on it.
+// kernels/linear/stream.cu, which launches by it, for the cost model and the simulator. K is never
+// cut by the number of rows of x: the order of a sum must not depend on it.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,19 @@ constexpr std::int64_t linear_row_tiles(std::int64_t k, std::int64_t m, bool swi
   const std::int64_t rows =
       swiglu ? kLinearGroupRows : linear_cut(k, m, swiglu).groups * kLinearGroupRows;
   return (m + rows - 1) / rows;
+}
+
+// Rows of x, of `n`, that a block takes: all that it can, or, of a matrix so small that SMs would
+// be idle, as few as still leave each SM one block: the fewer they are, the sooner a block ends.
+constexpr std::int64_t linear_tile_nodes(std::int64_t n, std::int64_t k, std::int64_t m,
+                                         bool swiglu) {
+  const std::int64_t blocks = linear_row_tiles(k, m, swiglu) * linear_cut(k, m, swiglu).slices;
+  std::int64_t nodes = 8;
+  while (nodes < kLinearMostNodes && n > nodes &&
+         blocks * ((n + nodes - 1) / nodes) > kLinearBlocksWanted) {
+    nodes *= 2;
+  }
+  return nodes;
 }
 
 }  // namespace versieve

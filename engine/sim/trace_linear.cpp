@@ -34,8 +34,11 @@ class LinearTrace final : public LaunchTrace {
   }
 
  private:
+  static std::int64_t tile_nodes(const LinearLaunch& p) {
+    return linear_tile_nodes(p.n, p.k, p.m, p.swiglu);
+  }
   static std::int64_t node_tiles(const LinearLaunch& p) {
-    return (p.n + kLinearMostNodes - 1) / kLinearMostNodes;
+    return (p.n + tile_nodes(p) - 1) / tile_nodes(p);
   }
   std::int64_t first_tile(std::int64_t slice) const {
     return (p_.k + kLinearTileK - 1) / kLinearTileK * slice / cut_.slices;
@@ -79,7 +82,7 @@ void LinearTrace::append_output(std::int64_t slice, std::int64_t first_node, std
   const Access rows{
       .address = static_cast<std::uint64_t>((first_node * p_.m + first) * p_.element_bytes),
       .bytes = static_cast<std::uint32_t>(columns * p_.element_bytes),
-      .count = static_cast<std::uint32_t>(std::min(kLinearMostNodes, p_.n - first_node)),
+      .count = static_cast<std::uint32_t>(std::min(tile_nodes(p_), p_.n - first_node)),
       .stride = static_cast<std::uint64_t>(p_.m * p_.element_bytes)};
   if (p_.residual != 0) {
     out.push_back(rows);
@@ -103,7 +106,7 @@ void LinearTrace::append_output(std::int64_t slice, std::int64_t first_node, std
 
 bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const {
   const std::int64_t slice = cta % cut_.slices;
-  const std::int64_t first_node = cta / cut_.slices % node_tiles(p_) * kLinearMostNodes;
+  const std::int64_t first_node = cta / cut_.slices % node_tiles(p_) * tile_nodes(p_);
   const std::int64_t row_tile = cta / cut_.slices / node_tiles(p_);
   if (step > k_tiles(slice)) {
     return false;
@@ -120,7 +123,7 @@ bool LinearTrace::append_step(std::int64_t cta, std::int64_t step, std::vector<A
   if (p_.swiglu) {
     append_tile(p_.w, p_.m + first, rows, tile, out);
   }
-  append_tile(p_.x, first_node, std::min(kLinearMostNodes, p_.n - first_node), tile, out);
+  append_tile(p_.x, first_node, std::min(tile_nodes(p_), p_.n - first_node), tile, out);
   return true;
 }
 

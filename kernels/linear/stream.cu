@@ -253,13 +253,14 @@ void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stre
 template <int kGroups>
 void launch_groups(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stream) {
   constexpr bool kWide = kGroups == 2;
-  if (p.n <= 8) {
+  const std::int64_t nodes = linear_tile_nodes(p.n, p.k, p.m, p.swiglu);
+  if (nodes == 8) {
     launch_plan<kGroups, 8, kWide ? 6 : 10>(p, slices, stream);
-  } else if (p.n <= 16) {
+  } else if (nodes == 16) {
     launch_plan<kGroups, 16, kWide ? 5 : 9>(p, slices, stream);
-  } else if (p.n <= 32) {
+  } else if (nodes == 32) {
     launch_plan<kGroups, 32, kWide ? 5 : 9>(p, slices, stream);
-  } else if (p.n <= 64) {
+  } else if (nodes == 64) {
     launch_plan<kGroups, 64, kWide ? 4 : 6>(p, slices, stream);
   } else {
     launch_plan<kGroups, 128, kWide ? 3 : 4>(p, slices, stream);
