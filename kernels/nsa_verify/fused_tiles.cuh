@@ -198,7 +198,9 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   const int burst = loaders > 1 ? 1 : 2;
   const int first_units = loads ? min(ahead, max(kFirstUnits, from.tree_boxes + 1)) : 0;
   if constexpr (kWaits) {
-    loader.load_older_below(first_units);
+    // The whole ring where that was measured to win: row tiles alone, nsa_route's many parts.
+    const bool whole = t.a.plan.slots > 1 || (Keep::kKeeps && t.a.plan.many);
+    loader.load_older_below(loads && whole ? ahead : first_units);
     begin();
   }
   loader.load_below(first_units, first_units);
