@@ -78,10 +78,12 @@ __global__ void __launch_bounds__(32)
 
 template <class T>
 void launch_short_rows(const TopLogitsParams<T>& p, cudaStream_t stream) {
+  // Every round goes over the registers, so as few as the row takes; no bit depends on it.
+  const auto kernel = p.vocab <= 320             ? top_logits_short_kernel<T, 10>
+                      : p.vocab <= kShortRow / 2 ? top_logits_short_kernel<T, kShortRow / 64>
+                                                 : top_logits_short_kernel<T, kShortRow / 32>;
   launch_dependent({.grid = dim3(static_cast<unsigned>(p.rows)), .threads = 32, .stream = stream},
-                   p.vocab <= kShortRow / 2 ? top_logits_short_kernel<T, kShortRow / 64>
-                                            : top_logits_short_kernel<T, kShortRow / 32>,
-                   p);
+                   kernel, p);
 }
 
 }  // namespace versieve::kernels
