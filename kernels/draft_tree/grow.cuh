@@ -1,6 +1,7 @@
 // One level of growth in one block. The pool (kept candidates, then the new children) is ranked by
 // counting: each thread counts how many candidates rank before its own. Kept ones are compacted in
-// their order, so that parents stay before children. Bound by latency: the pool is a few hundred.
+// their order, so that parents stay before children. Bound by latency, the pool is a few hundred:
+// all that the counts choose from is asked for together with them, one trip to memory.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@ constexpr int kGrowThreads = 256;
 constexpr int kMaxKept = kMaxTreeNodes - 1;
 constexpr int kMaxPool = kMaxKept + kMaxTreeWidth * kMaxTreeWidth;
 constexpr int kPoolWords = (kMaxPool + 31) / 32;
+constexpr int kEarlyChildren = kGrowThreads;  // whose tokens and scores are read early
+static_assert(kGrowThreads >= kMaxKept && kGrowThreads >= kMaxTreeWidth);
 
 struct GrowShared {
   float score[kMaxPool];
@@ -24,6 +27,7 @@ struct GrowShared {
   std::int32_t depth[kMaxKept];
   std::int32_t token[kMaxKept];
   std::int32_t frontier[kMaxTreeWidth];
+  std::int32_t child_token[kEarlyChildren];
   float bar;
   int eligible_count;
 };
@@ -37,35 +41,57 @@ __device__ inline int kept_before(const GrowShared& s, int i) {
   return count + __popc(s.kept[i / 32] & ((1U << (i % 32)) - 1U));
 }
 
+// What the sizes decide about, read before they are known; scores stay with their threads.
+struct EarlyPool {
+  int old_count, expanded, context_len;
+  float old_score, child_score;
+};
+
+__device__ inline EarlyPool read_early(const GrowTreeParams& p, GrowShared& s) {
+  const TreePool& pool = p.state->pool;
+  const int i = static_cast<int>(threadIdx.x);
+  const int most_children = static_cast<int>((p.level == 0 ? 1 : p.choice.width) * p.branch);
+  EarlyPool early{.old_count = p.level == 0 ? 0 : pool.count,
+                  .expanded = p.level == 0 ? 1 : pool.frontier_count,
+                  .context_len = p.state->counts.context_len};
+  if (p.level > 0 && i < kMaxKept) {
+    early.old_score = pool.log_probability[i];
+    s.parent[i] = pool.parent[i];
+    s.depth[i] = pool.depth[i];
+    s.token[i] = pool.token[i];
+  }
+  if (p.level > 0 && i < kMaxTreeWidth) {
+    s.frontier[i] = pool.frontier[i];
+  }
+  if (i < most_children) {
+    early.child_score = p.scores_by_rank ? 0.0F : p.log_probability[i];
+    s.child_token[i] = p.index[i];
+  }
+  return early;
+}
+
 __device__ inline float grown_score(const GrowTreeParams& p, float parent_score, int child,
-                                    float log_half) {
+                                    float listed, float log_half) {
   const float by_rank =
       __fmul_rn(static_cast<float>(child % static_cast<int>(p.branch) + 1), log_half);
-  const float own = p.scores_by_rank ? by_rank : p.log_probability[child];
+  const float own = p.scores_by_rank ? by_rank : listed;
   const float score = __fadd_rn(parent_score, own > 0.0F ? 0.0F : own);
   return score == score ? score : -INFINITY;
 }
 
-// Old candidates' fields and everybody's score.
-__device__ inline void load_pool(const GrowTreeParams& p, GrowShared& s, int old_count, int total,
-                                 float log_half) {
-  const TreePool& pool = p.state->pool;
-  for (int i = static_cast<int>(threadIdx.x); i < kMaxTreeWidth; i += kGrowThreads) {
-    s.frontier[i] = pool.frontier[i];
+// Everybody's score.
+__device__ inline void fill_scores(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
+                                   int total, float log_half) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < early.old_count) {
+    s.score[thread] = early.old_score;
   }
-  for (int i = static_cast<int>(threadIdx.x); i < total; i += kGrowThreads) {
-    if (i < old_count) {
-      s.score[i] = pool.log_probability[i];
-      s.parent[i] = pool.parent[i];
-      s.depth[i] = pool.depth[i];
-      s.token[i] = pool.token[i];
-    } else {
-      const int child = i - old_count;
-      const float parent_score =
-          p.level == 0 ? 0.0F
-                       : pool.log_probability[pool.frontier[child / static_cast<int>(p.branch)]];
-      s.score[i] = grown_score(p, parent_score, child, log_half);
-    }
+  __syncthreads();
+  for (int child = thread; child < total - early.old_count; child += kGrowThreads) {
+    const float parent_score =
+        p.level == 0 ? 0.0F : s.score[s.frontier[child / static_cast<int>(p.branch)]];
+    const float listed = child < kEarlyChildren ? early.child_score : p.log_probability[child];
+    s.score[early.old_count + child] = grown_score(p, parent_score, child, listed, log_half);
   }
 }
 
@@ -101,18 +127,19 @@ __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int ke
   }
 }
 
-__device__ inline void write_slot(const GrowTreeParams& p, int place, int token, int parent_slot,
-                                  int depth) {
+__device__ inline void write_slot(const GrowTreeParams& p, int context_len, int place, int token,
+                                  int parent_slot, int depth) {
   const int slot = 1 + static_cast<int>(p.level * p.choice.width) + place;
   p.node_token[place] = token;
   p.slot_parent[slot] = parent_slot;
-  p.slot_position[slot] = p.state->counts.context_len + depth;
+  p.slot_position[slot] = context_len + depth;
 }
 
 // The kept candidates into the pool, the eligible children into the next frontier.
-__device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, int old_count, int total,
-                                  int kept, bool grows) {
+__device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
+                                  int total, int kept, bool grows) {
   TreePool& pool = p.state->pool;
+  const int old_count = early.old_count;
   const int width = static_cast<int>(p.choice.width);
   for (int i = static_cast<int>(threadIdx.x); i < total; i += kGrowThreads) {
     const bool is_new = i >= old_count;
@@ -123,7 +150,9 @@ __device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, int ol
       continue;
     }
     const int to = kept_before(s, i);
-    int token = is_new ? p.index[child] : s.token[i];
+    int token = !is_new                  ? s.token[i]
+                : child < kEarlyChildren ? s.child_token[child]
+                                         : p.index[child];
     token = is_new && p.target_token != nullptr ? p.target_token[token] : token;
     const int depth = is_new ? static_cast<int>(p.level) + 1 : s.depth[i];
     pool.parent[to] = parent < 0 ? -1 : kept_before(s, parent);
@@ -136,7 +165,7 @@ __device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, int ol
       const int next = s.level_rank[i];
       if (next < width) {
         pool.frontier[next] = to;
-        write_slot(p, next, token,
+        write_slot(p, early.context_len, next, token,
                    p.level == 0 ? 0 : 1 + (static_cast<int>(p.level) - 1) * width + place, depth);
       }
     }
@@ -148,31 +177,29 @@ __global__ void __launch_bounds__(kGrowThreads)
   __shared__ GrowShared s;
   release_successors();
   wait_for_predecessors();
-  const int old_count = p.level == 0 ? 0 : p.state->pool.count;
-  const int expanded = p.level == 0 ? 1 : p.state->pool.frontier_count;
-  const int total = old_count + expanded * static_cast<int>(p.branch);
+  const EarlyPool early = read_early(p, s);
+  const int total = early.old_count + early.expanded * static_cast<int>(p.branch);
   const int kept = static_cast<int>(p.choice.nodes) - 1;
   const int width = static_cast<int>(p.choice.width);
   if (threadIdx.x == 0) {
     s.bar = -INFINITY;
     s.eligible_count = 0;
   }
+  fill_scores(p, s, early, total, log_half);
   __syncthreads();
-  load_pool(p, s, old_count, total, log_half);
+  rank_pool(s, early.old_count, total, kept);
   __syncthreads();
-  rank_pool(s, old_count, total, kept);
-  __syncthreads();
-  write_pool(p, s, old_count, total, kept, grows);
+  write_pool(p, s, early, total, kept, grows);
   __syncthreads();
   const int frontier_count = min(s.eligible_count, width);
   for (int i = frontier_count + static_cast<int>(threadIdx.x); grows && i < width;
        i += kGrowThreads) {
-    write_slot(p, i, 0, 0, 1);
+    write_slot(p, early.context_len, i, 0, 0, 1);
   }
   if (threadIdx.x == 0) {
     if (p.level == 0 && grows) {
       p.slot_parent[0] = -1;
-      p.slot_position[0] = p.state->counts.context_len;
+      p.slot_position[0] = early.context_len;
     }
     p.state->pool.count = min(total, kept);
     p.state->pool.frontier_count = frontier_count;
