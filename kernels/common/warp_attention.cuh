@@ -9,7 +9,8 @@
 // loop needs no barrier. Scores are kept in units of log2: exp2 of differences.
 //
 // With teams, a head tile has four warps for each: team i takes the chunks whose number is i modulo
-// kTeams, so that more loads fly at once. How many follows from H/G.
+// kTeams, so that more loads fly at once. How many follows from H/G. A warp may hold fewer heads
+// than four, and other CTAs the rest: no head's sums know of another head.
 #pragma once
 
 #include <cmath>
@@ -38,10 +39,11 @@ inline int attention_teams(std::int64_t group_heads) {
   return head_tiles(group_heads) == 1 ? 4 : (head_tiles(group_heads) == 2 ? 2 : 1);
 }
 // Shared memory that merging needs: per warp and head m, l and acc.
-inline std::size_t merge_bytes(std::int64_t group_heads, std::int64_t head_dim, int teams = 1) {
+inline std::size_t merge_bytes(std::int64_t group_heads, std::int64_t head_dim, int teams = 1,
+                               int tile_heads = kTileHeads) {
   return static_cast<std::size_t>(head_tiles(group_heads)) * kWarpsPerTile *
-         static_cast<std::size_t>(teams) * kTileHeads * static_cast<std::size_t>(head_dim + 2) *
-         sizeof(float);
+         static_cast<std::size_t>(teams) * static_cast<std::size_t>(tile_heads) *
+         static_cast<std::size_t>(head_dim + 2) * sizeof(float);
 }
 
 // The rows of one key, or nulls where the query sees none.
@@ -54,7 +56,7 @@ struct KeyRow {
     return __ldg(reinterpret_cast<const uint4*>(from));
   }
 };
-// Of keys that the launch itself may have written.
+// Of keys that the launch itself may have written, to shared memory too.
 template <class T>
 struct FreshKeyRow {
   const T* k = nullptr;  // [d]
@@ -67,7 +69,8 @@ __device__ inline float minus_infinity() {
   return __int_as_float(0xFF800000);
 }
 
-template <class T, int kLanesPerKey, int kTeams = 1>
+// kHeads of a warp: kTileHeads, or fewer where one tile holds all heads of the CTA.
+template <class T, int kLanesPerKey, int kTeams = 1, int kHeads = kTileHeads>
 class WarpAttention {
  public:
   static constexpr int kTileWarps = kWarpsPerTile * kTeams;
@@ -85,8 +88,8 @@ class WarpAttention {
         first_element_(lane_ % kLanesPerKey * kElements) {
     const float scale = 1.4426950408889634F / sqrtf(static_cast<float>(head_dim));
 #pragma unroll
-    for (int r = 0; r < kTileHeads; ++r) {
-      const int head = tile_ * kTileHeads + r;
+    for (int r = 0; r < kHeads; ++r) {
+      const int head = tile_ * kHeads + r;
       max_[r] = minus_infinity();
       sum_[r] = 0.0F;
       const bool real = head < group_heads && first_element_ < head_dim;
@@ -124,7 +127,7 @@ class WarpAttention {
         k[b] = loads ? row.load(row.k + first_element_) : uint4{};
         v[b] = loads ? row.load(row.v + first_element_) : uint4{};
       }
-      float scores[kBatch][kTileHeads];
+      float scores[kBatch][kHeads];
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
         score(k[b], visible[b], scores[b]);
@@ -152,16 +155,16 @@ class WarpAttention {
          i += static_cast<int>(blockDim.x)) {
       const int head = i / head_dim_;
       const int element = i % head_dim_;
-      const int tile = head / kTileHeads;
-      const float* first = shared + (tile * kTileWarps * kTileHeads + head % kTileHeads) * row;
+      const int tile = head / kHeads;
+      const float* first = shared + (tile * kTileWarps * kHeads + head % kHeads) * row;
       float most = minus_infinity();
       for (int w = 0; w < kTileWarps; ++w) {
-        most = fmaxf(most, first[w * kTileHeads * row]);
+        most = fmaxf(most, first[w * kHeads * row]);
       }
       float sum = 0.0F;
       float value = 0.0F;
       for (int w = 0; w < kTileWarps; ++w) {
-        const float* state = first + w * kTileHeads * row;
+        const float* state = first + w * kHeads * row;
         const float factor = weight(state[0], most);
         sum = fmaf(factor, state[1], sum);
         value = fmaf(factor, state[2 + element], value);
@@ -181,11 +184,11 @@ class WarpAttention {
            lane_ / kLanesPerKey;
   }
 
-  __device__ void score(const uint4& word, bool visible, float (&scores)[kTileHeads]) const {
+  __device__ void score(const uint4& word, bool visible, float (&scores)[kHeads]) const {
     float k[kElements];
     unpack<T>(word, k);
 #pragma unroll
-    for (int r = 0; r < kTileHeads; ++r) {
+    for (int r = 0; r < kHeads; ++r) {
       float sum = 0.0F;
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
@@ -200,9 +203,9 @@ class WarpAttention {
   }
 
   // Takes the batch's maximum into m and rescales what was summed under the old one.
-  __device__ void raise_maxima(const float (&scores)[kBatch][kTileHeads]) {
+  __device__ void raise_maxima(const float (&scores)[kBatch][kHeads]) {
 #pragma unroll
-    for (int r = 0; r < kTileHeads; ++r) {
+    for (int r = 0; r < kHeads; ++r) {
       float most = max_[r];
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
@@ -220,11 +223,11 @@ class WarpAttention {
     }
   }
 
-  __device__ void add_value(const uint4& word, const float (&scores)[kTileHeads]) {
+  __device__ void add_value(const uint4& word, const float (&scores)[kHeads]) {
     float v[kElements];
     unpack<T>(word, v);
 #pragma unroll
-    for (int r = 0; r < kTileHeads; ++r) {
+    for (int r = 0; r < kHeads; ++r) {
       const float p = scores[r] == minus_infinity() ? 0.0F : exp2f(scores[r] - max_[r]);
       sum_[r] += p;
 #pragma unroll
@@ -239,7 +242,7 @@ class WarpAttention {
 #pragma unroll
     for (int apart = kLanesPerKey; apart < 32; apart *= 2) {
 #pragma unroll
-      for (int r = 0; r < kTileHeads; ++r) {
+      for (int r = 0; r < kHeads; ++r) {
         const float other_max = __shfl_xor_sync(0xFFFFFFFFU, max_[r], apart);
         const float other_sum = __shfl_xor_sync(0xFFFFFFFFU, sum_[r], apart);
         const float most = fmaxf(max_[r], other_max);
@@ -261,8 +264,8 @@ class WarpAttention {
       return;
     }
 #pragma unroll
-    for (int r = 0; r < kTileHeads; ++r) {
-      float* state = shared + ((tile_ * kTileWarps + warp_) * kTileHeads + r) * (head_dim_ + 2);
+    for (int r = 0; r < kHeads; ++r) {
+      float* state = shared + ((tile_ * kTileWarps + warp_) * kHeads + r) * (head_dim_ + 2);
       if (lane_ == 0) {
         state[0] = max_[r];
         state[1] = sum_[r];
@@ -281,10 +284,10 @@ class WarpAttention {
   int tile_;
   int warp_;  // of the tile
   int first_element_;
-  float q_[kTileHeads][kElements];  // times log2(e) / sqrt(d)
-  float max_[kTileHeads];
-  float sum_[kTileHeads];
-  float acc_[kTileHeads][kElements];
+  float q_[kHeads][kElements];  // times log2(e) / sqrt(d)
+  float max_[kHeads];
+  float sum_[kHeads];
+  float acc_[kHeads][kElements];
 };
 
 // on_scores of a branch whose scores nobody wants.

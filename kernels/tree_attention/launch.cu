@@ -15,92 +15,123 @@ namespace versieve::kernels {
 namespace {
 
 constexpr std::int64_t kMaxNodes = 4096;
+constexpr std::int64_t kMostPositions = 1 << 30;
+constexpr std::int64_t kMostParts = 132;  // CTAs up to which heads are shared out: SMs of an H200
 
 // Where a CTA's turned queries lie in shared memory: behind its node lists.
 __host__ __device__ constexpr std::size_t queries_at(std::int64_t num_nodes) {
   return (2 * static_cast<std::size_t>(num_nodes + 1) * sizeof(int) + 15) / 16 * 16;
 }
 
-// The query's heads of KV head g to `q` [H/G, d], its node's key and value to the tree's row: a
-// pair of elements a thread, last threads first, while the first ones walk the tree.
+// Of a CTA: a query's heads [first, first + count) of KV head g.
+struct Part {
+  std::int64_t query, g;
+  int first, count;
+};
+
+// The part's queries to `q` [count, d], its node's key and value behind them, and by the first part
+// to the tree's row: a pair of elements a thread, last threads first, while the first ones walk the
+// tree.
 template <class T>
-__device__ inline void take_apart(const TreeAttentionParams<T>& p, std::int64_t query,
-                                  std::int64_t g, int node, T* q) {
+__device__ inline void take_apart(const TreeAttentionParams<T>& p, const Part& part, int node,
+                                  T* q) {
   const int d = static_cast<int>(p.head_dim);
   const int half = d / 2;
   const int heads = static_cast<int>(p.num_heads);
   const int kv_heads = static_cast<int>(p.num_kv_heads);
-  const int group_heads = heads / kv_heads;
-  const T* const row = p.joint.x + query * (heads + 2 * kv_heads) * d;
-  const std::int64_t kept = (static_cast<std::int64_t>(node) * kv_heads + g) * d;
-  for (int i = static_cast<int>(blockDim.x - 1 - threadIdx.x); i < (group_heads + 2) * half;
+  const T* const row = p.joint.x + part.query * (heads + 2 * kv_heads) * d;
+  const std::int64_t kept = (static_cast<std::int64_t>(node) * kv_heads + part.g) * d;
+  for (int i = static_cast<int>(blockDim.x - 1 - threadIdx.x); i < (part.count + 2) * half;
        i += static_cast<int>(blockDim.x)) {
     const int head = i / half;
     const int pair = i - head * half;
-    const int beyond = head - group_heads;  // 0: the key, 1: the value
-    const std::int64_t from = beyond < 0 ? g * group_heads + head : heads + beyond * kv_heads + g;
+    const int beyond = head - part.count;  // 0: the key, 1: the value
+    const std::int64_t from = beyond < 0 ? part.g * (heads / kv_heads) + part.first + head
+                                         : heads + beyond * kv_heads + part.g;
     const float low = load_f32(row + from * d + pair);
     const float high = load_f32(row + from * d + pair + half);
-    const float c = beyond == 1 ? 1.0F : p.joint.cosine[query * half + pair];
-    const float s = beyond == 1 ? 0.0F : p.joint.sine[query * half + pair];
-    T* const to = beyond < 0 ? q + head * d : (beyond == 0 ? p.joint.k : p.joint.v) + kept;
-    store_f32(to + pair, beyond == 1 ? low : turned_low(low, high, c, s));
-    store_f32(to + pair + half, beyond == 1 ? high : turned_high(low, high, c, s));
+    const float c = beyond == 1 ? 1.0F : p.joint.cosine[part.query * half + pair];
+    const float s = beyond == 1 ? 0.0F : p.joint.sine[part.query * half + pair];
+    const auto keep = [&](T* to) {
+      store_f32(to + pair, beyond == 1 ? low : turned_low(low, high, c, s));
+      store_f32(to + pair + half, beyond == 1 ? high : turned_high(low, high, c, s));
+    };
+    keep(q + head * d);
+    if (beyond >= 0 && part.first == 0) {
+      keep((beyond == 0 ? p.joint.k : p.joint.v) + kept);
+    }
   }
 }
 
-// Grid: (query, KV head). Traffic: traffic::tree_attention. Bound by memory.
-template <class T, int kLanesPerKey, int kTeams>
+// Grid: (query, KV head, part of its heads). Traffic: traffic::tree_attention. Of few queries bound
+// by the instructions of a CTA, so heads are shared out where SMs are free; no bit depends on it.
+template <class T, int kLanesPerKey, int kTeams, int kHeads>
 __global__ void __launch_bounds__(kMaxAttentionThreads)
     tree_attention_kernel(const __grid_constant__ TreeAttentionParams<T> p) {
   extern __shared__ float shared[];
   release_successors();
   wait_for_predecessors();
-  const std::int64_t query = blockIdx.x;
-  const std::int64_t g = blockIdx.y;
-  const int node = p.query_node == nullptr ? static_cast<int>(query) : p.query_node[query];
-  const std::int64_t t = p.position[node];
-  const std::int64_t context_len = p.counts == nullptr ? p.context_len : p.counts->context_len;
   const int group_heads = static_cast<int>(p.num_heads / p.num_kv_heads);
+  Part part{.query = blockIdx.x, .g = blockIdx.y, .first = 0, .count = group_heads};
+  if (gridDim.z > 1) {
+    part.first = static_cast<int>(blockIdx.z) * kHeads;
+    part.count = min(kHeads, group_heads - part.first);
+  }
+  const std::int64_t g = part.g;
+  const int node =
+      p.query_node == nullptr ? static_cast<int>(part.query) : p.query_node[part.query];
+  const int t = p.position[node];
+  const int context_len =
+      p.counts == nullptr ? static_cast<int>(p.context_len) : p.counts->context_len;
   int* parents = reinterpret_cast<int*>(shared);
   int* ancestors = parents + p.num_nodes;
-  const std::int64_t head_row = query * p.num_heads + g * group_heads;
+  const std::int64_t head_row = part.query * p.num_heads + g * group_heads + part.first;
   const T* q = p.q + head_row * p.head_dim;
+  const T* own_key = nullptr;  // of a node that is taken apart here
   if (p.joint.x != nullptr) {
     T* const turned = reinterpret_cast<T*>(shared + queries_at(p.num_nodes) / sizeof(float));
-    take_apart(p, query, g, node, turned);
+    take_apart(p, part, node, turned);
     q = turned;
+    own_key = turned + part.count * p.head_dim;
   }
-  const int tree_tokens =
-      static_cast<int>(min(t - context_len + 1, p.num_nodes));  // that a path can hold
+  const int tree_tokens =  // that a path can hold
+      min(t - context_len + 1, static_cast<int>(p.num_nodes));
   walk_ancestors(p.parent, node, tree_tokens, parents, ancestors);
-  const std::int64_t oldest = p.window > 0 ? t - p.window + 1 : 0;
-  const auto row_at = [&](std::int64_t position) -> FreshKeyRow<T> {
+  const int window = static_cast<int>(p.window);
+  const int oldest = window > 0 ? t - window + 1 : 0;
+  const int first_position = static_cast<int>(p.first_position);
+  const std::int64_t stride = p.num_kv_heads * p.head_dim;
+  const std::int64_t column = g * p.head_dim;
+  const auto row_at = [&](std::int64_t at) -> FreshKeyRow<T> {
+    const int position = static_cast<int>(at);
     if (position < oldest || position > t) {
       return {};
     }
+    if (position == t && own_key != nullptr) {
+      return {own_key, own_key + p.head_dim};
+    }
     const bool committed = position < context_len;
-    std::int64_t row = position;
+    int row = position;
     if (committed) {
-      row = position < p.first_position ? -1 : position;
+      row = position < first_position ? -1 : position;
     } else {
       row = t - position < tree_tokens ? ancestors[t - position] : -1;
     }
-    const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
+    const std::int64_t offset = row * stride + column;
     return row < 0 ? FreshKeyRow<T>{}
                    : FreshKeyRow<T>{(committed ? p.k : p.k_tree) + offset,
                                     (committed ? p.v : p.v_tree) + offset};
   };
-  WarpAttention<T, kLanesPerKey, kTeams> attention(q, group_heads, static_cast<int>(p.head_dim));
-  const std::int64_t first = max(oldest, min(p.first_position, context_len));
-  std::int64_t chunk = max(std::int64_t{0}, first) / kDeviceChunk;
+  WarpAttention<T, kLanesPerKey, kTeams, kHeads> attention(q, part.count,
+                                                           static_cast<int>(p.head_dim));
+  int chunk = max(0, max(oldest, min(first_position, context_len))) / kDeviceChunk;
   chunk += (attention.team() - chunk) & (kTeams - 1);
   for (; chunk * kDeviceChunk <= t; chunk += kTeams) {
     attention.absorb(chunk * kDeviceChunk, row_at, NoScores{});
   }
-  __syncthreads();  // `ancestors` is no longer read
+  __syncthreads();  // lists and turned rows are no longer read
   T* out = p.out + head_row * p.head_dim;
-  attention.merge(shared, group_heads, [&](int head, int element, float value, float, float sum) {
+  attention.merge(shared, part.count, [&](int head, int element, float value, float, float sum) {
     store_f32(out + head * p.head_dim + element, sum > 0.0F ? value / sum : 0.0F);
   });
 }
@@ -158,41 +189,67 @@ void refuse(const TreeAttentionParams<T>& p) {
   }
 }
 
+// Heads that a CTA's warps hold: fewer than a tile's where that leaves an SM for each CTA.
+template <class T>
+int part_heads(const TreeAttentionParams<T>& p) {
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  if (p.selected.token != nullptr || group_heads > kTileHeads) {
+    return kTileHeads;
+  }
+  for (const int heads : {1, 2}) {
+    const std::int64_t parts = (group_heads + heads - 1) / heads;
+    if (parts == 1 || p.num_queries * p.num_kv_heads * parts <= kMostParts) {
+      return heads;
+    }
+  }
+  return kTileHeads;
+}
+
 }  // namespace
 
 template <class T>
 void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
   VERSIEVE_ASSERT(p.num_queries >= 1 && p.num_nodes >= 1, "there is a query");
+  VERSIEVE_ASSERT(p.context_len < kMostPositions && p.window < kMostPositions &&
+                      p.first_position < kMostPositions,
+                  "positions are counted in 32 bits");
   VERSIEVE_ASSERT(p.selected.token == nullptr || (p.window == 0 && p.counts == nullptr),
                   "selected tokens take no window and no counts");
   VERSIEVE_ASSERT(p.joint.x == nullptr || (p.selected.token == nullptr && p.weights == nullptr &&
                                            p.joint.k == p.k_tree && p.joint.v == p.v_tree),
                   "joint rows are kept in the tree that is attended");
   refuse(p);
-  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
-  const dim3 grid(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads));
-  const int teams = attention_teams(group_heads);
-  const std::size_t query_bytes =
-      p.joint.x == nullptr ? 0 : static_cast<std::size_t>(group_heads * p.head_dim) * sizeof(T);
-  const std::size_t shared_bytes =
-      std::max(merge_bytes(group_heads, p.head_dim, teams), queries_at(p.num_nodes) + query_bytes);
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
+  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
+  const int teams = attention_teams(group_heads);
+  const int heads = part_heads(p);
+  const std::int64_t parts = heads == kTileHeads ? 1 : (group_heads + heads - 1) / heads;
+  const std::int64_t taken_apart = p.joint.x == nullptr ? 0 : (group_heads + 2) * p.head_dim;
   const DependentGrid launch{
-      .grid = grid,
+      .grid = dim3(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads),
+                   static_cast<unsigned>(parts)),
       .threads = static_cast<unsigned>(attention_threads(group_heads) * teams),
-      .shared_bytes = shared_bytes,
+      .shared_bytes =
+          std::max(merge_bytes(group_heads, p.head_dim, teams, heads),
+                   queries_at(p.num_nodes) + static_cast<std::size_t>(taken_apart) * sizeof(T)),
       .stream = context.stream};
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
-    with_teams(group_heads, [&]<int kTeams>() {
-      if (p.selected.token != nullptr) {
-        selected_attention_kernel<T, kLanes, kTeams>
-            <<<grid, launch.threads, shared_bytes, context.stream>>>(p);
-        check(cudaGetLastError());
-      } else {
-        launch_dependent(launch, tree_attention_kernel<T, kLanes, kTeams>, p);
-      }
-    });
+    if (heads == 1) {
+      launch_dependent(launch, tree_attention_kernel<T, kLanes, 4, 1>, p);
+    } else if (heads == 2) {
+      launch_dependent(launch, tree_attention_kernel<T, kLanes, 4, 2>, p);
+    } else {
+      with_teams(group_heads, [&]<int kTeams>() {
+        if (p.selected.token != nullptr) {
+          selected_attention_kernel<T, kLanes, kTeams>
+              <<<launch.grid, launch.threads, launch.shared_bytes, context.stream>>>(p);
+          check(cudaGetLastError());
+        } else {
+          launch_dependent(launch, tree_attention_kernel<T, kLanes, kTeams, kTileHeads>, p);
+        }
+      });
+    }
   });
 }
 

@@ -232,6 +232,43 @@ TEMPLATE_TEST_CASE("tree_attention on CUDA agrees with plain loops and with its 
   }
 }
 
+// The same queries again and again, up to `count`.
+TreeAttentionCase repeated(const TreeAttentionCase& c, std::size_t count) {
+  TreeAttentionCase out = c;
+  const std::size_t width = static_cast<std::size_t>(c.heads * c.head_dim);
+  out.q.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t from = i % c.query_node.size();
+    out.query_node.resize(i + 1);
+    out.query_node[i] = c.query_node[from];
+    out.q.insert(out.q.end(), c.q.begin() + static_cast<std::ptrdiff_t>(from * width),
+                 c.q.begin() + static_cast<std::ptrdiff_t>((from + 1) * width));
+  }
+  return out;
+}
+
+// Few queries share out a KV head's heads to several CTAs, many do not.
+TEMPLATE_TEST_CASE("tree_attention has a head's bits whoever holds its other heads", "", float,
+                   Bf16) {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  for (int i = 0; i < 40; ++i) {
+    const TreeAttentionCase c = random_tree_attention_case(rng, true);
+    CAPTURE(c.text(), test_seed());
+    const std::vector<double> few = run<TestType>(c);
+    for (const std::size_t count : {40, 90}) {
+      const std::vector<double> many = run<TestType>(repeated(c, count));
+      std::size_t different = 0;
+      for (std::size_t at = 0; at < many.size(); ++at) {
+        different += many[at] == few[at % few.size()] ? 0 : 1;
+      }
+      CHECK(different == 0);
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("compress on CUDA agrees with its formula", "", float, Bf16) {
   if (no_gpu()) {
     return;
