@@ -390,6 +390,12 @@ class Ops {
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;
+  // top_logits and then grow_tree of what it lists; where one launch does both, the list itself
+  // may stay unwritten.
+  virtual void grow_tree_from(const TopLogitsParams<T>& logits, const GrowTreeParams& p) {
+    top_logits(logits);
+    grow_tree(p);
+  }
   virtual void finish_tree(const FinishTreeParams& p) = 0;
   virtual void accept_tree(const AcceptTreeParams& p) = 0;
   virtual void commit_path(const CommitPathParams<T>& p) = 0;

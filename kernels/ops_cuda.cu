@@ -230,6 +230,14 @@ class CudaOps final : public Ops<T> {
   }
   void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
+  void grow_tree_from(const TopLogitsParams<T>& logits, const GrowTreeParams& p) override {
+    if (grows_from_logits(logits)) {
+      launch_grow_from_logits(logits, p, context_);
+      return;
+    }
+    top_logits(logits);
+    grow_tree(p);
+  }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }
   void commit_path(const CommitPathParams<T>& p) override { launch_commit_path(p, context_); }

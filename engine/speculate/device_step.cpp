@@ -249,23 +249,23 @@ void DeviceStepRunner<T>::draft_tree() {
     if (level > 0) {
       draft_->step_device(slots(), 1 + (level - 1) * width, width, lists_.node_token);
     }
-    ops_->top_logits({.rows = level == 0 ? 1 : width,
-                      .vocab = draft_->shape().vocab,
-                      .k = branch_,
-                      .logits = draft_->logits(),
-                      .index = lists_.top_index,
-                      .log_probability = top_score_.data()});
-    ops_->grow_tree({.choice = options_.choice,
-                     .branch = branch_,
-                     .level = level,
-                     .scores_by_rank = options_.scores_by_rank,
-                     .index = lists_.top_index,
-                     .log_probability = top_score_.data(),
-                     .target_token = target_token_.data(),
-                     .state = state_.data(),
-                     .node_token = lists_.node_token,
-                     .slot_parent = lists_.slot_parent,
-                     .slot_position = lists_.slot_position});
+    ops_->grow_tree_from({.rows = level == 0 ? 1 : width,
+                          .vocab = draft_->shape().vocab,
+                          .k = branch_,
+                          .logits = draft_->logits(),
+                          .index = lists_.top_index,
+                          .log_probability = top_score_.data()},
+                         {.choice = options_.choice,
+                          .branch = branch_,
+                          .level = level,
+                          .scores_by_rank = options_.scores_by_rank,
+                          .index = lists_.top_index,
+                          .log_probability = top_score_.data(),
+                          .target_token = target_token_.data(),
+                          .state = state_.data(),
+                          .node_token = lists_.node_token,
+                          .slot_parent = lists_.slot_parent,
+                          .slot_position = lists_.slot_position});
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/draft_tree/params.h"
+#include "kernels/top_logits/short_rows.cuh"
 
 namespace versieve::kernels {
 
@@ -47,10 +48,9 @@ struct EarlyPool {
   float old_score, child_score;
 };
 
-__device__ inline EarlyPool read_early(const GrowTreeParams& p, GrowShared& s) {
+__device__ inline EarlyPool read_pool(const GrowTreeParams& p, GrowShared& s) {
   const TreePool& pool = p.state->pool;
   const int i = static_cast<int>(threadIdx.x);
-  const int most_children = static_cast<int>((p.level == 0 ? 1 : p.choice.width) * p.branch);
   EarlyPool early{.old_count = p.level == 0 ? 0 : pool.count,
                   .expanded = p.level == 0 ? 1 : pool.frontier_count,
                   .context_len = p.state->counts.context_len};
@@ -63,6 +63,13 @@ __device__ inline EarlyPool read_early(const GrowTreeParams& p, GrowShared& s) {
   if (p.level > 0 && i < kMaxTreeWidth) {
     s.frontier[i] = pool.frontier[i];
   }
+  return early;
+}
+// Of the first children too.
+__device__ inline EarlyPool read_early(const GrowTreeParams& p, GrowShared& s) {
+  EarlyPool early = read_pool(p, s);
+  const int i = static_cast<int>(threadIdx.x);
+  const int most_children = static_cast<int>((p.level == 0 ? 1 : p.choice.width) * p.branch);
   if (i < most_children) {
     early.child_score = p.scores_by_rank ? 0.0F : p.log_probability[i];
     s.child_token[i] = p.index[i];
@@ -172,12 +179,9 @@ __device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, const 
   }
 }
 
-__global__ void __launch_bounds__(kGrowThreads)
-    grow_tree_kernel(const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
-  __shared__ GrowShared s;
-  release_successors();
-  wait_for_predecessors();
-  const EarlyPool early = read_early(p, s);
+// What follows once children and pool are read.
+__device__ inline void grow(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
+                            float log_half, bool grows) {
   const int total = early.old_count + early.expanded * static_cast<int>(p.branch);
   const int kept = static_cast<int>(p.choice.nodes) - 1;
   const int width = static_cast<int>(p.choice.width);
@@ -204,6 +208,39 @@ __global__ void __launch_bounds__(kGrowThreads)
     p.state->pool.count = min(total, kept);
     p.state->pool.frontier_count = frontier_count;
   }
+}
+
+__global__ void __launch_bounds__(kGrowThreads)
+    grow_tree_kernel(const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
+  __shared__ GrowShared s;
+  release_successors();
+  wait_for_predecessors();
+  grow(p, s, read_early(p, s), log_half, grows);
+}
+
+// The children listed here, a warp a row of short logits: a launch less a level. `top`: p's index
+// and log-probabilities, which nobody else reads and which are not written.
+template <class T, int kOwn>
+__global__ void __launch_bounds__(kGrowThreads)
+    grow_listed_kernel(const __grid_constant__ TopLogitsParams<T> top,
+                       const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
+  __shared__ GrowShared s;
+  __shared__ float child_score[kEarlyChildren];
+  release_successors();
+  wait_for_predecessors();
+  EarlyPool early = read_pool(p, s);
+  const int k = static_cast<int>(top.k);
+#pragma unroll 1
+  for (int row = static_cast<int>(threadIdx.x) / 32; row < top.rows; row += kGrowThreads / 32) {
+    list_short_row<T, kOwn>(top, row, [&](int place, int index, float log_probability) {
+      s.child_token[row * k + place] = index;
+      child_score[row * k + place] = log_probability;
+    });
+  }
+  __syncthreads();
+  const int i = static_cast<int>(threadIdx.x);
+  early.child_score = i < top.rows * k ? child_score[i] : 0.0F;
+  grow(p, s, early, log_half, grows);
 }
 
 }  // namespace versieve::kernels

@@ -13,16 +13,52 @@
 namespace versieve::kernels {
 namespace {
 
+constexpr std::int64_t kMostListedRows = 16;  // two a warp; more spread better over the chip
+
 void require_tree(std::int64_t nodes) {
   VERSIEVE_ASSERT(nodes >= 1 && nodes <= kMaxTreeNodes, "a tree has 1 to 256 nodes");
 }
 
-}  // namespace
-
-void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
+void require_growth(const GrowTreeParams& p) {
   require_tree(p.choice.nodes);
   VERSIEVE_ASSERT(p.choice.width >= 1 && p.choice.width <= kMaxTreeWidth, "1 to 64 children");
   VERSIEVE_ASSERT(p.branch >= 1 && p.branch <= p.choice.width, "no more children than the width");
+}
+
+}  // namespace
+
+template <class T>
+bool grows_from_logits(const TopLogitsParams<T>& top) {
+  return top.vocab <= kShortRow && top.rows * top.k <= kEarlyChildren &&
+         top.rows <= kMostListedRows;
+}
+
+template <class T>
+void launch_grow_from_logits(const TopLogitsParams<T>& top, const GrowTreeParams& p,
+                             const LaunchContext& context) {
+  require_growth(p);
+  const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
+  VERSIEVE_ASSERT(
+      grows_from_logits(top) && top.rows == expanded && top.k == p.branch && top.k <= top.vocab,
+      "the frontier's rows are listed");
+  Traffic traffic = traffic::top_logits(top.rows, top.vocab, top.k, sizeof(T));
+  traffic += traffic::grow_tree(p.choice.nodes, expanded * p.branch);
+  const LaunchRange range("grow_tree", traffic, context.observer);
+  const auto kernel = top.vocab <= kShortRowLeast  ? grow_listed_kernel<T, kShortRowLeast / 32>
+                      : top.vocab <= kShortRow / 2 ? grow_listed_kernel<T, kShortRow / 64>
+                                                   : grow_listed_kernel<T, kShortRow / 32>;
+  launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream}, kernel,
+                   top, p, -std::log(2.0F), p.level + 1 < level_count(p.choice));
+}
+template bool grows_from_logits<float>(const TopLogitsParams<float>&);
+template bool grows_from_logits<Bf16>(const TopLogitsParams<Bf16>&);
+template void launch_grow_from_logits<float>(const TopLogitsParams<float>&, const GrowTreeParams&,
+                                             const LaunchContext&);
+template void launch_grow_from_logits<Bf16>(const TopLogitsParams<Bf16>&, const GrowTreeParams&,
+                                            const LaunchContext&);
+
+void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
+  require_growth(p);
   const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
   const LaunchRange range("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),
                           context.observer);

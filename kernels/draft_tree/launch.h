@@ -4,10 +4,17 @@
 #ifdef VERSIEVE_HAS_CUDA
 #include "kernels/common/launch_context.h"
 #include "kernels/draft_tree/params.h"
+#include "kernels/ops.h"
 
 namespace versieve::kernels {
 
 void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context);
+// top_logits and grow_tree of what it lists, in one launch; T = float or Bf16.
+template <class T>
+bool grows_from_logits(const TopLogitsParams<T>& top);
+template <class T>
+void launch_grow_from_logits(const TopLogitsParams<T>& top, const GrowTreeParams& p,
+                             const LaunchContext& context);
 void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context);
 void launch_accept_tree(const AcceptTreeParams& p, const LaunchContext& context);
 // T = float or Bf16.

@@ -11,18 +11,17 @@
 namespace versieve::kernels {
 
 inline constexpr int kShortRow = 1024;
+inline constexpr int kShortRowLeast = 320;
 
-template <class T, int kOwn>
-__global__ void __launch_bounds__(32)
-    top_logits_short_kernel(const __grid_constant__ TopLogitsParams<T> p) {
+// The k best of row `row`, by one warp: put(place, index, log-probability or 0 if nobody asks).
+template <class T, int kOwn, class Put>
+__device__ __forceinline__ void list_short_row(const TopLogitsParams<T>& p, int row,
+                                               const Put& put) {
   using Rank = LocalRank<T>;
-  const int lane = static_cast<int>(threadIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int vocab = static_cast<int>(p.vocab);
   const int k = static_cast<int>(p.k);
-  const T* logits = p.logits + static_cast<std::int64_t>(blockIdx.x) * p.vocab;
-  release_successors();
-  wait_for_predecessors();
-
+  const T* logits = p.logits + static_cast<std::int64_t>(row) * p.vocab;
   T own[kOwn];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
@@ -67,19 +66,30 @@ __global__ void __launch_bounds__(32)
     log_normaliser = logf(warp_sum(sum));
   }
   for (int place = lane; place < k; place += 32) {
-    const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * k + place;
     const int index = place < 32 ? listed[0] : listed[1];
-    p.index[at] = index;
-    if (scores) {
-      p.log_probability[at] = (load_f32(logits + index) - largest) - log_normaliser;
-    }
+    put(place, index, scores ? (load_f32(logits + index) - largest) - log_normaliser : 0.0F);
   }
+}
+
+template <class T, int kOwn>
+__global__ void __launch_bounds__(32)
+    top_logits_short_kernel(const __grid_constant__ TopLogitsParams<T> p) {
+  release_successors();
+  wait_for_predecessors();
+  const int row = static_cast<int>(blockIdx.x);
+  list_short_row<T, kOwn>(p, row, [&](int place, int index, float log_probability) {
+    const std::int64_t at = static_cast<std::int64_t>(row) * p.k + place;
+    p.index[at] = index;
+    if (p.log_probability != nullptr) {
+      p.log_probability[at] = log_probability;
+    }
+  });
 }
 
 template <class T>
 void launch_short_rows(const TopLogitsParams<T>& p, cudaStream_t stream) {
   // Every round goes over the registers, so as few as the row takes; no bit depends on it.
-  const auto kernel = p.vocab <= 320             ? top_logits_short_kernel<T, 10>
+  const auto kernel = p.vocab <= kShortRowLeast  ? top_logits_short_kernel<T, kShortRowLeast / 32>
                       : p.vocab <= kShortRow / 2 ? top_logits_short_kernel<T, kShortRow / 64>
                                                  : top_logits_short_kernel<T, kShortRow / 32>;
   launch_dependent({.grid = dim3(static_cast<unsigned>(p.rows)), .threads = 32, .stream = stream},
