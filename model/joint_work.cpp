@@ -9,6 +9,7 @@
 #include "model/linear_cut.h"
 #include "model/op_traffic.h"
 #include "model/system_work.h"
+#include "model/tree_attention_cut.h"
 
 namespace versieve {
 namespace {
@@ -179,9 +180,15 @@ void add_draft_attention(const StepShape& s, const Pass& pass, double nodes, boo
   }
   const double keys = number(std::min(d.window, s.context_len));
   const double token = number(2 * d.num_kv_heads * d.head_dim * s.element_bytes);
+  const std::int64_t group_heads = d.num_heads / d.num_kv_heads;
+  const TreeAttentionCut cut = tree_attention_cut(group_heads, pass.whole_rows() * d.num_kv_heads);
+  const double parts = number(cut.parts);
+  // A block of fewer heads is through sooner: its warps are bound by the instructions of a key.
+  const double share =
+      number(std::min(cut.heads, group_heads)) / number(std::min(kTreeTileHeads, group_heads));
   out.add(reloading(LaunchKind::kTreeAttention, Phase::kDraft, pass.times, t, TrafficTerm::kDraft,
-                    pass.rows * keys * token, pass.rows * number(d.num_kv_heads),
-                    keys / kKeysPerStep));
+                    parts * pass.rows * keys * token, parts * pass.rows * number(d.num_kv_heads),
+                    share * keys / kKeysPerStep));
 }
 
 // Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.

@@ -10,13 +10,13 @@
 #include "model/assert.h"
 #include "model/error.h"
 #include "model/traffic.h"
+#include "model/tree_attention_cut.h"
 
 namespace versieve::kernels {
 namespace {
 
 constexpr std::int64_t kMaxNodes = 4096;
 constexpr std::int64_t kMostPositions = 1 << 30;
-constexpr std::int64_t kMostParts = 132;  // CTAs up to which heads are shared out: SMs of an H200
 
 // Where a CTA's turned queries lie in shared memory: behind its node lists.
 __host__ __device__ constexpr std::size_t queries_at(std::int64_t num_nodes) {
@@ -189,20 +189,12 @@ void refuse(const TreeAttentionParams<T>& p) {
   }
 }
 
-// Heads that a CTA's warps hold: fewer than a tile's where that leaves an SM for each CTA.
 template <class T>
-int part_heads(const TreeAttentionParams<T>& p) {
-  const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
-  if (p.selected.token != nullptr || group_heads > kTileHeads) {
-    return kTileHeads;
-  }
-  for (const int heads : {1, 2}) {
-    const std::int64_t parts = (group_heads + heads - 1) / heads;
-    if (parts == 1 || p.num_queries * p.num_kv_heads * parts <= kMostParts) {
-      return heads;
-    }
-  }
-  return kTileHeads;
+TreeAttentionCut cut_of(const TreeAttentionParams<T>& p) {
+  static_assert(kTileHeads == kTreeTileHeads);
+  return p.selected.token != nullptr
+             ? TreeAttentionCut{kTileHeads, 1}
+             : tree_attention_cut(p.num_heads / p.num_kv_heads, p.num_queries * p.num_kv_heads);
 }
 
 }  // namespace
@@ -223,12 +215,12 @@ void launch_tree_attention(const TreeAttentionParams<T>& p, const LaunchContext&
   const LaunchRange range("tree_attention", tree_attention_traffic(p), context.observer);
   const std::int64_t group_heads = p.num_heads / p.num_kv_heads;
   const int teams = attention_teams(group_heads);
-  const int heads = part_heads(p);
-  const std::int64_t parts = heads == kTileHeads ? 1 : (group_heads + heads - 1) / heads;
+  const TreeAttentionCut cut = cut_of(p);
+  const int heads = static_cast<int>(cut.heads);
   const std::int64_t taken_apart = p.joint.x == nullptr ? 0 : (group_heads + 2) * p.head_dim;
   const DependentGrid launch{
       .grid = dim3(static_cast<unsigned>(p.num_queries), static_cast<unsigned>(p.num_kv_heads),
-                   static_cast<unsigned>(parts)),
+                   static_cast<unsigned>(cut.parts)),
       .threads = static_cast<unsigned>(attention_threads(group_heads) * teams),
       .shared_bytes =
           std::max(merge_bytes(group_heads, p.head_dim, teams, heads),
