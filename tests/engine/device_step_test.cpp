@@ -11,6 +11,7 @@
 #include "engine/sweep/observe.h"
 #include "tests/engine/tiny_engine.h"
 #include "tests/support/device_tree_checks.h"
+#include "tests/support/growth_check.h"
 
 namespace versieve::engine {
 namespace {
@@ -24,6 +25,11 @@ TEST_CASE("device code grows and lays out the host's trees") {
       test::check_growth(*ops, choice, static_cast<std::int64_t>(seed) + 1, seed);
     }
   }
+}
+
+TEST_CASE("device code grows the same trees from logits as from lists") {
+  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
+  test::check_growth_from_logits(*ops);
 }
 
 TEST_CASE("device code walks and lists what the host would") {

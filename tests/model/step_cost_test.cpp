@@ -3,6 +3,7 @@
 
 #include "model/cost_model.h"
 #include "model/linear_cut.h"
+#include "model/tree_attention_cut.h"
 
 using namespace versieve;
 
@@ -135,6 +136,59 @@ TEST_CASE("a linear layer is cut by its weights alone") {
   CHECK(linear_cut(2048, 8192, true).slices == 1);
   CHECK(linear_cut(8192, 2048, false).slices == 4);
   CHECK(linear_row_tiles(2048, 128256, false) == 1002);
+}
+
+TEST_CASE("a linear layer's blocks take as few nodes as still fit the chip") {
+  // The demo pair's output, gate and up, down and joint projection of 64 nodes; its prefill.
+  CHECK(linear_tile_nodes(64, 512, 320, false) == 8);
+  CHECK(linear_tile_nodes(64, 320, 896, true) == 8);
+  CHECK(linear_tile_nodes(64, 896, 320, false) == 8);
+  CHECK(linear_tile_nodes(64, 320, 792, false) == 8);
+  CHECK(linear_tile_nodes(512, 320, 896, true) == 64);
+  // nsa-1b's fill the chip with all nodes.
+  for (const std::int64_t n : {9, 16, 32, 64, 128}) {
+    const std::int64_t all = n == 9 ? 16 : n;
+    CHECK(linear_tile_nodes(n, 2048, 3168, false) == all);
+    CHECK(linear_tile_nodes(n, 2048, 8192, true) == all);
+    CHECK(linear_tile_nodes(n, 8192, 2048, false) == all);
+  }
+  for (const std::int64_t k : {320, 512, 2048, 8192}) {
+    for (const std::int64_t m : {64, 320, 512, 2048, 14336}) {
+      const std::int64_t blocks = linear_row_tiles(k, m, false) * linear_cut(k, m, false).slices;
+      for (const std::int64_t n : {1, 7, 8, 9, 40, 64, 100, 128, 1000}) {
+        CAPTURE(k, m, n);
+        const std::int64_t nodes = linear_tile_nodes(n, k, m, false);
+        CHECK((nodes == 8 || nodes == 16 || nodes == 32 || nodes == 64 || nodes == 128));
+        const bool fits = blocks * ((n + nodes - 1) / nodes) <= kLinearBlocksWanted;
+        CHECK((n <= nodes || fits || nodes == kLinearMostNodes));
+        const std::int64_t fewer = nodes / 2;  // would not do
+        CHECK((nodes == 8 ||
+               (n > fewer && blocks * ((n + fewer - 1) / fewer) > kLinearBlocksWanted)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a draft's attention shares out heads while SMs are free") {
+  // The demo pair's level of eight, nsa-1b's, a wider one; more heads than a warp holds.
+  CHECK(tree_attention_cut(4, 8 * 2).heads == 1);
+  CHECK(tree_attention_cut(4, 8 * 2).parts == 4);
+  CHECK(tree_attention_cut(4, 8 * 8).heads == 2);
+  CHECK(tree_attention_cut(4, 8 * 8).parts == 2);
+  CHECK(tree_attention_cut(4, 16 * 8).heads == kTreeTileHeads);
+  CHECK(tree_attention_cut(4, 16 * 8).parts == 1);
+  CHECK(tree_attention_cut(8, 1).parts == 1);
+  CHECK(tree_attention_cut(8, 1).heads == kTreeTileHeads);
+  CHECK(tree_attention_cut(1, 1000).parts == 1);
+  for (const std::int64_t heads : {1, 2, 3, 4, 5, 16}) {
+    for (const std::int64_t pairs : {1, 16, 33, 44, 66, 67, 132, 133, 500}) {
+      const TreeAttentionCut cut = tree_attention_cut(heads, pairs);
+      CAPTURE(heads, pairs, cut.heads, cut.parts);
+      CHECK((cut.parts == 1 || pairs * cut.parts <= kTreeBlocksWanted));
+      CHECK((cut.parts == 1 ||
+             (cut.heads * cut.parts >= heads && cut.heads * (cut.parts - 1) < heads)));
+    }
+  }
 }
 
 TEST_CASE("a draft runs one pass a level until no node can still be kept") {
