@@ -165,22 +165,30 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
                           work.unique.total_write();
   const double waves =
       std::max(1.0, work.blocks / (sms * p[index_of(work.kind, KindParameter::kResident)]));
+  const double latency = 1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
+                         waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)];
   Limits limits;
-  limits.add(1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
-                 waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)],
-             Bound::kLatency);
-  limits.add(work.scattered * (cost.read_bytes + cost.write_bytes * hardware.scale.written_time) /
+  const double dram_bytes =
+      work.scattered * (cost.read_bytes + cost.write_bytes * hardware.scale.written_time);
+  limits.add(std::max(0.0, dram_bytes - work.ahead) /
                  (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency)),
              Bound::kDram);
-  limits.add(l2_bytes / (value(p, SharedParameter::kL2BytesPerClockSm) * hardware.scale.l2 * sms *
-                         hardware.l2_clock_hz()),
-             Bound::kL2);
-  const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
-  limits.add(work.unique.flops / (hardware.fp32_flops() * products *
-                                  p[index_of(work.kind, KindParameter::kComputeShare)]),
-             Bound::kCompute);
-  cost.time_us = limits.seconds() * 1e6 * work.time_factor;
-  cost.bound = limits.bound();
+  limits.add(
+      std::max(0.0, l2_bytes - work.ahead) / (value(p, SharedParameter::kL2BytesPerClockSm) *
+                                              hardware.scale.l2 * sms * hardware.l2_clock_hz()),
+      Bound::kL2);
+  if (work.ahead == 0.0) {
+    limits.add(latency, Bound::kLatency);
+    const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
+    limits.add(work.unique.flops / (hardware.fp32_flops() * products *
+                                    p[index_of(work.kind, KindParameter::kComputeShare)]),
+               Bound::kCompute);
+  }
+  // Beside steps that memory waits for; products are part of a step.
+  const double seconds = limits.seconds();
+  const double on_top = work.ahead > 0.0 ? latency : 0.0;
+  cost.time_us = (seconds + on_top) * 1e6 * work.time_factor;
+  cost.bound = on_top > seconds ? Bound::kLatency : limits.bound();
 }
 
 bool streams_weights(const StepWork& step) {

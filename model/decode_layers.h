@@ -16,6 +16,7 @@ inline constexpr std::int64_t kDecodeMostSpans = 128;   // of compressed tokens
 inline constexpr std::int64_t kDecodeBlockTokens = 64;  // of a selection block: a tile of keys
 // Of a CTA: the inputs of its slice of a product, or the softmax weights of its selection blocks.
 inline constexpr std::int64_t kDecodeWorkBytes = 16 * 1024;
+inline constexpr std::int64_t kDecodeRingBytes = 192 * 1024;  // weights that a CTA has ahead
 inline constexpr std::int64_t kDecodeSegments = 8;  // CTAs of a KV head that attend tokens
 
 // Whether a target's layers run in one launch at that context (bf16; the first layer refreshes).

@@ -16,13 +16,13 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, device, hardware, out, report, predict;
+  std::string database, device, hardware, out, report, predict, model;
   std::int64_t context = 0;
   bool quick = false;
   double holdout = 0.2;
 };
 
-// One step of the fitted geometry, or why the data do not reach it.
+// One step of the fitted geometry or another, or why the data do not reach it.
 Answer prediction(const Options& options, const FittedModel& model) {
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
@@ -36,14 +36,18 @@ Answer prediction(const Options& options, const FittedModel& model) {
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
-  const LlmShape target = named_llm_shape(model.geometry);
+  const std::string& geometry = options.model.empty() ? model.geometry : options.model;
+  const LlmShape target = named_llm_shape(geometry);
   const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), target, strategy,
                                       options.context);
-  char text[160];
-  std::snprintf(text, sizeof text, "%s at L %lld: %.1f us, 90 %% within %.1f to %.1f us\n",
-                strategy.text().c_str(), static_cast<long long>(options.context), us,
-                us * std::exp(-half), us * std::exp(half));
+  char text[240];
+  const bool other = geometry != model.geometry;
+  std::snprintf(text, sizeof text, "%s%s%s at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
+                other ? geometry.c_str() : "", other ? " " : "", strategy.text().c_str(),
+                static_cast<long long>(options.context), us, us * std::exp(-half),
+                us * std::exp(half), other ? "; the model was fitted to another geometry" : "");
   return {.json = {{"strategy", strategy.text()},
+                   {"model", geometry},
                    {"context_len", options.context},
                    {"time_us", us},
                    {"interval_us", {us * std::exp(-half), us * std::exp(half)}}},
@@ -87,6 +91,8 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
                  "answer with the step time of this strategy, at --context; refused outside the "
                  "measured regimes");
   app.add_option("--context", options->context, "context length of --predict");
+  app.add_option("--model", options->model,
+                 "geometry of --predict: demo, nsa-1b, nsa-8b; the fitted one if left out");
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };
 }

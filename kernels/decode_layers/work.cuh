@@ -34,7 +34,8 @@ inline constexpr int kWorkBytes = static_cast<int>(kDecodeWorkBytes);
 inline constexpr int kMostDecodeHeads = static_cast<int>(kDecodeMostHeads);
 inline constexpr int kMostDecodeSpans = static_cast<int>(kDecodeMostSpans);
 inline constexpr int kMostDecodeChosen = static_cast<int>(kDecodeMostChosen);
-static_assert(kTileKeys == kDecodeBlockTokens && kSegments == kDecodeSegments);
+static_assert(kTileKeys == kDecodeBlockTokens && kSegments == kDecodeSegments &&
+              kMostStages * kStageBytes == kDecodeRingBytes);
 inline constexpr int kMostCandidates = 256;
 
 // Registers of a thread: warps that compute take those of the others (65,536 an SM).

@@ -101,6 +101,15 @@ TEST_CASE(
   CHECK(us > 100.0);
   CHECK(step["interval_us"][0].get<double>() < us);
   CHECK(step["interval_us"][1].get<double>() > us);
+  CHECK(step["model"] == "nsa-1b");
+  const test::CommandResult other = test::run_versieve(ask + "8192 --model demo --json");
+  CAPTURE(other.err);
+  REQUIRE(other.code == 0);
+  CHECK(nlohmann::json::parse(other.out)["model"] == "demo");
+  CHECK(nlohmann::json::parse(other.out)["time_us"].get<double>() < us);
+  const test::CommandResult unknown = test::run_versieve(ask + "8192 --model nsa-2b");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("unknown geometry 'nsa-2b'") != std::string::npos);
   const test::CommandResult outside = test::run_versieve(ask + "1000000");
   CHECK(outside.code == 1);
   CHECK(outside.err.find("lies outside the measured regimes; the nearest are") !=

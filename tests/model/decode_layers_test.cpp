@@ -114,6 +114,40 @@ TEST_CASE("one launch saves launches, and takes longer for more layers and longe
   CHECK(cost_of_step(reusing).time_us < one.time_us);
 }
 
+TEST_CASE("a plain step takes its chain and what memory needs beyond the rings") {
+  CostParameters p = initial_parameters();
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const auto time = [&](const char* model, double step_ns) {
+    StepWork work;
+    StepShape shape = plain_step(model, 4096);
+    shape.one_launch = true;
+    add_step(shape, 1.0, work);
+    p[index_of(LaunchKind::kDecodeLayers, KindParameter::kStepNs)] = step_ns;
+    for (const LaunchWork& launch : work) {
+      if (launch.kind == LaunchKind::kDecodeLayers) {
+        return std::pair{cost_of(launch, h200, p, {CacheState::kCold, LaunchMode::kGraph}).time_us,
+                         launch.steps};
+      }
+    }
+    return std::pair{0.0, 0.0};
+  };
+  for (const char* model : {"demo", "nsa-1b", "nsa-8b"}) {
+    CAPTURE(model);
+    const auto [quick, steps] = time(model, 100.0);
+    const auto [slow, same] = time(model, 600.0);
+    REQUIRE(steps > 0.0);
+    CHECK(slow - quick == Approx(0.5 * steps));  // no step hides behind memory
+  }
+  // The demo's weights fit the rings, nsa-1b's do not: 16 layers less 25 MB each, of 1.9 GB.
+  const auto memory = [&](const char* model) {
+    const auto [us, steps] = time(model, 500.0);
+    return us - 0.5 * steps;
+  };
+  CHECK(memory("demo") < 15.0);
+  CHECK(memory("nsa-1b") > 300.0);
+  CHECK(memory("nsa-1b") < 450.0);
+}
+
 TEST_CASE("the launch announces compressed tokens and kept streams beside its layers") {
   const LlmShape target = named_llm_shape("nsa-1b");
   traffic::DecodeLayersShape shape{.context_len = 1000, .refresh_layers = 16};
