@@ -21,7 +21,7 @@ class Reader {
       }
       if (file_.at("schema") != kFitSchema) {
         refuse("a fit of schema " + file_.at("schema").dump() + "; this program reads " +
-               std::to_string(kFitSchema));
+               std::to_string(kFitSchema) + "; `versieve fit` makes it anew");
       }
       return model();
     } catch (const json::exception&) {
