@@ -390,8 +390,8 @@ class Ops {
   virtual void spec_sample(const SpecSampleParams<T>& p) = 0;
   virtual void tree_sample(const TreeSampleParams<T>& p) = 0;
   virtual void grow_tree(const GrowTreeParams& p) = 0;
-  // top_logits and then grow_tree of what it lists; where one launch does both, the list itself
-  // may stay unwritten.
+  // top_logits of level p.level's frontier (k = p.branch) and then grow_tree of what it lists;
+  // both name the same list, which may stay unwritten where one launch does both.
   virtual void grow_tree_from(const TopLogitsParams<T>& logits, const GrowTreeParams& p) {
     top_logits(logits);
     grow_tree(p);

@@ -233,10 +233,9 @@ class CudaOps final : public Ops<T> {
   void grow_tree_from(const TopLogitsParams<T>& logits, const GrowTreeParams& p) override {
     if (grows_from_logits(logits)) {
       launch_grow_from_logits(logits, p, context_);
-      return;
+    } else {
+      Ops<T>::grow_tree_from(logits, p);
     }
-    top_logits(logits);
-    grow_tree(p);
   }
   void finish_tree(const FinishTreeParams& p) override { launch_finish_tree(p, context_); }
   void accept_tree(const AcceptTreeParams& p) override { launch_accept_tree(p, context_); }

@@ -177,16 +177,17 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
       std::max(0.0, l2_bytes - work.ahead) / (value(p, SharedParameter::kL2BytesPerClockSm) *
                                               hardware.scale.l2 * sms * hardware.l2_clock_hz()),
       Bound::kL2);
-  if (work.ahead == 0.0) {
+  // Where memory waits for the steps they come on top, and products are part of a step.
+  const bool waits = work.ahead > 0.0;
+  if (!waits) {
     limits.add(latency, Bound::kLatency);
     const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
     limits.add(work.unique.flops / (hardware.fp32_flops() * products *
                                     p[index_of(work.kind, KindParameter::kComputeShare)]),
                Bound::kCompute);
   }
-  // Beside steps that memory waits for; products are part of a step.
   const double seconds = limits.seconds();
-  const double on_top = work.ahead > 0.0 ? latency : 0.0;
+  const double on_top = waits ? latency : 0.0;
   cost.time_us = (seconds + on_top) * 1e6 * work.time_factor;
   cost.bound = on_top > seconds ? Bound::kLatency : limits.bound();
 }

@@ -96,7 +96,7 @@ struct LaunchWork {
   double passes = 1.0;
   double scattered = 1.0;  // time that DRAM takes for these bytes, over that of a stream
   bool dependent = false;  // may start before the launch before it has ended
-  // Above 0: memory idles while the launch's steps are taken, but for these bytes, which come
+  // Bytes, above 0: memory idles while the launch's steps are taken, but for these, which come
   // ahead; the time of the others comes on top.
   double ahead = 0.0;
   LayerKind layer = LayerKind::kNone;

@@ -38,6 +38,11 @@ Answer prediction(const Options& options, const FittedModel& model) {
   }
   const std::string& geometry = options.model.empty() ? model.geometry : options.model;
   const LlmShape target = named_llm_shape(geometry);
+  if (target.attention != AttentionKind::kNsa) {
+    throw Error(ExitCode::kUsage, "--model names a sparse geometry, " + geometry +
+                                      " is none; a strategy over a dense cache asks for its dense "
+                                      "form by itself");
+  }
   const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), target, strategy,
                                       options.context);
   char text[240];
@@ -87,12 +92,14 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
   app.add_option("--holdout", options->holdout, "share of the points kept unseen");
   app.add_option("--out", options->out, "also write the fit to this JSON file, for plan --fit");
   app.add_option("--report", options->report, "also write the validation as one HTML page");
-  app.add_option("--predict", options->predict,
-                 "answer with the step time of this strategy, at --context; refused outside the "
-                 "measured regimes");
-  app.add_option("--context", options->context, "context length of --predict");
+  CLI::Option* const predict = app.add_option(
+      "--predict", options->predict,
+      "answer with the step time of this strategy, at --context; refused outside the "
+      "measured regimes");
+  app.add_option("--context", options->context, "context length of --predict")->needs(predict);
   app.add_option("--model", options->model,
-                 "geometry of --predict: demo, nsa-1b, nsa-8b; the fitted one if left out");
+                 "geometry of --predict: demo, nsa-1b, nsa-8b; the fitted one if left out")
+      ->needs(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };
 }

@@ -44,11 +44,11 @@ void launch_grow_from_logits(const TopLogitsParams<T>& top, const GrowTreeParams
   Traffic traffic = traffic::top_logits(top.rows, top.vocab, top.k, sizeof(T));
   traffic += traffic::grow_tree(p.choice.nodes, expanded * p.branch);
   const LaunchRange range("grow_tree", traffic, context.observer);
-  const auto kernel = top.vocab <= kShortRowLeast  ? grow_listed_kernel<T, kShortRowLeast / 32>
-                      : top.vocab <= kShortRow / 2 ? grow_listed_kernel<T, kShortRow / 64>
-                                                   : grow_listed_kernel<T, kShortRow / 32>;
-  launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream}, kernel,
-                   top, p, -std::log(2.0F), p.level + 1 < level_count(p.choice));
+  with_own_logits(top.vocab, [&]<int kOwn>() {
+    launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream},
+                     grow_listed_kernel<T, kOwn>, top, p, -std::log(2.0F),
+                     p.level + 1 < level_count(p.choice));
+  });
 }
 template bool grows_from_logits<float>(const TopLogitsParams<float>&);
 template bool grows_from_logits<Bf16>(const TopLogitsParams<Bf16>&);

@@ -9,9 +9,12 @@
 namespace versieve::kernels {
 
 void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context);
-// top_logits and grow_tree of what it lists, in one launch; T = float or Bf16.
+// top_logits and grow_tree of what it lists, in one launch (Ops::grow_tree_from); T = float or
+// Bf16. Whether it takes that list: rows of up to 1,024 logits, 16 rows and 256 children at most.
 template <class T>
 bool grows_from_logits(const TopLogitsParams<T>& top);
+// REQUIRES: grows_from_logits; top's rows are level p.level's frontier, top.k is p.branch. Neither
+// top's list nor p's is read or written.
 template <class T>
 void launch_grow_from_logits(const TopLogitsParams<T>& top, const GrowTreeParams& p,
                              const LaunchContext& context);

@@ -86,14 +86,25 @@ __global__ void __launch_bounds__(32)
   });
 }
 
+// Calls with the logits that a lane keeps of a row of `vocab` <= kShortRow: every round goes over
+// them, so as few as the row takes; no bit depends on it.
+template <class Call>
+void with_own_logits(std::int64_t vocab, const Call& call) {
+  if (vocab <= kShortRowLeast) {
+    call.template operator()<kShortRowLeast / 32>();
+  } else if (vocab <= kShortRow / 2) {
+    call.template operator()<kShortRow / 64>();
+  } else {
+    call.template operator()<kShortRow / 32>();
+  }
+}
+
 template <class T>
 void launch_short_rows(const TopLogitsParams<T>& p, cudaStream_t stream) {
-  // Every round goes over the registers, so as few as the row takes; no bit depends on it.
-  const auto kernel = p.vocab <= kShortRowLeast  ? top_logits_short_kernel<T, kShortRowLeast / 32>
-                      : p.vocab <= kShortRow / 2 ? top_logits_short_kernel<T, kShortRow / 64>
-                                                 : top_logits_short_kernel<T, kShortRow / 32>;
-  launch_dependent({.grid = dim3(static_cast<unsigned>(p.rows)), .threads = 32, .stream = stream},
-                   kernel, p);
+  with_own_logits(p.vocab, [&]<int kOwn>() {
+    launch_dependent({.grid = dim3(static_cast<unsigned>(p.rows)), .threads = 32, .stream = stream},
+                     top_logits_short_kernel<T, kOwn>, p);
+  });
 }
 
 }  // namespace versieve::kernels

@@ -110,6 +110,10 @@ TEST_CASE(
   const test::CommandResult unknown = test::run_versieve(ask + "8192 --model nsa-2b");
   CHECK(unknown.code == 2);
   CHECK(unknown.err.find("unknown geometry 'nsa-2b'") != std::string::npos);
+  const test::CommandResult dense = test::run_versieve(ask + "8192 --model dense-1b");
+  CHECK(dense.code == 2);
+  CHECK(dense.err.find("dense-1b is none") != std::string::npos);
+  CHECK(test::run_versieve("fit --quick" + db_option() + " --model demo").code == 2);
   const test::CommandResult outside = test::run_versieve(ask + "1000000");
   CHECK(outside.code == 1);
   CHECK(outside.err.find("lies outside the measured regimes; the nearest are") !=
