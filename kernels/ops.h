@@ -19,6 +19,7 @@
 #include "kernels/common/launch_observer.h"
 #include "kernels/common/square_sum.h"
 #include "kernels/decode_layers/params.h"
+#include "kernels/draft_levels/params.h"
 #include "kernels/draft_tree/params.h"
 #include "kernels/layer_map/params.h"
 #include "kernels/nsa_verify/params.h"
@@ -396,6 +397,9 @@ class Ops {
     top_logits(logits);
     grow_tree(p);
   }
+  // A draft tree's levels in one launch, if draft_levels_takes says so.
+  virtual void draft_levels(const DraftLevelsParams<T>& p) = 0;
+  virtual bool draft_levels_takes(const DraftLevelsParams<T>& p) const = 0;
   virtual void finish_tree(const FinishTreeParams& p) = 0;
   virtual void accept_tree(const AcceptTreeParams& p) = 0;
   virtual void commit_path(const CommitPathParams<T>& p) = 0;

@@ -172,6 +172,10 @@ class CpuOps final : public Ops<T> {
     observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
              [&] { tree_sample_cpu(p, threads_); });
   }
+  void draft_levels(const DraftLevelsParams<T>&) override {
+    VERSIEVE_ASSERT(false, "the CPU runs a draft's levels op by op");
+  }
+  bool draft_levels_takes(const DraftLevelsParams<T>&) const override { return false; }
   void grow_tree(const GrowTreeParams& p) override {
     const std::int64_t expanded = p.level == 0 ? 1 : p.choice.width;
     observed("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),

@@ -12,6 +12,7 @@
 #include "kernels/compress/launch.h"
 #include "kernels/copy_rows/launch.h"
 #include "kernels/decode_layers/launch.h"
+#include "kernels/draft_levels/launch.h"
 #include "kernels/draft_tree/launch.h"
 #include "kernels/embed/launch.h"
 #include "kernels/flash_decode/launch.h"
@@ -229,6 +230,22 @@ class CudaOps final : public Ops<T> {
     launch_spec_sample(p, context_);
   }
   void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void draft_levels(const DraftLevelsParams<T>& p) override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (!is_capturing()) {
+        prepare_draft_levels(*draft_workspace_, p, context_);
+      }
+      launch_draft_levels(*draft_workspace_, p, context_);
+    } else {
+      VERSIEVE_ASSERT(false, "one launch for a draft's levels is bf16's");
+    }
+  }
+  bool draft_levels_takes(const DraftLevelsParams<T>& p) const override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      return kernels::draft_levels_takes(p);
+    }
+    return false;
+  }
   void grow_tree(const GrowTreeParams& p) override { launch_grow_tree(p, context_); }
   void grow_tree_from(const TopLogitsParams<T>& logits, const GrowTreeParams& p) override {
     if (grows_from_logits(logits)) {
@@ -265,6 +282,7 @@ class CudaOps final : public Ops<T> {
 
   LaunchContext context_;
   std::shared_ptr<DecodeWorkspace> decode_workspace_ = make_decode_workspace();
+  std::shared_ptr<DraftWorkspace> draft_workspace_ = make_draft_workspace();
   bool owns_stream_;
 };
 

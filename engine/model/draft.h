@@ -69,6 +69,19 @@ class Draft {
   void step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
                    const std::int32_t* token);
 
+  // Entries, levels and growth of a tree in one launch (Ops::draft_levels), which writes the tree's
+  // pool; false: the device has none for this draft and tree, and nothing ran. No bit depends on
+  // it.
+  struct DeviceGrowth {
+    DraftChoice choice;
+    bool scores_by_rank = false;
+    const std::int32_t* target_token = nullptr;  // in device memory, or null: the same vocabulary
+    kernels::StepState* state = nullptr;
+    std::int64_t max_context = 0;  // bound of the newest entry's position
+  };
+  bool try_grow_device(const DeviceGrowth& growth, const DeviceEntries& entries, const T* captured,
+                       std::int64_t target_vocab);
+
   const T* logits() const { return logits_.data(); }  // [rows, draft V]
   std::vector<T> newest_feature() const;              // [hidden]: the newest entry's output
   T* k() const { return k_.data(); }                  // [capacity, G, d]

@@ -77,6 +77,48 @@ void Draft<T>::step_device(const DeviceSlots& slots, std::int64_t first, std::in
   finish(count, feature_.data(), output_.data() + first * shape_.hidden);
 }
 
+template <class T>
+bool Draft<T>::try_grow_device(const DeviceGrowth& growth, const DeviceEntries& entries,
+                               const T* captured, std::int64_t target_vocab) {
+  const LayerWeights<T>& w = weights_.layer;
+  const kernels::DraftLevelsParams<T> p{.shape = shape_,
+                                        .choice = growth.choice,
+                                        .scores_by_rank = growth.scores_by_rank,
+                                        .target_vocab = target_vocab,
+                                        .embedding = embedding_,
+                                        .input_norm = w.input_norm.data(),
+                                        .hidden_norm = weights_.hidden_norm.data(),
+                                        .fuse = weights_.fuse.data(),
+                                        .joint = w.joint.data(),
+                                        .output = w.output.data(),
+                                        .post_norm = w.post_norm.data(),
+                                        .gate_up = w.mlp_gate_up.data(),
+                                        .down = w.mlp_down.data(),
+                                        .norm = weights_.norm.data(),
+                                        .head = weights_.head.data(),
+                                        .target_token = growth.target_token,
+                                        .entries = entries.rows,
+                                        .captured = captured,
+                                        .entry_token = entries.token,
+                                        .entry_row = entries.row,
+                                        .entry_position = entries.position,
+                                        .context_len = growth.max_context,
+                                        .k = k_.data(),
+                                        .v = v_.data(),
+                                        .state = growth.state};
+  if (!ops_->draft_levels_takes(p)) {
+    return false;
+  }
+  ops_->draft_levels(p);
+  return true;
+}
+
+template bool Draft<double>::try_grow_device(const DeviceGrowth&, const DeviceEntries&,
+                                             const double*, std::int64_t);
+template bool Draft<float>::try_grow_device(const DeviceGrowth&, const DeviceEntries&, const float*,
+                                            std::int64_t);
+template bool Draft<Bf16>::try_grow_device(const DeviceGrowth&, const DeviceEntries&, const Bf16*,
+                                           std::int64_t);
 template void Draft<double>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
 template void Draft<float>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
 template void Draft<Bf16>::reserve_device(std::int64_t, std::int64_t, std::int64_t);

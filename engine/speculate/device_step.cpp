@@ -239,12 +239,20 @@ void DeviceStepRunner<T>::enqueue() {
 template <class T>
 void DeviceStepRunner<T>::draft_tree() {
   const std::int64_t width = options_.choice.width;
-  draft_->extend_device(slots(),
-                        {.rows = max_path_,
-                         .token = lists_.entry_token,
-                         .row = lists_.entry_row,
-                         .position = lists_.entry_position},
-                        target_->captured());
+  const typename Draft<T>::DeviceEntries entries{.rows = max_path_,
+                                                 .token = lists_.entry_token,
+                                                 .row = lists_.entry_row,
+                                                 .position = lists_.entry_position};
+  if (options_.draft_in_one_launch &&
+      draft_->try_grow_device({.choice = options_.choice,
+                               .scores_by_rank = options_.scores_by_rank,
+                               .target_token = target_token_.data(),
+                               .state = state_.data(),
+                               .max_context = bound_},
+                              entries, target_->captured(), target_->shape().vocab)) {
+    return;
+  }
+  draft_->extend_device(slots(), entries, target_->captured());
   for (std::int64_t level = 0; level < levels_; ++level) {
     if (level > 0) {
       draft_->step_device(slots(), 1 + (level - 1) * width, width, lists_.node_token);

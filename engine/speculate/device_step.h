@@ -22,8 +22,9 @@ struct DeviceStepOptions {
   DraftChoice choice;  // one node: autoregressive decoding
   Traversal order = Traversal::kBfs;
   VerifyOptions verify;
-  bool scores_by_rank = false;    // DraftSourceOptions
-  std::int64_t forced_yield = 0;  // StepOptions
+  bool scores_by_rank = false;      // DraftSourceOptions
+  std::int64_t forced_yield = 0;    // StepOptions
+  bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
   // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
   bool drafts = true;
 };

@@ -2,8 +2,9 @@
 //
 // A layer is a chain of meetings: joint projection, attention by parts, merge, output projection,
 // MLP. As launches each of them drains the chip, starts anew and fetches its code; here CTAs stay,
-// hand numbers on in packets (packets.cuh) and wait for nothing but the numbers they need, while
-// each loading warp goes on streaming the weights that come next into its ring (load.cuh).
+// hand numbers on in packets (kernels/common/packets.cuh) and wait for nothing but the numbers they
+// need, while each loading warp goes on streaming the weights that come next into its ring
+// (load.cuh).
 //
 // Progress: all CTAs are resident at once (a grid of no more CTAs than SMs, one an SM), each works
 // its stages off in the same order, and a stage waits for packets of earlier stages alone. Packets

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/common/dependent_launch.cuh"
-#include "kernels/decode_layers/packets.cuh"
+#include "kernels/common/packets.cuh"
 #include "kernels/decode_layers/table.h"
 #include "kernels/linear/async_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"

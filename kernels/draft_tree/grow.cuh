@@ -6,9 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/common/dependent_launch.cuh"
 #include "kernels/draft_tree/params.h"
-#include "kernels/top_logits/short_rows.cuh"
 
 namespace versieve::kernels {
 
@@ -18,6 +16,11 @@ constexpr int kMaxPool = kMaxKept + kMaxTreeWidth * kMaxTreeWidth;
 constexpr int kPoolWords = (kMaxPool + 31) / 32;
 constexpr int kEarlyChildren = kGrowThreads;  // whose tokens and scores are read early
 static_assert(kGrowThreads >= kMaxKept && kGrowThreads >= kMaxTreeWidth);
+
+// Of the threads that grow: all of a block, or the first ones of a larger one.
+__device__ inline void growing_sync() {
+  asm volatile("barrier.sync 1, %0;\n" ::"n"(kGrowThreads) : "memory");
+}
 
 struct GrowShared {
   float score[kMaxPool];
@@ -93,7 +96,7 @@ __device__ inline void fill_scores(const GrowTreeParams& p, GrowShared& s, const
   if (thread < early.old_count) {
     s.score[thread] = early.old_score;
   }
-  __syncthreads();
+  growing_sync();
   for (int child = thread; child < total - early.old_count; child += kGrowThreads) {
     const float parent_score =
         p.level == 0 ? 0.0F : s.score[s.frontier[child / static_cast<int>(p.branch)]];
@@ -190,11 +193,11 @@ __device__ inline void grow(const GrowTreeParams& p, GrowShared& s, const EarlyP
     s.eligible_count = 0;
   }
   fill_scores(p, s, early, total, log_half);
-  __syncthreads();
+  growing_sync();
   rank_pool(s, early.old_count, total, kept);
-  __syncthreads();
+  growing_sync();
   write_pool(p, s, early, total, kept, grows);
-  __syncthreads();
+  growing_sync();
   const int frontier_count = min(s.eligible_count, width);
   for (int i = frontier_count + static_cast<int>(threadIdx.x); grows && i < width;
        i += kGrowThreads) {
@@ -208,39 +211,6 @@ __device__ inline void grow(const GrowTreeParams& p, GrowShared& s, const EarlyP
     p.state->pool.count = min(total, kept);
     p.state->pool.frontier_count = frontier_count;
   }
-}
-
-__global__ void __launch_bounds__(kGrowThreads)
-    grow_tree_kernel(const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
-  __shared__ GrowShared s;
-  release_successors();
-  wait_for_predecessors();
-  grow(p, s, read_early(p, s), log_half, grows);
-}
-
-// The children listed here, a warp a row of short logits: a launch less a level. `top`: p's index
-// and log-probabilities, which nobody else reads and which are not written.
-template <class T, int kOwn>
-__global__ void __launch_bounds__(kGrowThreads)
-    grow_listed_kernel(const __grid_constant__ TopLogitsParams<T> top,
-                       const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
-  __shared__ GrowShared s;
-  __shared__ float child_score[kEarlyChildren];
-  release_successors();
-  wait_for_predecessors();
-  EarlyPool early = read_pool(p, s);
-  const int k = static_cast<int>(top.k);
-#pragma unroll 1
-  for (int row = static_cast<int>(threadIdx.x) / 32; row < top.rows; row += kGrowThreads / 32) {
-    list_short_row<T, kOwn>(top, row, [&](int place, int index, float log_probability) {
-      s.child_token[row * k + place] = index;
-      child_score[row * k + place] = log_probability;
-    });
-  }
-  __syncthreads();
-  const int i = static_cast<int>(threadIdx.x);
-  early.child_score = i < top.rows * k ? child_score[i] : 0.0F;
-  grow(p, s, early, log_half, grows);
 }
 
 }  // namespace versieve::kernels

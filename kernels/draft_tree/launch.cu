@@ -6,7 +6,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/draft_tree/accept.cuh"
 #include "kernels/draft_tree/finish.cuh"
-#include "kernels/draft_tree/grow.cuh"
+#include "kernels/draft_tree/grow_kernels.cuh"
 #include "model/assert.h"
 #include "model/op_traffic.h"
 

@@ -1,0 +1,249 @@
+// A CTA of draft_levels: what all of them share. A CTA does one thing in every pass (a pass is a
+// level's nodes going through the head's layer); weights lie in its shared memory from the start,
+// rows come and go in packets.
+#pragma once
+
+#include "kernels/common/dependent_launch.cuh"
+#include "kernels/common/device_element.cuh"
+#include "kernels/common/packets.cuh"
+#include "kernels/draft_levels/plan.h"
+#include "kernels/linear/async_copy.cuh"
+#include "kernels/linear/wgmma.cuh"
+#include "kernels/rms_norm/square_sum.cuh"
+
+namespace versieve::kernels {
+
+inline constexpr int kDraftThreads = 32 * 4 * static_cast<int>(kDraftWarpgroups);
+inline constexpr int kFinishAt = kDraftThreads / 2;  // first of the threads that finish rows
+inline constexpr int kDraftMatrixRows = static_cast<int>(kLinearGroupRows);
+inline constexpr int kRowQuads = kDraftMatrixRows / 4;  // of a row of 64 outputs
+inline constexpr int kPartialPitch = kDraftMatrixRows + 4;
+inline constexpr int kWeightTileBytes = 8192;  // 64 rows by 64 of K
+inline constexpr int kHeadDim = static_cast<int>(kDraftHeadDim);
+inline constexpr int kMostRows = static_cast<int>(kDraftRows);
+inline constexpr int kMostEntries = static_cast<int>(kDraftEntries);
+
+struct DraftCta {
+  const DraftLevelsArguments& a;
+  unsigned char* shared;  // on a multiple of 1,024
+  int index;              // among those of its role
+  unsigned epoch;         // of the launch before
+
+  __device__ __forceinline__ unsigned epoch_of(int pass) const {
+    return epoch + 1U + static_cast<unsigned>(pass);
+  }
+  // Rows whose outputs a pass makes.
+  __device__ __forceinline__ int rows(int pass) const { return pass == 0 ? 1 : a.width; }
+  // Rows of features that a pass begins with: entries, or the outputs of the pass before.
+  __device__ __forceinline__ int features(int pass) const {
+    return pass == 0 ? a.entries : rows(pass - 1);
+  }
+  __device__ __forceinline__ uint2* mail(int pass, int pair) const {
+    return a.packets + 2 * ((pass & 1) * a.mail.half + pair);
+  }
+};
+
+__device__ __forceinline__ void fetch_16(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Where 16 bytes of K lie in a tile of rows of 128 bytes, swizzled as wgmma reads them.
+__device__ __forceinline__ std::uint32_t swizzled(int row, int piece) {
+  return static_cast<std::uint32_t>(row * 128 + (((piece & 7) ^ (row & 7)) << 4));
+}
+
+// 64 rows of k columns from `from` (rows `stride` apart; the last of `rows` stands for those beyond
+// it) as tiles of 64 columns. On its way until await_fetched().
+__device__ __forceinline__ void load_weights(const Bf16* from, int stride, int k, int rows,
+                                             std::uint32_t to) {
+  const int pieces = k / 8;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < kDraftMatrixRows * pieces;
+       i += static_cast<int>(blockDim.x)) {
+    const int row = i / pieces;
+    const int piece = i - row * pieces;
+    fetch_16(to + static_cast<std::uint32_t>(piece / 8 * kWeightTileBytes) + swizzled(row, piece),
+             from + static_cast<std::int64_t>(min(row, rows - 1)) * stride + piece * 8);
+  }
+}
+
+// A warpgroup's products of 64 rows and kRows rows of x over `tiles` tiles of K, in the order of
+// kernels/linear/stream.cu.
+template <int kRows>
+__device__ __forceinline__ void multiply_tiles(std::uint32_t weights, std::uint32_t x,
+                                               std::uint32_t x_step, int tiles,
+                                               float (&sum)[kRows / 8][4]) {
+  std::uint64_t a = wgmma_operand(__shfl_sync(0xFFFFFFFFU, weights, 0));
+  std::uint64_t b = wgmma_operand(__shfl_sync(0xFFFFFFFFU, x, 0));
+#pragma unroll 1
+  for (int i = 0; i < tiles; ++i) {
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < static_cast<int>(kLinearTileK) / 16; ++step) {
+      wgmma<kRows>(sum, a + static_cast<std::uint64_t>(2 * step),
+                   b + static_cast<std::uint64_t>(2 * step));
+    }
+    wgmma_commit();
+    a += kWeightTileBytes / 16;
+    b += x_step / 16;
+    wgmma_wait<1>();
+  }
+  wgmma_wait<0>();
+}
+
+// A warpgroup's sums to [node][64 + pad].
+template <int kRows>
+__device__ __forceinline__ void keep_sums(const float (&sum)[kRows / 8][4], float* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+  for (int columns = 0; columns < kRows / 8; ++columns) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[(columns * 8 + lane % 4 * 2 + i % 2) * kPartialPitch + row + i / 2 * 8] = sum[columns][i];
+    }
+  }
+}
+
+// Shared memory of a CTA that multiplies.
+struct DraftProduct {
+  std::uint32_t weights;  // [groups, K tiles]: 64 rows each
+  unsigned char* x;       // [K tiles]: kRows rows of 128 bytes
+  float* sums;            // [warpgroup, kRows, 64 + pad]
+};
+template <int kRows>
+__device__ __forceinline__ DraftProduct product_memory(const DraftCta& c, int k_tiles, int groups) {
+  unsigned char* const x = c.shared + groups * k_tiles * kWeightTileBytes;
+  return {.weights = shared_address(c.shared),
+          .x = x,
+          .sums = reinterpret_cast<float*>(x + k_tiles * kRows * 128)};
+}
+
+// Products of x, which lies there, with all groups and slices, a warpgroup each. Before: x is
+// stored by any thread. After: the sums are there for all.
+template <int kRows>
+__device__ __forceinline__ void multiply_rows(const DraftProduct& at, const DraftMatrix& m,
+                                              int groups) {
+  fence_for_copies();
+  __syncthreads();
+  const int warpgroup = __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x) / 128, 0);
+  if (warpgroup < groups << m.slice_bits) {
+    const int slice = warpgroup & (m.slices - 1);
+    const int first = (m.k_tiles * slice) >> m.slice_bits;
+    const int tiles = ((m.k_tiles * (slice + 1)) >> m.slice_bits) - first;
+    const int group = warpgroup >> m.slice_bits;
+    float sum[kRows / 8][4] = {};
+    multiply_tiles<kRows>(
+        at.weights + static_cast<std::uint32_t>((group * m.k_tiles + first) * kWeightTileBytes),
+        shared_address(at.x) + static_cast<std::uint32_t>(first * kRows * 128), kRows * 128, tiles,
+        sum);
+    keep_sums<kRows>(sum, at.sums + warpgroup * kRows * kPartialPitch);
+  }
+}
+
+// Four neighbouring outputs of a row, made by one of the threads from kFinishAt on.
+struct DraftQuad {
+  int node, quad;
+  __device__ __forceinline__ DraftQuad()
+      : node(threadIdx.x < kFinishAt ? -1
+                                     : (static_cast<int>(threadIdx.x) - kFinishAt) / kRowQuads),
+        quad(static_cast<int>(threadIdx.x) % kRowQuads) {}
+  __device__ __forceinline__ bool within(int rows) const { return node >= 0 && node < rows; }
+};
+
+// Sums over the slices, ascending, of a group.
+template <int kRows>
+__device__ __forceinline__ float4 add_slices(const float* sums, const DraftMatrix& m, int group,
+                                             const DraftQuad& q) {
+  float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+#pragma unroll 1
+  for (int slice = 0; slice < m.slices; ++slice) {
+    const float4 part = *reinterpret_cast<const float4*>(
+        sums + (((group << m.slice_bits) + slice) * kRows + q.node) * kPartialPitch + q.quad * 4);
+    sum.x += part.x;
+    sum.y += part.y;
+    sum.z += part.z;
+    sum.w += part.w;
+  }
+  return sum;
+}
+
+// Four elements as two words, and back.
+__device__ __forceinline__ uint2 rounded_quad(float4 value) {
+  uint2 packed;
+  Bf16* const out = reinterpret_cast<Bf16*>(&packed);
+  store_f32(out, value.x);
+  store_f32(out + 1, value.y);
+  store_f32(out + 2, value.z);
+  store_f32(out + 3, value.w);
+  return packed;
+}
+__device__ __forceinline__ float4 quad_values(unsigned first, unsigned second) {
+  return make_float4(__uint_as_float(first << 16), __uint_as_float(first & 0xFFFF0000U),
+                     __uint_as_float(second << 16), __uint_as_float(second & 0xFFFF0000U));
+}
+__device__ __forceinline__ float4 received_quad(const uint2* at, unsigned epoch) {
+  const uint4 x = receive(at, epoch);
+  return quad_values(x.x, x.z);
+}
+
+// `rows` rows of `quads` quads into tiles of x; all threads.
+template <int kRows>
+__device__ __forceinline__ void receive_rows(const uint2* from, int rows, int quads, unsigned epoch,
+                                             unsigned char* x) {
+  constexpr int kFlying = 5;
+  const int count = rows * quads;
+#pragma unroll 1
+  for (int base = static_cast<int>(threadIdx.x); base < count; base += kFlying * kDraftThreads) {
+    const int mine = min((count - base + kDraftThreads - 1) / kDraftThreads, kFlying);
+    std::uint32_t place[kFlying];
+#pragma unroll
+    for (int i = 0; i < kFlying; ++i) {
+      const int at = base + i * kDraftThreads;
+      const int row = at / quads;
+      const int quad = at - row * quads;
+      place[i] = static_cast<std::uint32_t>(quad / 16 * (kRows * 128)) + swizzled(row, quad / 2) +
+                 static_cast<std::uint32_t>(quad % 2 * 8);
+    }
+    uint4 packets[kFlying];
+    receive(from + 2 * base, 2 * kDraftThreads, mine, epoch, packets);
+#pragma unroll
+    for (int i = 0; i < kFlying; ++i) {
+      if (i < mine) {
+        *reinterpret_cast<uint2*>(x + place[i]) = make_uint2(packets[i].x, packets[i].z);
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ SquareSum sum_of_16(SquareSum value) {
+#pragma unroll
+  for (int distance = 8; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFFU, value, distance);
+  }
+  return value;
+}
+
+// Squares of a row's quads: added as floats within a slice's share of the rows, then as integers.
+// Whole warps.
+__device__ __forceinline__ SquareSum row_squares(float square, const DraftMatrix& m) {
+  const int share = kRowQuads >> m.slice_bits;
+#pragma unroll 1
+  for (int distance = share / 2; distance > 0; distance /= 2) {
+    square += __shfl_xor_sync(0xFFFFFFFFU, square, distance);
+  }
+  return sum_of_16((threadIdx.x & static_cast<unsigned>(share - 1)) == 0 ? square_sum(square) : 0);
+}
+
+// 1 / RMS of a row from the squares of its blocks; a row's 16 threads, whole warps.
+__device__ __forceinline__ float received_scale(const DraftCta& c, const uint2* squares,
+                                                const DraftQuad& q, int rows, unsigned epoch) {
+  SquareSum own = 0;
+  if (q.quad < c.a.hidden / kDraftMatrixRows && q.within(rows)) {
+    const uint4 x = receive(squares + 2 * (q.quad * kMostRows + q.node), epoch);
+    own = static_cast<SquareSum>(x.z) << 32 | x.x;
+  }
+  return inverse_rms(sum_of_16(own), c.a.hidden, c.a.eps);
+}
+
+}  // namespace versieve::kernels

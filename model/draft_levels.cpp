@@ -1,0 +1,94 @@
+#include "model/draft_levels.h"
+
+#include <algorithm>
+
+#include "model/launch_parts.h"
+
+namespace versieve {
+namespace {
+
+std::int64_t joint_rows(const DraftShape& d) {
+  return (d.num_heads + 2 * d.num_kv_heads) * d.head_dim;
+}
+
+// Of a tree of that choice: levels that are expanded, as kernels/draft_tree counts them.
+std::int64_t levels_of(const DraftChoice& c) {
+  return c.speculates() ? std::min(c.depth, c.nodes - 1) : 0;
+}
+
+std::int64_t row_tiles(std::int64_t rows) {
+  return (rows + kLinearGroupRows - 1) / kLinearGroupRows;
+}
+
+// A CTA takes 64 rows (64 pairs under swiglu), and all slices of K, a warpgroup each.
+bool matrix_fits(std::int64_t k, std::int64_t m, bool swiglu, std::int64_t rows) {
+  const LinearCut cut = linear_cut(k, m, swiglu);
+  const std::int64_t groups = swiglu ? 2 : 1;
+  return k % kLinearTileK == 0 && cut.groups == groups && groups * cut.slices <= kDraftWarpgroups &&
+         draft_product_bytes(k, groups, rows) <= kDraftCtaBytes;
+}
+
+bool matrices_fit(const DraftShape& d) {
+  // A token's half of the joint projection is a slice of K of its own, so a table holds it.
+  const LinearCut joint = linear_cut(2 * d.hidden, joint_rows(d), false);
+  return joint.slices == 2 && joint.groups == 1 &&
+         matrix_fits(3 * d.hidden, d.hidden, false, kDraftEntries) &&
+         draft_product_bytes(d.hidden, 1, kDraftEntries) <= kDraftCtaBytes &&
+         matrix_fits(d.num_heads * d.head_dim, d.hidden, false, kDraftRows) &&
+         matrix_fits(d.hidden, d.intermediate, true, kDraftRows) &&
+         matrix_fits(d.intermediate, d.hidden, false, kDraftRows) &&
+         matrix_fits(d.hidden, d.vocab, false, kDraftRows);
+}
+
+}  // namespace
+
+DraftCtas draft_ctas(const DraftShape& d, const DraftChoice& c) {
+  return {.fuse = row_tiles(d.hidden),
+          .feature = row_tiles(joint_rows(d)),
+          .attention = c.width * d.num_heads,
+          .output = row_tiles(d.hidden),
+          .gate_up = row_tiles(d.intermediate),
+          .down = row_tiles(d.hidden),
+          .head = row_tiles(d.vocab)};
+}
+
+bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const DraftChoice& c,
+                          std::int64_t sms) {
+  const std::int64_t levels = levels_of(c);
+  return levels >= 1 && levels < kDraftEntries && c.width >= 1 && c.width <= kDraftRows &&
+         d.head_dim == kDraftHeadDim && d.num_kv_heads > 0 && d.num_heads % d.num_kv_heads == 0 &&
+         d.num_heads / d.num_kv_heads <= kDraftGroupHeads && d.window >= kDraftEntries &&
+         d.window <= kDraftMostWindow && d.hidden % kLinearTileK == 0 &&
+         d.hidden <= kDraftMostHidden && d.intermediate % kLinearGroupRows == 0 && d.vocab >= 1 &&
+         d.vocab <= kDraftMostVocab && target_vocab <= kDraftMostVocab && matrices_fit(d) &&
+         draft_ctas(d, c).total() <= sms &&
+         draft_attention_bytes(d.window, (levels - 1) * c.width) <= kDraftCtaBytes;
+}
+
+namespace traffic {
+
+Traffic draft_levels(const DraftShape& d, const DraftChoice& c, std::int64_t context_len,
+                     std::int64_t element_bytes) {
+  const double e = number(element_bytes);
+  const double hidden = number(d.hidden);
+  const double joint = number(joint_rows(d));
+  const double levels = number(levels_of(c));
+  const double entries = levels + 1.0;
+  const double nodes = 1.0 + (levels - 1.0) * number(c.width);  // whose output is wanted
+  const double fuse = 3.0 * hidden * hidden;
+  const double layer =
+      hidden * (number(d.num_heads * d.head_dim) + 3.0 * number(d.intermediate) + number(d.vocab));
+  const double kv = 2.0 * number(d.num_kv_heads * d.head_dim);
+  const double keys = number(std::min(d.window, context_len));
+  Traffic t;
+  t.read(TrafficTerm::kDraft, (fuse + joint * hidden + layer) * e);
+  t.read(TrafficTerm::kDraft, (entries + nodes - 1.0) * joint * sizeof(float));  // tokens' halves
+  t.read(TrafficTerm::kDraft, (entries * 3.0 * hidden + keys * kv) * e);
+  t.write(TrafficTerm::kDraft, entries * kv * e);
+  t.flops = 2.0 * (entries * (fuse + joint * hidden) + (nodes - 1.0) * joint * hidden +
+                   nodes * (layer + keys * 2.0 * number(d.num_heads * d.head_dim)));
+  return t;
+}
+
+}  // namespace traffic
+}  // namespace versieve
