@@ -62,7 +62,7 @@ bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const 
          d.hidden <= kDraftMostHidden && d.intermediate % kLinearGroupRows == 0 && d.vocab >= 1 &&
          d.vocab <= kDraftMostVocab && target_vocab <= kDraftMostVocab && matrices_fit(d) &&
          draft_ctas(d, c).total() <= sms &&
-         draft_attention_bytes(d.window, (levels - 1) * c.width) <= kDraftCtaBytes;
+         draft_attention_bytes(d.window, (levels - 1) * (c.width + 1)) <= kDraftCtaBytes;
 }
 
 namespace traffic {

@@ -36,7 +36,8 @@ constexpr std::int64_t draft_product_bytes(std::int64_t k, std::int64_t groups, 
   constexpr std::int64_t kPartialRow = (kLinearGroupRows + 4) * 4;
   return (groups * kLinearGroupRows + rows) * k * 2 + kDraftWarpgroups * rows * kPartialRow;
 }
-// Of one that attends: the window, the tree's `slots` behind it, joint rows as they come, states.
+// Of one that attends: the window, `slots` of its path and of the tree, joint rows as they come,
+// states.
 constexpr std::int64_t draft_attention_bytes(std::int64_t window, std::int64_t slots) {
   return (window + slots) * kDraftHeadDim * 2 * 2 + kDraftEntries * 3 * kDraftHeadDim * 4 +
          16 * 1024;

@@ -52,6 +52,7 @@ struct KeyRow {
   const T* k = nullptr;  // [d]
   const T* v = nullptr;  // [d]
 
+  __device__ bool visible() const { return k != nullptr; }
   __device__ static uint4 load(const T* from) {
     return __ldg(reinterpret_cast<const uint4*>(from));
   }
@@ -62,6 +63,7 @@ struct FreshKeyRow {
   const T* k = nullptr;  // [d]
   const T* v = nullptr;  // [d]
 
+  __device__ bool visible() const { return k != nullptr; }
   __device__ static uint4 load(const T* from) { return *reinterpret_cast<const uint4*>(from); }
 };
 
@@ -122,7 +124,7 @@ class WarpAttention {
 #pragma unroll
       for (int b = 0; b < kBatch; ++b) {
         const auto row = row_at(position_of(base, pass + b));
-        visible[b] = row.k != nullptr;
+        visible[b] = row.visible();
         const bool loads = visible[b] && first_element_ < head_dim_;
         k[b] = loads ? row.load(row.k + first_element_) : uint4{};
         v[b] = loads ? row.load(row.v + first_element_) : uint4{};
@@ -171,6 +173,39 @@ class WarpAttention {
       }
       finish(head, element, value, most, sum);
     }
+  }
+
+  // The same of one head of `head_dim` elements, a multiple of 32, with the same sums: a lane holds
+  // a warp's factor. finish(element, value, max, sum) is called by whole warps.
+  template <class Finish>
+  __device__ void merge_one(float* shared, const Finish& finish) {
+    static_assert(kHeads == 1 && kTileWarps <= 32);
+    merge_lane_groups();
+    store_warp_state(shared);
+    __syncthreads();
+    const int element = static_cast<int>(threadIdx.x);
+    if (element >= head_dim_) {
+      return;
+    }
+    const int row = head_dim_ + 2;
+    const float* own = shared + lane_ * row;
+    const float max = lane_ < kTileWarps ? own[0] : minus_infinity();
+    const float part = lane_ < kTileWarps ? own[1] : 0.0F;
+    float most = max;
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+      most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, distance));
+    }
+    const float factor = weight(max, most);
+    float sum = 0.0F;
+    float value = 0.0F;
+#pragma unroll
+    for (int w = 0; w < kTileWarps; ++w) {
+      const float of_warp = __shfl_sync(0xFFFFFFFFU, factor, w);
+      sum = fmaf(of_warp, __shfl_sync(0xFFFFFFFFU, part, w), sum);
+      value = fmaf(of_warp, shared[w * row + 2 + element], value);
+    }
+    finish(element, value, most, sum);
   }
 
  private:

@@ -15,6 +15,16 @@ inline constexpr int kTeamsOfHead = 4;
 inline constexpr int kLanesOfKey = 8;
 inline constexpr int kTaskPairs = 4;  // of rotary, a thread's
 inline constexpr int kTasks = kPairs / kTaskPairs;
+
+// A key in shared memory, and whether the query sees it.
+struct SeenRow {
+  const Bf16* k;
+  const Bf16* v;
+  bool seen;
+
+  __device__ bool visible() const { return seen; }
+  __device__ static uint4 load(const Bf16* from) { return *reinterpret_cast<const uint4*>(from); }
+};
 using HeadAttention = WarpAttention<Bf16, kLanesOfKey, kTeamsOfHead, 1>;
 
 // Behind the keys and values of window and tree.
@@ -32,8 +42,10 @@ struct AttendShared {
 struct AttendCta {
   const DraftCta& c;
   AttendShared& s;
-  Bf16 *k, *v;            // [window], position L - window + 1 first
-  Bf16 *tree_k, *tree_v;  // [levels - 1, W]
+  // [window + levels - 1]: position L - window + 1 first, then the node's path; behind them, by
+  // level and place, [levels - 1, W].
+  Bf16 *k, *v;
+  Bf16 *tree_k, *tree_v;
   int node, head, g;
   int context_len, oldest;  // L, L - window + 1
 
@@ -42,8 +54,8 @@ struct AttendCta {
     const DraftLevelsArguments& a = c.a;
     k = reinterpret_cast<Bf16*>(c.shared);
     v = k + rows_of(a) * kHeadDim;
-    tree_k = k + a.window * kHeadDim;
-    tree_v = v + a.window * kHeadDim;
+    tree_k = k + (a.window + a.levels - 1) * kHeadDim;
+    tree_v = v + (a.window + a.levels - 1) * kHeadDim;
     node = c.index / a.heads;
     head = c.index - node * a.heads;
     g = head / a.group_heads;
@@ -51,7 +63,7 @@ struct AttendCta {
     oldest = context_len - a.window + 1;
   }
   __device__ __forceinline__ static int rows_of(const DraftLevelsArguments& a) {
-    return a.window + (a.levels - 1) * a.width;
+    return a.window + (a.levels - 1) * (a.width + 1);
   }
 };
 
@@ -220,6 +232,9 @@ __device__ __forceinline__ void run_joint_task(const AttendCta& t, int pass, int
     task.to = t.s.query;
   } else if (pass > 0) {
     task.to = (part == 1 ? t.tree_k : t.tree_v) + ((pass - 1) * a.width + row) * kHeadDim;
+    if (row == t.node) {
+      task.also = (part == 1 ? t.k : t.v) + (a.window - 1 + pass) * kHeadDim;
+    }
   } else {
     const int position = t.s.entry_position[row];
     if (position <= t.context_len) {
@@ -233,29 +248,63 @@ __device__ __forceinline__ void run_joint_task(const AttendCta& t, int pass, int
   finish_joint(task, first);
 }
 
+// The node's ancestors of the tree behind the window, so that positions are rows; paths of all
+// places for the levels to come. By the second half of the threads.
+__device__ __forceinline__ void follow_paths(const AttendCta& t, int pass) {
+  constexpr int kPieces = kHeadDim / 8;
+  const int i = static_cast<int>(threadIdx.x) - kFinishAt;
+  if (pass == 0 || i < 0) {
+    return;
+  }
+  const auto& before = t.s.path[(pass - 1) & 1];
+  if (i < (pass - 1) * 2 * kPieces) {
+    const int depth = 1 + i / (2 * kPieces);
+    const int place = before[t.s.node[t.node].parent()][depth];
+    const int piece = i % kPieces;
+    const bool key = i / kPieces % 2 == 0;
+    const Bf16* const from =
+        (key ? t.tree_k : t.tree_v) + ((depth - 1) * t.c.a.width + place) * kHeadDim;
+    Bf16* const to = (key ? t.k : t.v) + (t.c.a.window - 1 + depth) * kHeadDim;
+    reinterpret_cast<uint4*>(to)[piece] = reinterpret_cast<const uint4*>(from)[piece];
+  }
+  if (i < kMostRows * kMostEntries) {
+    const int place = i / kMostEntries;
+    const int depth = i % kMostEntries;
+    const int parent = place < t.c.a.width ? t.s.node[place].parent() : 0;
+    t.s.path[pass & 1][place][depth] =
+        depth == pass ? static_cast<std::int8_t>(place) : before[parent][depth];
+  }
+}
+static_assert((kMostEntries - 2) * 2 * kHeadDim / 8 <= kFinishAt);
+
 __device__ __forceinline__ void attend(const AttendCta& t, int pass) {
   const int position = t.context_len + pass;
-  const int oldest = position - t.c.a.window + 1;
-  const std::int8_t* const path = t.s.path[pass & 1][t.node];
-  const auto row_at = [&](std::int64_t at) -> FreshKeyRow<Bf16> {
+  const int first = max(position - t.c.a.window + 1, 1);  // position 0 has no entry
+  const Bf16* const rows = t.k - static_cast<std::int64_t>(t.oldest) * kHeadDim;
+  const std::int64_t values = t.v - t.k;
+  const auto row_at = [&](std::int64_t at) -> SeenRow {
     const int p = static_cast<int>(at);
-    if (p < max(oldest, 1) || p > position) {
-      return {};
-    }
-    const int depth = p - t.context_len;
-    const int row =
-        depth <= 0 ? p - t.oldest : t.c.a.window + (depth - 1) * t.c.a.width + path[depth];
-    return {t.k + row * kHeadDim, t.v + row * kHeadDim};
+    const Bf16* const key = rows + p * kHeadDim;
+    return {key, key + values, p >= first && p <= position};
+  };
+  const auto seen_row = [&](std::int64_t at) -> SeenRow {
+    const Bf16* const key = rows + static_cast<int>(at) * kHeadDim;
+    return {key, key + values, true};
   };
   HeadAttention attention(t.s.query, 1, kHeadDim);
-  int chunk = max(0, max(oldest, min(1, t.context_len))) / kDeviceChunk;
+  int chunk = first / kDeviceChunk;
   chunk += (attention.team() - chunk) & (kTeamsOfHead - 1);
 #pragma unroll 1
   for (; chunk * kDeviceChunk <= position; chunk += kTeamsOfHead) {
-    attention.absorb(chunk * kDeviceChunk, row_at, NoScores{});
+    const int base = chunk * kDeviceChunk;
+    if (base >= first && base + kDeviceChunk - 1 <= position) {
+      attention.absorb(base, seen_row, NoScores{});
+    } else {
+      attention.absorb(base, row_at, NoScores{});
+    }
   }
-  attention.merge(t.s.states, 1, [&](int, int element, float value, float, float sum) {
-    Bf16 out;  // of 64 threads, whole warps
+  attention.merge_one(t.s.states, [&](int element, float value, float, float sum) {
+    Bf16 out;
     store_f32(&out, sum > 0.0F ? value / sum : 0.0F);
     const unsigned own = out.bits;
     const unsigned word = own | __shfl_down_sync(0xFFFFFFFFU, own, 1) << 16;
@@ -287,13 +336,7 @@ __device__ __forceinline__ void attend_nodes(const DraftCta& c) {
     if (thread < tasks) {
       run_joint_task(t, pass, thread);
     }
-    if (const int i = thread - (kDraftThreads - kMostRows * kMostEntries); pass > 0 && i >= 0) {
-      const int place = i / kMostEntries;
-      const int depth = i % kMostEntries;
-      const int parent = place < a.width ? t.s.node[place].parent() : 0;
-      t.s.path[pass & 1][place][depth] =
-          depth == pass ? static_cast<std::int8_t>(place) : t.s.path[(pass - 1) & 1][parent][depth];
-    }
+    follow_paths(t, pass);
     __syncthreads();
     if (exists) {
       attend(t, pass);

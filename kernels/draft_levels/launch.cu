@@ -35,7 +35,7 @@ constexpr std::size_t kSharedBytes = kAlignmentBytes + static_cast<std::size_t>(
 static_assert(kSharedBytes <= 227 * 1024, "of a CTA on compute capability 9.0");
 static_assert(sizeof(AttendShared) <= draft_attention_bytes(0, 0) &&
               sizeof(GrowthShared) <= kDraftCtaBytes);
-static_assert(kDraftMostVocab == kShortRow && kMostRows * kMostRows <= kEarlyChildren);
+static_assert(kMostRows * kMostRows <= kEarlyChildren);
 
 // Before the wait: weights are older.
 __device__ __forceinline__ void load_own_weights(const DraftCta& c, int role) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void run_role(const DraftCta& c, int role) {
   }
 }
 
-template <int kOwn>
+template <int kQuads>
 __global__ void __launch_bounds__(kDraftThreads, 1)
     draft_levels_kernel(const __grid_constant__ DraftLevelsArguments a) {
   extern __shared__ unsigned char unaligned[];
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kDraftThreads, 1)
   await_fetched();
   __syncthreads();
   if (role == kGrow) {
-    grow_levels<kOwn>(c);
+    grow_levels<kQuads>(c);
   } else {
     run_role(c, role);
   }
@@ -205,10 +205,10 @@ DraftLevelsArguments arguments_of(const DraftLevelsParams<Bf16>& p) {
   a.width = static_cast<int>(p.choice.width);
   a.entries = static_cast<int>(p.entries);
   a.eps = d.norm_eps;
+  a.mean_unit = kSquareSumUnit / static_cast<double>(d.hidden);
   a.log_half = -std::log(2.0F);
   const RotaryFrequencies frequencies = rotary_frequencies(d.rope_theta, d.head_dim);
   std::copy_n(frequencies.value, kDraftHeadDim / 2, a.frequency);
-  a.top = {.rows = 1, .vocab = d.vocab, .k = branch};
   a.grow = {.choice = p.choice,
             .branch = branch,
             .scores_by_rank = p.scores_by_rank,
@@ -327,13 +327,16 @@ void launch_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf16
   const LaunchRange range("draft_levels",
                           traffic::draft_levels(p.shape, p.choice, p.context_len, sizeof(Bf16)),
                           context.observer);
-  with_own_logits(p.shape.vocab, [&]<int kOwn>() {
-    launch_dependent({.grid = dim3(static_cast<unsigned>(a.first_cta[kRoles])),
-                      .threads = kDraftThreads,
-                      .shared_bytes = kSharedBytes,
-                      .stream = context.stream},
-                     draft_levels_kernel<kOwn>, a);
-  });
+  const DependentGrid grid{.grid = dim3(static_cast<unsigned>(a.first_cta[kRoles])),
+                           .threads = kDraftThreads,
+                           .shared_bytes = kSharedBytes,
+                           .stream = context.stream};
+  // Four logits each of a row's quads a lane.
+  if (p.shape.vocab <= 3 * 128) {
+    launch_dependent(grid, draft_levels_kernel<3>, a);
+  } else {
+    launch_dependent(grid, draft_levels_kernel<kDraftMostVocab / 128>, a);
+  }
 }
 
 }  // namespace versieve::kernels

@@ -20,23 +20,25 @@ __device__ __forceinline__ void send_stream(const DraftCta& c, int pass, const D
                                             float4 sum, float4 residual, float4 weight) {
   const DraftLevelsArguments& a = c.a;
   const unsigned epoch = c.epoch_of(pass);
-  float square = 0.0F;
-  if (q.within(c.rows(pass))) {
-    const uint2 packed = rounded_quad(make_float4(sum.x + residual.x, sum.y + residual.y,
-                                                  sum.z + residual.z, sum.w + residual.w));
-    const float4 y = quad_values(packed.x, packed.y);
+  const bool exists = q.within(c.rows(pass));
+  const int at = q.node * (a.hidden / 4) + c.index * kRowQuads + q.quad;
+  const uint2 packed = rounded_quad(
+      make_float4(sum.x + residual.x, sum.y + residual.y, sum.z + residual.z, sum.w + residual.w));
+  const float4 y = quad_values(packed.x, packed.y);
+  if (exists) {  // what is waited for first goes first
     const uint2 weighted =
         rounded_quad(make_float4(y.x * weight.x, y.y * weight.y, y.z * weight.z, y.w * weight.w));
-    const int at = q.node * (a.hidden / 4) + c.index * kRowQuads + q.quad;
     send_packets(c.mail(pass, mail.weighted + at), weighted.x, weighted.y, epoch);
-    send_packets(c.mail(pass, mail.rows + at), packed.x, packed.y, epoch);
-    square = fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x)));
   }
-  const SquareSum squares = row_squares(square, m);
-  if (q.quad == 0 && q.within(c.rows(pass))) {
-    send_packets(c.mail(pass, mail.squares + c.index * kMostRows + q.node),
-                 static_cast<std::uint32_t>(squares), static_cast<std::uint32_t>(squares >> 32),
-                 epoch);
+  const SquareSum squares =
+      row_squares(fmaf(y.w, y.w, fmaf(y.z, y.z, fmaf(y.y, y.y, y.x * y.x))), m);
+  if (exists) {
+    if (q.quad == 0) {
+      send_packets(c.mail(pass, mail.squares + c.index * kMostRows + q.node),
+                   static_cast<std::uint32_t>(squares), static_cast<std::uint32_t>(squares >> 32),
+                   epoch);
+    }
+    send_packets(c.mail(pass, mail.rows + at), packed.x, packed.y, epoch);
   }
 }
 
@@ -69,9 +71,7 @@ __device__ __forceinline__ void project_output(const DraftCta& c) {
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.rows(pass);
     const float4 residual = q.within(rows) ? parent_stream(c, pass, q) : float4{};
-    receive_rows<kMostRows>(c.mail(pass, a.mail.attended), rows, a.heads * kHeadDim / 4,
-                            c.epoch_of(pass), at.x);
-    multiply_rows<kMostRows>(at, m, 1);
+    multiply_received<kMostRows>(at, m, c.mail(pass, a.mail.attended), rows, c.epoch_of(pass));
     __syncthreads();
     if (q.node >= 0) {
       const float4 sum = q.within(rows) ? add_slices<kMostRows>(at.sums, m, 0, q) : float4{};
@@ -129,8 +129,7 @@ __device__ __forceinline__ void project_down(const DraftCta& c) {
                                                         c.index * kRowQuads + q.quad),
                                        epoch)
                        : float4{};
-    receive_rows<kMostRows>(c.mail(pass, a.mail.mlp), rows, a.intermediate / 4, epoch, at.x);
-    multiply_rows<kMostRows>(at, m, 1);
+    multiply_received<kMostRows>(at, m, c.mail(pass, a.mail.mlp), rows, epoch);
     __syncthreads();
     if (q.node >= 0) {
       const float4 sum = q.within(rows) ? add_slices<kMostRows>(at.sums, m, 0, q) : float4{};

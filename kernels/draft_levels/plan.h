@@ -14,6 +14,8 @@ namespace versieve::kernels {
 // A matrix of which a CTA holds 64 rows (64 pairs of gate and up rows) and all of K.
 struct DraftMatrix {
   int k_tiles, slices, slice_bits;
+
+  __host__ __device__ int first_tile(int slice) const { return (k_tiles * slice) >> slice_bits; }
 };
 
 enum DraftRole : int { kFuse, kFeature, kAttend, kOutput, kGateUp, kDown, kHead, kGrow, kRoles };
@@ -50,9 +52,9 @@ struct DraftLevelsArguments {
   int hidden, intermediate, heads, kv_heads, group_heads, vocab, joint_rows, window;
   int levels, width, entries;
   double eps;
+  double mean_unit;  // turns a sum of squares into their mean
   float log_half;
   double frequency[kDraftHeadDim / 2];  // of rotary pairs
-  TopLogitsParams<Bf16> top;            // all but the logits
   GrowTreeParams grow;                  // all but the level and what it points to
 };
 

@@ -119,25 +119,34 @@ __device__ __forceinline__ DraftProduct product_memory(const DraftCta& c, int k_
           .sums = reinterpret_cast<float*>(x + k_tiles * kRows * 128)};
 }
 
+// A warpgroup's products of its group and slice of K, and its sums.
+template <int kRows>
+__device__ __forceinline__ void multiply_slice(const DraftProduct& at, const DraftMatrix& m,
+                                               int warpgroup) {
+  const int slice = warpgroup & (m.slices - 1);
+  const int group = warpgroup >> m.slice_bits;
+  const int first = m.first_tile(slice);
+  float sum[kRows / 8][4] = {};
+  multiply_tiles<kRows>(
+      at.weights + static_cast<std::uint32_t>((group * m.k_tiles + first) * kWeightTileBytes),
+      shared_address(at.x) + static_cast<std::uint32_t>(first * kRows * 128), kRows * 128,
+      m.first_tile(slice + 1) - first, sum);
+  keep_sums<kRows>(sum, at.sums + warpgroup * kRows * kPartialPitch);
+}
+__device__ __forceinline__ int own_warpgroup() {
+  return __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x) / 128, 0);
+}
+
 // Products of x, which lies there, with all groups and slices, a warpgroup each. Before: x is
-// stored by any thread. After: the sums are there for all.
+// stored by any thread. Then the sums are there behind a barrier.
 template <int kRows>
 __device__ __forceinline__ void multiply_rows(const DraftProduct& at, const DraftMatrix& m,
                                               int groups) {
   fence_for_copies();
   __syncthreads();
-  const int warpgroup = __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x) / 128, 0);
+  const int warpgroup = own_warpgroup();
   if (warpgroup < groups << m.slice_bits) {
-    const int slice = warpgroup & (m.slices - 1);
-    const int first = (m.k_tiles * slice) >> m.slice_bits;
-    const int tiles = ((m.k_tiles * (slice + 1)) >> m.slice_bits) - first;
-    const int group = warpgroup >> m.slice_bits;
-    float sum[kRows / 8][4] = {};
-    multiply_tiles<kRows>(
-        at.weights + static_cast<std::uint32_t>((group * m.k_tiles + first) * kWeightTileBytes),
-        shared_address(at.x) + static_cast<std::uint32_t>(first * kRows * 128), kRows * 128, tiles,
-        sum);
-    keep_sums<kRows>(sum, at.sums + warpgroup * kRows * kPartialPitch);
+    multiply_slice<kRows>(at, m, warpgroup);
   }
 }
 
@@ -187,52 +196,86 @@ __device__ __forceinline__ float4 received_quad(const uint2* at, unsigned epoch)
   return quad_values(x.x, x.z);
 }
 
-// `rows` rows of `quads` quads into tiles of x; all threads.
-template <int kRows>
-__device__ __forceinline__ void receive_rows(const uint2* from, int rows, int quads, unsigned epoch,
-                                             unsigned char* x) {
-  constexpr int kFlying = 5;
+// Quads [first, first + quads) of `rows` rows of `pitch` quads into tiles of x, by kThreads threads
+// of which this one is `thread`.
+template <int kRows, int kThreads, int kFlying>
+__device__ __forceinline__ void receive_quads(const uint2* from, int rows, int first, int quads,
+                                              int pitch, unsigned epoch, int thread,
+                                              unsigned char* x) {
   const int count = rows * quads;
 #pragma unroll 1
-  for (int base = static_cast<int>(threadIdx.x); base < count; base += kFlying * kDraftThreads) {
-    const int mine = min((count - base + kDraftThreads - 1) / kDraftThreads, kFlying);
+  for (int base = thread; base < count; base += kFlying * kThreads) {
     std::uint32_t place[kFlying];
+    const uint2* at[kFlying];
 #pragma unroll
     for (int i = 0; i < kFlying; ++i) {
-      const int at = base + i * kDraftThreads;
-      const int row = at / quads;
-      const int quad = at - row * quads;
+      const int row = (base + i * kThreads) / quads;
+      const int quad = base + i * kThreads - row * quads + first;
+      at[i] = from + 2 * (row * pitch + quad);
       place[i] = static_cast<std::uint32_t>(quad / 16 * (kRows * 128)) + swizzled(row, quad / 2) +
                  static_cast<std::uint32_t>(quad % 2 * 8);
     }
     uint4 packets[kFlying];
-    receive(from + 2 * base, 2 * kDraftThreads, mine, epoch, packets);
+    bool waits;
+    do {
+      waits = false;
+#pragma unroll
+      for (int i = 0; i < kFlying; ++i) {
+        if (base + i * kThreads < count) {
+          packets[i] = load_packets(at[i]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kFlying; ++i) {
+        waits |= base + i * kThreads < count && !arrived(packets[i], epoch);
+      }
+    } while (waits);
 #pragma unroll
     for (int i = 0; i < kFlying; ++i) {
-      if (i < mine) {
+      if (base + i * kThreads < count) {
         *reinterpret_cast<uint2*>(x + place[i]) = make_uint2(packets[i].x, packets[i].z);
       }
     }
   }
 }
-
-__device__ __forceinline__ SquareSum sum_of_16(SquareSum value) {
-#pragma unroll
-  for (int distance = 8; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xFFFFFFFFU, value, distance);
-  }
-  return value;
+// Whole rows; all threads.
+template <int kRows>
+__device__ __forceinline__ void receive_rows(const uint2* from, int rows, int quads, unsigned epoch,
+                                             unsigned char* x) {
+  receive_quads<kRows, kDraftThreads, 2>(from, rows, 0, quads, quads, epoch,
+                                         static_cast<int>(threadIdx.x), x);
 }
 
-// Squares of a row's quads: added as floats within a slice's share of the rows, then as integers.
-// Whole warps.
+// Rows of which each warpgroup receives and multiplies its slice of K, one group. Then the sums are
+// there behind a barrier.
+template <int kRows>
+__device__ __forceinline__ void multiply_received(const DraftProduct& at, const DraftMatrix& m,
+                                                  const uint2* from, int rows, unsigned epoch) {
+  const int warpgroup = own_warpgroup();
+  if (warpgroup < m.slices) {
+    const int first = m.first_tile(warpgroup);
+    receive_quads<kRows, 128, 5>(from, rows, first * 16, (m.first_tile(warpgroup + 1) - first) * 16,
+                                 m.k_tiles * 16, epoch, static_cast<int>(threadIdx.x) % 128, at.x);
+    fence_for_copies();
+    asm volatile("barrier.sync %0, 128;\n" ::"r"(warpgroup + 2) : "memory");
+    multiply_slice<kRows>(at, m, warpgroup);
+  }
+}
+
+// Squares of a row's quads: added as floats within a slice's share of the rows, then as integers;
+// to the row's first thread. Whole warps.
 __device__ __forceinline__ SquareSum row_squares(float square, const DraftMatrix& m) {
   const int share = kRowQuads >> m.slice_bits;
 #pragma unroll 1
   for (int distance = share / 2; distance > 0; distance /= 2) {
     square += __shfl_xor_sync(0xFFFFFFFFU, square, distance);
   }
-  return sum_of_16((threadIdx.x & static_cast<unsigned>(share - 1)) == 0 ? square_sum(square) : 0);
+  SquareSum squares = square_sum(square);
+#pragma unroll 1
+  for (int distance = kRowQuads / 2; distance >= share; distance /= 2) {
+    squares += __shfl_xor_sync(0xFFFFFFFFU, squares, distance);
+  }
+  return squares;
 }
 
 // 1 / RMS of a row from the squares of its blocks; a row's 16 threads, whole warps.
@@ -243,7 +286,12 @@ __device__ __forceinline__ float received_scale(const DraftCta& c, const uint2* 
     const uint4 x = receive(squares + 2 * (q.quad * kMostRows + q.node), epoch);
     own = static_cast<SquareSum>(x.z) << 32 | x.x;
   }
-  return inverse_rms(sum_of_16(own), c.a.hidden, c.a.eps);
+#pragma unroll
+  for (int distance = kRowQuads / 2; distance > 0; distance /= 2) {
+    own += __shfl_xor_sync(0xFFFFFFFFU, own, distance);
+  }
+  const float mean = static_cast<float>(static_cast<double>(own) * c.a.mean_unit);
+  return 1.0F / sqrtf(mean + static_cast<float>(c.a.eps));
 }
 
 }  // namespace versieve::kernels

@@ -10,7 +10,7 @@
 
 namespace versieve::kernels {
 
-constexpr int kGrowThreads = 256;
+constexpr int kGrowThreads = 512;
 constexpr int kMaxKept = kMaxTreeNodes - 1;
 constexpr int kMaxPool = kMaxKept + kMaxTreeWidth * kMaxTreeWidth;
 constexpr int kPoolWords = (kMaxPool + 31) / 32;
@@ -45,12 +45,29 @@ __device__ inline int kept_before(const GrowShared& s, int i) {
   return count + __popc(s.kept[i / 32] & ((1U << (i % 32)) - 1U));
 }
 
-// What the sizes decide about, read before they are known; scores stay with their threads.
-struct EarlyPool {
-  int old_count, expanded, context_len;
-  float old_score, child_score;
+// Places of children among their parents: divided by the number of children a parent by a product.
+class ChildPlaces {
+ public:
+  __device__ explicit ChildPlaces(const GrowTreeParams& p)
+      : branch_(static_cast<unsigned>(p.branch)),
+        inverse_(branch_ == 1 ? 0 : 0xFFFFFFFFU / branch_ + 1) {}
+  __device__ int parent(int child) const {  // children are fewer than 2^16
+    return branch_ == 1 ? child
+                        : static_cast<int>(__umulhi(static_cast<unsigned>(child), inverse_));
+  }
+  __device__ int rank(int child) const { return child - parent(child) * static_cast<int>(branch_); }
+
+ private:
+  unsigned branch_, inverse_;
 };
 
+// What the sizes decide about, read before they are known.
+struct EarlyPool {
+  int old_count, expanded, context_len;
+  float child_score;  // listed, of the child that has the thread's number
+};
+
+// Then a barrier.
 __device__ inline EarlyPool read_pool(const GrowTreeParams& p, GrowShared& s) {
   const TreePool& pool = p.state->pool;
   const int i = static_cast<int>(threadIdx.x);
@@ -58,13 +75,20 @@ __device__ inline EarlyPool read_pool(const GrowTreeParams& p, GrowShared& s) {
                   .expanded = p.level == 0 ? 1 : pool.frontier_count,
                   .context_len = p.state->counts.context_len};
   if (p.level > 0 && i < kMaxKept) {
-    early.old_score = pool.log_probability[i];
+    s.score[i] = pool.log_probability[i];
     s.parent[i] = pool.parent[i];
     s.depth[i] = pool.depth[i];
     s.token[i] = pool.token[i];
   }
   if (p.level > 0 && i < kMaxTreeWidth) {
     s.frontier[i] = pool.frontier[i];
+  }
+  if (i < kPoolWords) {
+    s.kept[i] = 0;
+  }
+  if (i == 0) {
+    s.bar = -INFINITY;
+    s.eligible_count = 0;
   }
   return early;
 }
@@ -80,134 +104,125 @@ __device__ inline EarlyPool read_early(const GrowTreeParams& p, GrowShared& s) {
   return early;
 }
 
-__device__ inline float grown_score(const GrowTreeParams& p, float parent_score, int child,
-                                    float listed, float log_half) {
-  const float by_rank =
-      __fmul_rn(static_cast<float>(child % static_cast<int>(p.branch) + 1), log_half);
-  const float own = p.scores_by_rank ? by_rank : listed;
-  const float score = __fadd_rn(parent_score, own > 0.0F ? 0.0F : own);
-  return score == score ? score : -INFINITY;
-}
-
-// Everybody's score.
-__device__ inline void fill_scores(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
-                                   int total, float log_half) {
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread < early.old_count) {
-    s.score[thread] = early.old_score;
-  }
-  growing_sync();
-  for (int child = thread; child < total - early.old_count; child += kGrowThreads) {
-    const float parent_score =
-        p.level == 0 ? 0.0F : s.score[s.frontier[child / static_cast<int>(p.branch)]];
+// The children's scores, behind those of the old candidates.
+__device__ inline void fill_scores(const GrowTreeParams& p, const ChildPlaces& places,
+                                   GrowShared& s, const EarlyPool& early, int total,
+                                   float log_half) {
+  for (int child = static_cast<int>(threadIdx.x); child < total - early.old_count;
+       child += kGrowThreads) {
+    const float parent_score = p.level == 0 ? 0.0F : s.score[s.frontier[places.parent(child)]];
     const float listed = child < kEarlyChildren ? early.child_score : p.log_probability[child];
-    s.score[early.old_count + child] = grown_score(p, parent_score, child, listed, log_half);
+    const float own =
+        p.scores_by_rank ? __fmul_rn(static_cast<float>(places.rank(child) + 1), log_half) : listed;
+    const float score = __fadd_rn(parent_score, own > 0.0F ? 0.0F : own);
+    s.score[early.old_count + child] = score == score ? score : -INFINITY;
   }
 }
 
-// Ranks, kept bits and the bar. `kept`: how many of the best are kept.
+// Ranks, kept bits (cleared before) and the bar. `kept`: how many of the best are kept. Lanes that
+// a small pool leaves over share the counting of a candidate.
 __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int kept) {
-  for (int base = 0; base < total; base += kGrowThreads) {
-    const int i = base + static_cast<int>(threadIdx.x);
-    bool keeps = false;
+  const int thread = static_cast<int>(threadIdx.x);
+  int bits = 0;
+  while (bits < 3 && total << (bits + 1) <= kGrowThreads) {
+    ++bits;
+  }
+  const int part = thread & ((1 << bits) - 1);
+#pragma unroll 1
+  for (int base = 0; base < total; base += kGrowThreads >> bits) {
+    const int i = base + (thread >> bits);
+    int before = 0;  // old ones in the upper half of the word
+    float own = 0.0F;
     if (i < total) {
-      const float own = s.score[i];
-      int old_before = 0;
-      int new_before = 0;
+      own = s.score[i];
 #pragma unroll 8
-      for (int j = 0; j < old_count; ++j) {
-        old_before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 : 0;
+      for (int j = part; j < old_count; j += 1 << bits) {
+        before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 << 16 : 0;
       }
 #pragma unroll 8
-      for (int j = old_count; j < total; ++j) {
-        new_before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 : 0;
+      for (int j = old_count + part; j < total; j += 1 << bits) {
+        before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 : 0;
       }
-      const int rank = old_before + new_before;
+    }
+#pragma unroll 1
+    for (int distance = 1 << bits >> 1; distance > 0; distance /= 2) {
+      before += __shfl_xor_sync(0xFFFFFFFFU, before, distance);
+    }
+    if (i < total && part == 0) {
+      const int new_before = before & 0xFFFF;
+      const int rank = (before >> 16) + new_before;
       s.rank[i] = static_cast<std::uint16_t>(rank);
       s.level_rank[i] = static_cast<std::uint16_t>(new_before);
-      keeps = rank < kept;
+      if (rank < kept) {
+        atomicOr(&s.kept[i / 32], 1U << (i % 32));
+      }
       if (rank == kept - 1 && total >= kept) {
         s.bar = own;
       }
     }
-    const unsigned word = __ballot_sync(0xFFFFFFFFU, keeps);
-    if (threadIdx.x % 32 == 0 && i / 32 < kPoolWords) {
-      s.kept[i / 32] = word;
-    }
   }
 }
 
-__device__ inline void write_slot(const GrowTreeParams& p, int context_len, int place, int token,
-                                  int parent_slot, int depth) {
-  const int slot = 1 + static_cast<int>(p.level * p.choice.width) + place;
-  p.node_token[place] = token;
-  p.slot_parent[slot] = parent_slot;
-  p.slot_position[slot] = context_len + depth;
-}
-
-// The kept candidates into the pool, the eligible children into the next frontier.
-__device__ inline void write_pool(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
-                                  int total, int kept, bool grows) {
+// The kept candidates into the pool, the eligible children into the next frontier: those above the
+// bar, which are among the kept; and all that rank before one at its level are above it too. They
+// are published first, others wait for them: publish(place, token, parent's place).
+template <class Publish>
+__device__ inline void write_pool(const GrowTreeParams& p, const ChildPlaces& places, GrowShared& s,
+                                  const EarlyPool& early, int total, int kept, bool grows,
+                                  const Publish& publish) {
   TreePool& pool = p.state->pool;
   const int old_count = early.old_count;
-  const int width = static_cast<int>(p.choice.width);
   for (int i = static_cast<int>(threadIdx.x); i < total; i += kGrowThreads) {
-    const bool is_new = i >= old_count;
-    const int child = i - old_count;
-    const int place = is_new ? child / static_cast<int>(p.branch) : 0;
-    const int parent = is_new ? (p.level == 0 ? -1 : s.frontier[place]) : s.parent[i];
     if (s.rank[i] >= kept) {
       continue;
     }
-    const int to = kept_before(s, i);
+    const bool is_new = i >= old_count;
+    const int child = i - old_count;
+    const int place = is_new ? places.parent(child) : 0;
     int token = !is_new                  ? s.token[i]
                 : child < kEarlyChildren ? s.child_token[child]
                                          : p.index[child];
     token = is_new && p.target_token != nullptr ? p.target_token[token] : token;
-    const int depth = is_new ? static_cast<int>(p.level) + 1 : s.depth[i];
+    int next = kMaxTreeWidth;
+    if (is_new && grows && s.score[i] > s.bar) {
+      next = s.level_rank[i];
+      if (next < p.choice.width) {
+        publish(next, token, place);
+      }
+      atomicAdd(&s.eligible_count, 1);
+    }
+    const int parent = is_new ? (p.level == 0 ? -1 : s.frontier[place]) : s.parent[i];
+    const int to = kept_before(s, i);
     pool.parent[to] = parent < 0 ? -1 : kept_before(s, parent);
-    pool.depth[to] = depth;
+    pool.depth[to] = is_new ? static_cast<int>(p.level) + 1 : s.depth[i];
     pool.token[to] = token;
     pool.log_probability[to] = s.score[i];
-    // Above the bar is among the kept, and all that rank before it at its level are above it too.
-    if (is_new && grows && s.score[i] > s.bar) {
-      atomicAdd(&s.eligible_count, 1);
-      const int next = s.level_rank[i];
-      if (next < width) {
-        pool.frontier[next] = to;
-        write_slot(p, early.context_len, next, token,
-                   p.level == 0 ? 0 : 1 + (static_cast<int>(p.level) - 1) * width + place, depth);
-      }
+    if (next < p.choice.width) {
+      pool.frontier[next] = to;
     }
   }
 }
 
-// What follows once children and pool are read.
-__device__ inline void grow(const GrowTreeParams& p, GrowShared& s, const EarlyPool& early,
-                            float log_half, bool grows) {
+// What follows once children and pool are read and a barrier is passed. publish_none(place): of the
+// next frontier's places that stay empty.
+template <class Publish, class PublishNone>
+__device__ inline void grow(const GrowTreeParams& p, const ChildPlaces& places, GrowShared& s,
+                            const EarlyPool& early, float log_half, bool grows,
+                            const Publish& publish, const PublishNone& publish_none) {
   const int total = early.old_count + early.expanded * static_cast<int>(p.branch);
   const int kept = static_cast<int>(p.choice.nodes) - 1;
   const int width = static_cast<int>(p.choice.width);
-  if (threadIdx.x == 0) {
-    s.bar = -INFINITY;
-    s.eligible_count = 0;
-  }
-  fill_scores(p, s, early, total, log_half);
+  fill_scores(p, places, s, early, total, log_half);
   growing_sync();
   rank_pool(s, early.old_count, total, kept);
   growing_sync();
-  write_pool(p, s, early, total, kept, grows);
+  write_pool(p, places, s, early, total, kept, grows, publish);
   growing_sync();
   const int frontier_count = min(s.eligible_count, width);
-  for (int i = frontier_count + static_cast<int>(threadIdx.x); grows && i < width;
-       i += kGrowThreads) {
-    write_slot(p, early.context_len, i, 0, 0, 1);
+  if (const int i = static_cast<int>(threadIdx.x); grows && i >= frontier_count && i < width) {
+    publish_none(i);
   }
   if (threadIdx.x == 0) {
-    if (p.level == 0 && grows) {
-      p.slot_parent[0] = -1;
-      p.slot_position[0] = early.context_len;
-    }
     p.state->pool.count = min(total, kept);
     p.state->pool.frontier_count = frontier_count;
   }

@@ -7,12 +7,40 @@
 
 namespace versieve::kernels {
 
+__device__ inline void write_slot(const GrowTreeParams& p, int context_len, int place, int token,
+                                  int parent_slot, int depth) {
+  const int slot = 1 + static_cast<int>(p.level * p.choice.width) + place;
+  p.node_token[place] = token;
+  p.slot_parent[slot] = parent_slot;
+  p.slot_position[slot] = context_len + depth;
+}
+
+// Growth with the next frontier as slots in memory.
+__device__ inline void grow_slots(const GrowTreeParams& p, const ChildPlaces& places, GrowShared& s,
+                                  const EarlyPool& early, float log_half, bool grows) {
+  const int level = static_cast<int>(p.level);
+  const int first = 1 + (level - 1) * static_cast<int>(p.choice.width);  // slot of this level
+  grow(
+      p, places, s, early, log_half, grows,
+      [&](int next, int token, int parent) {
+        write_slot(p, early.context_len, next, token, level == 0 ? 0 : first + parent, level + 1);
+      },
+      [&](int next) { write_slot(p, early.context_len, next, 0, 0, 1); });
+  if (threadIdx.x == 0 && level == 0 && grows) {
+    p.slot_parent[0] = -1;
+    p.slot_position[0] = early.context_len;
+  }
+}
+
 __global__ void __launch_bounds__(kGrowThreads)
     grow_tree_kernel(const __grid_constant__ GrowTreeParams p, float log_half, bool grows) {
   __shared__ GrowShared s;
   release_successors();
+  const ChildPlaces places(p);
   wait_for_predecessors();
-  grow(p, s, read_early(p, s), log_half, grows);
+  const EarlyPool early = read_early(p, s);
+  growing_sync();
+  grow_slots(p, places, s, early, log_half, grows);
 }
 
 // The children listed here, a warp a row of short logits: a launch less a level. `top`: p's index
@@ -24,6 +52,7 @@ __global__ void __launch_bounds__(kGrowThreads)
   __shared__ GrowShared s;
   __shared__ float child_score[kEarlyChildren];
   release_successors();
+  const ChildPlaces places(p);
   wait_for_predecessors();
   EarlyPool early = read_pool(p, s);
   const int k = static_cast<int>(top.k);
@@ -37,7 +66,7 @@ __global__ void __launch_bounds__(kGrowThreads)
   growing_sync();
   const int i = static_cast<int>(threadIdx.x);
   early.child_score = i < top.rows * k ? child_score[i] : 0.0F;
-  grow(p, s, early, log_half, grows);
+  grow_slots(p, places, s, early, log_half, grows);
 }
 
 }  // namespace versieve::kernels

@@ -13,7 +13,7 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kMostListedRows = 16;  // two a warp; more spread better over the chip
+constexpr std::int64_t kMostListedRows = 16;  // one a warp; more spread better over the chip
 
 void require_tree(std::int64_t nodes) {
   VERSIEVE_ASSERT(nodes >= 1 && nodes <= kMaxTreeNodes, "a tree has 1 to 256 nodes");
