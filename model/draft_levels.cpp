@@ -83,6 +83,10 @@ bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const 
          draft_attention_bytes(d.window, (levels - 1) * c.width) <= kDraftCtaBytes;
 }
 
+bool is_small_pair(const DraftShape& draft, std::int64_t target_vocab) {
+  return drafts_in_one_launch(draft, target_vocab, {.depth = 1, .width = 1, .nodes = 2});
+}
+
 namespace traffic {
 
 Traffic draft_levels(const DraftShape& d, const DraftChoice& c, std::int64_t context_len,
