@@ -7,6 +7,18 @@
 namespace versieve {
 namespace {
 
+// What the launch takes on an NVIDIA H200, in graphs of launches, less the gap between two
+// (test_gpu_steps "[draft_levels][timing]", 2026-11-23; kernels/draft_levels/README.md): a chain of
+// hops, which no byte and no product shows. To measure again: kLevelUs and kNodeUs are the slopes
+// over trees of one width, kEntriesUs is what is left.
+constexpr double kEntriesUs = 34.0;  // the newest tokens' entries and the first level
+constexpr double kLevelUs = 12.4;    // a further level of up to kEasyNodes nodes
+constexpr double kNodeUs = 0.6;      // of it, each node beyond them
+constexpr std::int64_t kEasyNodes = 4;
+// Where a fit begins (cost_parameters.cpp): by these, times are dependent steps.
+constexpr double kBaseUs = 2.0;
+constexpr double kStepUs = 0.5;
+
 std::int64_t joint_rows(const DraftShape& d) {
   return (d.num_heads + 2 * d.num_kv_heads) * d.head_dim;
 }
@@ -40,6 +52,12 @@ bool matrices_fit(const DraftShape& d) {
          matrix_fits(d.hidden, d.vocab, false, kDraftRows);
 }
 
+// Dependent steps of the launch.
+double chain_steps(const DraftChoice& c) {
+  const double level = kLevelUs + kNodeUs * number(std::max<std::int64_t>(0, c.width - kEasyNodes));
+  return (kEntriesUs - kBaseUs + (number(levels_of(c)) - 1.0) * level) / kStepUs;
+}
+
 }  // namespace
 
 DraftCtas draft_ctas(const DraftShape& d, const DraftChoice& c) {
@@ -63,6 +81,10 @@ bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const 
          d.vocab <= kDraftMostVocab && target_vocab <= kDraftMostVocab && matrices_fit(d) &&
          draft_ctas(d, c).total() <= sms &&
          draft_attention_bytes(d.window, (levels - 1) * (c.width + 1)) <= kDraftCtaBytes;
+}
+
+bool is_small_pair(const DraftShape& draft, std::int64_t target_vocab) {
+  return drafts_in_one_launch(draft, target_vocab, {.depth = 1, .width = 1, .nodes = 2});
 }
 
 namespace traffic {
@@ -91,4 +113,13 @@ Traffic draft_levels(const DraftShape& d, const DraftChoice& c, std::int64_t con
 }
 
 }  // namespace traffic
+
+void add_draft_levels(const StepShape& s, StepWork& out) {
+  const Traffic moved = traffic::draft_levels(s.draft, s.tree, s.context_len, s.element_bytes);
+  LaunchWork work = streaming(LaunchKind::kDraftLevels, Phase::kDraft, 1.0, moved,
+                              number(draft_ctas(s.draft, s.tree).total()), chain_steps(s.tree));
+  work.handover_distance = 0.0;  // packets that are read as soon as they are there
+  out.add(work);
+}
+
 }  // namespace versieve

@@ -49,6 +49,9 @@ constexpr std::int64_t draft_attention_bytes(std::int64_t window, std::int64_t s
 bool drafts_in_one_launch(const DraftShape& draft, std::int64_t target_vocab,
                           const DraftChoice& choice, std::int64_t sms = kLinearBlocksWanted);
 
+// Whether any tree of that draft does: of a pair so small that launches, not bytes, are its steps.
+bool is_small_pair(const DraftShape& draft, std::int64_t target_vocab);
+
 namespace traffic {
 
 // Sums of the launches that it replaces: linear, embed, rope_append, tree_attention, top_logits and

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/draft_levels.h"
 #include "model/launch_parts.h"
 #include "model/linear_cut.h"
 #include "model/op_traffic.h"
@@ -223,7 +224,17 @@ void add_grow_tree(const StepShape& s, double times, std::int64_t parents, StepW
                     number(s.tree.nodes) / kPlacesPerStep));
 }
 
+// Of a recorded step, in bf16, where the engine does so.
+bool drafts_at_once(const StepShape& s) {
+  return s.recorded && s.element_bytes == 2 &&
+         drafts_in_one_launch(s.draft, s.target.vocab, s.tree);
+}
+
 void add_draft(const StepShape& s, StepWork& out) {
+  if (drafts_at_once(s)) {
+    add_draft_levels(s, out);
+    return;
+  }
   const DraftShape& d = s.draft;
   const DraftRun run = draft_run(s);
   const Pass one{.matrices = Phase::kDraft,

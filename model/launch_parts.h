@@ -86,6 +86,8 @@ void add_fused_attention(const traffic::NsaVerifyShape& shape, bool reuse, doubl
 FusedGroup fused_group(const traffic::NsaVerifyShape& shape, LaunchKind kind);
 // All layers of one token in one launch (model/decode_layers.h).
 void add_decode_layers(const StepShape& shape, double growth, StepWork& out);
+// All levels of a draft tree in one launch (model/draft_levels.h).
+void add_draft_levels(const StepShape& shape, StepWork& out);
 Traffic scaled(Traffic traffic, double share);
 // Both refresh and reuse layers.
 void add_attention_layers(const StepShape& shape, double growth, StepWork& out);

@@ -21,7 +21,7 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {
     "topk_gvr",       "spec_softmax",       "spec_ratio",   "spec_difference",
     "spec_sum",       "spec_draw",          "spec_chain",   "spec_pick",
     "tree_tau",       "tree_walk_baseline", "tree_tests",   "tree_walk",
-    "decode_layers"};
+    "decode_layers",  "draft_levels"};
 
 }  // namespace
 
@@ -57,7 +57,8 @@ bool uses_tensor_cores(LaunchKind kind) {
   return kind == LaunchKind::kLinear || kind == LaunchKind::kNsaRoute ||
          kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
          kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows ||
-         kind == LaunchKind::kResaDecode || kind == LaunchKind::kDecodeLayers;
+         kind == LaunchKind::kResaDecode || kind == LaunchKind::kDecodeLayers ||
+         kind == LaunchKind::kDraftLevels;
 }
 
 void StepWork::add(const LaunchWork& launch) {

@@ -64,8 +64,9 @@ enum class LaunchKind {
   kTreeTests,
   kTreeWalk,
   kDecodeLayers,  // all layers of one token (model/decode_layers.h)
+  kDraftLevels,   // all levels of a draft tree (model/draft_levels.h)
 };
-inline constexpr std::size_t kLaunchKindCount = 45;
+inline constexpr std::size_t kLaunchKindCount = 46;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.

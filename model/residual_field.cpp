@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "model/draft_levels.h"
+
 namespace versieve {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 
 
 // Of families that no layer of NSA has.
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
+constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
 constexpr int kDenseFamilies = 100, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
@@ -50,6 +53,7 @@ Regime step_regime(const StepShape& s) {
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
   regime.family += s.one_launch ? kOneLaunchFamilies : 0;
+  regime.family += is_small_pair(s.draft, s.target.vocab) ? kSmallPairFamilies : 0;
   const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
   regime.at[6] = static_cast<double>(s.reuse_layers) / layers;
   regime.at[7] = std::log(1.0 + static_cast<double>(s.tree.depth)) / std::log(4.0);

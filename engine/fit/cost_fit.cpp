@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "engine/fit/acceptance_fit.h"
+#include "engine/fit/apart_fit.h"
 #include "engine/fit/context_ranges.h"
 #include "engine/fit/error_tables.h"
 #include "engine/fit/machine_prior.h"
@@ -305,6 +306,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
   const HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
+  const std::vector<FitPoint> apart = std::move(points.apart);
   FitReport report = Fit(std::move(points), machine, options).run();
   report.holdout = options.holdout;
   report.model.device = device;
@@ -313,6 +315,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
+  fit_apart(apart, machine, report);
   fit_systems(measured, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   report.model.machine = machine_shares(machine);

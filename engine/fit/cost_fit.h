@@ -68,6 +68,13 @@ struct SystemError {
   double log_latency = 0.0;  // that 90 % stay under
 };
 
+// Steps of a small pair beside those of others (apart_fit.h).
+struct ApartSteps {
+  std::string geometry;
+  ErrorSummary before;   // by the fit to the others
+  ErrorSummary latency;  // by a fit to four fifths of these beside, which had not seen the point
+};
+
 struct FitReport {
   FittedModel model;
   double holdout = 0.0;
@@ -100,7 +107,8 @@ struct FitReport {
   std::vector<RegimeError> by_regime;
   std::vector<TermError> by_term;
   std::vector<SystemError> systems;
-  ErrorSummary system_latency, system_dram;     // of all of them
+  ErrorSummary system_latency, system_dram;  // of all of them
+  ApartSteps apart;
   std::map<std::string, std::int64_t> skipped;  // reason -> points
 };
 

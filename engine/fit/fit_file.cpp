@@ -227,7 +227,7 @@ std::string fit_json(const FitReport& r) {
   for (const auto& [reason, points] : r.skipped) {
     skipped.push_back({{"reason", reason}, {"points", points}});
   }
-  const ordered_json out = {
+  ordered_json out = {
       {"format", kFitFormat},
       {"schema", kFitSchema},
       {"device", m.device},
@@ -284,6 +284,11 @@ std::string fit_json(const FitReport& r) {
       {"system_residuals", field_of(m.system_time)},
       {"dense_split", m.dense_split},
       {"chosen_split", m.chosen_split}};
+  if (r.apart.before.points > 0) {
+    out["apart"] = {{"geometry", r.apart.geometry},
+                    {"latency_as_predicted", json_of(r.apart.before)},
+                    {"latency", json_of(r.apart.latency)}};
+  }
   return out.dump(1) + "\n";
 }
 

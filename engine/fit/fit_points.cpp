@@ -67,6 +67,7 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
   p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
   p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
+  p.device_ranges = has_range(m, name_of(LaunchKind::kFinishTree));
   add_measurements(m, launch_kind, p);
   p.held_out = cell_hash(p.key) < holdout;
   return p;
@@ -167,8 +168,14 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   }
   out.evidence = any_measured || useful.empty() ? Provenance::kMeasured : Provenance::kSimulated;
   out.dtype = most_frequent_dtype(useful);
-  const bool one_launch = std::any_of(useful.begin(), useful.end(), [](const PointMeasurement* m) {
-    return has_range(*m, name_of(LaunchKind::kDecodeLayers));
+  const bool others = std::any_of(useful.begin(), useful.end(), [](const PointMeasurement* m) {
+    return m->key.workload == WorkloadKind::kStep && !is_step_of_small_pair(*m);
+  });
+  const auto is_apart = [&](const PointMeasurement& m) {
+    return others && is_step_of_small_pair(m);
+  };
+  const bool one_launch = std::any_of(useful.begin(), useful.end(), [&](const auto* m) {
+    return has_range(*m, name_of(LaunchKind::kDecodeLayers)) && !is_apart(*m);
   });
   for (const PointMeasurement* m : useful) {
     if (m->key.dtype != out.dtype) {
@@ -178,11 +185,14 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     } else if (any_measured && m->key.backend != "cuda") {
       out.skipped["simulated, and there are measured points"] += 1;
     } else {
-      out.points.push_back(fit_point(*m, holdout));
+      (is_apart(*m) ? out.apart : out.points).push_back(fit_point(*m, holdout));
     }
   }
-  std::sort(out.points.begin(), out.points.end(),
-            [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
+  for (std::vector<FitPoint>* points : {&out.points, &out.apart}) {
+    std::sort(points->begin(), points->end(), [](const FitPoint& a, const FitPoint& b) {
+      return key_text(a.key) < key_text(b.key);
+    });
+  }
   return out;
 }
 
@@ -215,7 +225,7 @@ PointWork work_of(const FitPoint& point, double unique_growth, bool known) {
   shape.unique_blocks = known ? point.unique_blocks.value_or(0.0) : 0.0;
   if (point.key.workload == WorkloadKind::kStep) {
     add_step(shape, unique_growth, work.timed);
-    shape.recorded = false;
+    shape.recorded = point.device_ranges;
     add_step(shape, unique_growth, work.observed);
     return work;
   }

@@ -43,6 +43,7 @@ struct FitPoint {
   std::optional<double> read_bytes;     // of them
   std::vector<RangeObservation> ranges;
   bool held_out = false;
+  bool device_ranges = false;            // its ranges are of a step that no host led
   bool system = false;                   // of system_points.h
   std::optional<TopkCase> topk;          // such a kernel alone: key has lengths and rows
   std::optional<SamplingCase> sampling;  // the same
@@ -50,6 +51,7 @@ struct FitPoint {
 
 struct FitPoints {
   std::vector<FitPoint> points;
+  std::vector<FitPoint> apart;  // steps of a small pair, where there are steps of others too
   std::map<std::string, std::int64_t> skipped;  // reason -> points
   Provenance evidence = Provenance::kMeasured;  // simulated: every point is the simulator's
   std::string dtype;
@@ -68,7 +70,7 @@ double opened_share(const std::string& configuration);
 bool counters_warmed_up(const std::string& configuration);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
-// are of: of a recorded step the same work led by the host.
+// are of: of most recorded steps the same work led by the host.
 struct PointWork {
   StepWork timed;
   StepWork observed;

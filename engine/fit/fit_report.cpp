@@ -45,6 +45,7 @@ class Page {
     left_out();
     coverage_map();
     systems();
+    apart();
     launches();
     worst();
     parameters();
@@ -215,6 +216,22 @@ class Page {
     out_ +=
         "<h2>Other systems</h2><p>Each point predicted by a fit that had not seen it.</p>" +
         table({"points of", "points", "latency", "90 %", "DRAM bytes", "90 %", "interval"}, rows);
+  }
+
+  void apart() {
+    const ApartSteps& a = r_.apart;
+    if (a.before.points == 0) {
+      return;
+    }
+    const auto row = [](const char* name, const ErrorSummary& e) {
+      return std::vector<std::string>{name, std::to_string(e.points), percent(e.median_ape),
+                                      percent(e.p90_ape), percent(e.median_signed)};
+    };
+    out_ += "<h2>Steps of " + escaped(a.geometry) +
+            "</h2><p>Apart: they move nothing of the others.</p>" +
+            table({"predicted by", "points", "latency", "90 %", "signed"},
+                  {row("the fit to the others", a.before),
+                   row("one with their own launch and residuals, unseen", a.latency)});
   }
 
   void worst() {

@@ -109,6 +109,15 @@ std::string systems_text(const FitReport& r) {
   return out;
 }
 
+std::string apart_text(const FitReport& r) {
+  if (r.apart.before.points == 0) {
+    return {};
+  }
+  return "\nsteps of " + r.apart.geometry +
+         ", apart: the others' parameters know nothing of them\n" +
+         error_text("as predicted", r.apart.before) + error_text("own launch", r.apart.latency);
+}
+
 std::string terms_text(const FitReport& r) {
   std::string out =
       "\nDRAM bytes by launch, held out      predicted MB  counted MB   median error\n";
@@ -162,7 +171,8 @@ std::string fit_text(const FitReport& r) {
     out += error_text("DRAM opened", r.dram_opened);
   }
   out += judged_text(r);
-  out += left_out_text(r) + regimes_text(r) + systems_text(r) + terms_text(r) + parameters_text(r);
+  out += left_out_text(r) + regimes_text(r) + systems_text(r) + apart_text(r) + terms_text(r) +
+         parameters_text(r);
   for (const auto& [reason, points] : r.skipped) {
     out += formatted("left out: %d points, %s\n", static_cast<int>(points), reason.c_str());
   }

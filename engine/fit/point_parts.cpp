@@ -5,6 +5,7 @@
 
 #include "engine/fit/statistics.h"
 #include "model/decode_layers.h"
+#include "model/draft_levels.h"
 
 namespace versieve::engine {
 namespace {
@@ -102,6 +103,14 @@ bool is_superseded_by_one_launch(const PointMeasurement& m) {
   return m.key.workload == WorkloadKind::kStep && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
          has_range(m, name_of(LaunchKind::kNsaRoute)) &&
          decodes_in_one_launch(named_llm_shape(m.key.model), m.key.context_len);
+}
+
+bool is_step_of_small_pair(const PointMeasurement& m) {
+  if (m.key.workload != WorkloadKind::kStep) {
+    return false;
+  }
+  const LlmShape target = named_llm_shape(m.key.model);
+  return is_small_pair(draft_shape_for(target), target.vocab);
 }
 
 bool says_anything(const PointMeasurement& m) {

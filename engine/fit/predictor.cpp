@@ -37,18 +37,6 @@ ResidualField attention_field(const std::vector<const FitPoint*>& points,
   return fit_residual_field(residuals);
 }
 
-ResidualField step_field(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
-                         const Calibration& c) {
-  std::vector<Residual> residuals;
-  for (const FitPoint* p : points) {
-    if (p->time_us && is_step(*p)) {
-      residuals.push_back({step_regime(p->shape),
-                           std::log(*p->time_us / time_of(*p, planned_work(*p, c), hardware, c))});
-    }
-  }
-  return fit_residual_field(residuals);
-}
-
 }  // namespace
 
 Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
@@ -59,8 +47,20 @@ Calibration calibrate(const std::vector<const FitPoint*>& points, const Hardware
     c.values[i] = c.estimates[i].value;
   }
   c.attention_time = attention_field(points, hardware, c);
-  c.step_time = step_field(points, hardware, c);
+  c.step_time = step_residuals(points, hardware, c);
   return c;
+}
+
+ResidualField step_residuals(const std::vector<const FitPoint*>& points,
+                             const HardwareSpec& hardware, const Calibration& c) {
+  std::vector<Residual> residuals;
+  for (const FitPoint* p : points) {
+    if (p->time_us && is_step(*p)) {
+      residuals.push_back({step_regime(p->shape),
+                           std::log(*p->time_us / time_of(*p, planned_work(*p, c), hardware, c))});
+    }
+  }
+  return fit_residual_field(residuals);
 }
 
 PointWork planned_work(const FitPoint& p, const Calibration& c) {

@@ -29,6 +29,10 @@ struct Prediction {
 Prediction predict(const FitPoint& point, const HardwareSpec& hardware,
                    const Calibration& calibration);
 
+// What predictions lack of the times of the steps among these points, the field of steps left out.
+ResidualField step_residuals(const std::vector<const FitPoint*>& points,
+                             const HardwareSpec& hardware, const Calibration& calibration);
+
 // The point's launches by what a planner knows, attention corrected by the field.
 PointWork planned_work(const FitPoint& point, const Calibration& calibration);
 

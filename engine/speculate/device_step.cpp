@@ -208,6 +208,9 @@ void DeviceStepRunner<T>::launch() {
   bound_ = std::min(recording_bound(longest), max_context_);
   enqueue();
   markers_[launched_++ % kernels::kYieldSlots]->mark();
+  if (!options_.records) {
+    return;
+  }
   ops_->synchronize();
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   recording_ = ops_->record([this] { enqueue(); });

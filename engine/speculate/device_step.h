@@ -27,6 +27,7 @@ struct DeviceStepOptions {
   bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
   // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
   bool drafts = true;
+  bool records = true;  // false: each step is enqueued launch by launch, so that it can be watched
 };
 
 // Positions that a recording made at this context serves: the next piece of 512, or of a sixteenth

@@ -179,6 +179,18 @@ constexpr std::string_view kH200FusedStep = R"({
      "schedule": "(FR)*", "group": "c1"}
   ]})";
 
+// Whole steps of the demo pair's geometry, whose draft runs all its levels in one launch.
+constexpr std::string_view kH200DemoStep = R"({
+  "name": "h200-demo-step", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 200, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "step", "model": "demo", "context_len": [1024, 4096, 12288],
+     "strategy": ["nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/bfs/c8e/FRRRRRRF",
+                  "nsa/d6k8n64/bfs/c4e/F*", "nsa/d6k8n64/bfs/c8a/FRRRRRRF",
+                  "nsa/d10k4n32/bfs/c8e/F*", "nsa/d10k4n32/bfs/c8e/FRRRRRRF",
+                  "nsa/d10k8n64/bfs/c8a/FRRRRRRF", "nsa/d14k8n64/bfs/c8a/FRRRRRRF"]}
+  ]})";
+
 // The other systems: a layer's decoding over a dense cache and whole steps of it (dense, ReSA,
 // SpecAttn), top-k and samplers alone.
 constexpr std::string_view kH200Systems = R"({
@@ -227,7 +239,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 10> kBuiltIn = {{
+constexpr std::array<BuiltIn, 11> kBuiltIn = {{
     {"quick", kQuick},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
@@ -236,6 +248,7 @@ constexpr std::array<BuiltIn, 10> kBuiltIn = {{
     {"h200-contexts", kH200Contexts},
     {"h200-ssv-step", kH200SsvStep},
     {"h200-fused-step", kH200FusedStep},
+    {"h200-demo-step", kH200DemoStep},
     {"h200-systems", kH200Systems},
     {"calibrate", kCalibrate},
 }};

@@ -9,6 +9,7 @@
 #include "engine/speculate/step.h"
 #include "engine/sweep/sweep_ops.h"
 #include "model/assert.h"
+#include "model/draft_levels.h"
 #include "model/strategy.h"
 #include "profiler/timing.h"
 
@@ -59,6 +60,8 @@ class StepRunnerPoint final : public StepPointRunner {
   void finish_recorded();
   void begin_recorded();
   void recorded_step();
+  void begin(DeviceStepRunner<T>& runner);
+  void watched_step();
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
@@ -72,6 +75,9 @@ class StepRunnerPoint final : public StepPointRunner {
   kernels::OpsBuffer<T> captured_;  // [3 * hidden]: what the newest token left for the draft
   std::unique_ptr<TreeSource<T>> source_;
   std::optional<DeviceStepRunner<T>> recorded_;
+  // What trace and counters watch in the place of a step that the host leads: one whose draft runs
+  // all levels in one launch, which no host-led step has.
+  std::optional<DeviceStepRunner<T>> watched_;
   StepOptions options_;
 };
 
@@ -92,20 +98,26 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   make_source(strategy);
   options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
   recorded_.reset();
+  watched_.reset();
   if (key.launch != "graph") {
     return {};
   }
-  const DeviceStepOptions steps{.choice = strategy.draft,
-                                .order = strategy.order,
-                                .verify = options_.verify,
-                                .scores_by_rank = true,
-                                .forced_yield = kCommittedNodes,
-                                .drafts = drafts};
+  DeviceStepOptions steps{.choice = strategy.draft,
+                          .order = strategy.order,
+                          .verify = options_.verify,
+                          .scores_by_rank = true,
+                          .forced_yield = kCommittedNodes,
+                          .drafts = drafts};
   const std::string reason = DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
   if (!reason.empty()) {
     return reason + " (launch \"stream\" can be measured)";
   }
   recorded_.emplace(*ops_, *target_, &*draft_, steps);
+  if (drafts && std::is_same_v<T, Bf16> &&
+      drafts_in_one_launch(draft_->shape(), shape.vocab, strategy.draft)) {
+    steps.records = false;
+    watched_.emplace(*ops_, *target_, &*draft_, steps);
+  }
   return {};
 }
 
@@ -114,6 +126,7 @@ template <class T>
 void StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
   source_.reset();
   recorded_.reset();
+  watched_.reset();
   if (model_ != key.model) {
     runner_.reset();
     draft_.reset();
@@ -186,11 +199,24 @@ void StepRunnerPoint<T>::finish_recorded() {
 template <class T>
 void StepRunnerPoint<T>::begin_recorded() {
   finish_recorded();
-  recorded_->begin({.context_len = context_len_,
-                    .token = kToken,
-                    .captured = captured_.data(),
-                    .max_context = context_len_ + kRecordedRoom});
+  begin(*recorded_);
   recorded_->launch();
+}
+
+template <class T>
+void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
+  runner.begin({.context_len = context_len_,
+                .token = kToken,
+                .captured = captured_.data(),
+                .max_context = context_len_ + kRecordedRoom});
+}
+
+// Begun before anybody watches; the few that are watched find room.
+template <class T>
+void StepRunnerPoint<T>::watched_step() {
+  finish_recorded();
+  watched_->launch();
+  watched_->wait();
 }
 
 // The steady state of generation: one more step is enqueued, then the oldest is waited for. Each
@@ -218,7 +244,16 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
           point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
     }
   }
-  RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) { step(false); });
+  if (watched_) {
+    begin(*watched_);
+  }
+  RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) {
+    if (watched_) {
+      watched_step();
+    } else {
+      step(false);
+    }
+  });
   work.host_timed = true;
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };

@@ -137,8 +137,10 @@ TEST_CASE("forced paths leave the caches that the host leaves") {
       }
       DraftSource<float> source(*host.ops, host.draft, {.choice = choice, .order = order});
       StepRunner<float> steps(*host.ops, host.target);
-      DeviceStepRunner<float> recorded(*device.ops, device.target, &device.draft,
-                                       {.choice = choice, .order = order, .forced_yield = forced});
+      const bool records = forced != 2;  // else enqueued anew each time, to be watched
+      DeviceStepRunner<float> recorded(
+          *device.ops, device.target, &device.draft,
+          {.choice = choice, .order = order, .forced_yield = forced, .records = records});
       source.observe(
           {.first = context_len - 1, .next_token = {5}, .captured = captured.data(), .rows = {0}});
       recorded.begin({.context_len = context_len,
@@ -154,6 +156,7 @@ TEST_CASE("forced paths leave the caches that the host leaves") {
         REQUIRE(yield.count == led.acceptance.yield());
         CHECK(yield.token[yield.count - 1] == token);
       }
+      CHECK((recorded.recordings() > 0) == records);
       REQUIRE(recorded.length() == host.target.length());
       const LlmShape& shape = host.target.shape();
       for (std::int64_t layer = 0; layer < shape.layers; ++layer) {

@@ -8,6 +8,7 @@
 
 #include "engine/sweep/campaign.h"
 #include "engine/sweep/sweep.h"
+#include "model/draft_levels.h"
 #include "model/error.h"
 #include "model/kernel_case.h"
 #include "model/llm_shape.h"
@@ -138,6 +139,23 @@ TEST_CASE("the campaign of steps covers schedules and groups; the shipped attent
             built_in("h200-vanilla").points.size() >=
         1500);
   CHECK(built_in("h200-fused-step").points.size() == 20);
+}
+
+TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {
+  const SweepPlan plan = built_in("h200-demo-step");
+  CHECK(plan.points.size() == 27);
+  const LlmShape demo = named_llm_shape("demo");
+  for (const PointKey& key : plan.points) {
+    CAPTURE(key.strategy);
+    const Strategy strategy = Strategy::parse(key.strategy);
+    CHECK(key.workload == WorkloadKind::kStep);
+    CHECK(key.model == "demo");
+    CHECK(key.launch == "graph");
+    CHECK(key.context_len < demo.max_position);
+    CHECK(illegal_because(strategy, demo) == "");
+    CHECK(drafts_in_one_launch(draft_shape_for(demo), demo.vocab, strategy.draft) ==
+          strategy.draft.speculates());
+  }
 }
 
 TEST_CASE("the campaign of the other systems is short and legal") {

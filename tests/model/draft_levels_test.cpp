@@ -1,7 +1,10 @@
 // Which drafts run their levels in one launch, and what that launch moves.
 #include "model/draft_levels.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+
+#include "model/cost_model.h"
 
 namespace versieve {
 namespace {
@@ -76,6 +79,77 @@ TEST_CASE("weights pass once, whatever the levels") {
   CHECK(read({2, 4, 32}, 100) - read({1, 4, 32}, 100) == Approx(entry + 4.0 * 768.0 * 4.0));
   CHECK(traffic::draft_levels(draft, {2, 4, 32}, 100, 2).total_write() ==
         Approx(3.0 * 2.0 * 128.0 * 2.0));
+}
+
+StepShape recorded_step(const char* model, const DraftChoice& tree) {
+  StepShape s{.target = named_llm_shape(model), .tree = tree, .context_len = 4096};
+  s.draft = draft_shape_for(s.target);
+  s.num_queries = tree.nodes;
+  s.refresh_layers = s.target.layers;
+  s.recorded = true;
+  return s;
+}
+
+double launches_of(const StepShape& shape, LaunchKind kind) {
+  StepWork work;
+  add_step(shape, 1.0, work);
+  double launches = 0.0;
+  for (const LaunchWork& launch : work) {
+    launches += launch.kind == kind ? launch.launches : 0.0;
+  }
+  return launches;
+}
+
+TEST_CASE("a recorded step of the demo has one launch for its draft") {
+  StepShape shape = recorded_step("demo", {10, 4, 32});
+  CHECK(launches_of(shape, LaunchKind::kDraftLevels) == 1.0);
+  CHECK(launches_of(shape, LaunchKind::kTreeAttention) == 0.0);
+  CHECK(launches_of(shape, LaunchKind::kGrowTree) == 0.0);
+  CHECK(launches_of(shape, LaunchKind::kCopyRows) == 0.0);
+  CHECK(launches_of(shape, LaunchKind::kRmsNorm) == 1.0);    // the target's embedding
+  CHECK(launches_of(shape, LaunchKind::kTopLogits) == 1.0);  // the target's choice
+  CHECK(launches_of(shape, LaunchKind::kFinishTree) == 1.0);
+  CHECK(launches_of(recorded_step("demo", {0, 0, 1}), LaunchKind::kDraftLevels) == 0.0);
+}
+
+TEST_CASE("other steps draft launch by launch") {
+  StepShape led = recorded_step("demo", {10, 4, 32});
+  led.recorded = false;
+  StepShape wide = recorded_step("demo", {10, 4, 32});
+  wide.element_bytes = 4;  // f32
+  for (const StepShape& shape :
+       {led, wide, recorded_step("demo", {10, 10, 64}), recorded_step("demo", {16, 4, 64}),
+        recorded_step("nsa-1b", {10, 4, 32}), recorded_step("nsa-8b", {6, 8, 64})}) {
+    CAPTURE(shape.target.name, shape.tree.depth, shape.tree.width);
+    CHECK(launches_of(shape, LaunchKind::kDraftLevels) == 0.0);
+    CHECK(launches_of(shape, LaunchKind::kTreeAttention) >= 6.0);
+    CHECK(launches_of(shape, LaunchKind::kGrowTree) == (shape.recorded ? shape.tree.depth : 0));
+  }
+}
+
+TEST_CASE("one launch for a draft's levels is priced as it was measured") {
+  const auto time_us = [](const DraftChoice& tree) {
+    StepWork work;
+    add_step(recorded_step("demo", tree), 1.0, work);
+    const LaunchWork* const draft = std::find_if(work.begin(), work.end(), [](const auto& launch) {
+      return launch.kind == LaunchKind::kDraftLevels;
+    });
+    REQUIRE(draft != work.end());
+    return cost_of(*draft, hardware_by_key("h200-sxm"), initial_parameters(),
+                   {CacheState::kCold, LaunchMode::kGraph})
+        .time_us;
+  };
+  // kernels/draft_levels/README.md; the gap between two launches is among them.
+  CHECK(time_us({7, 1, 8}) == Approx(112.0).epsilon(0.04));
+  CHECK(time_us({5, 4, 32}) == Approx(86.0).epsilon(0.04));
+  CHECK(time_us({10, 4, 32}) == Approx(148.0).epsilon(0.04));
+  CHECK(time_us({6, 8, 64}) == Approx(108.0).epsilon(0.04));
+  CHECK(time_us({10, 8, 64}) == Approx(168.0).epsilon(0.04));
+  CHECK(time_us({14, 8, 64}) == Approx(227.0).epsilon(0.04));
+  for (std::int64_t depth = 2; depth <= 15; ++depth) {
+    CHECK(time_us({depth, 8, 64}) > time_us({depth - 1, 8, 64}) + 10.0);
+    CHECK(time_us({depth, 8, 64}) > time_us({depth, 4, 64}) - 1e-9);
+  }
 }
 
 }  // namespace

@@ -78,8 +78,9 @@ double growth_of(const Plan& plan) {
   return plan.parameters[index_of(SharedParameter::kUniqueGrowth)];
 }
 
-StepShape shape_at(const Strategy& strategy, std::int64_t context, double overlap) {
-  StepShape s{.target = named_llm_shape("nsa-1b")};
+StepShape shape_at(const Strategy& strategy, std::int64_t context, double overlap,
+                   const char* model = "nsa-1b") {
+  StepShape s{.target = named_llm_shape(model)};
   s.draft = draft_shape_for(s.target);
   s.tree = strategy.draft;
   s.context_len = context;
@@ -143,15 +144,16 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
           "nsa/d6k4n32/bfs/c1/F*", "nsa/d6k8n64/bfs/c1/F*", "nsa/d8k8n128/bfs/c1/F*"}) {
       const Strategy strategy = Strategy::parse(text);
       StepWork work;
-      StepShape shape = shape_at(strategy, context, 0.6);
+      StepShape shape = shape_at(strategy, context, 0.6, plan.model);
       shape.form = plan.form;
       shape.one_launch = plan.one_launch && !strategy.draft.speculates();
+      shape.recorded = plan.device_ranges;
       add_step(shape, growth_of(plan), work);
       StepWork timed;
       shape.recorded = std::string(plan.step_launch) == "graph";
       add_step(shape, growth_of(plan), timed);
       PointKey key{.workload = WorkloadKind::kStep,
-                   .model = "nsa-1b",
+                   .model = plan.model,
                    .regime = "synthetic",
                    .strategy = text,
                    .dtype = "bf16",

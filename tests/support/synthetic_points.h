@@ -21,10 +21,12 @@ struct Plan {
   // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
   const char* step_launch = "stream";
   bool one_launch = false;  // plain steps run their layers in one
+  const char* model = "nsa-1b";
+  bool device_ranges = false;  // step points' ranges are of the device's own steps
 };
 
-// Attention points over contexts 1K-64K x queries 1-128 x overlaps, steps over tree shapes, of
-// nsa-1b in bf16.
+// Attention points over contexts 1K-64K x queries 1-128 x overlaps of nsa-1b, steps over tree
+// shapes of the plan's model, in bf16.
 std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareSpec& hardware);
 std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& hardware);
 // Tuples of a trained pair whose acceptance follows the positional model with these parameters.
