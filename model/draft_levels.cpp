@@ -40,6 +40,12 @@ bool matrix_fits(std::int64_t k, std::int64_t m, bool swiglu, std::int64_t rows)
          draft_product_bytes(k, groups, rows) <= kDraftCtaBytes;
 }
 
+// The widest slice of K.
+std::int64_t slice_width(std::int64_t k, std::int64_t m) {
+  const std::int64_t slices = linear_cut(k, m, false).slices;
+  return (k / kLinearTileK + slices - 1) / slices * kLinearTileK;
+}
+
 bool matrices_fit(const DraftShape& d) {
   // A token's half of the joint projection is a slice of K of its own, so a table holds it.
   const LinearCut joint = linear_cut(2 * d.hidden, joint_rows(d), false);
@@ -49,7 +55,9 @@ bool matrices_fit(const DraftShape& d) {
          matrix_fits(d.num_heads * d.head_dim, d.hidden, false, kDraftRows) &&
          matrix_fits(d.hidden, d.intermediate, true, kDraftRows) &&
          matrix_fits(d.intermediate, d.hidden, false, kDraftRows) &&
-         matrix_fits(d.hidden, d.vocab, false, kDraftRows);
+         matrix_fits(d.hidden, d.vocab, false, kDraftRows) &&
+         slice_width(d.num_heads * d.head_dim, d.hidden) <= kDraftSliceK &&
+         slice_width(d.intermediate, d.hidden) <= kDraftSliceK;
 }
 
 // Dependent steps of the launch.

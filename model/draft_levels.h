@@ -18,6 +18,7 @@ inline constexpr std::int64_t kDraftGroupHeads = 4;  // query heads of a KV head
 inline constexpr std::int64_t kDraftMostWindow = 512;
 inline constexpr std::int64_t kDraftMostHidden = 1024;
 inline constexpr std::int64_t kDraftMostVocab = 1024;  // the target's too
+inline constexpr std::int64_t kDraftSliceK = 512;      // that a warpgroup receives of a row
 inline constexpr std::int64_t kDraftWarpgroups = 4;    // of a CTA: slices of K, gate and up
 inline constexpr std::int64_t kDraftCtaBytes = 224 * 1024;
 

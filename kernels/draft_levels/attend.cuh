@@ -122,6 +122,7 @@ __device__ __forceinline__ void receive_joint(const AttendCta& t, int pass) {
   const uint2* const from = t.c.mail(pass, a.mail.joint);
   const unsigned epoch = t.c.epoch_of(pass);
   const int thread = static_cast<int>(threadIdx.x);
+  await_packet(from, epoch);
   int at[kFlying];
 #pragma unroll
   for (int i = 0; i < kFlying; ++i) {

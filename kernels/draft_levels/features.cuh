@@ -126,10 +126,12 @@ __device__ __forceinline__ void project_features(const DraftCta& c) {
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.features(pass);
     if (warp < rows) {
+      const uint2* const from = pass == 0 ? c.mail(0, a.mail.feature + warp * (a.hidden / 4))
+                                          : c.mail(pass - 1, a.mail.down + warp * (a.hidden / 4));
+      const unsigned epoch = c.epoch_of(pass == 0 ? 0 : pass - 1);
+      await_packet(from, epoch);
       RowPieces x;
-      x.receive_row(pass == 0 ? c.mail(0, a.mail.feature + warp * (a.hidden / 4))
-                              : c.mail(pass - 1, a.mail.down + warp * (a.hidden / 4)),
-                    a.hidden, c.epoch_of(pass == 0 ? 0 : pass - 1));
+      x.receive_row(from, a.hidden, epoch);
       store_normed(x, weight, a.hidden, a.eps, warp, kMostEntries * 128, at.x);
     }
     fence_for_copies();

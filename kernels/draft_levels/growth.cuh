@@ -139,6 +139,7 @@ __device__ __forceinline__ void list_rows(const DraftCta& c, int pass, int branc
     return;
   }
   const bool lists = warp < kMostRows;
+  await_packet(c.mail(pass, c.a.mail.down_weighted), c.epoch_of(pass));
   RowOfLogits<kQuads> logits;
   logits.receive_row(c.mail(pass, c.a.mail.logits + row * ((vocab + 3) / 4)), vocab,
                      c.epoch_of(pass), lists ? nullptr : s.logits[row]);
@@ -152,7 +153,7 @@ __device__ __forceinline__ void list_rows(const DraftCta& c, int pass, int branc
   const float largest = value_of(best_of_warp(logits.best()));
   __syncwarp();
   float sum = 0.0F;
-#pragma unroll
+#pragma unroll 4
   for (int i = 0; i < 4 * kQuads; ++i) {
     if (lane + 32 * i < vocab) {
       sum += expf(device_float(s.logits[row][lane + 32 * i]) - largest);

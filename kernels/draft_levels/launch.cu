@@ -40,31 +40,42 @@ static_assert(kMostRows * kMostRows <= kEarlyChildren);
 // Before the wait: weights are older.
 __device__ __forceinline__ void load_own_weights(const DraftCta& c, int role) {
   const DraftLevelsArguments& a = c.a;
-  const std::uint32_t to = shared_address(c.shared);
+  const Bf16* weights = nullptr;
+  int stride = a.hidden;
+  int k = a.hidden;
+  int rows = a.hidden;
+  int groups = 1;
+  if (role == kFuse) {
+    weights = a.fuse;
+    stride = k = 3 * a.hidden;
+  } else if (role == kFeature) {
+    weights = a.joint + a.hidden;
+    stride = 2 * a.hidden;
+    rows = a.joint_rows;
+  } else if (role == kOutput) {
+    weights = a.output;
+    stride = k = a.heads * kHeadDim;
+  } else if (role == kGateUp) {
+    weights = a.gate_up;
+    rows = a.intermediate;
+    groups = 2;
+  } else if (role == kDown) {
+    weights = a.down;
+    stride = k = a.intermediate;
+  } else if (role == kHead) {
+    weights = a.head;
+    rows = a.vocab;
+  } else {
+    return;
+  }
   const int first = c.index * kDraftMatrixRows;
-  const auto load = [&](const Bf16* weights, int stride, int k, int rows, int group) {
-    load_weights(weights + static_cast<std::int64_t>(first) * stride, stride, k, rows - first,
-                 to + static_cast<std::uint32_t>(group * k / static_cast<int>(kLinearTileK) *
-                                                 kWeightTileBytes));
-  };
-  const int q_width = a.heads * kHeadDim;
-  switch (role) {
-    case kFuse:
-      return load(a.fuse, 3 * a.hidden, 3 * a.hidden, a.hidden, 0);
-    case kFeature:
-      return load(a.joint + a.hidden, 2 * a.hidden, a.hidden, a.joint_rows, 0);
-    case kOutput:
-      return load(a.output, q_width, q_width, a.hidden, 0);
-    case kGateUp:
-      load(a.gate_up, a.hidden, a.hidden, a.intermediate, 0);
-      return load(a.gate_up + static_cast<std::int64_t>(a.intermediate) * a.hidden, a.hidden,
-                  a.hidden, a.intermediate, 1);
-    case kDown:
-      return load(a.down, a.intermediate, a.intermediate, a.hidden, 0);
-    case kHead:
-      return load(a.head, a.hidden, a.hidden, a.vocab, 0);
-    default:
-      return;
+#pragma unroll 1
+  for (int group = 0; group < groups; ++group) {
+    load_weights(weights + static_cast<std::int64_t>(group * rows + first) * stride, stride, k,
+                 rows - first,
+                 shared_address(c.shared) +
+                     static_cast<std::uint32_t>(group * k / static_cast<int>(kLinearTileK) *
+                                                kWeightTileBytes));
   }
 }
 

@@ -67,11 +67,14 @@ __device__ __forceinline__ void project_output(const DraftCta& c) {
   const DraftProduct at = product_memory<kMostRows>(c, m.k_tiles, 1);
   const DraftQuad q;
   const float4 weight = norm_weight(c, a.post_norm, q);
+  const SliceOfRows own = own_slice(m);
 #pragma unroll 1
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.rows(pass);
+    await_packet(pass == 0 ? c.mail(0, a.mail.feature) : c.mail(pass - 1, a.mail.grown),
+                 c.epoch_of(pass == 0 ? 0 : pass - 1));
     const float4 residual = q.within(rows) ? parent_stream(c, pass, q) : float4{};
-    multiply_received<kMostRows>(at, m, c.mail(pass, a.mail.attended), rows, c.epoch_of(pass));
+    multiply_received(at, m, own, c.mail(pass, a.mail.attended), rows, c.epoch_of(pass));
     __syncthreads();
     if (q.node >= 0) {
       const float4 sum = q.within(rows) ? add_slices<kMostRows>(at.sums, m, 0, q) : float4{};
@@ -90,11 +93,13 @@ __device__ __forceinline__ void project_gate_up(const DraftCta& c) {
   const DraftMatrix& m = a.gate_up_cut;
   const DraftProduct at = product_memory<kMostRows>(c, m.k_tiles, 2);
   const DraftQuad q;
+  const WholeRows whole(0, a.hidden / 4, a.hidden / 4, static_cast<int>(threadIdx.x));
 #pragma unroll 1
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.rows(pass);
     const unsigned epoch = c.epoch_of(pass);
-    receive_rows<kMostRows>(c.mail(pass, a.mail.output_weighted), rows, a.hidden / 4, epoch, at.x);
+    await_packet(c.mail(pass, a.mail.attended), epoch);
+    whole.receive_rows(c.mail(pass, a.mail.output_weighted), rows, epoch, at.x);
     multiply_rows<kMostRows>(at, m, 2);
     float scale = 1.0F;
     if (q.node >= 0) {
@@ -120,16 +125,18 @@ __device__ __forceinline__ void project_down(const DraftCta& c) {
   const DraftProduct at = product_memory<kMostRows>(c, m.k_tiles, 1);
   const DraftQuad q;
   const float4 weight = norm_weight(c, a.norm, q);
+  const SliceOfRows own = own_slice(m);
 #pragma unroll 1
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.rows(pass);
     const unsigned epoch = c.epoch_of(pass);
+    await_packet(c.mail(pass, a.mail.output_weighted), epoch);
     const float4 residual =
         q.within(rows) ? received_quad(c.mail(pass, a.mail.output + q.node * (a.hidden / 4) +
                                                         c.index * kRowQuads + q.quad),
                                        epoch)
                        : float4{};
-    multiply_received<kMostRows>(at, m, c.mail(pass, a.mail.mlp), rows, epoch);
+    multiply_received(at, m, own, c.mail(pass, a.mail.mlp), rows, epoch);
     __syncthreads();
     if (q.node >= 0) {
       const float4 sum = q.within(rows) ? add_slices<kMostRows>(at.sums, m, 0, q) : float4{};
@@ -144,13 +151,15 @@ __device__ __forceinline__ void project_head(const DraftCta& c) {
   const DraftMatrix& m = a.head_cut;
   const DraftProduct at = product_memory<kMostRows>(c, m.k_tiles, 1);
   const DraftQuad q;
+  const WholeRows whole(0, a.hidden / 4, a.hidden / 4, static_cast<int>(threadIdx.x));
   const int row_quads = (a.vocab + 3) / 4;
   const int column = c.index * kRowQuads + q.quad;
 #pragma unroll 1
   for (int pass = 0; pass < a.levels; ++pass) {
     const int rows = c.rows(pass);
     const unsigned epoch = c.epoch_of(pass);
-    receive_rows<kMostRows>(c.mail(pass, a.mail.down_weighted), rows, a.hidden / 4, epoch, at.x);
+    await_packet(c.mail(pass, a.mail.mlp), epoch);
+    whole.receive_rows(c.mail(pass, a.mail.down_weighted), rows, epoch, at.x);
     multiply_rows<kMostRows>(at, m, 1);
     float scale = 1.0F;
     if (q.node >= 0) {

@@ -57,7 +57,7 @@ __device__ __forceinline__ std::uint32_t swizzled(int row, int piece) {
 __device__ __forceinline__ void load_weights(const Bf16* from, int stride, int k, int rows,
                                              std::uint32_t to) {
   const int pieces = k / 8;
-#pragma unroll 4
+#pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < kDraftMatrixRows * pieces;
        i += static_cast<int>(blockDim.x)) {
     const int row = i / pieces;
@@ -196,69 +196,90 @@ __device__ __forceinline__ float4 received_quad(const uint2* at, unsigned epoch)
   return quad_values(x.x, x.z);
 }
 
-// Quads [first, first + quads) of `rows` rows of `pitch` quads into tiles of x, by kThreads threads
-// of which this one is `thread`.
+// A lane of each warp looks until a packet is there. CTAs wait so while nothing that they need can
+// be on its way, for what comes a link earlier: polls by all threads would fill L2's ports, through
+// which others' packets and instructions come.
+__device__ __forceinline__ void await_packet(const uint2* at, unsigned epoch) {
+  if (threadIdx.x % 32 == 0) {
+    while (!arrived(load_packets(at), epoch)) {
+      __nanosleep(20);
+    }
+  }
+  __syncwarp();
+}
+
+// Which quads of rows a thread receives, and where they go in tiles of x: the same in every pass.
 template <int kRows, int kThreads, int kFlying>
-__device__ __forceinline__ void receive_quads(const uint2* from, int rows, int first, int quads,
-                                              int pitch, unsigned epoch, int thread,
-                                              unsigned char* x) {
-  const int count = rows * quads;
-#pragma unroll 1
-  for (int base = thread; base < count; base += kFlying * kThreads) {
-    std::uint32_t place[kFlying];
-    const uint2* at[kFlying];
+class RowReceiver {
+ public:
+  // Quads [first, first + quads) of rows of `pitch` quads; this is thread `thread` of kThreads.
+  // REQUIRES: kRows * quads <= kFlying * kThreads.
+  __device__ __forceinline__ RowReceiver(int first, int quads, int pitch, int thread)
+      : count_(quads), thread_(thread) {
 #pragma unroll
     for (int i = 0; i < kFlying; ++i) {
-      const int row = (base + i * kThreads) / quads;
-      const int quad = base + i * kThreads - row * quads + first;
-      at[i] = from + 2 * (row * pitch + quad);
-      place[i] = static_cast<std::uint32_t>(quad / 16 * (kRows * 128)) + swizzled(row, quad / 2) +
-                 static_cast<std::uint32_t>(quad % 2 * 8);
+      const int row = (thread + i * kThreads) / quads;
+      const int quad = thread + i * kThreads - row * quads + first;
+      from_[i] = row * pitch + quad;
+      to_[i] = static_cast<std::uint32_t>(quad / 16 * (kRows * 128)) + swizzled(row, quad / 2) +
+               static_cast<std::uint32_t>(quad % 2 * 8);
     }
+  }
+  __device__ __forceinline__ void receive_rows(const uint2* from, int rows, unsigned epoch,
+                                               unsigned char* x) const {
+    const int count = rows * count_;
     uint4 packets[kFlying];
     bool waits;
     do {
       waits = false;
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
-        if (base + i * kThreads < count) {
-          packets[i] = load_packets(at[i]);
+        if (thread_ + i * kThreads < count) {
+          packets[i] = load_packets(from + 2 * from_[i]);
         }
       }
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
-        waits |= base + i * kThreads < count && !arrived(packets[i], epoch);
+        waits |= thread_ + i * kThreads < count && !arrived(packets[i], epoch);
       }
     } while (waits);
 #pragma unroll
     for (int i = 0; i < kFlying; ++i) {
-      if (base + i * kThreads < count) {
-        *reinterpret_cast<uint2*>(x + place[i]) = make_uint2(packets[i].x, packets[i].z);
+      if (thread_ + i * kThreads < count) {
+        *reinterpret_cast<uint2*>(x + to_[i]) = make_uint2(packets[i].x, packets[i].z);
       }
     }
   }
-}
-// Whole rows; all threads.
-template <int kRows>
-__device__ __forceinline__ void receive_rows(const uint2* from, int rows, int quads, unsigned epoch,
-                                             unsigned char* x) {
-  receive_quads<kRows, kDraftThreads, 2>(from, rows, 0, quads, quads, epoch,
-                                         static_cast<int>(threadIdx.x), x);
+
+ private:
+  int count_, thread_;
+  int from_[kFlying];
+  std::uint32_t to_[kFlying];
+};
+// Whole rows, by all threads; and a slice of K, by the warpgroup that multiplies it.
+using WholeRows = RowReceiver<kMostRows, kDraftThreads,
+                              kMostRows* static_cast<int>(kDraftMostHidden) / 4 / kDraftThreads>;
+using SliceOfRows =
+    RowReceiver<kMostRows, 128, kMostRows* static_cast<int>(kDraftSliceK) / 4 / 128>;
+
+__device__ __forceinline__ SliceOfRows own_slice(const DraftMatrix& m) {
+  const int slice = min(own_warpgroup(), m.slices - 1);
+  const int first = m.first_tile(slice);
+  return {first * 16, (m.first_tile(slice + 1) - first) * 16, m.k_tiles * 16,
+          static_cast<int>(threadIdx.x) % 128};
 }
 
 // Rows of which each warpgroup receives and multiplies its slice of K, one group. Then the sums are
 // there behind a barrier.
-template <int kRows>
 __device__ __forceinline__ void multiply_received(const DraftProduct& at, const DraftMatrix& m,
-                                                  const uint2* from, int rows, unsigned epoch) {
+                                                  const SliceOfRows& own, const uint2* from,
+                                                  int rows, unsigned epoch) {
   const int warpgroup = own_warpgroup();
   if (warpgroup < m.slices) {
-    const int first = m.first_tile(warpgroup);
-    receive_quads<kRows, 128, 5>(from, rows, first * 16, (m.first_tile(warpgroup + 1) - first) * 16,
-                                 m.k_tiles * 16, epoch, static_cast<int>(threadIdx.x) % 128, at.x);
+    own.receive_rows(from, rows, epoch, at.x);
     fence_for_copies();
-    asm volatile("barrier.sync %0, 128;\n" ::"r"(warpgroup + 2) : "memory");
-    multiply_slice<kRows>(at, m, warpgroup);
+    asm volatile("bar.sync %0, 128;\n" ::"r"(warpgroup + 2) : "memory");
+    multiply_slice<kMostRows>(at, m, warpgroup);
   }
 }
 

@@ -19,7 +19,7 @@ static_assert(kGrowThreads >= kMaxKept && kGrowThreads >= kMaxTreeWidth);
 
 // Of the threads that grow: all of a block, or the first ones of a larger one.
 __device__ inline void growing_sync() {
-  asm volatile("barrier.sync 1, %0;\n" ::"n"(kGrowThreads) : "memory");
+  asm volatile("bar.sync 1, %0;\n" ::"n"(kGrowThreads) : "memory");
 }
 
 struct GrowShared {
@@ -83,9 +83,6 @@ __device__ inline EarlyPool read_pool(const GrowTreeParams& p, GrowShared& s) {
   if (p.level > 0 && i < kMaxTreeWidth) {
     s.frontier[i] = pool.frontier[i];
   }
-  if (i < kPoolWords) {
-    s.kept[i] = 0;
-  }
   if (i == 0) {
     s.bar = -INFINITY;
     s.eligible_count = 0;
@@ -119,8 +116,8 @@ __device__ inline void fill_scores(const GrowTreeParams& p, const ChildPlaces& p
   }
 }
 
-// Ranks, kept bits (cleared before) and the bar. `kept`: how many of the best are kept. Lanes that
-// a small pool leaves over share the counting of a candidate.
+// Ranks and the bar. `kept`: how many of the best are kept. Lanes that a small pool leaves over
+// share the counting of a candidate.
 __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int kept) {
   const int thread = static_cast<int>(threadIdx.x);
   int bits = 0;
@@ -135,11 +132,11 @@ __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int ke
     float own = 0.0F;
     if (i < total) {
       own = s.score[i];
-#pragma unroll 8
+#pragma unroll 2
       for (int j = part; j < old_count; j += 1 << bits) {
         before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 << 16 : 0;
       }
-#pragma unroll 8
+#pragma unroll 2
       for (int j = old_count + part; j < total; j += 1 << bits) {
         before += s.score[j] > own || (s.score[j] == own && j < i) ? 1 : 0;
       }
@@ -153,9 +150,6 @@ __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int ke
       const int rank = (before >> 16) + new_before;
       s.rank[i] = static_cast<std::uint16_t>(rank);
       s.level_rank[i] = static_cast<std::uint16_t>(new_before);
-      if (rank < kept) {
-        atomicOr(&s.kept[i / 32], 1U << (i % 32));
-      }
       if (rank == kept - 1 && total >= kept) {
         s.bar = own;
       }
@@ -163,42 +157,58 @@ __device__ inline void rank_pool(GrowShared& s, int old_count, int total, int ke
   }
 }
 
-// The kept candidates into the pool, the eligible children into the next frontier: those above the
-// bar, which are among the kept; and all that rank before one at its level are above it too. They
-// are published first, others wait for them: publish(place, token, parent's place).
+// A child's token in the target's vocabulary.
+__device__ inline int child_token(const GrowTreeParams& p, const GrowShared& s, int child) {
+  const int token = child < kEarlyChildren ? s.child_token[child] : p.index[child];
+  return p.target_token == nullptr ? token : p.target_token[token];
+}
+
+// The eligible children as the next frontier, publish(place, token, parent's place): those above
+// the bar, which are among the kept; and all that rank before one at its level are above it too.
+// Then a bit for each candidate that is kept.
 template <class Publish>
-__device__ inline void write_pool(const GrowTreeParams& p, const ChildPlaces& places, GrowShared& s,
-                                  const EarlyPool& early, int total, int kept, bool grows,
-                                  const Publish& publish) {
+__device__ inline void publish_frontier(const GrowTreeParams& p, const ChildPlaces& places,
+                                        GrowShared& s, int old_count, int total, int kept,
+                                        bool grows, const Publish& publish) {
+  const float bar = s.bar;
+#pragma unroll 1
+  for (int base = 0; base < total; base += kGrowThreads) {
+    const int i = base + static_cast<int>(threadIdx.x);
+    const bool eligible = grows && i >= old_count && i < total && s.score[i] > bar;
+    if (eligible && s.level_rank[i] < p.choice.width) {
+      publish(static_cast<int>(s.level_rank[i]), child_token(p, s, i - old_count),
+              places.parent(i - old_count));
+    }
+    const unsigned keeps = __ballot_sync(0xFFFFFFFFU, i < total && s.rank[i] < kept);
+    const unsigned chosen = __ballot_sync(0xFFFFFFFFU, eligible);
+    if (threadIdx.x % 32 == 0 && i / 32 < kPoolWords) {
+      s.kept[i / 32] = keeps;
+      if (chosen != 0) {
+        atomicAdd(&s.eligible_count, __popc(chosen));
+      }
+    }
+  }
+}
+
+// The kept candidates into the pool, in their order.
+__device__ inline void write_pool(const GrowTreeParams& p, const ChildPlaces& places,
+                                  const GrowShared& s, int old_count, int total, int kept,
+                                  bool grows) {
   TreePool& pool = p.state->pool;
-  const int old_count = early.old_count;
   for (int i = static_cast<int>(threadIdx.x); i < total; i += kGrowThreads) {
     if (s.rank[i] >= kept) {
       continue;
     }
     const bool is_new = i >= old_count;
     const int child = i - old_count;
-    const int place = is_new ? places.parent(child) : 0;
-    int token = !is_new                  ? s.token[i]
-                : child < kEarlyChildren ? s.child_token[child]
-                                         : p.index[child];
-    token = is_new && p.target_token != nullptr ? p.target_token[token] : token;
-    int next = kMaxTreeWidth;
-    if (is_new && grows && s.score[i] > s.bar) {
-      next = s.level_rank[i];
-      if (next < p.choice.width) {
-        publish(next, token, place);
-      }
-      atomicAdd(&s.eligible_count, 1);
-    }
-    const int parent = is_new ? (p.level == 0 ? -1 : s.frontier[place]) : s.parent[i];
+    const int parent = !is_new ? s.parent[i] : p.level == 0 ? -1 : s.frontier[places.parent(child)];
     const int to = kept_before(s, i);
     pool.parent[to] = parent < 0 ? -1 : kept_before(s, parent);
     pool.depth[to] = is_new ? static_cast<int>(p.level) + 1 : s.depth[i];
-    pool.token[to] = token;
+    pool.token[to] = is_new ? child_token(p, s, child) : s.token[i];
     pool.log_probability[to] = s.score[i];
-    if (next < p.choice.width) {
-      pool.frontier[next] = to;
+    if (is_new && grows && s.score[i] > s.bar && s.level_rank[i] < p.choice.width) {
+      pool.frontier[s.level_rank[i]] = to;
     }
   }
 }
@@ -216,12 +226,13 @@ __device__ inline void grow(const GrowTreeParams& p, const ChildPlaces& places, 
   growing_sync();
   rank_pool(s, early.old_count, total, kept);
   growing_sync();
-  write_pool(p, places, s, early, total, kept, grows, publish);
+  publish_frontier(p, places, s, early.old_count, total, kept, grows, publish);
   growing_sync();
   const int frontier_count = min(s.eligible_count, width);
   if (const int i = static_cast<int>(threadIdx.x); grows && i >= frontier_count && i < width) {
     publish_none(i);
   }
+  write_pool(p, places, s, early.old_count, total, kept, grows);
   if (threadIdx.x == 0) {
     p.state->pool.count = min(total, kept);
     p.state->pool.frontier_count = frontier_count;
