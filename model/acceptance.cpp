@@ -66,6 +66,12 @@ std::vector<double> child_probabilities(const AcceptanceModel::Positional& model
   return children;
 }
 
+bool deeper_than_measured(const AcceptanceModel& model, std::int64_t depth) {
+  return !model.measured.empty() &&
+         std::all_of(model.measured.begin(), model.measured.end(),
+                     [depth](const AcceptanceModel::Measured& m) { return m.draft.depth < depth; });
+}
+
 }  // namespace
 
 std::int64_t approximate_group(const Strategy& strategy) {
@@ -137,6 +143,7 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
   out.mean = positional_accepted(*range, strategy.draft);
   out.log_error = range->log_error;
   out.source = Provenance::kPredicted;
+  out.deeper = deeper_than_measured(model, strategy.draft.depth);
   out.outside_data = range->context_low > context_low || range->context_high < context_high;
   return out;
 }

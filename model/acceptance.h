@@ -47,7 +47,8 @@ struct AcceptedTokens {
   Provenance source = Provenance::kPredicted;
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
   bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
-  bool outside_data = false;    // the nearest context range stands in for one without evidence
+  bool deeper = false;  // than every measured tree: decay goes on beyond what it was fitted to
+  bool outside_data = false;  // the nearest context range stands in for one without evidence
 };
 
 // C if the strategy's groups are approximate, else 1.

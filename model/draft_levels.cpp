@@ -7,13 +7,14 @@
 namespace versieve {
 namespace {
 
-// What the launch takes on an NVIDIA H200, in graphs of launches, less the gap between two
-// (test_gpu_steps "[draft_levels][timing]", 2026-11-23; kernels/draft_levels/README.md): a chain of
-// hops, which no byte and no product shows. To measure again: kLevelUs and kNodeUs are the slopes
-// over trees of one width, kEntriesUs is what is left.
-constexpr double kEntriesUs = 34.0;  // the newest tokens' entries and the first level
-constexpr double kLevelUs = 12.4;    // a further level of up to kEasyNodes nodes
-constexpr double kNodeUs = 0.6;      // of it, each node beyond them
+// What the launch takes within a step on an NVIDIA H200: the means of the traced ranges of
+// h200-demo-step (engine/sweep, 2026-11-23), within 3 %; alone, again and again, it takes up to a
+// sixth less (kernels/draft_levels/README.md). A chain of hops, which no byte and no product shows.
+// To measure again: kLevelUs and kNodeUs are the slopes over trees of one width, kEntriesUs is what
+// is left.
+constexpr double kEntriesUs = 37.0;  // the newest tokens' entries and the first level
+constexpr double kLevelUs = 12.0;    // a further level of up to kEasyNodes nodes
+constexpr double kNodeUs = 0.8;      // of it, each node beyond them
 constexpr std::int64_t kEasyNodes = 4;
 // Where a fit begins (cost_parameters.cpp): by these, times are dependent steps.
 constexpr double kBaseUs = 2.0;

@@ -6,7 +6,7 @@
 namespace versieve {
 namespace {
 
-constexpr std::int64_t kDepths[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
+constexpr std::int64_t kDepths[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
 constexpr std::int64_t kWidths[] = {1, 2, 3, 4, 6, 8, 10};
 constexpr std::int64_t kNodes[] = {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr const char* kSchedules[] = {"F*", "(FR)*", "(FRR)*", "(FRRR)*"};
@@ -15,16 +15,19 @@ std::int64_t tree_pool(std::int64_t depth, std::int64_t width) {
   return 1 + width + (depth - 1) * width * width;
 }
 
-// A tree needs a node a level; a chain has exactly one.
+// A tree has more than a node a level, which would be a chain.
 bool sensible(const DraftChoice& d) {
-  return d.width == 1 ? d.nodes == d.depth + 1
-                      : d.nodes > d.depth + 1 && d.nodes <= tree_pool(d.depth, d.width);
+  return d.nodes > d.depth + 1 && d.nodes <= tree_pool(d.depth, d.width);
 }
 
 std::vector<DraftChoice> draft_grid() {
   std::vector<DraftChoice> grid;
   for (const std::int64_t depth : kDepths) {
     for (const std::int64_t width : kWidths) {
+      if (width == 1) {
+        grid.push_back({.depth = depth, .width = 1, .nodes = depth + 1});
+        continue;
+      }
       for (const std::int64_t nodes : kNodes) {
         const DraftChoice choice{.depth = depth, .width = width, .nodes = nodes};
         if (sensible(choice)) {

@@ -155,6 +155,10 @@ class Pricer {
     if (accepted.other_group) {
       note += "; acceptance measured without approximate groups";
     }
+    if (accepted.deeper) {
+      note += std::string(note.empty() ? "" : "; ") +
+              "deeper than any tree whose acceptance was measured";
+    }
     if (accepted.outside_data) {
       note += std::string(note.empty() ? "" : "; ") + "acceptance from the nearest context range";
     }

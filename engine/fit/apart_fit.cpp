@@ -55,14 +55,15 @@ class ApartFit {
     return c;
   }
 
-  // By its ranges: a step's time would lend it what the rest of the step is off.
+  // By its ranges' times: a step's would lend it what the rest of the step is off, and its bytes
+  // are few, mostly packets on their way from link to link.
   void search_draft(const Points& points, int iterations, Calibration& c) const {
     std::vector<FitPoint> traced;
     for (const FitPoint* p : points) {
       for (const RangeObservation& range : p->ranges) {
         if (range.kind == LaunchKind::kDraftLevels) {
           traced.push_back(*p);
-          traced.back().ranges = {range};
+          traced.back().ranges = {{range.kind, range.time_us, {}, {}}};
           traced.back().time_us.reset();
           traced.back().dram_bytes.reset();
         }

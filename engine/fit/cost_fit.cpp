@@ -315,8 +315,8 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
-  fit_apart(apart, machine, report);
   fit_systems(measured, machine, report);
+  fit_apart(apart, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   report.model.machine = machine_shares(machine);
   return report;

@@ -8,7 +8,6 @@
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/point_parts.h"
 #include "model/error.h"
-#include "model/planner.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -127,50 +126,6 @@ TEST_CASE("plain steps in one launch inform its price, and those of before are l
   for (const ComparedPoint& p : both.compared) {
     if (p.key.workload == WorkloadKind::kStep && p.key.num_queries == 1) {
       CHECK(p.predicted_us == Approx(*p.measured_us).epsilon(0.1));
-    }
-  }
-}
-
-TEST_CASE("steps of a pair whose draft is one launch stand apart and move nothing of the others") {
-  synthetic::Plan plan = planted();
-  plan.form = NsaForm::kFused;
-  plan.step_launch = "graph";
-  const auto others =
-      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
-  plan.model = "demo";
-  plan.device_ranges = true;
-  plan.parameters[index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs)] = 800.0;
-  plan.factor_above = 0;  // a law of theirs alone
-  plan.time_factor = 1.2;
-  const auto small = synthetic::step_points(plan, h200());
-  const FitReport before = fit_cost_model(others, "NVIDIA H200", h200(), {"run"}, kQuick);
-  const FitReport both =
-      fit_cost_model(joined(others, small), "NVIDIA H200", h200(), {"run"}, kQuick);
-  CHECK(before.apart.before.points == 0);
-  CHECK(both.apart.geometry == "demo");
-  CHECK(both.apart.before.points == 28);
-  CHECK(*both.apart.before.median_ape > 0.15);
-  CHECK(*both.apart.latency.median_ape < 0.05);
-  CHECK(both.model.points == before.model.points);
-  CHECK(both.model.geometry == "nsa-1b");
-  CHECK(both.model.steps.size() == before.model.steps.size());
-  CHECK(*both.latency.median_ape == *before.latency.median_ape);
-  const std::size_t first = index_of(LaunchKind::kDraftLevels, KindParameter::kFixedRead);
-  for (std::size_t i = 0; i < kParameterCount; ++i) {
-    if (i < first || i >= first + kKindParameterCount) {
-      CAPTURE(parameter_table()[i].name);
-      CHECK(both.model.estimates[i].value == before.model.estimates[i].value);
-    }
-  }
-  check_found(both, index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs), 1.2 * 800.0);
-
-  // A step that is priced anew lies where it was measured.
-  for (const PointMeasurement& m : small) {
-    const double us = predicted_step_us(both.model, h200(), named_llm_shape("demo"),
-                                        Strategy::parse(m.key.strategy), m.key.context_len);
-    CAPTURE(m.key.strategy, m.key.context_len);
-    if (m.key.num_queries > 1) {
-      CHECK(us == Approx(m.time_ns[2] * 1e-3).epsilon(0.1));
     }
   }
 }

@@ -78,6 +78,27 @@ TEST_CASE("approximate classes are planned from predictions until they are measu
   CHECK(accepted_tokens(fit.acceptance, exact, 0, 4096).mean == Approx(3.0));
 }
 
+TEST_CASE("the grid has trees and chains of 14 levels, which yield little more and say why") {
+  const std::vector<Strategy> space = enumerate_space(named_llm_shape("demo"));
+  for (const char* text : {"nsa/d12k4n32/bfs/c8e/F*", "nsa/d14k8n64/bfs/c8a/(FRRR)*",
+                           "nsa/d14k1n15/bfs/c1/F*", "nsa/d7k1n8/bfs/c1/F*"}) {
+    CHECK(std::count(space.begin(), space.end(), Strategy::parse(text)) == 1);
+  }
+  FittedModel fit = synthetic::fitted_by_hand();
+  fit.acceptance.measured.push_back({{10, 4, 64}, Traversal::kBfs, "F*", 2048, 5.0, 0.1});
+  const auto at = [&](const char* text) {
+    return accepted_tokens(fit.acceptance, Strategy::parse(text), 4096, 8192);
+  };
+  const AcceptedTokens ten = at("nsa/d10k8n64/bfs/c1/F*");
+  const AcceptedTokens twelve = at("nsa/d12k8n64/bfs/c1/F*");
+  const AcceptedTokens fourteen = at("nsa/d14k8n64/bfs/c1/F*");
+  CHECK(!ten.deeper);
+  CHECK(twelve.deeper);
+  CHECK(twelve.mean > ten.mean);
+  CHECK(fourteen.mean - twelve.mean < twelve.mean - ten.mean);
+  CHECK(fourteen.mean < 15.0);
+}
+
 TEST_CASE("the first choice is never worse than the baselines, which are always reported") {
   for (const double first : {0.05, 0.4, 0.9}) {
     const PlanTable table = planned(fitted_by_hand(first));

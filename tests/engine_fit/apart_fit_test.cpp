@@ -1,0 +1,73 @@
+// Steps of a pair whose draft is one launch, beside steps of others.
+#include "engine/fit/apart_fit.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/planner.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+const HardwareSpec& h200() {
+  return hardware_by_key("h200-sxm");
+}
+
+std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
+                                     const std::vector<PointMeasurement>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+constexpr FitOptions kQuick = {.leave_out_regimes = false};
+
+}  // namespace
+
+TEST_CASE("steps of a pair whose draft is one launch stand apart and move nothing of the others") {
+  synthetic::Plan plan;
+  plan.form = NsaForm::kFused;
+  plan.step_launch = "graph";
+  const auto others =
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+  plan.model = "demo";
+  plan.device_ranges = true;
+  plan.parameters[index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs)] = 800.0;
+  plan.factor_above = 0;  // a law of theirs alone
+  plan.time_factor = 1.2;
+  const auto small = synthetic::step_points(plan, h200());
+  const FitReport before = fit_cost_model(others, "NVIDIA H200", h200(), {"run"}, kQuick);
+  const FitReport both =
+      fit_cost_model(joined(others, small), "NVIDIA H200", h200(), {"run"}, kQuick);
+  CHECK(before.apart.before.points == 0);
+  CHECK(both.apart.geometry == "demo");
+  CHECK(both.apart.before.points == 28);
+  CHECK(*both.apart.before.median_ape > 0.15);
+  CHECK(*both.apart.latency.median_ape < 0.05);
+  CHECK(both.model.points == before.model.points);
+  CHECK(both.model.geometry == "nsa-1b");
+  CHECK(both.model.steps.size() == before.model.steps.size());
+  CHECK(*both.latency.median_ape == *before.latency.median_ape);
+  const std::size_t first = index_of(LaunchKind::kDraftLevels, KindParameter::kFixedRead);
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    if (i < first || i >= first + kKindParameterCount) {
+      CAPTURE(parameter_table()[i].name);
+      CHECK(both.model.estimates[i].value == before.model.estimates[i].value);
+    }
+  }
+  const ParameterEstimate& step =
+      both.model.estimates[index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs)];
+  CHECK(step.informed);
+  CHECK(step.value == Approx(1.2 * 800.0).epsilon(0.1));
+
+  // A step that is priced anew lies where it was measured.
+  for (const PointMeasurement& m : small) {
+    const double us = predicted_step_us(both.model, h200(), named_llm_shape("demo"),
+                                        Strategy::parse(m.key.strategy), m.key.context_len);
+    CAPTURE(m.key.strategy, m.key.context_len);
+    if (m.key.num_queries > 1) {
+      CHECK(us == Approx(m.time_ns[2] * 1e-3).epsilon(0.1));
+    }
+  }
+}
