@@ -48,7 +48,7 @@ __device__ __forceinline__ void give_registers() {
 
 // Barrier of the computing warps.
 __device__ __forceinline__ void compute_sync() {
-  asm volatile("barrier.sync 1, %0;\n" ::"n"(kComputeThreads) : "memory");
+  asm volatile("bar.sync 1, %0;\n" ::"n"(kComputeThreads) : "memory");
 }
 __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "n"(kStageArrivals)
