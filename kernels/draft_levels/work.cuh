@@ -274,13 +274,10 @@ __device__ __forceinline__ SliceOfRows own_slice(const DraftMatrix& m) {
 __device__ __forceinline__ void multiply_received(const DraftProduct& at, const DraftMatrix& m,
                                                   const SliceOfRows& own, const uint2* from,
                                                   int rows, unsigned epoch) {
-  const int warpgroup = own_warpgroup();
-  if (warpgroup < m.slices) {
+  if (own_warpgroup() < m.slices) {
     own.receive_rows(from, rows, epoch, at.x);
-    fence_for_copies();
-    asm volatile("bar.sync %0, 128;\n" ::"r"(warpgroup + 2) : "memory");
-    multiply_slice<kMostRows>(at, m, warpgroup);
   }
+  multiply_rows<kMostRows>(at, m, 1);
 }
 
 // Squares of a row's quads: added as floats within a slice's share of the rows, then as integers;
