@@ -169,7 +169,9 @@ TEST_CASE("the trained pair generates the same text in graphs in bf16", "[timing
     // The last ones by the calibrated schedule of engine/demo/nsa_schedule.json.
     for (const char* text :
          {"nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d6k8n64/bfs/c4e/F*",
-          "nsa/d10k4n32/bfs/c8e/F*", "nsa/ar/bfs/c1/FRRRRRRF", "nsa/d5k4n32/bfs/c8e/FRRRRRRF",
+          "nsa/d10k4n32/bfs/c8e/F*", "nsa/d12k2n24/bfs/c8e/F*", "nsa/d14k8n64/bfs/c8e/F*",
+          "nsa/d15k2n32/dfs/c8e/F*", "nsa/ar/bfs/c1/FRRRRRRF", "nsa/d5k4n32/bfs/c8e/FRRRRRRF",
+          "nsa/d12k4n32/bfs/c8e/FRRRRRRF", "nsa/d14k8n64/bfs/c8e/FRRRRRRF",
           "nsa/d10k4n32/bfs/c8e/FRRRRRRF", "nsa/d10k4n32/bfs/c8a/FRRRRRRF",
           "nsa/d6k8n64/bfs/c4e/FRRRRRRF", "nsa/d6k8n64/bfs/c8a/FRRRRRRF",
           "nsa/d10k8n64/bfs/c8a/FRRRRRRF"}) {
