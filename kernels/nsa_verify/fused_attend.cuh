@@ -60,7 +60,7 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
     n.locate(a);
   };
   locate();  // while others work
-  wait_for_parts(a, first_node, n.g);
+  const unsigned before = wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
   while (i < rows) {
     const int head = i & ((1 << a.head_bits) - 1);
@@ -82,6 +82,7 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
       }
     }
   }
+  leave_parts(a, first_node, n.g, before);
 }
 
 // The kinds of parts in the order in which a slot runs through them: the window needs nothing of

@@ -104,23 +104,29 @@ __device__ __forceinline__ int compressed_parts(const FusedPlan& plan, int seen)
   return plan.joined ? join_count(seen) : span_count(seen);
 }
 
-// The CTA has stored its parts of group `group`.
+// The CTA has stored its parts of group `group`; the release holds for all its threads, which the
+// barrier orders before.
 __device__ inline void arrive_at(const FusedArguments& a, int group) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
-    atomicAdd(a.counters + group * 2, 1U);
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;\n" ::"l"(a.counters + group * 2)
+                 : "memory");
   }
 }
-// Until all parts of the group of node `node` are in memory. The last of the group's finishing CTAs
-// leaves its counters zero.
-__device__ inline void wait_for_parts(const FusedArguments& a, int node, int g) {
+// Counters of the group of node `node` of KV head g: parts that are there, finishing CTAs that are
+// through.
+__device__ inline unsigned* counters_of(const FusedArguments& a, int node, int g) {
+  return a.counters + (g * a.plan.tiles + node / a.tile_queries) * 2;
+}
+// Until all parts of that group are in memory. Returns to thread 0 how many finishing CTAs came
+// before; the answer is on its way while rows are merged.
+__device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int g) {
+  unsigned before = 0;
   if (threadIdx.x == 0) {
-    const int tile = node / a.tile_queries;
-    unsigned* const counters = a.counters + (g * a.plan.tiles + tile) * 2;
+    unsigned* const counters = counters_of(a, node, g);
     unsigned arrived = 0;
     while (true) {
-      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n"
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n"
                    : "=r"(arrived)
                    : "l"(counters)
                    : "memory");
@@ -129,15 +135,25 @@ __device__ inline void wait_for_parts(const FusedArguments& a, int node, int g) 
       }
       __nanosleep(20);
     }
-    __threadfence();
-    const int nodes = min(a.tile_queries, a.nodes - tile * a.tile_queries);
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;\n"
+                 : "=r"(before)
+                 : "l"(counters + 1)
+                 : "memory");
+  }
+  __syncthreads();
+  return before;
+}
+// At the end of a finishing CTA: the last one of a group leaves its counters zero.
+__device__ inline void leave_parts(const FusedArguments& a, int node, int g, unsigned before) {
+  if (threadIdx.x == 0) {
+    const int nodes = min(a.tile_queries, a.nodes - node / a.tile_queries * a.tile_queries);
     const int finishers = (nodes + a.plan.finish_nodes - 1) / a.plan.finish_nodes;
-    if (atomicAdd(counters + 1, 1U) == static_cast<unsigned>(finishers - 1)) {
+    if (before == static_cast<unsigned>(finishers - 1)) {
+      unsigned* const counters = counters_of(a, node, g);
       counters[0] = 0U;
       counters[1] = 0U;
     }
   }
-  __syncthreads();
 }
 
 }  // namespace versieve::kernels

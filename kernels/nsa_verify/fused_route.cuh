@@ -165,7 +165,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     n.locate(a);
   };
   take_row(warp * 2);  // while others work
-  wait_for_parts(a, first_node, n.g);
+  const unsigned before = wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
   for (int first = warp * 2; first < rows;) {
     const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
@@ -195,6 +195,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
     select_of_node(a, n, keys, chosen, candidates);
   }
+  leave_parts(a, first_node, n.g, before);
 }
 
 // kMany: the plan's `many`.
