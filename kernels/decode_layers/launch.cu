@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/lasting_memory.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/decode_layers/attention.cuh"
 #include "kernels/decode_layers/load.cuh"
@@ -131,54 +132,36 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
 
 }  // namespace
 
-// Tables and packets are never moved or freed while a recording may name them.
 class DecodeWorkspace {
  public:
-  DecodeWorkspace() = default;
-  DecodeWorkspace(const DecodeWorkspace&) = delete;
-  DecodeWorkspace& operator=(const DecodeWorkspace&) = delete;
-  ~DecodeWorkspace() {
-    for (void* memory : memory_) {
-      cudaFree(memory);
-    }
-  }
-
   void prepare(const DecodeLayersParams<Bf16>& p, cudaStream_t stream) {
     if (epoch_ == nullptr) {
-      epoch_ = static_cast<unsigned*>(allocate(sizeof(unsigned), stream));
+      epoch_ = memory_.allocate<unsigned>(1, stream);
     }
-    const std::size_t bytes =
-        2 * sizeof(uint2) * static_cast<std::size_t>(arguments_of(p).mail.half);
-    if (bytes > packet_bytes_) {
-      packets_ = static_cast<uint2*>(allocate(bytes, stream));
-      packet_bytes_ = bytes;
+    const std::size_t count = 2 * static_cast<std::size_t>(arguments_of(p).mail.half);
+    if (count > packet_count_) {
+      packets_ = memory_.allocate<uint2>(count, stream);
+      packet_count_ = count;
     }
     const std::vector<DecodeTable> tables = tables_of(p);
     if (find(tables) == nullptr) {
-      const std::size_t size = tables.size() * sizeof(DecodeTable);
-      void* const memory = allocate(size, stream);
-      check(cudaMemcpyAsync(memory, tables.data(), size, cudaMemcpyHostToDevice, stream));
+      DecodeTable* const memory = memory_.allocate<DecodeTable>(tables.size(), stream);
+      check(cudaMemcpyAsync(memory, tables.data(), tables.size() * sizeof(DecodeTable),
+                            cudaMemcpyHostToDevice, stream));
       check(cudaStreamSynchronize(stream));
-      tables_.emplace_back(tables, static_cast<const DecodeTable*>(memory));
+      tables_.emplace_back(tables, memory);
     }
   }
   void place(const DecodeLayersParams<Bf16>& p, DecodeArguments& a) const {
     a.table = find(tables_of(p));
     VERSIEVE_ASSERT(a.table != nullptr && packets_ != nullptr &&
-                        2 * sizeof(uint2) * static_cast<std::size_t>(a.mail.half) <= packet_bytes_,
+                        2 * static_cast<std::size_t>(a.mail.half) <= packet_count_,
                     "a launch was prepared");
     a.packets = packets_;
     a.epoch = epoch_;
   }
 
  private:
-  void* allocate(std::size_t bytes, cudaStream_t stream) {
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes));
-    memory_.push_back(memory);
-    check(cudaMemsetAsync(memory, 0, bytes, stream));  // no epoch is 0
-    return memory;
-  }
   const DecodeTable* find(const std::vector<DecodeTable>& tables) const {
     for (const auto& [known, device] : tables_) {
       if (known.size() == tables.size() &&
@@ -189,10 +172,10 @@ class DecodeWorkspace {
     return nullptr;
   }
 
-  std::vector<void*> memory_;
+  LastingMemory memory_;
   std::vector<std::pair<std::vector<DecodeTable>, const DecodeTable*>> tables_;
   uint2* packets_ = nullptr;
-  std::size_t packet_bytes_ = 0;
+  std::size_t packet_count_ = 0;
   unsigned* epoch_ = nullptr;
 };
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/common/cuda_check.h"
+#include "kernels/common/lasting_memory.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/draft_levels/attend.cuh"
 #include "kernels/draft_levels/features.cuh"
@@ -229,38 +230,28 @@ DraftLevelsArguments arguments_of(const DraftLevelsParams<Bf16>& p) {
 
 }  // namespace
 
-// Tables and packets are never moved or freed while a recording may name them.
 class DraftWorkspace {
  public:
-  DraftWorkspace() = default;
-  DraftWorkspace(const DraftWorkspace&) = delete;
-  DraftWorkspace& operator=(const DraftWorkspace&) = delete;
-  ~DraftWorkspace() {
-    for (void* memory : memory_) {
-      cudaFree(memory);
-    }
-  }
-
   void prepare(const DraftLevelsParams<Bf16>& p, cudaStream_t stream) {
     if (epoch_ == nullptr) {
-      epoch_ = static_cast<unsigned*>(allocate(2 * sizeof(unsigned), stream));
+      epoch_ = memory_.allocate<unsigned>(2, stream);
     }
-    const std::size_t bytes = packet_bytes_of(p);
-    if (bytes > packet_bytes_) {
-      packets_ = static_cast<uint2*>(allocate(bytes, stream));
-      packet_bytes_ = bytes;
+    const std::size_t count = packet_count_of(p);
+    if (count > packet_count_) {
+      packets_ = memory_.allocate<uint2>(count, stream);
+      packet_count_ = count;
     }
     if (find(p) == nullptr) {
       const std::size_t rows = static_cast<std::size_t>(joint_rows(p.shape));
-      float* const table = static_cast<float*>(
-          allocate(static_cast<std::size_t>(p.target_vocab) * rows * sizeof(float), stream));
+      float* const table =
+          memory_.allocate<float>(static_cast<std::size_t>(p.target_vocab) * rows, stream);
       fill(p, table, stream);
       tables_.emplace_back(key_of(p), table);
     }
   }
   void place(const DraftLevelsParams<Bf16>& p, DraftLevelsArguments& a) const {
     a.token_rows = find(p);
-    VERSIEVE_ASSERT(a.token_rows != nullptr && packet_bytes_of(p) <= packet_bytes_,
+    VERSIEVE_ASSERT(a.token_rows != nullptr && packet_count_of(p) <= packet_count_,
                     "a launch was prepared");
     a.packets = packets_;
     a.epoch = epoch_;
@@ -273,15 +264,8 @@ class DraftWorkspace {
   static Key key_of(const DraftLevelsParams<Bf16>& p) {
     return {p.embedding, p.input_norm, p.joint};
   }
-  static std::size_t packet_bytes_of(const DraftLevelsParams<Bf16>& p) {
-    return 2 * 2 * sizeof(uint2) * static_cast<std::size_t>(mail_of(p).half);
-  }
-  void* allocate(std::size_t bytes, cudaStream_t stream) {
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes));
-    memory_.push_back(memory);
-    check(cudaMemsetAsync(memory, 0, bytes, stream));  // no epoch is 0
-    return memory;
+  static std::size_t packet_count_of(const DraftLevelsParams<Bf16>& p) {
+    return 2 * 2 * static_cast<std::size_t>(mail_of(p).half);
   }
   static void fill(const DraftLevelsParams<Bf16>& p, float* table, cudaStream_t stream) {
     const DraftShape& d = p.shape;
@@ -306,10 +290,10 @@ class DraftWorkspace {
     return nullptr;
   }
 
-  std::vector<void*> memory_;
+  LastingMemory memory_;
   std::vector<std::pair<Key, const float*>> tables_;
   uint2* packets_ = nullptr;
-  std::size_t packet_bytes_ = 0;
+  std::size_t packet_count_ = 0;
   unsigned* epoch_ = nullptr;
 };
 

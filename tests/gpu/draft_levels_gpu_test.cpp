@@ -225,7 +225,7 @@ void check_draft(kernels::Ops<Bf16>& ops, const DraftCase& c, const DraftChoice&
   }
 }
 
-TEST_CASE("a draft's levels in one launch grow the launches' tree", "[draft_levels]") {
+TEST_CASE("a draft's levels in one launch grow the launches' tree", "[draft_levels][long]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
   if (ops == nullptr) {
     return;
@@ -240,7 +240,7 @@ TEST_CASE("a draft's levels in one launch grow the launches' tree", "[draft_leve
   }
 }
 
-TEST_CASE("other drafts' levels in one launch grow the launches' tree", "[draft_levels]") {
+TEST_CASE("other drafts' levels in one launch grow the launches' tree", "[draft_levels][long]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
   if (ops == nullptr) {
     return;

@@ -70,7 +70,7 @@ if [ -n "$sanitizer" ]; then
   for tool in racecheck synccheck; do
     cases='[race]'
     [ "$tool" = synccheck ] && [ "$errs" != 0 ] && cases='[race]~[many-clusters]'
-    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,topk,decode}; do
+    for program in "$build"/bin/test_gpu_{ops,attention,resa,samplers,specattn,steps,topk,decode}; do
       part "${tool}_$(basename "$program")" 90 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$program" "$cases"
     done
