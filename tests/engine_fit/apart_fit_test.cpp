@@ -8,18 +8,10 @@
 
 using namespace versieve;
 using namespace versieve::engine;
+using synthetic::h200;
+using synthetic::joined;
 
 namespace {
-
-const HardwareSpec& h200() {
-  return hardware_by_key("h200-sxm");
-}
-
-std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
-                                     const std::vector<PointMeasurement>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 constexpr FitOptions kQuick = {.leave_out_regimes = false};
 

@@ -12,6 +12,8 @@
 
 using namespace versieve;
 using namespace versieve::engine;
+using synthetic::h200;
+using synthetic::joined;
 
 namespace {
 
@@ -28,16 +30,6 @@ synthetic::Plan planted() {
   p[index_of(LaunchKind::kNsaSelected, KindParameter::kStepNs)] = 800.0;
   p[index_of(LaunchKind::kNsaCompressed, KindParameter::kComputeShare)] = 0.05;
   return plan;
-}
-
-const HardwareSpec& h200() {
-  return hardware_by_key("h200-sxm");
-}
-
-std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
-                                     const std::vector<PointMeasurement>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 constexpr FitOptions kQuick = {.leave_out_regimes = false};

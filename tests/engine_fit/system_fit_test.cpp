@@ -16,6 +16,8 @@
 
 using namespace versieve;
 using namespace versieve::engine;
+using synthetic::h200;
+using synthetic::joined;
 
 namespace {
 
@@ -31,16 +33,6 @@ synthetic::Plan planted() {
   p[index_of(LaunchKind::kTopkRadix, KindParameter::kBaseUs)] = 7.0;
   p[index_of(LaunchKind::kDenseAttention, KindParameter::kStepNs)] = 1650.0;
   return plan;
-}
-
-const HardwareSpec& h200() {
-  return hardware_by_key("h200-sxm");
-}
-
-std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
-                                     const std::vector<PointMeasurement>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 std::vector<PointMeasurement> nsa_points(const synthetic::Plan& plan) {

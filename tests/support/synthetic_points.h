@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cost_model.h"
+#include "model/hardware.h"
 #include "model/measurement.h"
 
 namespace versieve::synthetic {
@@ -24,6 +25,15 @@ struct Plan {
   const char* model = "nsa-1b";
   bool device_ranges = false;  // step points' ranges are of the device's own steps
 };
+
+inline const HardwareSpec& h200() {
+  return hardware_by_key("h200-sxm");
+}
+inline std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
+                                            const std::vector<PointMeasurement>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
 
 // Attention points over contexts 1K-64K x queries 1-128 x overlaps of nsa-1b, steps over tree
 // shapes of the plan's model, in bf16.
