@@ -397,6 +397,9 @@ class Ops {
     top_logits(logits);
     grow_tree(p);
   }
+  // Every target token's half of the draft's joint projection, before it is rounded -> `rows`
+  // [target V, (H + 2 G) d]: what draft_levels reads as p.token_rows. Once for a draft's weights.
+  virtual void draft_token_rows(const DraftLevelsParams<T>& p, SumOf<T>* rows) = 0;
   // A draft tree's levels in one launch, if draft_levels_takes says so.
   virtual void draft_levels(const DraftLevelsParams<T>& p) = 0;
   virtual bool draft_levels_takes(const DraftLevelsParams<T>& p) const = 0;

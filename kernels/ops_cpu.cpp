@@ -172,6 +172,9 @@ class CpuOps final : public Ops<T> {
     observed("tree_sample", traffic::softmax_rows(p.num_nodes, p.vocab, kBytes),
              [&] { tree_sample_cpu(p, threads_); });
   }
+  void draft_token_rows(const DraftLevelsParams<T>&, SumOf<T>*) override {
+    VERSIEVE_ASSERT(false, "the CPU runs a draft's levels op by op");
+  }
   void draft_levels(const DraftLevelsParams<T>&) override {
     VERSIEVE_ASSERT(false, "the CPU runs a draft's levels op by op");
   }

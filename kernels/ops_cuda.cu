@@ -230,6 +230,13 @@ class CudaOps final : public Ops<T> {
     launch_spec_sample(p, context_);
   }
   void tree_sample(const TreeSampleParams<T>& p) override { launch_tree_sample(p, context_); }
+  void draft_token_rows(const DraftLevelsParams<T>& p, SumOf<T>* rows) override {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      launch_draft_token_rows(p, rows, context_);
+    } else {
+      VERSIEVE_ASSERT(false, "one launch for a draft's levels is bf16's");
+    }
+  }
   void draft_levels(const DraftLevelsParams<T>& p) override {
     if constexpr (std::is_same_v<T, Bf16>) {
       if (!is_capturing()) {

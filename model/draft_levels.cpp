@@ -8,10 +8,10 @@ namespace versieve {
 namespace {
 
 // What the launch takes within a step on an NVIDIA H200: the means of the traced ranges of
-// h200-demo-step (engine/sweep, 2026-11-23), within 3 %; alone, again and again, it takes up to a
-// sixth less (kernels/draft_levels/README.md). A chain of hops, which no byte and no product shows.
-// To measure again: kLevelUs and kNodeUs are the slopes over trees of one width, kEntriesUs is what
-// is left.
+// h200-demo-step (engine/sweep, 2026-11-23), within 5 % but for one of 24 (9 %); alone, again and
+// again, it takes up to a sixth less (kernels/draft_levels/README.md). A chain of hops, which no
+// byte and no product shows. To measure again: kLevelUs and kNodeUs are the slopes over trees of
+// one width, kEntriesUs is what is left.
 constexpr double kEntriesUs = 37.0;  // the newest tokens' entries and the first level
 constexpr double kLevelUs = 12.0;    // a further level of up to kEasyNodes nodes
 constexpr double kNodeUs = 0.8;      // of it, each node beyond them
@@ -19,15 +19,6 @@ constexpr std::int64_t kEasyNodes = 4;
 // Where a fit begins (cost_parameters.cpp): by these, times are dependent steps.
 constexpr double kBaseUs = 2.0;
 constexpr double kStepUs = 0.5;
-
-std::int64_t joint_rows(const DraftShape& d) {
-  return (d.num_heads + 2 * d.num_kv_heads) * d.head_dim;
-}
-
-// Of a tree of that choice: levels that are expanded, as kernels/draft_tree counts them.
-std::int64_t levels_of(const DraftChoice& c) {
-  return c.speculates() ? std::min(c.depth, c.nodes - 1) : 0;
-}
 
 std::int64_t row_tiles(std::int64_t rows) {
   return (rows + kLinearGroupRows - 1) / kLinearGroupRows;
@@ -49,7 +40,7 @@ std::int64_t slice_width(std::int64_t k, std::int64_t m) {
 
 bool matrices_fit(const DraftShape& d) {
   // A token's half of the joint projection is a slice of K of its own, so a table holds it.
-  const LinearCut joint = linear_cut(2 * d.hidden, joint_rows(d), false);
+  const LinearCut joint = linear_cut(2 * d.hidden, d.joint_rows(), false);
   return joint.slices == 2 && joint.groups == 1 &&
          matrix_fits(3 * d.hidden, d.hidden, false, kDraftEntries) &&
          draft_product_bytes(d.hidden, 1, kDraftEntries) <= kDraftCtaBytes &&
@@ -64,14 +55,14 @@ bool matrices_fit(const DraftShape& d) {
 // Dependent steps of the launch.
 double chain_steps(const DraftChoice& c) {
   const double level = kLevelUs + kNodeUs * number(std::max<std::int64_t>(0, c.width - kEasyNodes));
-  return (kEntriesUs - kBaseUs + (number(levels_of(c)) - 1.0) * level) / kStepUs;
+  return (kEntriesUs - kBaseUs + (number(c.levels()) - 1.0) * level) / kStepUs;
 }
 
 }  // namespace
 
 DraftCtas draft_ctas(const DraftShape& d, const DraftChoice& c) {
   return {.fuse = row_tiles(d.hidden),
-          .feature = row_tiles(joint_rows(d)),
+          .feature = row_tiles(d.joint_rows()),
           .attention = c.width * d.num_heads,
           .output = row_tiles(d.hidden),
           .gate_up = row_tiles(d.intermediate),
@@ -81,7 +72,7 @@ DraftCtas draft_ctas(const DraftShape& d, const DraftChoice& c) {
 
 bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const DraftChoice& c,
                           std::int64_t sms) {
-  const std::int64_t levels = levels_of(c);
+  const std::int64_t levels = c.levels();
   return levels >= 1 && levels < kDraftEntries && c.width >= 1 && c.width <= kDraftRows &&
          d.head_dim == kDraftHeadDim && d.num_kv_heads > 0 && d.num_heads % d.num_kv_heads == 0 &&
          d.num_heads / d.num_kv_heads <= kDraftGroupHeads && d.window >= kDraftEntries &&
@@ -102,8 +93,8 @@ Traffic draft_levels(const DraftShape& d, const DraftChoice& c, std::int64_t con
                      std::int64_t element_bytes) {
   const double e = number(element_bytes);
   const double hidden = number(d.hidden);
-  const double joint = number(joint_rows(d));
-  const double levels = number(levels_of(c));
+  const double joint = number(d.joint_rows());
+  const double levels = number(c.levels());
   const double entries = levels + 1.0;
   const double nodes = 1.0 + (levels - 1.0) * number(c.width);  // whose output is wanted
   const double fuse = 3.0 * hidden * hidden;

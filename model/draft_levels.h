@@ -45,8 +45,7 @@ constexpr std::int64_t draft_attention_bytes(std::int64_t window, std::int64_t s
 }
 
 // Whether the levels of a draft run in one launch, of a greedy tree of that choice (bf16), for a
-// target of that vocabulary. `sms`: of the
-// chip, a CTA each.
+// target of that vocabulary. `sms`: of the chip, a CTA each.
 bool drafts_in_one_launch(const DraftShape& draft, std::int64_t target_vocab,
                           const DraftChoice& choice, std::int64_t sms = kLinearBlocksWanted);
 
@@ -55,8 +54,8 @@ bool is_small_pair(const DraftShape& draft, std::int64_t target_vocab);
 
 namespace traffic {
 
-// Sums of the launches that it replaces: linear, embed, rope_append, tree_attention, top_logits and
-// grow_tree. What one hands the next stays in L2.
+// Weights and window once, whatever the number of levels; the tokens' rows of the table, captured
+// streams, and the entries' keys and values. What one link hands the next stays in L2.
 Traffic draft_levels(const DraftShape& draft, const DraftChoice& choice, std::int64_t context_len,
                      std::int64_t element_bytes);
 

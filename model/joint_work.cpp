@@ -152,7 +152,7 @@ struct DraftRun {
 
 DraftRun draft_run(const StepShape& s) {
   if (s.recorded) {
-    const double levels = number(std::min(s.tree.depth, s.tree.nodes - 1));
+    const double levels = number(s.tree.levels());
     return {.entries = levels + 1.0, .levels = levels, .level_rows = number(s.tree.width)};
   }
   const DraftPasses grown = draft_passes(s.tree);
@@ -269,8 +269,7 @@ void add_tree_launch(LaunchKind kind, Phase phase, const Traffic& traffic, const
 void add_commit(const StepShape& s, StepWork& out) {
   const LlmShape& t = s.target;
   if (s.recorded) {
-    const std::int64_t path =
-        s.tree.speculates() ? std::min(s.tree.depth, s.tree.nodes - 1) + 1 : 1;
+    const std::int64_t path = s.tree.levels() + 1;
     out.add(streaming(LaunchKind::kCommitPath, Phase::kAcceptance, 1.0,
                       traffic::commit_path(t.layers, path, t.kv_width(), s.element_bytes),
                       5.0 * number(t.layers * path), 1.0));

@@ -71,6 +71,7 @@ struct DraftShape {
   std::int64_t capture_layers[3] = {
       0, 0, 0};  // the stream entering layer j; j = layers: leaving the last
 
+  std::int64_t joint_rows() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   std::int64_t parameter_count() const;
 };
 

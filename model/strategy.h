@@ -3,6 +3,7 @@
 // example `nsa/d6k8n64/dfs/c4e/(FR)*` or `nsa/ar`. README.md of this folder has the grammar.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,6 +58,8 @@ struct DraftChoice {
   std::int64_t nodes = 1;
 
   bool speculates() const { return nodes > 1; }
+  // Levels that a tree of that choice is expanded.
+  std::int64_t levels() const { return speculates() ? std::min(depth, nodes - 1) : 0; }
   bool operator==(const DraftChoice&) const = default;
 };
 

@@ -143,6 +143,8 @@ class Draft {
   Buffer joint_;   // [rows, (H + 2 G) d]: the joint projection
   Buffer mlp_;     // [rows, intermediate]: silu(gate) * up
   Buffer logits_;  // [rows, draft V]
+  // [target V, (H + 2 G) d]: Ops::draft_token_rows, once a launch asks for it.
+  kernels::OpsBuffer<T, kernels::SumOf<T>> token_rows_;
 };
 
 }  // namespace versieve::engine

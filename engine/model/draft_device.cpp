@@ -81,34 +81,39 @@ template <class T>
 bool Draft<T>::try_grow_device(const DeviceGrowth& growth, const DeviceEntries& entries,
                                const T* captured, std::int64_t target_vocab) {
   const LayerWeights<T>& w = weights_.layer;
-  const kernels::DraftLevelsParams<T> p{.shape = shape_,
-                                        .choice = growth.choice,
-                                        .scores_by_rank = growth.scores_by_rank,
-                                        .target_vocab = target_vocab,
-                                        .embedding = embedding_,
-                                        .input_norm = w.input_norm.data(),
-                                        .hidden_norm = weights_.hidden_norm.data(),
-                                        .fuse = weights_.fuse.data(),
-                                        .joint = w.joint.data(),
-                                        .output = w.output.data(),
-                                        .post_norm = w.post_norm.data(),
-                                        .gate_up = w.mlp_gate_up.data(),
-                                        .down = w.mlp_down.data(),
-                                        .norm = weights_.norm.data(),
-                                        .head = weights_.head.data(),
-                                        .target_token = growth.target_token,
-                                        .entries = entries.rows,
-                                        .captured = captured,
-                                        .entry_token = entries.token,
-                                        .entry_row = entries.row,
-                                        .entry_position = entries.position,
-                                        .context_len = growth.max_context,
-                                        .k = k_.data(),
-                                        .v = v_.data(),
-                                        .state = growth.state};
+  kernels::DraftLevelsParams<T> p{.shape = shape_,
+                                  .choice = growth.choice,
+                                  .scores_by_rank = growth.scores_by_rank,
+                                  .target_vocab = target_vocab,
+                                  .embedding = embedding_,
+                                  .input_norm = w.input_norm.data(),
+                                  .hidden_norm = weights_.hidden_norm.data(),
+                                  .fuse = weights_.fuse.data(),
+                                  .joint = w.joint.data(),
+                                  .output = w.output.data(),
+                                  .post_norm = w.post_norm.data(),
+                                  .gate_up = w.mlp_gate_up.data(),
+                                  .down = w.mlp_down.data(),
+                                  .norm = weights_.norm.data(),
+                                  .head = weights_.head.data(),
+                                  .target_token = growth.target_token,
+                                  .entries = entries.rows,
+                                  .captured = captured,
+                                  .entry_token = entries.token,
+                                  .entry_row = entries.row,
+                                  .entry_position = entries.position,
+                                  .context_len = growth.max_context,
+                                  .k = k_.data(),
+                                  .v = v_.data(),
+                                  .state = growth.state};
   if (!ops_->draft_levels_takes(p)) {
     return false;
   }
+  if (token_rows_.data() == nullptr) {
+    token_rows_ = {*ops_, target_vocab * shape_.joint_rows()};
+    ops_->draft_token_rows(p, token_rows_.data());
+  }
+  p.token_rows = token_rows_.data();
   ops_->draft_levels(p);
   return true;
 }

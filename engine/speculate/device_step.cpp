@@ -42,7 +42,7 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
       target_(&target),
       draft_(draft),
       options_(options),
-      levels_(kernels::level_count(options.choice)),
+      levels_(options.choice.levels()),
       max_path_(kernels::longest_path(options.choice)) {
   VERSIEVE_ASSERT(!drafts() || draft_ != nullptr, "a draft grows the tree");
   VERSIEVE_ASSERT(options_.drafts || options_.forced_yield > 0,
@@ -134,7 +134,7 @@ std::string DeviceStepRunner<T>::refusal(const Target<T>& target, const DeviceSt
                                          std::int64_t max_context) {
   const kernels::StepCounts counts;
   const DeviceTree tree{.nodes = options.choice.nodes,
-                        .max_depth = kernels::level_count(options.choice),
+                        .max_depth = options.choice.levels(),
                         .max_context = max_context,
                         .counts = &counts};
   if (!target.can_verify_device(tree, options.verify)) {

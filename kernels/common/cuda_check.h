@@ -21,5 +21,17 @@ inline void check(cudaError_t status,
   }
 }
 
+// Streaming multiprocessors of the current device, asked for once.
+inline int multiprocessors() {
+  static const int count = [] {
+    int device = 0;
+    int sms = 0;
+    check(cudaGetDevice(&device));
+    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+    return sms;
+  }();
+  return count;
+}
+
 }  // namespace versieve::kernels
 #endif

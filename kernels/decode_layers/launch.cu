@@ -196,7 +196,7 @@ bool decode_layers_takes(const DecodeLayersParams<Bf16>& p) {
       return false;
     }
   }
-  return decodes_in_one_launch(p.shape, p.context_len, sm_count());
+  return decodes_in_one_launch(p.shape, p.context_len, multiprocessors());
 }
 
 void prepare_decode_layers(DecodeWorkspace& workspace, const DecodeLayersParams<Bf16>& p,

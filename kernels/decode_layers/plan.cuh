@@ -14,17 +14,6 @@
 namespace versieve::kernels {
 namespace {
 
-int sm_count() {
-  static const int count = [] {
-    int device = 0;
-    int sms = 0;
-    check(cudaGetDevice(&device));
-    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-    return sms;
-  }();
-  return count;
-}
-
 std::int64_t joint_rows(const LlmShape& s) {
   return s.q_width() + 2 * s.kv_width() + 3 * s.num_heads;
 }
@@ -51,7 +40,7 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   a.matrix[kOutput] = matrix_of(s.q_width(), s.hidden, false);
   a.matrix[kGateUp] = matrix_of(s.hidden, s.intermediate, true);
   a.matrix[kDown] = matrix_of(s.intermediate, s.hidden, false);
-  a.ctas = sm_count();
+  a.ctas = multiprocessors();
   a.matrix[kJoint].first_cta = std::max(a.ctas - a.matrix[kJoint].units, 0);
   a.head_ctas = a.ctas / static_cast<int>(s.num_kv_heads);
   a.layers = static_cast<int>(s.layers);

@@ -15,8 +15,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/lasting_memory.h"
@@ -132,10 +130,6 @@ __global__ void __launch_bounds__(kDraftThreads, 1)
   }
 }
 
-std::int64_t joint_rows(const DraftShape& d) {
-  return (d.num_heads + 2 * d.num_kv_heads) * d.head_dim;
-}
-
 DraftMatrix matrix_of(std::int64_t k, std::int64_t m, bool swiglu) {
   const unsigned slices = static_cast<unsigned>(linear_cut(k, m, swiglu).slices);
   return {.k_tiles = static_cast<int>(k / kLinearTileK),
@@ -155,7 +149,7 @@ DraftMail mail_of(const DraftLevelsParams<Bf16>& p) {
   const std::int64_t squares = d.hidden / kLinearGroupRows * kDraftRows;
   DraftMail mail{};
   mail.feature = place(kDraftEntries * d.hidden / 4);
-  mail.joint = place(kDraftEntries * joint_rows(d) / 2);
+  mail.joint = place(kDraftEntries * d.joint_rows() / 2);
   mail.attended = place(kDraftRows * d.num_heads * d.head_dim / 4);
   mail.output = place(stream);
   mail.output_weighted = place(stream);
@@ -173,7 +167,7 @@ DraftMail mail_of(const DraftLevelsParams<Bf16>& p) {
 // Everything that does not lie in a workspace.
 DraftLevelsArguments arguments_of(const DraftLevelsParams<Bf16>& p) {
   const DraftShape& d = p.shape;
-  const std::int64_t levels = level_count(p.choice);
+  const std::int64_t levels = p.choice.levels();
   const std::int64_t branch = std::min(p.choice.width, d.vocab);
   DraftLevelsArguments a{};
   a.fuse = p.fuse;
@@ -185,6 +179,7 @@ DraftLevelsArguments arguments_of(const DraftLevelsParams<Bf16>& p) {
   a.hidden_norm = p.hidden_norm;
   a.post_norm = p.post_norm;
   a.norm = p.norm;
+  a.token_rows = p.token_rows;
   a.captured = p.captured;
   a.entry_token = p.entry_token;
   a.entry_row = p.entry_row;
@@ -211,7 +206,7 @@ DraftLevelsArguments arguments_of(const DraftLevelsParams<Bf16>& p) {
   a.kv_heads = static_cast<int>(d.num_kv_heads);
   a.group_heads = static_cast<int>(d.num_heads / d.num_kv_heads);
   a.vocab = static_cast<int>(d.vocab);
-  a.joint_rows = static_cast<int>(joint_rows(d));
+  a.joint_rows = static_cast<int>(d.joint_rows());
   a.window = static_cast<int>(d.window);
   a.levels = static_cast<int>(levels);
   a.width = static_cast<int>(p.choice.width);
@@ -241,57 +236,20 @@ class DraftWorkspace {
       packets_ = memory_.allocate<uint2>(count, stream);
       packet_count_ = count;
     }
-    if (find(p) == nullptr) {
-      const std::size_t rows = static_cast<std::size_t>(joint_rows(p.shape));
-      float* const table =
-          memory_.allocate<float>(static_cast<std::size_t>(p.target_vocab) * rows, stream);
-      fill(p, table, stream);
-      tables_.emplace_back(key_of(p), table);
-    }
   }
   void place(const DraftLevelsParams<Bf16>& p, DraftLevelsArguments& a) const {
-    a.token_rows = find(p);
-    VERSIEVE_ASSERT(a.token_rows != nullptr && packet_count_of(p) <= packet_count_,
-                    "a launch was prepared");
+    VERSIEVE_ASSERT(packet_count_of(p) <= packet_count_, "a launch was prepared");
     a.packets = packets_;
     a.epoch = epoch_;
     a.ended = epoch_ + 1;
   }
 
  private:
-  using Key = std::array<const void*, 3>;
-
-  static Key key_of(const DraftLevelsParams<Bf16>& p) {
-    return {p.embedding, p.input_norm, p.joint};
-  }
   static std::size_t packet_count_of(const DraftLevelsParams<Bf16>& p) {
     return 2 * 2 * static_cast<std::size_t>(mail_of(p).half);
   }
-  static void fill(const DraftLevelsParams<Bf16>& p, float* table, cudaStream_t stream) {
-    const DraftShape& d = p.shape;
-    const std::size_t shared_bytes = kAlignmentBytes + static_cast<std::size_t>(d.hidden) *
-                                                           (kLinearGroupRows + 8) * sizeof(Bf16);
-    check(cudaFuncSetAttribute(draft_token_rows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)));
-    const dim3 grid(
-        static_cast<unsigned>((p.target_vocab + 7) / 8),
-        static_cast<unsigned>((joint_rows(d) + kLinearGroupRows - 1) / kLinearGroupRows));
-    draft_token_rows_kernel<<<grid, 128, shared_bytes, stream>>>(
-        p.embedding, p.input_norm, p.joint, static_cast<int>(d.hidden),
-        static_cast<int>(joint_rows(d)), static_cast<int>(p.target_vocab), d.norm_eps, table);
-    check(cudaGetLastError());
-  }
-  const float* find(const DraftLevelsParams<Bf16>& p) const {
-    for (const auto& [key, table] : tables_) {
-      if (key == key_of(p)) {
-        return table;
-      }
-    }
-    return nullptr;
-  }
 
   LastingMemory memory_;
-  std::vector<std::pair<Key, const float*>> tables_;
   uint2* packets_ = nullptr;
   std::size_t packet_count_ = 0;
   unsigned* epoch_ = nullptr;
@@ -302,12 +260,24 @@ std::shared_ptr<DraftWorkspace> make_draft_workspace() {
 }
 
 bool draft_levels_takes(const DraftLevelsParams<Bf16>& p) {
-  int device = 0;
-  int sms = 0;
-  check(cudaGetDevice(&device));
-  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
   return p.entries == longest_path(p.choice) &&
-         drafts_in_one_launch(p.shape, p.target_vocab, p.choice, sms);
+         drafts_in_one_launch(p.shape, p.target_vocab, p.choice, multiprocessors());
+}
+
+void launch_draft_token_rows(const DraftLevelsParams<Bf16>& p, float* rows,
+                             const LaunchContext& context) {
+  const DraftShape& d = p.shape;
+  const std::size_t shared_bytes =
+      kAlignmentBytes + static_cast<std::size_t>(d.hidden) * (kLinearGroupRows + 8) * sizeof(Bf16);
+  check(cudaFuncSetAttribute(draft_token_rows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes)));
+  const dim3 grid(
+      static_cast<unsigned>((p.target_vocab + 7) / 8),
+      static_cast<unsigned>((d.joint_rows() + kLinearGroupRows - 1) / kLinearGroupRows));
+  draft_token_rows_kernel<<<grid, 128, shared_bytes, context.stream>>>(
+      p.embedding, p.input_norm, p.joint, static_cast<int>(d.hidden),
+      static_cast<int>(d.joint_rows()), static_cast<int>(p.target_vocab), d.norm_eps, rows);
+  check(cudaGetLastError());
 }
 
 void prepare_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf16>& p,
@@ -317,6 +287,7 @@ void prepare_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf1
 
 void launch_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf16>& p,
                          const LaunchContext& context) {
+  VERSIEVE_ASSERT(p.token_rows != nullptr, "the tokens' table was made");
   DraftLevelsArguments a = arguments_of(p);
   workspace.place(p, a);
   const LaunchRange range("draft_levels",

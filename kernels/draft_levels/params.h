@@ -20,17 +20,19 @@ struct DraftLevelsParams {
   DraftChoice choice;  // W, nodes, depth
   bool scores_by_rank = false;
   std::int64_t target_vocab = 0;
-  const T* embedding = nullptr;                // [target V, hidden]
-  const T* input_norm = nullptr;               // [hidden]: normalises an embedding
-  const T* hidden_norm = nullptr;              // [hidden]: normalises a feature
-  const T* fuse = nullptr;                     // [hidden, 3 hidden]
-  const T* joint = nullptr;                    // [(H + 2 G) d, 2 hidden]
-  const T* output = nullptr;                   // [hidden, H d]
-  const T* post_norm = nullptr;                // [hidden]
-  const T* gate_up = nullptr;                  // [2 intermediate, hidden]
-  const T* down = nullptr;                     // [hidden, intermediate]
-  const T* norm = nullptr;                     // [hidden]
-  const T* head = nullptr;                     // [V, hidden]
+  const T* embedding = nullptr;    // [target V, hidden]
+  const T* input_norm = nullptr;   // [hidden]: normalises an embedding
+  const T* hidden_norm = nullptr;  // [hidden]: normalises a feature
+  const T* fuse = nullptr;         // [hidden, 3 hidden]
+  const T* joint = nullptr;        // [(H + 2 G) d, 2 hidden]
+  const T* output = nullptr;       // [hidden, H d]
+  const T* post_norm = nullptr;    // [hidden]
+  const T* gate_up = nullptr;      // [2 intermediate, hidden]
+  const T* down = nullptr;         // [hidden, intermediate]
+  const T* norm = nullptr;         // [hidden]
+  const T* head = nullptr;         // [V, hidden]
+  // [target V, (H + 2 G) d]: made by Ops::draft_token_rows from embedding, input_norm and joint.
+  const SumOf<T>* token_rows = nullptr;
   const std::int32_t* target_token = nullptr;  // [V], or null: the same vocabulary
   // Entries, row 0 the newest at position L = state->counts.context_len; padding lies beyond it.
   std::int64_t entries = 0;                      // P

@@ -43,10 +43,6 @@ struct DraftCta {
   }
 };
 
-__device__ __forceinline__ void fetch_16(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
 // Where 16 bytes of K lie in a tile of rows of 128 bytes, swizzled as wgmma reads them.
 __device__ __forceinline__ std::uint32_t swizzled(int row, int piece) {
   return static_cast<std::uint32_t>(row * 128 + (((piece & 7) ^ (row & 7)) << 4));

@@ -101,7 +101,7 @@ void grow_tree_cpu(const GrowTreeParams& p) {
   const float bar = pool.size() < wanted ? -std::numeric_limits<float>::infinity()
                                          : pool[at(order[wanted - 1])].score;
   std::vector<std::int32_t> frontier;
-  const bool grows = p.level + 1 < level_count(p.choice);
+  const bool grows = p.level + 1 < p.choice.levels();
   for (const std::int32_t i : order) {
     if (grows && i >= out.count && pool[at(i)].score > bar &&
         static_cast<std::int64_t>(frontier.size()) < p.choice.width) {

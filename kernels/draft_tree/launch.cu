@@ -47,7 +47,7 @@ void launch_grow_from_logits(const TopLogitsParams<T>& top, const GrowTreeParams
   with_own_logits(top.vocab, [&]<int kOwn>() {
     launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream},
                      grow_listed_kernel<T, kOwn>, top, p, -std::log(2.0F),
-                     p.level + 1 < level_count(p.choice));
+                     p.level + 1 < p.choice.levels());
   });
 }
 template bool grows_from_logits<float>(const TopLogitsParams<float>&);
@@ -63,7 +63,7 @@ void launch_grow_tree(const GrowTreeParams& p, const LaunchContext& context) {
   const LaunchRange range("grow_tree", traffic::grow_tree(p.choice.nodes, expanded * p.branch),
                           context.observer);
   launch_dependent({.grid = dim3(1), .threads = kGrowThreads, .stream = context.stream},
-                   grow_tree_kernel, p, -std::log(2.0F), p.level + 1 < level_count(p.choice));
+                   grow_tree_kernel, p, -std::log(2.0F), p.level + 1 < p.choice.levels());
 }
 
 void launch_finish_tree(const FinishTreeParams& p, const LaunchContext& context) {

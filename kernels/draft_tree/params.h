@@ -54,13 +54,9 @@ struct StepYield {
 // Step i writes slot i % 2, so that one step may run while the one before it is read.
 inline constexpr int kYieldSlots = 2;
 
-// Levels that a tree of that choice is expanded.
-inline std::int64_t level_count(const DraftChoice& choice) {
-  return choice.speculates() ? std::min(choice.depth, choice.nodes - 1) : 0;
-}
 // P: nodes of the longest path.
 inline std::int64_t longest_path(const DraftChoice& choice) {
-  return level_count(choice) + 1;
+  return choice.levels() + 1;
 }
 
 // Adds the children of level `level`'s frontier (level 0: the root) and names the next frontier.

@@ -62,9 +62,13 @@ __device__ inline void cluster_arrive() {
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
-// Eight bytes from global to shared memory: there, for this thread, after await_fetched().
+// Eight bytes, or sixteen past the first-level cache, from global to shared memory: there, for this
+// thread, after await_fetched().
 __device__ inline void fetch_8(std::uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ inline void fetch_16(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ inline void await_fetched() {
   asm volatile("cp.async.wait_all;" ::: "memory");

@@ -45,7 +45,7 @@ class Runner {
       : ops_(&ops),
         choice_(choice),
         one_launch_(one_launch),
-        levels_(kernels::level_count(choice)),
+        levels_(choice.levels()),
         entries_(levels_ + 1),
         target_(make_synthetic_target(ops, target_of(c), draft_of(c), 3)),
         draft_(make_synthetic_draft(ops, draft_of(c), target_, 4)),

@@ -71,7 +71,7 @@ class DeviceGrowth {
                std::int64_t context_len)
       : ops_(ops),
         choice_(choice),
-        slots_(1 + (kernels::level_count(choice) - 1) * choice.width),
+        slots_(1 + (choice.levels() - 1) * choice.width),
         index_(ops, choice.width * choice.width),
         score_(ops, choice.width * choice.width),
         node_token_(ops, choice.width),
@@ -88,7 +88,7 @@ class DeviceGrowth {
   // All levels; the children of each frontier slot by its path.
   void grow(std::uint64_t seed) {
     const std::int64_t width = choice_.width;
-    for (std::int64_t level = 0; level < kernels::level_count(choice_); ++level) {
+    for (std::int64_t level = 0; level < choice_.levels(); ++level) {
       const std::int64_t rows = level == 0 ? 1 : width;
       std::vector<std::int32_t> index;
       std::vector<float> score;
@@ -152,7 +152,7 @@ class DeviceGrowth {
                                      .source = list + 6 * nodes};
     const auto finish_tree = [&] { ops_.finish_tree(finish); };
     KernelTimes times;
-    times.grow_us = us_each(ops_, count, [&] { grow_level(kernels::level_count(choice_) - 1); });
+    times.grow_us = us_each(ops_, count, [&] { grow_level(choice_.levels() - 1); });
     times.finish_bfs_us = us_each(ops_, count, finish_tree);
     finish.order = Traversal::kDfs;
     times.finish_dfs_us = us_each(ops_, count, finish_tree);

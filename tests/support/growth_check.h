@@ -34,7 +34,7 @@ std::int32_t check_growth_from_logits(kernels::Ops<T>& ops, const DraftChoice& c
                                       std::int64_t vocab, bool by_rank, std::uint64_t seed) {
   const std::int64_t width = choice.width;
   const std::int64_t branch = std::min(width, vocab);
-  const std::int64_t levels = kernels::level_count(choice);
+  const std::int64_t levels = choice.levels();
   const std::int64_t slots = 1 + levels * width;
   GrownState<T> apart(ops, width, slots);
   GrownState<T> at_once(ops, width, slots);
