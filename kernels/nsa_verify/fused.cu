@@ -44,12 +44,12 @@ Layout layout_of(const NsaVerifyParams<Bf16>& p) {
   const std::int64_t slices = routes ? rows * call_of(p).max_slices() : 0;
   Layout l{};
   l.span_states = place(rows * spans * 2);
-  l.span_outs = place(rows * spans * p.head_dim);
+  l.span_outs = place(rows * spans * head_width(p));
   l.weights = place(slices * (four_of(p.nsa) ? 4 : kSliceKeys));
   l.slices = place(slices * 2);
   l.compressed = place(routes ? rows * p.head_dim : 0);
   l.segment_states = place(rows * kSegments * 2);
-  l.segment_outs = place(rows * kSegments * p.head_dim);
+  l.segment_outs = place(rows * kSegments * head_width(p));
   l.bytes = bytes;
   return l;
 }
@@ -176,7 +176,8 @@ void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments 
     a.counters += kLaunchCounters / 2;
   }
   a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
-  const std::int64_t finishers = (a.nodes + plan->finish_nodes - 1) / plan->finish_nodes;
+  a.tile_bits = std::countr_zero(static_cast<unsigned>(a.tile_queries));
+  const std::int64_t finishers = ((a.nodes - 1) >> plan->finish_bits) + 1;
   const std::int64_t blocks =
       (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
   launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),

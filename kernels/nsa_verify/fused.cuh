@@ -141,7 +141,7 @@ struct FusedPlan {
   int map_words = 0;        // of a slot's bit maps of blocks
   int path_compressed = 0;  // path-local compressed tokens a node can have
   int depth_capacity = 0;   // ancestors of a node, itself included
-  int finish_nodes = 1;     // nodes of a finishing CTA, all of one group
+  int finish_bits = 0;      // log2 of a finishing CTA's nodes, all of one group
   int slot_segments = 1;    // segments of one kind that a slot runs through at most
   // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
   // order of SegmentRange, and share i of the compressed tokens if i < ranks.
@@ -154,7 +154,7 @@ struct FusedArguments {
   FusedPlan plan;
   int nodes, heads, kv_heads, head_dim, group_heads;
   int head_bits;                     // log2 Hp
-  int tile_queries;                  // of a CTA
+  int tile_queries, tile_bits;       // of a CTA, and their log2
   int context_len, tree_compressed;  // read if counts is null
   int cmp_block, stride_bits;        // l, log2 s
   int block_bits;                    // log2 B
@@ -172,7 +172,7 @@ struct FusedArguments {
   std::int32_t* indices;  // [N, G, n]
   float* importance;      // [N, G, S] or null
   float2* span_states;    // [N, H, spans]: reference, sum
-  float* span_outs;       // [N, H, spans, d]
+  float* span_outs;       // [N, H, spans, 64 or 128]
   // Softmax weights of compressed tokens under their slice's reference, and by slice of 16 tokens
   // that reference and the weight of the slice's last token. `four` (B/s = 4, l/s = 2): weights
   // summed into blocks as importance counts them, the block before left out, [N, H, max_blocks];
@@ -184,7 +184,7 @@ struct FusedArguments {
   unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
   float* compressed;       // [N, H, d]: the compressed branch, normalised
   float2* segment_states;  // [N, H, 8]
-  float* segment_outs;     // [N, H, 8, d]
+  float* segment_outs;     // [N, H, 8, 64 or 128]
 };
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
@@ -279,14 +279,22 @@ struct NodeOfHead {
   }
 };
 
-template <int kD, class AnyQueries>
-__device__ __forceinline__ void load_rows(const AnyQueries& t, Rows<kD>& rows) {
-  const FusedArguments& a = t.a;
-  rows.load(a.head_dim, [&](int row) {
-    return t.has_row(row) ? a.q + t.row_index(t.query_of(row), t.head_of(row)) * a.head_dim
-                          : nullptr;
-  });
-}
+// Where the queries of this lane's rows lie, worked out before they may be read.
+struct RowPlaces {
+  const Bf16* at[2];
+
+  template <class AnyQueries>
+  __device__ __forceinline__ explicit RowPlaces(const AnyQueries& t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = t.lane / 4 + r * 8;
+      at[r] = t.has_row(row) ? t.a.q + t.row_index(t.query_of(row), t.head_of(row)) * t.a.head_dim +
+                                   t.lane % 4 * 2
+                             : nullptr;
+      asm volatile("" : "+l"(at[r]));
+    }
+  }
+};
 
 // Bytes of the tables below.
 __host__ __device__ inline int table_bytes(int nodes, int tile_queries, int depths, int paths) {

@@ -12,74 +12,85 @@
 
 namespace versieve::kernels {
 
-// Half a warp merges, gates and writes one query head. All lanes of the warp call it; `writes`: of
-// this half.
+// One query head of a node, which half a warp merges, gates and writes. All lanes of the warp make
+// one; what is older than the parts is read then. `writes`: of this half.
 template <int kD, bool kReuse>
-__device__ __forceinline__ void finish_row(const FusedArguments& a, const NodeOfHead& n, int head,
-                                           bool writes) {
-  const int row = n.node * a.heads + n.g * a.group_heads + head;
-  RowParts<kD> parts{a.head_dim,
-                     kSegments,
-                     a.segment_states + row * kSegments,
-                     a.segment_outs + row * kSegments * a.head_dim,
-                     a.span_states + row * a.max_spans,
-                     a.span_outs + row * a.max_spans * a.head_dim,
-                     kReuse ? compressed_parts(a.plan, n.seen) : 0,
-                     a.plan.joined};
-  parts.fetch();
-  const float gates[3] = {load_f32(a.gates + row * 3), load_f32(a.gates + row * 3 + 1),
-                          load_f32(a.gates + row * 3 + 2)};
+struct FinishedRow {
+  bool writes;
+  int row;
+  RowParts<kD, true> parts;
+  float gates[3];
   float4 value[kD / 64] = {};
-  if constexpr (!kReuse) {
+
+  __device__ __forceinline__ FinishedRow(const FusedArguments& a, const NodeOfHead& n, int head,
+                                         bool exists)
+      : writes(exists),
+        row(n.node * a.heads + n.g * a.group_heads + head),
+        parts(a, row, kReuse ? compressed_parts(a.plan, n.seen) : 0) {
+#pragma unroll
+    for (int branch = 0; branch < 3; ++branch) {
+      gates[branch] = load_f32(a.gates + row * 3 + branch);
+    }
+    if constexpr (!kReuse) {
+#pragma unroll
+      for (int w = 0; w < kD / 64; ++w) {
+        const int element = w * 64 + parts.lane() * 4;
+        const float4 x =
+            element < a.head_dim
+                ? __ldcg(reinterpret_cast<const float4*>(a.compressed + row * a.head_dim + element))
+                : float4{};
+        value[w] = make_float4(gates[0] * x.x, gates[0] * x.y, gates[0] * x.z, gates[0] * x.w);
+      }
+    }
+  }
+  __device__ __forceinline__ void finish(const FusedArguments& a) {
+    parts.fetch();
+    parts.add(gates, value);
 #pragma unroll
     for (int w = 0; w < kD / 64; ++w) {
-      const float4 x = __ldcg(
-          reinterpret_cast<const float4*>(a.compressed + row * a.head_dim + parts.element(w)));
-      value[w] = make_float4(gates[0] * x.x, gates[0] * x.y, gates[0] * x.z, gates[0] * x.w);
+      const int element = w * 64 + parts.lane() * 4;
+      if (writes && element < a.head_dim) {
+        *reinterpret_cast<uint2*>(a.out + row * a.head_dim + element) =
+            make_uint2(pack_bf16(value[w].x, value[w].y), pack_bf16(value[w].z, value[w].w));
+      }
     }
   }
-  parts.add(gates, value);
-#pragma unroll
-  for (int w = 0; w < kD / 64; ++w) {
-    if (writes && w * 64 + parts.lane() * 4 < a.head_dim) {
-      *reinterpret_cast<uint2*>(a.out + row * a.head_dim + parts.element(w)) =
-          make_uint2(pack_bf16(value[w].x, value[w].y), pack_bf16(value[w].z, value[w].w));
-    }
-  }
-}
+};
 
 template <int kD, bool kReuse>
 __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index) {
   NodeOfHead n{};
-  const int first_node = index / a.kv_heads * a.plan.finish_nodes;
+  const int first_node = index / a.kv_heads << a.plan.finish_bits;
   n.g = index % a.kv_heads;
-  const int rows = a.plan.finish_nodes << a.head_bits;
-  int i = static_cast<int>(threadIdx.x) / kRowLanes;
-  const auto locate = [&] {
-    n.node = min(first_node + (i >> a.head_bits), a.nodes - 1);
+  const int rows = 1 << (a.plan.finish_bits + a.head_bits);
+  if constexpr (kReuse) {
+#pragma unroll 1
+    for (int at = static_cast<int>(threadIdx.x); at < a.sel_count << a.plan.finish_bits;
+         at += kCtaWarps * 32) {
+      const int node = a.plan.list_length.quotient(at);
+      if (first_node + node < a.nodes) {
+        const int entry = ((first_node + node) * a.kv_heads + n.g - node) * a.sel_count + at;
+        a.indices[entry] = a.chosen[entry];
+      }
+    }
+  }
+  const auto row_at = [&](int i) {
+    const int node = first_node + (i >> a.head_bits);
+    const int head = i & ((1 << a.head_bits) - 1);
+    n.node = min(node, a.nodes - 1);
     n.locate(a);
+    return FinishedRow<kD, kReuse>(a, n, min(head, a.group_heads - 1),
+                                   node < a.nodes && head < a.group_heads);
   };
-  locate();  // while others work
+  int i = static_cast<int>(threadIdx.x) / kRowLanes;
+  FinishedRow<kD, kReuse> row = row_at(i);  // while others work
   const unsigned before = wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
   while (i < rows) {
-    const int head = i & ((1 << a.head_bits) - 1);
-    finish_row<kD, kReuse>(a, n, min(head, a.group_heads - 1),
-                           first_node + (i >> a.head_bits) < a.nodes && head < a.group_heads);
+    row.finish(a);
     i += 2 * kCtaWarps;
     if (i < rows) {
-      locate();
-    }
-  }
-  if constexpr (kReuse) {
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < a.plan.finish_nodes * a.sel_count;
-         i += kCtaWarps * 32) {
-      const int node = first_node + a.plan.list_length.quotient(i);
-      if (node < a.nodes) {
-        const int at = (node * a.kv_heads + n.g - (node - first_node)) * a.sel_count + i;
-        a.indices[at] = a.chosen[at];
-      }
+      row = row_at(i);
     }
   }
   leave_parts(a, first_node, n.g, before);
@@ -190,6 +201,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
   start_ring(ring, team);
+  const RowPlaces queries(t);
   // nsa_attend starts when nsa_route has passed its own wait: all but the chosen blocks is older.
   // nsa_reuse lets others start when its own wait is over, as nsa_route does.
   Rows<kD> rows;
@@ -198,7 +210,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
       wait_for_predecessors();
     }
   } else {
-    load_rows(t, rows);
+    rows.load(a.head_dim, queries.at);
   }
   EarlyLists early{};
   if (kReuse && kind == kSelected) {
@@ -224,7 +236,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
       if (first) {
         wait_for_predecessors();
         release_successors();
-        load_rows(t, rows);
+        rows.load(a.head_dim, queries.at);
       }
     });
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);

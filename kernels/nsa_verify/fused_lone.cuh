@@ -173,6 +173,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     load();
   }
   const OwnRow<kD> own(t, list);
+  const PartPlaces places(t, list.compressed);
   int read = 0;
   const auto wait_for_unit = [&] {
     barrier_wait(ring.full(at.place), at.parity);
@@ -194,7 +195,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
 #pragma unroll 1
       for (; list.part < until; ++list.part) {
         gather_sums(rows);
-        store_part(t, rows, list.compressed, list.part);
+        store_part(t.a, places, list.part, rows);
       }
     }
     if (i == list.count) {
@@ -261,6 +262,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const Ring ring = lone_ring(memory, a.plan);
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
   const int rank = share * a.plan.slots + warp;
+  const RowPlaces queries(t);
   Rows<kD> rows{};
   Cursor at{0, 0};
 #pragma unroll 1
@@ -272,7 +274,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     } else {
       wait_for_predecessors();
       release_successors();
-      load_rows(t, rows);
+      rows.load(a.head_dim, queries.at);
       t.locate();
       if (rank >= a.plan.ranks) {
         break;
@@ -308,6 +310,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
+  const RowPlaces queries(t);
   Rows<kD> rows{};
   Cursor at{0, 0};
 #pragma unroll 1
@@ -320,7 +323,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
         wait_for_predecessors();
       }
       // As in nsa_attend_kernel: all but the chosen blocks is older than nsa_route.
-      load_rows(t, rows);
+      rows.load(a.head_dim, queries.at);
       t.locate();
       if (segment >= kSegments) {
         break;

@@ -8,7 +8,7 @@ namespace versieve::kernels {
 
 inline constexpr int kRowLanes = 16;
 
-// Over the lanes of a row; all lanes of the warp call these.
+// Over the lanes of a row; all lanes of the warp call it.
 __device__ __forceinline__ float row_most(float2 state, bool in) {
   float most = in && state.y > 0.0F ? state.x : kNoReference;
 #pragma unroll
@@ -48,103 +48,110 @@ struct PartSum {
   }
 };
 
-// The parts of one row: `spans` spans (joins, if `joined`) behind `segments` segments (kSegments or
-// 0). This lane's elements: 64 w + 4 lane, + 1, + 2, + 3.
+// The parts of one row: spans (joins, if the plan joins them) and, if kSegmented, the segments.
+// What can be worked out before the parts are there is: a launch's end waits for what is left. This
+// lane's elements: 64 w + 4 lane, + 1, + 2, + 3; those past the head's size hold anything.
 //
 // Order of sums: a branch's segments ascending; spans ascending within their join, then joins. A
 // part counts by an exact power of two, gates and 1 / sum come last.
-template <int kD>
-struct RowParts {
-  static constexpr int kBatch = 8;  // loads that fly together
-  static_assert(kBatch == kSegments, "segments are a batch of their own");
-
-  int head_dim;
-  int segments;
-  const float2* segment_states;
-  const float* segment_outs;
-  const float2* span_states;
-  const float* span_outs;
-  int spans;
-  bool joined;
-  float2 state[2] = {};                // of parts `lane` and `lane` + 16
-  float4 quad[kBatch][kD / 64] = {};   // of a batch of parts
-  float4 ahead[kBatch][kD / 64] = {};  // of the next one
-
+template <int kD, bool kSegmented>
+class RowParts {
+ public:
+  // spans: of the row.
+  __device__ __forceinline__ RowParts(const FusedArguments& a, int row, int spans)
+      : spans_(spans), most_spans_(__reduce_max_sync(0xFFFFFFFFU, spans)), joined_(a.plan.joined) {
+    const int first_span = row * a.max_spans;
+    const int first_segment = row * kSegments;
+    span_states_ = a.span_states + first_span + lane() - kBefore;
+    span_outs_ = reinterpret_cast<const float4*>(a.span_outs + first_span * kD) + lane();
+    first_state_ = span_states_;
+    if constexpr (kSegmented) {
+      first_state_ = lane() < kSegments ? a.segment_states + first_segment + lane() : span_states_;
+      segment_outs_ = reinterpret_cast<const float4*>(a.segment_outs + first_segment * kD) + lane();
+      asm volatile("" : "+l"(segment_outs_));
+    }
+    // Now, not when they are wanted.
+    asm volatile("" : "+l"(span_states_), "+l"(span_outs_), "+l"(first_state_));
+  }
   __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
-  __device__ __forceinline__ int element(int w) const {
-    return min(w * 64 + lane() * 4, head_dim - 4);
-  }
-  __device__ __forceinline__ float2 state_of(int part) const {
-    const int span = part - segments;
-    return span < 0 ? __ldcg(segment_states + part)
-                    : (span < spans ? __ldcg(span_states + span) : make_float2(kNoReference, 0.0F));
-  }
-  // Past the last part the last one again, which will weigh nothing.
-  __device__ __forceinline__ void fetch_batch(int base, float4 (&to)[kBatch][kD / 64]) const {
-    const int last = max(segments + spans - 1, 0);
+
+  // Asks for what the first sums need.
+  __device__ __forceinline__ void fetch() {
+    const float2 none = make_float2(kNoReference, 0.0F);
+    state_[0] = lane() < kBefore + spans_ ? __ldcg(first_state_) : none;
+    state_[1] = state_of(kRowLanes);
+    if constexpr (kSegmented) {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int part = min(base + i, last);
-      const int span = part - segments;
-      const float* const out =
-          span < 0 ? segment_outs + part * head_dim : span_outs + span * head_dim;
+      for (int i = 0; i < kSegments; ++i) {
 #pragma unroll
-      for (int w = 0; w < kD / 64; ++w) {
-        to[i][w] = __ldcg(reinterpret_cast<const float4*>(out + element(w)));
+        for (int w = 0; w < kD / 64; ++w) {
+          segment_[i][w] = __ldcg(segment_outs_ + i * (kD / 4) + w * kRowLanes);
+        }
       }
     }
-  }
-  // What the first sums need, before anything waits for it.
-  __device__ __forceinline__ void fetch() {
-    state[0] = state_of(lane());
-    state[1] = state_of(lane() + kRowLanes);
-    fetch_batch(0, quad);
-    if (segments + spans > kBatch) {
-      fetch_batch(kBatch, ahead);
+    fetch_batch(0, quad_);
+    if (most_spans_ > kBatch) {
+      fetch_batch(kBatch, ahead_);
     }
   }
 
   // value += the branches' outputs times gates [compressed, selected, window]. Maximum and 1 / sum
   // (0 without a key) of the compressed branch.
   __device__ __forceinline__ float2 add(const float (&gates)[3], float4* value) {
-    const int most_parts = __reduce_max_sync(0xFFFFFFFFU, segments + spans);
-    const float most = compressed_most(most_parts);
-    float2 weights = weigh(state[0], own_most(most));  // and masses of this lane's part
-    if (segments > 0) {
+    float most;
+    float2 weights = weigh(state_[0], branch_most(most));  // and masses of this lane's part
+    if constexpr (kSegmented) {
       PartSum<kD> selected;
       PartSum<kD> window;
 #pragma unroll
       for (int i = 0; i < kSegments; ++i) {
         (i < kSelectedSegments ? selected : window)
-            .add(of_lane(weights.x, i), of_lane(weights.y, i), quad[i]);
+            .add(of_lane(weights.x, i), of_lane(weights.y, i), segment_[i]);
       }
-      next_batch(kBatch);
       selected.put(gates[1], value);
       window.put(gates[2], value);
     }
     PartSum<kD> total;
     PartSum<kD> join;
 #pragma unroll 1
-    for (int base = segments; base < most_parts; base += kBatch) {
-      if (base > 0 && base % kRowLanes == 0) {
-        weights = weigh(base == kRowLanes ? state[1] : state_of(base + lane()), most);
+    for (int base = 0; base < most_spans_; base += kBatch) {
+      const int part = kBefore + base;
+      if (part > 0 && part % kRowLanes == 0) {
+        weights = weigh(part == kRowLanes ? state_[1] : state_of(part), most);
       }
       // Joins of four short spans, then of two long ones.
-      const unsigned ends = joined ? 0xFFU : (base == segments ? 0x88U : 0xAAU);
+      const unsigned ends = joined_ ? 0xFFU : (base < 8 ? 0x88U : 0xAAU);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        join.add(of_lane(weights.x, base + i), of_lane(weights.y, base + i), quad[i]);
+        const float weight = of_lane(weights.x, part + i);
+        const float mass = of_lane(weights.y, part + i);
+        if (base + i < spans_) {
+          join.add(weight, mass, quad_[i]);
+        }
         if ((ends >> i & 1U) != 0U) {
           total.add(1.0F, join.mass, join.out);
           join = PartSum<kD>{};
         }
       }
-      next_batch(base + kBatch);
+      if (base + kBatch < most_spans_) {
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+          for (int w = 0; w < kD / 64; ++w) {
+            quad_[i][w] = ahead_[i][w];
+          }
+        }
+        fetch_batch(base + 2 * kBatch, ahead_);
+      }
     }
     return make_float2(most, total.put(gates[0], value));
   }
 
  private:
+  static constexpr int kBatch = kD == 64 ? 8 : 4;             // spans that fly together
+  static constexpr int kBefore = kSegmented ? kSegments : 0;  // parts before the first span
+  static_assert(kSegments == 8, "the window's segments are the last two of eight lanes");
+
   __device__ __forceinline__ static float of_lane(float x, int part) {
     return __shfl_sync(0xFFFFFFFFU, x, part % kRowLanes, kRowLanes);
   }
@@ -152,42 +159,56 @@ struct RowParts {
     const float weight = own.y > 0.0F ? state_weight(own.x, most) : 0.0F;
     return make_float2(weight, own.y > 0.0F ? multiply_flushed(weight, own.y) : 0.0F);
   }
-  // The batch at `base` becomes the one at hand.
-  __device__ __forceinline__ void next_batch(int base) {
+  // Of part `part` + lane, a span.
+  __device__ __forceinline__ float2 state_of(int part) const {
+    return part + lane() < kBefore + spans_ ? __ldcg(span_states_ + part)
+                                            : make_float2(kNoReference, 0.0F);
+  }
+  // Spans from `base` on; what lies past the row's last one stays as it is.
+  __device__ __forceinline__ void fetch_batch(int base, float4 (&to)[kBatch][kD / 64]) const {
+    const float4* const from = span_outs_ + base * (kD / 4);
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
 #pragma unroll
       for (int w = 0; w < kD / 64; ++w) {
-        quad[i][w] = ahead[i][w];
+        if (base + i < spans_) {
+          to[i][w] = __ldcg(from + i * (kD / 4) + w * kRowLanes);
+        }
       }
     }
-    if (base + kBatch < segments + spans) {
-      fetch_batch(base + kBatch, ahead);
-    }
   }
-  // The greatest reference of the compressed branch.
-  __device__ __forceinline__ float compressed_most(int most_parts) const {
-    float most = row_most(state[0], lane() >= segments);
-    if (most_parts > kRowLanes) {
-      most = fmaxf(most, row_most(state[1], true));
+  // The greatest reference of the branch that part `lane` belongs to; `most`: of the compressed
+  // one.
+  __device__ __forceinline__ float branch_most(float& most) const {
+    const auto more = [](float x, int apart) {
+      return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, apart));
+    };
+    float own = more(state_[0].y > 0.0F ? state_[0].x : kNoReference, 1);
+    if constexpr (kSegmented) {
+      const bool window = lane() >= kSelectedSegments && lane() < kSegments;
+      const float others = more(more(window ? kNoReference : own, 2), 4);
+      own = window ? own : others;
+      most = __shfl_sync(0xFFFFFFFFU, own, kSegments, kRowLanes);
+    } else {
+      most = more(more(more(own, 2), 4), 8);
     }
 #pragma unroll 1
-    for (int base = 2 * kRowLanes; base < most_parts; base += kRowLanes) {
-      most = fmaxf(most, row_most(state_of(base + lane()), true));
+    for (int base = kRowLanes; base < kBefore + most_spans_; base += kRowLanes) {
+      most = fmaxf(most, row_most(base == kRowLanes ? state_[1] : state_of(base), true));
     }
-    return most;
+    return kSegmented && lane() < kSegments ? own : most;
   }
-  // The greatest reference of the branch that part `lane` belongs to.
-  __device__ __forceinline__ float own_most(float most) const {
-    if (segments == 0) {
-      return most;
-    }
-    const bool selected = lane() < kSelectedSegments;
-    const bool window = lane() < kSegments && !selected;
-    const float selected_most = row_most(state[0], selected);
-    const float window_most = row_most(state[0], window);
-    return selected ? selected_most : (window ? window_most : most);
-  }
+
+  int spans_, most_spans_;
+  bool joined_;
+  const float2* first_state_;   // of part `lane`
+  const float2* span_states_;   // of part `lane`, were it a span
+  const float4* segment_outs_;  // this lane's elements
+  const float4* span_outs_;
+  float2 state_[2];  // of parts `lane` and `lane` + 16
+  float4 segment_[kSegments][kD / 64];
+  float4 quad_[kBatch][kD / 64] = {};   // of a batch of spans
+  float4 ahead_[kBatch][kD / 64] = {};  // of the next one
 };
 
 }  // namespace versieve::kernels

@@ -116,7 +116,7 @@ __device__ inline void arrive_at(const FusedArguments& a, int group) {
 // Counters of the group of node `node` of KV head g: parts that are there, finishing CTAs that are
 // through.
 __device__ inline unsigned* counters_of(const FusedArguments& a, int node, int g) {
-  return a.counters + (g * a.plan.tiles + node / a.tile_queries) * 2;
+  return a.counters + (g * a.plan.tiles + (node >> a.tile_bits)) * 2;
 }
 // Until all parts of that group are in memory. Returns to thread 0 how many finishing CTAs came
 // before; the answer is on its way while rows are merged.
@@ -146,9 +146,8 @@ __device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int
 // At the end of a finishing CTA: the last one of a group leaves its counters zero.
 __device__ inline void leave_parts(const FusedArguments& a, int node, int g, unsigned before) {
   if (threadIdx.x == 0) {
-    const int nodes = min(a.tile_queries, a.nodes - node / a.tile_queries * a.tile_queries);
-    const int finishers = (nodes + a.plan.finish_nodes - 1) / a.plan.finish_nodes;
-    if (before == static_cast<unsigned>(finishers - 1)) {
+    const int nodes = min(a.tile_queries, a.nodes - (node & -a.tile_queries));
+    if (before == static_cast<unsigned>((nodes - 1) >> a.plan.finish_bits)) {  // of the finishers
       unsigned* const counters = counters_of(a, node, g);
       counters[0] = 0U;
       counters[1] = 0U;

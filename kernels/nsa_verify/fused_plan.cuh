@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
@@ -64,7 +65,7 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.map_words = small(cut->map_words);
   plan.path_compressed = small(cut->path_compressed);
   plan.depth_capacity = small(cut->depth);
-  plan.finish_nodes = small(cut->finish_nodes);
+  plan.finish_bits = std::countr_zero(static_cast<std::uint64_t>(cut->finish_nodes));
   plan.slot_segments = small(cut->slot_segments);
   std::transform(cut->segment_ends.begin(), cut->segment_ends.end(), plan.segment_end,
                  [](std::int64_t end) { return static_cast<std::uint8_t>(end); });

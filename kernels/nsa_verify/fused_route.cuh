@@ -119,63 +119,50 @@ struct KeepWeights {
   }
 };
 
-// Merges one query head of the compressed branch: half a warp. All lanes of the warp call it.
-template <int kD>
-__device__ __forceinline__ float2 finish_compressed(const FusedArguments& a, const NodeOfHead& n,
-                                                    int head) {
-  const int row = n.node * a.heads + n.g * a.group_heads + head;
-  RowParts<kD> parts{a.head_dim,
-                     0,
-                     nullptr,
-                     nullptr,
-                     a.span_states + row * a.max_spans,
-                     a.span_outs + row * a.max_spans * a.head_dim,
-                     compressed_parts(a.plan, n.seen),
-                     a.plan.joined};
-  parts.fetch();
-  const float gates[3] = {1.0F, 0.0F, 0.0F};
-  float4 value[kD / 64] = {};
-  const float2 merged = parts.add(gates, value);
-#pragma unroll
-  for (int w = 0; w < kD / 64; ++w) {
-    if (w * 64 + parts.lane() * 4 < a.head_dim) {
-      *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + parts.element(w)) = value[w];
-    }
-  }
-  return merged;
-}
-
-// A CTA finishes finish_nodes nodes (1, 2 or 4) of a KV head: all warps merge, then each node has
-// as many warps as there are.
+// A CTA finishes 1, 2 or 4 nodes of a KV head: all warps merge, half a warp a query head, then each
+// node has as many warps as there are.
 template <int kD>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int nodes = a.plan.finish_nodes;
-  const int first_node = index / a.kv_heads * nodes;
+  const int nodes = 1 << a.plan.finish_bits;
+  const int first_node = index / a.kv_heads << a.plan.finish_bits;
   NodeOfHead n{};
   n.g = index % a.kv_heads;
   float2* const states = reinterpret_cast<float2*>(shared);  // [nodes, H/G rounded up]
   unsigned* const lists = reinterpret_cast<unsigned*>(states + kFinishRows);
   const int rows = nodes << a.head_bits;
-  int i = 0;  // row of this half warp
-  const auto take_row = [&](int first) {
+  int i = 0;    // row of this half warp
+  int row = 0;  // and of [N, H]
+  const auto row_at = [&](int first) {
     i = min(first + static_cast<int>(threadIdx.x) / kRowLanes % 2, rows - 1);
     n.node = min(first_node + (i >> a.head_bits), a.nodes - 1);
     n.locate(a);
+    const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
+    row = n.node * a.heads + n.g * a.group_heads + head;
+    return RowParts<kD, false>(a, row, compressed_parts(a.plan, n.seen));
   };
-  take_row(warp * 2);  // while others work
+  RowParts<kD, false> parts = row_at(warp * 2);  // while others work
   const unsigned before = wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
   for (int first = warp * 2; first < rows;) {
-    const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
-    const float2 merged = finish_compressed<kD>(a, n, head);
-    if (threadIdx.x % kRowLanes == 0) {
+    const float gates[3] = {1.0F, 0.0F, 0.0F};
+    float4 value[kD / 64] = {};
+    parts.fetch();
+    const float2 merged = parts.add(gates, value);
+#pragma unroll
+    for (int w = 0; w < kD / 64; ++w) {
+      const int element = w * 64 + parts.lane() * 4;
+      if (element < a.head_dim) {
+        *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + element) = value[w];
+      }
+    }
+    if (parts.lane() == 0) {
       states[i] = merged;
     }
     first += 2 * kCtaWarps;
     if (first < rows) {
-      take_row(first);
+      parts = row_at(first);
     }
   }
   __syncthreads();
@@ -228,12 +215,13 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int rank = share * a.plan.slots + t.slot;
   if (rank < a.plan.ranks) {
     const Job job = span_job<kMany>(t, team, rank, memory.list);
+    const RowPlaces queries(t);
     Rows<kD> rows;
     run_entries<kMany, true>(t, maps, team, memory.list, job, ring, rows, KeepWeights(t), [&] {
       wait_for_predecessors();
       // Only now: nsa_attend begins with what is older than this launch.
       release_successors();
-      load_rows(t, rows);
+      rows.load(a.head_dim, queries.at);
     });
   }
   arrive_at(a, group);

@@ -64,21 +64,18 @@ struct Rows {
   float sum[2];          // this lane's share of the softmax sums
   float scale;
 
-  // row_at(row) gives the query row's elements or null.
-  template <class RowAt>
-  __device__ __forceinline__ void load(int head_dim, const RowAt& row_at) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+  // rows: the elements of rows lane / 4 and lane / 4 + 8 from 2 (lane % 4) on, or null. head_dim is
+  // a multiple of 16.
+  __device__ __forceinline__ void load(int head_dim, const Bf16* const (&rows)[2]) {
     scale = 1.4426950408889634F * rsqrtf(static_cast<float>(head_dim));
-    const Bf16* rows[2] = {row_at(lane / 4), row_at(lane / 4 + 8)};
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int element = step * 16 + i / 2 * 8 + lane % 4 * 2;
-        const Bf16* row = rows[i % 2];
-        q[step][i] = row != nullptr && element < head_dim
-                         ? *reinterpret_cast<const std::uint32_t*>(row + element)
-                         : 0U;
+        q[step][i] =
+            rows[i % 2] != nullptr && step * 16 < head_dim
+                ? *reinterpret_cast<const std::uint32_t*>(rows[i % 2] + step * 16 + i / 2 * 8)
+                : 0U;
       }
     }
     reset();

@@ -19,32 +19,45 @@ __device__ __forceinline__ void gather_sums(Rows<kD>& rows) {
   }
 }
 
+// Where the parts of one kind of this lane's rows lie, worked out before there are any.
+struct PartPlaces {
+  bool compressed;
+  int first[2];  // part of rows lane / 4 and lane / 4 + 8; negative: no such row
+
+  template <class AnyQueries>
+  __device__ __forceinline__ PartPlaces(const AnyQueries& t, bool of_compressed)
+      : compressed(of_compressed) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = t.lane / 4 + r * 8;
+      first[r] = t.has_row(row) ? t.row_index(t.query_of(row), t.head_of(row)) *
+                                      (compressed ? t.a.max_spans : kSegments)
+                                : -1;
+      asm volatile("" : "+r"(first[r]));
+    }
+  }
+};
+
 // A row tile's states, their sums gathered, become a part: of the compressed tokens, or a segment.
-template <int kD, class AnyQueries>
-__device__ __forceinline__ void store_part(const AnyQueries& t, Rows<kD>& rows, bool compressed,
-                                           int part) {
-  const FusedArguments& a = t.a;
-  float2* const states = compressed ? a.span_states : a.segment_states;
-  float* const outs = compressed ? a.span_outs : a.segment_outs;
-  const int parts = compressed ? a.max_spans : kSegments;
-  const int quarter = t.lane % 4;
+template <int kD>
+__device__ __forceinline__ void store_part(const FusedArguments& a, const PartPlaces& places,
+                                           int part, Rows<kD>& rows) {
+  float2* const states = places.compressed ? a.span_states : a.segment_states;
+  float* const outs = places.compressed ? a.span_outs : a.segment_outs;
+  const int quarter = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int row = t.lane / 4 + r * 8;
-    if (!t.has_row(row)) {
+    if (places.first[r] < 0) {
       continue;
     }
-    const int at = t.row_index(t.query_of(row), t.head_of(row)) * parts + part;
+    const int at = places.first[r] + part;
     if (quarter == 0) {
       __stcg(states + at, make_float2(rows.reference[r], rows.sum[r]));
     }
-    float2* const to = reinterpret_cast<float2*>(outs + at * a.head_dim) + quarter;
-    const int elements = a.head_dim - quarter * 2;
+    float2* const to = reinterpret_cast<float2*>(outs + at * kD) + quarter;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
-      if (n * 8 < elements) {
-        __stcg(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
-      }
+      __stcg(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
     }
   }
   rows.reset();
@@ -143,19 +156,19 @@ __device__ __forceinline__ void mask_scores(const Entry& entry, const int (&low)
 
 // Parts job.part, ..., until - 1 end: what the rows hold is the first of them.
 template <bool kJoins, int kD>
-__device__ __forceinline__ void end_parts(const Queries& t, Job& job, int until, Rows<kD>& rows,
-                                          Join<kD>& join) {
+__device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPlaces& places,
+                                          Job& job, int until, Rows<kD>& rows, Join<kD>& join) {
 #pragma unroll 1
   for (; job.part < until; ++job.part) {
     gather_sums(rows);
     if (!kJoins || !job.joined) {
-      store_part(t, rows, job.compressed, job.part);
+      store_part(a, places, job.part, rows);
       continue;
     }
     join.lead(rows);
     if (ends_join(job.part) || job.part == job.end_part - 1) {
       join.reset();
-      store_part(t, rows, true, span_start(job.part) / kJoin);
+      store_part(a, places, span_start(job.part) / kJoin, rows);
     } else {
       join.take(rows);
       rows.reset();
@@ -182,6 +195,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
                                 1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
   const int low_most = __reduce_max_sync(0xFFFFFFFFU, max(job.low[0], job.low[1]));
   const TileSource from(t, job.compressed);
+  const PartPlaces places(t, job.compressed);
   const Entry* const entries = list.entries;
   // The first warps of a team load in turn: a copy is some forty instructions of one lane, and two
   // come with each tile. Where weights are kept too, one is faster.
@@ -229,7 +243,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   for (int i = 0;;) {
     const Entry entry = entries[min(i, max(job.count - 1, 0))];
     const int part = job.compressed ? span_of(entry.first) : static_cast<int>(entry.segment);
-    end_parts<kJoins>(t, job, i >= job.count ? job.end_part : part, rows, join);
+    end_parts<kJoins>(t.a, places, job, i >= job.count ? job.end_part : part, rows, join);
     if (i >= job.count) {
       break;
     }

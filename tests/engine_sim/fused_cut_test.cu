@@ -44,10 +44,10 @@ std::size_t used_bytes(const kernels::FusedPlan& plan, const AttentionCase& a, F
                    (plan.unit_capacity + plan.map_words) * 4;
   const int tables = kernels::table_bytes(static_cast<int>(a.num_queries()), queries,
                                           plan.depth_capacity, plan.path_compressed);
-  const int finishing = kernels::kFinishRows * static_cast<int>(sizeof(float2)) +
-                        plan.finish_nodes * 4 *
-                            kernels::select_floats(static_cast<int>(a.num_blocks()),
-                                                   static_cast<int>(a.shape.nsa.sel_count));
+  const int finishing =
+      kernels::kFinishRows * static_cast<int>(sizeof(float2)) +
+      (4 << plan.finish_bits) * kernels::select_floats(static_cast<int>(a.num_blocks()),
+                                                       static_cast<int>(a.shape.nsa.sel_count));
   return static_cast<std::size_t>(
       std::max(plan.slots * slot + tables, launch == FusedLaunch::kRoute ? finishing : 0));
 }
