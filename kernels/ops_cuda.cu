@@ -267,6 +267,7 @@ class CudaOps final : public Ops<T> {
 
   cudaStream_t stream() const { return context_.stream; }
 
+ private:
   void reserve(std::size_t bytes) {
     if (bytes <= context_.scratch_bytes) {
       return;
@@ -279,8 +280,6 @@ class CudaOps final : public Ops<T> {
     context_.scratch = allocate(bytes);
     context_.scratch_bytes = bytes;
   }
-
- private:
   bool is_capturing() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(context_.stream, &status));
@@ -322,16 +321,10 @@ template <class T>
 void* stream_of(Ops<T>& ops) {
   return cuda_ops(ops).stream();
 }
-template <class T>
-void reserve_scratch(Ops<T>& ops, std::size_t bytes) {
-  cuda_ops(ops).reserve(bytes);
-}
 
 template std::unique_ptr<Ops<float>> make_cuda_ops<float>(void*);
 template std::unique_ptr<Ops<Bf16>> make_cuda_ops<Bf16>(void*);
 template void* stream_of<float>(Ops<float>&);
 template void* stream_of<Bf16>(Ops<Bf16>&);
-template void reserve_scratch<float>(Ops<float>&, std::size_t);
-template void reserve_scratch<Bf16>(Ops<Bf16>&, std::size_t);
 
 }  // namespace versieve::kernels

@@ -22,16 +22,10 @@ template <class T>
 void* stream_of(Ops<T>&) {
   refuse();
 }
-template <class T>
-void reserve_scratch(Ops<T>&, std::size_t) {
-  refuse();
-}
 
 template std::unique_ptr<Ops<float>> make_cuda_ops<float>(void*);
 template std::unique_ptr<Ops<Bf16>> make_cuda_ops<Bf16>(void*);
 template void* stream_of<float>(Ops<float>&);
 template void* stream_of<Bf16>(Ops<Bf16>&);
-template void reserve_scratch<float>(Ops<float>&, std::size_t);
-template void reserve_scratch<Bf16>(Ops<Bf16>&, std::size_t);
 
 }  // namespace versieve::kernels

@@ -66,11 +66,6 @@ constexpr std::size_t index_of(LaunchKind kind, KindParameter parameter) {
          static_cast<std::size_t>(parameter);
 }
 
-constexpr bool is_about_bytes(KindParameter parameter) {
-  return parameter == KindParameter::kFixedRead || parameter == KindParameter::kWriteShare ||
-         parameter == KindParameter::kOpenedWrite;
-}
-
 using CostParameters = std::array<double, kParameterCount>;
 
 enum class Evidence { kBytes, kTime };  // which measurements say something about a parameter

@@ -107,8 +107,6 @@ class Target {
   const T* captured() const { return captured_.data(); }  // [N, 3 * hidden]
   // Room for the captured streams of that many nodes, to be filled by hand.
   T* reserve_captured(std::int64_t nodes);
-  const std::int32_t* device_tokens() const { return tokens_; }         // [N]
-  const std::int32_t* device_parents() const { return parents_; }       // [N]
   std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
   // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
   std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;

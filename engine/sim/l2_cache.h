@@ -49,7 +49,6 @@ class L2Partition {
     __builtin_prefetch(set + 8, 1);
   }
 
-  std::int64_t line_count() const { return static_cast<std::int64_t>(entries_.size()); }
   std::int64_t dirty_sectors() const;
 
  private:

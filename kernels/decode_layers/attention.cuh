@@ -7,10 +7,6 @@
 
 namespace versieve::kernels {
 
-__device__ __forceinline__ float bf16_of(std::uint32_t word, bool high) {
-  return __uint_as_float(high ? word & 0xFFFF0000U : word << 16);
-}
-
 // Where element `i` of the KV head's queries, key and value (one behind the other) stands in the
 // joint row, and goes in shared memory.
 template <int kD>

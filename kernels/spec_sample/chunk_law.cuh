@@ -321,12 +321,4 @@ __device__ int chunk_draw(const Load& load, int chunk, const LawCut& cut, Real b
   return __reduce_max_sync(0xFFFFFFFFU, last);
 }
 
-// The lane and its element of an offset into a round: the inverse of element_index.
-template <class T>
-__device__ inline int2 element_place(int offset) {
-  constexpr int kWord = kWordElements<T>;
-  const int strip = offset / (32 * kWord);
-  return {offset % (32 * kWord) / kWord, strip * kWord + offset % kWord};
-}
-
 }  // namespace versieve::kernels

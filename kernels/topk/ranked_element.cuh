@@ -16,10 +16,9 @@ __device__ inline std::uint16_t bits_of(Bf16 value) {
   return value.bits;
 }
 
-template <class T>
-__device__ inline std::uint64_t rank_of(T value, int index) {
-  const std::uint64_t key = order_key<T>(bits_of(value));
-  return (key << 32) | static_cast<std::uint32_t>(~index);
+// Of a value whose order_key is `key`.
+__device__ inline std::uint64_t rank_of(std::uint32_t key, std::uint32_t index) {
+  return static_cast<std::uint64_t>(key) << 32 | ~index;
 }
 
 __device__ inline int index_of(std::uint64_t rank) {

@@ -27,7 +27,7 @@ __device__ inline int keep_inside(std::uint32_t key, int index, int position, bo
     return 1;
   }
   memory.fixed.own_list[atomicAdd(&memory.fixed.counts.candidates, 1)] =
-      static_cast<std::uint64_t>(key) << 32 | static_cast<std::uint32_t>(~index);
+      rank_of(key, static_cast<std::uint32_t>(index));
   return 0;
 }
 

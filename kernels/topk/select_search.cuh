@@ -51,7 +51,7 @@ __device__ inline void count_list_indices(int count, const RowPart<T>& part, con
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kSelectThreads) {
     const std::uint32_t index = static_cast<std::uint32_t>(list[i]);
     const std::uint32_t key = select_key(part.row[index]);
-    list[i] = static_cast<std::uint64_t>(key) << 32 | static_cast<std::uint32_t>(~index);
+    list[i] = rank_of(key, index);
     atomicAdd(&histogram[bins.bin_of(key)], 1U);
   }
 }

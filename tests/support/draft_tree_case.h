@@ -178,7 +178,6 @@ class DeviceGrowth {
   }
 
   kernels::StepState state() const { return state_.read()[0]; }
-  std::vector<std::int32_t> slot_positions() const { return slot_position_.read(); }
 
  private:
   void grow_level(std::int64_t level) {
