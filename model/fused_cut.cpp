@@ -167,8 +167,7 @@ class Planner {
     const std::int64_t fixed =
         cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
         16 + fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
-    const std::int64_t unit =
-        kFusedTile * (call_.head_dim <= 64 ? 64 : 128) * 2 + kFusedUnitBarrierBytes;
+    const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
     const std::int64_t teams = cut.row_tiles / cut.team_tiles;
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
     const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
@@ -225,8 +224,12 @@ class Planner {
 
 }  // namespace
 
+std::int64_t fused_width(std::int64_t head_dim) {
+  return head_dim <= 64 ? 64 : 128;
+}
+
 std::int64_t fused_resident(std::int64_t head_dim) {
-  return kFusedSms * (head_dim <= 64 ? 2 : 1);
+  return kFusedSms * (fused_width(head_dim) == 64 ? 2 : 1);
 }
 
 std::int64_t fused_map_words(std::int64_t num_blocks) {

@@ -35,6 +35,8 @@ inline constexpr std::int64_t kFusedFinishRows = 64;        // of a finishing CT
 inline constexpr std::int64_t kFusedMostRanked = 64;        // candidates of a selecting warp
 inline constexpr std::int64_t kFusedTailQueries = 4;        // of a tail entry
 inline constexpr std::int64_t kFusedMostShared = 8;         // queries that share selected blocks
+// Elements that a tile's rows, and a part's outputs in memory, have for heads of this size.
+std::int64_t fused_width(std::int64_t head_dim);
 // Thread blocks of heads this wide that are on the chip at once.
 std::int64_t fused_resident(std::int64_t head_dim);
 // Words of a bit map of the blocks whose number is r modulo the selected segments.

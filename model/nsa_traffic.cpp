@@ -38,7 +38,8 @@ double score_bytes(const NsaVerifyShape& s) {
 // merged.
 void add_partials(const NsaVerifyShape& s, double parts, Traffic& t) {
   const double bytes =
-      static_cast<double>(s.num_queries * s.num_heads * (s.head_dim + 2)) * parts * 4.0;
+      static_cast<double>(s.num_queries * s.num_heads * (fused_width(s.head_dim) + 2)) * parts *
+      4.0;
   t.write(TrafficTerm::kQueryOutput, bytes);
   t.read(TrafficTerm::kQueryOutput, bytes);
 }

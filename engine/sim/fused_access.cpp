@@ -40,7 +40,7 @@ std::int64_t row_of(const AttentionCase& a, std::int64_t node, std::int64_t g) {
 // A part of the team's rows: a state, and the output by stores of a sector each.
 void append_part(const AttentionCase& a, std::int64_t g, const FusedTeam& team, std::int64_t part,
                  std::vector<Access>& out) {
-  const std::int64_t d = a.shape.head_dim;
+  const std::int64_t d = fused_width(a.shape.head_dim);
   const std::int64_t parts = team.compressed ? scratch_spans(a) : kFusedSegments;
   const std::uint64_t states = team.compressed ? a.at.span_states : a.at.segment_states;
   const std::uint64_t outs = team.compressed ? a.at.span_outs : a.at.segment_outs;
@@ -142,7 +142,7 @@ void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step
 
 void append_row_parts(const AttentionCase& a, std::int64_t row, bool segments, std::int64_t spans,
                       std::vector<Access>& out) {
-  const std::int64_t d = a.shape.head_dim * 4;
+  const std::int64_t d = fused_width(a.shape.head_dim) * 4;
   const auto read = [&](std::uint64_t states, std::uint64_t outs, std::int64_t pitch,
                         std::int64_t parts) {
     append_read(states + static_cast<std::uint64_t>(row * pitch * 8), parts * 8, out);

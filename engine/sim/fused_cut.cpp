@@ -44,15 +44,15 @@ FusedCut fused_cut(const AttentionCase& a, FusedLaunch launch) {
 void place_fused_scratch(AddressSpace& space, AttentionCase& attention) {
   AttentionBuffers& at = attention.at;
   const std::int64_t rows = attention.num_queries() * attention.shape.num_heads;
-  const std::int64_t d = attention.shape.head_dim;
+  const std::int64_t width = fused_width(attention.shape.head_dim);
   const std::int64_t slices = attention.reuse ? 0 : rows * scratch_slices(attention);
   at.span_states = space.place(rows * scratch_spans(attention) * 8);
-  at.span_outs = space.place(rows * scratch_spans(attention) * d * 4);
+  at.span_outs = space.place(rows * scratch_spans(attention) * width * 4);
   at.weights = space.place(slices * slice_weights(attention.shape.nsa) * 4);
   at.slices = space.place(slices * 8);
-  at.compressed = space.place(attention.reuse ? 0 : rows * d * 4);
+  at.compressed = space.place(attention.reuse ? 0 : rows * attention.shape.head_dim * 4);
   at.segment_states = space.place(rows * kFusedSegments * 8);
-  at.segment_outs = space.place(rows * kFusedSegments * d * 4);
+  at.segment_outs = space.place(rows * kFusedSegments * width * 4);
   at.spills = space.place(attention.reuse ? 0 : kSpillingCtas * kRouteSpills);
 }
 

@@ -39,7 +39,7 @@ FusedCall call_of(const NsaVerifyParams<Bf16>& p) {
 }
 
 int head_width(const NsaVerifyParams<Bf16>& p) {
-  return p.head_dim <= 64 ? 64 : 128;
+  return static_cast<int>(fused_width(p.head_dim));
 }
 
 // None: the lists of this call do not fit shared memory.

@@ -193,6 +193,10 @@ TEST_CASE("a fused refresh layer is two launches, a reuse layer one, each unique
   CHECK(read(attend, TrafficTerm::kTreeBuffer) == 64 * token);
   CHECK(read(attend, TrafficTerm::kQueryOutput) == q + partials + 64.0 * 2048 * 4 + 64.0 * 96 * 2);
   CHECK(written(attend, TrafficTerm::kQueryOutput) == partials + q);
+  traffic::NsaVerifyShape narrow = shape;
+  narrow.head_dim = 48;  // parts are as wide as tiles, their rows not
+  CHECK(written(traffic::nsa_attend(narrow), TrafficTerm::kQueryOutput) ==
+        partials + 64.0 * 32 * 48 * 2);
 
   const Traffic reuse = traffic::nsa_reuse(shape);
   CHECK(written(reuse, TrafficTerm::kScores) == 0.0);
