@@ -83,7 +83,7 @@ DraftPasses draft_passes(const DraftChoice& choice) {
   }
   DraftPasses out{.passes = 1.0, .rows = 1.0};  // the first reads out one row
   double rows = 1.0;
-  const std::int64_t last = std::min(choice.depth, choice.nodes - 1);
+  const std::int64_t last = choice.levels();
   for (std::int64_t depth = 1; depth < last; ++depth) {
     std::int64_t better = 0;
     std::size_t bar = 0;  // the score of the (nodes - 1)-th best candidate so far, or none

@@ -110,7 +110,7 @@ std::int32_t DraftSource<T>::sample_token(std::int64_t index) {
 
 template <class T>
 DraftTree DraftSource<T>::sample_chain(std::int32_t token) {
-  const std::int64_t length = std::min(options_.choice.depth, options_.choice.nodes - 1);
+  const std::int64_t length = options_.choice.levels();
   const std::int64_t vocab = draft_->vocab();
   DraftTree tree{.parent = {-1}, .depth = {0}, .token = {token}, .log_probability = {0.0F}};
   for (std::int64_t i = 0; i < length; ++i) {

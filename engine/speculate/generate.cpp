@@ -227,7 +227,7 @@ Generation Generator<T>::run_specattn(const GenerateOptions& options) {
   // The map ascends: draft layers before the first that is asked keep nothing.
   const std::size_t first =
       std::min(static_cast<std::size_t>(choice.dense_layers), layer_map_.size() - 1);
-  drafter->capture_attention(std::min(chain.depth, chain.nodes - 1), layer_map_[first]);
+  drafter->capture_attention(chain.levels(), layer_map_[first]);
   SpecAttnSelector<T> selector(*ops_, *drafter, layer_map_, choice);
   DraftSource<T> source(*ops_, std::move(drafter),
                         {.choice = chain,

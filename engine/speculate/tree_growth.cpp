@@ -49,7 +49,7 @@ std::vector<std::int32_t> TreeGrowth::frontier() const {
   if (level == 0) {
     return {0};
   }
-  if (level >= std::min(choice_.depth, choice_.nodes - 1)) {
+  if (level >= choice_.levels()) {
     return {};
   }
   const float bar = threshold();

@@ -208,7 +208,7 @@ auto DecodeRunner<T>::draft_weights(std::int64_t gamma) const -> std::vector<Sum
 // The tokens that carry a share p of that attention.
 template <class T>
 void DecodeRunner<T>::choose_tokens() {
-  const std::int64_t gamma = std::min(strategy_.draft.depth, strategy_.draft.nodes - 1);
+  const std::int64_t gamma = strategy_.draft.levels();
   weights_ = kernels::OpsBuffer<T, Sum>(*ops_, draft_weights(gamma));
   mass_ = kernels::OpsBuffer<T, Sum>(*ops_, gamma);
   mask_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, context_len_);
