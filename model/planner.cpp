@@ -39,7 +39,7 @@ class Planner {
       : options_(options),
         candidates_(candidates),
         target_(target),
-        pricer_(fit, hardware, target),
+        pricer_(fit, hardware, target, options.draft.value_or(draft_shape_for(target))),
         systems_(fit, hardware, target, pricer_),
         fit_(fit),
         autoregressive_(Strategy::parse("nsa/ar")),
@@ -221,12 +221,12 @@ std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
 }
 
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
-                         const LlmShape& target, const Strategy& strategy,
+                         const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
                          std::int64_t context_len) {
   const double overlap = fit.acceptance.positional.empty()
                              ? StepShape{}.overlap
                              : accepted_overlap(fit.acceptance, context_len - 1, context_len);
-  const Pricer own(fit, hardware, target);
+  const Pricer own(fit, hardware, target, draft);
   if (strategy.attention == AttentionMethod::kNsa && !strategy.sampling) {
     return own.predict(strategy, context_len, overlap).time_us;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct PlanOptions {
   // Seed 000, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are lost in the text
   // extraction.
   std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
+  std::optional<DraftShape> draft;  // of the pair; what draft_shape_for says where there is none
 };
 
 struct PlanEntry {
@@ -128,8 +130,14 @@ std::vector<Strategy> enumerate_space(const LlmShape& target);
 std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
 // Step time of one tuple at one context, by the fit alone (no measured step corrects it).
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
-                         const LlmShape& target, const Strategy& strategy,
+                         const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
                          std::int64_t context_len);
+// The same with the draft that draft_shape_for says.
+inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                                const LlmShape& target, const Strategy& strategy,
+                                std::int64_t context_len) {
+  return predicted_step_us(fit, hardware, target, draft_shape_for(target), strategy, context_len);
+}
 // The target's own classes, and those of the other systems that the fit has points of.
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
 // All that can run. Throws Error(kUsage) if the baseline cannot.

@@ -94,7 +94,8 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     tuple.accepted =
         static_cast<float>(accepted_tokens(fit_.acceptance, s, range.low, range.high).mean);
     for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-      const StepShape shape = step_shape(s, target_, sampled_context(range, i), overlap, fit_);
+      const StepShape shape = step_shape(s, target_, draft_shape_for(target_),
+                                         sampled_context(range, i), overlap, fit_);
       tuple.factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
     }
   }

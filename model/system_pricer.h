@@ -81,7 +81,8 @@ class SystemPricer {
 
   StepCost step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
                 const DenseRead& read) const {
-    StepShape shape = step_shape(strategy, dense_, context, StepShape{}.overlap, fit_);
+    StepShape shape =
+        step_shape(strategy, dense_, draft_shape_for(dense_), context, StepShape{}.overlap, fit_);
     shape.num_queries = queries;
     shape.dense = read;
     StepWork work;

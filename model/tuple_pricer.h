@@ -24,10 +24,11 @@ inline std::int64_t count_letters(const std::string& schedule, char letter) {
 }
 
 inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
-                            std::int64_t context_len, double overlap, const FittedModel& fit) {
+                            const DraftShape& draft, std::int64_t context_len, double overlap,
+                            const FittedModel& fit) {
   const std::string letters = strategy.schedule_for(target.layers);
   return {.target = target,
-          .draft = draft_shape_for(target),
+          .draft = draft,
           .tree = strategy.draft,
           .context_len = context_len,
           .num_queries = strategy.draft.nodes,
@@ -81,10 +82,12 @@ struct Latency {
 
 class Pricer {
  public:
-  Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target)
+  Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+         const DraftShape& draft)
       : fit_(fit),
         hardware_(fit.priced_on(hardware)),
         target_(target),
+        draft_(draft),
         parameters_(fit.parameters()),
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
@@ -105,7 +108,7 @@ class Pricer {
 
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
     StepWork work;
-    const StepShape shape = step_shape(strategy, target_, context, overlap, fit_);
+    const StepShape shape = step_shape(strategy, target_, draft_, context, overlap, fit_);
     add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
     correct_attention(shape, false, fit_.attention_time, work);
     StepCost cost = cost_of(work, hardware_, parameters_, fit_.conditions);
@@ -222,6 +225,7 @@ class Pricer {
   const FittedModel& fit_;
   HardwareSpec hardware_;
   const LlmShape& target_;
+  DraftShape draft_;
   CostParameters parameters_;
   NsaForm form_;
   bool scaled_;

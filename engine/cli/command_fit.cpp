@@ -3,9 +3,11 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/cli/pair_shape.h"
 #include "engine/fit/fit_file.h"
 #include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
@@ -23,7 +25,8 @@ struct Options {
 };
 
 // One step of the fitted geometry or another, or why the data do not reach it.
-Answer prediction(const Options& options, const FittedModel& model) {
+Answer prediction(const Options& options, const std::optional<PairShape>& asked,
+                  const FittedModel& model) {
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
   double half = 0.0;
@@ -36,19 +39,13 @@ Answer prediction(const Options& options, const FittedModel& model) {
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
-  const std::string& geometry = options.model.empty() ? model.geometry : options.model;
-  const LlmShape target = named_llm_shape(geometry);
-  if (target.attention != AttentionKind::kNsa) {
-    throw Error(ExitCode::kUsage, "--model names a sparse geometry, " + geometry +
-                                      " is none; a strategy over a dense cache asks for its dense "
-                                      "form by itself");
-  }
-  const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), target, strategy,
-                                      options.context);
-  char text[240];
+  const PairShape pair = asked ? *asked : pair_shape(model.geometry);
+  const std::string& geometry = pair.target.name;
+  const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), pair.target,
+                                      pair.draft, strategy, options.context);
+  char text[160];
   const bool other = geometry != model.geometry;
-  std::snprintf(text, sizeof text, "%s%s%s at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
-                other ? geometry.c_str() : "", other ? " " : "", strategy.text().c_str(),
+  std::snprintf(text, sizeof text, " at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
                 static_cast<long long>(options.context), us, us * std::exp(-half),
                 us * std::exp(half), other ? "; the model was fitted to another geometry" : "");
   return {.json = {{"strategy", strategy.text()},
@@ -56,12 +53,16 @@ Answer prediction(const Options& options, const FittedModel& model) {
                    {"context_len", options.context},
                    {"time_us", us},
                    {"interval_us", {us * std::exp(-half), us * std::exp(half)}}},
-          .text = text};
+          .text = (other ? geometry + " " : std::string()) + strategy.text() + text};
 }
 
 Answer run_fit(const Options& options) {
   if (!(options.holdout >= 0.0 && options.holdout < 1.0)) {
     throw Error(ExitCode::kUsage, "--holdout is a share of the points, from 0 to below 1");
+  }
+  std::optional<PairShape> asked;  // before a fit is made for it
+  if (!options.model.empty()) {
+    asked = pair_shape(options.model);
   }
   const Evidence evidence = read_evidence(options.database, options.device, "");
   const engine::FitReport report =
@@ -75,7 +76,7 @@ Answer run_fit(const Options& options) {
     engine::write_file_atomically(options.report, engine::fit_html(report));
   }
   if (!options.predict.empty()) {
-    return prediction(options, report.model);
+    return prediction(options, asked, report.model);
   }
   return {.json = nlohmann::json::parse(json), .text = engine::fit_text(report)};
 }
@@ -97,8 +98,10 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
       "answer with the step time of this strategy, at --context; refused outside the "
       "measured regimes");
   app.add_option("--context", options->context, "context length of --predict")->needs(predict);
-  app.add_option("--model", options->model,
-                 "geometry of --predict: demo, nsa-1b, nsa-8b; the fitted one if left out")
+  app.add_option(
+         "--model", options->model,
+         "geometry of --predict: demo, nsa-1b, nsa-8b, or the folder of a trained pair; the "
+         "fitted one if left out")
       ->needs(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };

@@ -5,6 +5,7 @@
 
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/cli/pair_shape.h"
 #include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/plan/hardware_file.h"
@@ -62,13 +63,14 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
 
 Answer run_plan(const Options& options) {
   const HardwareSpec hardware = engine::load_hardware(options.hardware);
-  const LlmShape target = named_llm_shape(options.model);
+  const PairShape pair = pair_shape(options.model);
   PlanOptions wanted = plan_options(options);
+  wanted.draft = pair.draft;
   const FittedModel fit = fitted_model(options, hardware.key);
   if (!options.precision) {
     wanted.classes = priced_classes(fit);
   }
-  const PlanTable table = plan(fit, hardware, target, wanted);
+  const PlanTable table = plan(fit, hardware, pair.target, wanted);
   const std::string json = engine::plan_table_json(table);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);
@@ -86,7 +88,8 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--device", options->device, "part of the measured device's name");
   app.add_option("--hardware", options->hardware, "machine to plan for: catalogue key or JSON file")
       ->required();
-  app.add_option("--model", options->model, "geometry of the target: nsa-1b, nsa-8b");
+  app.add_option("--model", options->model,
+                 "geometry of the pair: nsa-1b, nsa-8b, demo, or the folder of a trained pair");
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");

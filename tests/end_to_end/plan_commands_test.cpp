@@ -107,9 +107,20 @@ TEST_CASE(
   REQUIRE(other.code == 0);
   CHECK(nlohmann::json::parse(other.out)["model"] == "demo");
   CHECK(nlohmann::json::parse(other.out)["time_us"].get<double>() < us);
+  const std::string folder = VERSIEVE_SOURCE_DIR "/engine/demo/nsa";
+  const test::CommandResult pair = test::run_versieve(ask + "8192 --json --model " + folder);
+  CAPTURE(pair.err);
+  REQUIRE(pair.code == 0);
+  CHECK(nlohmann::json::parse(pair.out)["model"] == folder);
+  // The same target; its draft head is wider than the named one's.
+  CHECK(nlohmann::json::parse(pair.out)["time_us"].get<double>() ==
+        Approx(nlohmann::json::parse(other.out)["time_us"].get<double>()).epsilon(0.05));
   const test::CommandResult unknown = test::run_versieve(ask + "8192 --model nsa-2b");
   CHECK(unknown.code == 2);
   CHECK(unknown.err.find("unknown geometry 'nsa-2b'") != std::string::npos);
+  const test::CommandResult empty = test::run_versieve(ask + "8192 --model " VERSIEVE_SOURCE_DIR);
+  CHECK(empty.code == 3);
+  CHECK(empty.err.find("config.json") != std::string::npos);
   const test::CommandResult dense = test::run_versieve(ask + "8192 --model dense-1b");
   CHECK(dense.code == 2);
   CHECK(dense.err.find("dense-1b is none") != std::string::npos);
@@ -227,6 +238,7 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   check_refused("plan --hardware h200-sxm --buckets ''" + db, 2, "write 0-4096");
   check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
   check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
+  check_refused("plan --hardware h200-sxm --model dense-1b" + db, 2, "dense-1b is none");
   check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2, "baseline");
   check_refused("plan --hardware h200-sxm", 2, "--db");
   check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,

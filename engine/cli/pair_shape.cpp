@@ -1,0 +1,55 @@
+#include "engine/cli/pair_shape.h"
+
+#include <filesystem>
+
+#include "engine/io/model_config.h"
+#include "model/error.h"
+
+namespace versieve::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As the folder has it, without its weights.
+PairShape pair_in(const fs::path& folder) {
+  const LlmShape target = engine::read_target_config(folder).shape;
+  const fs::path draft = folder / "draft";
+  std::error_code none;
+  if (!fs::exists(draft, none)) {
+    return {target, draft_shape_for(target)};
+  }
+  if (engine::is_draft_model(draft)) {
+    throw Error(ExitCode::kUsage, draft.string() +
+                                      ": a draft that is a model of its own has no price; a draft "
+                                      "head on the target's streams has");
+  }
+  return {target, engine::read_draft_config(draft, target).shape};
+}
+
+PairShape find_pair(const std::string& model) {
+  try {
+    const LlmShape target = named_llm_shape(model);
+    return {target, draft_shape_for(target)};
+  } catch (const Error& error) {
+    std::error_code none;
+    if (!fs::is_directory(model, none)) {
+      throw Error(error.code(), std::string(error.what()) + ", and there is no such folder");
+    }
+  }
+  return pair_in(model);
+}
+
+}  // namespace
+
+PairShape pair_shape(const std::string& model) {
+  PairShape pair = find_pair(model);
+  if (pair.target.attention != AttentionKind::kNsa) {
+    throw Error(ExitCode::kUsage, "--model is a sparse geometry's, " + model +
+                                      " is none; a strategy over a dense cache asks for its dense "
+                                      "form by itself");
+  }
+  pair.target.name = model;
+  return pair;
+}
+
+}  // namespace versieve::cli

@@ -1,0 +1,20 @@
+// The geometry that a prediction is for: one by name, or a trained pair's as its folder has it.
+#pragma once
+
+#include <string>
+
+#include "model/llm_shape.h"
+
+namespace versieve::cli {
+
+struct PairShape {
+  LlmShape target;   // its name is the text that asked for it
+  DraftShape draft;  // the folder's, or what draft_shape_for says
+};
+
+// A name of named_llm_shape, or a folder with a config.json and, in draft/, a draft head's. Throws
+// Error(kUsage) for a text that is neither, a dense target and a draft that is a model of its own;
+// Error(kBadInput) for a configuration that the engine does not read.
+PairShape pair_shape(const std::string& model);
+
+}  // namespace versieve::cli
