@@ -177,8 +177,7 @@ class RowParts {
       }
     }
   }
-  // The greatest reference of the branch that part `lane` belongs to; `most`: of the compressed
-  // one.
+  // The greatest reference of the branch that part `lane` belongs to; `most`: the compressed one's.
   __device__ __forceinline__ float branch_most(float& most) const {
     const auto more = [](float x, int apart) {
       return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, apart));
