@@ -33,6 +33,7 @@
 #include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
 #include "model/assert.h"
+#include "model/hardware.h"
 
 namespace versieve::kernels {
 namespace {
@@ -300,6 +301,16 @@ void require_gpu() {
     throw Error(ExitCode::kEnvironment,
                 std::string("no CUDA GPU can be used on this machine: ") +
                     (status == cudaSuccess ? "none was found" : cudaGetErrorString(status)));
+  }
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  const std::string unfit = kernels_cannot_run_because("the GPU", major, minor);
+  if (!unfit.empty()) {
+    throw Error(ExitCode::kEnvironment, unfit);
   }
 }
 

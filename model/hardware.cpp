@@ -257,6 +257,14 @@ const HardwareSpec* hardware_for_device(std::string_view device_name) {
   return nullptr;
 }
 
+std::string kernels_cannot_run_because(const std::string& device_name, int major, int minor) {
+  if (major == 9 && minor == 0) {
+    return {};
+  }
+  return device_name + " has compute capability " + std::to_string(major) + "." +
+         std::to_string(minor) + "; the kernels need 9.0 (H100, H200, GH200).";
+}
+
 std::vector<std::string> hardware_contradictions(const HardwareSpec& s) {
   std::vector<std::string> out;
   const double sms = s[HardwareField::kSmCount];

@@ -101,6 +101,9 @@ std::span<const HardwareSpec> hardware_catalogue();
 const HardwareSpec& hardware_by_key(std::string_view key);
 // The catalogue entry that a driver's device name means ("NVIDIA H200" -> h200-sxm), or null.
 const HardwareSpec* hardware_for_device(std::string_view device_name);
+// Why the kernels cannot run on a device of that name and compute capability, as one sentence, or
+// an empty text. They are built for sm_90a, whose instructions no other capability has.
+std::string kernels_cannot_run_because(const std::string& device_name, int major, int minor);
 // One sentence for each derived number that its factors do not reproduce within 1 %: bf16 peak =
 // SMs x flop/clock x tensor clock, fp32 peak = SMs x lanes x 2 x clock, bandwidth = bus x clock x 2
 // / 8. Empty for a consistent entry.

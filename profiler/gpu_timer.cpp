@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include "model/hardware.h"
 #include "profiler/device_kernels.h"
 #include "profiler/driver_context.h"
 
@@ -30,7 +31,12 @@ std::string gpu_missing_because() {
     return std::string("No NVIDIA GPU answers on this machine (") + cudaGetErrorString(status) +
            ").";
   }
-  return devices == 0 ? "This machine has no NVIDIA GPU." : "";
+  if (devices == 0) {
+    return "This machine has no NVIDIA GPU.";
+  }
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, current_device()), "describing the device");
+  return kernels_cannot_run_because(properties.name, properties.major, properties.minor);
 }
 
 std::int64_t gpu_l2_bytes() {

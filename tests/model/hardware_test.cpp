@@ -37,6 +37,13 @@ TEST_CASE("numbers that published catalogues often get wrong are right") {
              .verified);
 }
 
+TEST_CASE("kernels of sm_90a run on compute capability 9.0 alone, and any other is told so") {
+  CHECK(kernels_cannot_run_because("NVIDIA H200", 9, 0).empty());
+  CHECK(kernels_cannot_run_because("NVIDIA L40S", 8, 9) ==
+        "NVIDIA L40S has compute capability 8.9; the kernels need 9.0 (H100, H200, GH200).");
+  CHECK(!kernels_cannot_run_because("NVIDIA B200", 10, 0).empty());
+}
+
 TEST_CASE("a planted contradiction is noticed") {
   HardwareSpec spec = hardware_by_key("h100-sxm");
   spec.fields[static_cast<std::size_t>(HardwareField::kBf16Tflops)].value = 1979.0;  // sparse
