@@ -26,6 +26,7 @@ class PointWriter {
   std::int64_t insert_row(std::int64_t run_id, const PointMeasurement& point);
   void insert_range(std::int64_t point_id, std::int64_t ordinal, const RangeMeasurement& range);
   void insert_acceptance(std::int64_t point_id, const AcceptanceMeasurement& acceptance);
+  void insert_walk(std::int64_t point_id, const AcceptanceWalk& walk);
 
   Database& database_;
   Words words_;
@@ -38,6 +39,7 @@ class PointWriter {
   Statement counter_;
   Statement acceptance_;
   Statement accepted_count_;
+  Statement accepted_step_;
   Statement run_count_;
 };
 
@@ -61,6 +63,7 @@ class PointReader {
   void read_ranges(std::int64_t point_id, PointMeasurement& point);
   void read_traffic(std::int64_t range_id, Traffic& traffic);
   void read_acceptance(std::int64_t point_id, PointMeasurement& point);
+  void read_walks(std::int64_t point_id, AcceptanceMeasurement& acceptance);
   const std::string& word(std::int64_t id) const;
 
   std::vector<std::string> words_;
@@ -72,6 +75,7 @@ class PointReader {
   Statement counters_;
   Statement acceptance_;
   Statement accepted_counts_;
+  std::optional<Statement> accepted_steps_;  // none in files of schemas before 3
 };
 
 }  // namespace versieve::db

@@ -6,6 +6,8 @@
 namespace versieve::db {
 namespace {
 
+constexpr std::int64_t kFirstSchemaWithSteps = 3;  // schema/0003_accepted_steps.sql
+
 // The parts of PointFilter as SQL, with what is bound to them.
 class FilterClause {
  public:
@@ -158,7 +160,13 @@ PointReader::PointReader(const Database& database)
                   "SELECT steps, generated_tokens, accepted_mean, looping, teacher_forced "
                   "FROM acceptance WHERE point_id = ?"),
       accepted_counts_(database,
-                       "SELECT steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {}
+                       "SELECT steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {
+  if (database.integer("PRAGMA user_version") >= kFirstSchemaWithSteps) {
+    accepted_steps_.emplace(database,
+                            "SELECT text, tokens FROM accepted_step WHERE point_id = ? "
+                            "ORDER BY text, position");
+  }
+}
 
 PointMeasurement PointReader::read(std::int64_t point_id) {
   PointMeasurement point = read_row(point_id);
@@ -232,7 +240,21 @@ void PointReader::read_acceptance(std::int64_t point_id, PointMeasurement& point
     for (accepted_counts_.bind(point_id); accepted_counts_.next();) {
       acceptance.accepted_histogram.push_back(accepted_counts_.integer(0));
     }
+    read_walks(point_id, acceptance);
     point.acceptance = std::move(acceptance);
+  }
+}
+
+void PointReader::read_walks(std::int64_t point_id, AcceptanceMeasurement& acceptance) {
+  if (!accepted_steps_) {
+    return;
+  }
+  for (accepted_steps_->bind(point_id); accepted_steps_->next();) {
+    const std::string& text = word(accepted_steps_->integer(0));
+    if (acceptance.walks.empty() || acceptance.walks.back().text != text) {
+      acceptance.walks.push_back({.text = text, .yields = {}});
+    }
+    acceptance.walks.back().yields.push_back(accepted_steps_->integer(1));
   }
 }
 

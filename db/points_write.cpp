@@ -99,6 +99,9 @@ PointWriter::PointWriter(Database& database)
                   "looping, teacher_forced) VALUES (?, ?, ?, ?, ?, ?)"),
       accepted_count_(database,
                       "INSERT INTO accepted_count (point_id, tokens, steps) VALUES (?, ?, ?)"),
+      accepted_step_(database,
+                     "INSERT INTO accepted_step (point_id, text, position, tokens) "
+                     "VALUES (?, ?, ?, ?)"),
       run_count_(database,
                  "UPDATE run SET ok_count = ok_count + (?1 = 'ok'), refused_count = refused_count "
                  "+ (?1 = 'refused'), failed_count = failed_count + (?1 = 'failed') "
@@ -198,6 +201,18 @@ void PointWriter::insert_acceptance(std::int64_t point_id,
   std::int64_t tokens = 0;
   for (const std::int64_t steps : acceptance.accepted_histogram) {
     accepted_count_.bind(point_id).bind(tokens++).bind(steps).run();
+  }
+  for (const AcceptanceWalk& walk : acceptance.walks) {
+    insert_walk(point_id, walk);
+  }
+}
+
+void PointWriter::insert_walk(std::int64_t point_id, const AcceptanceWalk& walk) {
+  const std::int64_t text = words_.id(walk.text);
+  std::int64_t position = 0;
+  for (const std::int64_t yield : walk.yields) {
+    accepted_step_.bind(point_id).bind(text).bind(position).bind(yield).run();
+    position += yield;
   }
 }
 

@@ -60,6 +60,14 @@ struct RangeMeasurement {
   std::vector<CounterValue> counters;  // median over repetitions, each repetition one pass
 };
 
+// The steps of one strategy along one real text: each drafts from the true prefix and moves on by
+// what it yielded, so that the first step of a walk stands at position 0 of the continuation and
+// every other where the one before it ended.
+struct AcceptanceWalk {
+  std::string text;                  // file and first byte; the same for all strategies
+  std::vector<std::int64_t> yields;  // of each step, bonus counted
+};
+
 struct AcceptanceMeasurement {
   std::int64_t steps = 0;
   std::int64_t generated_tokens = 0;
@@ -67,6 +75,7 @@ struct AcceptanceMeasurement {
   double accepted_per_step = 0.0;                // mean, bonus counted
   bool looping = false;                  // greedy output fell into a loop: kept apart in means
   std::optional<double> teacher_forced;  // the same mean along the real text
+  std::vector<AcceptanceWalk> walks;     // its steps, text by text; none where nobody recorded them
 };
 
 struct PointMeasurement {

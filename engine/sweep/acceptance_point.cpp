@@ -164,12 +164,19 @@ template <class T>
 PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const GenerateOptions& options) {
   Totals totals;
   Totals looping;
+  std::vector<AcceptanceWalk> walks;
   for (std::size_t i = 0; i < used_; ++i) {
     Reader<T>& reader = readers_[i];
     const Generation generated = reader.generator.run(options);
     Totals& generated_into = is_looping(generated.tokens) ? looping : totals;
     add_generated(generated, generated_into);
-    const Generation forced = reader.generator.teacher_forced(options, reader.window.continuation);
+    AcceptanceWalk walk{.text = reader.window.name(), .yields = {}};
+    GenerateOptions walking = options;
+    walking.on_step = [&walk](const StepResult& step) {
+      walk.yields.push_back(step.acceptance.yield());
+    };
+    const Generation forced = reader.generator.teacher_forced(walking, reader.window.continuation);
+    walks.push_back(std::move(walk));
     add_blocks(forced, totals);
     totals.forced_tokens += forced.accepted_per_step() * static_cast<double>(forced.steps);
     totals.forced_steps += forced.steps;
@@ -178,6 +185,7 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
     totals.acceptance = looping.acceptance;
     totals.acceptance.looping = true;
   }
+  totals.acceptance.walks = std::move(walks);
   return point_of(key, totals);
 }
 

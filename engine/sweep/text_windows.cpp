@@ -44,7 +44,7 @@ TextWindow window_of(const PromptFile& file, std::int64_t start, const ByteToken
   const std::vector<std::int32_t> tokens =
       tokenizer.encode(std::string_view(file.text).substr(static_cast<std::size_t>(start), bytes));
   const auto middle = tokens.begin() + request.context_len;
-  return {file.name, {tokens.begin(), middle}, {middle, tokens.end()}};
+  return {file.name, start, {tokens.begin(), middle}, {middle, tokens.end()}};
 }
 
 // Matches of every token with the one `period` before it, in a row: the longest.

@@ -14,8 +14,11 @@ namespace versieve::engine {
 
 struct TextWindow {
   std::string file;
+  std::int64_t start = 0;                  // byte of the file
   std::vector<std::int32_t> prompt;        // [context_len], BOS first
   std::vector<std::int32_t> continuation;  // [continuation_len]: what follows in the text
+
+  std::string name() const { return file + "@" + std::to_string(start); }
 };
 
 struct WindowRequest {

@@ -69,6 +69,7 @@ inline PointMeasurement sample_point(int number) {
   acceptance.accepted_per_step = 4.2;
   acceptance.looping = number % 2 == 1;
   acceptance.teacher_forced = 3.9;
+  acceptance.walks = {{"code-400-0.txt@0", {3, 1, 5 + number}}, {"code-400-0.txt@1024", {2, 7}}};
   point.acceptance = acceptance;
   return point;
 }
@@ -130,6 +131,9 @@ inline std::string describe(const PointMeasurement& point) {
     text.add(acceptance.steps).add(acceptance.generated_tokens);
     text.add(acceptance.accepted_histogram).add(acceptance.accepted_per_step);
     text.add(std::int64_t{acceptance.looping}).add(acceptance.teacher_forced);
+    for (const AcceptanceWalk& walk : acceptance.walks) {
+      text.add(walk.text).add(walk.yields);
+    }
   }
   return describe(point.key) + text.text();
 }

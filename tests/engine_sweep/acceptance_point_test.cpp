@@ -51,6 +51,7 @@ TEST_CASE("a text gives further windows only when every file gave one") {
   REQUIRE(found.size() == 3);  // one file is that long
   CHECK(found[0].file == found[1].file);
   CHECK(found[0].prompt != found[1].prompt);
+  CHECK(found[0].name() != found[1].name());
   CHECK(windows(200000, 3).empty());
 }
 
@@ -89,6 +90,15 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
   CHECK(points[0].acceptance->accepted_per_step == 1.0);
   CHECK(*points[0].acceptance->teacher_forced == 1.0);
   CHECK(!points[0].adjacent_overlap);
+  for (const PointMeasurement& point : points) {
+    REQUIRE(point.acceptance->walks.size() == 1);
+    const AcceptanceWalk& walk = point.acceptance->walks[0];
+    CHECK(walk.text == "calibration/code-700-0.txt@0");
+    const double yielded = std::accumulate(walk.yields.begin(), walk.yields.end(), 0.0);
+    CHECK(yielded / static_cast<double>(walk.yields.size()) ==
+          Approx(*point.acceptance->teacher_forced));
+    CHECK(yielded >= 255);  // the whole continuation, of which the first token is given
+  }
   CHECK(*points[1].acceptance->teacher_forced > 1.3);  // a trained draft is of use on code
   CHECK(*points[1].adjacent_overlap > 0.1);
 }
