@@ -10,6 +10,7 @@
 
 #include "model/evaluation.h"
 #include "model/fitted_model.h"
+#include "model/runtime_guard.h"
 
 namespace versieve {
 
@@ -27,16 +28,6 @@ std::vector<ContextBucket> parse_buckets(const std::string& text);
 // Contexts at which a bucket's tuples are priced: the middles of its thirds.
 inline constexpr std::int64_t kBucketSamples = 3;
 std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample);
-
-// Algorithm 1 of seed 000 with its defaults (section 6.3; alpha and the drop ratio are lost in the
-// text extraction, 0.2 and 0.85 stand in).
-struct GuardConstants {
-  double alpha = 0.2;
-  double drop_ratio = 0.85;
-  std::int64_t warmup = 8;
-  std::int64_t hysteresis = 5;
-  std::int64_t max_transitions = 2;
-};
 
 struct PlanOptions {
   std::vector<ContextBucket> buckets = default_buckets();

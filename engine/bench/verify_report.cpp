@@ -1,24 +1,14 @@
 // A verification bench as JSON and as text.
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "engine/bench/verify_bench.h"
+#include "engine/io/formatted.h"
 #include "model/hardware.h"
 
 namespace versieve::engine {
 namespace {
 
 using nlohmann::ordered_json;
-
-__attribute__((format(printf, 1, 2))) std::string formatted(const char* form, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, form);
-  std::vsnprintf(text, sizeof text, form, arguments);
-  va_end(arguments);
-  return text;
-}
 
 ordered_json summary_json(const profiler::SampleSummary& s) {
   return {{"median", s.median}, {"low", s.median_low}, {"high", s.median_high}, {"mad", s.mad}};

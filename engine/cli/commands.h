@@ -16,6 +16,7 @@ Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_simulate(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
+Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
@@ -31,6 +32,7 @@ inline constexpr Command kCommands[] = {
     {"simulate", "count what an attention layer moves, without the machine", declare_simulate},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},
     {"export", "write a planner table for something else to read", declare_export},
+    {"replay", "play recorded requests through a planner table and its guard", declare_replay},
     {"merge", "join databases into one, each run once", declare_merge},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };

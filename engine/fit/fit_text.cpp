@@ -1,23 +1,13 @@
 // A fit on one screen: how good it is, where it is weak, bytes predicted against counted by launch,
 // and the parameters that the measurements speak about.
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 #include "engine/fit/fit_file.h"
 #include "engine/fit/goals.h"
+#include "engine/io/formatted.h"
 
 namespace versieve::engine {
 namespace {
-
-__attribute__((format(printf, 1, 2))) std::string formatted(const char* form, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, form);
-  std::vsnprintf(text, sizeof text, form, arguments);
-  va_end(arguments);
-  return text;
-}
 
 std::string percent(const std::optional<double>& value) {
   return value ? formatted("%.1f %%", 100.0 * *value) : "-";

@@ -216,6 +216,9 @@ class Reader {
     g.warmup = in.at("warmup").get<std::int64_t>();
     g.hysteresis = in.at("hysteresis").get<std::int64_t>();
     g.max_transitions = in.at("max_transitions").get<std::int64_t>();
+    if (const std::string invalid = invalid_because(g); !invalid.empty()) {
+      refuse(invalid);
+    }
   }
 
   PlanEntry entry(const json& e, const PlanTable& t) const {

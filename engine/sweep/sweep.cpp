@@ -94,8 +94,7 @@ Grid read_grid(const json& object, const std::string& where) {
   const bool text = grid.workload == WorkloadKind::kAcceptance;
   using Texts = std::vector<std::string>;
   grid.model = fields.axis<std::string>("model", text ? Texts{"demo-nsa"} : Texts{"nsa-1b"});
-  grid.regime = fields.axis<std::string>(
-      "regime", text ? Texts{"chat", "plan", "prose", "code"} : Texts{"synthetic"});
+  grid.regime = fields.axis<std::string>("regime", text ? text_regimes() : Texts{"synthetic"});
   grid.split = fields.axis<std::string>("split", text ? Texts{"calibration"} : Texts{""});
   grid.draft = fields.axis<std::string>("draft", {"ar"});
   grid.order = fields.axis<std::string>("order", {"bfs"});
@@ -265,6 +264,10 @@ json point_json(const PointKey& key) {
 }
 
 }  // namespace
+
+std::vector<std::string> text_regimes() {
+  return {"chat", "plan", "prose", "code"};
+}
 
 SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
                           const std::string& backend) {

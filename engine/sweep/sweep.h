@@ -29,6 +29,9 @@ struct SweepPlan {
 std::vector<std::string> sweep_names();
 std::string_view built_in_sweep(std::string_view name);
 
+// Regimes of the texts that acceptance is measured on, where a sweep does not say.
+std::vector<std::string> text_regimes();
+
 // The plan of a JSON text for a backend, "cuda" or "cpu" (which takes the place of every point's
 // dtype bf16 by f32). Throws Error(kBadInput) naming the key that is wrong; `origin` is named too.
 SweepPlan sweep_from_json(const std::string& text, const std::string& origin,

@@ -1,0 +1,117 @@
+// The guard by hand: when it moves, where to, and when it stops moving.
+#include "model/runtime_guard.h"
+
+#include <catch2/catch.hpp>
+
+using namespace versieve;
+
+namespace {
+
+// By the seed's rule, with steps of one microsecond.
+RuntimeGuard next_ranked(const std::vector<double>& expected,
+                         const GuardConstants& constants = {}) {
+  std::vector<GuardedTuple> ranked;
+  for (const double accepted : expected) {
+    ranked.push_back({accepted, 1.0});
+  }
+  return {constants, GuardRule::kNextRanked, ranked};
+}
+
+// Steps of one yield and time until the guard moves; -1: not within 100.
+int steps_until_move(RuntimeGuard& guard, double tokens, double step_us = 1.0) {
+  for (int step = 1; step <= 100; ++step) {
+    if (guard.observe(tokens, step_us)) {
+      return step;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a request that accepts what the table expects keeps the first tuple") {
+  RuntimeGuard guard = next_ranked({6.0, 5.0});
+  CHECK(steps_until_move(guard, 6.0) == -1);
+  CHECK(guard.active() == 0);
+  CHECK(guard.transitions() == 0);
+  RuntimeGuard at_the_edge = next_ranked({6.0, 5.0});
+  CHECK(steps_until_move(at_the_edge, 0.85 * 6.0 + 1e-9) == -1);
+}
+
+TEST_CASE("five low steps in a row after eight steps of warm-up move to the next tuple") {
+  RuntimeGuard guard = next_ranked({6.0, 5.0, 4.0});
+  CHECK(steps_until_move(guard, 1.0) == 8 + 5);
+  CHECK(guard.active() == 1);
+  CHECK(steps_until_move(guard, 1.0) == 8 + 5);  // a warm-up of its own
+  CHECK(guard.active() == 2);
+  CHECK(guard.transitions() == 2);
+}
+
+TEST_CASE("one step that lifts the smoothed yield begins the count anew") {
+  RuntimeGuard guard = next_ranked({6.0, 5.0});
+  for (int step = 0; step < 12; ++step) {
+    REQUIRE(!guard.observe(4.0, 1.0));
+  }
+  // 4 + 0.2 (12 - 4) = 5.6 is above 5.1; four more steps at 4 bring it to 4.66, below from the
+  // second on (5.28, 5.02, 4.82, 4.66).
+  REQUIRE(!guard.observe(12.0, 1.0));
+  CHECK(steps_until_move(guard, 4.0) == 1 + 5);
+}
+
+TEST_CASE("when the mismatch persists the tuple that was fastest in this request stays") {
+  RuntimeGuard guard = next_ranked({6.0, 6.0, 6.0});
+  steps_until_move(guard, 2.0, 2.0);                  // 1 token a microsecond
+  steps_until_move(guard, 3.0, 1.0);                  // 3
+  CHECK(steps_until_move(guard, 2.0, 1.0) == 8 + 5);  // 2
+  CHECK(guard.active() == 1);
+  CHECK(guard.has_settled());
+  CHECK(guard.transitions() == 2);
+  CHECK(steps_until_move(guard, 1.0) == -1);
+}
+
+TEST_CASE("of equally fast tuples the better ranked stays, and a lone tuple never moves") {
+  RuntimeGuard guard = next_ranked({6.0, 6.0});
+  steps_until_move(guard, 2.0);
+  CHECK(steps_until_move(guard, 2.0) == 8 + 5);
+  CHECK(guard.active() == 0);
+  RuntimeGuard lone = next_ranked({6.0});
+  CHECK(steps_until_move(lone, 1.0) == -1);
+  CHECK(lone.has_settled());
+  GuardConstants never;
+  never.max_transitions = 0;
+  RuntimeGuard still = next_ranked({6.0, 5.0}, never);
+  CHECK(steps_until_move(still, 1.0) == -1);
+  CHECK(still.active() == 0);
+}
+
+TEST_CASE("by promise a guard leaves deep trees for plain decoding where drafts are no use") {
+  // 6 tokens in 3, 4 in 2.5, 1 in 1 microseconds: 2, 1.6 and 1 a microsecond as expected.
+  const std::vector<GuardedTuple> ranked = {{6.0, 3.0}, {4.0, 2.5}, {1.0, 1.0}};
+  RuntimeGuard promising({}, GuardRule::kMostPromising, ranked);
+  CHECK(steps_until_move(promising, 1.5, 3.0) == 8 + 5);  // a tenth: 0.5, 0.52 and 1
+  CHECK(promising.active() == 2);
+  CHECK(promising.transitions() == 1);
+  CHECK(steps_until_move(promising, 1.0, 1.0) == -1);
+  RuntimeGuard ranking({}, GuardRule::kNextRanked, ranked);
+  steps_until_move(ranking, 1.5, 3.0);
+  CHECK(ranking.active() == 1);
+}
+
+TEST_CASE("by promise a guard stays where nothing promises more, and asks again") {
+  const std::vector<GuardedTuple> ranked = {{6.0, 3.0}, {5.9, 2.96}, {1.0, 1.0}};
+  RuntimeGuard guard({}, GuardRule::kMostPromising, ranked);
+  CHECK(steps_until_move(guard, 4.5, 3.0) == -1);  // 0.7 of it: 1.5, 1.4949 and 1
+  CHECK(guard.transitions() == 0);
+  CHECK(!guard.has_settled());
+  CHECK(steps_until_move(guard, 1.0, 3.0) > 0);
+  CHECK(guard.active() == 2);
+}
+
+TEST_CASE("constants that cannot be are named") {
+  CHECK(invalid_because({}).empty());
+  CHECK(invalid_because({.alpha = 0.0}).find("alpha") != std::string::npos);
+  CHECK(invalid_because({.alpha = 1.5}).find("alpha") != std::string::npos);
+  CHECK(invalid_because({.drop_ratio = -0.1}).find("drop ratio") != std::string::npos);
+  CHECK(invalid_because({.warmup = -1}).find("warm-up") != std::string::npos);
+  CHECK(invalid_because({.hysteresis = 0}).find("hysteresis") != std::string::npos);
+}
