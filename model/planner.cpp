@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kAutoregressive = "autoregressive";
 constexpr const char* kFixed = "fixed";
+constexpr const char* kChain = "chain";
 
 double log_spread(const Interval& interval) {
   return (std::log(interval.high) - std::log(interval.low)) / (2.0 * kNinety);
@@ -116,12 +117,29 @@ class Planner {
       dense.attention = AttentionMethod::kDense;
       table_.baselines.push_back({bucket, "dense target", systems_.evaluate(dense, range, note)});
     }
+    add_chain(bucket);
     for (const PrecisionClass precision : options_.classes) {
       if (precision < PrecisionClass::kSparseRectified) {
         plan_cell(bucket, precision);
       } else {
         plan_system_cell(bucket, precision);
       }
+    }
+  }
+
+  // Chains rank too low to be listed where trees pay, and some engines draft nothing else.
+  void add_chain(std::int64_t bucket) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    std::optional<Evaluation> best;
+    std::string note;
+    for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
+      if (is_plain_chain(s) && pricer_.is_measured_width(s, range)) {
+        const Evaluation chain = pricer_.evaluate(s, range, note);
+        best = !best || chain.throughput > best->throughput ? chain : best;
+      }
+    }
+    if (best) {
+      table_.baselines.push_back({bucket, kChain, *best});
     }
   }
 
@@ -231,6 +249,11 @@ double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
     return own.predict(strategy, context_len, overlap).time_us;
   }
   return SystemPricer(fit, hardware, target, own).predict(strategy, context_len).time_us;
+}
+
+bool is_plain_chain(const Strategy& s) {
+  return s.draft.speculates() && s.draft.width == 1 && s.group_size == 1 &&
+         s.precision() == PrecisionClass::kStrict;
 }
 
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {

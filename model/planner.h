@@ -56,10 +56,10 @@ struct PlanEntry {
   std::string note;    // what a reader must know; empty if nothing
 };
 
-// Autoregressive decoding and the fixed baseline in one bucket.
+// Autoregressive decoding, the fixed baseline and the best plain chain in one bucket.
 struct PlanBaseline {
   std::int64_t bucket = 0;
-  std::string role;  // "autoregressive", "fixed"
+  std::string role;  // "autoregressive", "fixed", "dense target", "chain"
   Evaluation evaluation;
 };
 
@@ -116,6 +116,8 @@ struct Candidates {
 
 // Every tuple of the grid, legal or not, in a fixed order.
 std::vector<Strategy> enumerate_space(const LlmShape& target);
+// A chain of class Strict whose queries load for themselves: what an engine without trees drafts.
+bool is_plain_chain(const Strategy& strategy);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
 // are priced; the vanilla one loads for each query alone.
 std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);

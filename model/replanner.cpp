@@ -49,7 +49,7 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   const Strategy autoregressive;
   const Strategy fixed = Strategy::parse(options_.baseline);
   for (const Strategy& s : all_.of(0)) {
-    baselines_.push_back(s == autoregressive || s == fixed);
+    baselines_.push_back(s == autoregressive || s == fixed || is_plain_chain(s));
   }
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     for (const PrecisionClass precision : options_.classes) {

@@ -102,7 +102,7 @@ TEST_CASE("the grid has trees and chains of 14 levels, which yield little more a
 TEST_CASE("the first choice is never worse than the baselines, which are always reported") {
   for (const double first : {0.05, 0.4, 0.9}) {
     const PlanTable table = planned(fitted_by_hand(first));
-    CHECK(table.baselines.size() == 8);
+    CHECK(table.baselines.size() == 12);
     for (const PlanEntry& e : table.entries) {
       if (e.rank == 1) {
         CAPTURE(first, e.evaluation.strategy.text());
@@ -111,6 +111,25 @@ TEST_CASE("the first choice is never worse than the baselines, which are always 
       }
     }
   }
+}
+
+TEST_CASE("the best plain chain is reported, listed or not") {
+  const PlanTable table = planned(fitted_by_hand(), {.ranks = 100000});
+  for (const PlanBaseline& b : table.baselines) {
+    if (b.role != "chain") {
+      continue;
+    }
+    CHECK(is_plain_chain(b.evaluation.strategy));
+    const auto first =
+        std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
+          return e.bucket == b.bucket && is_plain_chain(e.evaluation.strategy);
+        });
+    REQUIRE(first != table.entries.end());
+    CHECK(first->evaluation.strategy == b.evaluation.strategy);
+    CHECK(first->evaluation.throughput == b.evaluation.throughput);
+  }
+  // Cells are cut, the chain stays.
+  CHECK(planned(fitted_by_hand(), {.ranks = 1}).baselines.at(2).role == "chain");
 }
 
 TEST_CASE("when a draft is useless, plain decoding comes first") {

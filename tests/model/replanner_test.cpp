@@ -36,6 +36,11 @@ void check_same(const PlanTable& a, const PlanTable& b) {
     CHECK(x.baseline == y.baseline);
     CHECK(x.beats_baseline == y.beats_baseline);
   }
+  REQUIRE(a.baselines.size() == b.baselines.size());
+  for (std::size_t i = 0; i < a.baselines.size(); ++i) {
+    CHECK(a.baselines[i].role == b.baselines[i].role);
+    CHECK(a.baselines[i].evaluation.throughput == b.baselines[i].evaluation.throughput);
+  }
   CHECK(a.runnable == b.runnable);
   CHECK(a.enumerated == b.enumerated);
   CHECK(a.excluded.size() == b.excluded.size());
