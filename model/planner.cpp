@@ -311,6 +311,18 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
   return plan(fit, hardware, target, options, candidates_of(fit, target, options.baseline));
 }
 
+PrecisionClass parse_class(const std::string& name) {
+  std::string known;
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    const PrecisionClass precision = static_cast<PrecisionClass>(i);
+    if (name == name_of(precision)) {
+      return precision;
+    }
+    known += std::string(known.empty() ? "" : ", ") + name_of(precision);
+  }
+  throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
 PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes) {
   const auto left_out = [&classes](PrecisionClass precision) {
     return std::find(classes.begin(), classes.end(), precision) == classes.end();

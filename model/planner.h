@@ -141,6 +141,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 // The same over these candidates alone. REQUIRES: both baselines are among them.
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options, const Candidates& candidates);
+// Throws Error(kUsage), naming the classes.
+PrecisionClass parse_class(const std::string& name);
 // Only these classes of a table, in its own order; ranks stay.
 PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes);
 

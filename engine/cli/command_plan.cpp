@@ -23,25 +23,13 @@ struct Options {
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
 };
 
-std::vector<PrecisionClass> classes_of(const std::string& name) {
-  std::string known;
-  for (int i = 0; i < kPrecisionClassCount; ++i) {
-    const PrecisionClass precision = static_cast<PrecisionClass>(i);
-    if (name == name_of(precision)) {
-      return {precision};
-    }
-    known += std::string(known.empty() ? "" : ", ") + name_of(precision);
-  }
-  throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
-}
-
 PlanOptions plan_options(const Options& options) {
   PlanOptions out;
   if (options.buckets) {
     out.buckets = parse_buckets(*options.buckets);
   }
   if (options.precision) {
-    out.classes = classes_of(*options.precision);
+    out.classes = {parse_class(*options.precision)};
   }
   if (options.baseline) {
     out.baseline = Strategy::parse(*options.baseline).text();

@@ -132,6 +132,11 @@ TEST_CASE("the best plain chain is reported, listed or not") {
   CHECK(planned(fitted_by_hand(), {.ranks = 1}).baselines.at(2).role == "chain");
 }
 
+TEST_CASE("a class is known by its name, and any other name is told the classes") {
+  CHECK(parse_class("Approx+Reuse") == PrecisionClass::kApproxReuse);
+  CHECK_THROWS_WITH(parse_class("strict"), Catch::Contains("Strict, Reuse-only, Approx-only"));
+}
+
 TEST_CASE("when a draft is useless, plain decoding comes first") {
   const PlanTable table = planned(fitted_by_hand(0.02, 0.02));
   CHECK(table.entries.at(0).evaluation.strategy.text() == "nsa/ar");
