@@ -1,9 +1,12 @@
 // versieve export: a planner table in the form that something else reads.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
+#include "engine/plan/deployment.h"
 #include "engine/plan/table_file.h"
 
 namespace versieve::cli {
@@ -11,9 +14,66 @@ namespace {
 
 struct Options {
   std::string table, format, out;
+  // Of a serving engine's file alone.
+  std::optional<std::string> precision, draft_model;
+  std::optional<std::int64_t> context;
 };
 
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ExitCode::kUsage, sentence);
+}
+
+engine::DeploymentWish wish_of(const Options& options) {
+  if (options.draft_model && options.draft_model->empty()) {
+    refuse("--draft-model is empty: give the draft's path or name, or leave it out");
+  }
+  return {
+      .precision = options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict,
+      .context = options.context,
+      .draft_model = options.draft_model.value_or("")};
+}
+
+Answer export_deployment(const Options& options, const engine::ServingEngine& serving) {
+  const std::string suffix = std::filesystem::path(options.out).extension();
+  if (suffix != ".yaml" && suffix != ".yml") {
+    refuse("a file for " + std::string(serving.name) +
+           " is YAML and is only read under a name that ends in .yaml or .yml, not '" +
+           options.out + "'");
+  }
+  const engine::DeploymentWish wish = wish_of(options);
+  const PlanTable table = engine::read_plan_table(options.table);
+  const engine::DeploymentChoice choice = chosen_deployment(table, serving, wish);
+  engine::write_file_atomically(options.out, deployment_file(table, serving, wish));
+  const std::string tuple = choice.evaluation->strategy.text();
+  const DraftChoice& draft = choice.draft;
+  // A cut draft has no number of its own.
+  const nlohmann::json throughput =
+      choice.is_cut() ? nlohmann::json() : nlohmann::json(choice.evaluation->throughput);
+  return {.json = {{"out", options.out},
+                   {"format", options.format},
+                   {"class", name_of(wish.precision)},
+                   {"bucket", {choice.bucket->low, choice.bucket->high}},
+                   {"strategy", tuple},
+                   {"best", choice.best->evaluation.strategy.text()},
+                   {"throughput", throughput},
+                   {"best_throughput", choice.best->evaluation.throughput},
+                   {"cut", choice.is_cut()},
+                   {"depth", draft.depth},
+                   {"width", draft.width},
+                   {"nodes", draft.nodes}},
+          .text = tuple + " written to " + options.out + " for " + serving.name +
+                  "; its comments say what it could not take"};
+}
+
 Answer run_export(const Options& options) {
+  if (const engine::ServingEngine* serving = engine::serving_engine(options.format)) {
+    return export_deployment(options, *serving);
+  }
+  if (options.precision || options.context || options.draft_model) {
+    refuse(
+        "--class, --context and --draft-model choose what a serving engine gets (sglang, vllm, "
+        "trtllm); the other formats carry the whole table");
+  }
   const PlanTable table = engine::read_plan_table(options.table);
   engine::write_file_atomically(options.out, engine::exported_table(table, options.format));
   const std::size_t entries = table.entries.size();
@@ -26,8 +86,17 @@ Answer run_export(const Options& options) {
 Run declare_export(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   app.add_option("--table", options->table, "a table written by `versieve plan`")->required();
-  app.add_option("--format", options->format, "json, csv, cpp, sglang, vllm or trtllm")->required();
-  app.add_option("--out", options->out, "file to write")->required();
+  app.add_option("--format", options->format,
+                 "json, csv, cpp, or the settings of a serving engine: sglang, vllm, trtllm")
+      ->required();
+  app.add_option("--out", options->out, "file to write; a serving engine's ends in .yaml")
+      ->required();
+  app.add_option("--class", options->precision,
+                 "for a serving engine: the precision class to choose from (Strict)");
+  app.add_option("--context", options->context,
+                 "for a serving engine: tokens of context to choose for (the last bucket)");
+  app.add_option("--draft-model", options->draft_model,
+                 "for a serving engine: path or name of the draft's weights");
   return [options] { return run_export(*options); };
 }
 

@@ -18,8 +18,8 @@ std::string plan_table_cpp(const PlanTable& table);
 // Top `ranks` of each cell with intervals, what bounds them, and where the numbers come from.
 std::string plan_table_text(const PlanTable& table, std::int64_t ranks);
 
-// `format`: json, csv, cpp. Throws Error: 1 for one that is not yet available (sglang, vllm,
-// trtllm), 2 for an unknown one.
+// `format`: json, csv, cpp, or a serving engine's (deployment.h), which gets class Strict in the
+// last bucket. Throws Error(kUsage) for an unknown one.
 std::string exported_table(const PlanTable& table, const std::string& format);
 
 }  // namespace versieve::engine

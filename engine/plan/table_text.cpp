@@ -3,6 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "engine/plan/deployment.h"
 #include "engine/plan/table_file.h"
 #include "model/error.h"
 
@@ -198,9 +199,8 @@ std::string exported_table(const PlanTable& table, const std::string& format) {
   if (format == "cpp") {
     return plan_table_cpp(table);
   }
-  if (format == "sglang" || format == "vllm" || format == "trtllm") {
-    throw Error(ExitCode::kAnswerNo,
-                "the format '" + format + "' is not yet available; json, csv and cpp are");
+  if (const ServingEngine* engine = serving_engine(format)) {
+    return deployment_file(table, *engine, {});
   }
   throw Error(ExitCode::kUsage, "unknown format '" + format +
                                     "': the formats are json, csv, cpp, sglang, vllm, trtllm");

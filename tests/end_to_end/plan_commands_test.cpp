@@ -270,13 +270,47 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   CHECK(!fs::exists(world().file("never")));
 }
 
-TEST_CASE("a format that does not exist yet is a no and leaves no file") {
-  const std::string table = world().file("for_vllm.json").string();
+TEST_CASE("a serving engine gets a file of its own settings") {
+  const std::string table = world().file("to_serve.json").string();
   REQUIRE(test::run_versieve("plan --hardware h200-sxm --out " + table + db_option()).code == 0);
-  const std::string out = " --out " + world().file("vllm.yaml").string();
-  check_refused("export --format vllm --table " + table + out, 1, "not yet available");
-  check_refused("export --format xml --table " + table + out, 2, "formats are");
-  CHECK(!fs::exists(world().file("vllm.yaml")));
+  for (const char* format : {"sglang", "vllm", "trtllm"}) {
+    const fs::path out = world().file(std::string(format) + ".yaml");
+    const test::CommandResult done = test::run_versieve(
+        std::string("export --json --context 5000 --draft-model /models/draft --format ") + format +
+        " --table " + table + " --out " + out.string());
+    CAPTURE(format, done.err);
+    REQUIRE(done.code == 0);
+    const nlohmann::json answer = nlohmann::json::parse(done.out);
+    CHECK(answer["class"] == "Strict");
+    CHECK(answer["bucket"] == nlohmann::json::parse("[4096, 8192]"));
+    CHECK((answer["cut"] == true || answer["throughput"] <= answer["best_throughput"]));
+    const std::string text = test::text_of_file(out);
+    CHECK(text.find(": \"/models/draft\"\n") != std::string::npos);
+    CHECK(text.find("4096-8192 tokens") != std::string::npos);
+    CHECK(text.find(answer["strategy"].get<std::string>()) != std::string::npos);
+  }
+}
+
+TEST_CASE("what no serving engine can be given is refused and leaves no file") {
+  const std::string table = world().file("to_refuse.json").string();
+  REQUIRE(test::run_versieve("plan --hardware h200-sxm --class Strict --out " + table + db_option())
+              .code == 0);
+  const std::string to = " --table " + table + " --out " + world().file("refused").string();
+  const std::string yaml = to + ".yaml";
+  check_refused("export --format xml" + yaml, 2, "formats are");
+  check_refused("export --format vllm" + to + ".json", 2, ".yaml or .yml");
+  check_refused("export --format vllm --class Loose" + yaml, 2, "the classes are Strict");
+  check_refused("export --format vllm --class ''" + yaml, 2, "the classes are Strict");
+  check_refused("export --format vllm --draft-model ''" + yaml, 2, "--draft-model is empty");
+  check_refused("export --format vllm --context many" + yaml, 2, "--context");
+  check_refused("export --format vllm --context 16385" + yaml, 1, "0-4096, 4096-8192");
+  check_refused("export --format vllm --class Sparse" + yaml, 1, "vLLM has nothing like");
+  check_refused("export --format vllm --class Reuse-only" + yaml, 1, "planned without it");
+  for (const char* option : {" --class Strict", " --context 5000", " --draft-model /m"}) {
+    check_refused(std::string("export --format csv") + option + yaml, 2, "the whole table");
+  }
+  CHECK(!fs::exists(world().file("refused.yaml")));
+  CHECK(!fs::exists(world().file("refused.json")));
 }
 
 TEST_CASE("a device without a catalogue entry needs a description") {
