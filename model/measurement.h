@@ -34,7 +34,7 @@ struct PointKey {
   std::string split;              // calibration, test; empty without text
   std::string strategy;           // canonical text; of a kernel: kernel_case.h
   std::string dtype;              // f32, bf16
-  std::string backend;            // cuda, cpu, sim
+  std::string backend;            // cuda, cpu, sim; imported: not run by us, see is_imported
   std::string cache_state;        // warm, cold_rotate, as_is
   std::string launch;             // stream, graph
   std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row
@@ -84,7 +84,7 @@ struct PointMeasurement {
   std::string reason;              // one sentence when status is not ok
   std::vector<double> time_ns;     // every sample of the whole point
   std::string stop_reason;         // target, stalled, timeout, fixed
-  std::string reliability = "ok";  // ok, throttled, suspect
+  std::string reliability = "ok";  // ok, throttled, suspect; unchecked: imported
   // Why the clock was held down while the times were taken, in NVML's words; empty: not asked. Kept
   // as the run's diagnostics, where it changes (engine/sweep/clock_log.h).
   std::string clock_events;
@@ -101,10 +101,18 @@ struct PointMeasurement {
   std::optional<AcceptanceMeasurement> acceptance;
 };
 
+// Taken from another program's record: how it was measured is that program's word. Such points are
+// kept and shown; nothing is fitted to them.
+inline constexpr const char* kImportedBackend = "imported";
+inline constexpr const char* kImportedKind = "imported: ";  // a run's kind: and the format
+inline bool is_imported(const PointMeasurement& point) {
+  return point.key.backend == kImportedBackend;
+}
+
 // Where and with what a run was made.
 struct RunRecord {
   std::string uuid;
-  std::string kind;    // the sweep's name
+  std::string kind;    // the sweep's name; or kImportedKind and a format
   std::string device;  // "NVIDIA H200", or the CPU's name
   std::string device_uuid_hash;
   std::string counter_access;  // ok, denied, unsupported, busy, off
@@ -118,5 +126,10 @@ struct RunRecord {
   std::string revision;            // commit of the code, "+dirty" if changed
   std::uint64_t seed = 0;
 };
+
+// Every point of such a run is_imported.
+inline bool is_imported(const RunRecord& run) {
+  return run.kind.starts_with(kImportedKind);
+}
 
 }  // namespace versieve

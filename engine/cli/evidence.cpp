@@ -17,53 +17,66 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Attention and step points of each device.
-std::map<std::string, std::int64_t> timed_points(const db::Store& store) {
+// Attention and step points of each device that we measured, and how many others did.
+struct TimedPoints {
   std::map<std::string, std::int64_t> counts;
+  std::int64_t imported = 0;
+};
+
+TimedPoints timed_points(const db::Store& store) {
+  TimedPoints timed;
   std::map<std::int64_t, std::string> devices;
   for (const db::StoredRun& run : store.runs()) {
     devices[run.id] = run.record.device;
   }
   for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
-    for (const db::PointOverview& p : store.overview({.workload = kind, .only_ok = true}).points) {
-      counts[devices[p.run_id]] += 1;
+    const db::Overview overview = store.overview({.workload = kind, .only_ok = true});
+    for (const db::PointOverview& p : overview.points) {
+      if (overview.words[static_cast<std::size_t>(p.backend)] == kImportedBackend) {
+        timed.imported += 1;
+      } else {
+        timed.counts[devices[p.run_id]] += 1;
+      }
     }
   }
-  return counts;
+  return timed;
 }
 
-std::string listed(const std::map<std::string, std::int64_t>& counts) {
+std::string listed(const TimedPoints& timed) {
   std::string text;
-  for (const auto& [device, points] : counts) {
+  for (const auto& [device, points] : timed.counts) {
     text += (text.empty() ? "" : ", ") + device;
   }
-  return text.empty() ? "no attention or step points at all" : "points of " + text;
+  text = text.empty() ? "no measured attention or step points at all" : "points of " + text;
+  return text + (timed.imported == 0 ? ""
+                                     : " (and " + std::to_string(timed.imported) +
+                                           " imported ones, to which nothing is fitted)");
 }
 
-std::string named_device(const std::map<std::string, std::int64_t>& counts,
-                         const std::string& wanted, const std::string& database) {
+std::string named_device(const TimedPoints& timed, const std::string& wanted,
+                         const std::string& database) {
   std::vector<std::string> matches;
-  for (const auto& [device, points] : counts) {
+  for (const auto& [device, points] : timed.counts) {
     if (lower(device).find(lower(wanted)) != std::string::npos) {
       matches.push_back(device);
     }
   }
   if (matches.empty()) {
     throw Error(ExitCode::kAnswerNo, "no attention or step points of a device like '" + wanted +
-                                         "' in " + database + ": it holds " + listed(counts));
+                                         "' in " + database + ": it holds " + listed(timed));
   }
   if (matches.size() > 1) {
     throw Error(ExitCode::kUsage, "'" + wanted + "' is part of several devices' names in " +
-                                      database + ": it holds " + listed(counts));
+                                      database + ": it holds " + listed(timed));
   }
   return matches[0];
 }
 
-std::string best_device(const std::map<std::string, std::int64_t>& counts,
-                        const std::string& hardware_key, const std::string& database) {
+std::string best_device(const TimedPoints& timed, const std::string& hardware_key,
+                        const std::string& database) {
   std::string best;
   std::int64_t most = 0;
-  for (const auto& [device, points] : counts) {
+  for (const auto& [device, points] : timed.counts) {
     const HardwareSpec* entry = hardware_for_device(device);
     if (entry != nullptr && entry->key == hardware_key) {
       return device;
@@ -75,7 +88,7 @@ std::string best_device(const std::map<std::string, std::int64_t>& counts,
   }
   if (best.empty()) {
     throw Error(ExitCode::kAnswerNo, "nothing to fit to in " + database + ": it holds " +
-                                         listed(counts) + ", none of a device in the catalogue");
+                                         listed(timed) + ", none of a device in the catalogue");
   }
   return best;
 }
@@ -85,13 +98,15 @@ std::string best_device(const std::map<std::string, std::int64_t>& counts,
 Evidence read_evidence(const std::string& database, const std::string& device,
                        const std::string& hardware_key) {
   const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
-  const std::map<std::string, std::int64_t> counts = timed_points(store);
+  const TimedPoints timed = timed_points(store);
   Evidence out;
-  out.device = device.empty() ? best_device(counts, hardware_key, database)
-                              : named_device(counts, device, database);
+  out.device = device.empty() ? best_device(timed, hardware_key, database)
+                              : named_device(timed, device, database);
   for (const db::StoredRun& run : store.runs()) {
     if (run.record.device == out.device) {
-      out.runs.push_back(run.record.uuid);
+      if (!is_imported(run.record)) {
+        out.runs.push_back(run.record.uuid);
+      }
       for (const WorkloadKind kind : engine::kFittedWorkloads) {
         std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
         for (PointMeasurement& point : points) {

@@ -24,9 +24,10 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Accepted tokens of a point; none for looping output without a teacher-forced mean.
+// Accepted tokens of a point; none for looping output without a teacher-forced mean, and for what
+// another program says it measured: that is of another pair, whatever its name.
 std::optional<double> accepted_of(const PointMeasurement& m) {
-  if (m.status != "ok" || !m.acceptance || m.acceptance->steps < 1) {
+  if (is_imported(m) || m.status != "ok" || !m.acceptance || m.acceptance->steps < 1) {
     return {};
   }
   if (m.acceptance->looping) {

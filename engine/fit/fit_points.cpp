@@ -153,6 +153,10 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   std::vector<const PointMeasurement*> useful;
   bool any_measured = false;
   for (const PointMeasurement& m : measured) {
+    if (is_imported(m)) {
+      out.skipped[kImported] += 1;
+      continue;
+    }
     const bool timed =
         m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kStep;
     if (!timed || is_system_point(m)) {

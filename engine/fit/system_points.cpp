@@ -119,6 +119,9 @@ void leave_out_unsplit(FitPoints& out) {
 }  // namespace
 
 bool is_system_point(const PointMeasurement& m) {
+  if (is_imported(m)) {
+    return false;  // counted by fit_points
+  }
   if (m.key.workload == WorkloadKind::kDecode || is_kernel(m.key.workload)) {
     return true;
   }

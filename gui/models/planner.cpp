@@ -17,7 +17,8 @@ std::string most_measured_device(const Snapshot& snapshot) {
   std::map<std::string, std::int64_t> counts;
   for (const db::PointOverview& point : snapshot.overview.points) {
     const db::StoredRun* run = snapshot.run(point.run_id);
-    if (run != nullptr && point.workload != WorkloadKind::kAcceptance && point.median_ns) {
+    if (run != nullptr && !is_imported(run->record) &&
+        point.workload != WorkloadKind::kAcceptance && point.median_ns) {
       ++counts[run->record.device];
     }
   }
@@ -61,7 +62,7 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   std::vector<std::string> runs;
   for (const db::StoredRun& run : snapshot.runs) {
-    if (run.record.device == device) {
+    if (run.record.device == device && !is_imported(run.record)) {
       runs.push_back(run.record.uuid);
     }
   }

@@ -105,7 +105,10 @@ QString accepted_text(const Snapshot& snapshot, const PointOverview& point) {
   return fixed(accepted_value(snapshot, point), 2);
 }
 double source_value(const Snapshot& snapshot, const PointOverview& point) {
-  return snapshot.word(point.backend) == QLatin1String("sim") ? 1.0 : 0.0;
+  const QString& backend = snapshot.word(point.backend);
+  return backend == QLatin1String(kImportedBackend) ? 2.0
+         : backend == QLatin1String("sim")          ? 1.0
+                                                    : 0.0;
 }
 
 constexpr ColumnKind kText = ColumnKind::kText;
@@ -113,8 +116,9 @@ constexpr ColumnKind kNumber = ColumnKind::kNumber;
 using P = PointOverview;
 
 constexpr PointColumn kColumns[] = {
-    {"source", "Source", "", "Measured on a device, or simulated", kText, 10, provenance,
-     source_value},
+    {"source", "Source", "",
+     "Measured on a device, simulated, or imported from another program's record", kText, 10,
+     provenance, source_value},
     {"system", "System", "",
      "What the point is of: an attention method with its drafts (NSA, dense, ReSA, SpecAttn), or a "
      "kernel alone (top-k, sampling, machine)",
@@ -178,8 +182,10 @@ int column_index(const QString& key) {
 }
 
 QString provenance(const Snapshot& snapshot, const PointOverview& point) {
-  return source_value(snapshot, point) == 1.0 ? QStringLiteral("simulated")
-                                              : QStringLiteral("measured");
+  const double source = source_value(snapshot, point);
+  return source == 2.0   ? QStringLiteral("imported")
+         : source == 1.0 ? QStringLiteral("simulated")
+                         : QStringLiteral("measured");
 }
 
 }  // namespace versieve::gui

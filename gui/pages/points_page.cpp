@@ -140,7 +140,7 @@ QWidget* PointsPage::make_plot() {
   choices->addWidget(quiet(tr("Colour")));
   choices->addWidget(color_);
   choices->addStretch();
-  choices->addWidget(quiet(tr("● measured   ○ simulated")));
+  choices->addWidget(quiet(tr("● measured   ○ simulated or imported")));
   QWidget* plot = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(plot);
   layout->setContentsMargins(0, 0, 0, 0);

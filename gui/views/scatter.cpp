@@ -259,9 +259,9 @@ void Scatter::draw_points(QPainter& painter) {
       continue;
     }
     const std::size_t at = static_cast<std::size_t>(point);
-    const bool is_simulated =
-        snapshot.word(snapshot.overview.points[at].backend) == QLatin1String("sim");
-    const QPixmap& pixmap = is_simulated ? hollow[category_[at]] : solid[category_[at]];
+    const bool is_measured =
+        provenance(snapshot, snapshot.overview.points[at]) == QLatin1String("measured");
+    const QPixmap& pixmap = !is_measured ? hollow[category_[at]] : solid[category_[at]];
     const double half = pixmap.width() / ratio / 2.0;
     painter.drawPixmap(place - QPointF(half, half), pixmap);
     ++drawn_count_;

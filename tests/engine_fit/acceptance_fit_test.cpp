@@ -91,3 +91,24 @@ TEST_CASE("the test split stays unseen where there is a calibration split") {
   CHECK(fit_acceptance(with_test).measured.at(0).mean ==
         fit_acceptance(points).measured.at(0).mean);
 }
+
+TEST_CASE("what another program measured is never blended in, whatever pair it names") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (const char* name : {"demo-nsa", "pair-7b", "pair-7b"}) {  // the other pair has the majority
+    for (PointMeasurement m : points) {
+      m.key.model = name;
+      m.key.backend = kImportedBackend;
+      m.acceptance->accepted_per_step = 1.0;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel without = fit_acceptance(points);
+  const AcceptanceModel with = fit_acceptance(more);
+  CHECK(with.pair == "demo-nsa");
+  REQUIRE(with.measured.size() == without.measured.size());
+  CHECK(with.measured.at(0).mean == without.measured.at(0).mean);
+  CHECK(with.positional.at(0).first == without.positional.at(0).first);
+  more.erase(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(points.size()));
+  CHECK(fit_acceptance(more).measured.empty());
+}

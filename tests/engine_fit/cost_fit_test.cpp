@@ -286,6 +286,30 @@ TEST_CASE("points that teach nothing are counted with their reason") {
   CHECK(usable.skipped.at("neither time nor counters") == 1);
 }
 
+TEST_CASE("imported points teach nothing, whatever they are of, and are counted once") {
+  const synthetic::Plan plan = planted();
+  const std::vector<PointMeasurement> measured =
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+  std::vector<PointMeasurement> imported = {measured.back(), measured.back(), measured.back()};
+  imported[1].key.strategy = "dense/d3k1n4/bfs/c1/F*";
+  imported[1].key.model = "dense-1b";
+  imported[2].key.workload = WorkloadKind::kAcceptance;
+  imported[2].acceptance = AcceptanceMeasurement{.steps = 9, .accepted_per_step = 3.0};
+  for (PointMeasurement& m : imported) {
+    m.key.backend = kImportedBackend;
+    m.time_ns = {1.0};
+  }
+  const FitReport without = fit_cost_model(measured, "NVIDIA H200", h200(), {}, kQuick);
+  const FitReport with =
+      fit_cost_model(joined(measured, imported), "NVIDIA H200", h200(), {}, kQuick);
+  REQUIRE(with.skipped.size() == without.skipped.size() + 1);
+  CHECK(with.skipped.at(kImported) == 3);
+  CHECK(with.model.points == without.model.points);
+  CHECK(with.model.parameters() == without.model.parameters());
+  CHECK(with.systems.empty());
+  CHECK(with.model.acceptance.measured.empty());
+}
+
 TEST_CASE("a fit to nothing is refused in a sentence") {
   try {
     fit_cost_model({}, "NVIDIA H200", h200(), {}, {});

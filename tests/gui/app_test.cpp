@@ -105,6 +105,25 @@ class AppTest : public QObject {
     }
   }
 
+  void importedPointsAreNotTakenForMeasuredOnes() {
+    const QString path = folder_.filePath("imported.db");
+    test::write_imported(path.toStdString());
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    const SnapshotPtr snapshot = read_snapshot(path);
+    const auto count = [&snapshot](const char* text) {
+      return static_cast<int>(PointFilter::parse(text).apply(*snapshot).size());
+    };
+    QCOMPARE(count("source=imported"), 2);
+    QCOMPARE(count("source=measured"), 0);
+    window.showPage("runs");
+    const QTableView* runs = window.findChild<QTableView*>("runs");
+    QVERIFY(runs->isVisible());
+    QCOMPARE(runs->model()->rowCount(), 1);
+    QCOMPARE(window.pointsPage().points().rowCount(), 2);
+  }
+
   void aWindowWithoutDatabaseSaysWhatToDo() {
     Window window;
     window.show();

@@ -88,4 +88,21 @@ inline void write_made_up_sweep(const std::string& path) {
   }
 }
 
+// A run that another program measured: acceptance, and a step's time.
+inline void write_imported(const std::string& path) {
+  db::Store store = db::Store::open(path, db::OpenMode::kCreateOrOpen);
+  RunRecord record = sample_run("imported-run");
+  record.kind = std::string(kImportedKind) + "csv";
+  const std::int64_t run = store.begin_run(record);
+  PointMeasurement accepted = made_up_acceptance(4096, "chat", 16);
+  accepted.key.backend = kImportedBackend;
+  PointMeasurement step = accepted;
+  step.key.workload = WorkloadKind::kStep;
+  step.acceptance.reset();
+  step.time_ns = {1e6};
+  store.add_point(run, accepted);
+  store.add_point(run, step);
+  store.finish_run(run, "complete");
+}
+
 }  // namespace versieve::test
