@@ -1,0 +1,38 @@
+// Lines of a text from an unknown hand, and numbers in them. Every refusal names the file, the line
+// and what is wrong, in one sentence (Error, kBadInput).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace versieve::engine {
+
+// Where a sentence points to.
+struct LinePlace {
+  std::string file;
+  std::int64_t line = 0;  // from 1
+
+  std::string text() const;  // "steps.csv, line 3"
+  [[noreturn]] void refuse(const std::string& what) const;
+};
+
+// Calls `take` for every line that is not empty, without its end (LF or CRLF). A mark of UTF-8 at
+// the very beginning is passed over; control characters and lines above 64 KiB are refused.
+void for_each_line(std::string_view text, const std::string& file,
+                   const std::function<void(const LinePlace&, std::string_view)>& take);
+
+// A foreign text as a sentence may show it: in quotes, cut, ASCII.
+std::string shown(std::string_view text);
+
+// The whole text is one number within bounds; `name` is what the sentence calls it.
+std::int64_t whole_number(const LinePlace& place, const std::string& name, std::string_view text,
+                          std::int64_t low, std::int64_t high);
+double decimal_number(const LinePlace& place, const std::string& name, std::string_view text,
+                      double low, double high);
+// Refuses NaN and whatever lies outside.
+double checked(const LinePlace& place, const std::string& name, double value, double low,
+               double high);
+
+}  // namespace versieve::engine
