@@ -30,7 +30,8 @@ struct ImportedPoints {
 };
 
 // The formats; README.md says what each holds. All throw Error(kBadInput) on the first wrong line.
-ImportedPoints read_step_log(const ImportText& input);  // csv
+ImportedPoints read_step_log(const ImportText& input);      // csv
+ImportedPoints read_sglang_bench(const ImportText& input);  // sglang
 
 // The canonical strategy of a foreign tree: level by level, each row its own group, no reuse.
 Strategy imported_strategy(AttentionMethod attention, const DraftChoice& draft);
