@@ -30,8 +30,9 @@ struct ImportedPoints {
 };
 
 // The formats; README.md says what each holds. All throw Error(kBadInput) on the first wrong line.
-ImportedPoints read_step_log(const ImportText& input);      // csv
-ImportedPoints read_sglang_bench(const ImportText& input);  // sglang
+ImportedPoints read_step_log(const ImportText& input);       // csv
+ImportedPoints read_sglang_bench(const ImportText& input);   // sglang
+ImportedPoints read_vllm_counters(const ImportText& input);  // vllm
 
 // The canonical strategy of a foreign tree: level by level, each row its own group, no reuse.
 Strategy imported_strategy(AttentionMethod attention, const DraftChoice& draft);
