@@ -1,5 +1,6 @@
 // versieve doctor: what this machine has, and for each thing it lacks the sentence that says why;
-// with a database, what the machines in it gave when they were calibrated, beside the catalogue.
+// with a database, what the machines in it gave when they were calibrated, beside the catalogue,
+// and what in it was measured by other programs.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -135,6 +136,32 @@ std::string calibrated_text(const std::vector<CalibratedFigure>& rows,
   return text;
 }
 
+std::vector<db::StoredRun> imported_runs(const std::string& database) {
+  std::vector<db::StoredRun> runs = db::Store::open(database, db::OpenMode::kReadOnly).runs();
+  std::erase_if(runs, [](const db::StoredRun& run) { return !is_imported(run.record); });
+  return runs;
+}
+
+json imported_json(const std::vector<db::StoredRun>& runs) {
+  json out = json::array();
+  for (const db::StoredRun& run : runs) {
+    out.push_back({{"run", run.record.uuid},
+                   {"kind", run.record.kind},
+                   {"device", run.record.device},
+                   {"points", run.ok_count}});
+  }
+  return out;
+}
+
+std::string imported_text(const std::vector<db::StoredRun>& runs) {
+  std::string text;
+  for (const db::StoredRun& run : runs) {
+    text += run.record.kind + ", " + run.record.device + ": " + std::to_string(run.ok_count) +
+            " points, to which nothing is fitted\n";
+  }
+  return text;
+}
+
 std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
 }
@@ -162,7 +189,8 @@ std::string text_of(const Findings& found) {
 Run declare_doctor(CLI::App& app, const CommandContext&) {
   const auto database = std::make_shared<std::string>();
   app.add_option("--db", *database,
-                 "also show what the machines of this database gave in the sweep calibrate");
+                 "also show what the machines of this database gave in the sweep calibrate, and "
+                 "what was imported into it");
   return [database] {
     const Findings found{profiler::read_environment(), profiler::probe_counter_access(),
                          db::sqlite_version()};
@@ -171,6 +199,9 @@ Run declare_doctor(CLI::App& app, const CommandContext&) {
       const std::vector<CalibratedFigure> rows = calibrated_figures(*database);
       answer.json["calibrated"] = calibrated_json(rows);
       answer.text += calibrated_text(rows, *database);
+      const std::vector<db::StoredRun> imported = imported_runs(*database);
+      answer.json["imported"] = imported_json(imported);
+      answer.text += imported_text(imported);
     }
     return answer;
   };

@@ -18,6 +18,7 @@ Run declare_plan(CLI::App& options, const CommandContext& context);
 Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
+Run declare_import(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
@@ -34,6 +35,7 @@ inline constexpr Command kCommands[] = {
     {"export", "write a planner table for something else to read", declare_export},
     {"replay", "play recorded requests through a planner table and its guard", declare_replay},
     {"merge", "join databases into one, each run once", declare_merge},
+    {"import", "store what another program measured, marked as imported", declare_import},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };
 
