@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/error.h"
 
 namespace versieve {
 
@@ -19,6 +20,19 @@ std::string invalid_because(const GuardConstants& c) {
     return "the guard's warm-up and transitions must not be negative";
   }
   return c.hysteresis < 1 ? "the guard's hysteresis must be at least one step" : "";
+}
+
+const char* name_of(GuardRule rule) {
+  return rule == GuardRule::kNextRanked ? "ranked" : "promise";
+}
+
+GuardRule parse_guard_rule(const std::string& name) {
+  for (const GuardRule rule : {GuardRule::kNextRanked, GuardRule::kMostPromising}) {
+    if (name == name_of(rule)) {
+      return rule;
+    }
+  }
+  throw Error(ExitCode::kUsage, "unknown guard '" + name + "': the guards are promise, ranked");
 }
 
 RuntimeGuard::RuntimeGuard(const GuardConstants& constants, GuardRule rule,

@@ -31,6 +31,10 @@ enum class GuardRule {
   kMostPromising,
 };
 
+const char* name_of(GuardRule rule);  // "ranked", "promise"
+// Throws Error(kUsage), naming the rules.
+GuardRule parse_guard_rule(const std::string& name);
+
 // A tuple that the guard may choose, with what the table expects of its steps.
 struct GuardedTuple {
   double expected_accepted = 1.0;  // tokens a step, bonus counted

@@ -1,14 +1,38 @@
 // versieve generate: parses the request and hands it to engine/speculate, which answers it.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "engine/cli/commands.h"
+#include "engine/plan/table_file.h"
 #include "engine/speculate/generate_request.h"
+#include "model/error.h"
 
 namespace versieve::cli {
 namespace {
 
-Answer run_generate(const engine::GenerateRequest& request) {
+struct Options {
+  engine::GenerateRequest request;
+  std::optional<std::string> table, precision, guard;
+};
+
+std::optional<GuardedPlan> plan_of(const Options& options) {
+  if (!options.table) {
+    if (options.precision || options.guard) {
+      throw Error(ExitCode::kUsage, "--class and --guard choose from a table: give --table");
+    }
+    return {};
+  }
+  const PrecisionClass precision =
+      options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict;
+  const GuardRule rule =
+      options.guard ? parse_guard_rule(*options.guard) : GuardRule::kMostPromising;
+  return guarded_plan(engine::read_plan_table(*options.table), precision, rule);
+}
+
+Answer run_generate(const Options& options) {
+  engine::GenerateRequest request = options.request;
+  request.plan = plan_of(options);
   const engine::GenerateReport report = engine::run_request(request);
   return {.json = engine::report_json(report),
           .text = engine::report_text(report),
@@ -18,16 +42,22 @@ Answer run_generate(const engine::GenerateRequest& request) {
 }  // namespace
 
 Run declare_generate(CLI::App& app, const CommandContext&) {
-  const auto request = std::make_shared<engine::GenerateRequest>();
+  const auto options = std::make_shared<Options>();
+  engine::GenerateRequest* const request = &options->request;
   app.add_option("--model", request->model, "model directory: config.json, weights, tokenizer")
       ->required();
   app.add_option("--prompt-file", request->prompt_file, "file whose bytes are the prompt")
       ->required();
   app.add_option("--strategy", request->strategies,
                  "for example nsa/ar or nsa/d6k8n64/bfs/c1/F*; may be given more than once")
-      ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--table", options->table,
+                 "instead: a table of `versieve plan`; its tuples for the prompt's length, under "
+                 "its guard");
+  app.add_option("--class", options->precision, "of the table: the precision class (Strict)");
+  app.add_option("--guard", options->guard,
+                 "where the guard goes when too little is accepted: promise (default), ranked");
   app.add_flag("--compare-ar", request->compares_ar,
                "also decode autoregressively and compare token for token");
   app.add_option("--max-new-tokens", request->max_new_tokens, "tokens to generate at most");
@@ -40,7 +70,7 @@ Run declare_generate(CLI::App& app, const CommandContext&) {
   app.add_flag(
       "--no-graphs", [request](std::int64_t) { request->uses_graphs = false; },
       "cuda: lead each step from the host instead of replaying CUDA graphs; the text is the same");
-  return [request] { return run_generate(*request); };
+  return [options] { return run_generate(*options); };
 }
 
 }  // namespace versieve::cli

@@ -2,11 +2,22 @@
 
 #include <algorithm>
 
+#include "model/guarded_plan.h"
+
 namespace versieve::engine {
 namespace {
 
 Choice choice_of(const Evaluation& e) {
   return {e.strategy, e.cost->time_us, e.expected_accepted};
+}
+
+std::vector<Choice> choices_of(const GuardedBucket& bucket) {
+  std::vector<Choice> out;
+  for (std::size_t i = 0; i < bucket.ranked.size(); ++i) {
+    out.push_back(
+        {bucket.ranked[i], bucket.expected[i].step_us, bucket.expected[i].expected_accepted});
+  }
+  return out;
 }
 
 }  // namespace
@@ -17,22 +28,10 @@ std::vector<Choice> Cell::needed() const {
   return out;
 }
 
-Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-             const GuardConstants& guard) {
-  std::vector<const PlanEntry*> entries;
-  for (const PlanEntry& e : table.entries) {
-    if (e.bucket == bucket && e.precision == precision) {
-      entries.push_back(&e);
-    }
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
-  Cell cell;
-  for (const PlanEntry* e : entries) {
-    if (static_cast<std::int64_t>(cell.ranked.size()) <= guard.max_transitions) {
-      cell.ranked.push_back(choice_of(e->evaluation));
-    }
-  }
+Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
+  Cell cell{.ranked = choices_of(guarded_bucket(table, bucket, precision, GuardRule::kNextRanked)),
+            .with_plain =
+                choices_of(guarded_bucket(table, bucket, precision, GuardRule::kMostPromising))};
   for (const PlanBaseline& b : table.baselines) {
     if (b.bucket == bucket && b.role == "fixed") {
       cell.base = choice_of(b.evaluation);

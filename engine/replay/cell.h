@@ -19,14 +19,14 @@ struct Choice {
 };
 
 struct Cell {
-  std::vector<Choice> ranked;  // as many as the guard can reach, best first
+  std::vector<Choice> ranked;      // as many as the guard can reach, best first
+  std::vector<Choice> with_plain;  // the same and plain decoding
   std::optional<Choice> base, autoregressive;
 
   std::vector<Choice> needed() const;  // whose walks must be recorded. REQUIRES: a base
 };
 
-Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
-             const GuardConstants& guard);
+Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 // Why the table alone forbids playing a cell, or an empty text.
 std::string unplayable_because(const PlanTable& table, std::int64_t bucket,
                                PrecisionClass precision, const Cell& cell);

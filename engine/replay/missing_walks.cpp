@@ -15,7 +15,7 @@ constexpr std::int64_t kRecordedPrompts = 3;  // of each regime and context
 
 void add_missing(const PlanTable& table, const Walks& walks, std::int64_t bucket,
                  PrecisionClass precision, std::vector<Strategy>& out) {
-  const Cell cell = cell_of(table, bucket, precision, table.guard);
+  const Cell cell = cell_of(table, bucket, precision);
   if (!unplayable_because(table, bucket, precision, cell).empty()) {
     return;
   }

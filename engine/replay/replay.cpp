@@ -75,12 +75,7 @@ Played play(const Walks& walks, const ReplayRequest& request, const std::vector<
 class RowSums {
  public:
   RowSums(const Cell& cell, const Walks& walks, const ReplayOptions& options)
-      : cell_(cell), walks_(walks), options_(options), with_plain_(cell.ranked) {
-    if (std::none_of(with_plain_.begin(), with_plain_.end(),
-                     [](const Choice& choice) { return !choice.strategy.draft.speculates(); })) {
-      with_plain_.push_back(*cell.autoregressive);
-    }
-  }
+      : cell_(cell), walks_(walks), options_(options) {}
 
   void add(const ReplayRequest& request) {
     const std::int64_t limit = token_limit(walks_, request, cell_.needed(), options_.most_tokens);
@@ -90,7 +85,7 @@ class RowSums {
     row_.static_best += alone(request, cell_.ranked.front(), limit);
     row_.no_speculation += static_cast<double>(limit) * cell_.autoregressive->step_us;
     refine(request, cell_.ranked, limit, GuardRule::kNextRanked, row_.best_r);
-    refine(request, with_plain_, limit, GuardRule::kMostPromising, row_.best_p);
+    refine(request, cell_.with_plain, limit, GuardRule::kMostPromising, row_.best_p);
   }
 
   ReplayRow finish() const {
@@ -119,7 +114,6 @@ class RowSums {
   const Cell& cell_;
   const Walks& walks_;
   const ReplayOptions& options_;
-  std::vector<Choice> with_plain_;
   ReplayRow row_;
 };
 
@@ -163,7 +157,7 @@ class Player {
 
  private:
   void play_cell(std::int64_t bucket, PrecisionClass precision) {
-    const Cell cell = cell_of(table_, bucket, precision, options_.guard);
+    const Cell cell = cell_of(table_, bucket, precision);
     if (const std::string reason = unplayable_because(table_, bucket, precision, cell);
         !reason.empty()) {
       out_.gaps.push_back({bucket, precision, reason});

@@ -12,17 +12,6 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kDeepestTree = 33;  // nodes of the longest path
-
-std::vector<std::int32_t> yielded_tokens(const StepResult& step) {
-  std::vector<std::int32_t> tokens;
-  for (std::size_t i = 1; i < step.acceptance.path.size(); ++i) {
-    tokens.push_back(step.tree.token[static_cast<std::size_t>(step.acceptance.path[i])]);
-  }
-  tokens.push_back(step.acceptance.next_token);
-  return tokens;
-}
-
 void add_overlap(const StepResult& step, Generation& run) {
   run.overlap.resize(step.blocks.size());
   for (std::size_t layer = 0; layer < step.blocks.size(); ++layer) {

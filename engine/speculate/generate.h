@@ -16,9 +16,12 @@
 #include "engine/model/target.h"
 #include "engine/speculate/rectify.h"
 #include "engine/speculate/step.h"
+#include "model/runtime_guard.h"
 #include "model/strategy.h"
 
 namespace versieve::engine {
+
+inline constexpr std::int64_t kDeepestTree = 33;  // nodes of the longest path
 
 struct GenerateOptions {
   Strategy strategy;
@@ -38,6 +41,12 @@ struct GenerateOptions {
 
 enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
 const char* name_of(StopReason reason);  // "eos", ...
+
+// The guard changed the tuple before the step that follows so many tokens.
+struct GuardMove {
+  std::int64_t token = 0;
+  std::int64_t rank = 0;  // from 0, of the tuple that verifies from then on
+};
 
 // Mean over the steps of a run; one entry a layer.
 struct LayerOverlap {
@@ -65,6 +74,7 @@ struct Generation {
   std::vector<LayerOverlap> overlap;
   // Of the committed tokens' reads of all layers, by a strategy that chooses tokens.
   double reads_saved = 0.0;
+  std::vector<GuardMove> moves;  // of a guarded run
 
   double accepted_per_step() const;  // mean of the histogram; 0 without steps
   double decode_seconds() const;
@@ -105,6 +115,10 @@ class Generator {
   Generation run(const GenerateOptions& options);
   // The same with trees from elsewhere; the strategy's draft and order are not looked at.
   Generation run(const GenerateOptions& options, TreeSource<T>& source);
+  // The same, each step by the tuple that the guard holds active; options.strategy is not looked
+  // at. REQUIRES: no tuple is refused; all attend as the first does.
+  Generation run_guarded(GenerateOptions options, std::span<const Strategy> ranked,
+                         RuntimeGuard& guard);
   // Walks along a given continuation of the prompt: each step drafts from the true prefix, counts
   // the longest path of the target's greedy choices, and then commits that many tokens of the text
   // itself. `tokens` of the result are the target's choices, one a step.

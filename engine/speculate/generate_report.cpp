@@ -29,14 +29,35 @@ nlohmann::json phases_json(const Generation& run) {
   return phases;
 }
 
-nlohmann::json run_json(const StrategyRun& run) {
+nlohmann::json guard_json(const StrategyRun& run) {
+  const GuardedRun& guarded = *run.guarded;
+  nlohmann::json moves = nlohmann::json::array();
+  for (const GuardMove& move : run.generation.moves) {
+    moves.push_back({{"token", move.token},
+                     {"rank", move.rank + 1},
+                     {"strategy", guarded.ranked[static_cast<std::size_t>(move.rank)].text()}});
+  }
+  return {{"rule", name_of(guarded.rule)},
+          {"bucket", {guarded.bucket.low, guarded.bucket.high}},
+          {"moves", moves}};
+}
+
+// Whose kernels attended: f32 on a GPU runs the vanilla form whatever the strategy says.
+const char* kernel_of(const GenerateReport& report, const Strategy& strategy) {
+  if (report.backend == "cpu") {
+    return "reference";
+  }
+  return name_of(report.dtype == "bf16" ? strategy.form : NsaForm::kVanilla);
+}
+
+nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
   const Generation& generation = run.generation;
   const PrecisionClass precision = run.strategy.precision();
   nlohmann::json out = {{"strategy", run.strategy.text()},
                         {"precision_class", name_of(precision)},
                         {"lossy", !claims_autoregressive_text(precision)},
                         {"loss", loss_of(precision)},
-                        {"kernel", "vanilla"},
+                        {"kernel", kernel_of(report, run.strategy)},
                         {"generated_tokens", generation.tokens.size()},
                         {"steps", generation.steps},
                         {"accepted_per_step_mean", generation.accepted_per_step()},
@@ -59,11 +80,25 @@ nlohmann::json run_json(const StrategyRun& run) {
   if (run.strategy.attention == AttentionMethod::kSpecAttn) {
     out["kv_reads_saved"] = generation.reads_saved;
   }
+  if (run.guarded) {
+    out["guard"] = guard_json(run);
+  }
   if (run.divergence) {
     out["first_divergence"] = {{"index", run.divergence->index},
                                {"logit_gap", run.divergence->logit_gap}};
   }
   return out;
+}
+
+std::string guard_text(const StrategyRun& run) {
+  const GuardedRun& guarded = *run.guarded;
+  std::string out = "; first of the table's tuples for " + std::to_string(guarded.bucket.low) +
+                    "-" + std::to_string(guarded.bucket.high);
+  for (const GuardMove& move : run.generation.moves) {
+    out += ", after " + std::to_string(move.token) + " tokens " +
+           guarded.ranked[static_cast<std::size_t>(move.rank)].text();
+  }
+  return out + (run.generation.moves.empty() ? ", which the guard kept" : "");
 }
 
 std::string run_text(const StrategyRun& run) {
@@ -78,6 +113,9 @@ std::string run_text(const StrategyRun& run) {
                     (generation.recorded ? " in graphs" : "");
   if (run.strategy.attention == AttentionMethod::kSpecAttn) {
     out += ", " + fixed(100.0 * generation.reads_saved, 1) + " % of the KV reads saved";
+  }
+  if (run.guarded) {
+    out += guard_text(run);
   }
   if (run.reference) {
     const double plain = run.reference->tokens_per_second();
@@ -114,10 +152,10 @@ nlohmann::json report_json(const GenerateReport& report) {
                         {"prompt_tokens", report.prompt_tokens},
                         {"prefill_s", report.prefill_seconds}};
   if (report.runs.size() == 1) {
-    out.update(run_json(report.runs[0]));
+    out.update(run_json(report, report.runs[0]));
   } else {
     for (const StrategyRun& run : report.runs) {
-      out["runs"].push_back(run_json(run));
+      out["runs"].push_back(run_json(report, run));
     }
   }
   const std::string reason = report.failure();

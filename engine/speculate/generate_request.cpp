@@ -16,8 +16,11 @@ namespace versieve::engine {
 namespace {
 
 void check_request(const GenerateRequest& request) {
-  if (request.strategies.empty()) {
-    throw Error(ExitCode::kUsage, "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*");
+  if (request.strategies.empty() != request.plan.has_value()) {
+    throw Error(ExitCode::kUsage,
+                request.plan ? "generate takes a strategy or a table, not both"
+                             : "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*, or a "
+                               "planner table");
   }
   if (!std::isfinite(request.temperature) || request.temperature < 0.0) {
     throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
@@ -77,37 +80,87 @@ void measure_gap(GenerateOptions options, Generator<T>& generator, Divergence& d
   }
 }
 
+// Compares with decoding of the same schedule; `references` holds what was decoded so far, since
+// decoding is deterministic.
 template <class T>
-void run_strategies(const GenerateRequest& request, const ComputeDevice& device,
-                    const std::vector<Strategy>& strategies, Generator<T>& generator,
-                    const ByteTokenizer& tokenizer, const std::vector<std::int32_t>& eos,
-                    GenerateReport& report) {
-  std::map<std::string, Generation> references;  // one a schedule: decoding is deterministic
-  for (const Strategy& strategy : strategies) {
-    StrategyRun run{.strategy = strategy,
-                    .generation = generator.run(options_of(request, device, strategy, eos))};
-    run.text = tokenizer.decode(run.generation.tokens);
-    if (request.compares_ar) {
-      const Strategy plain = reference_of(strategy);
-      if (references.count(plain.text()) == 0) {
-        references[plain.text()] = generator.run(options_of(request, device, plain, eos));
-      }
-      run.reference = references[plain.text()];
-      run.divergence = first_divergence(run.generation, *run.reference);
-      if (run.divergence) {
-        measure_gap(options_of(request, device, plain, eos), generator, *run.divergence);
-      }
+class Comparison {
+ public:
+  Comparison(const GenerateRequest& request, const ComputeDevice& device,
+             const std::vector<std::int32_t>& eos, Generator<T>& generator)
+      : request_(request), device_(device), eos_(eos), generator_(generator) {}
+
+  void compare(StrategyRun& run) {
+    const Strategy plain = reference_of(run.strategy);
+    const GenerateOptions options = options_of(request_, device_, plain, eos_);
+    if (references_.count(plain.text()) == 0) {
+      references_[plain.text()] = generator_.run(options);
     }
-    report.runs.push_back(std::move(run));
+    run.reference = references_[plain.text()];
+    run.divergence = first_divergence(run.generation, *run.reference);
+    if (run.divergence) {
+      measure_gap(options, generator_, *run.divergence);
+    }
   }
+
+ private:
+  const GenerateRequest& request_;
+  const ComputeDevice& device_;
+  const std::vector<std::int32_t>& eos_;
+  Generator<T>& generator_;
+  std::map<std::string, Generation> references_;  // by schedule
+};
+
+// Whether all tuples that verified a step promise the text of the same plain decoding.
+bool is_of_one_text(const StrategyRun& run) {
+  return std::all_of(run.generation.moves.begin(), run.generation.moves.end(),
+                     [&](const GuardMove& move) {
+                       const Strategy& s = run.guarded->ranked[static_cast<std::size_t>(move.rank)];
+                       return reference_of(s) == reference_of(run.strategy);
+                     });
 }
 
 template <class T>
-GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy>& strategies,
-                      const ComputeDevice& device, std::unique_ptr<kernels::Ops<T>> ops) {
+StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
+                     const GuardedBucket& bucket, const std::vector<std::int32_t>& eos,
+                     Generator<T>& generator) {
+  RuntimeGuard guard(request.plan->constants, request.plan->rule, bucket.expected);
+  return {.strategy = bucket.ranked.front(),
+          .generation = generator.run_guarded(
+              options_of(request, device, bucket.ranked.front(), eos), bucket.ranked, guard),
+          .guarded = GuardedRun{bucket.range, request.plan->rule, bucket.ranked}};
+}
+
+// Texts, and what they are compared with.
+template <class T>
+void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
+                 Generator<T>& generator, const ByteTokenizer& tokenizer,
+                 const std::vector<std::int32_t>& eos, GenerateReport& report) {
+  Comparison<T> comparison(request, device, eos, generator);
+  for (StrategyRun& run : report.runs) {
+    run.text = tokenizer.decode(run.generation.tokens);
+    if (request.compares_ar && is_of_one_text(run)) {
+      comparison.compare(run);
+    }
+  }
+}
+
+// Block keys and chosen tokens begin with a request; a guard begins in its middle.
+bool can_be_guarded(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa ||
+         strategy.attention == AttentionMethod::kDense;
+}
+
+template <class T>
+GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device,
+                      std::unique_ptr<kernels::Ops<T>> ops) {
   const std::string prompt = read_prompt(request.prompt_file);
   const Checkpoint checkpoint = load_target(request.model);
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
+  const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+  const GuardedBucket* const bucket =
+      request.plan ? &bucket_for(*request.plan, static_cast<std::int64_t>(tokens.size())) : nullptr;
+  const std::vector<Strategy> strategies =
+      bucket != nullptr ? bucket->ranked : parsed(request.strategies);
   const bool drafts = std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
   const std::filesystem::path draft_folder = request.model / "draft";
@@ -134,20 +187,32 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
         read_layer_map(request.model, checkpoint.shape, draft_model->shape().layers).draft_layer);
   }
   for (const Strategy& strategy : strategies) {
-    const std::string reason =
+    std::string reason =
         generator.refusal(options_of(request, device, strategy, checkpoint.special.eos));
+    if (reason.empty() && bucket != nullptr && !can_be_guarded(strategy)) {
+      reason = "a guard changes between tuples of the target's own attention alone";
+    }
     if (!reason.empty()) {
       throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
     }
   }
-  const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
                         .dtype = request.dtype,
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
                         .prefill_seconds = generator.prefill_seconds()};
-  run_strategies(request, device, strategies, generator, tokenizer, checkpoint.special.eos, report);
+  const std::vector<std::int32_t>& eos = checkpoint.special.eos;
+  if (bucket != nullptr) {
+    report.runs.push_back(run_plan(request, device, *bucket, eos, generator));
+  } else {
+    for (const Strategy& strategy : strategies) {
+      report.runs.push_back(
+          {.strategy = strategy,
+           .generation = generator.run(options_of(request, device, strategy, eos))});
+    }
+  }
+  finish_runs(request, device, generator, tokenizer, eos, report);
   return report;
 }
 
@@ -155,10 +220,10 @@ GenerateReport run_on(const GenerateRequest& request, const std::vector<Strategy
 
 GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
-  const std::vector<Strategy> strategies = parsed(request.strategies);
+  parsed(request.strategies);  // a wrong text is said before anything is loaded
   const ComputeDevice device = compute_device(request.backend, request.threads);
   return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
-    return run_on<T>(request, strategies, device, std::move(ops));
+    return run_on<T>(request, device, std::move(ops));
   });
 }
 

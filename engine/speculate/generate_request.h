@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/speculate/generate.h"
+#include "model/guarded_plan.h"
 
 namespace versieve::engine {
 
@@ -17,6 +18,8 @@ struct GenerateRequest {
   std::filesystem::path model;        // directory: config.json, weights, tokenizer, maybe draft/
   std::filesystem::path prompt_file;  // its bytes are the prompt
   std::vector<std::string> strategies;
+  // In their place: the tuples of a planner table, under its guard.
+  std::optional<GuardedPlan> plan;
   bool compares_ar = false;
   std::int64_t max_new_tokens = 64;
   double temperature = 0.0;
@@ -27,10 +30,18 @@ struct GenerateRequest {
   bool uses_graphs = true;       // cuda: whole steps in CUDA graphs where they can be
 };
 
+// Of a run whose tuple a guard chose.
+struct GuardedRun {
+  ContextBucket bucket;
+  GuardRule rule = GuardRule::kMostPromising;
+  std::vector<Strategy> ranked;
+};
+
 struct StrategyRun {
-  Strategy strategy;
+  Strategy strategy;  // under a guard: the first
   Generation generation;
   std::string text;
+  std::optional<GuardedRun> guarded;
   // With compares_ar: the autoregressive run of the same schedule.
   std::optional<Generation> reference;
   std::optional<Divergence> divergence;

@@ -47,6 +47,15 @@ const char* name_of(StepPhase phase) {
   VERSIEVE_ASSERT(false, "a phase has a name");
 }
 
+std::vector<std::int32_t> yielded_tokens(const StepResult& step) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 1; i < step.acceptance.path.size(); ++i) {
+    tokens.push_back(step.tree.token[static_cast<std::size_t>(step.acceptance.path[i])]);
+  }
+  tokens.push_back(step.acceptance.next_token);
+  return tokens;
+}
+
 template <class T>
 Observation<T> observation_of(const Target<T>& target, const DraftTree& tree,
                               const Acceptance& acceptance, std::int64_t first) {

@@ -77,6 +77,9 @@ class StepRunner {
   Acceptor<T> acceptor_;
 };
 
+// Tokens that a step adds to the text: of the accepted path after the root, then the target's own.
+std::vector<std::int32_t> yielded_tokens(const StepResult& step);
+
 // What the target tells a source about a committed path of its last verify.
 template <class T>
 Observation<T> observation_of(const Target<T>& target, const DraftTree& tree,

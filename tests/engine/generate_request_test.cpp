@@ -55,6 +55,59 @@ TEST_CASE("one strategy's report has the keys of the contract") {
   CHECK_THAT(report_text(report), Catch::Contains("identical to autoregressive"));
 }
 
+// A plan of one bucket whose guard takes every step for a low one.
+GuardedPlan impatient_plan(const std::vector<std::string>& ranked) {
+  GuardedPlan plan{.constants = {.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1},
+                   .rule = GuardRule::kNextRanked};
+  GuardedBucket bucket{.range = {0, 4096}};
+  for (const std::string& text : ranked) {
+    bucket.ranked.push_back(Strategy::parse(text));
+    bucket.expected.push_back({.expected_accepted = 4.0, .step_us = 10.0});
+  }
+  plan.buckets.push_back(bucket);
+  return plan;
+}
+
+TEST_CASE("a guard that changes the tuple within a request leaves the text as it is") {
+  Fixture fixture;
+  fixture.request.compares_ar = true;
+  fixture.request.max_new_tokens = 60;
+  fixture.request.strategies.clear();
+  fixture.request.plan =
+      impatient_plan({"nsa/d4k3n12/bfs/c1/F*", "nsa/d2k2n5/dfs/c4e/F*", "nsa/d5k1n6/bfs/c2e/F*"});
+  const GenerateReport report = run_request(fixture.request);
+  const nlohmann::json json = report_json(report);
+  CHECK(json.at("strategy") == "nsa/d4k3n12/bfs/c1/F*");
+  CHECK(json.at("identical_to_ar") == true);
+  CHECK(json.at("kernel") == "reference");
+  const nlohmann::json& moves = json.at("guard").at("moves");
+  REQUIRE(moves.size() >= 2);  // and perhaps back to the best one seen
+  CHECK(moves[0].at("strategy") == "nsa/d2k2n5/dfs/c4e/F*");
+  CHECK(moves[1].at("rank") == 3);
+  CHECK(moves[0].at("token") < moves[1].at("token"));
+  CHECK_THAT(report_text(report), Catch::Contains("after"));
+}
+
+TEST_CASE("tuples of different schedules under one guard are compared with nothing") {
+  Fixture fixture;
+  fixture.request.compares_ar = true;
+  fixture.request.strategies.clear();
+  fixture.request.plan = impatient_plan({"nsa/d4k3n12/bfs/c1/FRF", "nsa/d2k2n5/dfs/c4e/F*"});
+  CHECK(report_json(run_request(fixture.request)).at("identical_to_ar").is_null());
+}
+
+TEST_CASE("a plan without a bucket for the prompt, or beside a strategy, is refused") {
+  Fixture fixture;
+  fixture.request.plan = impatient_plan({"nsa/d4k3n12/bfs/c1/F*"});
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.request.strategies.clear();
+  CHECK(fixture.code() == ExitCode::kDone);
+  fixture.request.plan->buckets[0].range = {1024, 4096};
+  CHECK(fixture.code() == ExitCode::kAnswerNo);
+  fixture.request.plan.reset();
+  CHECK(fixture.code() == ExitCode::kUsage);
+}
+
 TEST_CASE("without a comparison identical_to_ar is null") {
   Fixture fixture;
   const nlohmann::json json = report_json(run_request(fixture.request));

@@ -1,0 +1,57 @@
+// What a guarded request takes of a table.
+#include "model/guarded_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/error.h"
+
+using namespace versieve;
+
+namespace {
+
+Evaluation evaluation(const std::string& strategy, double accepted, double step_us) {
+  Evaluation out;
+  out.strategy = Strategy::parse(strategy);
+  out.cost = StepCost{.time_us = step_us};
+  out.expected_accepted = accepted;
+  return out;
+}
+
+PlanTable table_of_four() {
+  PlanTable table;
+  table.buckets = {{0, 4096}, {4096, 8192}};
+  for (const std::int64_t rank : {4, 2, 1, 3}) {
+    table.entries.push_back(
+        {.rank = rank,
+         .evaluation = evaluation("nsa/d" + std::to_string(rank) + "k4n5/bfs/c1/F*",
+                                  10.0 - static_cast<double>(rank), 100.0)});
+  }
+  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 30.0)}};
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a guarded bucket has the tuples that the guard can reach, by rank, plain decoding last") {
+  const PlanTable table = table_of_four();
+  const GuardedPlan ranked = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
+  REQUIRE(ranked.buckets.size() == 1);  // the second has no entries
+  REQUIRE(ranked.buckets[0].ranked.size() == 3);
+  CHECK(ranked.buckets[0].ranked[0].text() == "nsa/d1k4n5/bfs/c1/F*");
+  CHECK(ranked.buckets[0].ranked[2].text() == "nsa/d3k4n5/bfs/c1/F*");
+  CHECK(ranked.buckets[0].expected[1].expected_accepted == 8.0);
+  const GuardedBucket promising =
+      guarded_bucket(table, 0, PrecisionClass::kStrict, GuardRule::kMostPromising);
+  REQUIRE(promising.ranked.size() == 4);
+  CHECK(promising.ranked[3].text() == "nsa/ar");
+  CHECK(promising.expected[3].step_us == 30.0);
+}
+
+TEST_CASE("a class without entries and a context in no bucket are answers of no") {
+  const PlanTable table = table_of_four();
+  CHECK_THROWS_AS(guarded_plan(table, PrecisionClass::kReuseOnly, GuardRule::kNextRanked), Error);
+  const GuardedPlan plan = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
+  CHECK(bucket_for(plan, 4096).range.high == 4096);
+  CHECK_THROWS_AS(bucket_for(plan, 4097), Error);
+}
