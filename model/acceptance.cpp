@@ -10,6 +10,8 @@
 namespace versieve {
 namespace {
 
+constexpr const char* kAllRefresh = "F*";
+
 // One context range without any evidence of its own borrows the nearest one's and says so.
 const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::int64_t low,
                                            std::int64_t high) {
@@ -72,6 +74,35 @@ bool deeper_than_measured(const AcceptanceModel& model, std::int64_t depth) {
                      [depth](const AcceptanceModel::Measured& m) { return m.draft.depth < depth; });
 }
 
+// Of the strategy's tree with all layers refreshing and no sharing, as evidence for another.
+AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                            std::int64_t context_low, std::int64_t context_high) {
+  AcceptedTokens out;
+  if (measured_mean(model, strategy, kAllRefresh, 1, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+    return out;
+  }
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  out.mean = positional_accepted(*range, strategy.draft);
+  out.log_error = range->log_error;
+  out.source = Provenance::kPredicted;
+  out.deeper = deeper_than_measured(model, strategy.draft.depth);
+  out.outside_data = range->context_low > context_low || range->context_high < context_high;
+  return out;
+}
+
+const AcceptanceModel::Variant* variant_of(const AcceptanceModel& model, const Strategy& strategy) {
+  const std::int64_t group = approximate_group(strategy);
+  for (const AcceptanceModel::Variant& v : model.variants) {
+    if (v.schedule == strategy.schedule && v.approximate_group == group &&
+        (group == 1 || v.order == strategy.order)) {
+      return &v;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::int64_t approximate_group(const Strategy& strategy) {
@@ -125,26 +156,22 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
   if (measured_mean(model, strategy, strategy.schedule, group, context_low, context_high, out)) {
     return out;
   }
-  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
-  out.other_group = group > 1;
-  bool found = out.other_group &&
-               measured_mean(model, strategy, strategy.schedule, 1, context_low, context_high, out);
-  if (!found) {
-    out.other_schedule = strategy.schedule != "F*";
-    found = out.other_schedule &&
-            measured_mean(model, strategy, "F*", 1, context_low, context_high, out);
-  }
-  if (found) {
-    out.source = Provenance::kPredicted;
+  if (const AcceptanceModel::Variant* variant = variant_of(model, strategy)) {
+    out = plain_tokens(model, strategy, context_low, context_high);
+    out.mean = std::max(1.0, out.mean * std::exp(variant->log_ratio));
+    out.log_error = std::hypot(out.log_error, variant->log_error);
+    out.other_tree = true;
     return out;
   }
-  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
-  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
-  out.mean = positional_accepted(*range, strategy.draft);
-  out.log_error = range->log_error;
-  out.source = Provenance::kPredicted;
-  out.deeper = deeper_than_measured(model, strategy.draft.depth);
-  out.outside_data = range->context_low > context_low || range->context_high < context_high;
+  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
+  if (group > 1 &&
+      measured_mean(model, strategy, strategy.schedule, 1, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+  } else {
+    out = plain_tokens(model, strategy, context_low, context_high);
+    out.other_schedule = strategy.schedule != kAllRefresh;
+  }
+  out.other_group = group > 1;
   return out;
 }
 

@@ -27,6 +27,17 @@ struct AcceptanceModel {
     // accept what single queries accept.
     std::int64_t approximate_group = 1;
   };
+  // What a schedule or approximate groups keep of the tokens that the same tree yields with all
+  // layers refreshing and each query on its own, over the trees and contexts that were measured
+  // both ways.
+  struct Variant {
+    std::string schedule;
+    std::int64_t approximate_group = 1;
+    Traversal order = Traversal::kBfs;  // matters for groups alone
+    double log_ratio = 0.0;             // mean of log(tokens / tokens without)
+    double log_error = 0.0;             // standard deviation of one such comparison
+    std::int64_t comparisons = 0;
+  };
   // Of one context range.
   struct Positional {
     std::int64_t context_low = 0, context_high = 0;
@@ -39,6 +50,7 @@ struct AcceptanceModel {
   std::string pair;  // the trained pair it was measured on: "demo-nsa"
   std::vector<Measured> measured;
   std::vector<Positional> positional;
+  std::vector<Variant> variants;
 };
 
 struct AcceptedTokens {
@@ -47,6 +59,7 @@ struct AcceptedTokens {
   Provenance source = Provenance::kPredicted;
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
   bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
+  bool other_tree = false;      // what this schedule or grouping keeps was measured on other trees
   bool deeper = false;  // than every measured tree: decay goes on beyond what it was fitted to
   bool outside_data = false;  // the nearest context range stands in for one without evidence
 };

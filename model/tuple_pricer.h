@@ -158,6 +158,9 @@ class Pricer {
     if (accepted.other_group) {
       note += "; acceptance measured without approximate groups";
     }
+    if (accepted.other_tree) {
+      note += "; what acceptance keeps of this schedule and grouping was measured on other trees";
+    }
     if (accepted.deeper) {
       note += std::string(note.empty() ? "" : "; ") +
               "deeper than any tree whose acceptance was measured";

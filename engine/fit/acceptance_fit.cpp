@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kDefaultOverlap = 0.6;
 constexpr double kLeastLogError = 0.02;  // no model of acceptance is better than this
+constexpr double kLoneLogError = 0.05;   // of a single comparison (an assumption)
 
 struct Sample {
   const PointMeasurement* point;
@@ -195,6 +196,53 @@ AcceptanceModel::Positional fit_positional(
   return model;
 }
 
+// Comparisons of one tree at one context with and without a schedule or groups.
+class VariantSum {
+ public:
+  void add(double log_ratio) {
+    count_ += 1.0;
+    sum_ += log_ratio;
+    squares_ += log_ratio * log_ratio;
+  }
+
+  void finish(AcceptanceModel::Variant& out) const {
+    out.log_ratio = sum_ / count_;
+    const double variance =
+        count_ > 1.0 ? std::max(0.0, squares_ - sum_ * out.log_ratio) / (count_ - 1.0) : 0.0;
+    out.log_error = std::max(count_ > 1.0 ? kLeastLogError : kLoneLogError, std::sqrt(variance));
+    out.comparisons = static_cast<std::int64_t>(count_);
+  }
+
+ private:
+  double count_ = 0.0, sum_ = 0.0, squares_ = 0.0;
+};
+
+bool is_plain(const AcceptanceModel::Measured& m) {
+  return m.schedule == "F*" && m.approximate_group == 1;
+}
+
+std::vector<AcceptanceModel::Variant> variants_of(
+    const std::vector<AcceptanceModel::Measured>& measured) {
+  std::map<std::tuple<std::string, std::int64_t, Traversal>, VariantSum> sums;
+  for (const AcceptanceModel::Measured& m : measured) {
+    const auto plain = std::find_if(measured.begin(), measured.end(), [&](const auto& other) {
+      return is_plain(other) && other.draft == m.draft && other.context_len == m.context_len;
+    });
+    if (!is_plain(m) && plain != measured.end()) {
+      sums[{m.schedule, m.approximate_group, m.order}].add(std::log(m.mean / plain->mean));
+    }
+  }
+  std::vector<AcceptanceModel::Variant> out;
+  for (const auto& [key, sum] : sums) {
+    AcceptanceModel::Variant variant{.schedule = std::get<0>(key),
+                                     .approximate_group = std::get<1>(key),
+                                     .order = std::get<2>(key)};
+    sum.finish(variant);
+    out.push_back(variant);
+  }
+  return out;
+}
+
 }  // namespace
 
 AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
@@ -204,7 +252,7 @@ AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
   std::map<std::size_t, std::vector<const AcceptanceModel::Measured*>> ranges;
   std::vector<const AcceptanceModel::Measured*> all;
   for (const AcceptanceModel::Measured& m : out.measured) {
-    if (m.schedule == "F*" && m.approximate_group == 1) {
+    if (is_plain(m)) {
       ranges[context_range_of(m.context_len)].push_back(&m);
       all.push_back(&m);
     }
@@ -222,6 +270,7 @@ AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
     model.overlap = overlap_of(samples, range);
     out.positional.push_back(model);
   }
+  out.variants = variants_of(out.measured);
   return out;
 }
 

@@ -216,7 +216,17 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
                           {"log_error", p.log_error},
                           {"overlap", p.overlap}});
   }
-  return {{"pair", a.pair}, {"measured", measured}, {"positional", positional}};
+  ordered_json variants = ordered_json::array();
+  for (const AcceptanceModel::Variant& v : a.variants) {
+    variants.push_back({{"schedule", v.schedule},
+                        {"approximate_group", v.approximate_group},
+                        {"order", name_of(v.order)},
+                        {"log_ratio", v.log_ratio},
+                        {"log_error", v.log_error},
+                        {"comparisons", v.comparisons}});
+  }
+  return {
+      {"pair", a.pair}, {"measured", measured}, {"positional", positional}, {"variants", variants}};
 }
 
 }  // namespace

@@ -100,6 +100,22 @@ class Reader {
     return out;
   }
 
+  static Traversal order(const json& in) {
+    return in.value("order", "bfs") == "dfs" ? Traversal::kDfs : Traversal::kBfs;
+  }
+
+  // Fits older than the table of variants do not have it.
+  static void read_variants(const json& in, AcceptanceModel& out) {
+    for (const json& v : in.value("variants", json::array())) {
+      out.variants.push_back({.schedule = v.at("schedule").get<std::string>(),
+                              .approximate_group = v.at("approximate_group").get<std::int64_t>(),
+                              .order = order(v),
+                              .log_ratio = v.at("log_ratio").get<double>(),
+                              .log_error = v.at("log_error").get<double>(),
+                              .comparisons = v.at("comparisons").get<std::int64_t>()});
+    }
+  }
+
   static AcceptanceModel acceptance(const json& in) {
     AcceptanceModel out;
     out.pair = in.at("pair").get<std::string>();
@@ -109,7 +125,7 @@ class Reader {
                    m.at("draft").at(2).get<std::int64_t>()};
       row.schedule = m.at("schedule").get<std::string>();
       row.approximate_group = m.value("approximate_group", std::int64_t{1});
-      row.order = m.value("order", "bfs") == "dfs" ? Traversal::kDfs : Traversal::kBfs;
+      row.order = order(m);
       row.context_len = m.at("context_len").get<std::int64_t>();
       row.mean = m.at("mean").get<double>();
       row.standard_error = m.at("standard_error").get<double>();
@@ -123,6 +139,7 @@ class Reader {
            p.at("first").get<double>(), p.at("spread").get<double>(), p.at("decay").get<double>(),
            p.at("log_error").get<double>(), p.at("overlap").get<double>()});
     }
+    read_variants(in, out);
     return out;
   }
 

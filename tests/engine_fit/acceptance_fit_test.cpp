@@ -2,6 +2,7 @@
 #include "engine/fit/acceptance_fit.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "tests/support/synthetic_points.h"
 
@@ -78,6 +79,39 @@ TEST_CASE("approximate groups are evidence for themselves alone") {
   CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4e/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
   CHECK(with.positional.at(0).first == without.positional.at(0).first);
   CHECK(with.positional.at(0).overlap == without.positional.at(0).overlap);
+}
+
+TEST_CASE("what a schedule and groups keep on measured trees is taken for the others") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (PointMeasurement m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*") {
+      m.key.strategy = "nsa/d7k1n8/bfs/c4a/(FR)*";
+      m.acceptance->accepted_per_step *= 0.9;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel with = fit_acceptance(more);
+  REQUIRE(with.variants.size() == 1);
+  CHECK(with.variants[0].schedule == "(FR)*");
+  CHECK(with.variants[0].approximate_group == 4);
+  CHECK(with.variants[0].log_ratio == Approx(std::log(0.9)));
+  CHECK(with.variants[0].comparisons > 1);
+  const auto tokens = [&](const char* text) {
+    return accepted_tokens(with, Strategy::parse(text), 0, 4096);
+  };
+  const AcceptedTokens other = tokens("nsa/d5k4n16/bfs/c4a/(FR)*");
+  const AcceptedTokens plain = tokens("nsa/d5k4n16/bfs/c1/F*");
+  CHECK(other.mean == Approx(0.9 * plain.mean));
+  CHECK(other.source == Provenance::kPredicted);
+  CHECK(other.other_tree);
+  CHECK(!other.other_group);
+  CHECK(!other.other_schedule);
+  CHECK(other.log_error > plain.log_error);
+  CHECK(!tokens("nsa/d7k1n8/bfs/c4a/(FR)*").other_tree);  // measured itself
+  const AcceptedTokens unlike = tokens("nsa/d5k4n16/dfs/c4a/(FR)*");
+  CHECK(unlike.other_group);
+  CHECK(!unlike.other_tree);
 }
 
 TEST_CASE("the test split stays unseen where there is a calibration split") {
