@@ -1,23 +1,13 @@
 #include <algorithm>
 #include <charconv>
-#include <cstdarg>
-#include <cstdio>
 
+#include "engine/io/formatted.h"
 #include "engine/plan/deployment.h"
 #include "engine/plan/table_file.h"
 #include "model/error.h"
 
 namespace versieve::engine {
 namespace {
-
-__attribute__((format(printf, 1, 2))) std::string formatted(const char* form, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, form);
-  std::vsnprintf(text, sizeof text, form, arguments);
-  va_end(arguments);
-  return text;
-}
 
 // The shortest decimal text that reads back to the same number.
 std::string exact(double value) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/io/atomic_file.h"
+#include "engine/plan/deployment.h"
 #include "engine/plan/table_file.h"
 #include "model/error.h"
 
@@ -97,11 +98,26 @@ std::string format_of(const QString& path) {
   if (ending == QLatin1String("h") || ending == QLatin1String("hpp")) {
     return "cpp";
   }
+  if (ending == QLatin1String("yaml") || ending == QLatin1String("yml")) {
+    // plan.vllm.yaml: the settings of that serving engine.
+    return QFileInfo(QFileInfo(path).completeBaseName()).suffix().toLower().toStdString();
+  }
   if (ending != QLatin1String("json") && ending != QLatin1String("csv")) {
-    throw Error(ExitCode::kUsage, "the file's ending says the form: .json, .csv or .h, not \"" +
-                                      path.toStdString() + "\"");
+    throw Error(ExitCode::kUsage,
+                "the file's ending says the form: .json, .csv, .h, .sglang.yaml, .vllm.yaml or "
+                ".trtllm.yaml, not \"" +
+                    path.toStdString() + "\"");
   }
   return ending.toStdString();
+}
+
+// A serving engine gets the strictest class that is shown.
+std::string exported(const PlanTable& table, const std::string& format) {
+  const engine::ServingEngine* const serving = engine::serving_engine(format);
+  if (serving == nullptr || table.classes.empty()) {
+    return engine::exported_table(table, format);
+  }
+  return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
 }
 
 PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
@@ -172,9 +188,8 @@ QString Planner::exportTo(const QString& path) const {
   }
   try {
     const std::string format = format_of(path);
-    engine::write_file_atomically(
-        path.toStdString(),
-        engine::exported_table(of_classes(plan_->chosen, shownClasses()), format));
+    engine::write_file_atomically(path.toStdString(),
+                                  exported(of_classes(plan_->chosen, shownClasses()), format));
   } catch (const Error& error) {
     return QString::fromUtf8(error.what());
   }

@@ -199,9 +199,11 @@ void PlannerPage::ask_for_machine() {
 }
 
 void PlannerPage::ask_for_export() {
-  const QString path =
-      QFileDialog::getSaveFileName(this, tr("Export the shown classes"), "plan.json",
-                                   tr("Table (*.json);;Spreadsheet (*.csv);;C++ header (*.h)"));
+  const QString path = QFileDialog::getSaveFileName(
+      this, tr("Export the shown classes"), "plan.json",
+      tr("Table (*.json);;Spreadsheet (*.csv);;C++ header (*.h);;SGLang, longest contexts "
+         "(*.sglang.yaml);;vLLM, longest contexts (*.vllm.yaml);;TensorRT-LLM, longest contexts "
+         "(*.trtllm.yaml)"));
   const QString sentence = path.isEmpty() ? QString() : planner_->exportTo(path);
   if (!sentence.isEmpty()) {
     QMessageBox::warning(this, tr("Versieve"), sentence);

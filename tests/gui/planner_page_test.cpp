@@ -245,6 +245,15 @@ class PlannerPageTest : public QObject {
     QVERIFY(has_resa);
     QCOMPARE(planner.exportTo(folder_.filePath("plan.csv")), QString());
     QCOMPARE(planner.exportTo(folder_.filePath("plan.h")), QString());
+    QVERIFY(planner.exportTo(folder_.filePath("plan.vllm.yaml")).contains("Sparse+Rectify"));
+    planner.setShown(PrecisionClass::kStrict, true);
+    for (const char* name : {"plan.sglang.yaml", "plan.vllm.yaml", "plan.trtllm.yaml"}) {
+      QCOMPARE(planner.exportTo(folder_.filePath(name)), QString());
+      QFile file(folder_.filePath(name));
+      QVERIFY(file.open(QIODevice::ReadOnly));
+      QVERIFY(file.readAll().contains("speculative"));
+    }
+    QVERIFY(planner.exportTo(folder_.filePath("plan.other.yaml")).contains("other"));
     QVERIFY(planner.exportTo(folder_.filePath("plan.xls")).contains(".csv"));
     QVERIFY(!QFile::exists(folder_.filePath("plan.xls")));
     QVERIFY(planner.exportTo("/nowhere/plan.csv").contains("/nowhere/plan.csv"));
