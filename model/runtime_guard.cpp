@@ -43,6 +43,7 @@ RuntimeGuard::RuntimeGuard(const GuardConstants& constants, GuardRule rule,
 }
 
 bool RuntimeGuard::observe(double tokens, double step_us) {
+  seen_[active_].steps += 1.0;
   seen_[active_].tokens += tokens;
   seen_[active_].microseconds += step_us;
   smoothed_ = steps_ == 0 ? tokens : smoothed_ + constants_.alpha * (tokens - smoothed_);
@@ -78,8 +79,9 @@ double RuntimeGuard::promise(std::size_t rank, double share) const {
 
 // The earlier ranked of equals, the active one before all.
 std::size_t RuntimeGuard::most_promising() const {
+  const double mean = seen_[active_].tokens / seen_[active_].steps;
   const double share =
-      std::max(0.0, smoothed_ - 1.0) / std::max(1e-9, ranked_[active_].expected_accepted - 1.0);
+      std::max(0.0, mean - 1.0) / std::max(1e-9, ranked_[active_].expected_accepted - 1.0);
   std::size_t best = active_;
   for (std::size_t rank = 0; rank < ranked_.size(); ++rank) {
     if (promise(rank, share) > promise(best, share)) {

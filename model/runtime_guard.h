@@ -26,8 +26,9 @@ std::string invalid_because(const GuardConstants& constants);
 // Where a guard goes when the request accepts too little.
 enum class GuardRule {
   kNextRanked,  // algorithm 1 of seed 000: the next tuple of the ranking, whatever it promises
-  // The tuple that promises most tokens a second if this request accepts the same share of what
-  // the table expects of each; the active one if none promises more than it gives.
+  // The tuple that promises most tokens a second if this request accepts of each the share of
+  // drafted tokens, against what the table expects, that it accepted of the active one in all its
+  // steps (a smoothed yield dips too often to judge by); the active one if none promises more.
   kMostPromising,
 };
 
@@ -60,6 +61,7 @@ class RuntimeGuard {
 
  private:
   struct Seen {
+    double steps = 0.0;
     double tokens = 0.0;
     double microseconds = 0.0;
   };
