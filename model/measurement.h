@@ -109,11 +109,19 @@ inline bool is_imported(const PointMeasurement& point) {
   return point.key.backend == kImportedBackend;
 }
 
+// Counted by the simulator: kept and shown; nothing is fitted to a prediction.
+inline constexpr const char* kSimulatedBackend = "sim";
+inline constexpr const char* kSimulatorDevice =
+    "simulator: ";  // a run's device: and a machine's key
+inline bool is_simulated(const PointMeasurement& point) {
+  return point.key.backend == kSimulatedBackend;
+}
+
 // Where and with what a run was made.
 struct RunRecord {
   std::string uuid;
   std::string kind;    // the sweep's name; or kImportedKind and a format
-  std::string device;  // "NVIDIA H200", or the CPU's name
+  std::string device;  // "NVIDIA H200", the CPU's name, or "simulator: h200-sxm"
   std::string device_uuid_hash;
   std::string counter_access;  // ok, denied, unsupported, busy, off
   std::string counter_detail;  // the sentence behind it
@@ -127,9 +135,12 @@ struct RunRecord {
   std::uint64_t seed = 0;
 };
 
-// Every point of such a run is_imported.
+// Every point of such a run is_imported, is_simulated.
 inline bool is_imported(const RunRecord& run) {
   return run.kind.starts_with(kImportedKind);
+}
+inline bool is_simulated(const RunRecord& run) {
+  return run.device.starts_with(kSimulatorDevice);
 }
 
 }  // namespace versieve

@@ -13,6 +13,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/io/strict_json.h"
 #include "engine/plan/hardware_file.h"
+#include "engine/sim/simulate_point.h"
 #include "engine/sweep/campaign.h"
 #include "engine/sweep/clock_log.h"
 #include "engine/sweep/machine_figures.h"
@@ -39,6 +40,7 @@ void request_stop(int) {
 struct Options {
   std::string database, sweep, backend = "auto", shard = "1/1", demo = "engine/demo";
   std::string hardware_out;
+  std::optional<std::string> hardware;  // of backend sim
   int threads = 0;
   bool resume = false;
 };
@@ -181,16 +183,44 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
   engine::write_file_atomically(path, engine::hardware_json(hardware));
 }
 
+// Cold points as nobody watches them, warm ones after their like.
+std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec& hardware,
+                                                              std::uint64_t seed) {
+  return [machine = engine::memory_machine(hardware), seed](const PointKey& key) {
+    const bool warm = key.cache_state == "warm";
+    return engine::simulate_point(
+        key, {},
+        {.machine = machine,
+         .protocol = warm ? engine::collection_warm() : engine::collection_quiet(),
+         .seed = seed});
+  };
+}
+
+std::optional<HardwareSpec> simulated_hardware(const Options& options, const std::string& backend) {
+  if (backend == kSimulatedBackend) {
+    return engine::load_hardware(options.hardware.value_or("h200-sxm"));
+  }
+  if (options.hardware) {
+    throw Error(ExitCode::kUsage, "--hardware names the machine that --backend sim simulates; " +
+                                      backend + " measures this one");
+  }
+  return {};
+}
+
 Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const std::string backend = engine::resolved_backend(options.backend);
+  const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
   const SweepPlan plan = plan_of(options, backend);
-  if (backend == "cpu" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
+  if (backend != "cuda" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
     throw Error(ExitCode::kEnvironment,
-                "calibrate measures a GPU, and there is none: " + profiler::gpu_missing_because());
+                "calibrate measures a GPU" +
+                    (simulated ? ", not the simulator"
+                               : ", and there is none: " + profiler::gpu_missing_because()));
   }
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
-  CampaignMachine machine = engine::open_campaign(plan, backend);
+  CampaignMachine machine =
+      engine::open_campaign(plan, backend, simulated ? simulated->key : std::string());
   std::vector<PointKey> points = engine::shard_of(plan.points, shard.index, shard.count);
   const std::size_t all = points.size();
   if (options.resume) {
@@ -199,8 +229,11 @@ Answer run_profile(const Options& options) {
     });
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
-                                         .demo_folder = options.demo};
+  engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
+                                   .demo_folder = options.demo};
+  if (simulated) {
+    campaign.simulate = simulator_of(*simulated, plan.seed);
+  }
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   StoredCampaign stored(store, machine.record);
@@ -235,6 +268,8 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       ->required();
   app.add_option("--sweep", options->sweep, "a built-in sweep's name, or a JSON file")->required();
   app.add_option("--backend", options->backend, "auto, cuda, cpu or sim");
+  app.add_option("--hardware", options->hardware,
+                 "machine that --backend sim simulates: catalogue key or JSON file (h200-sxm)");
   app.add_option("--shard", options->shard, "i/n: every n-th point, from the i-th (from 1)");
   app.add_option("--demo", options->demo, "folder of the trained pair and its prompts");
   app.add_option("--threads", options->threads, "CPU threads; all if left out")

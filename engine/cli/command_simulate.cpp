@@ -149,7 +149,7 @@ nlohmann::json comparison_json(const engine::Comparison& c) {
 
 // A whole step is simulated only where it drafts nothing, and as the engine enqueues it now: steps
 // of the first engine have a launch of their own for SwiGLU.
-bool is_simulated(const PointMeasurement& point) {
+bool can_be_simulated(const PointMeasurement& point) {
   if (point.key.workload != WorkloadKind::kStep) {
     return true;
   }
@@ -182,7 +182,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
     const std::vector<PointMeasurement> points = store.points(
         {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
     for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
-      if (!is_simulated(points[i])) {
+      if (!can_be_simulated(points[i])) {
         continue;
       }
       plan.one_launch = runs_one_launch(points[i]);

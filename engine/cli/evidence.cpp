@@ -20,7 +20,7 @@ std::string lower(std::string text) {
 // Attention and step points of each device that we measured, and how many others did.
 struct TimedPoints {
   std::map<std::string, std::int64_t> counts;
-  std::int64_t imported = 0;
+  std::int64_t others = 0;  // imported and simulated ones
 };
 
 TimedPoints timed_points(const db::Store& store) {
@@ -32,8 +32,9 @@ TimedPoints timed_points(const db::Store& store) {
   for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
     const db::Overview overview = store.overview({.workload = kind, .only_ok = true});
     for (const db::PointOverview& p : overview.points) {
-      if (overview.words[static_cast<std::size_t>(p.backend)] == kImportedBackend) {
-        timed.imported += 1;
+      const std::string& backend = overview.words[static_cast<std::size_t>(p.backend)];
+      if (backend == kImportedBackend || backend == kSimulatedBackend) {
+        timed.others += 1;
       } else {
         timed.counts[devices[p.run_id]] += 1;
       }
@@ -48,9 +49,10 @@ std::string listed(const TimedPoints& timed) {
     text += (text.empty() ? "" : ", ") + device;
   }
   text = text.empty() ? "no measured attention or step points at all" : "points of " + text;
-  return text + (timed.imported == 0 ? ""
-                                     : " (and " + std::to_string(timed.imported) +
-                                           " imported ones, to which nothing is fitted)");
+  return text + (timed.others == 0
+                     ? ""
+                     : " (and " + std::to_string(timed.others) +
+                           " imported or simulated ones, to which nothing is fitted)");
 }
 
 std::string named_device(const TimedPoints& timed, const std::string& wanted,

@@ -157,6 +157,10 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
       out.skipped[kImported] += 1;
       continue;
     }
+    if (is_simulated(m)) {
+      out.skipped[kSimulated] += 1;
+      continue;
+    }
     const bool timed =
         m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kStep;
     if (!timed || is_system_point(m)) {

@@ -22,6 +22,8 @@ inline constexpr const char* kLaunchByLaunch =
     "a plain step launched layer by layer; others of it ran all layers in one launch";
 // A point of another program's record.
 inline constexpr const char* kImported = "imported: measured by another program, not by us";
+// A point of the simulator.
+inline constexpr const char* kSimulated = "simulated: a prediction, not a measurement";
 // A step of a pair whose draft runs all levels in one launch (engine/fit/apart_fit.h).
 bool is_step_of_small_pair(const PointMeasurement& m);
 // A time, or a range's time or bytes.

@@ -119,7 +119,7 @@ void leave_out_unsplit(FitPoints& out) {
 }  // namespace
 
 bool is_system_point(const PointMeasurement& m) {
-  if (is_imported(m)) {
+  if (is_imported(m) || is_simulated(m)) {
     return false;  // counted by fit_points
   }
   if (m.key.workload == WorkloadKind::kDecode || is_kernel(m.key.workload)) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/sweep/acceptance_point.h"
 #include "engine/sweep/attention_point.h"
@@ -101,9 +102,14 @@ PointMeasurement failed_point(const PointKey& key, const std::string& reason) {
   return point;
 }
 
-PointMeasurement measured(const PointKey& key, const CampaignMachine& machine, Runners& runners) {
+// `runners` is null where points are simulated.
+PointMeasurement measured(const PointKey& key, const CampaignMachine& machine,
+                          const CampaignOptions& options, Runners* runners) {
   try {
-    PointMeasurement point = runners.of(key).run(key);
+    if (runners == nullptr) {
+      return options.simulate(key);
+    }
+    PointMeasurement point = runners->of(key).run(key);
     if (machine.record.self_check == "suspect" && point.reliability == "ok") {
       point.reliability = "suspect";
     }
@@ -151,19 +157,17 @@ std::string resolved_backend(const std::string& backend) {
   if (backend == "auto") {
     return missing.empty() ? "cuda" : "cpu";
   }
-  if (backend == "sim") {
-    throw Error(ExitCode::kAnswerNo, "the simulator's backend is not yet available");
-  }
   if (backend == "cuda" && !missing.empty()) {
     throw Error(ExitCode::kEnvironment, missing);
   }
-  if (backend != "cuda" && backend != "cpu") {
+  if (backend != "cuda" && backend != "cpu" && backend != kSimulatedBackend) {
     throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
   }
   return backend;
 }
 
-CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend) {
+CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
+                              const std::string& hardware) {
   const profiler::Environment environment = profiler::read_environment();
   CampaignMachine machine{.backend = backend};
   RunRecord& record = machine.record;
@@ -175,6 +179,11 @@ CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend)
     record.device_uuid_hash = environment.gpu->uuid_hash;
     record.counter_access = name_of(access.state);
     record.counter_detail = access.sentence;
+  } else if (backend == kSimulatedBackend) {
+    record.device = kSimulatorDevice + hardware;
+    record.counter_access = "off";
+    record.counter_detail =
+        "Counters and times are the memory-hierarchy simulator's, of " + hardware + ".";
   } else {
     record.device = environment.cpu_name;
     record.counter_access = "off";
@@ -183,6 +192,12 @@ CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend)
   record.kind = plan.name;
   record.self_check = check.status;
   record.configuration = configuration_json(plan);
+  if (backend == kSimulatedBackend) {
+    // What is resumed is of the same machine.
+    json configuration = json::parse(record.configuration);
+    configuration["simulated_hardware"] = hardware;
+    record.configuration = configuration.dump();
+  }
   json environment_object = json::parse(profiler::to_json(environment));
   environment_object["self_check"] = check.sentence;
   record.environment = environment_object.dump();
@@ -195,13 +210,19 @@ CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>
                               const CampaignMachine& machine, const CampaignOptions& options,
                               const std::function<void(const PointMeasurement&)>& on_point,
                               const std::function<void(const CampaignProgress&)>& on_progress) {
-  Runners runners(plan, machine, options);
+  const bool simulates = machine.backend == kSimulatedBackend;
+  VERSIEVE_ASSERT(simulates == static_cast<bool>(options.simulate), "backend sim has a simulator");
+  std::optional<Runners> runners;
+  if (!simulates) {
+    runners.emplace(plan, machine, options);
+  }
   TimeLeft time_left;
   CampaignProgress progress{.total = static_cast<std::int64_t>(points.size())};
   const double start = profiler::steady_seconds();
   for (std::size_t i = 0; i < points.size(); ++i) {
     const double point_start = profiler::steady_seconds();
-    const PointMeasurement point = measured(points[i], machine, runners);
+    const PointMeasurement point =
+        measured(points[i], machine, options, runners ? &*runners : nullptr);
     on_point(point);
     const double now = profiler::steady_seconds();
     time_left.took(points[i].workload, now - point_start);

@@ -14,20 +14,24 @@ namespace versieve::engine {
 
 // What the machine of a campaign is, all the points share it.
 struct CampaignMachine {
-  std::string backend;  // cuda, cpu
+  std::string backend;  // cuda, cpu, sim
   RunRecord record;     // filled but for uuid and times
 };
 
-// "auto" becomes cuda where a GPU answers, else cpu. Throws Error(kAnswerNo) for "sim",
-// Error(kEnvironment) for cuda without a GPU, Error(kUsage) for another word.
+// "auto" becomes cuda where a GPU answers, else cpu; "sim" is itself. Throws Error(kEnvironment)
+// for cuda without a GPU, Error(kUsage) for another word.
 std::string resolved_backend(const std::string& backend);
 
-// Probes counters and runs the self-check (cuda), and fills the run's record.
-CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend);
+// Probes counters and runs the self-check (cuda), and fills the run's record. `hardware`: the key
+// of the simulated machine (sim).
+CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
+                              const std::string& hardware = "");
 
 struct CampaignOptions {
   int threads = 1;          // of the CPU backend
   std::string demo_folder;  // of the trained pair, for acceptance points
+  // Of backend sim: takes the place of running (engine/sim/simulate_point.h).
+  std::function<PointMeasurement(const PointKey&)> simulate;
 };
 
 struct CampaignProgress {

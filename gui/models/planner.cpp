@@ -18,7 +18,7 @@ std::string most_measured_device(const Snapshot& snapshot) {
   std::map<std::string, std::int64_t> counts;
   for (const db::PointOverview& point : snapshot.overview.points) {
     const db::StoredRun* run = snapshot.run(point.run_id);
-    if (run != nullptr && !is_imported(run->record) &&
+    if (run != nullptr && !is_imported(run->record) && !is_simulated(run->record) &&
         point.workload != WorkloadKind::kAcceptance && point.median_ns) {
       ++counts[run->record.device];
     }

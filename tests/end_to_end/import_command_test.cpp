@@ -167,7 +167,7 @@ TEST_CASE("commands know imported points for what they are") {
   CHECK(runs[0]["points"] == 2);
   CHECK(test::contains(test::run_versieve("doctor" + db).out,
                        "imported: csv, RTX 4090: 2 points, to which nothing is fitted"));
-  check_refused("fit --quick" + db, 1, "1 imported ones, to which nothing is fitted");
+  check_refused("fit --quick" + db, 1, "1 imported or simulated ones, to which nothing is fitted");
   check_refused("fit --quick --device 'rtx 4090'" + db, 1, "no attention or step points");
   store_campaign(world.database());
   const test::CommandResult without = test::run_versieve("fit --quick --json" + db);

@@ -1,0 +1,82 @@
+// `versieve profile --backend sim` as a user without a GPU meets it: counters of a machine that is
+// not there, stored as what they are.
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "db/store.h"
+#include "tests/end_to_end/command.h"
+
+using namespace versieve;
+using namespace versieve::test;
+
+namespace {
+
+class Scene {
+ public:
+  Scene() {
+    std::ofstream(sweep()) << R"({"name": "small", "grids": [
+        {"workload": "attention", "model": "nsa-1b", "context_len": 4096, "draft": "d5k4n16",
+         "group": "c8e", "layer": ["refresh", "reuse"], "overlap": 0.8},
+        {"workload": "acceptance", "regime": "code", "context_len": 600, "dtype": "f32",
+         "draft": "ar"}]})";
+  }
+
+  CommandResult profile(const std::string& options) const {
+    return run_versieve("profile --db " + database() + " --sweep " + sweep() + " " + options);
+  }
+  std::string database() const { return (folder_ / "sim.db").string(); }
+  std::string sweep() const { return (folder_ / "sweep.json").string(); }
+  std::vector<PointMeasurement> points() const {
+    return db::Store::open(database(), db::OpenMode::kReadOnly).points({});
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("a sweep is simulated for a machine of the catalogue, and what cannot be is refused") {
+  const Scene scene;
+  const CommandResult result = scene.profile("--backend sim --hardware h100-sxm --json");
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("device") == "simulator: h100-sxm");
+  CHECK(json.at("ok") == 2);
+  CHECK(json.at("refused") == 1);
+  const std::vector<PointMeasurement> points = scene.points();
+  REQUIRE(points.size() == 3);
+  for (const PointMeasurement& point : points) {
+    CHECK(is_simulated(point));
+  }
+  CHECK(points[0].ranges.size() == 2);  // nsa_route, nsa_attend
+  CHECK(points[1].ranges.size() == 1);  // nsa_reuse
+  CHECK(!points[0].ranges[0].counters.empty());
+  CHECK(points[2].status == "refused");
+}
+
+TEST_CASE("resuming leaves out what is there of the same machine alone") {
+  const Scene scene;
+  REQUIRE(scene.profile("--backend sim").code == 0);
+  CHECK(scene.profile("--backend sim --resume").code == 0);
+  CHECK(scene.points().size() == 3);
+  CHECK(scene.profile("--backend sim --hardware b200 --resume").code == 0);
+  CHECK(scene.points().size() == 6);
+}
+
+TEST_CASE("nothing is fitted to simulated points, and the sentence says so") {
+  const Scene scene;
+  REQUIRE(scene.profile("--backend sim").code == 0);
+  const CommandResult fit = run_versieve("fit --db " + scene.database() + " --device h200");
+  CHECK(fit.code == 1);
+  CHECK(fit.err.find("2 imported or simulated ones") != std::string::npos);
+}
+
+TEST_CASE("a machine is named for the simulator alone, and must be one") {
+  const Scene scene;
+  CHECK(scene.profile("--backend cpu --hardware h100-sxm").code == 2);
+  CHECK(scene.profile("--backend sim --hardware nothing").code == 2);
+  const std::string calibrate = " --sweep calibrate --backend sim";
+  CHECK(run_versieve("profile --db " + scene.database() + calibrate).code == 4);
+  CHECK(!std::filesystem::exists(scene.database()));
+}
