@@ -20,14 +20,7 @@ bool decodes_plainly(const Strategy& strategy) {
 
 GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
                              GuardRule rule) {
-  std::vector<const PlanEntry*> entries;
-  for (const PlanEntry& e : table.entries) {
-    if (e.bucket == bucket && e.precision == precision) {
-      entries.push_back(&e);
-    }
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
+  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
   GuardedBucket out{.range = table.buckets[static_cast<std::size_t>(bucket)]};
   for (const PlanEntry* e : entries) {
     if (static_cast<std::int64_t>(out.ranked.size()) <= table.guard.max_transitions) {

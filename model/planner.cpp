@@ -323,6 +323,19 @@ PrecisionClass parse_class(const std::string& name) {
   throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
 }
 
+std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
+                                         PrecisionClass precision) {
+  std::vector<const PlanEntry*> entries;
+  for (const PlanEntry& e : table.entries) {
+    if (e.bucket == bucket && e.precision == precision) {
+      entries.push_back(&e);
+    }
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
+  return entries;
+}
+
 PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes) {
   const auto left_out = [&classes](PrecisionClass precision) {
     return std::find(classes.begin(), classes.end(), precision) == classes.end();

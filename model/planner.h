@@ -143,6 +143,9 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
                const PlanOptions& options, const Candidates& candidates);
 // Throws Error(kUsage), naming the classes.
 PrecisionClass parse_class(const std::string& name);
+// Of one bucket and class in rank order; a file that people have edited may have another.
+std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
+                                         PrecisionClass precision);
 // Only these classes of a table, in its own order; ranks stay.
 PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes);
 

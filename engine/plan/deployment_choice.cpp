@@ -52,17 +52,9 @@ std::string why_empty(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
   return "the table was planned without it";
 }
 
-// In rank order; a file that people have edited may have another.
 std::vector<const PlanEntry*> cell_of(const PlanTable& t, std::int64_t bucket,
                                       PrecisionClass precision) {
-  std::vector<const PlanEntry*> cell;
-  for (const PlanEntry& e : t.entries) {
-    if (e.bucket == bucket && e.precision == precision) {
-      cell.push_back(&e);
-    }
-  }
-  std::stable_sort(cell.begin(), cell.end(),
-                   [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
+  const std::vector<const PlanEntry*> cell = entries_of(t, bucket, precision);
   if (cell.empty()) {
     refuse(std::string("there are no entries of class ") + name_of(precision) +
            " for contexts of " + bucket_text(t.buckets[static_cast<std::size_t>(bucket)]) +
