@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/end_to_end/command.h"
+#include "tests/end_to_end/refusals.h"
 #include "tests/support/tiny_model.h"
 
 using namespace versieve;
@@ -36,20 +36,6 @@ struct Scene {
     return {};
   }
 };
-
-void check_refused(const std::string& arguments, int code, const std::string& word) {
-  const CommandResult result = run_versieve(arguments);
-  CAPTURE(arguments, result.out, result.err);
-  CHECK(result.code == code);
-  CHECK(result.out.empty());
-  CHECK(is_one_sentence(result.err));
-  CHECK(result.err.find(word) != std::string::npos);
-  const CommandResult as_json = run_versieve(arguments + " --json");
-  const nlohmann::json object = nlohmann::json::parse(as_json.out);
-  CHECK(as_json.code == code);
-  CHECK(object.at("code") == code);
-  CHECK(object.at("error").get<std::string>().find(word) != std::string::npos);
-}
 
 std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "db/store.h"
-#include "tests/end_to_end/command.h"
+#include "tests/end_to_end/refusals.h"
 #include "tests/support/errors.h"
 #include "tests/support/synthetic_points.h"
 
@@ -43,15 +43,6 @@ class World {
  private:
   test::TempFolder folder_;
 };
-
-void check_refused(const std::string& arguments, int code, const std::string& part) {
-  const test::CommandResult result = test::run_versieve(arguments);
-  CAPTURE(arguments, result.err);
-  CHECK(result.code == code);
-  CHECK(result.out.empty());
-  CHECK(test::contains(result.err, part));
-  CHECK(test::is_one_sentence(result.err));
-}
 
 // A campaign that a fit takes, on the device that the imports name too.
 void store_campaign(const fs::path& path) {
@@ -139,18 +130,19 @@ TEST_CASE("an import that was cut off is completed by the next") {
 TEST_CASE("a bad file leaves the database as it was, or not there") {
   const World world;
   const fs::path bad = world.file("bad.csv", kLog + "a,1503,nsa/d3k1n4/bfs/c1/F*,nine,905\n");
-  check_refused(world.arguments("csv", bad), 3, "bad.csv, line 4: emitted is 'nine'");
+  test::check_refused(world.arguments("csv", bad), 3, "bad.csv, line 4: emitted is 'nine'");
   CHECK(!fs::exists(world.database()));
   world.imported(world.arguments("csv", world.file("s.csv", kLog)));
   const std::string before = test::text_of_file(world.database());
-  check_refused(world.arguments("csv", bad), 3, "line 4");
-  check_refused(world.arguments("sglang", bad), 3, "line 1: is not valid JSON");
-  check_refused(world.arguments("vllm", bad) + " --context 2048", 3, "holds no counter");
-  check_refused(world.arguments("csv", world.file("empty.csv", "")), 3, "has no row to import");
-  check_refused(world.arguments("csv", world.database("no.csv")), 3, "cannot be read");
-  check_refused(world.arguments("vllm", bad), 2, "--context does");
-  check_refused(world.arguments("tsv", bad), 2, "unknown format 'tsv'");
-  check_refused("import --format csv --db x.db --device d " + bad.string(), 2, "--model");
+  test::check_refused(world.arguments("csv", bad), 3, "line 4");
+  test::check_refused(world.arguments("sglang", bad), 3, "line 1: is not valid JSON");
+  test::check_refused(world.arguments("vllm", bad) + " --context 2048", 3, "holds no counter");
+  test::check_refused(world.arguments("csv", world.file("empty.csv", "")), 3,
+                      "has no row to import");
+  test::check_refused(world.arguments("csv", world.database("no.csv")), 3, "cannot be read");
+  test::check_refused(world.arguments("vllm", bad), 2, "--context does");
+  test::check_refused(world.arguments("tsv", bad), 2, "unknown format 'tsv'");
+  test::check_refused("import --format csv --db x.db --device d " + bad.string(), 2, "--model");
   CHECK(test::text_of_file(world.database()) == before);
 }
 
@@ -167,8 +159,9 @@ TEST_CASE("commands know imported points for what they are") {
   CHECK(runs[0]["points"] == 2);
   CHECK(test::contains(test::run_versieve("doctor" + db).out,
                        "imported: csv, RTX 4090: 2 points, to which nothing is fitted"));
-  check_refused("fit --quick" + db, 1, "1 imported or simulated ones, to which nothing is fitted");
-  check_refused("fit --quick --device 'rtx 4090'" + db, 1, "no attention or step points");
+  test::check_refused("fit --quick" + db, 1,
+                      "1 imported or simulated ones, to which nothing is fitted");
+  test::check_refused("fit --quick --device 'rtx 4090'" + db, 1, "no attention or step points");
   store_campaign(world.database());
   const test::CommandResult without = test::run_versieve("fit --quick --json" + db);
   world.imported("import --format sglang" + db + " --model demo-nsa --device 'NVIDIA H200' " +

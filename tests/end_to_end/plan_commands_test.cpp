@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "db/store.h"
-#include "tests/end_to_end/command.h"
+#include "tests/end_to_end/refusals.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -61,17 +61,6 @@ const World& world() {
 
 std::string db_option() {
   return " --db " + world().database().string();
-}
-
-void check_refused(const std::string& arguments, int code, const std::string& part) {
-  const test::CommandResult outcome = test::run_versieve(arguments);
-  CAPTURE(arguments, outcome.out, outcome.err);
-  CHECK(outcome.code == code);
-  CHECK(outcome.out.empty());
-  CHECK(outcome.err.find(part) != std::string::npos);
-  CHECK(test::is_one_sentence(outcome.err));
-  const test::CommandResult json = test::run_versieve(arguments + " --json");
-  CHECK(nlohmann::json::parse(json.out)["code"] == code);
 }
 
 }  // namespace
@@ -242,31 +231,34 @@ TEST_CASE("a calibrated machine is planned by what was measured on it") {
 
 TEST_CASE("bad inputs of fit, plan and export are one sentence and the right code") {
   const std::string db = db_option();
-  check_refused("fit --db " + world().file("absent.db").string() + " --device H200", 3,
-                "absent.db");
-  check_refused("fit --device B200" + db, 1, "NVIDIA H200");
-  check_refused("fit --device H200 --holdout 1.5" + db, 2, "--holdout");
-  check_refused("fit --device H200 --out /nonexistent/fit.json" + db, 4, "/nonexistent/fit.json");
-  check_refused("plan --hardware h300" + db, 2, "h200-sxm");
-  check_refused("plan --hardware " + world().file("absent.json").string() + db, 3, "absent.json");
-  check_refused("plan --hardware h200-sxm --class Loose" + db, 2, "Approx+Reuse");
-  check_refused("plan --hardware h200-sxm --buckets 8-4" + db, 2, "ascending");
-  check_refused("plan --hardware h200-sxm --class ''" + db, 2, "the classes are Strict");
-  check_refused("plan --hardware h200-sxm --buckets ''" + db, 2, "write 0-4096");
-  check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
-  check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
-  check_refused("plan --hardware h200-sxm --model dense-1b" + db, 2, "dense-1b is none");
-  check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2, "baseline");
-  check_refused("plan --hardware h200-sxm", 2, "--db");
-  check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,
-                "/nonexistent/table.json");
+  test::check_refused("fit --db " + world().file("absent.db").string() + " --device H200", 3,
+                      "absent.db");
+  test::check_refused("fit --device B200" + db, 1, "NVIDIA H200");
+  test::check_refused("fit --device H200 --holdout 1.5" + db, 2, "--holdout");
+  test::check_refused("fit --device H200 --out /nonexistent/fit.json" + db, 4,
+                      "/nonexistent/fit.json");
+  test::check_refused("plan --hardware h300" + db, 2, "h200-sxm");
+  test::check_refused("plan --hardware " + world().file("absent.json").string() + db, 3,
+                      "absent.json");
+  test::check_refused("plan --hardware h200-sxm --class Loose" + db, 2, "Approx+Reuse");
+  test::check_refused("plan --hardware h200-sxm --buckets 8-4" + db, 2, "ascending");
+  test::check_refused("plan --hardware h200-sxm --class ''" + db, 2, "the classes are Strict");
+  test::check_refused("plan --hardware h200-sxm --buckets ''" + db, 2, "write 0-4096");
+  test::check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
+  test::check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
+  test::check_refused("plan --hardware h200-sxm --model dense-1b" + db, 2, "dense-1b is none");
+  test::check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2,
+                      "baseline");
+  test::check_refused("plan --hardware h200-sxm", 2, "--db");
+  test::check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,
+                      "/nonexistent/table.json");
   const std::string out = " --out " + world().file("never").string();
-  check_refused("export --format csv --table " + world().file("none.json").string() + out, 3,
-                "none.json");
+  test::check_refused("export --format csv --table " + world().file("none.json").string() + out, 3,
+                      "none.json");
   std::ofstream(world().file("other.json"))
       << R"({"format": "versieve planner table", "schema": 7})";
-  check_refused("export --format csv --table " + world().file("other.json").string() + out, 3,
-                "schema 7");
+  test::check_refused("export --format csv --table " + world().file("other.json").string() + out, 3,
+                      "schema 7");
   CHECK(!fs::exists(world().file("never")));
 }
 
@@ -297,17 +289,17 @@ TEST_CASE("what no serving engine can be given is refused and leaves no file") {
               .code == 0);
   const std::string to = " --table " + table + " --out " + world().file("refused").string();
   const std::string yaml = to + ".yaml";
-  check_refused("export --format xml" + yaml, 2, "formats are");
-  check_refused("export --format vllm" + to + ".json", 2, ".yaml or .yml");
-  check_refused("export --format vllm --class Loose" + yaml, 2, "the classes are Strict");
-  check_refused("export --format vllm --class ''" + yaml, 2, "the classes are Strict");
-  check_refused("export --format vllm --draft-model ''" + yaml, 2, "--draft-model is empty");
-  check_refused("export --format vllm --context many" + yaml, 2, "--context");
-  check_refused("export --format vllm --context 16385" + yaml, 1, "0-4096, 4096-8192");
-  check_refused("export --format vllm --class Sparse" + yaml, 1, "vLLM has nothing like");
-  check_refused("export --format vllm --class Reuse-only" + yaml, 1, "planned without it");
+  test::check_refused("export --format xml" + yaml, 2, "formats are");
+  test::check_refused("export --format vllm" + to + ".json", 2, ".yaml or .yml");
+  test::check_refused("export --format vllm --class Loose" + yaml, 2, "the classes are Strict");
+  test::check_refused("export --format vllm --class ''" + yaml, 2, "the classes are Strict");
+  test::check_refused("export --format vllm --draft-model ''" + yaml, 2, "--draft-model is empty");
+  test::check_refused("export --format vllm --context many" + yaml, 2, "--context");
+  test::check_refused("export --format vllm --context 16385" + yaml, 1, "0-4096, 4096-8192");
+  test::check_refused("export --format vllm --class Sparse" + yaml, 1, "vLLM has nothing like");
+  test::check_refused("export --format vllm --class Reuse-only" + yaml, 1, "planned without it");
   for (const char* option : {" --class Strict", " --context 5000", " --draft-model /m"}) {
-    check_refused(std::string("export --format csv") + option + yaml, 2, "the whole table");
+    test::check_refused(std::string("export --format csv") + option + yaml, 2, "the whole table");
   }
   CHECK(!fs::exists(world().file("refused.yaml")));
   CHECK(!fs::exists(world().file("refused.json")));
@@ -316,8 +308,8 @@ TEST_CASE("what no serving engine can be given is refused and leaves no file") {
 TEST_CASE("a device without a catalogue entry needs a description") {
   const fs::path path = world().file("odd.db");
   world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});
-  check_refused("fit --device Homemade --db " + path.string(), 1, "Homemade GPU");
+  test::check_refused("fit --device Homemade --db " + path.string(), 1, "Homemade GPU");
   CHECK(test::run_versieve("fit --device Homemade --hardware l40s --db " + path.string()).code ==
         0);
-  check_refused("plan --hardware l40s --db " + path.string(), 1, "Homemade GPU");
+  test::check_refused("plan --hardware l40s --db " + path.string(), 1, "Homemade GPU");
 }
