@@ -159,7 +159,7 @@ class Pricer {
       note += "; acceptance measured without approximate groups";
     }
     if (accepted.other_tree) {
-      note += "; what acceptance keeps of this schedule and grouping was measured on other trees";
+      note += "; acceptance under reuse and groups measured on other trees";
     }
     if (accepted.deeper) {
       note += std::string(note.empty() ? "" : "; ") +
