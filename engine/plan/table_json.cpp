@@ -183,7 +183,16 @@ class Reader {
     read_named<Bound>(why.at("us_by_bound"), cost.bound_us);
     read_named<Phase>(why.at("us_by_phase"), cost.phase_us);
     out.cost = cost;
+    check_numbers(out);
     return out;
+  }
+
+  // What rates are divided by.
+  void check_numbers(const Evaluation& e) const {
+    if (!(e.cost->time_us > 0.0) || !(e.throughput > 0.0) || !(e.expected_accepted >= 1.0)) {
+      refuse("'" + e.strategy.text() +
+             "' needs a step time and a throughput above 0 and at least one token a step");
+    }
   }
 
   void read_provenance(PlanTable& t) const {

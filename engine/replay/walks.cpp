@@ -10,6 +10,12 @@ namespace {
 
 const std::vector<std::int64_t> kNotRecorded;
 
+// Every step moves on; a database that others wrote may say otherwise.
+bool moves_on(const AcceptanceWalk& walk) {
+  return std::all_of(walk.yields.begin(), walk.yields.end(),
+                     [](std::int64_t yield) { return yield >= 1; });
+}
+
 std::int64_t tokens_of(const std::vector<std::int64_t>& yields) {
   return std::accumulate(yields.begin(), yields.end(), std::int64_t{0});
 }
@@ -48,7 +54,9 @@ Walks::Walks(const std::vector<PointMeasurement>& points, const std::string& pai
     }
     const std::string key = walk_key(Strategy::parse(m.key.strategy));
     for (const AcceptanceWalk& walk : m.acceptance->walks) {
-      walks_[{m.key.regime, m.key.context_len, walk.text}][key] = walk.yields;
+      if (moves_on(walk)) {
+        walks_[{m.key.regime, m.key.context_len, walk.text}][key] = walk.yields;
+      }
     }
   }
   for (auto& [request, by_strategy] : walks_) {

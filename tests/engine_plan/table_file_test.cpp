@@ -180,6 +180,12 @@ TEST_CASE("foreign, older and broken tables are refused in a sentence") {
   json = nlohmann::json::parse(good);
   json["entries"][0]["source"] = "guessed";
   check_refused("source.json", json.dump(), "guessed");
+  json = nlohmann::json::parse(good);
+  json["entries"][0]["step_latency_us"] = 0.0;
+  check_refused("time.json", json.dump(), "step time");
+  json = nlohmann::json::parse(good);
+  json["guard"]["alpha"] = 0.0;
+  check_refused("guard.json", json.dump(), "alpha");
   CHECK_THROWS_AS(read_plan_table((folder() / "absent.json").string()), Error);
 }
 

@@ -132,6 +132,12 @@ TEST_CASE("a cell without its walks is a gap that names the tuple, other pairs' 
   CHECK(other.gaps.at(0).reason.find("another target") != std::string::npos);
 }
 
+TEST_CASE("a walk with a step that goes nowhere counts as not recorded") {
+  const Walks walks =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 0, 5}), point(kSecond, {3, 3, 3, 3})});
+  CHECK(engine::replay(table_of_two(), walks, {}).rows.empty());
+}
+
 TEST_CASE("only texts of which all walks are there are played") {
   const Walks walks = walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
                                 point(kSecond, {3, 3, 3, 3}), point(kFirst, {4, 4, 4}, "b@0")});
