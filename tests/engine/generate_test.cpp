@@ -45,22 +45,14 @@ TEST_CASE("the histogram counts every step and every token of it") {
   CHECK(tree.accepted_per_step() * static_cast<double>(steps) >= 80.0);
 }
 
-TEST_CASE("a guard that changes the tuple keeps the text, and goes back to the best one") {
+TEST_CASE("a guard that changes the tuple keeps the text, and settles on the best one") {
   Engine<double> engine;
-  const std::vector<Strategy> ranked = {Strategy::parse("nsa/d4k3n12/bfs/c1/F*"),
-                                        Strategy::parse("nsa/d2k2n5/dfs/c4e/F*"),
-                                        Strategy::parse("nsa/d5k1n6/bfs/c2e/F*")};
-  RuntimeGuard guard({.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1}, GuardRule::kNextRanked,
-                     std::vector<GuardedTuple>(ranked.size(), {.expected_accepted = 4.0}));
-  engine.generator.prefill(tiny::prompt(61));
-  const Generation plain = engine.generator.run(tiny::options("nsa/ar", 90));
-  const Generation guarded =
-      engine.generator.run_guarded(tiny::options("nsa/ar", 90), ranked, guard);
-  CHECK(guarded.tokens == plain.tokens);
-  REQUIRE(guarded.moves.size() >= 2);
-  CHECK(guarded.moves[0].rank == 1);
-  CHECK(guarded.moves[1].rank == 2);
-  CHECK(guard.has_settled());
+  const tiny::GuardedRuns runs = tiny::impatient_runs(engine, 90);
+  CHECK(runs.guarded.tokens == runs.plain.tokens);
+  REQUIRE(runs.guarded.moves.size() >= 2);
+  CHECK(runs.guarded.moves[0].rank == 1);
+  CHECK(runs.guarded.moves[1].rank == 2);
+  CHECK(runs.has_settled);
 }
 
 TEST_CASE("what has no kernel or no draft is refused with a sentence") {

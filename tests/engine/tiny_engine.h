@@ -74,6 +74,29 @@ inline GenerateOptions options(const std::string& strategy, std::int64_t max_new
   return {.strategy = Strategy::parse(strategy), .max_new_tokens = max_new_tokens};
 }
 
+// Plain decoding, and the same under a guard that takes every step for a low one: it moves after
+// each until it settles.
+struct GuardedRuns {
+  Generation plain, guarded;
+  bool has_settled = false;
+};
+
+template <class T>
+GuardedRuns impatient_runs(Engine<T>& engine, std::int64_t max_new_tokens) {
+  const std::vector<Strategy> ranked = {Strategy::parse("nsa/d4k3n12/bfs/c1/F*"),
+                                        Strategy::parse("nsa/d2k2n5/dfs/c4e/F*"),
+                                        Strategy::parse("nsa/d5k1n6/bfs/c2e/F*")};
+  RuntimeGuard guard({.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1}, GuardRule::kNextRanked,
+                     std::vector<GuardedTuple>(ranked.size(), {.expected_accepted = 4.0}));
+  const GenerateOptions plain = options("nsa/ar", max_new_tokens);
+  engine.generator.prefill(prompt(61));
+  GuardedRuns runs;
+  runs.plain = engine.generator.run(plain);
+  runs.guarded = engine.generator.run_guarded(plain, ranked, guard);
+  runs.has_settled = guard.has_settled();
+  return runs;
+}
+
 inline void add_node(DraftTree& tree, std::int32_t parent, std::int32_t token) {
   tree.parent.push_back(parent);
   tree.depth.push_back(tree.depth[static_cast<std::size_t>(parent)] + 1);

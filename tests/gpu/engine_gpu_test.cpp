@@ -56,32 +56,20 @@ TEST_CASE("deep accepted paths keep the autoregressive text on the GPU in bf16")
   CHECK(identical == runs);  // every op is batch invariant in bf16 too
 }
 
-// Every step counts as low, so that the guard moves after each until it settles.
 template <class T>
-void check_guarded(tiny::Engine<T>& engine) {
-  const std::vector<Strategy> ranked = {Strategy::parse("nsa/d4k3n12/bfs/c1/F*"),
-                                        Strategy::parse("nsa/d2k2n5/dfs/c4e/F*"),
-                                        Strategy::parse("nsa/d5k1n6/bfs/c2e/F*")};
-  RuntimeGuard guard({.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1}, GuardRule::kNextRanked,
-                     std::vector<GuardedTuple>(ranked.size(), {.expected_accepted = 4.0}));
-  engine.generator.prefill(tiny::prompt(61));
-  const Generation plain = engine.generator.run(tiny::options("nsa/ar", kTokens));
-  const Generation guarded =
-      engine.generator.run_guarded(tiny::options("nsa/ar", kTokens), ranked, guard);
-  CHECK(guarded.moves.size() >= 2);
-  CHECK(!first_divergence(guarded, plain));
+void check_guarded(std::unique_ptr<kernels::Ops<T>> ops) {
+  if (ops == nullptr) {
+    return;
+  }
+  tiny::Engine<T> engine(std::move(ops));
+  const tiny::GuardedRuns runs = tiny::impatient_runs(engine, kTokens);
+  CHECK(runs.guarded.moves.size() >= 2);
+  CHECK(!first_divergence(runs.guarded, runs.plain));
 }
 
 TEST_CASE("a guard that changes the tuple keeps the autoregressive text on the GPU") {
-  std::unique_ptr<kernels::Ops<float>> f32 = test::try_gpu_ops<float>();
-  std::unique_ptr<kernels::Ops<Bf16>> bf16 = test::try_gpu_ops<Bf16>();
-  if (f32 == nullptr || bf16 == nullptr) {
-    return;
-  }
-  tiny::Engine<float> engine(std::move(f32));
-  check_guarded(engine);
-  tiny::Engine<Bf16> small(std::move(bf16));
-  check_guarded(small);
+  check_guarded(test::try_gpu_ops<float>());
+  check_guarded(test::try_gpu_ops<Bf16>());
 }
 
 TEST_CASE("GPU and CPU verify the same tree to the same logits in f32") {
