@@ -23,6 +23,10 @@ std::int64_t parse_tokens(const std::string& text, const std::string& whole) {
 
 }  // namespace
 
+std::string name_of(const ContextBucket& bucket) {
+  return std::to_string(bucket.low) + "-" + std::to_string(bucket.high);
+}
+
 std::vector<ContextBucket> default_buckets() {
   return {{0, 4096}, {4096, 8192}, {8192, 12288}, {12288, 16384}};
 }

@@ -60,8 +60,7 @@ const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_le
     if (in_range(context_len, bucket.range.low, bucket.range.high)) {
       return bucket;
     }
-    known += (known.empty() ? "" : ", ") + std::to_string(bucket.range.low) + "-" +
-             std::to_string(bucket.range.high);
+    known += (known.empty() ? "" : ", ") + name_of(bucket.range);
   }
   throw Error(ExitCode::kAnswerNo, "no bucket of the table holds a context of " +
                                        std::to_string(context_len) + " tokens: it has " + known);

@@ -22,6 +22,7 @@ struct ContextBucket {
 };
 // 0-4K, 4-8K, 8-12K, 12-16K (seed 000, section 6.2).
 std::vector<ContextBucket> default_buckets();
+std::string name_of(const ContextBucket& bucket);  // "0-4096"
 // "0-4096,4096-8192"; throws Error(kUsage) unless 0 <= low < high <= 262144, ascending.
 std::vector<ContextBucket> parse_buckets(const std::string& text);
 

@@ -9,10 +9,6 @@
 namespace versieve::engine {
 namespace {
 
-std::string bucket_text(const ContextBucket& b) {
-  return std::to_string(b.low) + "-" + std::to_string(b.high);
-}
-
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ExitCode::kAnswerNo, reason);
 }
@@ -33,7 +29,7 @@ std::int64_t bucket_for(const PlanTable& t, const DeploymentWish& wish) {
     if (wish.context && bucket.low < *wish.context && *wish.context <= bucket.high) {
       return static_cast<std::int64_t>(b);
     }
-    known += (known.empty() ? "" : ", ") + bucket_text(bucket);
+    known += (known.empty() ? "" : ", ") + name_of(bucket);
   }
   if (!wish.context && !t.buckets.empty()) {
     return static_cast<std::int64_t>(t.buckets.size()) - 1;
@@ -57,7 +53,7 @@ std::vector<const PlanEntry*> cell_of(const PlanTable& t, std::int64_t bucket,
   const std::vector<const PlanEntry*> cell = entries_of(t, bucket, precision);
   if (cell.empty()) {
     refuse(std::string("there are no entries of class ") + name_of(precision) +
-           " for contexts of " + bucket_text(t.buckets[static_cast<std::size_t>(bucket)]) +
+           " for contexts of " + name_of(t.buckets[static_cast<std::size_t>(bucket)]) +
            " tokens: " + why_empty(t, bucket, precision));
   }
   return cell;

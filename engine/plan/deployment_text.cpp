@@ -42,10 +42,6 @@ std::string with_interval(double value, const Interval& i, const char* form = "%
   return decimal(value, form) + " [" + decimal(i.low, form) + ", " + decimal(i.high, form) + "]";
 }
 
-std::string bucket_text(const ContextBucket& b) {
-  return std::to_string(b.low) + "-" + std::to_string(b.high);
-}
-
 std::string draft_text(const DraftChoice& d) {
   return "depth " + std::to_string(d.depth) + ", width " + std::to_string(d.width) + ", " +
          std::to_string(d.nodes) + " nodes";
@@ -73,7 +69,7 @@ std::string head(const PlanTable& t, const ServingEngine& engine) {
 }
 
 std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {
-  const std::string place = " for contexts of " + bucket_text(*c.bucket) + " tokens";
+  const std::string place = " for contexts of " + name_of(*c.bucket) + " tokens";
   const std::string tuple = "Tuple: " + c.evaluation->strategy.text() + ", ";
   if (c.entry != nullptr || c.is_cut()) {
     const PlanEntry& e = c.entry != nullptr ? *c.entry : *c.best;
@@ -152,7 +148,7 @@ std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
 std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
   std::string others;
   for (const ContextBucket& b : t.buckets) {
-    others += b == *c.bucket ? "" : (others.empty() ? "" : ", ") + bucket_text(b);
+    others += b == *c.bucket ? "" : (others.empty() ? "" : ", ") + name_of(b);
   }
   const GuardConstants& g = t.guard;
   return comment("Dropped, because one setting serves all requests: the other contexts (" +

@@ -38,10 +38,6 @@ std::string cpp_text(const std::string& text) {
   return out + "\"";
 }
 
-std::string bucket_name(const ContextBucket& b) {
-  return std::to_string(b.low) + "-" + std::to_string(b.high);
-}
-
 const ContextBucket& bucket_of(const PlanTable& t, std::int64_t index) {
   return t.buckets[static_cast<std::size_t>(index)];
 }
@@ -80,7 +76,7 @@ std::string remarks(const PlanTable& t, const std::string& mark) {
                     "Acceptance: " + t.acceptance_pair +
                     ", measured on real text; step times: " + "geometry " + t.model + ".\n";
   for (const UnavailableCell& u : t.unavailable) {
-    out += mark + "No rows for " + bucket_name(bucket_of(t, u.bucket)) + ": " + u.reason + ".\n";
+    out += mark + "No rows for " + name_of(bucket_of(t, u.bucket)) + ": " + u.reason + ".\n";
   }
   return out + mark +
          "Not carried here: bytes by term, phases, excluded tuples, run ids. The JSON form has "
@@ -105,7 +101,7 @@ std::string entry_line(const PlanEntry& e) {
 
 std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass precision,
                       std::int64_t ranks) {
-  std::string out = bucket_name(bucket_of(t, bucket)) + " tokens, " + name_of(precision) + "\n";
+  std::string out = name_of(bucket_of(t, bucket)) + " tokens, " + name_of(precision) + "\n";
   for (const PlanEntry& e : t.entries) {
     if (e.bucket == bucket && e.precision == precision && e.rank <= ranks) {
       out += entry_line(e);

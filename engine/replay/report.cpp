@@ -32,17 +32,13 @@ json json_of(const PlanTable& table, const ReplayRow& row) {
           {"no_speculation", row.no_speculation}};
 }
 
-std::string context_name(const ContextBucket& bucket) {
-  return std::to_string(bucket.low) + "-" + std::to_string(bucket.high);
-}
-
 // Throughput, and what it gains over the baseline.
 std::string column(double throughput, double base) {
   return formatted("%9.0f %+6.1f %%", throughput, 100.0 * (throughput / base - 1.0));
 }
 
 std::string line_of(const PlanTable& table, const ReplayRow& row) {
-  const std::string context = context_name(bucket_of(table, row.bucket));
+  const std::string context = name_of(bucket_of(table, row.bucket));
   return formatted("%-12s %-13s %8lld %6.0f %6.0f", context.c_str(), name_of(row.precision),
                    static_cast<long long>(row.requests), row.no_speculation, row.base) +
          column(row.static_best, row.base) + column(row.best_r.throughput, row.base) +
@@ -56,7 +52,7 @@ std::string gaps_text(const PlanTable& table, const std::vector<ReplayGap>& gaps
   std::map<std::pair<PrecisionClass, std::string>, std::string> buckets;
   for (const ReplayGap& gap : gaps) {
     std::string& names = buckets[{gap.precision, gap.reason}];
-    names += (names.empty() ? "" : ", ") + context_name(bucket_of(table, gap.bucket));
+    names += (names.empty() ? "" : ", ") + name_of(bucket_of(table, gap.bucket));
   }
   std::string out;
   for (const auto& [cell, names] : buckets) {

@@ -128,7 +128,7 @@ LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& kno
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
                                 const SimulationPlan& plan) {
   PointMeasurement point{.key = key};
-  point.key.backend = "sim";
+  point.key.backend = kSimulatedBackend;
   point.adjacent_overlap = known.adjacent_overlap;
   point.unique_blocks = known.unique_blocks;
   try {

@@ -92,8 +92,7 @@ nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
 
 std::string guard_text(const StrategyRun& run) {
   const GuardedRun& guarded = *run.guarded;
-  std::string out = "; first of the table's tuples for " + std::to_string(guarded.bucket.low) +
-                    "-" + std::to_string(guarded.bucket.high);
+  std::string out = "; first of the table's tuples for " + name_of(guarded.bucket);
   for (const GuardMove& move : run.generation.moves) {
     out += ", after " + std::to_string(move.token) + " tokens " +
            guarded.ranked[static_cast<std::size_t>(move.rank)].text();
