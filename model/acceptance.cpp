@@ -49,7 +49,8 @@ bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
   }
   out.mean = sum / count;
   out.log_error = std::sqrt(variance) / sum;
-  out.source = Provenance::kMeasured;
+  out.source =
+      model.origin == AcceptanceOrigin::kImported ? Provenance::kImported : Provenance::kMeasured;
   return true;
 }
 
@@ -85,10 +86,11 @@ AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strate
   const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
   VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
   out.mean = positional_accepted(*range, strategy.draft);
-  out.log_error = range->log_error;
+  out.log_error = positional_log_error(*range, strategy.draft);
   out.source = Provenance::kPredicted;
   out.deeper = deeper_than_measured(model, strategy.draft.depth);
-  out.outside_data = range->context_low > context_low || range->context_high < context_high;
+  out.outside_data = range->other_context || range->context_low > context_low ||
+                     range->context_high < context_high;
   return out;
 }
 
@@ -104,6 +106,18 @@ const AcceptanceModel::Variant* variant_of(const AcceptanceModel& model, const S
 }
 
 }  // namespace
+
+const char* name_of(AcceptanceOrigin origin) {
+  switch (origin) {
+    case AcceptanceOrigin::kMeasured:
+      return "measured";
+    case AcceptanceOrigin::kImported:
+      return "imported";
+    case AcceptanceOrigin::kAssumed:
+      return "assumed";
+  }
+  return "";
+}
 
 std::int64_t approximate_group(const Strategy& strategy) {
   return strategy.group_mode == GroupMode::kApprox ? strategy.group_size : 1;
@@ -143,6 +157,28 @@ double positional_accepted(const AcceptanceModel::Positional& model, const Draft
     accepted += pool[i];
   }
   return accepted;
+}
+
+double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
+  constexpr double kDifference = 1e-4;
+  const std::array<double, 9>& c = model.covariance;
+  if (std::all_of(c.begin(), c.end(), [](double value) { return value == 0.0; })) {
+    return model.log_error;
+  }
+  const double mean = positional_accepted(model, draft);
+  std::array<double, 3> slope{};  // of the logarithm, to first, spread and decay
+  for (std::size_t j = 0; j < slope.size(); ++j) {
+    AcceptanceModel::Positional moved = model;
+    (j == 0 ? moved.first : (j == 1 ? moved.spread : moved.decay)) -= kDifference;
+    slope[j] = std::log(mean / positional_accepted(moved, draft)) / kDifference;
+  }
+  double variance = model.log_error * model.log_error;
+  for (std::size_t i = 0; i < slope.size(); ++i) {
+    for (std::size_t j = 0; j < slope.size(); ++j) {
+      variance += slope[i] * slope[j] * c[3 * i + j];
+    }
+  }
+  return std::sqrt(variance);
 }
 
 AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,

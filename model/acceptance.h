@@ -3,6 +3,7 @@
 // depth i, 1 - (1 - first decay^(i-1)) j^-spread, summed over the best-first tree of the tuple.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,12 @@
 #include "model/strategy.h"
 
 namespace versieve {
+
+// Whose word the tokens a step are: measured by this project's engine, by another program, or
+// nobody's (a rate that the user put in their place).
+enum class AcceptanceOrigin { kMeasured, kImported, kAssumed };
+inline constexpr std::size_t kAcceptanceOriginCount = 3;
+const char* name_of(AcceptanceOrigin origin);  // "measured", ...
 
 struct AcceptanceModel {
   // Mean tokens a step (bonus counted) of one measured tuple in one context range.
@@ -46,8 +53,14 @@ struct AcceptanceModel {
     double decay = 1.0;      // of `first`, per level
     double log_error = 0.1;  // standard deviation of log(model / measured)
     double overlap = 0.6;    // measured mean overlap of adjacent queries' selected blocks
+    // Covariance of first, spread and decay, by rows: what too few measured tuples leave open, on
+    // top of log_error. Zeros where they leave nothing.
+    std::array<double, 9> covariance{};
+    bool other_context = false;  // no tuple was measured here: first to decay are the nearest's
   };
   std::string pair;  // the trained pair it was measured on: "demo-nsa"
+  AcceptanceOrigin origin = AcceptanceOrigin::kMeasured;
+  std::string note;  // what was not measured and where it comes from; empty if nothing
   std::vector<Measured> measured;
   std::vector<Positional> positional;
   std::vector<Variant> variants;
@@ -70,6 +83,8 @@ std::int64_t approximate_group(const Strategy& strategy);
 bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
 // Expected tokens a step of the best-first tree of that choice, bonus counted.
 double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft);
+// Standard deviation of its logarithm.
+double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft);
 AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
                                std::int64_t context_low, std::int64_t context_high);
 // Overlap of adjacent queries' selected blocks that the trained pair showed in that range.

@@ -3,197 +3,36 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
+#include <optional>
 #include <tuple>
 
+#include "engine/fit/acceptance_evidence.h"
 #include "engine/fit/context_ranges.h"
-#include "engine/fit/least_squares.h"
+#include "engine/fit/positional_fit.h"
+#include "engine/io/formatted.h"
+#include "model/error.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr double kDefaultOverlap = 0.6;
-constexpr double kLeastLogError = 0.02;  // no model of acceptance is better than this
-constexpr double kLoneLogError = 0.05;   // of a single comparison (an assumption)
+constexpr double kLoneLogError = 0.05;  // of a single comparison (an assumption)
+// What the positional form misses on the measured pair is 0.020 to 0.027, by range.
+constexpr double kFormLogError = 0.03;
+// Of one pair from another (assumptions: one pair was measured).
+constexpr PriorSpread kBetweenPairs = {.first = 0.3, .spread = 0.4, .decay = 0.05};
 
-struct Sample {
-  const PointMeasurement* point;
-  double mean;
-};
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Accepted tokens of a point; none for looping output without a teacher-forced mean, and for what
-// another program says it measured: that is of another pair, whatever its name.
-std::optional<double> accepted_of(const PointMeasurement& m) {
-  if (is_imported(m) || m.status != "ok" || !m.acceptance || m.acceptance->steps < 1) {
-    return {};
-  }
-  if (m.acceptance->looping) {
-    return m.acceptance->teacher_forced;
-  }
-  return m.acceptance->accepted_per_step;
-}
-
-// Variance of the point's mean, from its histogram.
-double variance_of_mean(const AcceptanceMeasurement& a) {
-  double count = 0.0;
+// Mean over the overlaps of a range of contexts, if there are any.
+std::optional<double> overlap_in(const AcceptanceEvidence& evidence, std::size_t range) {
   double sum = 0.0;
-  double squares = 0.0;
-  for (std::size_t tokens = 0; tokens < a.accepted_histogram.size(); ++tokens) {
-    const double steps = static_cast<double>(a.accepted_histogram[tokens]);
-    const double value = static_cast<double>(tokens);
-    count += steps;
-    sum += steps * value;
-    squares += steps * value * value;
-  }
-  if (count < 2.0) {
-    return 0.0;
-  }
-  return std::max(0.0, squares / count - sum * sum / count / count) / count;
-}
-
-std::string majority_pair(const std::vector<const PointMeasurement*>& points) {
-  std::map<std::string, std::int64_t> counts;
-  for (const PointMeasurement* m : points) {
-    counts[m->key.model] += 1;
-  }
-  const auto most =
-      std::max_element(counts.begin(), counts.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == counts.end() ? std::string() : most->first;
-}
-
-std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured, std::string& pair) {
-  std::vector<const PointMeasurement*> points;
-  bool calibration = false;
-  for (const PointMeasurement& m : measured) {
-    if (m.key.workload == WorkloadKind::kAcceptance && accepted_of(m)) {
-      points.push_back(&m);
-      calibration = calibration || m.key.split == "calibration";
+  double count = 0.0;
+  for (const AcceptanceEvidence::Overlap& o : evidence.overlaps) {
+    if (context_range_of(o.context_len) == range) {
+      sum += o.value;
+      count += 1.0;
     }
   }
-  pair = majority_pair(points);
-  std::vector<Sample> samples;
-  for (const PointMeasurement* m : points) {
-    if (m->key.model == pair && (!calibration || m->key.split == "calibration")) {
-      samples.push_back({m, *accepted_of(*m)});
-    }
-  }
-  return samples;
-}
-
-// Mean over regimes, each regime the mean of its points.
-AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
-  std::map<std::string, std::vector<const Sample*>> regimes;
-  for (const Sample& s : samples) {
-    regimes[s.point->key.regime].push_back(&s);
-  }
-  AcceptanceModel::Measured out;
-  double variance = 0.0;
-  for (const auto& [regime, members] : regimes) {
-    double sum = 0.0;
-    double within = 0.0;
-    for (const Sample* s : members) {
-      sum += s->mean;
-      within += variance_of_mean(*s->point->acceptance);
-      out.steps += s->point->acceptance->steps;
-      out.looping = out.looping || s->point->acceptance->looping;
-    }
-    const double count = static_cast<double>(members.size());
-    out.mean += sum / count;
-    variance += within / count / count;
-  }
-  const double regime_count = static_cast<double>(regimes.size());
-  out.mean /= regime_count;
-  out.standard_error = std::sqrt(variance) / regime_count;
-  return out;
-}
-
-std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>& samples) {
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t,
-                      std::int64_t, Traversal>,
-           std::vector<Sample>>
-      groups;
-  for (const Sample& s : samples) {
-    const Strategy strategy = Strategy::parse(s.point->key.strategy);
-    if (strategy.draft.speculates()) {
-      const std::int64_t group = approximate_group(strategy);
-      groups[{s.point->key.context_len, strategy.draft.depth, strategy.draft.width,
-              strategy.schedule, strategy.draft.nodes, group,
-              group > 1 ? strategy.order : Traversal::kBfs}]
-          .push_back(s);
-    }
-  }
-  std::vector<AcceptanceModel::Measured> out;
-  for (const auto& [key, members] : groups) {
-    AcceptanceModel::Measured m = measured_tuple(members);
-    m.context_len = std::get<0>(key);
-    m.draft = {std::get<1>(key), std::get<2>(key), std::get<4>(key)};
-    m.schedule = std::get<3>(key);
-    m.approximate_group = std::get<5>(key);
-    m.order = std::get<6>(key);
-    out.push_back(m);
-  }
-  return out;
-}
-
-// Of the queries' own choices: rows of an approximate group share theirs.
-double overlap_of(const std::vector<Sample>& samples, std::optional<std::size_t> range) {
-  std::vector<double> values;
-  for (const Sample& s : samples) {
-    const bool own = approximate_group(Strategy::parse(s.point->key.strategy)) == 1;
-    if (s.point->adjacent_overlap && own &&
-        (!range || context_range_of(s.point->key.context_len) == *range)) {
-      values.push_back(*s.point->adjacent_overlap);
-    }
-  }
-  return values.empty() ? kDefaultOverlap : mean_of(values);
-}
-
-AcceptanceModel::Positional at(const Eigen::VectorXd& x) {
-  AcceptanceModel::Positional model;
-  model.first = x[0];
-  model.spread = x[1];
-  model.decay = x[2];
-  return model;
-}
-
-// Three parameters to the measured means of a context range, near `prior`.
-AcceptanceModel::Positional fit_positional(
-    const std::vector<const AcceptanceModel::Measured*>& tuples,
-    const AcceptanceModel::Positional& prior) {
-  LeastSquaresProblem p;
-  p.start.resize(3);
-  p.start << prior.first, prior.spread, prior.decay;
-  p.low.resize(3);
-  p.low << 0.02, 0.02, 0.5;
-  p.high.resize(3);
-  p.high << 0.999, 6.0, 1.0;
-  p.prior_mean = p.start;
-  p.prior_sd.resize(3);
-  p.prior_sd << 0.3, 1.0, 0.2;
-  p.robust_scale = 0.05;
-  p.cluster.resize(tuples.size());
-  std::iota(p.cluster.begin(), p.cluster.end(), 0);
-  p.residuals = [&](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
-    const AcceptanceModel::Positional model = at(x);
-    for (std::size_t i = 0; i < tuples.size(); ++i) {
-      r[static_cast<Eigen::Index>(i)] =
-          std::log(positional_accepted(model, tuples[i]->draft) / tuples[i]->mean);
-    }
-  };
-  AcceptanceModel::Positional model = at(minimise(p).x);
-  double squares = 0.0;
-  for (const AcceptanceModel::Measured* m : tuples) {
-    const double miss = std::log(positional_accepted(model, m->draft) / m->mean);
-    squares += miss * miss;
-  }
-  const double freedom = std::max(1.0, static_cast<double>(tuples.size()) - 3.0);
-  model.log_error = std::max(kLeastLogError, std::sqrt(squares / freedom));
-  return model;
+  return count == 0.0 ? std::optional<double>() : sum / count;
 }
 
 // Comparisons of one tree at one context with and without a schedule or groups.
@@ -243,34 +82,177 @@ std::vector<AcceptanceModel::Variant> variants_of(
   return out;
 }
 
-}  // namespace
+using TuplesByRange = std::map<std::size_t, Tuples>;
 
-AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
-  AcceptanceModel out;
-  const std::vector<Sample> samples = samples_of(measured, out.pair);
-  out.measured = measured_tuples(samples);
-  std::map<std::size_t, std::vector<const AcceptanceModel::Measured*>> ranges;
-  std::vector<const AcceptanceModel::Measured*> all;
-  for (const AcceptanceModel::Measured& m : out.measured) {
+TuplesByRange plain_by_range(const std::vector<AcceptanceModel::Measured>& tuples) {
+  TuplesByRange ranges;
+  for (const AcceptanceModel::Measured& m : tuples) {
     if (is_plain(m)) {
       ranges[context_range_of(m.context_len)].push_back(&m);
-      all.push_back(&m);
     }
   }
+  return ranges;
+}
+
+void place(std::size_t range, AcceptanceModel::Positional& model) {
+  model.context_low = kContextRanges[range].low;
+  model.context_high = kContextRanges[range].high;
+}
+
+AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
+  AcceptanceModel out{.pair = evidence.pair.name};
+  const TuplesByRange ranges = plain_by_range(evidence.tuples);
+  Tuples all;
+  for (const auto& [range, tuples] : ranges) {
+    all.insert(all.end(), tuples.begin(), tuples.end());
+  }
   if (all.empty()) {
-    out.measured.clear();
     return out;
   }
   const AcceptanceModel::Positional pooled = fit_positional(all, {});
   for (const auto& [range, tuples] : ranges) {
     AcceptanceModel::Positional model = fit_positional(tuples, pooled);
     model.log_error = tuples.size() > 3 ? model.log_error : pooled.log_error;
-    model.context_low = kContextRanges[range].low;
-    model.context_high = kContextRanges[range].high;
-    model.overlap = overlap_of(samples, range);
+    place(range, model);
+    model.overlap = overlap_in(evidence, range).value_or(kDefaultOverlap);
     out.positional.push_back(model);
   }
+  out.measured = evidence.tuples;
   out.variants = variants_of(out.measured);
+  return out;
+}
+
+// The lender's at that range or the one next to it; the form's first guess without a lender.
+AcceptanceModel::Positional lent(const AcceptanceModel& lender, std::size_t range) {
+  const std::int64_t low = kContextRanges[range].low;
+  AcceptanceModel::Positional best;
+  best.overlap = kDefaultOverlap;
+  std::int64_t best_distance = -1;
+  for (const AcceptanceModel::Positional& p : lender.positional) {
+    const std::int64_t distance = std::abs(p.context_low - low);
+    if (best_distance < 0 || distance < best_distance) {
+      best = p;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+AcceptanceModel::Positional fit_imported(const Tuples& tuples,
+                                         const AcceptanceModel::Positional& prior) {
+  AcceptanceModel::Positional model = fit_positional(tuples, prior, kBetweenPairs);
+  model.log_error = std::max(kFormLogError, model.log_error);
+  model.covariance = covariance_of(tuples, model, kBetweenPairs);
+  return model;
+}
+
+// Ranges without a tuple take the nearest one's parameters, and the lender's overlap.
+void add_lenders_ranges(const AcceptanceModel& lender, AcceptanceModel& out) {
+  const std::vector<AcceptanceModel::Positional> fitted = out.positional;
+  for (const AcceptanceModel::Positional& theirs : lender.positional) {
+    const auto nearer = [&](const auto& a, const auto& b) {
+      return std::abs(a.context_low - theirs.context_low) <
+             std::abs(b.context_low - theirs.context_low);
+    };
+    AcceptanceModel::Positional model = *std::min_element(fitted.begin(), fitted.end(), nearer);
+    if (model.context_low != theirs.context_low) {
+      model.context_low = theirs.context_low;
+      model.context_high = theirs.context_high;
+      model.overlap = theirs.overlap;
+      model.other_context = true;
+      out.positional.push_back(model);
+    }
+  }
+  std::sort(out.positional.begin(), out.positional.end(),
+            [](const auto& a, const auto& b) { return a.context_low < b.context_low; });
+}
+
+std::string as_of(const AcceptanceModel& lender) {
+  return lender.pair.empty() ? std::string(" a guess") : " as of " + lender.pair;
+}
+
+std::string imported_note(const AcceptanceEvidence& evidence, const AcceptanceModel& lender) {
+  std::string note = "measured by another program in " + std::to_string(evidence.pair.points) +
+                     (evidence.pair.points == 1 ? " point" : " points");
+  if (std::none_of(evidence.tuples.begin(), evidence.tuples.end(),
+                   [](const AcceptanceModel::Measured& m) { return m.draft.width > 1; })) {
+    note += "; no tree was measured, so how siblings help is" + as_of(lender);
+  }
+  if (evidence.overlaps.empty()) {
+    note += "; overlap of selected blocks is" + as_of(lender);
+  }
+  return note;
+}
+
+AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const AcceptanceModel& lender) {
+  AcceptanceModel out{.pair = evidence.pair.name,
+                      .origin = AcceptanceOrigin::kImported,
+                      .note = imported_note(evidence, lender)};
+  TuplesByRange ranges = plain_by_range(evidence.tuples);
+  if (ranges.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "the points of '" + out.pair +
+                    "' hold no draft whose queries choose their own blocks in all layers (c1 or "
+                    "exact groups, F*), so its other tuples cannot be told from them");
+  }
+  for (const auto& [range, tuples] : plain_by_range(evidence.cut_chains)) {
+    Tuples& members = ranges[range];
+    members.insert(members.end(), tuples.begin(), tuples.end());
+  }
+  for (const auto& [range, tuples] : ranges) {
+    const AcceptanceModel::Positional prior = lent(lender, range);
+    AcceptanceModel::Positional model = fit_imported(tuples, prior);
+    place(range, model);
+    model.overlap = overlap_in(evidence, range).value_or(prior.overlap);
+    out.positional.push_back(model);
+  }
+  add_lenders_ranges(lender, out);
+  out.measured = evidence.tuples;
+  out.variants = variants_of(out.measured);
+  return out;
+}
+
+}  // namespace
+
+AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+  if (pairs.empty() || pairs.front().origin != AcceptanceOrigin::kMeasured) {
+    return {};
+  }
+  return fit_measured(acceptance_evidence(measured, pairs.front()));
+}
+
+AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
+                                  const std::string& pair, const AcceptanceModel& lender) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+  const auto found = std::find_if(pairs.begin(), pairs.end(),
+                                  [&pair](const AcceptancePair& p) { return p.name == pair; });
+  if (found == pairs.end()) {
+    throw Error(ExitCode::kAnswerNo, "there is no acceptance of a pair '" + pair +
+                                         "': the points hold " + listed(pairs));
+  }
+  const AcceptanceEvidence evidence = acceptance_evidence(measured, *found);
+  return found->origin == AcceptanceOrigin::kImported ? fit_imported(evidence, lender)
+                                                      : fit_measured(evidence);
+}
+
+AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
+  if (!(rate > 0.0 && rate < 1.0)) {
+    throw Error(ExitCode::kUsage,
+                "an assumed acceptance rate is a probability between 0 and 1, both left out");
+  }
+  AcceptanceModel out{.pair = formatted("assumed %g", rate), .origin = AcceptanceOrigin::kAssumed};
+  out.note = formatted("the draft's best child is right with probability %g at every depth", rate) +
+             "; how siblings help and overlap of selected blocks are" + as_of(lender);
+  out.positional = lender.positional;
+  if (out.positional.empty()) {
+    out.positional.emplace_back().context_high = kContextRanges.back().high;
+  }
+  for (AcceptanceModel::Positional& p : out.positional) {
+    p.first = rate;
+    p.decay = 1.0;
+    p.log_error = 0.0;
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "engine/fit/acceptance_evidence.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -145,4 +146,127 @@ TEST_CASE("what another program measured is never blended in, whatever pair it n
   CHECK(with.positional.at(0).first == without.positional.at(0).first);
   more.erase(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(points.size()));
   CHECK(fit_acceptance(more).measured.empty());
+}
+
+namespace {
+
+// Steps of an imported chain of `depth`, each token right with probability `rate` on its own.
+PointMeasurement imported_chain(double rate, std::int64_t depth) {
+  PointMeasurement m;
+  const DraftChoice draft = {depth, 1, depth + 1};
+  m.key = {.workload = WorkloadKind::kAcceptance,
+           .model = "pair-7b",
+           .regime = "unstated",
+           .strategy = Strategy{.attention = AttentionMethod::kDense, .draft = draft}.text(),
+           .backend = kImportedBackend,
+           .context_len = 6144};
+  m.acceptance = AcceptanceMeasurement{.steps = 100000};
+  AcceptanceMeasurement& a = *m.acceptance;
+  a.accepted_histogram = {0};
+  for (std::int64_t tokens = 1; tokens <= depth + 1; ++tokens) {
+    const double reached = std::pow(rate, static_cast<double>(tokens - 1));
+    a.accepted_histogram.push_back(
+        std::llround(100000.0 * reached * (tokens <= depth ? 1.0 - rate : 1.0)));
+    a.generated_tokens += tokens * a.accepted_histogram.back();
+  }
+  a.accepted_per_step = static_cast<double>(a.generated_tokens) / 100000.0;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a pair is planned with by its own name alone, a measured one before an imported one") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  const AcceptanceModel own = fit_acceptance(points);
+  points.push_back(imported_chain(0.6, 5));
+  points.push_back(imported_chain(0.6, 3));
+  points.back().key.model = "demo-nsa";
+  CHECK(listed(acceptance_pairs(points)) ==
+        "demo-nsa (measured, 64 points), demo-nsa (imported, 1 point), pair-7b (imported, 1 "
+        "point)");
+  CHECK(fit_acceptance_of(points, "demo-nsa", {}).positional.at(1).first ==
+        own.positional.at(1).first);
+  CHECK(fit_acceptance_of(points, "pair-7b", own).origin == AcceptanceOrigin::kImported);
+  CHECK_THROWS_WITH(fit_acceptance_of(points, "pair", own),
+                    Catch::Contains("no acceptance of a pair 'pair'") &&
+                        Catch::Contains("pair-7b (imported, 1 point)"));
+}
+
+TEST_CASE("an imported chain tells every shorter one, and trees as far as pairs are alike") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  const AcceptanceModel model = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", lender);
+  const auto tokens = [&](const char* text, std::int64_t low) {
+    return accepted_tokens(model, Strategy::parse(text), low, low + 4096);
+  };
+  const AcceptedTokens five = tokens("nsa/d5k1n6/bfs/c1/F*", 4096);
+  CHECK(five.source == Provenance::kImported);
+  CHECK(five.mean == Approx((1.0 - std::pow(0.6, 6)) / 0.4).epsilon(1e-3));
+  const AcceptedTokens two = tokens("nsa/d2k1n3/bfs/c1/F*", 4096);
+  CHECK(two.source == Provenance::kPredicted);
+  CHECK(two.mean == Approx(1.0 + 0.6 + 0.36).epsilon(0.01));
+  CHECK(two.log_error < 0.05);
+  AcceptanceModel::Positional alike;
+  alike.first = 0.6;
+  alike.spread = 1.2;
+  alike.decay = 1.0;
+  const AcceptedTokens tree = tokens("nsa/d5k4n32/bfs/c1/F*", 4096);
+  CHECK(tree.mean == Approx(positional_accepted(alike, {5, 4, 32})).epsilon(0.03));
+  CHECK(tree.log_error > two.log_error);
+  // The siblings' part of that: other pairs' trees that are as far from the lender's as assumed.
+  alike.spread = 1.6;
+  CHECK(std::log(positional_accepted(alike, {5, 4, 32}) / tree.mean) < tree.log_error * 1.1);
+  CHECK(!tree.outside_data);
+  CHECK(tokens("nsa/d5k4n32/bfs/c1/F*", 0).outside_data);
+  CHECK(accepted_overlap(model, 0, 4096) == Approx(0.55));
+  CHECK(model.note ==
+        "measured by another program in 1 point; no tree was measured, so how siblings help is as "
+        "of demo-nsa; overlap of selected blocks is as of demo-nsa");
+}
+
+TEST_CASE("an imported tree settles how siblings help") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  AcceptanceModel::Positional truth;
+  truth.first = 0.6;
+  truth.spread = 0.7;
+  PointMeasurement tree = imported_chain(0.6, 5);
+  tree.key.strategy = "dense/d5k4n16/bfs/c1/F*";
+  tree.acceptance->accepted_histogram.clear();  // some programs keep a mean alone
+  tree.acceptance->accepted_per_step = positional_accepted(truth, {5, 4, 16});
+  const Strategy asked = Strategy::parse("nsa/d5k8n32/bfs/c1/F*");
+  const AcceptanceModel chain = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", lender);
+  const AcceptanceModel both = fit_acceptance_of({imported_chain(0.6, 5), tree}, "pair-7b", lender);
+  const double mean = positional_accepted(truth, asked.draft);
+  const AcceptedTokens blind = accepted_tokens(chain, asked, 4096, 8192);
+  const AcceptedTokens seen = accepted_tokens(both, asked, 4096, 8192);
+  CHECK(std::abs(std::log(seen.mean / mean)) < 0.5 * std::abs(std::log(blind.mean / mean)));
+  CHECK(seen.log_error < 0.7 * blind.log_error);
+  CHECK(both.note.find("siblings") == std::string::npos);
+}
+
+TEST_CASE("an imported pair without a plain draft is refused, and needs no lender else") {
+  PointMeasurement reuse = imported_chain(0.6, 5);
+  reuse.key.strategy = "nsa/d5k1n6/bfs/c1/(FR)*";
+  CHECK_THROWS_WITH(fit_acceptance_of({reuse}, "pair-7b", {}), Catch::Contains("pair-7b"));
+  const AcceptanceModel alone = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", {});
+  REQUIRE(alone.positional.size() == 1);
+  CHECK(alone.positional[0].first == Approx(0.6).epsilon(0.02));
+  CHECK(alone.note.find("a guess") != std::string::npos);
+}
+
+TEST_CASE("an assumed rate is every depth's, with the lender's siblings") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  const AcceptanceModel model = assumed_acceptance(0.5, lender);
+  CHECK(model.origin == AcceptanceOrigin::kAssumed);
+  CHECK(model.pair == "assumed 0.5");
+  const AcceptedTokens chain =
+      accepted_tokens(model, Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096);
+  CHECK(chain.mean == Approx(1.875));
+  CHECK(chain.source == Provenance::kPredicted);
+  CHECK(accepted_overlap(model, 0, 4096) == Approx(0.55));
+  CHECK(
+      accepted_tokens(assumed_acceptance(0.5, {}), Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096)
+          .mean == Approx(1.875));
+  for (const double rate : {0.0, 1.0, -0.1, 1.5, std::nan("")}) {
+    CHECK_THROWS_WITH(assumed_acceptance(rate, lender), Catch::Contains("between 0 and 1"));
+  }
 }
