@@ -62,6 +62,8 @@ class Planner {
     table_.fit_device = fit.device;
     table_.fit_hardware = fit.hardware_key;
     table_.acceptance_pair = fit.acceptance.pair;
+    table_.acceptance_origin = fit.acceptance.origin;
+    table_.acceptance_note = fit.acceptance.note;
     table_.dtype = fit.dtype;
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
@@ -296,14 +298,19 @@ Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
   return out;
 }
 
+const FittedModel& with_acceptance(const FittedModel& fit) {
+  if (fit.acceptance.positional.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "there are no acceptance measurements to plan with: profile a trained pair, name "
+                "one that was imported, or assume a rate");
+  }
+  return fit;
+}
+
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options, const Candidates& candidates) {
   VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
-  if (fit.acceptance.positional.empty()) {
-    throw Error(ExitCode::kAnswerNo,
-                "there are no acceptance measurements to plan with: profile a trained pair first");
-  }
-  return Planner(fit, hardware, target, options, candidates).run();
+  return Planner(with_acceptance(fit), hardware, target, options, candidates).run();
 }
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
@@ -321,6 +328,16 @@ PrecisionClass parse_class(const std::string& name) {
     known += std::string(known.empty() ? "" : ", ") + name_of(precision);
   }
   throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
+std::string acceptance_text(const PlanTable& table) {
+  if (table.acceptance_origin == AcceptanceOrigin::kMeasured) {
+    return table.acceptance_pair + " on real text";
+  }
+  const std::string kind =
+      table.acceptance_origin == AcceptanceOrigin::kImported ? " (imported)" : "";
+  return table.acceptance_pair + kind +
+         (table.acceptance_note.empty() ? "" : ": " + table.acceptance_note);
 }
 
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,

@@ -83,6 +83,8 @@ struct PlanTable {
   std::string fit_device;       // what the step times were measured on
   std::string fit_hardware;     // its key
   std::string acceptance_pair;
+  AcceptanceOrigin acceptance_origin = AcceptanceOrigin::kMeasured;
+  std::string acceptance_note;  // what was not measured of it; empty if nothing
   std::string dtype;
   std::string launch;              // stream, graph
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
@@ -137,6 +139,8 @@ std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
 // All that can run. Throws Error(kUsage) if the baseline cannot.
 Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
                          const std::string& baseline);
+// A plan's fit has acceptance; throws Error(kAnswerNo) where it has none.
+const FittedModel& with_acceptance(const FittedModel& fit);
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options);
 // The same over these candidates alone. REQUIRES: both baselines are among them.
@@ -144,6 +148,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
                const PlanOptions& options, const Candidates& candidates);
 // Throws Error(kUsage), naming the classes.
 PrecisionClass parse_class(const std::string& name);
+// "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
+std::string acceptance_text(const PlanTable& table);
 // Of one bucket and class in rank order; a file that people have edited may have another.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
                                          PrecisionClass precision);

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "model/assert.h"
-#include "model/error.h"
 #include "model/tuple_pricer.h"
 
 namespace versieve {
@@ -23,16 +22,23 @@ std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buc
   return contexts;
 }
 
-std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
-  return std::max(bucket.low + 1, fit.shortest_context());
+// What accepted_tokens reads of a strategy.
+using YieldKey =
+    std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t, Traversal>;
+YieldKey yield_key(const Strategy& s) {
+  const std::int64_t group = approximate_group(s);
+  return {s.draft.depth, s.draft.width, s.draft.nodes,
+          s.schedule,    group,         group > 1 ? s.order : Traversal::kBfs};
 }
 
-const FittedModel& with_acceptance(const FittedModel& fit) {
-  if (fit.acceptance.positional.empty()) {
-    throw Error(ExitCode::kAnswerNo,
-                "there are no acceptance measurements to plan with: profile a trained pair first");
-  }
-  return fit;
+bool was_measured(const Strategy& strategy, const FittedModel& fit) {
+  return std::any_of(fit.steps.begin(), fit.steps.end(), [&](const MeasuredStep& m) {
+    return same_launches(m.strategy, strategy, fit.priced_form());
+  });
+}
+
+std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
+  return std::max(bucket.low + 1, fit.shortest_context());
 }
 
 }  // namespace
@@ -48,8 +54,17 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
   const Strategy autoregressive;
   const Strategy fixed = Strategy::parse(options_.baseline);
+  std::map<YieldKey, std::int32_t> yields;
   for (const Strategy& s : all_.of(0)) {
+    const std::int32_t candidate = static_cast<std::int32_t>(baselines_.size());
     baselines_.push_back(s == autoregressive || s == fixed || is_plain_chain(s));
+    measured_.push_back(was_measured(s, fit));
+    const auto [yield, fresh] =
+        yields.try_emplace(yield_key(s), static_cast<std::int32_t>(yields_.size()));
+    if (fresh) {
+      yields_.push_back(candidate);
+    }
+    yield_of_.push_back(yield->second);
   }
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     for (const PrecisionClass precision : options_.classes) {
@@ -58,10 +73,10 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
       }
     }
   }
+  accepted_ = accepted_of(fit_.acceptance);
 }
 
-// What a tuple yields and by how much steps like its were measured to differ depends on no machine,
-// and on the bucket, the draft, the schedule and the group alone.
+// By how much steps like a tuple's were measured to differ depends on no machine.
 void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
   const ContextBucket& range = options_.buckets[bucket];
   const std::vector<Strategy>& candidates = all_.of(bucket);
@@ -91,8 +106,7 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     Tuple& tuple = cell.emplace_back();
     tuple.strategy = place;
     tuple.candidate = candidate;
-    tuple.accepted =
-        static_cast<float>(accepted_tokens(fit_.acceptance, s, range.low, range.high).mean);
+    tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
     for (std::int64_t i = 0; i < kBucketSamples; ++i) {
       const StepShape shape = step_shape(s, target_, draft_shape_for(target_),
                                          sampled_context(range, i), overlap, fit_);
@@ -101,8 +115,21 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
   }
 }
 
+Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) const {
+  Accepted out;
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    const ContextBucket& range = options_.buckets[b];
+    std::vector<double>& bucket = out.emplace_back();
+    for (const std::int32_t candidate : yields_) {
+      const Strategy& s = all_.of(b)[static_cast<std::size_t>(candidate)];
+      bucket.push_back(accepted_tokens(acceptance, s, range.low, range.high).mean);
+    }
+  }
+  return out;
+}
+
 void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
-                          std::vector<bool>& marked) const {
+                          const std::vector<double>& accepted, std::vector<bool>& marked) const {
   const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
   std::vector<std::pair<double, std::int32_t>> order;  // minus tokens a second
   order.reserve(cell.size());
@@ -113,7 +140,7 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
       us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
             space_.time_us(times, context * count + tuple.strategy);
     }
-    order.push_back({-static_cast<double>(tuple.accepted) / us, tuple.candidate});
+    order.push_back({-accepted[static_cast<std::size_t>(tuple.yield)] / us, tuple.candidate});
   }
   const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(kept_));
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end());
@@ -123,9 +150,19 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  if (hardware.key == fit_.hardware_key) {
-    return plan(fit_, hardware, target_, options_, all_);
-  }
+  return plan_with(fit_, accepted_, hardware);
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware,
+                             const AcceptanceModel& acceptance) const {
+  FittedModel fit = fit_;
+  fit.acceptance = acceptance;
+  with_acceptance(fit);
+  return plan_with(fit, accepted_of(acceptance), hardware);
+}
+
+PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
+                               const HardwareSpec& hardware) const {
   const StrategySpace::Times times = space_.times_on(hardware);
   const std::size_t own_classes = cells_.size() / options_.buckets.size();
   Candidates best{
@@ -133,16 +170,17 @@ PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     std::vector<bool> marked = baselines_;
     for (std::size_t c = 0; c < own_classes; ++c) {
-      mark_best(cells_[b * own_classes + c], b, times, marked);
+      mark_best(cells_[b * own_classes + c], b, times, accepted[b], marked);
     }
+    const bool corrected = hardware.key == fit.hardware_key;  // by measured steps of single tuples
     std::vector<Strategy>& listed = best.strategies.emplace_back();
     for (std::size_t i = 0; i < marked.size(); ++i) {
-      if (marked[i]) {
+      if (marked[i] || (corrected && measured_[i])) {
         listed.push_back(all_.of(b)[i]);
       }
     }
   }
-  return plan(fit_, hardware, target_, options_, best);
+  return plan(fit, hardware, target_, options_, best);
 }
 
 }  // namespace versieve

@@ -73,6 +73,19 @@ inline Interval around(double value, double half_width) {
   return {value * std::exp(-half_width), value * std::exp(half_width)};
 }
 
+// Whether a step measured with that strategy is a step of this one, priced in that form. With
+// groups of one query the traversal order changes no launch.
+inline bool same_launches(Strategy measured, const Strategy& strategy, NsaForm form) {
+  if (measured.form != form) {
+    return false;
+  }
+  measured.form = strategy.form;
+  if (strategy.group_size == 1) {
+    measured.order = strategy.order;
+  }
+  return measured == strategy;
+}
+
 // Predicted and measured latencies of one tuple in one range.
 struct Latency {
   StepCost cost;
@@ -141,12 +154,20 @@ class Pricer {
     e.latency_interval_us = around(latency.cost.time_us, kNinety * latency.log_error);
     e.throughput_interval =
         around(e.throughput, kNinety * std::hypot(accepted.log_error, latency.log_error));
-    e.source = accepted.source == Provenance::kMeasured ? latency.source : Provenance::kPredicted;
+    e.source = source_of(accepted.source, latency.source);
     note = note_of(strategy, accepted);
     return e;
   }
 
  private:
+  // A number of two sources is what the weaker one is.
+  static Provenance source_of(Provenance accepted, Provenance latency) {
+    if (accepted == Provenance::kPredicted || latency == Provenance::kPredicted) {
+      return Provenance::kPredicted;
+    }
+    return accepted == Provenance::kMeasured ? latency : accepted;
+  }
+
   static std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
     std::string note;
     if (strategy.precision() != PrecisionClass::kStrict) {
@@ -194,7 +215,8 @@ class Pricer {
     double sampling = 0.0;
     double count = 0.0;
     for (const MeasuredStep& m : fit_.steps) {
-      if (same_launches(m.strategy, strategy) && in_range(m.context_len, bucket.low, bucket.high)) {
+      if (same_launches(m.strategy, strategy, form_) &&
+          in_range(m.context_len, bucket.low, bucket.high)) {
         const double ratio = std::log(m.time_us / m.predicted_us);
         log_ratio += ratio;
         squares += ratio * ratio;
@@ -211,18 +233,6 @@ class Pricer {
         count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.log_error;
     scale_time(std::exp(mean), out.cost);
     out.log_error = std::hypot(sampling, spread);
-  }
-
-  // With groups of one query the traversal order changes no launch.
-  bool same_launches(Strategy measured, const Strategy& strategy) const {
-    if (measured.form != form_) {
-      return false;
-    }
-    measured.form = strategy.form;
-    if (strategy.group_size == 1) {
-      measured.order = strategy.order;
-    }
-    return measured == strategy;
   }
 
   const FittedModel& fit_;

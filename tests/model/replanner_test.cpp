@@ -70,6 +70,47 @@ TEST_CASE("a plan of those near the top is the plan of all, machine after machin
              plan(fit, hardware_by_key("h200-sxm"), target(), options));
 }
 
+TEST_CASE("steps measured on the fit's own machine lift tuples into a plan and out of it") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  const PlanTable before = plan(fit, hardware_by_key("h200-sxm"), target(), options);
+  const auto measure = [&](const Strategy& strategy, double factor) {
+    fit.steps.push_back({.strategy = strategy,
+                         .context_len = 6000,
+                         .time_us = 1000.0 * factor,
+                         .log_error = 0.01,
+                         .predicted_us = 1000.0});
+  };
+  const Strategy poor = Strategy::parse("nsa/d3k1n4/bfs/c1/F*");  // far from the first twenty
+  measure(poor, 0.1);
+  measure(before.entries.front().evaluation.strategy, 10.0);
+  const PlanTable after = plan(fit, hardware_by_key("h200-sxm"), target(), options);
+  REQUIRE(after.entries.front().evaluation.strategy.draft == poor.draft);
+  check_same(Replanner(fit, target(), options).plan_on(hardware_by_key("h200-sxm")), after);
+}
+
+TEST_CASE("another pair's tokens a step are planned with as if the fit had been theirs") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("0-4096");
+  const Replanner replanner(fit, target(), options);
+  FittedModel other = fit;
+  other.acceptance.pair = "pair-7b";
+  other.acceptance.origin = AcceptanceOrigin::kImported;
+  other.acceptance.positional[0].first = 0.5;
+  for (const char* key : {"h200-sxm", "b200"}) {
+    const PlanTable table = replanner.plan_on(hardware_by_key(key), other.acceptance);
+    check_same(table, plan(other, hardware_by_key(key), target(), options));
+    CHECK(table.acceptance_pair == "pair-7b");
+    CHECK(table.acceptance_origin == AcceptanceOrigin::kImported);
+    CHECK(table.baselines[1].role == "fixed");
+    CHECK(table.baselines[1].evaluation.throughput <
+          replanner.plan_on(hardware_by_key(key)).baselines[1].evaluation.throughput);
+  }
+  CHECK_THROWS_AS(replanner.plan_on(hardware_by_key("b200"), AcceptanceModel{}), Error);
+}
+
 TEST_CASE("nothing is planned again without acceptance") {
   FittedModel fit = synthetic::fitted_by_hand();
   fit.acceptance.positional.clear();
