@@ -1,6 +1,6 @@
 // versieve doctor: what this machine has, and for each thing it lacks the sentence that says why;
 // with a database, what the machines in it gave when they were calibrated, beside the catalogue,
-// and what in it was measured by other programs.
+// what in it was measured by other programs and which pairs a plan can count on.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
@@ -8,6 +8,8 @@
 
 #include "db/store.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/evidence.h"
+#include "engine/fit/acceptance_evidence.h"
 #include "engine/sweep/machine_figures.h"
 #include "model/machine_rates.h"
 #include "profiler/counter_access.h"
@@ -157,9 +159,17 @@ std::string imported_text(const std::vector<db::StoredRun>& runs) {
   std::string text;
   for (const db::StoredRun& run : runs) {
     text += run.record.kind + ", " + run.record.device + ": " + std::to_string(run.ok_count) +
-            " points, to which nothing is fitted\n";
+            " points, to which no time is fitted\n";
   }
   return text;
+}
+
+json pairs_json(const std::vector<engine::AcceptancePair>& pairs) {
+  json out = json::array();
+  for (const engine::AcceptancePair& pair : pairs) {
+    out.push_back({{"pair", pair.name}, {"origin", name_of(pair.origin)}, {"points", pair.points}});
+  }
+  return out;
 }
 
 std::string or_none(const std::string& text) {
@@ -190,7 +200,7 @@ Run declare_doctor(CLI::App& app, const CommandContext&) {
   const auto database = std::make_shared<std::string>();
   app.add_option("--db", *database,
                  "also show what the machines of this database gave in the sweep calibrate, and "
-                 "what was imported into it");
+                 "what was imported into it and whose tokens a step are known");
   return [database] {
     const Findings found{profiler::read_environment(), profiler::probe_counter_access(),
                          db::sqlite_version()};
@@ -202,6 +212,10 @@ Run declare_doctor(CLI::App& app, const CommandContext&) {
       const std::vector<db::StoredRun> imported = imported_runs(*database);
       answer.json["imported"] = imported_json(imported);
       answer.text += imported_text(imported);
+      const std::vector<engine::AcceptancePair> pairs =
+          engine::acceptance_pairs(read_acceptance(*database));
+      answer.json["acceptance"] = pairs_json(pairs);
+      answer.text += "tokens a step, for plan --acceptance: " + engine::listed(pairs) + "\n";
     }
     return answer;
   };

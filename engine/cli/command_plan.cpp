@@ -6,6 +6,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_shape.h"
+#include "engine/fit/acceptance_fit.h"
 #include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/plan/hardware_file.h"
@@ -21,6 +22,9 @@ constexpr double kHoldout = 0.2;
 struct Options {
   std::string database, fit, device, hardware, model = "nsa-1b", out;
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
+  std::optional<std::string> pair;
+  std::string pair_database;
+  std::optional<double> rate;
 };
 
 PlanOptions plan_options(const Options& options) {
@@ -35,6 +39,23 @@ PlanOptions plan_options(const Options& options) {
     out.baseline = Strategy::parse(*options.baseline).text();
   }
   return out;
+}
+
+// Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
+void choose_acceptance(const Options& options, AcceptanceModel& acceptance) {
+  if (options.rate) {
+    acceptance = engine::assumed_acceptance(*options.rate, acceptance);
+  }
+  if (!options.pair) {
+    return;
+  }
+  const std::string& database =
+      options.pair_database.empty() ? options.database : options.pair_database;
+  if (database.empty()) {
+    throw Error(ExitCode::kUsage,
+                "--acceptance with --fit needs --acceptance-db, the database that holds the pair");
+  }
+  acceptance = engine::fit_acceptance_of(read_acceptance(database), *options.pair, acceptance);
 }
 
 FittedModel fitted_model(const Options& options, const std::string& hardware_key) {
@@ -54,7 +75,8 @@ Answer run_plan(const Options& options) {
   const PairShape pair = pair_shape(options.model);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
-  const FittedModel fit = fitted_model(options, hardware.key);
+  FittedModel fit = fitted_model(options, hardware.key);
+  choose_acceptance(options, fit.acceptance);
   if (!options.precision) {
     wanted.classes = priced_classes(fit);
   }
@@ -81,6 +103,16 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");
+  CLI::Option* const pair = app.add_option(
+      "--acceptance", options->pair,
+      "tokens a step of this pair, as it was profiled or imported under that name; the measured "
+      "pair with most points if left out");
+  app.add_option("--acceptance-db", options->pair_database,
+                 "database that holds that pair; --db if left out")
+      ->needs(pair);
+  app.add_option("--assume-acceptance", options->rate,
+                 "no pair's: the draft's best child is right with this probability at every depth")
+      ->excludes(pair);
   app.add_option("--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };
 }

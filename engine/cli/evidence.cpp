@@ -95,7 +95,15 @@ std::string best_device(const TimedPoints& timed, const std::string& hardware_ke
   return best;
 }
 
+std::vector<PointMeasurement> acceptance_points(const db::Store& store) {
+  return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
+}
+
 }  // namespace
+
+std::vector<PointMeasurement> read_acceptance(const std::string& database) {
+  return acceptance_points(db::Store::open(database, db::OpenMode::kReadOnly));
+}
 
 Evidence read_evidence(const std::string& database, const std::string& device,
                        const std::string& hardware_key) {
@@ -119,8 +127,7 @@ Evidence read_evidence(const std::string& database, const std::string& device,
       }
     }
   }
-  const std::vector<PointMeasurement> acceptance =
-      store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
+  const std::vector<PointMeasurement> acceptance = acceptance_points(store);
   out.points.insert(out.points.end(), acceptance.begin(), acceptance.end());
   return out;
 }

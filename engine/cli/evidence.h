@@ -19,6 +19,8 @@ struct Evidence {
 // else the one with most points. Throws Error(kAnswerNo) naming the devices that exist.
 Evidence read_evidence(const std::string& database, const std::string& device,
                        const std::string& hardware_key);
+// Acceptance points of every pair in a database, measured and imported.
+std::vector<PointMeasurement> read_acceptance(const std::string& database);
 // Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
                                const engine::FitOptions& options);

@@ -62,8 +62,8 @@ std::string head(const PlanTable& t, const ServingEngine& engine) {
          "#\n" +
          comment("Planned for " + t.hardware + ", geometry " + t.model + " (" + t.dtype + ", " +
                  t.launch + " launches): " + t.provenance_note + ".") +
-         comment("Acceptance: " + t.acceptance_pair +
-                 " on real text. All numbers are of versieve's own kernels, one request at a "
+         comment("Acceptance: " + acceptance_text(t) +
+                 ". All numbers are of versieve's own kernels, one request at a "
                  "time; they rank drafts for " +
                  engine.name + " and do not predict its speed.");
 }

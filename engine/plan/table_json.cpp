@@ -77,6 +77,8 @@ ordered_json provenance_of(const PlanTable& t) {
           {"calibrated", t.calibrated},
           {"runs", t.runs},
           {"acceptance_pair", t.acceptance_pair},
+          {"acceptance_origin", name_of(t.acceptance_origin)},
+          {"acceptance_note", t.acceptance_note},
           {"dtype", t.dtype},
           {"launch", t.launch},
           {"attention_form", name_of(t.form)},
@@ -206,6 +208,10 @@ class Reader {
     t.calibrated = p.value("calibrated", false);
     t.runs = p.at("runs").get<std::vector<std::string>>();
     t.acceptance_pair = p.at("acceptance_pair").get<std::string>();
+    // Tables older than imported acceptance do not say it.
+    t.acceptance_origin =
+        word<AcceptanceOrigin>(p.value("acceptance_origin", "measured"), kAcceptanceOriginCount);
+    t.acceptance_note = p.value("acceptance_note", "");
     t.dtype = p.at("dtype").get<std::string>();
     t.launch = p.at("launch").get<std::string>();
     // Tables older than the fused form do not say it.

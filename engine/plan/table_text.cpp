@@ -70,11 +70,10 @@ std::string cpp_row(const PlanTable& t, const PlanEntry& e) {
 
 // What a form without provenance, reasons and baselines says in their place.
 std::string remarks(const PlanTable& t, const std::string& mark) {
-  std::string out = mark + "Planner table of versieve, schema " +
-                    std::to_string(PlanTable::kSchema) + ": " + t.model + " (" + t.dtype + ") on " +
-                    t.hardware + ".\n" + mark + t.provenance_note + ".\n" + mark +
-                    "Acceptance: " + t.acceptance_pair +
-                    ", measured on real text; step times: " + "geometry " + t.model + ".\n";
+  std::string out =
+      mark + "Planner table of versieve, schema " + std::to_string(PlanTable::kSchema) + ": " +
+      t.model + " (" + t.dtype + ") on " + t.hardware + ".\n" + mark + t.provenance_note + ".\n" +
+      mark + "Acceptance: " + acceptance_text(t) + ". Step times: geometry " + t.model + ".\n";
   for (const UnavailableCell& u : t.unavailable) {
     out += mark + "No rows for " + name_of(bucket_of(t, u.bucket)) + ": " + u.reason + ".\n";
   }
@@ -158,9 +157,9 @@ std::string plan_table_cpp(const PlanTable& t) {
 
 std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
   std::string out = t.model + " (" + t.dtype + ", " + t.launch + " launches) on " + t.hardware +
-                    ": " + t.provenance_note + ".\nAcceptance from " + t.acceptance_pair +
-                    " on real text. " + std::to_string(t.runnable) + " of " +
-                    std::to_string(t.enumerated) + " tuples can run. Intervals are 90 %.\n";
+                    ": " + t.provenance_note + ".\nAcceptance from " + acceptance_text(t) + ". " +
+                    std::to_string(t.runnable) + " of " + std::to_string(t.enumerated) +
+                    " tuples can run. Intervals are 90 %.\n";
   for (std::size_t b = 0; b < t.buckets.size(); ++b) {
     for (const PrecisionClass precision : t.classes) {
       out += "\n" + cell_text(t, static_cast<std::int64_t>(b), precision, ranks);

@@ -157,8 +157,11 @@ TEST_CASE("commands know imported points for what they are") {
   REQUIRE(runs.size() == 1);
   CHECK(runs[0]["kind"] == "imported: csv");
   CHECK(runs[0]["points"] == 2);
+  CHECK(nlohmann::json::parse(doctor.out)["acceptance"] ==
+        nlohmann::json::parse(R"([{"pair": "pair-7b", "origin": "imported", "points": 1}])"));
   CHECK(test::contains(test::run_versieve("doctor" + db).out,
-                       "imported: csv, RTX 4090: 2 points, to which nothing is fitted"));
+                       "imported: csv, RTX 4090: 2 points, to which no time is fitted\n"
+                       "tokens a step, for plan --acceptance: pair-7b (imported, 1 point)\n"));
   test::check_refused("fit --quick" + db, 1,
                       "1 imported or simulated ones, to which nothing is fitted");
   test::check_refused("fit --quick --device 'rtx 4090'" + db, 1, "no attention or step points");
