@@ -33,6 +33,16 @@ double probability_of_beating(const Evaluation& a, const Evaluation& b) {
   return 0.5 * std::erfc(-gap / spread / std::sqrt(2.0));
 }
 
+double overlap_at(const FittedModel& fit, std::int64_t context_len) {
+  return fit.acceptance.positional.empty()
+             ? StepShape{}.overlap
+             : accepted_overlap(fit.acceptance, context_len - 1, context_len);
+}
+
+bool is_priced_as_nsa(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa && !strategy.sampling;
+}
+
 class Planner {
  public:
   Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
@@ -243,14 +253,24 @@ std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                          const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
                          std::int64_t context_len) {
-  const double overlap = fit.acceptance.positional.empty()
-                             ? StepShape{}.overlap
-                             : accepted_overlap(fit.acceptance, context_len - 1, context_len);
   const Pricer own(fit, hardware, target, draft);
-  if (strategy.attention == AttentionMethod::kNsa && !strategy.sampling) {
-    return own.predict(strategy, context_len, overlap).time_us;
+  if (is_priced_as_nsa(strategy)) {
+    return own.predict(strategy, context_len, overlap_at(fit, context_len)).time_us;
   }
   return SystemPricer(fit, hardware, target, own).predict(strategy, context_len).time_us;
+}
+
+std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const HardwareSpec& hardware,
+                                           const LlmShape& target, const DraftShape& draft,
+                                           const Strategy& strategy, std::int64_t context_len) {
+  const Pricer own(fit, hardware, target, draft);
+  std::vector<StepPart> parts =
+      is_priced_as_nsa(strategy)
+          ? own.parts(strategy, context_len, overlap_at(fit, context_len))
+          : SystemPricer(fit, hardware, target, own).parts(strategy, context_len);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const StepPart& a, const StepPart& b) { return a.time_us > b.time_us; });
+  return parts;
 }
 
 bool is_plain_chain(const Strategy& s) {

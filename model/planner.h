@@ -11,6 +11,7 @@
 #include "model/evaluation.h"
 #include "model/fitted_model.h"
 #include "model/runtime_guard.h"
+#include "model/step_parts.h"
 
 namespace versieve {
 
@@ -124,6 +125,11 @@ bool is_plain_chain(const Strategy& strategy);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
 // are priced; the vanilla one loads for each query alone.
 std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
+// The step of one tuple at one context by its launches, those that take most first, as
+// predicted_step_us adds them up.
+std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const HardwareSpec& hardware,
+                                           const LlmShape& target, const DraftShape& draft,
+                                           const Strategy& strategy, std::int64_t context_len);
 // Step time of one tuple at one context, by the fit alone (no measured step corrects it).
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                          const LlmShape& target, const DraftShape& draft, const Strategy& strategy,

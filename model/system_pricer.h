@@ -31,17 +31,15 @@ class SystemPricer {
   const LlmShape& dense() const { return dense_; }
 
   StepCost predict(const Strategy& strategy, std::int64_t context) const {
-    if (strategy.attention == AttentionMethod::kNsa) {
-      return tested_by_sigmoids(strategy, context);
-    }
-    StepCost cost = step(strategy, context, strategy.draft.nodes, read_of(strategy, context));
-    correct_by_measured(strategy, context, cost);
-    if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
-      const std::int64_t tokens = strategy.resa_rectify_every;
-      add_scaled(step(Strategy{}, context, tokens, DenseRead{}), 1.0 / static_cast<double>(tokens),
-                 cost);
-    }
+    StepCost cost;
+    compose(strategy, context, summed(hardware_, parameters_, fit_.conditions, cost));
     return cost;
+  }
+
+  std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context) const {
+    std::vector<StepPart> parts;
+    compose(strategy, context, listed(hardware_, parameters_, fit_.conditions, parts));
+    return parts;
   }
 
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
@@ -79,7 +77,22 @@ class SystemPricer {
     return read;
   }
 
-  StepCost step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
+  // As Pricer::compose.
+  template <class Take>
+  void compose(const Strategy& strategy, std::int64_t context, Take take) const {
+    if (strategy.attention == AttentionMethod::kNsa) {
+      compose_sigmoids(strategy, context, take);
+      return;
+    }
+    take(step(strategy, context, strategy.draft.nodes, read_of(strategy, context)), 1.0,
+         measured_factor(strategy, context));
+    if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
+      const std::int64_t tokens = strategy.resa_rectify_every;
+      take(step(Strategy{}, context, tokens, DenseRead{}), 1.0 / static_cast<double>(tokens), 1.0);
+    }
+  }
+
+  StepWork step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
                 const DenseRead& read) const {
     StepShape shape =
         step_shape(strategy, dense_, draft_shape_for(dense_), context, StepShape{}.overlap, fit_);
@@ -88,14 +101,14 @@ class SystemPricer {
     StepWork work;
     add_step(shape, 1.0, work);
     correct_dense_attention(shape, fit_.system_time, work);
-    return cost_of(work, hardware_, parameters_, fit_.conditions);
+    return work;
   }
 
   // Steps of the same launches near that context, on the machine and geometry of the fit.
-  void correct_by_measured(const Strategy& strategy, std::int64_t context, StepCost& cost) const {
+  double measured_factor(const Strategy& strategy, std::int64_t context) const {
     if (own_.scaled() ||
         fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
-      return;
+      return 1.0;
     }
     double sum = 0.0, weights = 0.0;
     for (const MeasuredStep& m : fit_.steps) {
@@ -109,26 +122,21 @@ class SystemPricer {
         weights += weight;
       }
     }
-    if (weights > 0.0) {
-      scale_time(std::exp(sum / std::max(1.0, weights)), cost);
-    }
+    return std::exp(sum / std::max(1.0, weights));
   }
 
-  StepCost tested_by_sigmoids(const Strategy& strategy, std::int64_t context) const {
+  template <class Take>
+  void compose_sigmoids(const Strategy& strategy, std::int64_t context, Take take) const {
     Strategy greedy = strategy;
     greedy.sampling.reset();
     const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
-    StepCost cost = own_.predict(greedy, context, overlap);
+    own_.compose(greedy, context, overlap, take);
     StepWork sampler;
     const SamplingCase c{.algorithm = SamplingAlgorithm::kSigmoid};
     add_sampling(c, target_.vocab, strategy.draft.nodes, fit_.dtype == "f32" ? 4 : 2, false,
                  sampler);
-    StepCost tests = cost_of(sampler, hardware_, parameters_, fit_.conditions);
-    scale_time(
-        std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))),
-        tests);
-    add_scaled(tests, 1.0, cost);
-    return cost;
+    take(sampler, 1.0,
+         std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))));
   }
 
   AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const {

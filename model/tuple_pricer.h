@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "model/planner.h"
+#include "model/step_parts.h"
 
 namespace versieve {
 
@@ -69,6 +71,22 @@ inline void scale_time(double factor, StepCost& cost) {
   }
 }
 
+// What a composition is handed to for its cost, and for its launches one by one.
+inline auto summed(const HardwareSpec& hardware, const CostParameters& parameters,
+                   const RunConditions& conditions, StepCost& sum) {
+  return [&](const StepWork& work, double weight, double factor) {
+    StepCost cost = cost_of(work, hardware, parameters, conditions);
+    scale_time(factor, cost);
+    add_scaled(cost, weight, sum);
+  };
+}
+inline auto listed(const HardwareSpec& hardware, const CostParameters& parameters,
+                   const RunConditions& conditions, std::vector<StepPart>& parts) {
+  return [&](const StepWork& work, double weight, double factor) {
+    add_parts(work, hardware, parameters, conditions, weight, factor, parts);
+  };
+}
+
 inline Interval around(double value, double half_width) {
   return {value * std::exp(-half_width), value * std::exp(half_width)};
 }
@@ -119,13 +137,27 @@ class Pricer {
   }
   NsaForm form() const { return form_; }
 
-  StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
+  // Hands the step's launches to take(work, weight, factor): `weight` times, their times by
+  // `factor`.
+  template <class Take>
+  void compose(const Strategy& strategy, std::int64_t context, double overlap, Take take) const {
     StepWork work;
     const StepShape shape = step_shape(strategy, target_, draft_, context, overlap, fit_);
     add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
     correct_attention(shape, false, fit_.attention_time, work);
-    StepCost cost = cost_of(work, hardware_, parameters_, fit_.conditions);
-    scale_time(std::exp(fit_.step_time.at(step_regime(shape))), cost);
+    take(work, 1.0, std::exp(fit_.step_time.at(step_regime(shape))));
+  }
+
+  std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context,
+                              double overlap) const {
+    std::vector<StepPart> parts;
+    compose(strategy, context, overlap, listed(hardware_, parameters_, fit_.conditions, parts));
+    return parts;
+  }
+
+  StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const {
+    StepCost cost;
+    compose(strategy, context, overlap, summed(hardware_, parameters_, fit_.conditions, cost));
     return cost;
   }
 

@@ -11,6 +11,7 @@
 #include "engine/fit/fit_file.h"
 #include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/formatted.h"
 #include "model/planner.h"
 #include "model/system_grid.h"
 
@@ -23,6 +24,47 @@ struct Options {
   bool quick = false;
   double holdout = 0.2;
 };
+
+nlohmann::json parts_json(const std::vector<StepPart>& parts) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const StepPart& p : parts) {
+    out.push_back({{"launch", p.name},
+                   {"phase", name_of(p.phase)},
+                   {"layer", name_of(p.layer)},
+                   {"launches", p.launches},
+                   {"time_us", p.time_us},
+                   {"dram_bytes", p.dram_bytes},
+                   {"floor_us", p.floor_us},
+                   {"bound", name_of(bottleneck_of(p))}});
+  }
+  return out;
+}
+
+std::string part_line(const StepPart& p, double step_us) {
+  const std::string what =
+      std::string(name_of(p.phase)) + (p.layer == LayerKind::kNone ? "" : ", ") + name_of(p.layer);
+  return engine::formatted("  %-18s %-20s %8.1f %9.1f %6.1f %% %10.2f %9.1f %7.0f %%  %s\n",
+                           p.name.c_str(), what.c_str(), p.launches, p.time_us,
+                           100.0 * p.time_us / step_us, p.dram_bytes / 1e6, p.floor_us,
+                           100.0 * p.floor_us / p.time_us, name_of(bottleneck_of(p)));
+}
+
+// The step by its launches: what each adds, and how near it is to moving its bytes alone.
+std::string parts_text(const std::vector<StepPart>& parts, double step_us) {
+  std::string text =
+      engine::formatted("  %-18s %-20s %8s %9s %8s %10s %9s %9s  %s\n", "launch", "part",
+                        "launches", "us", "of step", "DRAM MB", "floor us", "of floor", "bound by");
+  StepPart sum{.name = "step"};
+  for (const StepPart& p : parts) {
+    text += part_line(p, step_us);
+    sum.launches += p.launches;
+    sum.dram_bytes += p.dram_bytes;
+    sum.floor_us += p.floor_us;
+  }
+  return text + engine::formatted("  %-39s %8.1f %9.1f %8s %10.2f %9.1f %7.0f %%\n", "step",
+                                  sum.launches, step_us, "", sum.dram_bytes / 1e6, sum.floor_us,
+                                  100.0 * sum.floor_us / step_us);
+}
 
 // One step of the fitted geometry or another, or why the data do not reach it.
 Answer prediction(const Options& options, const std::optional<PairShape>& asked,
@@ -41,8 +83,11 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
   }
   const PairShape pair = asked ? *asked : pair_shape(model.geometry);
   const std::string& geometry = pair.target.name;
-  const double us = predicted_step_us(model, hardware_by_key(model.hardware_key), pair.target,
-                                      pair.draft, strategy, options.context);
+  const HardwareSpec& hardware = hardware_by_key(model.hardware_key);
+  const double us =
+      predicted_step_us(model, hardware, pair.target, pair.draft, strategy, options.context);
+  const std::vector<StepPart> parts =
+      predicted_step_parts(model, hardware, pair.target, pair.draft, strategy, options.context);
   char text[160];
   const bool other = geometry != model.geometry;
   std::snprintf(text, sizeof text, " at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
@@ -52,8 +97,10 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
                    {"model", geometry},
                    {"context_len", options.context},
                    {"time_us", us},
-                   {"interval_us", {us * std::exp(-half), us * std::exp(half)}}},
-          .text = (other ? geometry + " " : std::string()) + strategy.text() + text};
+                   {"interval_us", {us * std::exp(-half), us * std::exp(half)}},
+                   {"parts", parts_json(parts)}},
+          .text = (other ? geometry + " " : std::string()) + strategy.text() + text +
+                  parts_text(parts, us)};
 }
 
 Answer run_fit(const Options& options) {
@@ -95,8 +142,8 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
   app.add_option("--report", options->report, "also write the validation as one HTML page");
   CLI::Option* const predict = app.add_option(
       "--predict", options->predict,
-      "answer with the step time of this strategy, at --context; refused outside the "
-      "measured regimes");
+      "answer with the step time of this strategy, at --context, launch by launch; refused outside "
+      "the measured regimes");
   app.add_option("--context", options->context, "context length of --predict")->needs(predict);
   app.add_option(
          "--model", options->model,

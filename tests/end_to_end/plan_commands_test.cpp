@@ -102,6 +102,13 @@ TEST_CASE(
   CHECK(step["interval_us"][0].get<double>() < us);
   CHECK(step["interval_us"][1].get<double>() > us);
   CHECK(step["model"] == "nsa-1b");
+  double sum = 0.0;
+  for (const nlohmann::json& part : step["parts"]) {
+    sum += part["time_us"].get<double>();
+  }
+  CHECK(sum == Approx(us));
+  CHECK(step["parts"][0]["launch"] == "linear");
+  CHECK(test::run_versieve(ask + "8192").out.find("of floor") != std::string::npos);
   const test::CommandResult other = test::run_versieve(ask + "8192 --model demo --json");
   CAPTURE(other.err);
   REQUIRE(other.code == 0);
