@@ -19,6 +19,7 @@ Run declare_export(CLI::App& options, const CommandContext& context);
 Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
 Run declare_import(CLI::App& options, const CommandContext& context);
+Run declare_diagnose(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
@@ -36,6 +37,7 @@ inline constexpr Command kCommands[] = {
     {"replay", "play recorded requests through a planner table and its guard", declare_replay},
     {"merge", "join databases into one, each run once", declare_merge},
     {"import", "store what another program measured, marked as imported", declare_import},
+    {"diagnose", "say why speculation gains little, from what a database holds", declare_diagnose},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };
 

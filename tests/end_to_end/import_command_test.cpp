@@ -146,6 +146,36 @@ TEST_CASE("a bad file leaves the database as it was, or not there") {
   CHECK(test::text_of_file(world.database()) == before);
 }
 
+TEST_CASE("a server's own counts are diagnosed") {
+  const World world;
+  const std::string db = " --db " + world.database().string();
+  // Three steps of one that drafts in vain, and two that do not draft.
+  world.imported(world.arguments("csv", world.file("s.csv",
+                                                   "request,context,strategy,emitted,step_us\n"
+                                                   "a,1500,nsa/d3k1n4/bfs/c1/F*,1,300\n"
+                                                   "a,1501,nsa/d3k1n4/bfs/c1/F*,1,300\n"
+                                                   "a,1502,nsa/d3k1n4/bfs/c1/F*,2,300\n"
+                                                   "b,1500,nsa/ar,1,100\n"
+                                                   "b,1501,nsa/ar,1,100\n")));
+  const test::CommandResult result = test::run_versieve("diagnose --json" + db);
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json answer = nlohmann::json::parse(result.out);
+  CHECK(answer["pair"] == "pair-7b");
+  CHECK(answer["origin"] == "imported");
+  CHECK(answer["steps_of"] == "pair-7b");
+  CHECK(answer["device"] == "RTX 4090");
+  REQUIRE(answer["findings"].size() == 7);
+  CHECK(answer["findings"][0]["rule"] == "step cost");
+  CHECK(answer["findings"][0]["verdict"] == "loss");
+  CHECK(
+      test::contains(answer["findings"][0]["sentence"], "takes 3.00 plain steps and yields 1.33"));
+  CHECK(test::contains(test::run_versieve("diagnose" + db).out, "loss, step cost: no timed draft"));
+  test::check_refused("diagnose --pair nobody" + db, 1, "pair-7b (imported, 2 points)");
+  test::check_refused("diagnose --steps nobody" + db, 1, "no timed step of a model 'nobody'");
+  test::check_refused("diagnose --db " + world.database("none.db").string(), 3, "none.db");
+}
+
 TEST_CASE("commands know imported points for what they are") {
   const World world;
   const std::string log = world.arguments("csv", world.file("s.csv", kLog));
