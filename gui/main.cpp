@@ -16,6 +16,7 @@
 
 using versieve::ExitCode;
 using versieve::gui::Window;
+namespace theme = versieve::gui::theme;
 
 namespace {
 
@@ -76,7 +77,6 @@ int main(int argc, char** argv) {
   choose_platform(argc, argv);
   QApplication application(argc, argv);
   QApplication::setApplicationName("versieve-gui");
-  versieve::gui::theme::apply(application);
 
   QCommandLineParser arguments;
   arguments.setApplicationDescription("Explores a database of Versieve.");
@@ -91,8 +91,18 @@ int main(int argc, char** argv) {
                                 "1400x900");
   const QCommandLineOption bandwidth("bandwidth", "Plan for this memory bandwidth, 1 to 10.",
                                      "TB/s");
-  arguments.addOptions({screenshot, page, filter, size, bandwidth});
+  const QCommandLineOption colors("colors", "light or dark; the desktop's if left out.", "shade");
+  arguments.addOptions({screenshot, page, filter, size, bandwidth, colors});
   arguments.process(application);
+  const QString shade = arguments.value(colors);
+  if (arguments.isSet(colors) && shade != QLatin1String("light") &&
+      shade != QLatin1String("dark")) {
+    return exit_with(ExitCode::kUsage, "colors are light or dark");
+  }
+  theme::apply(application,
+               arguments.isSet(colors)
+                   ? shade == QLatin1String("dark") ? theme::Shade::kDark : theme::Shade::kLight
+                   : theme::shade());
   if (arguments.positionalArguments().size() > 1) {
     return exit_with(ExitCode::kUsage, "one database at a time");
   }

@@ -1,6 +1,7 @@
 #include "gui/window.h"
 
 #include <QAction>
+#include <QApplication>
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -18,6 +19,7 @@
 #include "gui/pages/runs_page.h"
 #include "gui/pages/start_page.h"
 #include "gui/pages/validation_page.h"
+#include "gui/views/theme.h"
 
 namespace versieve::gui {
 
@@ -91,6 +93,20 @@ void Window::make_menus() {
                                     [this, index] { tabs_->setCurrentIndex(index); });
     page->setShortcut(QKeySequence(QString("Alt+%1").arg(index + 1)));
   }
+  view->addSeparator();
+  dark_ = view->addAction(tr("&Dark colours"));
+  dark_->setCheckable(true);
+  dark_->setChecked(theme::shade() == theme::Shade::kDark);
+  connect(dark_, &QAction::triggered, this, &Window::setDark);
+}
+
+void Window::setDark(bool is_dark) {
+  theme::apply(*qApp, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
+  dark_->setChecked(is_dark);
+  runs_page_->recolor();
+  points_page_->recolor();
+  planner_page_->recolor();
+  validation_page_->recolor();
 }
 
 void Window::ask_for_file() {

@@ -5,6 +5,7 @@
 
 #include "gui/models/document.h"
 
+class QAction;
 class QLabel;
 class QStackedWidget;
 class QTabWidget;
@@ -29,6 +30,7 @@ class Window : public QMainWindow {
   // "runs", "points", "planner", "validation"; false if there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
+  void setDark(bool is_dark);
 
  protected:
   void dragEnterEvent(QDragEnterEvent* event) override;
@@ -49,6 +51,7 @@ class Window : public QMainWindow {
   PlannerPage* planner_page_;
   ValidationPage* validation_page_;
   QLabel* summary_;
+  QAction* dark_ = nullptr;
 };
 
 }  // namespace versieve::gui

@@ -23,6 +23,7 @@ void Document::close() {
   snapshot_.reset();
   shown_.clear();
   selected_ = -1;
+  setBaseline(-1);
   Q_EMIT shownChanged();
   Q_EMIT selectionChanged(-1);
 }
@@ -30,6 +31,7 @@ void Document::close() {
 void Document::accept(const SnapshotPtr& snapshot) {
   snapshot_ = snapshot;
   selected_ = -1;
+  setBaseline(-1);
   setFilter(filter_text_);
   Q_EMIT selectionChanged(-1);
   Q_EMIT loaded();
@@ -61,14 +63,32 @@ void Document::select(int index) {
   }
 }
 
+void Document::setBaseline(int index) {
+  if (index != baseline_) {
+    baseline_ = index;
+    Q_EMIT baselineChanged(index);
+  }
+}
+
+// What is read is dropped if another point, or none, is selected by then.
 void Document::read_selected() {
   using PointPtr = std::shared_ptr<const PointMeasurement>;
-  const QString path = snapshot_->path;
-  const std::int64_t id = snapshot_->overview.points[static_cast<std::size_t>(selected_)].id;
+  const SnapshotPtr snapshot = snapshot_;
+  const int index = selected_;
+  const QString path = snapshot->path;
+  const std::int64_t id = snapshot->overview.points[static_cast<std::size_t>(index)].id;
   point_job_.start<PointPtr>(
       [path, id] { return std::make_shared<const PointMeasurement>(read_point(path, id)); },
-      [this](const PointPtr& point) { Q_EMIT pointRead(point, {}); },
-      [this](const QString& sentence) { Q_EMIT pointRead(nullptr, sentence); });
+      [=, this](const PointPtr& point) {
+        if (snapshot == snapshot_ && index == selected_) {
+          Q_EMIT pointRead(point, {});
+        }
+      },
+      [=, this](const QString& sentence) {
+        if (snapshot == snapshot_ && index == selected_) {
+          Q_EMIT pointRead(nullptr, sentence);
+        }
+      });
 }
 
 }  // namespace versieve::gui

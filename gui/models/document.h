@@ -24,12 +24,15 @@ class Document : public QObject {
   void setFilter(const QString& text);
   // An index into the overview's points, or -1. Reads the whole point on a worker.
   void select(int index);
+  // The point that the others are compared with, or -1.
+  void setBaseline(int index);
 
   const SnapshotPtr& snapshot() const { return snapshot_; }  // may be null
   const std::vector<std::int32_t>& shown() const { return shown_; }
   const QString& filterText() const { return filter_text_; }
   const QString& filterError() const { return filter_error_; }
   int selected() const { return selected_; }
+  int baseline() const { return baseline_; }
 
  Q_SIGNALS:
   void loading(const QString& path);
@@ -38,7 +41,8 @@ class Document : public QObject {
   void shownChanged();
   void filterChanged();
   void selectionChanged(int index);
-  // The selected point with all its ranges, or null while it is read or if that failed.
+  void baselineChanged(int index);
+  // The selected point with all its ranges, or null and why it could not be read.
   void pointRead(std::shared_ptr<const versieve::PointMeasurement> point, const QString& sentence);
 
  private:
@@ -50,6 +54,7 @@ class Document : public QObject {
   QString filter_text_;
   QString filter_error_;
   int selected_ = -1;
+  int baseline_ = -1;
   Job open_job_;
   Job point_job_;
 };

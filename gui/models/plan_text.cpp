@@ -28,11 +28,11 @@ QString parts_table(const QString& title, const std::array<double, kCount>& valu
   std::sort(order.begin(), order.end(),
             [&values](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   QString html =
-      "<p style='color:#6a717a; margin-top:12px; margin-bottom:2px'>" + title + "</p><table>";
+      "<p class='quiet' style='margin-top:12px; margin-bottom:2px'>" + title + "</p><table>";
   for (const std::size_t index : order) {
     if (values[index] > 0.0) {
       html += QString(
-                  "<tr><td style='color:#6a717a; padding-right:12px'>%1</td><td align='right' "
+                  "<tr><td class='quiet' style='padding-right:12px'>%1</td><td align='right' "
                   "style='padding-right:12px'>%2</td><td align='right'>%3</td></tr>")
                   .arg(QString(name_of(static_cast<Enumeration>(index))).replace('_', ' '),
                        text(values[index]), percent(values[index] / total));
@@ -50,7 +50,7 @@ QString interval(const Interval& range, int decimals) {
 }
 
 QString row(const QString& name, const QString& value) {
-  return "<tr><td style='color:#6a717a; padding-right:12px'>" + name + "</td><td>" + value +
+  return "<tr><td class='quiet' style='padding-right:12px'>" + name + "</td><td>" + value +
          "</td></tr>";
 }
 

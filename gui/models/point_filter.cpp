@@ -2,6 +2,7 @@
 
 #include <QRegularExpression>
 #include <QStringList>
+#include <cmath>
 #include <utility>
 
 #include "gui/models/point_column.h"
@@ -171,6 +172,18 @@ bool PointFilter::compare(double value, Comparison comparison, double number) {
       break;
   }
   return false;
+}
+
+QString with_range(const QString& filter, const QString& key, double low, double high) {
+  static const QRegularExpression bound("^([A-Za-z]+)(<=|>=|=|<|>)");
+  const auto written = [](double value) {
+    return std::fabs(value) >= 1e3 ? QString::number(value, 'f', 0)
+                                   : QString::number(value, 'g', 4);
+  };
+  QStringList terms = without_dressing(filter).split(' ', Qt::SkipEmptyParts);
+  terms.removeIf([&key](const QString& term) { return bound.match(term).captured(1) == key; });
+  terms << key + ">=" + written(low) << key + "<=" + written(high);
+  return terms.join(' ');
 }
 
 std::vector<std::int32_t> PointFilter::apply(const Snapshot& snapshot) const {

@@ -38,4 +38,8 @@ class PointFilter {
   std::vector<Term> terms_;
 };
 
+// The filter with the column between two numbers, in the place of what it said of that column's
+// numbers before.
+QString with_range(const QString& filter, const QString& key, double low, double high);
+
 }  // namespace versieve::gui

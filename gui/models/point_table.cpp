@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/models/comparison.h"
+#include "gui/models/numbers.h"
 #include "gui/models/point_column.h"
 
 namespace versieve::gui {
@@ -17,11 +19,36 @@ QString sort_sign(Qt::SortOrder order) {
   return order == Qt::AscendingOrder ? QStringLiteral(" \u25b4") : QStringLiteral(" \u25be");
 }
 
+QVariant ratio_header(int role, const QString& sign) {
+  switch (role) {
+    case Qt::DisplayRole:
+      return QString::fromUtf8("× baseline") + sign;
+    case Qt::ToolTipRole:
+      return QString::fromUtf8(
+          "Median time over the baseline's (B makes the selected point the baseline)\n"
+          "≈: their 95 % intervals overlap");
+    case Qt::TextAlignmentRole:
+      return QVariant::fromValue(Qt::AlignVCenter | Qt::AlignRight);
+    default:
+      return {};
+  }
+}
+
+// By the ratio to one baseline as by the time itself.
+const PointColumn& sorting_column(int column) {
+  return column_at(column == PointTable::ratioColumn() ? column_index("time") : column);
+}
+
 }  // namespace
 
 PointTable::PointTable(Document& document, QObject* parent)
     : QAbstractTableModel(parent), document_(document) {
   connect(&document, &Document::shownChanged, this, &PointTable::take_shown);
+  connect(&document, &Document::baselineChanged, this, [this] {
+    if (rowCount() > 0) {
+      Q_EMIT dataChanged(index(0, ratioColumn()), index(rowCount() - 1, ratioColumn()));
+    }
+  });
   take_shown();
 }
 
@@ -30,12 +57,34 @@ int PointTable::rowCount(const QModelIndex& parent) const {
 }
 
 int PointTable::columnCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(point_columns().size());
+  return parent.isValid() ? 0 : ratioColumn() + 1;
+}
+
+int PointTable::ratioColumn() {
+  return static_cast<int>(point_columns().size());
+}
+
+QVariant PointTable::ratio(int row, int role) const {
+  const std::vector<db::PointOverview>& points = document_.snapshot()->overview.points;
+  const int baseline = document_.baseline();
+  switch (role) {
+    case Qt::DisplayRole:
+      return baseline < 0 ? QString(QChar(kAbsent))
+                          : time_ratio_text(points[static_cast<std::size_t>(pointAt(row))],
+                                            points[static_cast<std::size_t>(baseline)]);
+    case Qt::TextAlignmentRole:
+      return QVariant::fromValue(Qt::AlignVCenter | Qt::AlignRight);
+    default:
+      return {};
+  }
 }
 
 QVariant PointTable::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || !document_.snapshot()) {
     return {};
+  }
+  if (index.column() == ratioColumn()) {
+    return ratio(index.row(), role);
   }
   const PointColumn& column = column_at(index.column());
   const Snapshot& snapshot = *document_.snapshot();
@@ -54,6 +103,9 @@ QVariant PointTable::data(const QModelIndex& index, int role) const {
 QVariant PointTable::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation == Qt::Vertical) {
     return {};
+  }
+  if (section == ratioColumn()) {
+    return ratio_header(role, section == sort_column_ ? sort_sign(sort_order_) : QString());
   }
   const PointColumn& column = column_at(section);
   const QString unit = *column.unit == '\0' ? QString() : ", " + QString(column.unit);
@@ -106,7 +158,7 @@ void PointTable::arrange() {
   const std::size_t count = document_.snapshot() ? document_.snapshot()->overview.points.size() : 0;
   if (sort_column_ >= 0 && count > 0) {
     const Snapshot& snapshot = *document_.snapshot();
-    const PointColumn& column = column_at(sort_column_);
+    const PointColumn& column = sorting_column(sort_column_);
     std::vector<double> values(count);
     for (const std::int32_t row : rows_) {
       const std::size_t point = static_cast<std::size_t>(row);

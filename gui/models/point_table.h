@@ -22,8 +22,11 @@ class PointTable : public QAbstractTableModel {
 
   int pointAt(int row) const { return rows_[static_cast<std::size_t>(row)]; }
   int rowOf(int point) const;  // -1 if it is not shown
+  // After those of point_columns(): the time over the baseline's.
+  static int ratioColumn();
 
  private:
+  QVariant ratio(int row, int role) const;
   void take_shown();
   void arrange();
 

@@ -18,20 +18,20 @@ QString utf8(const std::string& text) {
 }
 
 QString heading(const QString& text) {
-  return "<p style='color:#6a717a; margin-top:12px; margin-bottom:2px'>" + text + "</p>";
+  return "<p class='quiet' style='margin-top:12px; margin-bottom:2px'>" + text + "</p>";
 }
 
 QString row(const QString& name, const QString& value) {
   return value.isEmpty() ? QString()
-                         : "<tr><td style='color:#6a717a; padding-right:12px'>" + name +
+                         : "<tr><td class='quiet' style='padding-right:12px'>" + name +
                                "</td><td>" + value + "</td></tr>";
 }
 
-QString cells(const QStringList& texts, const QString& style = {}) {
+QString cells(const QStringList& texts, bool is_quiet = false) {
   QString html = "<tr>";
   for (qsizetype i = 0; i < texts.size(); ++i) {
-    html += QString("<td align='%1' style='padding:1px 6px 1px 0; %2'>%3</td>")
-                .arg(i == 0 ? "left" : "right", style, texts[i]);
+    html += QString("<td align='%1' class='%2' style='padding:1px 6px 1px 0'>%3</td>")
+                .arg(i == 0 ? "left" : "right", is_quiet ? "quiet" : "", texts[i]);
   }
   return html + "</tr>";
 }
@@ -118,8 +118,8 @@ QString acceptance_rows(const AcceptanceMeasurement& acceptance) {
 }
 
 QString range_table(const std::vector<RangeMeasurement>& ranges) {
-  QString html = "<table width='100%'>" +
-                 cells({"launch", "×", "µs", "DRAM MB", "predicted", "ratio"}, "color:#6a717a;");
+  QString html =
+      "<table width='100%'>" + cells({"launch", "×", "µs", "DRAM MB", "predicted", "ratio"}, true);
   for (const RangeMeasurement& range : ranges) {
     const double measured = dram_bytes(range);
     const double predicted = range.predicted.total();
@@ -140,10 +140,12 @@ QString pretty(const std::string& text) {
 
 }  // namespace
 
-QString point_html(const PointMeasurement& point, const db::PointOverview& overview) {
+QString point_html(const PointMeasurement& point, const db::PointOverview& overview,
+                   const QString& compared) {
   QString html = "<p style='font-weight:600'>" + utf8(point.key.strategy) + "</p>";
   const QString words = text_in_words(point.key.strategy);
   html += words.isEmpty() ? QString() : "<p>" + words.toHtmlEscaped() + ".</p>";
+  html += compared;
   html += "<table>" + key_rows(point) + "</table>";
   html += heading("Result") + "<table>" + result_rows(point, overview) + "</table>";
   if (point.acceptance) {

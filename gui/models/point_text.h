@@ -8,7 +8,9 @@
 
 namespace versieve::gui {
 
-QString point_html(const PointMeasurement& point, const db::PointOverview& overview);
+// `compared` (comparison.h) stands above what is told of the launches.
+QString point_html(const PointMeasurement& point, const db::PointOverview& overview,
+                   const QString& compared = {});
 QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& diagnostics);
 
 }  // namespace versieve::gui

@@ -23,20 +23,16 @@
 #include "gui/models/plain_words.h"
 #include "gui/views/interval_bar.h"
 #include "gui/views/table.h"
+#include "gui/views/text.h"
 #include "gui/views/theme.h"
 #include "model/error.h"
 
 namespace versieve::gui {
 namespace {
 
+constexpr int kMarkPixels = 10;  // a class in the legend
 constexpr int kStepsPerTerabyte = 10;
 constexpr double kBytesPerTerabyte = 1e12;
-
-QLabel* quiet(const QString& text) {
-  QLabel* label = new QLabel(text);
-  label->setStyleSheet("color: " + theme::kQuietInk.name());
-  return label;
-}
 
 }  // namespace
 
@@ -45,8 +41,8 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       planner_(new Planner(document, this)),
       entries_(new PlanEntries(this)),
       stack_(new QStackedWidget),
-      message_(quiet({})),
-      summary_(quiet({})),
+      message_(quiet_label({})),
+      summary_(quiet_label({})),
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
       bandwidth_(new QSlider(Qt::Horizontal)),
@@ -106,11 +102,11 @@ QWidget* PlannerPage::make_knobs() {
   QWidget* row = new QWidget;
   QHBoxLayout* layout = new QHBoxLayout(row);
   layout->setContentsMargins(0, 0, 0, 4);
-  layout->addWidget(quiet(tr("Machine")));
+  layout->addWidget(quiet_label(tr("Machine")));
   layout->addWidget(hardware_);
   layout->addWidget(file);
   layout->addSpacing(16);
-  layout->addWidget(quiet(tr("Memory bandwidth")));
+  layout->addWidget(quiet_label(tr("Memory bandwidth")));
   layout->addWidget(bandwidth_);
   layout->addWidget(bandwidth_text_);
   layout->addWidget(reset_);
@@ -127,15 +123,12 @@ QWidget* PlannerPage::make_classes() {
   QHBoxLayout* layout = new QHBoxLayout(row);
   layout->setContentsMargins(0, 0, 0, 2);
   layout->setSpacing(6);
-  layout->addWidget(quiet(tr("Classes")));
+  layout->addWidget(quiet_label(tr("Classes")));
   for (int i = 0; i < kPrecisionClassCount; ++i) {
     const PrecisionClass precision = static_cast<PrecisionClass>(i);
-    QPixmap mark(10, 10);
-    mark.fill(theme::category(i));
     QToolButton* button = new QToolButton;
     button->setText(QString(" ") + name_of(precision));
-    button->setIcon(QIcon(mark));
-    button->setIconSize(mark.size());
+    button->setIconSize({kMarkPixels, kMarkPixels});
     button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
     button->setCheckable(true);
     button->setChecked(true);
@@ -148,7 +141,18 @@ QWidget* PlannerPage::make_classes() {
     classes_[static_cast<std::size_t>(i)] = button;
   }
   layout->addStretch();
+  recolor();
   return row;
+}
+
+void PlannerPage::recolor() {
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    QPixmap mark(kMarkPixels, kMarkPixels);
+    mark.fill(theme::category(i));
+    classes_[static_cast<std::size_t>(i)]->setIcon(mark);
+  }
+  style_text(*details_);
+  show_entry(table_->currentIndex().row());
 }
 
 QWidget* PlannerPage::make_answer() {
@@ -156,7 +160,7 @@ QWidget* PlannerPage::make_answer() {
   table_->setModel(entries_);
   table_->setObjectName("entries");
   table_->setItemDelegateForColumn(PlanEntries::intervalColumn(), new IntervalBar(this));
-  details_->setFrameShape(QFrame::NoFrame);
+  style_text(*details_);
   summary_->setWordWrap(true);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { show_entry(index.isValid() ? index.row() : -1); });

@@ -32,6 +32,7 @@ class PlannerPage : public QWidget {
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
+  void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
     return *classes_[static_cast<std::size_t>(precision)];
   }

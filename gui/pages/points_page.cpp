@@ -10,19 +10,24 @@
 #include <QSplitter>
 #include <QTableView>
 #include <QTextBrowser>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "gui/models/comparison.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
+#include "gui/models/point_filter.h"
 #include "gui/models/point_text.h"
 #include "gui/views/table.h"
+#include "gui/views/text.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
 namespace {
 
+constexpr int kAxisChars = 9;  // at least seen of a choice
 const QString kSystemTerm = QStringLiteral("system=");
 
 // All columns of a kind, each with its index as data.
@@ -37,13 +42,9 @@ QComboBox* column_box(ColumnKind kind, const char* chosen, const QString& access
     ++index;
   }
   box->setCurrentIndex(box->findData(column_index(chosen)));
+  box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  box->setMinimumContentsLength(kAxisChars);
   return box;
-}
-
-QLabel* quiet(const QString& text) {
-  QLabel* label = new QLabel(text);
-  label->setStyleSheet("color: " + theme::kQuietInk.name());
-  return label;
 }
 
 }  // namespace
@@ -55,26 +56,26 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
       table_(new QTableView),
       scatter_(new Scatter(document)),
       details_(new QTextBrowser),
+      baseline_(new QToolButton),
       system_(new QComboBox),
       filter_(new QLineEdit),
-      count_(quiet({})),
+      count_(quiet_label({})),
       x_(column_box(ColumnKind::kNumber, "L", tr("Horizontal axis"))),
       y_(column_box(ColumnKind::kNumber, "time", tr("Vertical axis"))),
       color_(column_box(ColumnKind::kText, "system", tr("Colour"))),
       x_log_(new QCheckBox(tr("log"))),
       y_log_(new QCheckBox(tr("log"))) {
-  details_->setFrameShape(QFrame::NoFrame);
-  details_->setPlaceholderText(tr("Click a point or a row to see all of it."));
   QSplitter* upper = new QSplitter(Qt::Horizontal);
   upper->addWidget(make_plot());
-  upper->addWidget(details_);
+  upper->addWidget(make_details());
   upper->setStretchFactor(0, 1);
-  upper->setSizes({950, 420});
+  upper->setSizes({930, 440});
   QSplitter* whole = new QSplitter(Qt::Vertical);
   whole->addWidget(upper);
   whole->addWidget(make_table());
-  whole->setStretchFactor(0, 1);
-  whole->setSizes({450, 330});
+  whole->setStretchFactor(0, 3);
+  whole->setStretchFactor(1, 2);
+  whole->setSizes({450, 300});
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_filter_row());
@@ -85,14 +86,12 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
   connect(&document, &Document::loaded, this, &PointsPage::choose_axes_for_data);
   connect(&document, &Document::pointRead, this,
           [this](const std::shared_ptr<const PointMeasurement>& point, const QString& sentence) {
-            if (point) {
-              details_->setHtml(point_html(
-                  *point, document_.snapshot()
-                              ->overview.points[static_cast<std::size_t>(document_.selected())]));
-            } else {
-              details_->setPlainText(sentence);
-            }
+            read_ = point;
+            unread_because_ = sentence;
+            show_details();
           });
+  connect(&document, &Document::baselineChanged, this, &PointsPage::show_details);
+  connect(scatter_, &Scatter::brushed, this, &PointsPage::brush);
 }
 
 QWidget* PointsPage::make_filter_row() {
@@ -129,24 +128,82 @@ QWidget* PointsPage::make_plot() {
     connect(box, &QCheckBox::toggled, this, &PointsPage::set_axes);
   }
   QHBoxLayout* choices = new QHBoxLayout;
-  choices->addWidget(quiet(tr("Vertical")));
+  choices->addWidget(quiet_label(tr("Vertical")));
   choices->addWidget(y_);
   choices->addWidget(y_log_);
-  choices->addSpacing(14);
-  choices->addWidget(quiet(tr("Horizontal")));
+  choices->addSpacing(8);
+  choices->addWidget(quiet_label(tr("Horizontal")));
   choices->addWidget(x_);
   choices->addWidget(x_log_);
-  choices->addSpacing(14);
-  choices->addWidget(quiet(tr("Colour")));
+  choices->addSpacing(8);
+  choices->addWidget(quiet_label(tr("Colour")));
   choices->addWidget(color_);
   choices->addStretch();
-  choices->addWidget(quiet(tr("● measured   ○ simulated or imported")));
   QWidget* plot = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(plot);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addLayout(choices);
   layout->addWidget(scatter_, 1);
   return plot;
+}
+
+QWidget* PointsPage::make_details() {
+  style_text(*details_);
+  details_->setPlaceholderText(tr("Click a point or a row to see all of it."));
+  details_->setAccessibleName(tr("The selected point"));
+  details_->setObjectName("point");
+  baseline_->setText(tr("Compare with this"));
+  baseline_->setObjectName("baseline");
+  baseline_->setCheckable(true);
+  baseline_->setFocusPolicy(Qt::StrongFocus);
+  baseline_->setShortcut(Qt::Key_B);
+  baseline_->setToolTip(
+      tr("Makes the selected point the baseline: every other shows its time over this one's (B)"));
+  connect(baseline_, &QToolButton::clicked, this, &PointsPage::toggle_baseline);
+  QWidget* whole = new QWidget;
+  QVBoxLayout* layout = new QVBoxLayout(whole);
+  layout->setContentsMargins(8, 0, 0, 0);
+  layout->addWidget(baseline_, 0, Qt::AlignLeft);
+  layout->addWidget(details_, 1);
+  return whole;
+}
+
+// Of the selected point; of the baseline itself, no baseline any more.
+void PointsPage::toggle_baseline() {
+  const int selected = document_.selected();
+  document_.setBaseline(selected == document_.baseline() ? -1 : selected);
+  show_details();
+}
+
+void PointsPage::show_details() {
+  const int selected = document_.selected();
+  const int baseline = document_.baseline();
+  baseline_->setEnabled(selected >= 0);
+  baseline_->setChecked(selected >= 0 && selected == baseline);
+  if (selected < 0 || !read_) {
+    details_->setPlainText(selected < 0 ? QString() : unread_because_);
+    return;
+  }
+  const Snapshot& snapshot = *document_.snapshot();
+  const QString compared = baseline < 0 ? QString() : comparison_html(snapshot, selected, baseline);
+  details_->setHtml(
+      point_html(*read_, snapshot.overview.points[static_cast<std::size_t>(selected)], compared));
+}
+
+// What was brushed stands in the filter, where it can be read, changed and copied.
+void PointsPage::brush(const QRectF& values) {
+  const auto key_of = [](const QComboBox* box) {
+    return QString(point_columns()[static_cast<std::size_t>(box->currentData().toInt())].key);
+  };
+  const QString x_brushed =
+      with_range(document_.filterText(), key_of(x_), values.left(), values.right());
+  document_.setFilter(with_range(x_brushed, key_of(y_), values.top(), values.bottom()));
+}
+
+void PointsPage::recolor() {
+  style_text(*details_);
+  show_details();
+  show_filter();
 }
 
 QWidget* PointsPage::make_table() {
@@ -164,6 +221,8 @@ QWidget* PointsPage::make_table() {
     table_->setColumnWidth(index, std::max(title + 8, text));
     ++index;
   }
+  table_->setColumnWidth(index, fontMetrics().horizontalAdvance(tr("× baseline") + "     "));
+  table_->horizontalHeader()->moveSection(index, column_index("time") + 1);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& current) {
             if (current.isValid()) {
@@ -213,8 +272,13 @@ void PointsPage::show_selected(int point) {
     table_->scrollTo(points_->index(row, 0), QAbstractItemView::PositionAtCenter);
     table_->horizontalScrollBar()->setValue(column);
   }
+  read_.reset();
+  unread_because_.clear();
   if (point < 0) {
-    details_->clear();
+    show_details();
+  } else {
+    baseline_->setEnabled(true);
+    baseline_->setChecked(point == document_.baseline());
   }
 }
 
@@ -232,7 +296,7 @@ void PointsPage::show_filter() {
                             .arg(fixed(static_cast<double>(document_.shown().size()), 0),
                                  fixed(static_cast<double>(all), 0))
                       : error);
-  count_->setStyleSheet("color: " + (error.isEmpty() ? theme::kQuietInk : theme::kWarning).name());
+  count_->setStyleSheet(error.isEmpty() ? QString() : "color: " + theme::colors().warning.name());
   count_->setToolTip(error);
 }
 
@@ -240,12 +304,17 @@ void PointsPage::show_filter() {
 // that the page shows what a selection does.
 void PointsPage::choose_axes_for_data() {
   document_.select(points_->rowCount() > 0 ? points_->pointAt(0) : -1);
-  for (const db::PointOverview& point : document_.snapshot()->overview.points) {
-    if (point.median_ns) {
-      return;
-    }
+  const std::vector<db::PointOverview>& points = document_.snapshot()->overview.points;
+  const bool has_times =
+      points.empty() || std::any_of(points.begin(), points.end(), [](const db::PointOverview& p) {
+        return p.median_ns.has_value();
+      });
+  if (has_times && y_follows_data_) {
+    y_->setCurrentIndex(y_->findData(column_index("time")));
+  } else if (!has_times) {
+    y_->setCurrentIndex(y_->findData(column_index("accepted")));
   }
-  y_->setCurrentIndex(y_->findData(column_index("accepted")));
+  y_follows_data_ = !has_times;
 }
 
 }  // namespace versieve::gui

@@ -13,6 +13,7 @@ class QLabel;
 class QLineEdit;
 class QTableView;
 class QTextBrowser;
+class QToolButton;
 
 namespace versieve::gui {
 
@@ -25,11 +26,16 @@ class PointsPage : public QWidget {
   QTableView& table() { return *table_; }
   PointTable& points() { return *points_; }
   QComboBox& system() { return *system_; }
+  void recolor();  // the palette has changed
 
  private:
   QWidget* make_filter_row();
   QWidget* make_plot();
   QWidget* make_table();
+  QWidget* make_details();
+  void brush(const QRectF& values);
+  void toggle_baseline();
+  void show_details();
   void choose_system();
   void show_system();
   void set_axes();
@@ -42,6 +48,10 @@ class PointsPage : public QWidget {
   QTableView* table_;
   Scatter* scatter_;
   QTextBrowser* details_;
+  QToolButton* baseline_;
+  std::shared_ptr<const PointMeasurement> read_;  // the selected point, if it was read
+  QString unread_because_;
+  bool y_follows_data_ = false;  // chosen for a database without times
   QComboBox* system_;
   QLineEdit* filter_;
   QLabel* count_;

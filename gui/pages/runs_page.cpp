@@ -8,6 +8,7 @@
 
 #include "gui/models/point_text.h"
 #include "gui/views/table.h"
+#include "gui/views/text.h"
 
 namespace versieve::gui {
 
@@ -20,7 +21,7 @@ RunsPage::RunsPage(Document& document, QWidget* parent)
   style_table(*table_);
   table_->setModel(runs_);
   table_->setObjectName("runs");
-  details_->setFrameShape(QFrame::NoFrame);
+  style_text(*details_);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { show_run(index.isValid() ? index.row() : -1); });
   connect(table_, &QTableView::activated, this, [this](const QModelIndex& index) {
@@ -41,6 +42,11 @@ RunsPage::RunsPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 12, 12, 12);
   layout->addWidget(splitter);
+}
+
+void RunsPage::recolor() {
+  style_text(*details_);
+  show_run(table_->currentIndex().row());
 }
 
 void RunsPage::show_run(int row) {

@@ -16,6 +16,8 @@ class RunsPage : public QWidget {
  public:
   explicit RunsPage(Document& document, QWidget* parent = nullptr);
 
+  void recolor();  // the palette has changed
+
  Q_SIGNALS:
   // A run was activated: its points are wanted.
   void pointsOfRunRequested(qint64 run_id);

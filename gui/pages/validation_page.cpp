@@ -2,6 +2,7 @@
 
 #include <QGridLayout>
 #include <QLabel>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QSplitter>
 #include <QStackedWidget>
@@ -9,11 +10,13 @@
 #include <QVBoxLayout>
 
 #include "engine/fit/fit_report.h"
+#include "gui/views/theme.h"
 
 namespace versieve::gui {
 namespace {
 
 constexpr int kColumns = 2;
+constexpr double kMargin = 16.0;
 
 }  // namespace
 
@@ -35,6 +38,9 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   column->addWidget(systems_);
   column->addWidget(heading);
   column->addLayout(grid_, 1);
+  tables_->setFrameShape(QFrame::NoFrame);
+  tables_->document()->setDocumentMargin(kMargin);
+  tables_->setAccessibleName(tr("Report of the fit"));
   QScrollArea* scroll = new QScrollArea;
   scroll->setWidget(plots);
   scroll->setWidgetResizable(true);
@@ -48,6 +54,18 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(stack_);
   connect(&planner_, &Planner::changed, this, &ValidationPage::show_fit);
+}
+
+void ValidationPage::recolor() {
+  show_tables();
+}
+
+// In the app's own style instead of the report's, which is for white paper.
+void ValidationPage::show_tables() {
+  static const QRegularExpression style("<style>.*</style>");
+  tables_->document()->setDefaultStyleSheet(theme::report_sheet());
+  tables_->setHtml(
+      !shown_ ? QString() : QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style));
 }
 
 void ValidationPage::showEvent(QShowEvent*) {
@@ -69,7 +87,7 @@ void ValidationPage::show_fit() {
     return;
   }
   shown_ = plan->fit;
-  tables_->setHtml(QString::fromStdString(engine::fit_tables_html(*shown_)));
+  show_tables();
   systems_->show_fit(shown_);
   show_plots(*shown_);
 }

@@ -26,12 +26,14 @@ class ValidationPage : public QWidget {
   const std::vector<ReportPlot*>& plots() const { return plots_; }
   SystemErrors& systems() { return *systems_; }
   QTextBrowser& tables() { return *tables_; }
+  void recolor();  // the palette has changed
 
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
   void show_fit();
+  void show_tables();
   void show_plots(const engine::FitReport& fit);
 
   Planner& planner_;

@@ -99,8 +99,18 @@ std::vector<Tick> Axis::log_ticks(int wanted) const {
     return linear.linear_ticks(wanted);
   }
   const bool between = (high_ - low_) * 3.0 <= wanted;
-  const int every = std::max(1, static_cast<int>(std::ceil((high_ - low_) / wanted)));
-  for (int decade = static_cast<int>(std::floor(low_)); decade <= high_; decade += every) {
+  int every = std::max(1, static_cast<int>(std::ceil((high_ - low_) / wanted)));
+  ticks = decade_ticks(every, between);
+  while (ticks.size() < 2 && every > 1) {  // one tick gives no scale
+    ticks = decade_ticks(--every, between);
+  }
+  return ticks.size() < 2 ? decade_ticks(1, true) : ticks;
+}
+
+std::vector<Tick> Axis::decade_ticks(int every, bool between) const {
+  std::vector<Tick> ticks;
+  for (int decade = static_cast<int>(std::floor(low_ / every)) * every; decade <= high_;
+       decade += every) {
     for (const double factor : {1.0, 2.0, 5.0}) {
       const double value = factor * std::pow(10.0, decade);
       const double at = std::log10(value);

@@ -32,6 +32,7 @@ class Axis {
   double scaled(double value) const;
   std::vector<Tick> linear_ticks(int wanted) const;
   std::vector<Tick> log_ticks(int wanted) const;
+  std::vector<Tick> decade_ticks(int every, bool between) const;
   std::vector<Tick> token_ticks(int wanted) const;
 
   double low_ = 0.0;  // in scaled units: log10 on a logarithmic axis

@@ -30,16 +30,16 @@ void IntervalBar::paint(QPainter* painter, const QStyleOptionViewItem& option,
   };
   const double y = option.rect.center().y() + 0.5;
   painter->setRenderHint(QPainter::Antialiasing);
-  painter->setPen(QPen(theme::kQuietInk, 1.0));
+  painter->setPen(QPen(theme::colors().quiet_ink, 1.0));
   const double baseline = place(PlanEntries::kBaselineRole);
   painter->drawLine(QPointF(baseline, option.rect.top() + 3),
                     QPointF(baseline, option.rect.bottom() - 2));
   painter->setPen(Qt::NoPen);
-  painter->setBrush(theme::kBar);
+  painter->setBrush(theme::colors().bar);
   painter->drawRoundedRect(QRectF(QPointF(place(PlanEntries::kLowRole), y - kHalfHeight),
                                   QPointF(place(PlanEntries::kHighRole), y + kHalfHeight)),
                            2, 2);
-  painter->setBrush(theme::kAccent);
+  painter->setBrush(theme::colors().accent);
   painter->drawEllipse(QPointF(place(PlanEntries::kMiddleRole), y), kHalfHeight, kHalfHeight);
   painter->restore();
   QStyledItemDelegate::paint(painter, text, index);

@@ -144,7 +144,7 @@ void PlanGrid::paintEvent(QPaintEvent*) {
 }
 
 void PlanGrid::draw_headers(QPainter& painter) const {
-  painter.setPen(theme::kQuietInk);
+  painter.setPen(theme::colors().quiet_ink);
   painter.setFont(font());
   painter.drawText(QRect(0, 0, kRowTitle, kColumnTitle), Qt::AlignVCenter, tr("Context, tokens"));
   for (int bucket = 0; bucket < bucket_count(); ++bucket) {
@@ -160,9 +160,9 @@ void PlanGrid::draw_headers(QPainter& painter) const {
       painter.fillRect(QRect(0, cell.top() + 8, kMark, kMark),
                        theme::category(static_cast<int>(*precision)));
     }
-    lines.write(sized(font(), theme::kTextPixels, !precision), theme::kInk,
+    lines.write(sized(font(), theme::kTextPixels, !precision), theme::colors().ink,
                 precision ? QString(name_of(*precision)) : tr("Best of the shown"));
-    lines.write(sized(font(), theme::kSmallPixels, false), theme::kQuietInk,
+    lines.write(sized(font(), theme::kSmallPixels, false), theme::colors().quiet_ink,
                 precision ? promise_of(*precision)
                 : compared_classes().size() < classes_.size()
                     ? tr("all but %1").arg(name_of(PrecisionClass::kApproxSampling))
@@ -174,17 +174,17 @@ void PlanGrid::draw_cell(QPainter& painter, int bucket, int row) const {
   const QRect cell = cellRect(bucket, row);
   const Found best = found(plan_->chosen, bucket, row);
   const bool is_selected = bucket == bucket_ && row == row_;
-  painter.setPen(is_selected ? QPen(theme::kAccent, hasFocus() ? 2.6 : 1.6)
-                             : QPen(theme::kLine, 1.0));
-  painter.setBrush(best.entry == nullptr ? theme::kPage
-                   : is_selected         ? theme::kAccentTint
-                                         : theme::kPanel);
+  painter.setPen(is_selected ? QPen(theme::colors().accent, hasFocus() ? 2.6 : 1.6)
+                             : QPen(theme::colors().line, 1.0));
+  painter.setBrush(best.entry == nullptr ? theme::colors().page
+                   : is_selected         ? theme::colors().accent_tint
+                                         : theme::colors().panel);
   painter.drawRoundedRect(QRectF(cell).adjusted(1, 1, -1, -1), 3, 3);
   if (best.entry != nullptr) {
     draw_entry(painter, cell, bucket, row, best);
     return;
   }
-  painter.setPen(theme::kQuietInk);
+  painter.setPen(theme::colors().quiet_ink);
   painter.setFont(sized(font(), theme::kSmallPixels, false));
   painter.drawText(cell.adjusted(kInset, 2, -kInset, -2),
                    Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
@@ -202,27 +202,28 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   const QString interval = fixed(evaluation.throughput_interval.low, 0) + " – " +
                            fixed(evaluation.throughput_interval.high, 0);
   Lines lines(painter, cell.adjusted(kInset, 3, -kInset, -3));
-  lines.write(sized(font(), theme::kTextPixels, true), theme::kInk, strategy_of(entry));
-  lines.write(sized(font(), theme::kTextPixels, false), theme::kAccent,
-              fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-              best.baseline != nullptr || is_new ? theme::kWarning : theme::kQuietInk,
-              best.baseline != nullptr ? tr("below a baseline")
-              : is_new                 ? tr("changed")
-                                       : interval);
+  lines.write(sized(font(), theme::kTextPixels, true), theme::colors().ink, strategy_of(entry));
+  lines.write(
+      sized(font(), theme::kTextPixels, false), theme::colors().accent,
+      fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
+      best.baseline != nullptr || is_new ? theme::colors().warning : theme::colors().quiet_ink,
+      best.baseline != nullptr ? tr("below a baseline")
+      : is_new                 ? tr("changed")
+                               : interval);
   if (best.baseline != nullptr) {
-    lines.write(small, theme::kWarning,
+    lines.write(small, theme::colors().warning,
                 tr("the %1 baseline is faster: %2")
                     .arg(QString::fromStdString(best.baseline->baseline),
                          fixed(best.baseline->evaluation.throughput, 0)));
   } else if (is_new) {
-    lines.write(small, theme::kWarning, tr("was %1").arg(strategy_of(*own.entry)));
+    lines.write(small, theme::colors().warning, tr("was %1").arg(strategy_of(*own.entry)));
   }
-  lines.write(small, theme::kQuietInk,
+  lines.write(small, theme::colors().quiet_ink,
               tr("90 %: %1, %2").arg(interval, name_of(evaluation.source)));
-  lines.write(small, theme::kQuietInk,
+  lines.write(small, theme::colors().quiet_ink,
               tr("%1× autoregressive, %2× fixed baseline")
                   .arg(fixed(entry.gain_over_ar, 2), fixed(entry.gain_over_baseline, 2)));
-  lines.write(small, theme::kQuietInk, reason_text(entry));
+  lines.write(small, theme::colors().quiet_ink, reason_text(entry));
 }
 
 QString PlanGrid::help_text(int bucket, int row) const {

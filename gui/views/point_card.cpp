@@ -48,12 +48,12 @@ void draw_card(QPainter& painter, const QStringList& lines, const QPointF& place
   if (card.bottom() > within.height() - 4) {
     card.moveBottom(place.y() - 14);
   }
-  painter.setPen(theme::kLine);
-  painter.setBrush(theme::kPanel);
+  painter.setPen(theme::colors().line);
+  painter.setBrush(theme::colors().panel);
   painter.drawRoundedRect(card, 4, 4);
   double y = card.top() + 7 + metrics.ascent();
   for (const QString& line : lines) {
-    painter.setPen(&line == &lines.front() ? theme::kInk : theme::kQuietInk);
+    painter.setPen(&line == &lines.front() ? theme::colors().ink : theme::colors().quiet_ink);
     painter.drawText(QPointF(card.left() + 10, y), line);
     y += line_height;
   }

@@ -69,30 +69,31 @@ void ReportPlot::draw_axes(QPainter& painter) const {
   painter.setFont(small);
   for (const Tick& tick : x_axis_.ticks(std::max(2, in.width() / 70))) {
     const double x = in.left() + x_axis_.place(tick.value) * in.width();
-    painter.setPen(theme::kGrid);
+    painter.setPen(theme::colors().grid);
     painter.drawLine(QPointF(x, in.top()), QPointF(x, in.bottom()));
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(x - 40, in.bottom() + 3, 80, 16), Qt::AlignHCenter, tick.text);
   }
   for (const Tick& tick : y_axis_.ticks(std::max(2, in.height() / 36))) {
     const double y = in.bottom() - y_axis_.place(tick.value) * in.height();
-    painter.setPen(plot_.y.symmetric && tick.value == 0.0 ? theme::kQuietInk : theme::kGrid);
+    painter.setPen(plot_.y.symmetric && tick.value == 0.0 ? theme::colors().quiet_ink
+                                                          : theme::colors().grid);
     painter.drawLine(QPointF(in.left(), y), QPointF(in.right(), y));
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(0, y - 8, kLeft - 6, 16), Qt::AlignRight | Qt::AlignVCenter, tick.text);
   }
-  painter.setPen(theme::kLine);
+  painter.setPen(theme::colors().line);
   painter.drawRect(in);
-  painter.setPen(theme::kQuietInk);
+  painter.setPen(theme::colors().quiet_ink);
   painter.drawText(QRect(in.left(), in.bottom() + 20, in.width(), 18), Qt::AlignCenter,
                    QString::fromStdString(plot_.x.title));
-  painter.setPen(theme::kInk);
+  painter.setPen(theme::colors().ink);
   painter.drawText(QRect(8, 4, width() - 16, 20), Qt::AlignLeft | Qt::AlignVCenter,
                    QString::fromStdString(plot_.title + ": " + plot_.y.title));
 }
 
 void ReportPlot::draw_points(QPainter& painter, bool strong) const {
-  QColor color = strong ? theme::kWarning : theme::kAccent;
+  QColor color = strong ? theme::colors().warning : theme::colors().accent;
   color.setAlphaF(strong ? 0.8F : 0.35F);
   painter.setPen(Qt::NoPen);
   painter.setBrush(color);
@@ -105,9 +106,9 @@ void ReportPlot::draw_points(QPainter& painter, bool strong) const {
 
 void ReportPlot::paintEvent(QPaintEvent*) {
   QPainter painter(this);
-  painter.fillRect(rect(), theme::kPanel);
+  painter.fillRect(rect(), theme::colors().panel);
   if (drawnCount() == 0) {
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawText(rect(), Qt::AlignCenter,
                      tr("%1: nothing to show").arg(QString::fromStdString(plot_.title)));
     return;
@@ -116,7 +117,7 @@ void ReportPlot::paintEvent(QPaintEvent*) {
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setClipRect(area().adjusted(-3, -3, 3, 3));
   if (plot_.diagonal) {
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawLine(area().bottomLeft(), area().topRight());
   }
   draw_points(painter, false);

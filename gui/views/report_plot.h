@@ -15,7 +15,7 @@ class ReportPlot : public QWidget {
   explicit ReportPlot(engine::Plot plot, QWidget* parent = nullptr);
 
   int drawnCount() const;  // points that the axes can show
-  QSize minimumSizeHint() const override { return {300, 230}; }
+  QSize minimumSizeHint() const override { return {230, 230}; }
 
  protected:
   void paintEvent(QPaintEvent* event) override;

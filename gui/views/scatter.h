@@ -1,6 +1,7 @@
 // The shown points in a plane of two columns, coloured by a third: solid where measured, hollow
-// where simulated, grey where the filter leaves them out. Wheel zooms, dragging pans, a double
-// click fits; a click selects. Keys: left and right select the next point, + and - zoom, Home fits.
+// where simulated or imported, grey where the filter leaves them out. Wheel zooms, dragging pans,
+// dragging with shift brushes, a double click fits; a click selects. Keys: left and right select
+// the next point, + and - zoom, Home fits.
 #pragma once
 
 #include <QPixmap>
@@ -27,7 +28,13 @@ class Scatter : public QWidget {
   QPointF placeOf(int point) const;
   QRect plotArea() const;
   int drawnCount() const { return drawn_count_; }
+  QString emptyText() const;  // why there is nothing to draw, if there is nothing
   QSize minimumSizeHint() const override { return {320, 220}; }
+
+ Q_SIGNALS:
+  // In the columns' units: from left to right and from top() to bottom() the values between which
+  // points were brushed.
+  void brushed(const QRectF& values);
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -39,6 +46,7 @@ class Scatter : public QWidget {
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
   void leaveEvent(QEvent* event) override;
+  void changeEvent(QEvent* event) override;  // of the palette
 
  private:
   struct Category {
@@ -55,6 +63,7 @@ class Scatter : public QWidget {
   void draw_legend(QPainter& painter) const;
   void draw_points(QPainter& painter);
   void draw_mark(QPainter& painter, int point, double radius) const;
+  void draw_baseline(QPainter& painter) const;
   void zoom(double factor, double x_fixed, double y_fixed);  // places that stay, of 0 to 1
   int neighbour(int step) const;
   int nearest(const QPointF& at) const;  // shown point within reach, or -1
@@ -74,11 +83,14 @@ class Scatter : public QWidget {
   Axis y_axis_;
   QPixmap base_;  // all but selection and hover
   bool base_is_valid_ = false;
+  bool has_other_lengths_ = false;  // some shown L counts no tokens of context
   int drawn_count_ = 0;
+  int hollow_count_ = 0;  // of them
   int hovered_ = -1;
   QPointF pressed_at_;
   QPointF dragged_to_;
   bool dragging_ = false;
+  bool brushing_ = false;  // dragging with shift
 };
 
 }  // namespace versieve::gui

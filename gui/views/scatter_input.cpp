@@ -39,6 +39,7 @@ void Scatter::resizeEvent(QResizeEvent*) {
 void Scatter::mousePressEvent(QMouseEvent* event) {
   pressed_at_ = dragged_to_ = event->position();
   dragging_ = false;
+  brushing_ = event->modifiers().testFlag(Qt::ShiftModifier);
 }
 
 void Scatter::mouseMoveEvent(QMouseEvent* event) {
@@ -51,7 +52,11 @@ void Scatter::mouseMoveEvent(QMouseEvent* event) {
     return;
   }
   dragging_ = dragging_ || QLineF(pressed_at_, event->position()).length() > kDragStart;
-  if (dragging_) {
+  if (dragging_ && brushing_) {
+    dragged_to_ = event->position();
+    hovered_ = -1;
+    update();
+  } else if (dragging_) {
     const QPointF by = event->position() - dragged_to_;
     dragged_to_ = event->position();
     x_axis_.shift(-by.x() / plotArea().width());
@@ -64,8 +69,20 @@ void Scatter::mouseMoveEvent(QMouseEvent* event) {
 void Scatter::mouseReleaseEvent(QMouseEvent* event) {
   if (!dragging_) {
     document_.select(nearest(event->position()));
+  } else if (brushing_) {
+    const QRectF area = plotArea();
+    const QRectF band = QRectF(pressed_at_, event->position()).normalized() & area;
+    const auto x_at = [&](double x) { return x_axis_.value_at((x - area.left()) / area.width()); };
+    const auto y_at = [&](double y) {
+      return y_axis_.value_at((area.bottom() - y) / area.height());
+    };
+    if (!band.isEmpty()) {
+      Q_EMIT brushed(QRectF(QPointF(x_at(band.left()), y_at(band.bottom())),
+                            QPointF(x_at(band.right()), y_at(band.top()))));
+    }
   }
-  dragging_ = false;
+  dragging_ = brushing_ = false;
+  update();
 }
 
 void Scatter::mouseDoubleClickEvent(QMouseEvent*) {
@@ -128,6 +145,13 @@ void Scatter::keyPressEvent(QKeyEvent* event) {
 void Scatter::leaveEvent(QEvent*) {
   hovered_ = -1;
   update();
+}
+
+void Scatter::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) {
+    invalidate();
+  }
+  QWidget::changeEvent(event);
 }
 
 }  // namespace versieve::gui

@@ -19,11 +19,11 @@ constexpr int kFigures = 104;
 constexpr double kWidest = 0.6;  // larger errors end at the edge
 
 const QColor& time_color() {
-  return theme::kAccent;
+  return theme::colors().accent;
 }
 
 const QColor& bytes_color() {
-  return theme::kWarning;
+  return theme::colors().warning;
 }
 
 QString figures(const engine::ErrorSummary& e) {
@@ -67,7 +67,7 @@ double SystemErrors::x_of(double error) const {
 void SystemErrors::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.fillRect(rect(), theme::kPanel);
+  painter.fillRect(rect(), theme::colors().panel);
   draw_legend(painter);
   draw_scale(painter);
   int top = kTop;
@@ -78,7 +78,7 @@ void SystemErrors::paintEvent(QPaintEvent*) {
 }
 
 void SystemErrors::draw_legend(QPainter& painter) const {
-  painter.setPen(theme::kInk);
+  painter.setPen(theme::colors().ink);
   painter.drawText(QRect(8, 6, width() - 16, 20), Qt::AlignVCenter,
                    rowCount() > 1 ? tr("By system: errors of points that the fit had not seen")
                                   : tr("By system: this database holds points of NSA alone"));
@@ -91,7 +91,7 @@ void SystemErrors::draw_legend(QPainter& painter) const {
     painter.setPen(Qt::NoPen);
     painter.setBrush(color);
     painter.drawEllipse(QPointF(x + 4, 39), 3.5, 3.5);
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QPointF(x + 13, 43), text);
     x += 28 + QFontMetrics(small).horizontalAdvance(text);
   }
@@ -101,20 +101,21 @@ void SystemErrors::draw_legend(QPainter& painter) const {
 }
 
 void SystemErrors::draw_scale(QPainter& painter) const {
-  const double step = limit_ > 0.3 ? 0.1 : 0.05;
+  constexpr double kLabel = 44.0;  // pixels that a label and its neighbour need
+  const double step = 0.05 / limit_ * (x_of(limit_) - x_of(0.0)) > kLabel ? 0.05 : 0.1;
   const int bottom = kTop + rowCount() * kRowHeight;
   for (double error = 0.0; error <= limit_ + 1e-9; error += step) {
     const double x = x_of(error);
-    painter.setPen(theme::kGrid);
+    painter.setPen(theme::colors().grid);
     painter.drawLine(QPointF(x, kTop), QPointF(x, bottom));
-    painter.setPen(theme::kQuietInk);
+    painter.setPen(theme::colors().quiet_ink);
     painter.drawText(QRectF(x - 30, bottom + 3, 60, 16), Qt::AlignHCenter,
                      fixed(100.0 * error, 0) + " %");
   }
 }
 
 void SystemErrors::draw_row(QPainter& painter, const Row& row, int top) const {
-  painter.setPen(theme::kInk);
+  painter.setPen(theme::colors().ink);
   painter.drawText(
       QRect(8, top, kNames - 16, kRowHeight), Qt::AlignVCenter,
       painter.fontMetrics().elidedText(tr("%1 (%2 points)").arg(row.name).arg(row.time.points),
@@ -127,7 +128,9 @@ void SystemErrors::draw_row(QPainter& painter, const Row& row, int top) const {
     painter.drawText(QRectF(width() - kFigures, y - 7, kFigures - 6, 14),
                      Qt::AlignRight | Qt::AlignVCenter, figures(*error));
     if (error->median_ape && error->p90_ape) {
-      painter.setPen(QPen(color.lighter(165), 3.0, Qt::SolidLine, Qt::RoundCap));
+      QColor pale = color;
+      pale.setAlphaF(0.5F);
+      painter.setPen(QPen(pale, 3.0, Qt::SolidLine, Qt::RoundCap));
       painter.drawLine(QPointF(x_of(0.0), y), QPointF(x_of(*error->p90_ape), y));
       painter.setPen(Qt::NoPen);
       painter.setBrush(color);

@@ -4,76 +4,157 @@
 #include <QFont>
 #include <QPalette>
 #include <QStyleFactory>
+#include <utility>
 
 namespace versieve::gui::theme {
 namespace {
 
-// Okabe and Ito's palette without its yellow and black, which do not stand out on white.
-const QColor kCategories[kCategoryCount] = {QColor(0x00, 0x72, 0xb2), QColor(0xd5, 0x5e, 0x00),
-                                            QColor(0x00, 0x9e, 0x73), QColor(0xcc, 0x79, 0xa7),
-                                            QColor(0xe6, 0x9f, 0x00), QColor(0x56, 0xb4, 0xe9),
-                                            QColor(0x7a, 0x4e, 0xa8)};
+const Colors kLight = {.page = {0xfa, 0xfa, 0xf8},
+                       .panel = {0xff, 0xff, 0xff},
+                       .line = {0xd9, 0xd9, 0xd4},
+                       .grid = {0xec, 0xec, 0xe8},
+                       .ink = {0x1d, 0x22, 0x29},
+                       .quiet_ink = {0x62, 0x69, 0x72},
+                       .faint = {0xc9, 0xcc, 0xcf},
+                       .accent = {0x1f, 0x5f, 0xa8},
+                       .accent_tint = {0xe3, 0xec, 0xf6},
+                       .bar = {0xb4, 0xca, 0xe6},
+                       .warning = {0xa4, 0x3b, 0x12}};
 
-QPalette palette() {
-  QPalette colors;
-  colors.setColor(QPalette::Window, kPage);
-  colors.setColor(QPalette::Base, kPanel);
-  colors.setColor(QPalette::AlternateBase, kPage);
-  colors.setColor(QPalette::Button, kPanel);
-  colors.setColor(QPalette::ToolTipBase, kPanel);
+const Colors kDark = {.page = {0x17, 0x19, 0x1d},
+                      .panel = {0x1f, 0x22, 0x27},
+                      .line = {0x3c, 0x41, 0x48},
+                      .grid = {0x2c, 0x30, 0x36},
+                      .ink = {0xe6, 0xe8, 0xea},
+                      .quiet_ink = {0xa0, 0xa8, 0xb1},
+                      .faint = {0x48, 0x4e, 0x56},
+                      .accent = {0x72, 0xb4, 0xf4},
+                      .accent_tint = {0x27, 0x3a, 0x50},
+                      .bar = {0x3a, 0x5f, 0x88},
+                      .warning = {0xf2, 0x99, 0x66}};
+
+// Okabe and Ito's palette without its yellow and black, which do not stand out on white; on dark
+// the same hues, lighter.
+const QColor kCategories[2][kCategoryCount] = {{{0x00, 0x72, 0xb2},
+                                                {0xd5, 0x5e, 0x00},
+                                                {0x00, 0x9e, 0x73},
+                                                {0xcc, 0x79, 0xa7},
+                                                {0xe6, 0x9f, 0x00},
+                                                {0x56, 0xb4, 0xe9},
+                                                {0x7a, 0x4e, 0xa8}},
+                                               {{0x3f, 0x93, 0xd6},
+                                                {0xe8, 0x76, 0x2d},
+                                                {0x2b, 0xb8, 0x8f},
+                                                {0xe0, 0x98, 0xc0},
+                                                {0xf2, 0xb8, 0x3a},
+                                                {0x9a, 0xd6, 0xf7},
+                                                {0xa8, 0x80, 0xd8}}};
+
+const Colors& colors_of(Shade shade) {
+  return shade == Shade::kDark ? kDark : kLight;
+}
+
+QPalette palette_of(const Colors& c) {
+  QPalette colors(c.panel, c.page);  // what the style draws edges with follows from both
+  colors.setColor(QPalette::Window, c.page);
+  colors.setColor(QPalette::Base, c.panel);
+  colors.setColor(QPalette::AlternateBase, c.page);
+  colors.setColor(QPalette::Button, c.panel);
+  colors.setColor(QPalette::ToolTipBase, c.panel);
   for (const QPalette::ColorRole role :
        {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::ToolTipText}) {
-    colors.setColor(role, kInk);
+    colors.setColor(role, c.ink);
   }
-  colors.setColor(QPalette::PlaceholderText, kQuietInk);
-  colors.setColor(QPalette::Highlight, kAccentTint);
-  colors.setColor(QPalette::HighlightedText, kInk);
-  colors.setColor(QPalette::Link, kAccent);
-  colors.setColor(QPalette::Disabled, QPalette::Text, kQuietInk);
-  colors.setColor(QPalette::Disabled, QPalette::ButtonText, kQuietInk);
+  colors.setColor(QPalette::PlaceholderText, c.quiet_ink);
+  colors.setColor(QPalette::Highlight, c.accent_tint);
+  colors.setColor(QPalette::HighlightedText, c.ink);
+  colors.setColor(QPalette::Link, c.accent);
+  colors.setColor(QPalette::Disabled, QPalette::Text, c.quiet_ink);
+  colors.setColor(QPalette::Disabled, QPalette::ButtonText, c.quiet_ink);
   return colors;
 }
 
 constexpr const char* kSheet = R"(
-QTabWidget::pane { border: 0; border-top: 1px solid #d9d9d4; }
-QTabBar::tab { padding: 8px 18px; border: 0; color: #6a717a; background: transparent; }
-QTabBar::tab:selected { color: #1d2229; border-bottom: 2px solid #1f5fa8; }
-QTabBar::tab:disabled { color: #c9cccf; }
-QTableView { border: 1px solid #d9d9d4; gridline-color: #ececec;
-  selection-background-color: #e3ecf6; selection-color: #1d2229; }
-QHeaderView::section { background: #fafaf8; color: #6a717a; border: 0;
-  border-bottom: 1px solid #d9d9d4; padding: 7px 6px 5px 6px; }
+QTabWidget::pane { border: 0; border-top: 1px solid @line; }
+QTabBar::tab { padding: 8px 18px; border: 0; color: @quiet; background: transparent; }
+QTabBar::tab:selected { color: @ink; border-bottom: 2px solid @accent; }
+QTabBar::tab:selected:focus { color: @accent; }
+QTabBar::tab:disabled { color: @faint; }
+QTableView { border: 1px solid @line; gridline-color: @grid;
+  selection-background-color: @tint; selection-color: @ink; }
+QHeaderView::section { background: @page; color: @quiet; border: 0;
+  border-bottom: 1px solid @line; padding: 7px 6px 5px 6px; }
 QTableView::item { padding: 0 6px; }
 QHeaderView::up-arrow, QHeaderView::down-arrow { image: none; width: 0; height: 0; }
-QLineEdit { border: 1px solid #d9d9d4; border-radius: 3px; padding: 4px 6px;
-  background: #ffffff; }
-QLineEdit:focus { border-color: #1f5fa8; }
-QPushButton { border: 1px solid #d9d9d4; border-radius: 3px; padding: 6px 14px;
-  background: #ffffff; }
-QPushButton:hover { border-color: #1f5fa8; }
-QToolButton { border: 1px solid #d9d9d4; border-radius: 3px; padding: 4px 8px;
-  background: transparent; color: #6a717a; }
-QToolButton:checked { background: #ffffff; color: #1d2229; }
-QToolButton:hover, QToolButton:focus, QPushButton:focus { border-color: #1f5fa8; }
-QStatusBar { color: #6a717a; border-top: 1px solid #d9d9d4; }
+QLineEdit { border: 1px solid @line; border-radius: 3px; padding: 4px 6px;
+  background: @panel; }
+QLineEdit:focus { border-color: @accent; }
+QPushButton { border: 1px solid @line; border-radius: 3px; padding: 6px 14px;
+  background: @panel; }
+QPushButton:hover { border-color: @accent; }
+QToolButton { border: 1px solid @line; border-radius: 3px; padding: 4px 8px;
+  background: transparent; color: @quiet; }
+QToolButton:checked { background: @panel; color: @ink; }
+QToolButton:hover, QToolButton:focus, QPushButton:focus { border-color: @accent; }
+QCheckBox::indicator { width: 11px; height: 11px; border: 1px solid @quiet; border-radius: 2px;
+  background: @panel; }
+QCheckBox::indicator:checked { background: @accent; border-color: @accent; }
+QCheckBox:focus { color: @accent; }
+QStatusBar { color: @quiet; border-top: 1px solid @line; }
 QStatusBar::item { border: 0; }
 QSplitter::handle { background: transparent; }
-QToolTip { border: 1px solid #d9d9d4; padding: 4px; }
+QToolTip { border: 1px solid @line; padding: 4px; }
 )";
+
+// A sheet names colours as @line.
+QString colored(QString sheet, const Colors& c) {
+  const std::pair<const char*, QColor> names[] = {
+      {"@page", c.page},        {"@panel", c.panel},     {"@line", c.line},     {"@grid", c.grid},
+      {"@ink", c.ink},          {"@quiet", c.quiet_ink}, {"@accent", c.accent}, {"@faint", c.faint},
+      {"@tint", c.accent_tint}, {"@warning", c.warning}};
+  for (const auto& [name, color] : names) {
+    sheet.replace(QLatin1String(name), color.name());
+  }
+  return sheet;
+}
 
 }  // namespace
 
-QColor category(int index) {
-  return index < kCategoryCount ? kCategories[index] : QColor(0x8f, 0x94, 0x99);
+Shade shade() {
+  constexpr int kHalf = 128;
+  return QGuiApplication::palette().color(QPalette::Window).lightness() < kHalf ? Shade::kDark
+                                                                                : Shade::kLight;
 }
 
-void apply(QApplication& application) {
+const Colors& colors() {
+  return colors_of(shade());
+}
+
+QColor category(int index) {
+  return index < kCategoryCount ? kCategories[shade() == Shade::kDark][index]
+                                : QColor(0x8f, 0x94, 0x99);
+}
+
+void apply(QApplication& application, Shade shade) {
   QApplication::setStyle(QStyleFactory::create("Fusion"));
   QFont font("DejaVu Sans");
   font.setPixelSize(kTextPixels);
   QApplication::setFont(font);
-  QApplication::setPalette(palette());
-  application.setStyleSheet(kSheet);
+  QApplication::setPalette(palette_of(colors_of(shade)));
+  application.setStyleSheet(colored(kSheet, colors_of(shade)));
+}
+
+QString rich_text_sheet() {
+  return colored(".quiet { color: @quiet; } a { color: @accent; }", colors());
+}
+
+QString report_sheet() {
+  return colored(
+      "table { border-collapse: collapse; } h1 { font-size: 20px; } h2 { font-size: 16px; } .bad { "
+      "color: @warning; }"
+      "th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid @line; }"
+      "td:first-child, th:first-child { text-align: left; }",
+      colors());
 }
 
 }  // namespace versieve::gui::theme

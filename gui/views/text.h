@@ -1,0 +1,14 @@
+// The look that labels and rich texts share.
+#pragma once
+
+class QLabel;
+class QString;
+class QTextBrowser;
+
+namespace versieve::gui {
+
+QLabel* quiet_label(const QString& text);
+// Again when the palette has changed, before the text is set anew.
+void style_text(QTextBrowser& text);
+
+}  // namespace versieve::gui

@@ -1,0 +1,136 @@
+// The look of the window: light and dark, small, and by keyboard.
+#include <QLabel>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QTextBrowser>
+#include <QThreadPool>
+#include <algorithm>
+#include <cmath>
+
+#include "gui/pages/planner_page.h"
+#include "gui/pages/points_page.h"
+#include "gui/pages/validation_page.h"
+#include "gui/views/axis.h"
+#include "gui/views/theme.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+namespace {
+
+// Of WCAG 2: 4.5 for text, 3 for what is drawn.
+double contrast(const QColor& a, const QColor& b) {
+  const auto luminance = [](const QColor& color) {
+    const auto linear = [](double c) {
+      return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(color.redF()) + 0.7152 * linear(color.greenF()) +
+           0.0722 * linear(color.blueF());
+  };
+  const double x = luminance(a) + 0.05, y = luminance(b) + 0.05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+// Pixels of about this colour: the edges of letters are mixed with the ground.
+int count_color(const QImage& picture, const QRect& where, const QColor& color) {
+  constexpr int kNear = 60;
+  int count = 0;
+  for (int y = where.top(); y <= where.bottom(); ++y) {
+    for (int x = where.left(); x <= where.right(); ++x) {
+      const QColor at = picture.pixelColor(x, y);
+      count += std::abs(at.red() - color.red()) < kNear &&
+                       std::abs(at.green() - color.green()) < kNear &&
+                       std::abs(at.blue() - color.blue()) < kNear && at.saturation() > 100
+                   ? 1
+                   : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+class LookTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  QString campaign_;
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    campaign_ = folder_.filePath("campaign.db");
+    write_synthetic_campaign(campaign_, true);
+  }
+
+  void cleanup() { theme::apply(*qApp); }
+  void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+
+  void textAndMarksStandOutInBothShades() {
+    for (const theme::Shade shade : {theme::Shade::kLight, theme::Shade::kDark}) {
+      theme::apply(*qApp, shade);
+      QCOMPARE(theme::shade(), shade);
+      const theme::Colors& c = theme::colors();
+      for (const QColor& ground : {c.page, c.panel}) {
+        QVERIFY(contrast(c.ink, ground) >= 7.0);
+        for (const QColor& text : {c.quiet_ink, c.accent, c.warning}) {
+          QVERIFY(contrast(text, ground) >= 4.5);
+        }
+      }
+      QVERIFY(contrast(c.ink, c.accent_tint) >= 7.0);
+      QVERIFY(contrast(c.quiet_ink, c.accent_tint) >= 4.5);
+      for (int i = 0; i < theme::kCategoryCount; ++i) {
+        // Okabe and Ito's orange and sky blue are the palest that are told apart on white.
+        QVERIFY(contrast(theme::category(i), c.panel) >=
+                (shade == theme::Shade::kDark ? 3.0 : 2.0));
+      }
+    }
+  }
+
+  void theWindowTurnsDarkWithAllThatItShows() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("points");
+    QTextBrowser* point = window.pointsPage().findChild<QTextBrowser*>("point");
+    QTRY_VERIFY_WITH_TIMEOUT(point->toPlainText().contains("workload"), kWaitMs);
+    const auto ground = [&window] {
+      Scatter& scatter = window.pointsPage().scatter();
+      return scatter.grab().toImage().pixelColor(3, scatter.height() - 3);
+    };
+    QCOMPARE(ground().lightness() > 200, true);
+    const QString light = point->toHtml();
+    QVERIFY(light.contains(theme::colors().quiet_ink.name()));
+    window.setDark(true);
+    QCOMPARE(ground().lightness() < 60, true);
+    QVERIFY(point->toHtml().contains(theme::colors().quiet_ink.name()));
+    window.setDark(false);
+    QCOMPARE(point->toHtml(), light);
+  }
+
+  void aLogarithmicAxisHasTwoTicksAtLeast() {
+    for (const int wanted : {1, 2, 3, 5}) {
+      QVERIFY(Axis::around({2.4, 3900.0}, true, false).ticks(wanted).size() >= 2);
+      QVERIFY(Axis::around({11.0, 95.0}, true, false).ticks(wanted).size() >= 2);
+    }
+  }
+
+  // Tab leaves a table; before, it went from cell to cell and never out.
+  void tabGoesThroughThePageOfPoints() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("points");
+    window.activateWindow();
+    QTableView& table = window.pointsPage().table();
+    table.setFocus();
+    QTest::keyClick(&table, Qt::Key_Tab);
+    QVERIFY(!table.hasFocus());
+  }
+};
+
+QTEST_MAIN(LookTest)
+#include "look_test.moc"
