@@ -37,8 +37,9 @@ QString bound_text(const PlanEntry& e) {
 
 constexpr int kInterval = 4;
 
-const std::array<Column, 13> kColumns = {{
-    {"Rank", "Place in this list", true, [](const PlanEntry&) { return QString(); }},
+const std::array<Column, 14> kColumns = {{
+    {"Rank", "Place in this list; on another machine than the measured one also the place there",
+     true, [](const PlanEntry&) { return QString(); }},
     {"Class", "What it promises against plain decoding", false,
      [](const PlanEntry& e) { return QString(name_of(e.precision)); }},
     {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
@@ -54,6 +55,10 @@ const std::array<Column, 13> kColumns = {{
      [](const PlanEntry& e) { return fixed(e.gain_over_ar, 2); }},
     {"× baseline", "Over the fixed baseline", true,
      [](const PlanEntry& e) { return fixed(e.gain_over_baseline, 2); }},
+    {"p better", "Probability of more tokens a second than the fixed baseline", true,
+     [](const PlanEntry& e) {
+       return e.baseline == "fixed" ? QString(QChar(kAbsent)) : probability_text(e.beats_baseline);
+     }},
     {"DRAM, MB", "Bytes a step moves", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.cost->dram_bytes * 1e-6, 1); }},
     {"Source", "Measured, or predicted by the fit", false,
@@ -73,6 +78,13 @@ void PlanEntries::show(const PlanPtr& plan, std::int64_t bucket,
   beginResetModel();
   plan_ = plan;
   entries_.clear();
+  ranks_before_.clear();
+  if (plan && plan->own.hardware != plan->chosen.hardware) {
+    for (const PlanEntry* entry : entries_of(plan->own, bucket, classes)) {
+      const int rank = static_cast<int>(ranks_before_.size()) + 1;
+      ranks_before_.emplace(entry->evaluation.strategy.text(), rank);
+    }
+  }
   if (plan) {
     entries_ = entries_of(plan->chosen, bucket, classes);
     for (const PlanEntry* entry : entries_) {
@@ -109,6 +121,18 @@ int PlanEntries::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(kColumns.size());
 }
 
+// "3", or on another machine "3 (was 7)".
+QString PlanEntries::rank_text(int row) const {
+  const QString rank = QString::number(row + 1);
+  if (ranks_before_.empty()) {
+    return rank;
+  }
+  const auto before = ranks_before_.find(entryAt(row)->evaluation.strategy.text());
+  return before == ranks_before_.end() ? tr("%1 (new)").arg(rank)
+         : before->second == row + 1   ? rank
+                                       : tr("%1 (was %2)").arg(rank).arg(before->second);
+}
+
 QVariant PlanEntries::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) {
     return {};
@@ -118,7 +142,7 @@ QVariant PlanEntries::data(const QModelIndex& index, int role) const {
   const Interval& interval = entry.evaluation.throughput_interval;
   switch (role) {
     case Qt::DisplayRole:
-      return index.column() == 0 ? QString::number(index.row() + 1) : column.text(entry);
+      return index.column() == 0 ? rank_text(index.row()) : column.text(entry);
     case Qt::TextAlignmentRole:
       return alignment(column.is_number);
     case Qt::ToolTipRole:

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <map>
+#include <string>
 
 #include "gui/models/planner.h"
 
@@ -34,10 +36,14 @@ class PlanEntries : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
+  QString rank_text(int row) const;
+
   PlanPtr plan_;  // keeps the entries alive
   std::vector<const PlanEntry*> entries_;
   Interval scale_;         // tokens a second that the list spans
   double baseline_ = 0.0;  // of the fixed baseline
+  // On another machine than the measured one: ranks there, by strategy.
+  std::map<std::string, int> ranks_before_;
 };
 
 }  // namespace versieve::gui

@@ -69,6 +69,12 @@ QString reason_text(const PlanEntry& entry) {
            QString(name_of(static_cast<Bound>(bound))));
 }
 
+QString probability_text(double probability) {
+  return probability > 0.99   ? QStringLiteral("> 0.99")
+         : probability < 0.01 ? QStringLiteral("< 0.01")
+                              : fixed(probability, 2);
+}
+
 QString entry_html(const PlanEntry& entry) {
   const Evaluation& evaluation = entry.evaluation;
   const StepCost& cost = *evaluation.cost;
@@ -89,8 +95,8 @@ QString entry_html(const PlanEntry& entry) {
                                    "  (90 %: " + interval(evaluation.accepted_interval, 2) + ")");
   html += row("gain", fixed(entry.gain_over_ar, 2) + "× over autoregressive, " +
                           fixed(entry.gain_over_baseline, 2) +
-                          "× over the fixed baseline, which it beats with p " +
-                          fixed(entry.beats_baseline, 2));
+                          "× over the fixed baseline, which it beats with probability " +
+                          probability_text(entry.beats_baseline));
   html += row("DRAM a step", bytes(cost.dram_bytes));
   html += row("source", name_of(evaluation.source));
   html += entry.note.empty() ? QString() : row("note", QString::fromStdString(entry.note));

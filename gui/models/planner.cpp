@@ -2,6 +2,7 @@
 
 #include <QFileInfo>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,6 +13,27 @@
 
 namespace versieve::gui {
 namespace {
+
+// "nothing to fit to", and what the database holds instead.
+[[noreturn]] void refuse_to_fit(const Snapshot& snapshot) {
+  std::int64_t simulated = 0, imported = 0;
+  for (const db::PointOverview& point : snapshot.overview.points) {
+    const db::StoredRun* run = snapshot.run(point.run_id);
+    simulated += run != nullptr && is_simulated(run->record) ? 1 : 0;
+    imported += run != nullptr && is_imported(run->record) ? 1 : 0;
+  }
+  std::string apart;
+  for (const auto& [count, kind] :
+       {std::pair{simulated, "simulated"}, std::pair{imported, "imported"}}) {
+    if (count > 0) {
+      apart += (apart.empty() ? "; " : " and ") + std::to_string(count) + " " + kind;
+    }
+  }
+  throw Error(ExitCode::kAnswerNo,
+              "this database holds no timed point of a device in the hardware catalogue, so there "
+              "is nothing to fit to" +
+                  (apart.empty() ? apart : apart + " ones are shown, never fitted to"));
+}
 
 // Of the devices that the catalogue knows, the one with most attention and step points.
 std::string most_measured_device(const Snapshot& snapshot) {
@@ -30,9 +52,7 @@ std::string most_measured_device(const Snapshot& snapshot) {
     }
   }
   if (best.empty()) {
-    throw Error(ExitCode::kAnswerNo,
-                "this database holds no timed point of a device in the hardware catalogue, so "
-                "there is nothing to fit to");
+    refuse_to_fit(snapshot);
   }
   return best;
 }
@@ -76,7 +96,10 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
 HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
   HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
   value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
-  const std::string label = QString::number(terabytes_per_s, 'f', 1).toStdString() + " TB/s";
+  const bool is_round =
+      std::fabs(10.0 * terabytes_per_s - std::round(10.0 * terabytes_per_s)) < 1e-6;
+  const std::string label =
+      QString::number(terabytes_per_s, 'f', is_round ? 1 : 2).toStdString() + " TB/s";
   spec.key += " at " + label;
   spec.name += " at " + label;
   spec.measured.clear();

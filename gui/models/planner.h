@@ -82,6 +82,7 @@ QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionC
 QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
 // "4.10 tokens in 812.40 µs, 71 % dram-bound"
 QString reason_text(const PlanEntry& entry);
+QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
 QString entry_html(const PlanEntry& entry);
 
 }  // namespace versieve::gui

@@ -1,6 +1,7 @@
 #include "gui/pages/planner_page.h"
 
 #include <QComboBox>
+#include <QDoubleSpinBox>
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -46,7 +47,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
       bandwidth_(new QSlider(Qt::Horizontal)),
-      bandwidth_text_(new QLabel),
+      typed_bandwidth_(new QDoubleSpinBox),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -82,9 +83,14 @@ QWidget* PlannerPage::make_knobs() {
   }
   hardware_->setAccessibleName(tr("Machine"));
   bandwidth_->setRange(1 * kStepsPerTerabyte, 10 * kStepsPerTerabyte);
-  bandwidth_->setFixedWidth(260);
+  bandwidth_->setMinimumWidth(120);
+  bandwidth_->setMaximumWidth(260);
   bandwidth_->setAccessibleName(tr("Memory bandwidth"));
-  bandwidth_text_->setMinimumWidth(80);
+  typed_bandwidth_->setRange(1.0, 10.0);
+  typed_bandwidth_->setSingleStep(1.0 / kStepsPerTerabyte);
+  typed_bandwidth_->setSuffix(tr(" TB/s"));
+  typed_bandwidth_->setKeyboardTracking(false);  // a number is planned for when it is written
+  typed_bandwidth_->setAccessibleName(tr("Memory bandwidth in TB/s"));
   connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
     reset_bandwidth();
     const int chosen = hardware_->currentIndex();
@@ -93,7 +99,12 @@ QWidget* PlannerPage::make_knobs() {
   });
   QPushButton* file = new QPushButton(tr("From a file…"));
   connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
-  connect(bandwidth_, &QSlider::valueChanged, this, &PlannerPage::turn_bandwidth);
+  connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
+    typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
+  });
+  connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
+  reset_->setObjectName("asMeasured");
+  reset_->setToolTip(tr("Back to the measured machine and its memory bandwidth"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
     hardware_->setCurrentIndex(0);
@@ -105,10 +116,10 @@ QWidget* PlannerPage::make_knobs() {
   layout->addWidget(quiet_label(tr("Machine")));
   layout->addWidget(hardware_);
   layout->addWidget(file);
-  layout->addSpacing(16);
+  layout->addSpacing(8);
   layout->addWidget(quiet_label(tr("Memory bandwidth")));
   layout->addWidget(bandwidth_);
-  layout->addWidget(bandwidth_text_);
+  layout->addWidget(typed_bandwidth_);
   layout->addWidget(reset_);
   layout->addStretch();
   export_->setToolTip(tr("Writes the shown classes for this machine as JSON, CSV or a C++ header"));
@@ -184,13 +195,15 @@ QWidget* PlannerPage::make_answer() {
 }
 
 void PlannerPage::setBandwidth(double terabytes_per_s) {
-  bandwidth_->setValue(static_cast<int>(std::lround(terabytes_per_s * kStepsPerTerabyte)));
+  typed_bandwidth_->setValue(terabytes_per_s);
 }
 
-void PlannerPage::turn_bandwidth(int position) {
+void PlannerPage::turn_bandwidth(double terabytes_per_s) {
+  const QSignalBlocker quietly(bandwidth_);
+  bandwidth_->setValue(static_cast<int>(std::lround(terabytes_per_s * kStepsPerTerabyte)));
   bandwidth_turned_ = true;
   show_bandwidth();
-  planner_->setBandwidth(static_cast<double>(position) / kStepsPerTerabyte);
+  planner_->setBandwidth(terabytes_per_s);
 }
 
 void PlannerPage::ask_for_machine() {
@@ -234,19 +247,13 @@ void PlannerPage::reset_bandwidth() {
 void PlannerPage::show_bandwidth() {
   const HardwareSpec* machine = planner_->machine();
   if (!bandwidth_turned_ && machine != nullptr) {
-    const QSignalBlocker quietly(bandwidth_);
-    bandwidth_->setValue(static_cast<int>(
-        std::lround(machine->raw_bandwidth() / kBytesPerTerabyte * kStepsPerTerabyte)));
+    const QSignalBlocker quietly(bandwidth_), quietly_too(typed_bandwidth_);
+    const double own = machine->raw_bandwidth() / kBytesPerTerabyte;
+    bandwidth_->setValue(static_cast<int>(std::lround(own * kStepsPerTerabyte)));
+    typed_bandwidth_->setValue(own);
   }
   bandwidth_->setEnabled(machine != nullptr);
-  if (machine == nullptr) {
-    bandwidth_text_->setText(QString(QChar(kAbsent)));
-    return;
-  }
-  const double shown = bandwidth_turned_
-                           ? static_cast<double>(bandwidth_->value()) / kStepsPerTerabyte
-                           : machine->raw_bandwidth() / kBytesPerTerabyte;
-  bandwidth_text_->setText(fixed(shown, bandwidth_turned_ ? 1 : 2) + " TB/s");
+  typed_bandwidth_->setEnabled(machine != nullptr);
 }
 
 void PlannerPage::show_plan() {
@@ -305,6 +312,7 @@ void PlannerPage::show_cell() {
   const std::vector<PrecisionClass> classes = grid_->selectedClasses();
   const bool was_empty = entries_->rowCount() == 0;
   entries_->show(plan, grid_->bucket(), classes);
+  table_->resizeColumnToContents(0);
   if (was_empty) {
     table_->resizeColumnsToContents();
   }

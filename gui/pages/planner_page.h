@@ -12,6 +12,7 @@
 #include "gui/views/plan_grid.h"
 
 class QComboBox;
+class QDoubleSpinBox;
 class QLabel;
 class QPushButton;
 class QSlider;
@@ -31,6 +32,7 @@ class PlannerPage : public QWidget {
   PlanGrid& grid() { return *grid_; }
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
+  QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
@@ -53,7 +55,7 @@ class PlannerPage : public QWidget {
   void show_cell();
   void show_entry(int row);
   void show_bandwidth();
-  void turn_bandwidth(int position);
+  void turn_bandwidth(double terabytes_per_s);
   void reset_bandwidth();
   QString summary() const;
 
@@ -65,7 +67,7 @@ class PlannerPage : public QWidget {
   QComboBox* hardware_;
   std::vector<HardwareSpec> machines_;  // of the choice's entries after the first
   QSlider* bandwidth_;
-  QLabel* bandwidth_text_;
+  QDoubleSpinBox* typed_bandwidth_;
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

@@ -30,7 +30,8 @@ QString strategy_of(const PlanEntry& entry) {
   return QString::fromStdString(entry.evaluation.strategy.text());
 }
 
-// Writes lines under each other as long as a cell has room for them.
+// Writes lines under each other as long as a cell has room for them; after the first that has none
+// come no others.
 class Lines {
  public:
   Lines(QPainter& painter, const QRect& cell) : painter_(painter), left_(cell) {}
@@ -41,6 +42,7 @@ class Lines {
              const QString& right = {}) {
     const QFontMetrics metrics(font);
     if (left_.height() < metrics.height() - 2) {
+      left_.setHeight(0);
       return;
     }
     const QRect line(left_.left(), left_.top(), left_.width(), metrics.height());
@@ -56,6 +58,10 @@ class Lines {
                         QFontMetrics(right_font).elidedText(right, Qt::ElideRight, rest.width()));
     }
     left_.setTop(line.bottom() + 2);
+  }
+
+  bool hasRoomFor(const QFont& first, const QFont& second) const {
+    return left_.height() >= QFontMetrics(first).height() + 1 + QFontMetrics(second).height() - 2;
   }
 
  private:
@@ -199,17 +205,28 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   const Found own = found(plan_->own, bucket, row);
   const bool is_new =
       own.entry != nullptr && !(own.entry->evaluation.strategy == evaluation.strategy);
-  const QString interval = fixed(evaluation.throughput_interval.low, 0) + " – " +
-                           fixed(evaluation.throughput_interval.high, 0);
+  const QString interval = tr("90 %: %1 – %2")
+                               .arg(fixed(evaluation.throughput_interval.low, 0),
+                                    fixed(evaluation.throughput_interval.high, 0));
+  const QString gain = tr("%1× baseline").arg(fixed(entry.gain_over_baseline, 2));
+  const QFont bold = sized(font(), theme::kTextPixels, true);
+  const QFont plain = sized(font(), theme::kTextPixels, false);
+  const theme::Colors& colors = theme::colors();
+  const QColor mark = best.baseline != nullptr || is_new ? colors.warning : colors.quiet_ink;
+  const QString marked = best.baseline != nullptr ? tr("below a baseline")
+                         : is_new                 ? tr("changed")
+                                                  : interval;
   Lines lines(painter, cell.adjusted(kInset, 3, -kInset, -3));
-  lines.write(sized(font(), theme::kTextPixels, true), theme::colors().ink, strategy_of(entry));
-  lines.write(
-      sized(font(), theme::kTextPixels, false), theme::colors().accent,
-      fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-      best.baseline != nullptr || is_new ? theme::colors().warning : theme::colors().quiet_ink,
-      best.baseline != nullptr ? tr("below a baseline")
-      : is_new                 ? tr("changed")
-                               : interval);
+  if (lines.hasRoomFor(bold, plain)) {
+    lines.write(bold, colors.ink, strategy_of(entry));
+    lines.write(plain, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
+                mark, marked);
+  } else {  // what it yields before what it is called
+    const QFont small_bold = sized(font(), theme::kSmallPixels, true);
+    lines.write(small_bold, colors.ink, strategy_of(entry));
+    lines.write(small, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
+                mark, marked == interval ? gain : marked);
+  }
   if (best.baseline != nullptr) {
     lines.write(small, theme::colors().warning,
                 tr("the %1 baseline is faster: %2")
@@ -218,12 +235,13 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   } else if (is_new) {
     lines.write(small, theme::colors().warning, tr("was %1").arg(strategy_of(*own.entry)));
   }
-  lines.write(small, theme::colors().quiet_ink,
-              tr("90 %: %1, %2").arg(interval, name_of(evaluation.source)));
-  lines.write(small, theme::colors().quiet_ink,
-              tr("%1× autoregressive, %2× fixed baseline")
-                  .arg(fixed(entry.gain_over_ar, 2), fixed(entry.gain_over_baseline, 2)));
-  lines.write(small, theme::colors().quiet_ink, reason_text(entry));
+  lines.write(small, colors.quiet_ink, reason_text(entry));
+  lines.write(small, colors.quiet_ink,
+              tr("%1× autoregressive, %2; %3")
+                  .arg(fixed(entry.gain_over_ar, 2), gain, name_of(evaluation.source)));
+  if (marked != interval) {
+    lines.write(small, colors.quiet_ink, interval);
+  }
 }
 
 QString PlanGrid::help_text(int bucket, int row) const {

@@ -111,6 +111,37 @@ class LookTest : public QObject {
     QCOMPARE(point->toHtml(), light);
   }
 
+  // It could not be made narrower than 1138 pixels.
+  void theWindowFitsASmallScreen() {
+    Window window;
+    window.resize(1024, 700);
+    window.show();
+    QVERIFY(open(window, campaign_));
+    for (const QString& page : Window::pageNames()) {
+      window.showPage(page);
+      QCoreApplication::processEvents();
+      QVERIFY2(window.width() <= 1024 && window.height() <= 700, qPrintable(page));
+    }
+  }
+
+  // In a low window only the strategy and its interval were left of a cell.
+  void aLowCellOfThePlannerStillSaysWhatItYields() {
+    Window window;
+    window.resize(1100, 700);
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() && !page.planner().isBusy(), kWaitMs);
+    PlanGrid& grid = page.grid();
+    grid.resize(900, grid.minimumSizeHint().height());
+    const QImage picture = grid.grab().toImage();
+    for (int bucket = 0; bucket < 4; ++bucket) {
+      QVERIFY(count_color(picture, grid.cellRect(bucket, 1).adjusted(4, 4, -4, -4),
+                          theme::colors().accent) > 20);
+    }
+  }
+
   void aLogarithmicAxisHasTwoTicksAtLeast() {
     for (const int wanted : {1, 2, 3, 5}) {
       QVERIFY(Axis::around({2.4, 3900.0}, true, false).ticks(wanted).size() >= 2);

@@ -1,6 +1,8 @@
 // The planner and validation pages without a display: what is planned must be shown, ranked,
 // exported and planned again as knobs turn.
+#include <QDoubleSpinBox>
 #include <QElapsedTimer>
+#include <QPushButton>
 #include <QSlider>
 #include <QTableView>
 #include <QTemporaryDir>
@@ -16,6 +18,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/plan/hardware_file.h"
 #include "engine/plan/table_file.h"
+#include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/theme.h"
@@ -257,6 +260,61 @@ class PlannerPageTest : public QObject {
     QVERIFY(planner.exportTo(folder_.filePath("plan.xls")).contains(".csv"));
     QVERIFY(!QFile::exists(folder_.filePath("plan.xls")));
     QVERIFY(planner.exportTo("/nowhere/plan.csv").contains("/nowhere/plan.csv"));
+  }
+
+  // Only tenths could be chosen, and which strategy had moved was nowhere to be read.
+  void aTypedBandwidthIsPlannedForAndTheRankingSaysWhatMoved() {
+    window_->showPage("planner");
+    PlannerPage& page = window_->plannerPage();
+    page.grid().select(1, 0);
+    for (int row = 0; row < page.entries().rowCount(); ++row) {
+      QCOMPARE(cell(page.entries(), row, 0), QString::number(row + 1));
+    }
+    const PlanTable own = page.planner().plan()->own;
+    page.typedBandwidth().setFocus();
+    page.typedBandwidth().selectAll();
+    QTest::keyClicks(&page.typedBandwidth(), "1.25");
+    QVERIFY(!page.planner().isBusy());  // not before the number is whole
+    QTest::keyClick(&page.typedBandwidth(), Qt::Key_Return);
+    QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy(), kWaitMs);
+    QCOMPARE(page.planner().plan()->chosen.hardware, std::string("h200-sxm at 1.25 TB/s"));
+    QCOMPARE(page.bandwidth().value(), 13);
+    const std::vector<const PlanEntry*> before = entries_of(own, 1, page.grid().selectedClasses());
+    int moved = 0;
+    for (int row = 0; row < page.entries().rowCount(); ++row) {
+      const auto was = std::find_if(before.begin(), before.end(), [&](const PlanEntry* e) {
+        return e->evaluation.strategy == page.entries().entryAt(row)->evaluation.strategy;
+      });
+      const int place = static_cast<int>(was - before.begin());
+      moved += place == row ? 0 : 1;
+      QCOMPARE(cell(page.entries(), row, 0),
+               was == before.end() ? QString("%1 (new)").arg(row + 1)
+               : place == row      ? QString::number(row + 1)
+                                   : QString("%1 (was %2)").arg(row + 1).arg(place + 1));
+    }
+    QVERIFY(moved > 0);
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy(), kWaitMs);
+    QCOMPARE(page.planner().plan()->chosen.hardware, std::string("h200-sxm"));
+    QCOMPARE(page.bandwidth().value(), 49);
+  }
+
+  void whatBeatsTheBaselineIsSaidWithAProbability() {
+    QCOMPARE(probability_text(0.999), QString("> 0.99"));
+    QCOMPARE(probability_text(0.0), QString("< 0.01"));
+    QCOMPARE(probability_text(0.874), QString("0.87"));
+    window_->showPage("planner");
+    PlannerPage& page = window_->plannerPage();
+    int column = 0;
+    while (page.entries().headerData(column, Qt::Horizontal, Qt::DisplayRole) != "p better") {
+      QVERIFY(++column < page.entries().columnCount());
+    }
+    for (int row = 0; row < page.entries().rowCount(); ++row) {
+      const PlanEntry& entry = *page.entries().entryAt(row);
+      QCOMPARE(cell(page.entries(), row, column), entry.baseline == "fixed"
+                                                      ? QString(QChar(kAbsent))
+                                                      : probability_text(entry.beats_baseline));
+    }
   }
 
   void aDraggedKnobShowsPlansAsItGoesAndEndsWhereItWasLeft() {
