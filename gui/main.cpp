@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "gui/pages/planner_page.h"
+#include "gui/pages/replay_page.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/error.h"
@@ -46,7 +47,15 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
     QTimer::singleShot(kSettleMs, &window, [&window, path] { take_screenshot(window, path); });
   };
   Planner& planner = window.plannerPage().planner();
-  if (page == QLatin1String("planner") || page == QLatin1String("validation")) {
+  using versieve::gui::Replayer;
+  if (page == QLatin1String("replay")) {
+    const Replayer& replayer = window.replayPage().replayer();
+    QObject::connect(&replayer, &Replayer::changed, &window, [&replayer, later] {
+      if (!replayer.isBusy() && (replayer.replayed() || !replayer.sentence().isEmpty())) {
+        later();
+      }
+    });
+  } else if (page == QLatin1String("planner") || page == QLatin1String("validation")) {
     QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
       if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
         later();

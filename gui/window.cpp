@@ -16,6 +16,7 @@
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
+#include "gui/pages/replay_page.h"
 #include "gui/pages/runs_page.h"
 #include "gui/pages/start_page.h"
 #include "gui/pages/validation_page.h"
@@ -31,6 +32,7 @@ Window::Window()
       points_page_(new PointsPage(document_)),
       planner_page_(new PlannerPage(document_)),
       validation_page_(new ValidationPage(planner_page_->planner())),
+      replay_page_(new ReplayPage(document_, planner_page_->planner())),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -40,6 +42,7 @@ Window::Window()
   tabs_->addTab(points_page_, tr("Points"));
   tabs_->addTab(planner_page_, tr("Planner"));
   tabs_->addTab(validation_page_, tr("Validation"));
+  tabs_->addTab(replay_page_, tr("Replay"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   setCentralWidget(stack_);
@@ -52,6 +55,12 @@ Window::Window()
     document_.setFilter("run=" + QString::number(run_id));
     tabs_->setCurrentWidget(points_page_);
   });
+  connect(replay_page_, &ReplayPage::cellRequested, this,
+          [this](int bucket, PrecisionClass precision) {
+            if (planner_page_->showCell(bucket, precision)) {
+              tabs_->setCurrentWidget(planner_page_);
+            }
+          });
   connect(&document_, &Document::loading, this, [this](const QString& path) {
     if (!document_.snapshot()) {
       start_page_->showLoading(path);
@@ -63,7 +72,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner", "validation"};
+  return {"runs", "points", "planner", "validation", "replay"};
 }
 
 bool Window::showPage(const QString& name) {
@@ -107,6 +116,7 @@ void Window::setDark(bool is_dark) {
   points_page_->recolor();
   planner_page_->recolor();
   validation_page_->recolor();
+  replay_page_->recolor();
 }
 
 void Window::ask_for_file() {

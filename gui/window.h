@@ -1,4 +1,4 @@
-// The main window: menus, the three pages, drag and drop, and the start page when nothing is open.
+// The main window: menus, the pages, drag and drop, and the start page when nothing is open.
 #pragma once
 
 #include <QMainWindow>
@@ -14,6 +14,7 @@ namespace versieve::gui {
 
 class PlannerPage;
 class PointsPage;
+class ReplayPage;
 class RunsPage;
 class StartPage;
 class ValidationPage;
@@ -26,8 +27,9 @@ class Window : public QMainWindow {
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
+  ReplayPage& replayPage() { return *replay_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation"; false if there is no such page.
+  // "runs", "points", "planner", "validation", "replay"; false if there is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
@@ -50,6 +52,7 @@ class Window : public QMainWindow {
   PointsPage* points_page_;
   PlannerPage* planner_page_;
   ValidationPage* validation_page_;
+  ReplayPage* replay_page_;
   QLabel* summary_;
   QAction* dark_ = nullptr;
 };

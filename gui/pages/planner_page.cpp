@@ -194,6 +194,16 @@ QWidget* PlannerPage::make_answer() {
   return answer;
 }
 
+bool PlannerPage::showCell(int bucket, PrecisionClass precision) {
+  const std::vector<PrecisionClass> classes = planner_->shownClasses();
+  const auto found = std::find(classes.begin(), classes.end(), precision);
+  if (found == classes.end()) {
+    return false;
+  }
+  grid_->select(bucket, 1 + static_cast<int>(found - classes.begin()));
+  return true;
+}
+
 void PlannerPage::setBandwidth(double terabytes_per_s) {
   typed_bandwidth_->setValue(terabytes_per_s);
 }

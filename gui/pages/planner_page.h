@@ -30,6 +30,8 @@ class PlannerPage : public QWidget {
 
   Planner& planner() { return *planner_; }
   PlanGrid& grid() { return *grid_; }
+  // False if the class is not shown.
+  bool showCell(int bucket, PrecisionClass precision);
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
   QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
