@@ -23,6 +23,11 @@
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
+namespace {
+
+constexpr int kMessageMs = 10'000;
+
+}  // namespace
 
 Window::Window()
     : stack_(new QStackedWidget),
@@ -61,6 +66,11 @@ Window::Window()
               tabs_->setCurrentWidget(planner_page_);
             }
           });
+  const auto say_written = [this](const QString& path) {
+    statusBar()->showMessage(tr("%1 was written").arg(path), kMessageMs);
+  };
+  connect(planner_page_, &PlannerPage::written, this, say_written);
+  connect(replay_page_, &ReplayPage::written, this, say_written);
   connect(&document_, &Document::loading, this, [this](const QString& path) {
     if (!document_.snapshot()) {
       start_page_->showLoading(path);

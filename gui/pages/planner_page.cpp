@@ -23,6 +23,7 @@
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/interval_bar.h"
+#include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
@@ -98,6 +99,8 @@ QWidget* PlannerPage::make_knobs() {
                                       : machines_[static_cast<std::size_t>(chosen - 1)]);
   });
   QPushButton* file = new QPushButton(tr("From a file…"));
+  file->setToolTip(
+      tr("A machine that versieve profile --sweep calibrate --hardware-out has written"));
   connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
     typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
@@ -122,7 +125,10 @@ QWidget* PlannerPage::make_knobs() {
   layout->addWidget(typed_bandwidth_);
   layout->addWidget(reset_);
   layout->addStretch();
-  export_->setToolTip(tr("Writes the shown classes for this machine as JSON, CSV or a C++ header"));
+  export_->setObjectName("export");
+  export_->setToolTip(
+      tr("Writes the shown classes for this machine as JSON, CSV or a C++ header; of the strictest "
+         "shown class the settings of SGLang, vLLM or TensorRT-LLM"));
   connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
   layout->addWidget(export_);
   return row;
@@ -226,14 +232,16 @@ void PlannerPage::ask_for_machine() {
 }
 
 void PlannerPage::ask_for_export() {
-  const QString path = QFileDialog::getSaveFileName(
-      this, tr("Export the shown classes"), "plan.json",
+  const QString path = ask_where_to_save(
+      this, tr("Export the shown classes"), "plan",
       tr("Table (*.json);;Spreadsheet (*.csv);;C++ header (*.h);;SGLang, longest contexts "
          "(*.sglang.yaml);;vLLM, longest contexts (*.vllm.yaml);;TensorRT-LLM, longest contexts "
          "(*.trtllm.yaml)"));
   const QString sentence = path.isEmpty() ? QString() : planner_->exportTo(path);
   if (!sentence.isEmpty()) {
     QMessageBox::warning(this, tr("Versieve"), sentence);
+  } else if (!path.isEmpty()) {
+    Q_EMIT written(path);
   }
 }
 

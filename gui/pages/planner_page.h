@@ -44,6 +44,9 @@ class PlannerPage : public QWidget {
   // wrong with it as a sentence, empty if it was taken.
   QString addMachine(const QString& path);
 
+ Q_SIGNALS:
+  void written(const QString& path);  // an export
+
  protected:
   void showEvent(QShowEvent* event) override;
 

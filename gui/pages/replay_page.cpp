@@ -1,7 +1,6 @@
 #include "gui/pages/replay_page.h"
 
 #include <QComboBox>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -16,6 +15,7 @@
 
 #include "engine/sweep/sweep.h"
 #include "gui/views/gain_marks.h"
+#include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 
@@ -132,10 +132,12 @@ QString ReplayPage::message() const {
 
 void ReplayPage::ask_for_missing() {
   const QString path =
-      QFileDialog::getSaveFileName(this, missing_->text(), "walks.json", tr("Sweeps (*.json)"));
+      ask_where_to_save(this, tr("Record what is missing"), "walks", tr("Sweeps (*.json)"));
   const QString sentence = path.isEmpty() ? QString() : replayer_->writeMissingWalks(path);
   if (!sentence.isEmpty()) {
     QMessageBox::warning(this, tr("Versieve"), sentence);
+  } else if (!path.isEmpty()) {
+    Q_EMIT written(path);
   }
 }
 

@@ -28,6 +28,7 @@ class ReplayPage : public QWidget {
   void recolor();  // the palette has changed
 
  Q_SIGNALS:
+  void written(const QString& path);  // a sweep
   // A row was activated: the planner's cell is wanted.
   void cellRequested(int bucket, versieve::PrecisionClass precision);
 

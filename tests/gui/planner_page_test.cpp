@@ -1,14 +1,22 @@
 // The planner and validation pages without a display: what is planned must be shown, ranked,
 // exported and planned again as knobs turn.
+#include <QApplication>
+#include <QDialogButtonBox>
+#include <QDir>
 #include <QDoubleSpinBox>
 #include <QElapsedTimer>
+#include <QFileDialog>
+#include <QLineEdit>
 #include <QPushButton>
+#include <QSignalSpy>
 #include <QSlider>
+#include <QStatusBar>
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QTextBrowser>
 #include <QThreadPool>
+#include <QTimer>
 #include <QToolButton>
 #include <algorithm>
 #include <memory>
@@ -21,6 +29,7 @@
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/validation_page.h"
+#include "gui/views/save_dialog.h"
 #include "gui/views/theme.h"
 #include "tests/gui/window_case.h"
 
@@ -315,6 +324,46 @@ class PlannerPageTest : public QObject {
                                                       ? QString(QChar(kAbsent))
                                                       : probability_text(entry.beats_baseline));
     }
+  }
+
+  // "plan" with the form vLLM was an error; with "plan.json" left standing it became JSON.
+  void aNameWithoutEndingGetsThatOfTheChosenForm() {
+    QCOMPARE(ending_of("vLLM, longest contexts (*.vllm.yaml)"), QString("vllm.yaml"));
+    PlannerPage& page = window_->plannerPage();
+    QSignalSpy written(&page, &PlannerPage::written);
+    const QString folder = folder_.filePath("exports");
+    QVERIFY(QDir().mkpath(folder));
+    QTimer::singleShot(0, &page, [&folder] {
+      QFileDialog* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      QVERIFY(dialog != nullptr);
+      dialog->setDirectory(folder);
+      for (const QString& filter : dialog->nameFilters()) {
+        if (filter.contains("vllm")) {
+          dialog->selectNameFilter(filter);
+          Q_EMIT dialog->filterSelected(filter);
+        }
+      }
+      dialog->findChild<QLineEdit*>("fileNameEdit")->setText("mine");
+      dialog->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Save)->click();
+    });
+    window_->findChild<QPushButton*>("export")->click();
+    QCOMPARE(written.size(), 1);
+    QCOMPARE(written.first().first().toString(), folder + "/mine.vllm.yaml");
+    QVERIFY(QFile::exists(folder + "/mine.vllm.yaml"));
+    QVERIFY(window_->statusBar()->currentMessage().contains("mine.vllm.yaml"));
+  }
+
+  void anExportReplacesAFileAndLeavesOthersAlone() {
+    Planner& planner = window_->plannerPage().planner();
+    const QString path = folder_.filePath("twice.csv");
+    engine::write_file_atomically(path.toStdString(), "old");
+    QCOMPARE(planner.exportTo(path), QString());
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadOnly) && file.readAll().size() > 1000);
+    QVERIFY(planner.exportTo(folder_.path() + "/missing/plan.csv").contains("missing/plan.csv"));
+    QVERIFY(QDir().mkpath(folder_.filePath("folder.csv")));
+    QVERIFY(!planner.exportTo(folder_.filePath("folder.csv")).isEmpty());
+    QVERIFY(QFileInfo(folder_.filePath("folder.csv")).isDir());
   }
 
   void aDraggedKnobShowsPlansAsItGoesAndEndsWhereItWasLeft() {
