@@ -26,6 +26,7 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kMessageMs = 10'000;
+constexpr int kIndent = 10;  // of the status line
 
 }  // namespace
 
@@ -51,6 +52,8 @@ Window::Window()
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   setCentralWidget(stack_);
+  summary_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // long paths are cut
+  summary_->setIndent(kIndent);
   statusBar()->addWidget(summary_, 1);
   make_menus();
 
@@ -147,7 +150,7 @@ void Window::show_loaded() {
   }
   QStringList names(devices.begin(), devices.end());
   names.sort();
-  summary_->setText(tr("%1    %2 %6 on %3, %4 %7, schema %5")
+  summary_->setText(tr("%2 %6 on %3, %4 %7, schema %5    %1")
                         .arg(snapshot.path)
                         .arg(snapshot.runs.size())
                         .arg(names.isEmpty() ? tr("no device") : names.join(", "))
@@ -155,6 +158,7 @@ void Window::show_loaded() {
                         .arg(snapshot.schema_version)
                         .arg(snapshot.runs.size() == 1 ? tr("run") : tr("runs"),
                              snapshot.overview.points.size() == 1 ? tr("point") : tr("points")));
+  summary_->setToolTip(summary_->text());
 }
 
 void Window::show_failure(const QString& path, const QString& sentence) {

@@ -24,7 +24,7 @@ struct Quantity {
 
 const std::array<Quantity, 4> kQuantities = {
     {{"median time", &PointOverview::median_ns, nanoseconds},
-     {"DRAM measured", &PointOverview::dram_bytes, bytes},
+     {"DRAM bytes", &PointOverview::dram_bytes, bytes},
      {"DRAM predicted", &PointOverview::predicted_dram_bytes, bytes},
      {"tokens a step", &PointOverview::accepted_per_step,
       [](double value) { return fixed(value, 2); }}}};
@@ -60,7 +60,8 @@ QString differences(const Snapshot& snapshot, const PointOverview& point,
     const PointColumn& column = point_columns()[static_cast<std::size_t>(column_index(key))];
     const QString there = column.text(snapshot, baseline);
     if (column.text(snapshot, point) != there) {
-      parts << QString(column.title).toLower() + " " +
+      const QString title = column.title;
+      parts << (title.size() > 1 ? title.toLower() : title) + " " +
                    (there.isEmpty() ? QString(QChar(kAbsent)) : there);
     }
   }

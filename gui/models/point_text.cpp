@@ -94,7 +94,8 @@ QString result_rows(const PointMeasurement& point, const db::PointOverview& over
   }
   const double missing = std::nan("");
   if (overview.dram_bytes || overview.predicted_dram_bytes) {
-    html += row("DRAM measured", bytes(overview.dram_bytes.value_or(missing)));
+    html += row(point.key.backend == kSimulatedBackend ? "DRAM simulated" : "DRAM measured",
+                bytes(overview.dram_bytes.value_or(missing)));
     html += row("DRAM predicted", bytes(overview.predicted_dram_bytes.value_or(missing)));
   }
   return html;

@@ -176,6 +176,8 @@ QWidget* PlannerPage::make_answer() {
   style_table(*table_);
   table_->setModel(entries_);
   table_->setObjectName("entries");
+  table_->setAccessibleName(tr("Ranking"));
+  details_->setAccessibleName(tr("The selected strategy"));
   table_->setItemDelegateForColumn(PlanEntries::intervalColumn(), new IntervalBar(this));
   style_text(*details_);
   summary_->setWordWrap(true);
@@ -270,6 +272,8 @@ void PlannerPage::show_bandwidth() {
     bandwidth_->setValue(static_cast<int>(std::lround(own * kStepsPerTerabyte)));
     typed_bandwidth_->setValue(own);
   }
+  // Without a machine a dash, whatever the number under it.
+  typed_bandwidth_->setSpecialValueText(machine == nullptr ? QString(QChar(kAbsent)) : QString());
   bandwidth_->setEnabled(machine != nullptr);
   typed_bandwidth_->setEnabled(machine != nullptr);
 }

@@ -27,6 +27,8 @@
 namespace versieve::gui {
 namespace {
 
+const QString kSortSign = QStringLiteral(" \u25b4");  // a title needs room for it
+constexpr int kHeaderPadding = 20;
 constexpr int kAxisChars = 9;  // at least seen of a choice
 const QString kSystemTerm = QStringLiteral("system=");
 
@@ -60,6 +62,7 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
       system_(new QComboBox),
       filter_(new QLineEdit),
       count_(quiet_label({})),
+      filter_error_(new QLabel),
       x_(column_box(ColumnKind::kNumber, "L", tr("Horizontal axis"))),
       y_(column_box(ColumnKind::kNumber, "time", tr("Vertical axis"))),
       color_(column_box(ColumnKind::kText, "system", tr("Colour"))),
@@ -79,6 +82,7 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_filter_row());
+  layout->addWidget(filter_error_);
   layout->addWidget(whole, 1);
 
   connect(&document, &Document::selectionChanged, this, &PointsPage::show_selected);
@@ -98,6 +102,10 @@ QWidget* PointsPage::make_filter_row() {
   filter_->setPlaceholderText(
       tr("Filter: words, -words, and columns such as  L>=16K  time<50  workload=step"));
   filter_->setClearButtonEnabled(true);
+  filter_->setAccessibleName(tr("Filter"));
+  filter_error_->setObjectName("filterError");
+  filter_error_->setWordWrap(true);
+  filter_error_->hide();
   filter_->setObjectName("filter");
   connect(filter_, &QLineEdit::textChanged, &document_, &Document::setFilter);
   system_->setAccessibleName(tr("System"));
@@ -192,12 +200,13 @@ void PointsPage::show_details() {
 
 // What was brushed stands in the filter, where it can be read, changed and copied.
 void PointsPage::brush(const QRectF& values) {
-  const auto key_of = [](const QComboBox* box) {
-    return QString(point_columns()[static_cast<std::size_t>(box->currentData().toInt())].key);
+  const auto key_of = [](int column) {
+    return QString(point_columns()[static_cast<std::size_t>(column)].key);
   };
-  const QString x_brushed =
-      with_range(document_.filterText(), key_of(x_), values.left(), values.right());
-  document_.setFilter(with_range(x_brushed, key_of(y_), values.top(), values.bottom()));
+  const QString x_brushed = with_range(document_.filterText(), key_of(scatter_->xColumn()),
+                                       values.left(), values.right());
+  document_.setFilter(
+      with_range(x_brushed, key_of(scatter_->yColumn()), values.top(), values.bottom()));
 }
 
 void PointsPage::recolor() {
@@ -209,6 +218,7 @@ void PointsPage::recolor() {
 QWidget* PointsPage::make_table() {
   style_table(*table_);
   table_->setObjectName("points");
+  table_->setAccessibleName(tr("Points"));
   table_->setModel(points_);
   table_->setSortingEnabled(true);
   table_->horizontalHeader()->setSortIndicatorClearable(false);
@@ -216,12 +226,13 @@ QWidget* PointsPage::make_table() {
   int index = 0;
   for (const PointColumn& column : point_columns()) {
     const int title = fontMetrics().horizontalAdvance(
-        points_->headerData(index, Qt::Horizontal, Qt::DisplayRole).toString() + "   ");
+        points_->headerData(index, Qt::Horizontal, Qt::DisplayRole).toString() + kSortSign);
     const int text = fontMetrics().averageCharWidth() * (column.width + 2);
-    table_->setColumnWidth(index, std::max(title + 8, text));
+    table_->setColumnWidth(index, std::max(title + kHeaderPadding, text));
     ++index;
   }
-  table_->setColumnWidth(index, fontMetrics().horizontalAdvance(tr("× baseline") + "     "));
+  table_->setColumnWidth(
+      index, fontMetrics().horizontalAdvance(tr("× baseline") + kSortSign) + kHeaderPadding);
   table_->horizontalHeader()->moveSection(index, column_index("time") + 1);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& current) {
@@ -291,13 +302,12 @@ void PointsPage::show_filter() {
   const qsizetype all = document_.snapshot()
                             ? static_cast<qsizetype>(document_.snapshot()->overview.points.size())
                             : 0;
-  count_->setText(error.isEmpty()
-                      ? tr("%1 of %2 points")
-                            .arg(fixed(static_cast<double>(document_.shown().size()), 0),
-                                 fixed(static_cast<double>(all), 0))
-                      : error);
-  count_->setStyleSheet(error.isEmpty() ? QString() : "color: " + theme::colors().warning.name());
-  count_->setToolTip(error);
+  count_->setText(tr("%1 of %2 points")
+                      .arg(fixed(static_cast<double>(document_.shown().size()), 0),
+                           fixed(static_cast<double>(all), 0)));
+  filter_error_->setText(error.isEmpty() ? error : tr("Not filtered: %1.").arg(error));
+  filter_error_->setStyleSheet("color: " + theme::colors().warning.name());
+  filter_error_->setVisible(!error.isEmpty());
 }
 
 // A database without times (acceptance only) starts with what it has; the first row is selected, so

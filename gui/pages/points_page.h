@@ -55,6 +55,7 @@ class PointsPage : public QWidget {
   QComboBox* system_;
   QLineEdit* filter_;
   QLabel* count_;
+  QLabel* filter_error_;
   QComboBox* x_;
   QComboBox* y_;
   QComboBox* color_;

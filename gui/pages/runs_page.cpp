@@ -21,6 +21,8 @@ RunsPage::RunsPage(Document& document, QWidget* parent)
   style_table(*table_);
   table_->setModel(runs_);
   table_->setObjectName("runs");
+  table_->setAccessibleName(tr("Runs"));
+  details_->setAccessibleName(tr("The selected run"));
   style_text(*details_);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { show_run(index.isValid() ? index.row() : -1); });

@@ -44,6 +44,7 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   QScrollArea* scroll = new QScrollArea;
   scroll->setWidget(plots);
   scroll->setWidgetResizable(true);
+  scroll->setAccessibleName(tr("Predicted against measured"));
   QSplitter* splitter = new QSplitter;
   splitter->addWidget(tables_);
   splitter->addWidget(scroll);

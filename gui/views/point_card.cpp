@@ -23,7 +23,8 @@ QStringList card_lines(const Snapshot& snapshot, int point) {
   }
   if (overview.dram_bytes || overview.predicted_dram_bytes) {
     const double missing = std::nan("");
-    lines << "DRAM " + bytes(overview.dram_bytes.value_or(missing)) + " measured, " +
+    lines << "DRAM " + bytes(overview.dram_bytes.value_or(missing)) + " " +
+                 provenance(snapshot, overview) + ", " +
                  bytes(overview.predicted_dram_bytes.value_or(missing)) + " predicted";
   }
   if (overview.accepted_per_step) {

@@ -20,7 +20,9 @@ class Scatter : public QWidget {
 
   // Indices of point_columns(). Axes need numbers, colours a text.
   void setX(int column);
+  int xColumn() const { return x_column_; }
   void setY(int column);
+  int yColumn() const { return y_column_; }
   void setLog(bool x_is_log, bool y_is_log);
   void setColor(int column);
 

@@ -15,6 +15,7 @@
 #include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
+#include "gui/models/point_text.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/axis.h"
@@ -312,6 +313,17 @@ class AppTest : public QObject {
     }
     QVERIFY(open(window, sweep_));
     QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+  }
+
+  // "DRAM measured" stood beside what the simulator had counted.
+  void whatWasSimulatedIsNotCalledMeasured() {
+    PointMeasurement point = test::made_up_attention(4096, 16, "sim");
+    db::PointOverview overview;
+    overview.dram_bytes = 1e6;
+    QVERIFY(point_html(point, overview).contains("DRAM simulated"));
+    QVERIFY(!point_html(point, overview).contains("DRAM measured"));
+    point.key.backend = "cuda";
+    QVERIFY(point_html(point, overview).contains("DRAM measured"));
   }
 
   void anEmptyDatabaseIsShownAsEmpty() {

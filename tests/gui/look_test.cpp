@@ -1,4 +1,7 @@
 // The look of the window: light and dark, small, and by keyboard.
+#include <QAccessible>
+#include <QDir>
+#include <QFile>
 #include <QLabel>
 #include <QTableView>
 #include <QTemporaryDir>
@@ -146,6 +149,46 @@ class LookTest : public QObject {
     for (const int wanted : {1, 2, 3, 5}) {
       QVERIFY(Axis::around({2.4, 3900.0}, true, false).ticks(wanted).size() >= 2);
       QVERIFY(Axis::around({11.0, 95.0}, true, false).ticks(wanted).size() >= 2);
+    }
+  }
+
+  // A long path and a long sentence about the filter made the window wider than the screen.
+  void longTextsDoNotWidenTheWindow() {
+    const QString folder = folder_.filePath(QString(120, 'x') + "/" + QString(120, 'y'));
+    QVERIFY(QDir().mkpath(folder));
+    QVERIFY(QFile::copy(campaign_, folder + "/campaign.db"));
+    Window window;
+    window.resize(1024, 700);
+    window.show();
+    QVERIFY(open(window, folder + "/campaign.db"));
+    window.showPage("points");
+    window.document().setFilter("nonsense=1");
+    QCoreApplication::processEvents();
+    const QLabel* error = window.findChild<QLabel*>("filterError");
+    QVERIFY(error->isVisible() && error->text().contains("no column is called"));
+    QCOMPARE(window.width(), 1024);
+    window.document().setFilter("N>1");
+    QVERIFY(!error->isVisible());
+  }
+
+  void allThatTakesTheFocusHasAName() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    for (const QString& page : Window::pageNames()) {
+      window.showPage(page);
+      Planner& planner = window.plannerPage().planner();
+      QTRY_VERIFY_WITH_TIMEOUT(!planner.isBusy(), kWaitMs);
+      for (QWidget* widget : window.findChildren<QWidget*>()) {
+        if (!widget->isVisible() || !(widget->focusPolicy() & Qt::TabFocus) ||
+            widget->focusProxy() != nullptr || widget->objectName().startsWith("qt_")) {
+          continue;
+        }
+        QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(widget);
+        QVERIFY2(interface != nullptr && !interface->text(QAccessible::Name).isEmpty(),
+                 qPrintable(page + ": " + widget->metaObject()->className() + " " +
+                            widget->objectName()));
+      }
     }
   }
 

@@ -100,7 +100,7 @@ class PointsPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(details->toPlainText().contains("The baseline has"), kWaitMs);
     const QString text = details->toPlainText();
     QVERIFY(text.contains("Against the baseline"));
-    QVERIFY2(text.contains("The baseline has strategy nsa/ar, n 1."), qPrintable(text));
+    QVERIFY2(text.contains("The baseline has strategy nsa/ar, N 1."), qPrintable(text));
     (void)window.grab();
     // Of the baseline itself the same key is the way back; another file has another baseline.
     window.document().select(first);
@@ -160,6 +160,21 @@ class PointsPageTest : public QObject {
     QVERIFY(lines[1].startsWith("measured\tNSA\tattention\t"));
     QCOMPARE(lines[1].count('\t'), lines[0].count('\t'));
     QVERIFY(lines[3].isEmpty());
+  }
+
+  // The sort's sign pushed the title of the sorted column out of its cell.
+  void titlesHaveRoomForTheSignOfTheSort() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    QTableView& table = window.pointsPage().table();
+    for (int column = 0; column < table.model()->columnCount(); ++column) {
+      table.sortByColumn(column, Qt::DescendingOrder);
+      const QString title = table.model()->headerData(column, Qt::Horizontal).toString();
+      QVERIFY2(table.columnWidth(column) >= table.fontMetrics().horizontalAdvance(title) + 12,
+               qPrintable(title));
+    }
   }
 
   // It stayed with the yield of a database without times.
