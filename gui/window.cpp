@@ -7,11 +7,13 @@
 #include <QFileInfo>
 #include <QLabel>
 #include <QMenuBar>
+#include <QMessageBox>
 #include <QMimeData>
 #include <QSet>
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QTabWidget>
+#include <utility>
 
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
@@ -120,6 +122,9 @@ void Window::make_menus() {
   dark_->setCheckable(true);
   dark_->setChecked(theme::shade() == theme::Shade::kDark);
   connect(dark_, &QAction::triggered, this, &Window::setDark);
+  QMenu* help = menuBar()->addMenu(tr("&Help"));
+  help->addAction(tr("&Keys and gestures"), this, &Window::show_keys)
+      ->setShortcut(QKeySequence::HelpContents);
 }
 
 void Window::setDark(bool is_dark) {
@@ -130,6 +135,30 @@ void Window::setDark(bool is_dark) {
   planner_page_->recolor();
   validation_page_->recolor();
   replay_page_->recolor();
+}
+
+void Window::show_keys() {
+  const std::pair<QString, QString> rows[] = {
+      {tr("Alt+1 to 5"), tr("the pages")},
+      {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
+      {tr("B"), tr("makes the selected point the baseline, and ends that")},
+      {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},
+      {tr("Left, Right"), tr("in the plot: the next and the previous point")},
+      {tr("+, −, Home; wheel, double click"), tr("in the plot: nearer, farther, all of it")},
+      {tr("Drag"), tr("in the plot: moves what is seen")},
+      {tr("Shift and drag"), tr("in the plot: writes what is enclosed into the filter")},
+      {tr("Arrows"), tr("in the planner's grid: the next cell")},
+      {tr("Enter, double click"), tr("on a run: its points; on a replay: the planner's cell")},
+      {tr("Ctrl+O, F5"), tr("opens a database, reads it again")}};
+  QString html = "<table>";
+  for (const auto& [keys, what] : rows) {
+    html += "<tr><td style='padding-right:18px'><b>" + keys + "</b></td><td>" + what + "</td></tr>";
+  }
+  QMessageBox* box = new QMessageBox(QMessageBox::NoIcon, tr("Keys and gestures"),
+                                     html + "</table>", QMessageBox::Close, this);
+  box->setObjectName("keys");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->open();
 }
 
 void Window::ask_for_file() {

@@ -41,6 +41,7 @@ class Window : public QMainWindow {
  private:
   void make_menus();
   void ask_for_file();
+  void show_keys();
   void show_loaded();
   void show_failure(const QString& path, const QString& sentence);
 

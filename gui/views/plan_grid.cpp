@@ -90,6 +90,7 @@ void PlanGrid::select(int bucket, int row) {
   }
   bucket_ = bucket;
   row_ = row;
+  setAccessibleDescription(help_text(bucket, row));
   update();
   Q_EMIT cellSelected(bucket, row);
 }
@@ -248,8 +249,17 @@ QString PlanGrid::help_text(int bucket, int row) const {
   const Found best = found(plan_->chosen, bucket, row);
   const std::optional<PrecisionClass> precision = class_of(row);
   if (best.entry != nullptr) {
+    const Found own = found(plan_->own, bucket, row);
+    const bool is_new = own.entry != nullptr &&
+                        !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
-           ".\n" + reason_text(*best.entry);
+           ".\n" + fixed(best.entry->evaluation.throughput, 0) + tr(" tokens/s: ") +
+           reason_text(*best.entry) + "." +
+           (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
+                                           .arg(QString::fromStdString(best.baseline->baseline))
+                                     : QString()) +
+           (is_new ? tr("\nOn the measured machine it is %1.").arg(strategy_of(*own.entry))
+                   : QString());
   }
   return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
 }

@@ -67,7 +67,11 @@ Scatter::Scatter(Document& document, QWidget* parent)
     read_columns();
     fit();
   });
-  connect(&document, &Document::selectionChanged, this, [this] { update(); });
+  connect(&document, &Document::selectionChanged, this, [this](int point) {
+    setAccessibleDescription(point < 0 ? QString()
+                                       : card_lines(*document_.snapshot(), point).join(". "));
+    update();
+  });
   connect(&document, &Document::baselineChanged, this, [this] { update(); });
   read_columns();
   fit();

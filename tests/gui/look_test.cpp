@@ -3,6 +3,7 @@
 #include <QDir>
 #include <QFile>
 #include <QLabel>
+#include <QMessageBox>
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
@@ -190,6 +191,50 @@ class LookTest : public QObject {
                             widget->objectName()));
       }
     }
+  }
+
+  // Brushing and the baseline were to be found in a README alone.
+  void f1ListsKeysAndGestures() {
+    Window window;
+    window.show();
+    window.activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(&window));
+    QTest::keyClick(&window, Qt::Key_F1);
+    QMessageBox* box = window.findChild<QMessageBox*>("keys");
+    QVERIFY(box != nullptr && box->isVisible());
+    QVERIFY(box->text().contains("Shift and drag"));
+    box->close();
+  }
+
+  void whatIsSelectedIsSaidToAScreenReader() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() && !page.planner().isBusy(), kWaitMs);
+    QTest::keyClick(&page.grid(), Qt::Key_Down);
+    QVERIFY(page.grid().accessibleDescription().contains("tokens/s"));
+    window.document().select(2);
+    QVERIFY(window.pointsPage().scatter().accessibleDescription().contains("L = "));
+    window.document().select(-1);
+    QVERIFY(window.pointsPage().scatter().accessibleDescription().isEmpty());
+  }
+
+  // A fit that is under way when the window goes must find nobody.
+  void theWindowClosesWhileTheFitRuns() {
+    {
+      Window window;
+      window.show();
+      QVERIFY(open(window, campaign_));
+      for (const QString& page : Window::pageNames()) {
+        window.showPage(page);
+      }
+      QVERIFY(window.plannerPage().planner().isBusy());
+      window.close();
+    }
+    QThreadPool::globalInstance()->waitForDone();
+    QCoreApplication::processEvents();
   }
 
   // Tab leaves a table; before, it went from cell to cell and never out.
