@@ -29,9 +29,11 @@ void Document::close() {
 }
 
 void Document::accept(const SnapshotPtr& snapshot) {
+  setBaseline(-1);
   snapshot_ = snapshot;
   selected_ = -1;
-  setBaseline(-1);
+  shown_ = PointFilter::parse({}).apply(*snapshot_);  // all, should the filter be unreadable
+  Q_EMIT shownChanged();
   setFilter(filter_text_);
   Q_EMIT selectionChanged(-1);
   Q_EMIT loaded();

@@ -135,8 +135,8 @@ QString replay_row_html(const Replayed& replayed, const engine::ReplayRow& cell)
   html += row("plain", policy(cell.no_speculation, cell.base));
   html += row("first tuple", QString::fromStdString(first.strategy.text()).toHtmlEscaped() +
                                  "<br>" + policy(cell.static_best, cell.base) + "<br>planned " +
-                                 fixed(planned, 0) + ": these texts give " +
-                                 percent(cell.static_best / planned - 1.0));
+                                 fixed(planned, 0) + ", played " +
+                                 fixed(cell.static_best / planned, 2) + " of it");
   html += row("next ranked",
               policy(cell.best_r.throughput, cell.base) + moved(cell.best_r, cell.requests));
   html += row("by promise",

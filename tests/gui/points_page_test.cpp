@@ -143,6 +143,22 @@ class PointsPageTest : public QObject {
     QCOMPARE(read.size(), 0);
   }
 
+  // The points that another, larger database had shown were looked for in the new one.
+  void aFilterThatCannotBeReadShowsAllOfTheNextDatabase() {
+    const QString path = folder_.filePath("smaller.db");
+    test::write_imported(path.toStdString());
+    Window window;
+    window.show();
+    window.document().setFilter("nonsense=1");
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+    QVERIFY(open(window, path));
+    (void)window.grab();
+    QCOMPARE(window.pointsPage().points().rowCount(), 2);
+    QVERIFY(window.document().filterError().contains("nonsense"));
+  }
+
   void selectedRowsAreCopiedWithTheirTitles() {
     Window window;
     window.show();

@@ -138,6 +138,7 @@ class ReplayPageTest : public QObject {
     QCOMPARE(played, 4);
     QVERIFY(gaps >= 3);  // strict at the longest contexts, reusing at all but the shortest
     QVERIFY(whole_classes_text(replayed).contains("Sparse"));
+    QVERIFY(replay_row_html(replayed, again.rows.front()).contains(" of it"));
     QVERIFY(window_->grab().save(folder_.filePath("replay.png")));
   }
 
