@@ -235,12 +235,37 @@ constexpr std::string_view kCalibrate = R"({
      "rows": [256, 1024, 4096]}
   ]})";
 
+// Enough of a GPU to fit the cost model to it (engine/fit/README.md, "How few points will do"):
+// corners of context, tree and group, two off the grid, and whole steps.
+constexpr std::string_view kSurvey = R"({
+  "name": "survey", "trace_repetitions": 1, "counter_repetitions": 1,
+  "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 100, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "attention", "context_len": [4096, 16384, 65536],
+     "draft": ["d3k2n4", "d5k4n16", "d6k8n64", "d8k8n128"], "overlap": 0.5,
+     "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [4096, 16384, 65536], "draft": ["d5k4n16", "d8k8n128"],
+     "overlap": 0.95, "group": ["c1", "c8a"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": 1024, "draft": ["d3k2n4", "d6k8n64"], "overlap": 0.5,
+     "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": 8192, "draft": ["d5k4n16", "d6k8n64"], "overlap": 0.8,
+     "group": ["c1", "c8e"], "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [1024, 4096, 16384, 65536], "draft": "ar",
+     "layer": ["refresh", "reuse"]},
+    {"workload": "step", "context_len": [4096, 16384], "draft": "ar", "schedule": "F*"},
+    {"workload": "step", "context_len": [4096, 16384], "draft": ["d5k4n16", "d6k8n64"],
+     "schedule": ["F*", "(FRRR)*"], "group": "c8e"},
+    {"workload": "step", "context_len": [4096, 16384], "draft": ["d3k2n4", "d8k8n128"],
+     "schedule": "(FR)*", "group": "c1"}
+  ]})";
+
 struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 11> kBuiltIn = {{
+constexpr std::array<BuiltIn, 12> kBuiltIn = {{
     {"quick", kQuick},
+    {"survey", kSurvey},
     {"h200-core", kH200Core},
     {"demo-acceptance", kDemoAcceptance},
     {"h200-vanilla", kH200Vanilla},
