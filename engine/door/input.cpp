@@ -1,9 +1,12 @@
 #include "engine/door/input.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "engine/door/decimal.h"
+#include "kernels/common/attention_chunk.h"
 #include "model/assert.h"
 #include "model/error.h"
 
@@ -96,6 +99,31 @@ void DoorInput::require_finite(const std::vector<T>& values, const std::string& 
 template void DoorInput::require_finite(const std::vector<double>&, const std::string&) const;
 template void DoorInput::require_finite(const std::vector<float>&, const std::string&) const;
 template void DoorInput::require_finite(const std::vector<Bf16>&, const std::string&) const;
+
+template <class T>
+void DoorInput::require_scores_in_range(const std::vector<T>& q, const std::vector<T>& keys,
+                                        const std::string& keys_name) const {
+  const auto greatest = [](const std::vector<T>& values) {
+    long double most = 0.0L;
+    for (const T& value : values) {
+      most = std::max(most, std::fabs(static_cast<long double>(as_double(value))));
+    }
+    return most;
+  };
+  const long double bound = greatest(q) * greatest(keys) * static_cast<long double>(dim("d"));
+  if (bound >= std::numeric_limits<kernels::SumOf<T>>::max()) {
+    refuse("tensors 'q' and '" + keys_name +
+           "' are so large that their products can leave the range of the chosen dtype");
+  }
+}
+template void DoorInput::require_scores_in_range(const std::vector<double>&,
+                                                 const std::vector<double>&,
+                                                 const std::string&) const;
+template void DoorInput::require_scores_in_range(const std::vector<float>&,
+                                                 const std::vector<float>&,
+                                                 const std::string&) const;
+template void DoorInput::require_scores_in_range(const std::vector<Bf16>&, const std::vector<Bf16>&,
+                                                 const std::string&) const;
 
 std::int64_t DoorInput::dim(const std::string& letter) const {
   const auto found = dims_.find(letter);

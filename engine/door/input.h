@@ -34,6 +34,11 @@ class DoorInput {
     require_finite(values, name);
     return values;
   }
+  // Refuses queries and keys (of width "d") so large that a score q·k could leave the range it is
+  // summed in: its softmax has no answer.
+  template <class T>
+  void require_scores_in_range(const std::vector<T>& q, const std::vector<T>& keys,
+                               const std::string& keys_name) const;
   // I32 only.
   std::vector<std::int32_t> integers(const std::string& name, const std::string& shape);
 

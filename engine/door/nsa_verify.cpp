@@ -122,6 +122,10 @@ NsaTensors<T> read_tensors(DoorInput& input, const Plan& plan) {
   tensors.parent = input.integers("parent", "N");
   tensors.position = input.integers("position", "N");
   read_path_local(input, tensors);
+  input.require_scores_in_range(tensors.q, tensors.k, "k");
+  input.require_scores_in_range(tensors.q, tensors.k_cmp, "k_cmp");
+  input.require_scores_in_range(tensors.q, tensors.k_tree, "k_tree");
+  input.require_scores_in_range(tensors.q, tensors.k_cmp_tree, "k_cmp_tree");
   if (plan.reuse) {
     input.set_dim("n", tensors.nsa.sel_count);
     tensors.indices_in = input.integers("indices_in", "N,G,n");

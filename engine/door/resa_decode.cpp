@@ -54,6 +54,7 @@ ResaDecodeParams<T> read_shape(DoorInput& input, ResaTensors<T>& tensors) {
   tensors.q = input.finite_floats<T>("q", "H,d");
   tensors.k = input.finite_floats<T>("k", "L,G,d");
   tensors.v = input.finite_floats<T>("v", "L,G,d");
+  input.require_scores_in_range(tensors.q, tensors.k, "k");
   for (const char* letter : {"H", "G", "d", "L"}) {
     input.require_at_least(letter, 1);
   }

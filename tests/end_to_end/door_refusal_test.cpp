@@ -117,6 +117,19 @@ TEST_CASE("nsa_verify refuses every broken rule with exit 3") {
   check_all(valid, "nsa_verify", cases);
 }
 
+TEST_CASE("queries and keys whose scores leave the dtype's range are refused, not answered by 0") {
+  const TensorSet valid = nsa_tensors(small_nsa_case(1));
+  for (const char* name : {"k", "k_cmp", "k_tree", "k_cmp_tree"}) {
+    TensorSet set = valid;
+    poke("q", 0, 1e25)(set);
+    poke(name, 0, -1e25)(set);
+    const std::string sentence = std::string("'q' and '") + name + "' are so large";
+    check_refused(run_door_on(set, "nsa_verify"), 3, sentence.c_str());
+    check_refused(run_door_on(set, "nsa_verify --dtype bf16"), 3, sentence.c_str());
+    CHECK(run_door_on(set, "nsa_verify --dtype f64").command.code == 0);
+  }
+}
+
 TEST_CASE("the grouped variants of nsa_verify keep the rules of the others") {
   const TensorSet valid = nsa_tensors(small_nsa_case(1));
   for (const char* variant : {"refresh", "exact", "approx"}) {

@@ -163,6 +163,12 @@ TEST_CASE("resa_decode refuses every broken rule with exit 3") {
                   {"NaN query", poke("q", 3, nan), "not finite"},
                   {"infinite value", poke("v", 3, infinity), "not finite"},
                   {"too large for f32", poke("k", 3, 1e39), "not finite"},
+                  {"scores too large for f32",
+                   [&](TensorSet& set) {
+                     poke("q", 0, 1e25)(set);
+                     poke("k", 0, 1e25)(set);
+                   },
+                   "'q' and 'k' are so large"},
                   {"another head size", reshape("q", {1, 64}), "where d is 64"},
                   {"v of another shape", reshape("v", {2, 75, 16}), "[L,G,d]"}});
   TensorSet odd = tensors_of(random_case(1), "0.3", "2");
