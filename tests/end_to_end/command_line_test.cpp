@@ -29,6 +29,25 @@ TEST_CASE("a wrong command line is one sentence and exit 2") {
   CHECK(contains(json.err, "unknown command 'nonsense'"));
 }
 
+TEST_CASE("a number is decimal, finite and fits, whatever the option") {
+  const std::string simulate =
+      "simulate --hardware h100-sxm --strategy 'nsa/d2k2n4/bfs/c1/F*' --context 1024 ";
+  CHECK(run_versieve(simulate + "--overlap 5e-1").code == 0);
+  for (const char* wrong :
+       {"--overlap nan", "--overlap=-nan", "--overlap 0x1p-1", "--every 010", "--every 0x10"}) {
+    CAPTURE(wrong);
+    const CommandResult run = run_versieve(simulate + wrong);
+    CHECK(run.code == 2);
+    CHECK(is_one_sentence(run.err));
+    CHECK(contains(run.err, "decimal"));
+  }
+  // Too large for 64 bits: refused, not taken for the largest number that fits.
+  const CommandResult run = run_versieve(
+      "generate --model x --prompt-file x --strategy nsa/ar --max-new-tokens 9223372036854775808");
+  CHECK(run.code == 2);
+  CHECK(contains(run.err, "decimal integer that fits"));
+}
+
 TEST_CASE("a standard output that is full or closed is exit 4 with a sentence") {
   const TempFolder folder;
   const std::string err = (folder / "err").string();

@@ -1,0 +1,51 @@
+#include "engine/cli/number_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace versieve::cli {
+namespace {
+
+// The whole text is one T.
+template <class T>
+bool parses_as(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+template <class T>
+std::string wrong_integer(const std::string& text) {
+  T value = 0;
+  if (parses_as(text, value) && std::to_string(value) == text) {
+    return {};
+  }
+  return "'" + text + "' is no decimal integer that fits";
+}
+
+std::string wrong_number(const std::string& text) {
+  double value = 0.0;
+  if (parses_as(text, value) && std::isfinite(value)) {
+    return {};
+  }
+  return "'" + text + "' is no finite decimal number";
+}
+
+}  // namespace
+
+void check_number_texts(CLI::App& options) {
+  for (CLI::Option* option : options.get_options([](CLI::Option*) { return true; })) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("INT")) {
+      option->check(wrong_integer<std::int64_t>, "");
+    } else if (type.starts_with("UINT")) {
+      option->check(wrong_integer<std::uint64_t>, "");
+    } else if (type.starts_with("FLOAT")) {
+      option->check(wrong_number, "");
+    }
+  }
+}
+
+}  // namespace versieve::cli
