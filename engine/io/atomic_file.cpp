@@ -15,12 +15,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 100;  // temporary names tried before giving up
+constexpr int kTries = 100;    // temporary names tried before giving up
+constexpr int kMaxLinks = 40;  // followed, as many as Linux does
 
-// The file that `path` names in the end: a symbolic link is followed, so that it survives.
-fs::path resolved(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path canonical = fs::weakly_canonical(path, ignored);
+// The file that `path` names in the end: a symbolic link is followed, so that it survives, also
+// one to a file that is not there yet.
+fs::path resolved(fs::path path) {
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    const fs::path link = fs::read_symlink(path, error);
+    if (error) {
+      break;
+    }
+    path = path.parent_path() / link;  // an absolute link replaces the folder
+  }
+  const fs::path canonical = fs::weakly_canonical(path, error);
   return canonical.empty() ? path : canonical;
 }
 

@@ -53,6 +53,21 @@ TEST_CASE("a file that is not committed leaves the old one untouched") {
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a symbolic link to a file that is not there yet makes that file") {
+  const TempFolder folder;
+  fs::create_directory(folder / "elsewhere");
+  fs::create_symlink("elsewhere/new.txt", folder / "first.txt");
+  fs::create_symlink(folder / "first.txt", folder / "second.txt");
+  write_file_atomically(folder / "second.txt", "new");
+  CHECK(fs::is_symlink(folder / "second.txt"));
+  CHECK(fs::is_symlink(folder / "first.txt"));
+  CHECK(text_in(folder / "elsewhere/new.txt") == "new");
+  // Into a folder that is not there: refused, and the link stays.
+  fs::create_symlink("nowhere/new.txt", folder / "third.txt");
+  CHECK_THROWS_AS(write_file_atomically(folder / "third.txt", "new"), Error);
+  CHECK(fs::is_symlink(folder / "third.txt"));
+}
+
 TEST_CASE("a symbolic link to the output survives") {
   const TempFolder folder;
   write_file_atomically(folder / "real.txt", "old");
