@@ -1,4 +1,5 @@
 #include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "engine/io/strict_json.h"
@@ -142,6 +143,16 @@ class Reader {
     }
   }
 
+  // A number that is written with a point or an exponent, or does not fit, is no integer: the
+  // library's own conversion would cut or wrap it.
+  std::int64_t integer(const json& value) const {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
+      refuse(value.dump() + " stands where an integer is needed");
+    }
+    return value.get<std::int64_t>();
+  }
+
   static Interval interval(const json& pair) {
     return {pair.at(0).get<double>(), pair.at(1).get<double>()};
   }
@@ -151,7 +162,7 @@ class Reader {
   }
 
   std::int64_t bucket(const json& entry, const PlanTable& t) const {
-    const std::int64_t index = entry.at("bucket").get<std::int64_t>();
+    const std::int64_t index = integer(entry.at("bucket"));
     if (index < 0 || index >= static_cast<std::int64_t>(t.buckets.size())) {
       refuse("an entry names a bucket that the table does not have");
     }
@@ -203,7 +214,7 @@ class Reader {
     t.evidence = word<Provenance>(p.at("evidence").get<std::string>(), kProvenanceCount);
     t.fit_device = p.at("fit_device").get<std::string>();
     t.fit_hardware = p.at("fit_hardware").get<std::string>();
-    t.fit_points = p.at("fit_points").get<std::int64_t>();
+    t.fit_points = integer(p.at("fit_points"));
     t.scaled = p.at("scaled").get<bool>();
     t.calibrated = p.value("calibrated", false);
     t.runs = p.at("runs").get<std::vector<std::string>>();
@@ -217,10 +228,10 @@ class Reader {
     // Tables older than the fused form do not say it.
     t.form = p.value("attention_form", "vanilla") == name_of(NsaForm::kFused) ? NsaForm::kFused
                                                                               : NsaForm::kVanilla;
-    t.enumerated = p.at("tuples_enumerated").get<std::int64_t>();
-    t.runnable = p.at("tuples_runnable").get<std::int64_t>();
+    t.enumerated = integer(p.at("tuples_enumerated"));
+    t.runnable = integer(p.at("tuples_runnable"));
     for (const json& e : p.at("excluded")) {
-      t.excluded.push_back({e.at("reason").get<std::string>(), e.at("tuples").get<std::int64_t>()});
+      t.excluded.push_back({e.at("reason").get<std::string>(), integer(e.at("tuples"))});
     }
   }
 
@@ -228,19 +239,33 @@ class Reader {
     const json& in = file_.at("guard");
     g.alpha = in.at("alpha").get<double>();
     g.drop_ratio = in.at("drop_ratio").get<double>();
-    g.warmup = in.at("warmup").get<std::int64_t>();
-    g.hysteresis = in.at("hysteresis").get<std::int64_t>();
-    g.max_transitions = in.at("max_transitions").get<std::int64_t>();
+    g.warmup = integer(in.at("warmup"));
+    g.hysteresis = integer(in.at("hysteresis"));
+    g.max_transitions = integer(in.at("max_transitions"));
     if (const std::string invalid = invalid_because(g); !invalid.empty()) {
       refuse(invalid);
+    }
+  }
+
+  void read_buckets(PlanTable& t) const {
+    for (const json& b : file_.at("buckets")) {
+      const ContextBucket bucket = {integer(b.at(0)), integer(b.at(1))};
+      if (bucket.low < 0 || bucket.low >= bucket.high ||
+          (!t.buckets.empty() && bucket.low < t.buckets.back().high)) {
+        refuse("its buckets must be ascending ranges from 0 on that do not overlap");
+      }
+      t.buckets.push_back(bucket);
     }
   }
 
   PlanEntry entry(const json& e, const PlanTable& t) const {
     PlanEntry out{.bucket = bucket(e, t),
                   .precision = precision(e.at("class")),
-                  .rank = e.at("rank").get<std::int64_t>(),
+                  .rank = integer(e.at("rank")),
                   .evaluation = evaluation(e)};
+    if (out.rank < 1) {
+      refuse("an entry has the rank " + std::to_string(out.rank) + "; the first is 1");
+    }
     out.gain_over_ar = e.at("gain_over_ar").get<double>();
     out.gain_over_baseline = e.at("gain_over_baseline").get<double>();
     out.beats_baseline = e.at("beats_baseline").get<double>();
@@ -258,9 +283,7 @@ class Reader {
     t.hardware = file_.at("hardware").get<std::string>();
     t.model = file_.at("model").get<std::string>();
     read_provenance(t);
-    for (const json& b : file_.at("buckets")) {
-      t.buckets.push_back({b.at(0).get<std::int64_t>(), b.at(1).get<std::int64_t>()});
-    }
+    read_buckets(t);
     for (const json& c : file_.at("classes")) {
       t.classes.push_back(precision(c));
     }

@@ -186,6 +186,18 @@ TEST_CASE("foreign, older and broken tables are refused in a sentence") {
   json = nlohmann::json::parse(good);
   json["guard"]["alpha"] = 0.0;
   check_refused("guard.json", json.dump(), "alpha");
+  const auto changed = [&](const char* pointer, const nlohmann::json& value) {
+    nlohmann::json other = nlohmann::json::parse(good);
+    other[nlohmann::json::json_pointer(pointer)] = value;
+    return other.dump();
+  };
+  check_refused("wrapped.json", changed("/provenance/fit_points", 9223372036854775808ULL),
+                "where an integer is needed");
+  check_refused("cut.json", changed("/buckets/0/1", 1e308), "where an integer is needed");
+  check_refused("rank.json", changed("/entries/0/rank", 0), "rank 0");
+  check_refused("upside.json", changed("/buckets/1/1", 100), "ascending");
+  check_refused("overlap.json", changed("/buckets/1/0", 100), "ascending");
+  check_refused("below.json", changed("/buckets/0/0", -1), "ascending");
   CHECK_THROWS_AS(read_plan_table((folder() / "absent.json").string()), Error);
 }
 
