@@ -15,6 +15,12 @@ namespace {
 
 constexpr int kBusyTimeoutMs = 30'000;
 
+void require_name(const std::string& path) {
+  if (path.empty()) {
+    throw Error(ExitCode::kUsage, "a database needs a file name, and this one is empty");
+  }
+}
+
 void require_file(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
@@ -59,6 +65,7 @@ void remove_if_empty(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<Database> open_for_reading(const std::string& path) {
+  require_name(path);
   require_file(path);
   check_header(path);
   std::unique_ptr<Database> database = std::make_unique<Database>(path, Access::kRead);
@@ -68,6 +75,7 @@ std::unique_ptr<Database> open_for_reading(const std::string& path) {
 }
 
 std::unique_ptr<Database> open_for_writing(const std::string& path) {
+  require_name(path);
   std::error_code ignored;
   const bool is_new = !fs::exists(path, ignored);
   if (!is_new) {

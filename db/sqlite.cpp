@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "model/assert.h"
 #include "model/error.h"
@@ -55,7 +56,9 @@ std::string linked_version() {
 }
 
 Database::Database(const std::string& path, Access access) : path_(path) {
-  const int code = sqlite3_open_v2(path.c_str(), &handle_, open_flags(access), nullptr);
+  // Made absolute, so that SQLite takes no name for a URI or for its ":memory:".
+  const std::string file = std::filesystem::absolute(path).string();
+  const int code = sqlite3_open_v2(file.c_str(), &handle_, open_flags(access), nullptr);
   if (code != SQLITE_OK) {
     const Error error = error_for(code, path_, handle_ ? sqlite3_errmsg(handle_) : "no memory");
     sqlite3_close_v2(handle_);

@@ -124,6 +124,22 @@ TEST_CASE("a folder that does not exist or is a file's place is exit code 4 or 3
   CHECK(folder.code() == ExitCode::kBadInput);
 }
 
+TEST_CASE("an empty name is refused, and a name that SQLite reads otherwise is a file like any") {
+  for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
+    const Error error = error_of([&] { Store::open("", mode); });
+    CHECK(error.code() == ExitCode::kUsage);
+    CHECK(is_one_sentence(error.what()));
+  }
+  const TempFolder scratch;
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path());
+  for (const char* name : {":memory:", "file:a.db?mode=memory"}) {
+    CHECK_NOTHROW(Store::open(name, OpenMode::kCreateOrOpen));
+    CHECK(fs::is_regular_file(scratch / name));
+  }
+  fs::current_path(before);
+}
+
 TEST_CASE("a read-only folder can be read from and is exit code 4 for writers") {
   const TempFolder scratch;
   const std::string path = make_database(scratch, "a.db", 2);
