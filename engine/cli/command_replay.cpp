@@ -1,5 +1,6 @@
 // versieve replay: recorded requests through a planner table, with and without its runtime guard.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 
 #include "db/store.h"
@@ -78,7 +79,7 @@ Run declare_replay(CLI::App& app, const CommandContext&) {
       ->check(CLI::IsMember({"test", "calibration"}));
   app.add_option("--regime", options->regime, "only texts of this regime");
   app.add_option("--tokens", options->tokens, "of each request at most; 0: its whole text")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}));
   app.add_flag("--vary", options->varies, "also change the guard's constants, one at a time");
   app.add_option("--record", options->record,
                  "write the sweep that records the walks which are missing, and play nothing");
