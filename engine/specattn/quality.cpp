@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "engine/io/input_file.h"
 #include "engine/io/layer_map_file.h"
 #include "engine/model/compute_device.h"
 #include "engine/specattn/dense_pair.h"
@@ -66,6 +67,10 @@ std::vector<bool> answer_places(std::span<const std::int32_t> text) {
   }
   return answers;
 }
+
+// Beyond any text; a block of more tokens than 64 bits count would have no end.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMostHalvings = 4096;  // the door's bound
 
 template <class T>
 class QualityRun {
@@ -265,6 +270,9 @@ QualityGroup group_of(const std::string& name, const std::vector<Method>& method
 template <class T>
 QualityReport quality_on(const QualityRequest& request, const ComputeDevice& device,
                          std::unique_ptr<kernels::Ops<T>> ops) {
+  for (const std::filesystem::path& path : request.texts) {
+    InputFile{path};  // there and readable, before the first takes its minutes
+  }
   QualityRun<T> run(*ops, request);
   QualityReport report{.model = run.model(),
                        .backend = device.backend,
@@ -305,6 +313,11 @@ void check_request(const QualityRequest& request) {
   }
   if (request.lookahead < 1 || request.scored < 1 || request.chunk < 1 || request.iterations < 1) {
     throw Error(ExitCode::kUsage, "lookahead, scored, chunk and iterations are 1 or more");
+  }
+  if (request.lookahead > kMostTokens || request.chunk > kMostTokens ||
+      request.iterations > kMostHalvings) {
+    throw Error(ExitCode::kUsage, "lookahead and chunk are " + std::to_string(kMostTokens) +
+                                      " or less, iterations " + std::to_string(kMostHalvings));
   }
   if (request.dense_layers < 0) {
     throw Error(ExitCode::kUsage, "--dense-layers is 0 or more");

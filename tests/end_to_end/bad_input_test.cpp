@@ -165,7 +165,7 @@ TEST_CASE("calibrate writes its curve whole or not at all") {
   CHECK(curve.at("curve")[0].at("schedule") == "FFF");
 }
 
-TEST_CASE("quality refuses layers and halvings that are none, each by its name") {
+TEST_CASE("quality refuses layers, halvings and texts that are none, each by its name") {
   const fs::path demo = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
   const std::string command = "quality --backend cpu --scored 4 --model " +
                               (demo / "dense").string() + " --text " +
@@ -173,5 +173,9 @@ TEST_CASE("quality refuses layers and halvings that are none, each by its name")
   check_refused(command + " --dense-layers 99", 2, "has 8 layers");
   check_refused(command + " --dense-layers -1", 2, "--dense-layers is 0 or more");
   check_refused(command + " --iterations 0", 2, "iterations");
+  for (const char* option : {" --lookahead ", " --chunk ", " --iterations "}) {
+    check_refused(command + option + "9223372036854775807", 2, "or less");
+  }
   check_refused(command + " --p 1.5", 2, "p must be in (0, 1]");
+  check_refused(command + " --text /nonexistent", 3, "/nonexistent");
 }
