@@ -167,29 +167,43 @@ void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostPa
       std::max(1.0, work.blocks / (sms * p[index_of(work.kind, KindParameter::kResident)]));
   const double latency = 1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
                          waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)];
-  Limits limits;
+  const double l2_rate =
+      value(p, work.streams ? SharedParameter::kStreamL2 : SharedParameter::kL2BytesPerClockSm) *
+      hardware.scale.l2 * sms * hardware.l2_clock_hz();
   const double dram_bytes =
       work.scattered * (cost.read_bytes + cost.write_bytes * hardware.scale.written_time);
-  limits.add(std::max(0.0, dram_bytes - work.ahead) /
-                 (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency)),
-             Bound::kDram);
-  limits.add(
-      std::max(0.0, l2_bytes - work.ahead) / (value(p, SharedParameter::kL2BytesPerClockSm) *
-                                              hardware.scale.l2 * sms * hardware.l2_clock_hz()),
-      Bound::kL2);
-  // Where memory waits for the steps they come on top, and products are part of a step.
-  const bool waits = work.ahead > 0.0;
-  if (!waits) {
+  const double dram = std::max(0.0, dram_bytes - work.ahead) /
+                      (hardware.bandwidth() * value(p, SharedParameter::kDramEfficiency));
+  const double l2 = std::max(0.0, l2_bytes - work.ahead) / l2_rate;
+  Limits limits;
+  if (work.streams) {
+    limits.add(std::max(dram, l2), dram > l2 ? Bound::kDram : Bound::kL2);
+  } else {
+    limits.add(dram, Bound::kDram);
+    limits.add(l2, Bound::kL2);
     limits.add(latency, Bound::kLatency);
+  }
+  if (work.ahead <= 0.0) {  // else products are part of a step
     const double products = uses_tensor_cores(work.kind) ? hardware.scale.products : 1.0;
     limits.add(work.unique.flops / (hardware.fp32_flops() * products *
                                     p[index_of(work.kind, KindParameter::kComputeShare)]),
                Bound::kCompute);
   }
   const double seconds = limits.seconds();
-  const double on_top = waits ? latency : 0.0;
+  const double on_top = work.streams ? latency : 0.0;
   cost.time_us = (seconds + on_top) * 1e6 * work.time_factor;
   cost.bound = on_top > seconds ? Bound::kLatency : limits.bound();
+}
+
+// What of a launch runs beside the one before it: a share of its time; of a ring of weights, whose
+// flow takes the chip, of its start and end.
+double overlapped_us(const LaunchWork& work, double time_us, const CostParameters& p) {
+  if (!work.dependent) {
+    return 0.0;
+  }
+  return work.streams ? value(p, SharedParameter::kStartOverlap) * work.time_factor *
+                            p[index_of(work.kind, KindParameter::kBaseUs)]
+                      : value(p, SharedParameter::kOverlap) * time_us;
 }
 
 bool streams_weights(const StepWork& step) {
@@ -251,8 +265,7 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
   add_reads(work, pressure.warm_miss, hardware, parameters, cost);
   add_writes(work, pressure, hardware, parameters, conditions, cost);
   add_time(work, hardware, parameters, cost);
-  cost.overlapped_us =
-      work.dependent ? value(parameters, SharedParameter::kOverlap) * cost.time_us : 0.0;
+  cost.overlapped_us = overlapped_us(work, cost.time_us, parameters);
   cost.gap_us = conditions.launch == LaunchMode::kStream
                     ? value(parameters, SharedParameter::kStreamGapUs) * hardware.scale.stream_gap
                     : value(parameters, SharedParameter::kGraphGapUs) * hardware.scale.graph_gap;

@@ -36,12 +36,14 @@ enum class SharedParameter {
   // Time.
   kDramEfficiency,     // share of the raw bandwidth that a stream gets
   kL2BytesPerClockSm,  // L2 bytes a clock and SM
+  kStreamL2,           // the same of a ring of weights and of the rows beside them
   kStreamGapUs,        // between two launches on a stream
   kGraphGapUs,         // between two nodes of a graph
   kHostTripUs,         // the host waits for a result and enqueues again
   kOverlap,            // share of a dependent launch's time that runs beside the one before it
+  kStartOverlap,       // the same of a ring of weights, of whose time kBaseUs alone can hide
 };
-inline constexpr std::size_t kSharedParameterCount = 24;
+inline constexpr std::size_t kSharedParameterCount = 26;
 
 // Parameters of each kind of launch: its own arithmetic, latency and bytes.
 enum class KindParameter {
@@ -49,7 +51,7 @@ enum class KindParameter {
   kWriteShare,    // bytes that can reach DRAM for a byte that the traffic function writes
   kOpenedWrite,   // bytes written on top when a collection was just opened
   kComputeShare,  // share of the fp32 peak that its arithmetic reaches
-  kBaseUs,        // of a block that does nothing
+  kBaseUs,        // of a block that does nothing; of a ring of weights, before and after its flow
   kStepNs,        // of one dependent step of a block
   kResident,      // blocks that an SM runs at once
 };

@@ -137,6 +137,7 @@ void add_decode_layers(const StepShape& s, double growth, StepWork& out) {
   spare(TrafficTerm::kWindow, spared.window * token, work);
   work.handover_distance = 0.0;  // packets that are read as soon as they are there
   // A layer's chain of meetings takes longer than its rings take to fill.
+  work.streams = true;
   work.ahead = layers * number(kDecodeRingBytes * kLinearBlocksWanted);
   out.add(work);
 }

@@ -15,10 +15,11 @@
 namespace versieve {
 namespace {
 
-// Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2.
 enum class Output { kPlain, kSwiglu, kWeighted };  // kWeighted: a norm follows
 
-// `copied` of the launches write their rows twice.
+// Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2;
+// every tile of weights loads the rows of x beside. `copied` of the launches write their rows
+// twice.
 void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, StepWork& out,
                 double copied = 0.0) {
   const bool swiglu = output == Output::kSwiglu;
@@ -33,11 +34,14 @@ void add_linear(const Pass& p, std::int64_t k, std::int64_t m, Output output, St
   }
   const double node_tiles =
       std::ceil(p.rows / number(linear_tile_nodes(p.whole_rows(), k, m, swiglu)));
-  const double slices = linear_cut(k, m, swiglu).slices;
-  LaunchWork work = reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights,
-                              node_tiles * number(weight_rows * k * p.element_bytes),
-                              node_tiles * slices * number(linear_row_tiles(k, m, swiglu)),
-                              number(k) / slices / number(kLinearTileK));
+  const double row_tiles = number(linear_row_tiles(k, m, swiglu));
+  const double weights = node_tiles * number(weight_rows * k * p.element_bytes);
+  const double rows_again = (row_tiles - 1.0) * number(p.whole_rows() * k * p.element_bytes);
+  LaunchWork work =
+      reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights, weights + rows_again,
+                node_tiles * row_tiles * linear_cut(k, m, swiglu).slices, 0.0);
+  work.streams = true;
+  work.steps = 0.0;  // a ring's progress is its flow
   work.reuse_distance = 0.0;
   out.add(work);
 }
@@ -75,8 +79,8 @@ void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, Ste
     t += traffic::kept_rows(p.whole_rows(), 2 * row.kv_heads * row.head_dim, p.element_bytes);
   }
   t += row.pooled;
-  out.add(streaming(LaunchKind::kRope, p.other, p.times, t, p.rows,
-                    number(row.width()) / kRowElementsPerStep));
+  // A thread takes one unit of a row, however wide (kernels/rope_append).
+  out.add(streaming(LaunchKind::kRope, p.other, p.times, t, p.rows, 1.0));
 }
 
 // From the output projection to the end of the MLP; the norm after each is folded into both sides.

@@ -97,9 +97,10 @@ struct LaunchWork {
   double passes = 1.0;
   double scattered = 1.0;  // time that DRAM takes for these bytes, over that of a stream
   bool dependent = false;  // may start before the launch before it has ended
-  // Bytes, above 0: memory idles while the launch's steps are taken, but for these, which come
-  // ahead; the time of the others comes on top.
-  double ahead = 0.0;
+  // A ring of weights (kernels/linear, decode_layers): what comes from DRAM passes L2 on its way,
+  // so the slower of the two is the flow's time, and the launch's own steps come on top of it.
+  bool streams = false;
+  double ahead = 0.0;  // bytes of such a flow that come while those steps are taken
   LayerKind layer = LayerKind::kNone;
   double time_factor = 1.0;  // what measurements say beyond the closed form (residual_field.h)
 };

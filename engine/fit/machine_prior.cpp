@@ -6,10 +6,10 @@
 namespace versieve::engine {
 namespace {
 
-// Of the logarithm. A stream's best is what other launches come near; the closed form's soft
-// maximum and their own shapes leave them some way off. Measured points outvote it soon: it weighs
-// as one of them that is off by as much.
-constexpr double kReadSd = 0.1;
+// Of the logarithm. A stream of reads is what rings of weights are, so that its rate is known as
+// well as it was measured; left to the points, attention would bend it to what gathers miss for
+// other reasons, and the weights would pay.
+constexpr double kReadSd = 0.005;
 constexpr double kRateSd = 0.3;  // L2 and products: the best of a copy, of one shape
 
 }  // namespace

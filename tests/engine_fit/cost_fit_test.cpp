@@ -190,6 +190,7 @@ TEST_CASE("a step shorter than the sum of its launches is explained by their ove
   plan.form = NsaForm::kFused;
   plan.step_launch = "graph";
   plan.parameters[index_of(SharedParameter::kOverlap)] = 0.25;
+  plan.parameters[index_of(SharedParameter::kStartOverlap)] = 0.7;
   plan.parameters[index_of(SharedParameter::kGraphGapUs)] = 0.2;
   plan.parameters[index_of(LaunchKind::kCompress, KindParameter::kStepNs)] = 20.0;
   const std::vector<PointMeasurement> steps = synthetic::step_points(plan, h200());

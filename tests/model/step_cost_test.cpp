@@ -91,6 +91,63 @@ TEST_CASE("a recorded step has launches in the place of host trips") {
   CHECK(count(LaunchKind::kGrowTree) + count(LaunchKind::kCommitPath) == 0.0);
 }
 
+LaunchWork linear_of(std::int64_t hidden, std::int64_t intermediate, std::int64_t queries) {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.target.hidden = hidden;
+  shape.target.intermediate = intermediate;
+  shape.draft = draft_shape_for(shape.target);
+  shape.tree = {6, 8, queries};
+  shape.context_len = 8192;
+  shape.num_queries = queries;
+  shape.refresh_layers = 16;
+  shape.recorded = true;
+  StepWork work;
+  add_step(shape, 0.7, work);
+  LaunchWork gate_up;  // of the target's layers: the one of most bytes
+  for (const LaunchWork& w : work) {
+    if (w.kind == LaunchKind::kLinear && w.launches == 16.0 &&
+        w.unique.total_read() > gate_up.unique.total_read()) {
+      gate_up = w;
+    }
+  }
+  return gate_up;
+}
+
+double linear_us(std::int64_t hidden, std::int64_t intermediate, std::int64_t queries) {
+  CostParameters p = initial_parameters();
+  p[index_of(LaunchKind::kLinear, KindParameter::kBaseUs)] = 2.6;
+  p[index_of(LaunchKind::kLinear, KindParameter::kComputeShare)] = 7.5;
+  p[index_of(SharedParameter::kDramEfficiency)] = 0.86;
+  return cost_of(linear_of(hidden, intermediate, queries), h200(), p,
+                 {CacheState::kCold, LaunchMode::kGraph})
+      .time_us;
+}
+
+// The demo pair's were priced at 1.4 us where they take 3.3, since a start under a flow of 14 us
+// does not show in a maximum.
+TEST_CASE("a linear layer takes its start and then its flow, however small it is") {
+  CHECK(linear_us(320, 896, 8) > 2.6);
+  CHECK(linear_us(320, 896, 64) == Approx(3.4).epsilon(0.15));  // ranges of h200-demo-step: 3.3
+  const double bytes = 2.0 * 2048.0 * 8192.0 * 2.0;
+  CHECK(linear_us(2048, 8192, 8) == Approx(2.6 + bytes / 4.23e6).epsilon(0.03));
+  CHECK(linear_us(2048, 8192, 8) == Approx(17.8).epsilon(0.08));  // kernels/linear, alone: N = 16
+}
+
+TEST_CASE("rows that every tile of weights loads make L2 the limit of many nodes") {
+  // kernels/linear, alone: 17.8, 19.6 and 26.5 us of 16, 64 and 128 nodes.
+  CHECK(linear_us(2048, 8192, 64) == Approx(19.6).epsilon(0.12));
+  CHECK(linear_us(2048, 8192, 128) == Approx(26.5).epsilon(0.12));
+  CHECK(linear_us(2048, 8192, 128) > 1.3 * linear_us(2048, 8192, 8));
+}
+
+TEST_CASE("launches around a tree stand for no more than they can take") {
+  for (const LaunchKind kind : {LaunchKind::kGrowTree, LaunchKind::kFinishTree,
+                                LaunchKind::kAcceptTree, LaunchKind::kCommitPath}) {
+    CHECK(parameter_table()[index_of(kind, KindParameter::kBaseUs)].high <= 5.0);
+    CHECK(parameter_table()[index_of(kind, KindParameter::kStepNs)].high <= 2000.0);
+  }
+}
+
 TEST_CASE("dependent launches add less than they take alone, others all of it") {
   StepShape shape{.target = named_llm_shape("nsa-1b")};
   shape.draft = draft_shape_for(shape.target);
@@ -100,13 +157,17 @@ TEST_CASE("dependent launches add less than they take alone, others all of it") 
   const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
   const auto step = [&](double overlap) {
     p[index_of(SharedParameter::kOverlap)] = overlap;
+    p[index_of(SharedParameter::kStartOverlap)] = overlap;
     StepWork work;
     add_step(shape, 0.7, work);
     double alone = 0.0;
     double hidden = 0.0;
     for (const LaunchWork& w : work) {
       const LaunchCost cost = cost_of(w, h200(), p, graph);
-      CHECK(cost.overlapped_us == Approx(w.dependent ? overlap * cost.time_us : 0.0));
+      // Of a ring of weights its start alone can hide: its flow takes the chip.
+      const double can_hide =
+          w.streams ? p[index_of(w.kind, KindParameter::kBaseUs)] : cost.time_us;
+      CHECK(cost.overlapped_us == Approx(w.dependent ? overlap * can_hide : 0.0));
       CHECK(cost.added_us() > 0.0);
       alone += w.launches * (cost.time_us + cost.gap_us);
       hidden += w.launches * cost.overlapped_us;
@@ -121,8 +182,8 @@ TEST_CASE("dependent launches add less than they take alone, others all of it") 
     CHECK(bounds == Approx(total.time_us));
     return hidden / alone;
   };
-  CHECK(step(0.3) > 0.2);  // most of a step are linear layers
-  CHECK(step(0.3) < 0.3);
+  CHECK(step(0.3) > 0.05);
+  CHECK(step(0.3) < 0.15);  // most of a step are linear layers, most of them flow
 }
 
 TEST_CASE("a linear layer is cut by its weights alone") {
