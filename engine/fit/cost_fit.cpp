@@ -28,6 +28,9 @@ class Fit {
     for (const FitPoint& p : all_.points) {
       (p.held_out ? held_ : train_).push_back(&p);
     }
+    for (const FitPoint& p : all_.watched) {
+      train_.push_back(&p);
+    }
   }
 
   FitReport run() {
@@ -50,7 +53,7 @@ class Fit {
     report_.by_term = errors_by_launch(held_, hardware_, calibration_);
     measured_steps();
     measured_regimes();
-    report_.points_train = static_cast<std::int64_t>(train_.size());
+    report_.points_train = static_cast<std::int64_t>(train_.size() - all_.watched.size());
     report_.points_holdout = static_cast<std::int64_t>(held_.size());
     report_.skipped = all_.skipped;
     return std::move(report_);

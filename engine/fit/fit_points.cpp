@@ -73,6 +73,24 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
   return p;
 }
 
+// What a step that was watched on the device says of launches that do not depend on its pair.
+FitPoint around_the_tree(const FitPoint& step) {
+  FitPoint p = step;
+  p.time_us.reset();
+  p.dram_bytes.reset();
+  p.read_bytes.reset();
+  p.unique_blocks.reset();
+  p.held_out = false;
+  p.ranges.clear();
+  for (const RangeObservation& range : step.ranges) {
+    if (range.kind == LaunchKind::kFinishTree || range.kind == LaunchKind::kAcceptTree ||
+        range.kind == LaunchKind::kCommitPath) {
+      p.ranges.push_back({range.kind, range.time_us, {}, {}});
+    }
+  }
+  return p;
+}
+
 // Why a point cannot teach the cost model, or an empty text.
 std::string useless_because(const PointMeasurement& m) {
   if (m.status != "ok") {
@@ -196,7 +214,12 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
       (is_apart(*m) ? out.apart : out.points).push_back(fit_point(*m, holdout));
     }
   }
-  for (std::vector<FitPoint>* points : {&out.points, &out.apart}) {
+  for (const FitPoint& p : out.apart) {
+    if (p.device_ranges) {
+      out.watched.push_back(around_the_tree(p));
+    }
+  }
+  for (std::vector<FitPoint>* points : {&out.points, &out.apart, &out.watched}) {
     std::sort(points->begin(), points->end(), [](const FitPoint& a, const FitPoint& b) {
       return key_text(a.key) < key_text(b.key);
     });

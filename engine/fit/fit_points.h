@@ -52,6 +52,9 @@ struct FitPoint {
 struct FitPoints {
   std::vector<FitPoint> points;
   std::vector<FitPoint> apart;  // steps of a small pair, where there are steps of others too
+  // Of those that were watched on the device: the launches around a tree, which are any pair's and
+  // of which host-led steps have no ranges. Ranges' times alone, never judged.
+  std::vector<FitPoint> watched;
   std::map<std::string, std::int64_t> skipped;  // reason -> points
   Provenance evidence = Provenance::kMeasured;  // simulated: every point is the simulator's
   std::string dtype;

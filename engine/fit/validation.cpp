@@ -22,7 +22,9 @@ std::int64_t value_on(RegimeAxis axis, const FitPoint& p) {
 void predict_all(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                  const Calibration& calibration, std::vector<Unseen>& out) {
   for (const FitPoint* p : points) {
-    out.push_back({p, predict(*p, hardware, calibration)});
+    if (p->time_us || p->dram_bytes) {  // else it teaches by its ranges alone
+      out.push_back({p, predict(*p, hardware, calibration)});
+    }
   }
 }
 
