@@ -79,7 +79,7 @@ struct FittedModel {
   std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
   AcceptanceModel acceptance;
-  ResidualField system_time;  // of attention over a dense cache, of top-k and of samplers
+  ResidualField system_time;  // of attention over a dense cache and steps with it, top-k, samplers
   std::vector<SystemQuantile> systems;
   bool dense_split = false;   // dense targets were measured with their keys split over blocks
   bool chosen_split = false;  // and SpecAttn's chosen tokens

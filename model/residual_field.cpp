@@ -14,6 +14,7 @@ constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 
 // Of families that no layer of NSA has.
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
+constexpr int kDenseSteps = 60;  // of steps of a target with a dense cache, whatever it reads
 constexpr int kDenseFamilies = 100, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
@@ -50,6 +51,9 @@ Regime attention_regime(const StepShape& s, bool reuse, bool warm) {
 }
 
 Regime step_regime(const StepShape& s) {
+  if (s.target.attention == AttentionKind::kDense) {
+    return {kDenseSteps, {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+  }
   Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
   regime.family += s.recorded ? 0 : 2;
   regime.family += s.one_launch ? kOneLaunchFamilies : 0;

@@ -84,16 +84,18 @@ class SystemPricer {
       compose_sigmoids(strategy, context, take);
       return;
     }
-    take(step(strategy, context, strategy.draft.nodes, read_of(strategy, context)), 1.0,
-         measured_factor(strategy, context));
+    compose_step(strategy, context, strategy.draft.nodes, read_of(strategy, context), 1.0,
+                 measured_factor(strategy, context), take);
     if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
       const std::int64_t tokens = strategy.resa_rectify_every;
-      take(step(Strategy{}, context, tokens, DenseRead{}), 1.0 / static_cast<double>(tokens), 1.0);
+      compose_step(Strategy{}, context, tokens, DenseRead{}, 1.0 / static_cast<double>(tokens), 1.0,
+                   take);
     }
   }
 
-  StepWork step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
-                const DenseRead& read) const {
+  template <class Take>
+  void compose_step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
+                    const DenseRead& read, double weight, double factor, Take take) const {
     StepShape shape =
         step_shape(strategy, dense_, draft_shape_for(dense_), context, StepShape{}.overlap, fit_);
     shape.num_queries = queries;
@@ -101,7 +103,7 @@ class SystemPricer {
     StepWork work;
     add_step(shape, 1.0, work);
     correct_dense_attention(shape, fit_.system_time, work);
-    return work;
+    take(work, weight, factor * std::exp(fit_.system_time.at(step_regime(shape))));
   }
 
   // Steps of the same launches near that context, on the machine and geometry of the fit.

@@ -28,14 +28,27 @@ double time_of(const StepWork& work, const FitPoint& p, const HardwareSpec& hard
   return cost_of(work, hardware, model.values, p.conditions).time_us;
 }
 
-// Attention of a step corrected by what decode points say of it.
+// Attention of a step corrected by what decode points say of it, the step by what steps do.
 double predicted_us(const FitPoint& p, const HardwareSpec& hardware, const SystemModel& model) {
   PointWork work = system_work(p);
   if (const std::optional<Regime> regime = system_regime(p)) {
     return time_of(work.timed, p, hardware, model) * std::exp(model.field.at(*regime));
   }
   correct_dense_attention(p.shape, model.field, work.timed);
-  return time_of(work.timed, p, hardware, model);
+  return time_of(work.timed, p, hardware, model) * std::exp(model.field.at(step_regime(p.shape)));
+}
+
+void add_step_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
+  std::vector<Residual> residuals;
+  for (const FitPoint* p : points) {
+    if (p->key.workload == WorkloadKind::kStep && p->time_us) {
+      residuals.push_back(
+          {step_regime(p->shape), std::log(*p->time_us / predicted_us(*p, hardware, model))});
+    }
+  }
+  for (ResidualField::Family& family : fit_residual_field(residuals).families) {
+    model.field.families.push_back(std::move(family));
+  }
 }
 
 SystemModel fitted(const Points& points, const HardwareSpec& hardware, const KindSet& kinds,
@@ -54,6 +67,7 @@ SystemModel fitted(const Points& points, const HardwareSpec& hardware, const Kin
     }
   }
   model.field = fit_residual_field(residuals);
+  add_step_residuals(points, hardware, model);
   return model;
 }
 
