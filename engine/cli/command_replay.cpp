@@ -40,11 +40,8 @@ Answer recorded(const Options& options, const std::string& sweep) {
 
 Answer run_replay(const Options& options) {
   const PlanTable table = engine::read_plan_table(options.table);
-  if (table.acceptance_origin != AcceptanceOrigin::kMeasured) {
-    throw Error(ExitCode::kAnswerNo, options.table + " counts on the tokens a step of '" +
-                                         table.acceptance_pair + "' (" +
-                                         name_of(table.acceptance_origin) +
-                                         "), and only a measured pair has walks to play");
+  if (const std::string reason = engine::unplayable_because(table); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, options.table + ": " + reason);
   }
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
   const engine::Walks walks(store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true}),

@@ -196,6 +196,14 @@ class Player {
 
 }  // namespace
 
+std::string unplayable_because(const PlanTable& table) {
+  return table.acceptance_origin == AcceptanceOrigin::kMeasured
+             ? std::string()
+             : "the plan counts on the tokens a step of '" + table.acceptance_pair + "' (" +
+                   name_of(table.acceptance_origin) +
+                   "), and only a measured pair has walks to play";
+}
+
 Replay replay(const PlanTable& table, const Walks& walks, const ReplayOptions& options) {
   return Player(table, walks, options).play_all();
 }

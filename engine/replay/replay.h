@@ -53,6 +53,8 @@ struct Replay {
   double best_p_gain = 0.0;
 };
 
+// Why no walks can be recorded of the pair that the table counts on, or an empty text.
+std::string unplayable_because(const PlanTable& table);
 Replay replay(const PlanTable& table, const Walks& walks, const ReplayOptions& options);
 
 // The same with one constant of the guard changed at a time (table 4 of seed 000); the first is

@@ -38,8 +38,8 @@ QString bound_text(const PlanEntry& e) {
 constexpr int kInterval = 4;
 
 const std::array<Column, 14> kColumns = {{
-    {"Rank", "Place in this list; on another machine than the measured one also the place there",
-     true, [](const PlanEntry&) { return QString(); }},
+    {"Rank", "Place in this list; where a knob was turned also the place before it was", true,
+     [](const PlanEntry&) { return QString(); }},
     {"Class", "What it promises against plain decoding", false,
      [](const PlanEntry& e) { return QString(name_of(e.precision)); }},
     {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
@@ -79,7 +79,7 @@ void PlanEntries::show(const PlanPtr& plan, std::int64_t bucket,
   plan_ = plan;
   entries_.clear();
   ranks_before_.clear();
-  if (plan && plan->own.hardware != plan->chosen.hardware) {
+  if (plan && plan->isTurned()) {
     for (const PlanEntry* entry : entries_of(plan->own, bucket, classes)) {
       const int rank = static_cast<int>(ranks_before_.size()) + 1;
       ranks_before_.emplace(entry->evaluation.strategy.text(), rank);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "engine/fit/acceptance_fit.h"
 #include "engine/io/atomic_file.h"
 #include "engine/plan/deployment.h"
 #include "engine/plan/table_file.h"
@@ -57,11 +58,15 @@ std::string most_measured_device(const Snapshot& snapshot) {
   return best;
 }
 
-// Times and bytes of the device; acceptance of any, since a tree's yield does not depend on where
-// it was grown.
-std::vector<PointMeasurement> evidence(const db::Store& store, const std::string& device) {
-  std::vector<PointMeasurement> points = store.points(
-      {.workload = WorkloadKind::kAcceptance, .device = std::string(), .only_ok = true});
+// Of any device: a tree's yield does not depend on where it was grown.
+std::vector<PointMeasurement> acceptance_points(const Snapshot& snapshot) {
+  return db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly)
+      .points({.workload = WorkloadKind::kAcceptance, .device = std::string(), .only_ok = true});
+}
+
+// Times and bytes of the device, beside acceptance.
+std::vector<PointMeasurement> evidence(const db::Store& store, const std::string& device,
+                                       std::vector<PointMeasurement> points) {
   for (const db::StoredRun& run : store.runs()) {
     if (run.record.device != device) {
       continue;
@@ -78,7 +83,16 @@ std::vector<PointMeasurement> evidence(const db::Store& store, const std::string
   return points;
 }
 
-std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
+// A database without a measured pair is planned with an imported one, else with a rate that the
+// page says is assumed.
+AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
+  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points);
+  return pairs.empty() ? engine::assumed_acceptance(kFirstAssumedRate, {})
+                       : engine::fit_acceptance_of(points, pairs.front().name, {});
+}
+
+std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot,
+                                             const std::vector<PointMeasurement>& acceptance) {
   const std::string device = most_measured_device(snapshot);
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   std::vector<std::string> runs;
@@ -87,9 +101,13 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot) {
       runs.push_back(run.record.uuid);
     }
   }
-  return std::make_shared<const engine::FitReport>(
-      engine::fit_cost_model(evidence(store, device), device, *hardware_for_device(device), runs,
-                             {.leave_out_regimes = false}));
+  std::shared_ptr<engine::FitReport> report = std::make_shared<engine::FitReport>(
+      engine::fit_cost_model(evidence(store, device, acceptance), device,
+                             *hardware_for_device(device), runs, {.leave_out_regimes = false}));
+  if (report->model.acceptance.positional.empty()) {
+    report->model.acceptance = other_acceptance(acceptance);
+  }
+  return report;
 }
 
 // The key says that this machine was made up; nothing measured is taken for it.
@@ -143,22 +161,43 @@ std::string exported(const PlanTable& table, const std::string& format) {
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
 }
 
+// Fitted, and planned for the measured machine and pair.
+std::shared_ptr<Plan> first_plan(const Snapshot& snapshot) {
+  std::shared_ptr<Plan> plan = std::make_shared<Plan>();
+  plan->acceptance =
+      std::make_shared<const std::vector<PointMeasurement>>(acceptance_points(snapshot));
+  plan->pairs = engine::acceptance_pairs(*plan->acceptance);
+  plan->fit = fit(snapshot, *plan->acceptance);
+  const FittedModel& model = plan->fit->model;
+  plan->replanner =
+      std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());
+  plan->own = plan->replanner->plan_on(hardware_by_key(model.hardware_key));
+  return plan;
+}
+
+PlanTable plan_with(const Plan& plan, const HardwareSpec& machine, const AcceptanceChoice& choice) {
+  const AcceptanceModel& own = plan.fit->model.acceptance;
+  if (choice.rate) {
+    return plan.replanner->plan_on(machine, engine::assumed_acceptance(*choice.rate, own));
+  }
+  if (!choice.pair.empty()) {
+    return plan.replanner->plan_on(machine,
+                                   engine::fit_acceptance_of(*plan.acceptance, choice.pair, own));
+  }
+  return machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(machine);
+}
+
 PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
-                  const std::optional<double>& bandwidth) {
-  std::shared_ptr<Plan> result = std::make_shared<Plan>();
-  result->fit = earlier ? earlier->fit : fit(snapshot);
-  const FittedModel& model = result->fit->model;
-  const HardwareSpec& own = hardware_by_key(model.hardware_key);
-  result->replanner = earlier ? earlier->replanner
-                              : std::make_shared<const Replanner>(
-                                    model, named_llm_shape(model.geometry), all_classes());
-  result->own = earlier ? earlier->own : result->replanner->plan_on(own);
+                  const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance) {
+  const std::shared_ptr<Plan> result =
+      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot);
+  const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
   HardwareSpec chosen = machine.value_or(own);
   if (bandwidth) {
     chosen = with_bandwidth(chosen, *bandwidth);
   }
-  result->chosen = chosen.key == own.key ? result->own : result->replanner->plan_on(chosen);
+  result->chosen = plan_with(*result, chosen, acceptance);
   return result;
 }
 
@@ -184,6 +223,11 @@ void Planner::setHardware(std::optional<HardwareSpec> machine) {
 
 void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
   bandwidth_ = terabytes_per_s;
+  turn();
+}
+
+void Planner::setAcceptance(AcceptanceChoice choice) {
+  acceptance_ = std::move(choice);
   turn();
 }
 
@@ -228,6 +272,7 @@ const HardwareSpec* Planner::machine() const {
 
 void Planner::forget() {
   plan_.reset();
+  acceptance_ = {};  // another database has other pairs
   sentence_.clear();
   const bool again = needed_;
   Q_EMIT changed();
@@ -253,7 +298,8 @@ void Planner::start() {
   const PlanPtr earlier = plan_;
   const std::optional<HardwareSpec> machine = hardware_;
   const std::optional<double> bandwidth = bandwidth_;
-  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, machine, bandwidth); },
+  const AcceptanceChoice acceptance = acceptance_;
+  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, machine, bandwidth, acceptance); },
                       [this](const PlanPtr& plan) {
                         plan_ = plan;
                         sentence_.clear();

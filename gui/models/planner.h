@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/fit/acceptance_evidence.h"
 #include "engine/fit/cost_fit.h"
 #include "gui/models/document.h"
 #include "model/hardware.h"
@@ -19,11 +20,27 @@
 
 namespace versieve::gui {
 
+// Whose tokens a step a plan counts on; neither: the fit's own pair's.
+struct AcceptanceChoice {
+  std::string pair;            // of the database, by its name
+  std::optional<double> rate;  // assumed: the draft's best child is right, at every depth
+};
+// Assumed where the database knows no pair's tokens at all.
+inline constexpr double kFirstAssumedRate = 0.7;
+
 struct Plan {
   std::shared_ptr<const engine::FitReport> fit;
-  std::shared_ptr<const Replanner> replanner;  // of the fit
-  PlanTable own;                               // of the machine that was measured
-  PlanTable chosen;                            // of the machine that the knobs describe
+  std::shared_ptr<const std::vector<PointMeasurement>> acceptance;  // points of every pair
+  std::vector<engine::AcceptancePair> pairs;                        // that they are of
+  std::shared_ptr<const Replanner> replanner;                       // of the fit
+  PlanTable own;     // of the machine that was measured and the fit's own pair
+  PlanTable chosen;  // of what the knobs describe
+
+  // Whether the knobs describe anything else.
+  bool isTurned() const {
+    return own.hardware != chosen.hardware || own.acceptance_pair != chosen.acceptance_pair ||
+           own.acceptance_origin != chosen.acceptance_origin;
+  }
 };
 using PlanPtr = std::shared_ptr<const Plan>;
 
@@ -36,6 +53,7 @@ class Planner : public QObject {
   void need();
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
+  void setAcceptance(AcceptanceChoice choice);
   void setShown(PrecisionClass precision, bool is_shown);
 
   const PlanPtr& plan() const { return plan_; }          // may be null
@@ -62,6 +80,7 @@ class Planner : public QObject {
   Document& document_;
   std::optional<HardwareSpec> hardware_;
   std::optional<double> bandwidth_;
+  AcceptanceChoice acceptance_;
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;

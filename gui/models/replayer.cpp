@@ -20,6 +20,9 @@ std::shared_ptr<const engine::Walks> walks_of(const Snapshot& snapshot, const st
 ReplayedPtr play(const SnapshotPtr& snapshot, const PlanPtr& plan, const std::string& regime,
                  const ReplayedPtr& earlier) {
   const PlanTable& table = plan->chosen;
+  if (const std::string reason = engine::unplayable_because(table); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, reason);
+  }
   std::shared_ptr<Replayed> result = std::make_shared<Replayed>();
   result->snapshot = snapshot;
   result->regime = regime;

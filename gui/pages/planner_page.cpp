@@ -49,6 +49,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
       bandwidth_(new QSlider(Qt::Horizontal)),
       typed_bandwidth_(new QDoubleSpinBox),
+      acceptance_(new AcceptanceKnob),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -62,8 +63,10 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
+  layout->addWidget(acceptance_);
   layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
+  connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
   connect(planner_, &Planner::changed, this, &PlannerPage::show_plan);
   connect(grid_, &PlanGrid::cellSelected, this, [this] {
     table_->setCurrentIndex({});
@@ -107,10 +110,13 @@ QWidget* PlannerPage::make_knobs() {
   });
   connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
   reset_->setObjectName("asMeasured");
-  reset_->setToolTip(tr("Back to the measured machine and its memory bandwidth"));
+  reset_->setToolTip(
+      tr("Back to the measured machine, its memory bandwidth and the measured pair"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
     hardware_->setCurrentIndex(0);
+    acceptance_->reset();
+    planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
   });
   QWidget* row = new QWidget;
@@ -282,6 +288,7 @@ void PlannerPage::show_plan() {
   show_bandwidth();
   const PlanPtr& plan = planner_->plan();
   export_->setEnabled(plan != nullptr);
+  acceptance_->showPlan(plan);
   if (!plan) {
     message_->setText(!planner_->sentence().isEmpty()
                           ? tr("There is no plan: %1.").arg(planner_->sentence())
@@ -315,10 +322,7 @@ QString PlannerPage::summary() const {
                 .arg(fixed(100.0 * *fit.latency.median_ape, 1))
                 .arg(fit.points_holdout);
   }
-  text += tr(" Acceptance: %1.")
-              .arg(plan.chosen.acceptance_pair.empty()
-                       ? tr("not measured")
-                       : QString::fromStdString(plan.chosen.acceptance_pair));
+  text += tr(" Acceptance: %1.").arg(QString::fromStdString(acceptance_text(plan.chosen)));
   return text;
 }
 

@@ -9,6 +9,7 @@
 
 #include "gui/models/plan_entries.h"
 #include "gui/models/planner.h"
+#include "gui/views/acceptance_knob.h"
 #include "gui/views/plan_grid.h"
 
 class QComboBox;
@@ -35,6 +36,7 @@ class PlannerPage : public QWidget {
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
   QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
+  AcceptanceKnob& acceptance() { return *acceptance_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
@@ -73,6 +75,7 @@ class PlannerPage : public QWidget {
   std::vector<HardwareSpec> machines_;  // of the choice's entries after the first
   QSlider* bandwidth_;
   QDoubleSpinBox* typed_bandwidth_;
+  AcceptanceKnob* acceptance_;
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

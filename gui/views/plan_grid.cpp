@@ -258,8 +258,7 @@ QString PlanGrid::help_text(int bucket, int row) const {
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
                                            .arg(QString::fromStdString(best.baseline->baseline))
                                      : QString()) +
-           (is_new ? tr("\nOn the measured machine it is %1.").arg(strategy_of(*own.entry))
-                   : QString());
+           (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString());
   }
   return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
 }

@@ -1,6 +1,7 @@
 // The planner and validation pages without a display: what is planned must be shown, ranked,
 // exported and planned again as knobs turn.
 #include <QApplication>
+#include <QComboBox>
 #include <QDialogButtonBox>
 #include <QDir>
 #include <QDoubleSpinBox>
@@ -35,6 +36,33 @@
 
 using namespace versieve;
 using namespace versieve::gui;
+
+namespace {
+
+// Of another pair, whose chains of three yield two tokens a step.
+void store_imported_chain(const QString& path) {
+  db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+  const std::int64_t run = store.begin_run(
+      {.uuid = "imported-run", .kind = std::string(kImportedKind) + "csv", .device = "RTX 4090"});
+  PointMeasurement m;
+  m.key = {.workload = WorkloadKind::kAcceptance,
+           .model = "pair-7b",
+           .regime = "unstated",
+           .strategy = "dense/d3k1n4/bfs/c1/F*",
+           .dtype = "unstated",
+           .backend = kImportedBackend,
+           .cache_state = "as_is",
+           .launch = "unstated",
+           .context_len = 2048};
+  m.acceptance = AcceptanceMeasurement{.steps = 100,
+                                       .generated_tokens = 200,
+                                       .accepted_histogram = {0, 40, 30, 20, 10},
+                                       .accepted_per_step = 2.0};
+  store.add_point(run, m);
+  store.finish_run(run, "complete");
+}
+
+}  // namespace
 
 class PlannerPageTest : public QObject {
   Q_OBJECT
@@ -306,6 +334,74 @@ class PlannerPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy(), kWaitMs);
     QCOMPARE(page.planner().plan()->chosen.hardware, std::string("h200-sxm"));
     QCOMPARE(page.bandwidth().value(), 49);
+  }
+
+  void theTokensOfAnotherPairAndOfAnAssumedRateArePlannedWith() {
+    const QString path = folder_.filePath("pairs.db");
+    QVERIFY(QFile::copy(campaign_, path));
+    store_imported_chain(path);
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    const auto planned = [&] { return page.planner().plan() && !page.planner().isBusy(); };
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QComboBox& pairs = page.acceptance().pairs();
+    QCOMPARE(pairs.count(), 3);
+    QCOMPARE(pairs.itemText(0), QString("demo-nsa (measured)"));
+    QCOMPARE(pairs.itemText(1), QString("pair-7b (imported)"));
+    QVERIFY(!page.acceptance().rate().isVisible());
+    const auto fixed_us = [&] {
+      return page.planner().plan()->chosen.baselines[1].evaluation.expected_accepted;
+    };
+    const double own = fixed_us();
+    pairs.setCurrentIndex(1);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && fixed_us() < 0.8 * own, kWaitMs);
+    QCOMPARE(page.planner().plan()->chosen.acceptance_pair, std::string("pair-7b"));
+    QCOMPARE(page.planner().plan()->own.acceptance_pair, std::string("demo-nsa"));
+    QVERIFY(cell(page.entries(), 0, 0).contains("(") ||
+            cell(page.entries(), 1, 0).contains("("));  // "1 (was 4)": something moved
+    pairs.setCurrentIndex(2);
+    QVERIFY(page.acceptance().rate().isVisible());
+    page.acceptance().rate().setValue(30);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        planned() && page.planner().plan()->chosen.acceptance_pair == "assumed 0.3", kWaitMs);
+    const double poor = fixed_us();
+    page.acceptance().rate().setValue(90);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && fixed_us() > 1.5 * poor, kWaitMs);
+    window.findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !page.planner().plan()->isTurned(), kWaitMs);
+    QCOMPARE(pairs.currentIndex(), 0);
+    QCOMPARE(fixed_us(), own);
+    QVERIFY(!page.acceptance().rate().isVisible());
+  }
+
+  void aDatabaseWithoutAMeasuredPairIsPlannedWithWhatItHas() {
+    const QString path = folder_.filePath("unpaired.db");
+    {
+      db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+      const std::int64_t run = store.begin_run(test::sample_run("unpaired-run"));
+      for (const PointMeasurement& point :
+           synthetic::step_points({}, hardware_by_key("h200-sxm"))) {
+        store.add_point(run, point);
+      }
+      store.finish_run(run, "complete");
+    }
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    window.showPage("planner");
+    Planner& planner = window.plannerPage().planner();
+    QTRY_VERIFY_WITH_TIMEOUT(planner.plan() && !planner.isBusy(), kWaitMs);
+    QCOMPARE(planner.plan()->chosen.acceptance_pair, std::string("assumed 0.7"));
+    QCOMPARE(window.plannerPage().acceptance().pairs().itemText(0),
+             QString("assumed 0.7 (assumed)"));
+    store_imported_chain(path);
+    QVERIFY(open(window, path));
+    QTRY_VERIFY_WITH_TIMEOUT(planner.plan() && !planner.isBusy(), kWaitMs);
+    QCOMPARE(planner.plan()->chosen.acceptance_pair, std::string("pair-7b"));
+    QCOMPARE(planner.plan()->chosen.acceptance_origin, AcceptanceOrigin::kImported);
   }
 
   void whatBeatsTheBaselineIsSaidWithAProbability() {
