@@ -16,11 +16,10 @@ struct Options {
 };
 
 Answer run_align(const Options& options) {
-  engine::AtomicFile file(options.out);  // before the work: a bad path is told at once
+  engine::require_writable(options.out);
   const engine::AlignReport report = engine::run_alignment(options.request);
   const nlohmann::ordered_json map = engine::alignment_json(report);
-  file.write(map.dump(1) + "\n");
-  file.commit();
+  engine::write_file_atomically(options.out, map.dump(1) + "\n");
   return {.json = map, .text = engine::alignment_text(report)};
 }
 

@@ -169,6 +169,7 @@ Answer run_bench(const Options& options) {
       throw Error(ExitCode::kEnvironment, missing);
     }
   }
+  engine::require_writable(options.out);
   const Answer answer = options.what == "verify" ? bench_verify(options)
                         : options.what == "step" ? bench_step(options)
                                                  : bench_all(options);

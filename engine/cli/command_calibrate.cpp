@@ -16,11 +16,10 @@ struct Options {
 };
 
 Answer run_calibrate(const Options& options) {
-  engine::AtomicFile file(options.out);  // before the work: a bad path is told at once
+  engine::require_writable(options.out);
   const engine::CalibrateReport report = engine::run_calibration(options.request);
   const nlohmann::ordered_json curve = engine::calibration_json(report);
-  file.write(curve.dump(1) + "\n");
-  file.commit();
+  engine::write_file_atomically(options.out, curve.dump(1) + "\n");
   return {.json = curve, .text = engine::calibration_text(report)};
 }
 

@@ -66,6 +66,7 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
 }
 
 Answer run_export(const Options& options) {
+  engine::require_other_file(options.table, options.out);
   if (const engine::ServingEngine* serving = engine::serving_engine(options.format)) {
     return export_deployment(options, *serving);
   }

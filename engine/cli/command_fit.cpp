@@ -111,6 +111,8 @@ Answer run_fit(const Options& options) {
   if (!options.model.empty()) {
     asked = pair_shape(options.model);
   }
+  engine::require_writable(options.out);
+  engine::require_writable(options.report);
   const Evidence evidence = read_evidence(options.database, options.device, "");
   const engine::FitReport report =
       fit_evidence(evidence, options.hardware,

@@ -5,6 +5,7 @@
 
 #include "engine/cli/commands.h"
 #include "engine/door/door.h"
+#include "engine/io/atomic_file.h"
 
 namespace versieve::cli {
 namespace {
@@ -34,6 +35,7 @@ Answer run_kernel(const Options& options) {
   engine::DoorRequest request = request_of(options);
   request.in = options.in;
   request.out = options.out;
+  engine::require_other_file(request.in, request.out);
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   request.threads = options.threads > 0 ? options.threads : cores;
   return {.json = engine::run_door(request), .text = {}};

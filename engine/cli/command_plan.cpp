@@ -75,6 +75,7 @@ Answer run_plan(const Options& options) {
   const PairShape pair = pair_shape(options.model);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
+  engine::require_writable(options.out);
   FittedModel fit = fitted_model(options, hardware.key);
   choose_acceptance(options, fit.acceptance);
   if (!options.precision) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "db/store.h"
@@ -142,8 +143,9 @@ Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progres
                 " refused, " + std::to_string(progress.failed) + " failed, " +
                 std::to_string(skipped) + " there before) in " + duration_text(progress.elapsed_s) +
                 ". " + record.counter_detail;
-  const bool all_failed = progress.done > 0 && progress.failed == progress.done;
-  answer.code = all_failed ? ExitCode::kAnswerNo : ExitCode::kDone;
+  const bool none_measured =
+      progress.done > 0 && progress.failed + progress.refused == progress.done;
+  answer.code = none_measured ? ExitCode::kAnswerNo : ExitCode::kDone;
   return answer;
 }
 
@@ -214,10 +216,16 @@ Answer run_profile(const Options& options) {
   const SweepPlan plan = plan_of(options, backend);
   if (backend != "cuda" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
     throw Error(ExitCode::kEnvironment,
-                "calibrate measures a GPU" +
+                std::string(plan.name == "calibrate" ? "the sweep calibrate measures"
+                                                     : "--hardware-out describes") +
+                    " a GPU" +
                     (simulated ? ", not the simulator"
                                : ", and there is none: " + profiler::gpu_missing_because()));
   }
+  if (!simulated) {
+    engine::require_pair(plan, options.demo);
+  }
+  engine::require_writable(options.hardware_out);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   CampaignMachine machine =
       engine::open_campaign(plan, backend, simulated ? simulated->key : std::string());
@@ -236,17 +244,22 @@ Answer run_profile(const Options& options) {
   }
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  StoredCampaign stored(store, machine.record);
+  std::optional<StoredCampaign> stored;
+  if (!points.empty()) {  // a run of nothing says nothing
+    stored.emplace(store, machine.record);
+  }
   const CampaignProgress progress = engine::run_campaign(
-      plan, points, machine, campaign, [&](const PointMeasurement& point) { stored.add(point); },
+      plan, points, machine, campaign, [&](const PointMeasurement& point) { stored->add(point); },
       [](const CampaignProgress& at) {
         write_progress(progress_text(at));
         stop_if_requested(at);
       });
-  stored.complete();
+  if (stored) {
+    stored->complete();
+  }
   Answer answer = answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()),
-                            stored.uuid(), options.database);
-  answer.json["throttled"] = stored.clocks().throttled();
+                            stored ? stored->uuid() : std::string(), options.database);
+  answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
   if (!options.hardware_out.empty()) {
     write_hardware(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
                    options.hardware_out);
@@ -254,7 +267,8 @@ Answer run_profile(const Options& options) {
     answer.text += " What the machine gives stands in " + options.hardware_out +
                    ", which plan --hardware takes.";
   }
-  if (const std::string clocks = stored.clocks().summary(); !clocks.empty()) {
+  if (const std::string clocks = stored ? stored->clocks().summary() : std::string();
+      !clocks.empty()) {
     answer.text += " " + clocks;
   }
   return answer;

@@ -16,6 +16,7 @@ struct Options {
 };
 
 Answer run_quality(const Options& options) {
+  engine::require_writable(options.out);
   const engine::QualityReport report = engine::run_quality(options.request);
   const nlohmann::ordered_json found = engine::quality_json(report);
   if (!options.out.empty()) {

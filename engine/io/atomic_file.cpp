@@ -22,10 +22,12 @@ constexpr int kMaxLinks = 40;  // followed, as many as Linux does
 // one to a file that is not there yet.
 fs::path resolved(fs::path path) {
   std::error_code error;
-  for (int i = 0; i < kMaxLinks; ++i) {
-    const fs::path link = fs::read_symlink(path, error);
-    if (error) {
-      break;
+  int links = 0;
+  for (fs::path link = fs::read_symlink(path, error); !error;
+       link = fs::read_symlink(path, error)) {
+    if (++links > kMaxLinks) {
+      throw Error(ExitCode::kEnvironment,
+                  path.string() + ": cannot be written: " + std::strerror(ELOOP));
     }
     path = path.parent_path() / link;  // an absolute link replaces the folder
   }
@@ -109,6 +111,20 @@ void AtomicFile::commit() {
   }
   if (!temporary_.empty()) {
     sync_folder(target_.parent_path());
+  }
+}
+
+void require_writable(const fs::path& path) {
+  if (!path.empty() && !is_special(path)) {
+    AtomicFile{path};
+  }
+}
+
+void require_other_file(const fs::path& in, const fs::path& out) {
+  std::error_code ignored;
+  if (fs::equivalent(in, out, ignored) && fs::is_regular_file(in, ignored)) {
+    throw Error(ExitCode::kUsage,
+                "'" + out.string() + "' is the input: name another file for the output");
   }
 }
 

@@ -33,6 +33,11 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Tells of a path that cannot be written before long work is done for it; leaves nothing behind. An
+// empty path and a pipe or device are let through.
+void require_writable(const std::filesystem::path& path);
+// Throws Error(kUsage) where both name one file: an output would take its input's place.
+void require_other_file(const std::filesystem::path& in, const std::filesystem::path& out);
 // Writes the whole text to `path`, all or nothing.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 

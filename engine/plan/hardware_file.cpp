@@ -1,7 +1,10 @@
 #include "engine/plan/hardware_file.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "engine/io/strict_json.h"
 #include "model/error.h"
@@ -35,6 +38,15 @@ HardwareValue field_of(const std::string& path, const std::string& name, const j
           field.value("verified", false)};
 }
 
+void check_keys(const std::string& path, const json& file) {
+  constexpr std::array<std::string_view, 5> kKeys = {"key", "name", "like", "fields", "measured"};
+  for (const auto& [key, value] : file.items()) {
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) {
+      refuse(path, "the key '" + key + "' is unknown");
+    }
+  }
+}
+
 void check_names(const std::string& path, const json& fields) {
   for (const auto& [name, field] : fields.items()) {
     bool known = false;
@@ -63,6 +75,7 @@ std::vector<MeasuredFigure> read_measured(const std::string& path, const json& o
 
 HardwareSpec read_hardware(const std::string& path) {
   const json file = read_json_object(path);
+  check_keys(path, file);
   HardwareSpec spec;
   const bool based = file.contains("like");
   if (based) {

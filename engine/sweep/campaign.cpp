@@ -1,10 +1,13 @@
 #include "engine/sweep/campaign.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/io/input_file.h"
 #include "engine/sweep/acceptance_point.h"
 #include "engine/sweep/attention_point.h"
 #include "engine/sweep/decode_point.h"
@@ -164,6 +167,15 @@ std::string resolved_backend(const std::string& backend) {
     throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
   }
   return backend;
+}
+
+void require_pair(const SweepPlan& plan, const std::string& demo_folder) {
+  const bool wanted = std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& key) {
+    return key.workload == WorkloadKind::kAcceptance;
+  });
+  if (wanted) {
+    InputFile{std::filesystem::path(demo_folder) / "nsa" / "config.json"};
+  }
 }
 
 CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,

@@ -1,6 +1,7 @@
 // Bad input to the built command: one sentence, the right exit code, and no file left behind.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -43,6 +44,40 @@ std::size_t files_in(const fs::path& folder) {
 }
 
 }  // namespace
+
+TEST_CASE("an output that cannot be is told before the work, and is never the input") {
+  const test::TempFolder folder;
+  const std::string table = (folder / "t.json").string();
+  std::ofstream(table) << "{}";
+  test::check_refused("export --table " + table + " --format csv --out " + table, 2,
+                      "is the input");
+  test::check_refused("kernel topk --in " + table + " --out " + table, 2, "is the input");
+  CHECK(test::text_of_file(table) == "{}");
+  const std::string nowhere = (folder / "none" / "out.json").string();
+  const std::string shipped = VERSIEVE_SOURCE_DIR "/db/measured/h200.db";
+  const auto begin = std::chrono::steady_clock::now();
+  test::check_refused("fit --db " + shipped + " --out " + nowhere, 4, "cannot be written");
+  test::check_refused("fit --db " + shipped + " --report " + nowhere, 4, "cannot be written");
+  test::check_refused("plan --hardware h200-sxm --db " + shipped + " --out " + nowhere, 4,
+                      "cannot be written");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // a fit takes ten
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  test::check_refused(
+      "export --table " + table + " --format csv --out " + (folder / "loop").string(), 3, "t.json");
+  CHECK(std::filesystem::is_symlink(folder / "loop"));
+}
+
+TEST_CASE("a sweep that wants the trained pair looks for it first") {
+  const test::TempFolder folder;
+  const std::string database = (folder / "points.db").string();
+  test::check_refused("profile --backend cpu --sweep demo-acceptance --db " + database +
+                          " --demo " + (folder / "none").string(),
+                      3, "config.json");
+  CHECK(!std::filesystem::exists(database));
+  const test::CommandResult simulated =
+      test::run_versieve("profile --backend sim --sweep demo-acceptance --db " + database);
+  CHECK(simulated.code == 1);  // nothing of it can be simulated
+}
 
 TEST_CASE("the scene itself runs") {
   const Scene scene;

@@ -34,6 +34,24 @@ std::size_t files_in(const fs::path& folder) {
 
 }  // namespace
 
+TEST_CASE("a loop of links is no place to write, and stays") {
+  const test::TempFolder folder;
+  fs::create_symlink(folder / "b", folder / "a");
+  fs::create_symlink(folder / "a", folder / "b");
+  CHECK_THROWS_AS(engine::write_file_atomically(folder / "a", "text"), Error);
+  CHECK(fs::is_symlink(folder / "a"));
+  CHECK(fs::is_symlink(folder / "b"));
+}
+
+TEST_CASE("whether a file can be written is found out without a trace") {
+  const test::TempFolder folder;
+  engine::require_writable(folder / "new");
+  engine::require_writable("");
+  engine::require_writable("/dev/null");
+  CHECK(fs::is_empty(folder.path()));
+  CHECK_THROWS_AS(engine::require_writable(folder / "none" / "new"), Error);
+}
+
 TEST_CASE("a committed file has its text and leaves nothing beside it") {
   const TempFolder folder;
   write_file_atomically(folder / "out.txt", "first");

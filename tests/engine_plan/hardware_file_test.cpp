@@ -54,6 +54,8 @@ TEST_CASE("files that say too little or contradict themselves are refused") {
   check_refused("{}", "key");
   check_refused(R"({"key": "a", "name": "b"})", "fields");
   check_refused(R"({"key": "a", "name": "b", "fields": {}})", "sm_count");
+  check_refused(R"({"key": "a", "name": "b", "like": "l40s", "fields": {}, "l2": 120})",
+                "the key 'l2' is unknown");
   check_refused(R"({"key": "a", "name": "b", "like": "l40s", "fields": {"cores": {"value": 1}}})",
                 "cores");
   check_refused(
