@@ -77,11 +77,18 @@ double RuntimeGuard::promise(std::size_t rank, double share) const {
   return (1.0 + share * (tuple.expected_accepted - 1.0)) / tuple.step_us;
 }
 
+// Tokens a step that the request will go on to accept of the active tuple: its own steps weighed
+// against what texts do.
+double RuntimeGuard::judged_mean() const {
+  const Seen& seen = seen_[active_];
+  return (seen.tokens + kPriorSteps * ranked_[active_].expected_accepted) /
+         (seen.steps + kPriorSteps);
+}
+
 // The earlier ranked of equals, the active one before all.
 std::size_t RuntimeGuard::most_promising() const {
-  const double mean = seen_[active_].tokens / seen_[active_].steps;
-  const double share =
-      std::max(0.0, mean - 1.0) / std::max(1e-9, ranked_[active_].expected_accepted - 1.0);
+  const double expected = ranked_[active_].expected_accepted;
+  const double share = std::max(0.0, judged_mean() - 1.0) / std::max(1e-9, expected - 1.0);
   std::size_t best = active_;
   for (std::size_t rank = 0; rank < ranked_.size(); ++rank) {
     if (promise(rank, share) > promise(best, share)) {

@@ -23,12 +23,18 @@ struct GuardConstants {
 // One sentence for the first constant that cannot be, or an empty text.
 std::string invalid_because(const GuardConstants& constants);
 
+// Steps as the table expects that a request's own are weighed against when it is judged by what it
+// accepted: variance of a step's tokens over variance of texts' means, (0.331 / 0.081)^2 of the
+// mean in the 24 cells of the calibration split whose walks ship.
+inline constexpr double kPriorSteps = 17.0;
+
 // Where a guard goes when the request accepts too little.
 enum class GuardRule {
   kNextRanked,  // algorithm 1 of seed 000: the next tuple of the ranking, whatever it promises
   // The tuple that promises most tokens a second if this request accepts of each the share of
-  // drafted tokens, against what the table expects, that it accepted of the active one in all its
-  // steps (a smoothed yield dips too often to judge by); the active one if none promises more.
+  // drafted tokens, against what the table expects, that it will accept of the active one, judged
+  // by all its steps and by what texts do (a smoothed yield dips too often to judge by); the active
+  // one if none promises more.
   kMostPromising,
 };
 
@@ -69,6 +75,7 @@ class RuntimeGuard {
   bool move_on();
   bool settle();
   std::size_t most_promising() const;
+  double judged_mean() const;
   double promise(std::size_t rank, double share) const;
   void activate(std::size_t rank);
 
