@@ -170,10 +170,10 @@ std::string resolved_backend(const std::string& backend) {
 }
 
 void require_pair(const SweepPlan& plan, const std::string& demo_folder) {
-  const bool wanted = std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& key) {
-    return key.workload == WorkloadKind::kAcceptance;
-  });
-  if (wanted) {
+  const bool all_want_it =
+      std::all_of(plan.points.begin(), plan.points.end(),
+                  [](const PointKey& key) { return key.workload == WorkloadKind::kAcceptance; });
+  if (all_want_it) {
     InputFile{std::filesystem::path(demo_folder) / "nsa" / "config.json"};
   }
 }

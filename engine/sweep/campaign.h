@@ -27,7 +27,7 @@ std::string resolved_backend(const std::string& backend);
 CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
                               const std::string& hardware = "");
 
-// Throws Error(kBadInput) where a point wants the trained pair and the folder holds none.
+// Throws Error(kBadInput) where every point wants the trained pair and the folder holds none.
 void require_pair(const SweepPlan& plan, const std::string& demo_folder);
 
 struct CampaignOptions {

@@ -54,7 +54,63 @@ QString row(const QString& name, const QString& value) {
          "</td></tr>";
 }
 
+// Rows below this share of a step are told as one.
+constexpr double kLeastShare = 0.005;
+
+QString launch_row(const QString& name, const QString& us, const QString& of_floor,
+                   const QString& bound) {
+  return QString(
+             "<tr><td class='quiet' style='padding-right:12px'>%1</td><td align='right' "
+             "style='padding-right:12px'>%2</td><td align='right' style='padding-right:12px'>%3"
+             "</td><td>%4</td></tr>")
+      .arg(name, us, of_floor, bound);
+}
+
+QString launch_row(const QString& name, const StepPart& part, const QString& bound) {
+  return launch_row(name, fixed(part.time_us, 1), percent(part.floor_us / part.time_us), bound);
+}
+
+QString launch_name(const StepPart& part) {
+  const QString layer = name_of(part.layer);
+  return QString("%1 × %2, %3")
+      .arg(fixed(part.launches, part.launches < 1.0 ? 1 : 0), QString::fromStdString(part.name),
+           layer.isEmpty() ? QString(name_of(part.phase)) : layer);
+}
+
 }  // namespace
+
+QString launches_html(const Plan& plan, const PlanEntry& entry) {
+  const LlmShape target = named_llm_shape(plan.chosen.model);
+  const std::int64_t context =
+      sampled_context(plan.chosen.buckets[static_cast<std::size_t>(entry.bucket)], 1);
+  const std::vector<StepPart> parts =
+      predicted_step_parts(plan.fit->model, plan.machine, target, draft_shape_for(target),
+                           entry.evaluation.strategy, context);
+  double step_us = 0.0;
+  for (const StepPart& part : parts) {
+    step_us += part.time_us;
+  }
+  QString html = QString(
+                     "<p class='quiet' style='margin-top:12px; margin-bottom:2px'>Launches of a "
+                     "step at context %1, as predicted: %2 µs</p><table>")
+                     .arg(context)
+                     .arg(fixed(step_us, 1)) +
+                 launch_row({}, "µs", "of floor", "bound by");
+  StepPart rest;
+  for (const StepPart& part : parts) {
+    if (part.time_us < kLeastShare * step_us) {
+      rest.launches += part.launches;
+      rest.time_us += part.time_us;
+      rest.floor_us += part.floor_us;
+    } else {
+      html += launch_row(launch_name(part), part, name_of(bottleneck_of(part)));
+    }
+  }
+  if (rest.time_us > 0.0) {
+    html += launch_row(QString("%1 × others").arg(fixed(rest.launches, 0)), rest, {});
+  }
+  return html + "</table>";
+}
 
 QString bucket_text(const ContextBucket& bucket) {
   return tokens(bucket.low) + " – " + tokens(bucket.high);

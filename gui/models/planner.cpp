@@ -198,6 +198,7 @@ PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
     chosen = with_bandwidth(chosen, *bandwidth);
   }
   result->chosen = plan_with(*result, chosen, acceptance);
+  result->machine = chosen;
   return result;
 }
 

@@ -33,8 +33,9 @@ struct Plan {
   std::shared_ptr<const std::vector<PointMeasurement>> acceptance;  // points of every pair
   std::vector<engine::AcceptancePair> pairs;                        // that they are of
   std::shared_ptr<const Replanner> replanner;                       // of the fit
-  PlanTable own;     // of the machine that was measured and the fit's own pair
-  PlanTable chosen;  // of what the knobs describe
+  PlanTable own;         // of the machine that was measured and the fit's own pair
+  PlanTable chosen;      // of what the knobs describe
+  HardwareSpec machine;  // that `chosen` is of
 
   // Whether the knobs describe anything else.
   bool isTurned() const {
@@ -103,5 +104,8 @@ QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
 QString reason_text(const PlanEntry& entry);
 QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
 QString entry_html(const PlanEntry& entry);
+// The entry's step launch by launch, at the middle of its contexts: time, how near it is to moving
+// its bytes alone, what bounds it.
+QString launches_html(const Plan& plan, const PlanEntry& entry);
 
 }  // namespace versieve::gui

@@ -355,7 +355,7 @@ void PlannerPage::show_cell() {
 
 void PlannerPage::show_entry(int row) {
   if (const PlanEntry* entry = entries_->entryAt(row)) {
-    details_->setHtml(entry_html(*entry));
+    details_->setHtml(entry_html(*entry) + launches_html(*planner_->plan(), *entry));
   }
 }
 

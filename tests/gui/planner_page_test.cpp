@@ -404,6 +404,25 @@ class PlannerPageTest : public QObject {
     QCOMPARE(planner.plan()->chosen.acceptance_origin, AcceptanceOrigin::kImported);
   }
 
+  void aStepIsLookedIntoLaunchByLaunchOnTheMachineOfTheKnobs() {
+    const PlanPtr own = window_->plannerPage().planner().plan();
+    const PlanEntry& first = *best_entry(own->chosen, 1, PrecisionClass::kStrict);
+    const QString html = launches_html(*own, first);
+    QVERIFY(html.contains("at context 6144, as predicted"));
+    QVERIFY(html.contains("linear, matrices"));
+    QVERIFY(html.contains(", refresh"));
+    QVERIFY(html.contains("× others"));
+    Plan slower = *own;
+    slower.machine.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)].value = 1000;
+    slower.machine.key += " slower";
+    QVERIFY(launches_html(slower, first) != html);
+    // The page shows it under the entry that is selected.
+    window_->plannerPage().grid().select(1, 1);
+    const QString shown = window_->plannerPage().findChild<QTextBrowser*>()->toPlainText();
+    QVERIFY(shown.contains("Launches of a step at context 6144"));
+    QVERIFY(shown.contains("bound by"));
+  }
+
   void whatBeatsTheBaselineIsSaidWithAProbability() {
     QCOMPARE(probability_text(0.999), QString("> 0.99"));
     QCOMPARE(probability_text(0.0), QString("< 0.01"));
