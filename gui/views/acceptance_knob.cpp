@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QSignalBlocker>
 #include <QSlider>
+#include <algorithm>
 #include <cmath>
 
 #include "gui/views/text.h"
@@ -66,10 +67,12 @@ void AcceptanceKnob::showPlan(const PlanPtr& plan) {
   QStringList texts = {own};
   for (const engine::AcceptancePair& pair :
        plan ? plan->pairs : std::vector<engine::AcceptancePair>()) {
-    const QString text = pair_text(pair.name, pair.origin);
-    if (!texts.contains(text)) {
+    // Of a name's two pairs the measured one is planned with.
+    const bool shadowed = pair.name == plan->own.acceptance_pair ||
+                          std::find(names.begin(), names.end(), pair.name) != names.end();
+    if (!shadowed) {
       names.push_back(pair.name);
-      texts << text;
+      texts << pair_text(pair.name, pair.origin);
     }
   }
   if (own != own_ || names != names_) {  // another database
