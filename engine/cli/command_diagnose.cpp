@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "db/store.h"
 #include "engine/cli/commands.h"
@@ -43,76 +44,67 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
   return out;
 }
 
-// Timed whole steps by device, of the model that is named, else of the pair's own name, else of
-// whichever has most. Simulated ones are predictions.
-using StepsByDevice = std::map<std::string, std::vector<PointMeasurement>>;
+struct TimedSteps {
+  std::string model, device;
+  std::vector<PointMeasurement> points;
+};
 
-StepsByDevice timed_steps(const db::Store& store, const std::string& model) {
-  StepsByDevice out;
+// Timed whole steps by model and device; simulated ones are predictions.
+std::vector<TimedSteps> timed_steps(const std::string& database) {
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  std::map<std::pair<std::string, std::string>, std::vector<PointMeasurement>> groups;
   for (const db::StoredRun& run : store.runs()) {
     if (is_simulated(run.record)) {
       continue;
     }
     for (PointMeasurement& m :
          store.points({.run_id = run.id, .workload = WorkloadKind::kStep, .only_ok = true})) {
-      if (!m.time_ns.empty() && (model.empty() || m.key.model == model)) {
-        out[run.record.device].push_back(std::move(m));
+      if (!m.time_ns.empty()) {
+        groups[{m.key.model, run.record.device}].push_back(std::move(m));
       }
     }
+  }
+  std::vector<TimedSteps> out;
+  for (auto& [key, points] : groups) {
+    out.push_back({key.first, key.second, std::move(points)});
   }
   return out;
 }
 
-std::string most_timed_model(const StepsByDevice& steps) {
-  std::map<std::string, std::size_t> counts;
-  for (const auto& [device, points] : steps) {
-    for (const PointMeasurement& m : points) {
-      counts[m.key.model] += 1;
-    }
+// Those of the model that is named, else of the pair's own name, else of any; of several the most.
+TimedSteps chosen_steps(const Options& options, const std::string& pair) {
+  std::vector<TimedSteps> all = timed_steps(options.database);
+  const auto is_of = [](const std::string& model) {
+    return [&model](const TimedSteps& steps) { return steps.model == model; };
+  };
+  if (!options.steps.empty() && std::none_of(all.begin(), all.end(), is_of(options.steps))) {
+    throw Error(ExitCode::kAnswerNo,
+                options.database + " holds no timed step of a model '" + options.steps + "'");
   }
-  const auto most =
-      std::max_element(counts.begin(), counts.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == counts.end() ? std::string() : most->first;
-}
-
-void add_steps(const Options& options, const std::string& model, engine::DiagnosisInput& input) {
-  const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
-  const StepsByDevice steps = timed_steps(store, model);
-  const auto most = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
+  const std::string& wanted = options.steps.empty() ? pair : options.steps;
+  if (std::any_of(all.begin(), all.end(), is_of(wanted))) {
+    std::erase_if(all, [&wanted](const TimedSteps& steps) { return steps.model != wanted; });
+  }
+  const auto most = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.points.size() < b.points.size();
   });
-  if (most != steps.end()) {
-    input.device = most->first;
-    input.steps = most->second;
-    input.hardware = hardware_for_device(input.device);
-  }
-}
-
-std::string steps_model(const Options& options, const std::string& pair) {
-  const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
-  if (!options.steps.empty()) {
-    if (timed_steps(store, options.steps).empty()) {
-      throw Error(ExitCode::kAnswerNo,
-                  options.database + " holds no timed step of a model '" + options.steps + "'");
-    }
-    return options.steps;
-  }
-  return timed_steps(store, pair).empty() ? most_timed_model(timed_steps(store, "")) : pair;
+  return most == all.end() ? TimedSteps() : *most;
 }
 
 Answer run_diagnose(const Options& options) {
   const std::vector<PointMeasurement> acceptance = read_acceptance(options.database);
   const engine::AcceptancePair pair = chosen_pair(options, acceptance);
-  engine::DiagnosisInput input{.evidence = engine::acceptance_evidence(acceptance, pair),
-                               .acceptance = points_of(pair, acceptance)};
-  const std::string model = steps_model(options, pair.name);
-  add_steps(options, model, input);
+  TimedSteps steps = chosen_steps(options, pair.name);
+  const engine::DiagnosisInput input{.evidence = engine::acceptance_evidence(acceptance, pair),
+                                     .acceptance = points_of(pair, acceptance),
+                                     .steps = std::move(steps.points),
+                                     .device = steps.device,
+                                     .hardware = hardware_for_device(steps.device)};
   const std::vector<engine::Finding> findings = engine::diagnose(input);
   Answer answer{.json = {{"pair", pair.name},
                          {"origin", name_of(pair.origin)},
                          {"points", pair.points},
-                         {"steps_of", model},
+                         {"steps_of", steps.model},
                          {"device", input.device},
                          {"findings", nlohmann::json::array()}}};
   for (const engine::Finding& f : findings) {
@@ -122,8 +114,8 @@ Answer run_diagnose(const Options& options) {
                                        {"advice", f.advice}});
   }
   answer.text = engine::listed({pair}) +
-                (model.empty() ? std::string("; no timed steps")
-                               : "; steps of " + model + " on " + input.device) +
+                (steps.model.empty() ? std::string("; no timed steps")
+                                     : "; steps of " + steps.model + " on " + input.device) +
                 "\n" + engine::findings_text(findings);
   return answer;
 }

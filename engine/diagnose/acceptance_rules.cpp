@@ -210,7 +210,7 @@ Finding certain_acceptance(const DiagnosisInput& input) {
   return {"certain acceptance", Verdict::kFine, "no draft is accepted nearly whole", ""};
 }
 
-Finding text(const DiagnosisInput& input) {
+Finding changed_text(const DiagnosisInput& input) {
   std::int64_t lossy = 0;
   std::string example;
   for (const PointMeasurement& m : input.acceptance) {

@@ -129,7 +129,7 @@ Finding step_cost(const DiagnosisInput& input) {
 }
 
 // A weight of two bytes is read once and multiplied once a row: rows = flop/s over bytes/s.
-Finding batch(const DiagnosisInput& input) {
+Finding batch_crossover(const DiagnosisInput& input) {
   std::int64_t nodes = 0;
   for (const AcceptanceModel::Measured& m : input.evidence.tuples) {
     nodes = std::max(nodes, m.draft.nodes);

@@ -9,8 +9,8 @@ Finding first_token(const DiagnosisInput& input);
 Finding long_context(const DiagnosisInput& input);
 Finding step_cost(const DiagnosisInput& input);
 Finding tree_against_chain(const DiagnosisInput& input);
-Finding batch(const DiagnosisInput& input);
-Finding text(const DiagnosisInput& input);
+Finding batch_crossover(const DiagnosisInput& input);
+Finding changed_text(const DiagnosisInput& input);
 Finding certain_acceptance(const DiagnosisInput& input);
 
 }  // namespace versieve::engine
