@@ -143,7 +143,21 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     return RowParts<kD, false>(a, row, compressed_parts(a.plan, n.seen));
   };
   RowParts<kD, false> parts = row_at(warp * 2);  // while others work
+  // The node whose blocks this warp ranks with others.
+  const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
+  const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);
+  const int thread = static_cast<int>(threadIdx.x) - place * warps * 32;
+  NodeOfHead ranked{};
+  ranked.g = n.g;
+  ranked.node = min(first_node + place, a.nodes - 1);
+  ranked.locate(a);
+  ranked.states = states + (place << a.head_bits);
+  const bool works = first_node + place < a.nodes && chooses(a, ranked.node);
   const unsigned before = wait_for_parts(a, first_node, n.g);
+  SliceWeights weights;
+  if (works && a.four) {
+    weights.fetch(a, ranked, thread, 0);
+  }
 #pragma unroll 1
   for (int first = warp * 2; first < rows;) {
     const float gates[3] = {1.0F, 0.0F, 0.0F};
@@ -166,21 +180,15 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     }
   }
   __syncthreads();
-  const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
-  const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);  // a node has `warps` of them
-  n.node = first_node + place;
-  const bool works = n.node < a.nodes && chooses(a, min(n.node, a.nodes - 1));
-  n.states = states + (place << a.head_bits);
   unsigned* const keys = lists + place * select_floats(a.num_blocks, a.sel_count);
   if (works) {
-    n.locate(a);
-    importance_of_node(a, n, keys, static_cast<int>(threadIdx.x) - place * warps * 32, warps * 32);
+    importance_of_node(a, ranked, keys, thread, warps * 32, weights);
   }
   __syncthreads();
   if (works && warp == place * warps) {
     std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
     uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
-    select_of_node(a, n, keys, chosen, candidates);
+    select_of_node(a, ranked, keys, chosen, candidates);
   }
   leave_parts(a, first_node, n.g, before);
 }

@@ -125,32 +125,50 @@ __device__ inline float token_weight(const FusedArguments& a, int row, int token
   return multiply_flushed(weight, factor);
 }
 
-// Importance of blocks j, ..., j + 3 (one slice of compressed tokens) where B/s = 4 and l/s = 2.
-// Heads are summed in their order.
-__device__ __forceinline__ void importance_of_slice(const FusedArguments& a, const NodeOfHead& n,
-                                                    int slice, float (&sum)[4]) {
-  const int first_row = n.node * a.heads + n.g * a.group_heads;
-  const bool here = slice * kSliceKeys < n.seen;
-  const bool before = slice > 0 && (slice - 1) * kSliceKeys < n.seen;
-#pragma unroll 4
-  for (int head = 0; head < a.group_heads; ++head) {
-    const float2* const at = a.slices + (first_row + head) * a.max_slices + slice;
-    const float2 state = n.states[head];
-    const float2 previous = before ? __ldcg(at - 1) : make_float2(kNoReference, 0.0F);
-    const float2 own = here ? __ldcg(at) : make_float2(kNoReference, 0.0F);
-    const float4 blocks = here ? __ldcg(reinterpret_cast<const float4*>(
-                                            a.weights + (first_row + head) * a.max_blocks) +
-                                        slice)
-                               : float4{};
-    const float reach =
-        multiply_flushed(previous.y, multiply_flushed(state_weight(previous.x, state.x), state.y));
-    const float factor = multiply_flushed(state_weight(own.x, state.x), state.y);
-    sum[0] += multiply_flushed(blocks.x, factor) + reach;
-    sum[1] += multiply_flushed(blocks.y, factor);
-    sum[2] += multiply_flushed(blocks.z, factor);
-    sum[3] += multiply_flushed(blocks.w, factor);
+// What four heads keep of one slice of compressed tokens where B/s = 4 and l/s = 2: weights of its
+// blocks, and reference and last weight of the slice and of the one before.
+struct SliceWeights {
+  static constexpr int kHeads = 4;
+  float4 blocks[kHeads];
+  float2 own[kHeads];
+  float2 previous[kHeads];
+
+  // Heads first_head, ... that there are.
+  __device__ __forceinline__ void fetch(const FusedArguments& a, const NodeOfHead& n, int slice,
+                                        int first_head) {
+    const int row = n.node * a.heads + n.g * a.group_heads + first_head;
+    const bool here = slice * kSliceKeys < n.seen;
+    const bool before = slice > 0 && (slice - 1) * kSliceKeys < n.seen;
+    const float2* const at = a.slices + row * a.max_slices + slice;
+    const float4* const weights =
+        reinterpret_cast<const float4*>(a.weights + row * a.max_blocks) + slice;
+#pragma unroll
+    for (int i = 0; i < kHeads; ++i) {
+      const bool there = first_head + i < a.group_heads;
+      const float2 none = make_float2(kNoReference, 0.0F);
+      previous[i] = there && before ? __ldcg(at + i * a.max_slices - 1) : none;
+      own[i] = there && here ? __ldcg(at + i * a.max_slices) : none;
+      blocks[i] = there && here ? __ldcg(weights + i * (a.max_blocks / 4)) : float4{};
+    }
   }
-}
+  // sum += what these heads give to blocks j, ..., j + 3, in the heads' order.
+  __device__ __forceinline__ void add(const FusedArguments& a, const NodeOfHead& n, int first_head,
+                                      float (&sum)[4]) const {
+#pragma unroll
+    for (int i = 0; i < kHeads; ++i) {
+      if (first_head + i < a.group_heads) {
+        const float2 state = n.states[first_head + i];
+        const float reach = multiply_flushed(
+            previous[i].y, multiply_flushed(state_weight(previous[i].x, state.x), state.y));
+        const float factor = multiply_flushed(state_weight(own[i].x, state.x), state.y);
+        sum[0] += multiply_flushed(blocks[i].x, factor) + reach;
+        sum[1] += multiply_flushed(blocks[i].y, factor);
+        sum[2] += multiply_flushed(blocks[i].z, factor);
+        sum[3] += multiply_flushed(blocks[i].w, factor);
+      }
+    }
+  }
+};
 
 // Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
 // as often as pairs (m, u) lead to it.
@@ -177,9 +195,11 @@ __device__ __noinline__ inline float importance_of_block(const FusedArguments& a
 }
 
 // Some warps: importance of the node's blocks into keys [blocks rounded up to 4] (and memory, if
-// wanted), which are there after the CTA's next barrier.
+// wanted), which are there after the CTA's next barrier. `weights`: if a.four, those of slice
+// `thread` and the first heads.
 __device__ __forceinline__ void importance_of_node(const FusedArguments& a, const NodeOfHead& n,
-                                                   unsigned* keys, int thread, int threads) {
+                                                   unsigned* keys, int thread, int threads,
+                                                   SliceWeights& weights) {
   const int own = n.position >> a.block_bits;
   const int pair = n.node * a.kv_heads + n.g;
   float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
@@ -191,7 +211,13 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
     float sum[4] = {};
     if (j <= own) {
       if (a.four) {
-        importance_of_slice(a, n, j / 4, sum);
+#pragma unroll 1
+        for (int head = 0; head < a.group_heads; head += SliceWeights::kHeads) {
+          if (j != thread * 4 || head > 0) {
+            weights.fetch(a, n, j / 4, head);
+          }
+          weights.add(a, n, head, sum);
+        }
       } else {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
