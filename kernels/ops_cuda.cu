@@ -33,6 +33,7 @@
 #include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
 #include "model/assert.h"
+#include "model/fused_cut.h"
 #include "model/hardware.h"
 
 namespace versieve::kernels {
@@ -98,6 +99,8 @@ class CudaOps final : public Ops<T> {
     constexpr std::size_t kBytes = kLaunchCounters * sizeof(unsigned);
     context_.counters = static_cast<unsigned*>(allocate(kBytes));
     context_.tickets = allocate(kTicketBytes);
+    context_.parts = allocate(kFusedPartBytes);
+    check(cudaMemsetAsync(context_.parts, 0xFF, kFusedPartBytes, context_.stream));
   }
   CudaOps(const CudaOps&) = delete;
   CudaOps& operator=(const CudaOps&) = delete;
@@ -106,6 +109,7 @@ class CudaOps final : public Ops<T> {
     cudaFree(context_.scratch);
     cudaFree(context_.counters);
     cudaFree(context_.tickets);
+    cudaFree(context_.parts);
     if (owns_stream_) {
       cudaStreamDestroy(context_.stream);
     }

@@ -105,7 +105,8 @@ Traffic decode_layers(const LlmShape& t, const DecodeLayersShape& s) {
                                  .head_dim = t.head_dim,
                                  .context_len = s.context_len,
                                  .num_queries = 1,
-                                 .element_bytes = e};
+                                 .element_bytes = e,
+                                 .announced = false};
   Traffic refresh = nsa_route(attention);
   refresh += nsa_attend(attention);
   Traffic all;

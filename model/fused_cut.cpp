@@ -72,6 +72,8 @@ class Planner {
     cut.finish_nodes = finish_nodes(cut.cta_queries());
     cut.depth = depth_;
     cut.path_compressed = path_compressed_;
+    cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
+                                    span_count(call_.max_compressed()));
     share_out(cut);
     cut.list_entries = list_entries(cut);
     cut.unit_entries = unit_entries(cut);
@@ -306,6 +308,16 @@ std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const
     ++span;
   }
   return span;
+}
+
+bool fused_announces(FusedLaunch launch, std::int64_t num_queries, std::int64_t num_heads,
+                     std::int64_t head_dim, std::int64_t spans) {
+  const bool reuses = launch == FusedLaunch::kReuse;
+  const std::int64_t parts = kFusedSegments + (reuses ? spans : 0);
+  return launch != FusedLaunch::kRoute && fused_width(head_dim) == kFusedManyHead &&
+         num_queries <= (reuses ? kMostAnnouncedReuse : kMostAnnouncedRefresh) &&
+         (!reuses || spans <= kMostAnnouncedSpans) &&
+         num_queries * num_heads * parts * (kFusedManyHead + 2) * 4 <= kFusedPartBytes;
 }
 
 std::optional<FusedCut> cut_fused(const FusedCall& call, FusedLaunch launch) {

@@ -58,6 +58,16 @@ std::int64_t span_count(std::int64_t tokens);
 
 enum class FusedLaunch { kRoute, kAttend, kReuse };
 
+// Memory for parts that announce themselves (kernels/nsa_verify/README.md), and their sizes.
+inline constexpr std::int64_t kFusedPartBytes = std::int64_t{16} << 20;
+inline constexpr std::int64_t kMostAnnouncedSpans = 16;  // of a row
+inline constexpr std::int64_t kMostAnnouncedReuse = 64;  // nodes
+inline constexpr std::int64_t kMostAnnouncedRefresh = 128;
+// Whether the parts of a launch announce themselves, where they have the memory: in the launches in
+// which that was measured to win. spans: that a row can have.
+bool fused_announces(FusedLaunch launch, std::int64_t num_queries, std::int64_t num_heads,
+                     std::int64_t head_dim, std::int64_t spans);
+
 // What a cut depends on.
 struct FusedCall {
   NsaGeometry nsa;
@@ -85,6 +95,7 @@ struct FusedCut {
   std::int64_t ranks = 0;          // shares of the compressed tokens
   bool many = false;               // a CTA runs several parts one after the other
   bool joined = false;             // a share is whole joins, each stored as one part
+  bool announced = false;          // fused_announces
   std::int64_t slot_segments = 1;  // segments of one kind that a slot runs through at most
   // If `many`: slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted
   // first.

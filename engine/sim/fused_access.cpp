@@ -141,17 +141,20 @@ void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step
 }
 
 void append_row_parts(const AttentionCase& a, std::int64_t row, bool segments, std::int64_t spans,
-                      std::vector<Access>& out) {
+                      AccessKind kind, std::vector<Access>& out) {
   const std::int64_t d = fused_width(a.shape.head_dim) * 4;
-  const auto read = [&](std::uint64_t states, std::uint64_t outs, std::int64_t pitch,
-                        std::int64_t parts) {
-    append_read(states + static_cast<std::uint64_t>(row * pitch * 8), parts * 8, out);
-    append_read(outs + static_cast<std::uint64_t>(row * pitch * d), parts * d, out);
+  const auto append = [&](std::uint64_t at, std::int64_t bytes) {
+    kind == AccessKind::kRead ? append_read(at, bytes, out) : append_write(at, bytes, out);
+  };
+  const auto append_parts = [&](std::uint64_t states, std::uint64_t outs, std::int64_t pitch,
+                                std::int64_t parts) {
+    append(states + static_cast<std::uint64_t>(row * pitch * 8), parts * 8);
+    append(outs + static_cast<std::uint64_t>(row * pitch * d), parts * d);
   };
   if (segments) {
-    read(a.at.segment_states, a.at.segment_outs, kFusedSegments, kFusedSegments);
+    append_parts(a.at.segment_states, a.at.segment_outs, kFusedSegments, kFusedSegments);
   }
-  read(a.at.span_states, a.at.span_outs, scratch_spans(a), spans);
+  append_parts(a.at.span_states, a.at.span_outs, scratch_spans(a), spans);
 }
 
 }  // namespace versieve::engine

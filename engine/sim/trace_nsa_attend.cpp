@@ -41,8 +41,11 @@ void NsaAttendTrace::append_node(std::int64_t node, std::int64_t g,
   const std::int64_t d = a_.shape.head_dim;
   for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
     const std::int64_t row = node * a_.shape.num_heads + g * a_.group_heads() + head;
-    append_row_parts(a_, row, true, a_.reuse ? cut_.compressed_parts(a_.seen_compressed(node)) : 0,
-                     out);
+    const std::int64_t spans = a_.reuse ? cut_.compressed_parts(a_.seen_compressed(node)) : 0;
+    append_row_parts(a_, row, true, spans, AccessKind::kRead, out);
+    if (cut_.announced) {  // left blank
+      append_row_parts(a_, row, true, spans, AccessKind::kWrite, out);
+    }
     if (!a_.reuse) {
       append_read(a_.at.compressed + static_cast<std::uint64_t>(row * d * 4), d * 4, out);
     }

@@ -44,7 +44,8 @@ void NsaRouteTrace::append_merge(std::int64_t node, std::int64_t g,
   const std::int64_t d = a_.shape.head_dim;
   for (std::int64_t head = 0; head < a_.group_heads(); ++head) {
     const std::int64_t row = node * a_.shape.num_heads + g * a_.group_heads() + head;
-    append_row_parts(a_, row, false, cut_.compressed_parts(a_.seen_compressed(node)), out);
+    append_row_parts(a_, row, false, cut_.compressed_parts(a_.seen_compressed(node)),
+                     AccessKind::kRead, out);
     append_write(a_.at.compressed + static_cast<std::uint64_t>(row * d * 4), d * 4, out);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
@@ -118,38 +119,44 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
 
 using Kernel = void (*)(FusedArguments, TileMaps);
 
-Kernel kernel_of_lone(FusedLaunch launch, int width) {
+template <int kD, bool kAnnounced>
+Kernel kernel_of_lone(FusedLaunch launch) {
   switch (launch) {
     case FusedLaunch::kRoute:
-      return width == 64 ? &nsa_route_lone_kernel<64> : &nsa_route_lone_kernel<128>;
+      return &nsa_route_lone_kernel<kD>;
     case FusedLaunch::kAttend:
-      return width == 64 ? &nsa_attend_lone_kernel<64, false> : &nsa_attend_lone_kernel<128, false>;
+      return &nsa_attend_lone_kernel<kD, false, kAnnounced>;
     case FusedLaunch::kReuse:
-      return width == 64 ? &nsa_attend_lone_kernel<64, true> : &nsa_attend_lone_kernel<128, true>;
+      return &nsa_attend_lone_kernel<kD, true, kAnnounced>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
-template <int kD, bool kMany>
+template <int kD, bool kMany, bool kAnnounced>
 Kernel kernel_of(FusedLaunch launch) {
   switch (launch) {
     case FusedLaunch::kRoute:
       return &nsa_route_kernel<kD, kMany>;
     case FusedLaunch::kAttend:
-      return &nsa_attend_kernel<kD, false, kMany>;
+      return &nsa_attend_kernel<kD, false, kMany, kAnnounced>;
     case FusedLaunch::kReuse:
-      return &nsa_attend_kernel<kD, true, kMany>;
+      return &nsa_attend_kernel<kD, true, kMany, kAnnounced>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
-Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, std::int64_t nodes) {
-  if (nodes == 1) {
-    return kernel_of_lone(launch, width);
+template <bool kAnnounced>
+Kernel kernel_of_narrow(FusedLaunch launch, bool many, bool alone) {
+  if (alone) {
+    return kernel_of_lone<64, kAnnounced>(launch);
   }
+  return many ? kernel_of<64, true, kAnnounced>(launch) : kernel_of<64, false, kAnnounced>(launch);
+}
+Kernel kernel_of(FusedLaunch launch, int width, bool many, bool alone, bool announced) {
   if (width == 64) {
-    return plan.many ? kernel_of<64, true>(launch) : kernel_of<64, false>(launch);
+    return announced ? kernel_of_narrow<true>(launch, many, alone)
+                     : kernel_of_narrow<false>(launch, many, alone);
   }
-  VERSIEVE_ASSERT(!plan.many, "wide heads have a part a CTA");
-  return kernel_of<128, false>(launch);
+  VERSIEVE_ASSERT(!many && !announced, "wide heads have a part a CTA, which is counted");
+  return alone ? kernel_of_lone<128, false>(launch) : kernel_of<128, false, false>(launch);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
@@ -167,11 +174,32 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
             map(p.v_cmp_tree, tree_compressed)}}};
 }
 
+// Parts in memory that is blank; [N, H, ...] as in scratch.
+void place_announced(void* memory, bool reuses, FusedArguments& a) {
+  const std::int64_t rows = std::int64_t{a.nodes} * a.heads;
+  char* at = static_cast<char*>(memory);
+  const auto place = [&at](auto*& array, std::int64_t count) {
+    array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
+    at += count * static_cast<std::int64_t>(sizeof(*array));
+  };
+  place(a.segment_states, rows * kSegments);
+  place(a.segment_outs, rows * kSegments * kFusedManyHead);
+  if (reuses) {
+    place(a.span_states, rows * a.max_spans);
+    place(a.span_outs, rows * a.max_spans * kFusedManyHead);
+  }
+  VERSIEVE_ASSERT(at - static_cast<char*>(memory) <= kFusedPartBytes, "fused_announces was asked");
+}
+
 void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a,
-             const TileMaps& maps, cudaStream_t stream) {
+             const TileMaps& maps, const LaunchContext& context) {
   const std::optional<FusedPlan> plan = fused_plan(p, launch);
   VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
   a.plan = *plan;
+  const bool announced = plan->announced && context.parts != nullptr;
+  if (announced) {
+    place_announced(context.parts, launch == FusedLaunch::kReuse, a);
+  }
   if (launch == FusedLaunch::kAttend) {  // counts while nsa_route still does
     a.counters += kLaunchCounters / 2;
   }
@@ -183,8 +211,8 @@ void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments 
   launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
                     .threads = kCtaWarps * 32,
                     .shared_bytes = plan->shared_bytes,
-                    .stream = stream},
-                   kernel_of(launch, head_width(p), *plan, a.nodes), a, maps);
+                    .stream = context.stream},
+                   kernel_of(launch, head_width(p), plan->many, a.nodes == 1, announced), a, maps);
 }
 
 }  // namespace
@@ -221,15 +249,15 @@ void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) 
   const traffic::NsaVerifyShape shape = traffic_shape_of(p);
   if (p.indices_in != nullptr) {
     const LaunchRange range("nsa_reuse", traffic::nsa_reuse(shape), context.observer);
-    enqueue(FusedLaunch::kReuse, p, a, maps, context.stream);
+    enqueue(FusedLaunch::kReuse, p, a, maps, context);
     return;
   }
   {
     const LaunchRange range("nsa_route", traffic::nsa_route(shape), context.observer);
-    enqueue(FusedLaunch::kRoute, p, a, maps, context.stream);
+    enqueue(FusedLaunch::kRoute, p, a, maps, context);
   }
   const LaunchRange range("nsa_attend", traffic::nsa_attend(shape), context.observer);
-  enqueue(FusedLaunch::kAttend, p, a, maps, context.stream);
+  enqueue(FusedLaunch::kAttend, p, a, maps, context);
 }
 
 }  // namespace versieve::kernels

@@ -131,6 +131,7 @@ struct FusedPlan {
   int ranks = 0;            // shares of the compressed tokens, each one or more spans
   bool many = false;        // a CTA runs several parts one after the other
   bool joined = false;      // a share is one or more joins, stored as one part each
+  bool announced = false;   // parts announce themselves, where they have the memory
   int part_blocks = 0;      // CTAs of a group of queries
   int tiles = 0;            // groups of queries a KV head
   int team_tiles = 0;       // row tiles that share a selected block: max(1, C Hp / 16)
@@ -185,6 +186,11 @@ struct FusedArguments {
   float* compressed;       // [N, H, d]: the compressed branch, normalised
   float2* segment_states;  // [N, H, 8]
   float* segment_outs;     // [N, H, 8, 64 or 128]
+
+  // Compressed tokens that end within the first `tokens` tokens.
+  __device__ int compressed_of(int tokens) const {
+    return tokens >= cmp_block ? ((tokens - cmp_block) >> stride_bits) + 1 : 0;
+  }
 };
 
 // A tile of up to 64 keys. Shared: keys first, first + 1, ... for every query in `bits`. Tail: one
@@ -237,9 +243,7 @@ struct Queries {
     return (first_node + query) * a.heads + g * a.group_heads + head;
   }
   __device__ int pair_index(int query) const { return (first_node + query) * a.kv_heads + g; }
-  __device__ int compressed_of(int tokens) const {
-    return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
-  }
+  __device__ int compressed_of(int tokens) const { return a.compressed_of(tokens); }
   // Compressed tokens that a query of the tile sees.
   __device__ int seen_by(int query) const { return compressed_of(position[query] + 1); }
 };
@@ -267,14 +271,12 @@ struct NodeOfHead {
 
   // After the wait for predecessors.
   __device__ __forceinline__ void locate(const FusedArguments& a) {
-    const auto compressed_of = [&](int tokens) {
-      return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
-    };
     position = a.position[node];
-    seen = compressed_of(position + 1);
+    seen = a.compressed_of(position + 1);
     const int tree = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
     if (tree == 0) {
-      seen = min(seen, compressed_of(a.counts != nullptr ? a.counts->context_len : a.context_len));
+      seen =
+          min(seen, a.compressed_of(a.counts != nullptr ? a.counts->context_len : a.context_len));
     }
   }
 };

@@ -14,11 +14,11 @@ namespace versieve::kernels {
 
 // One query head of a node, which half a warp merges, gates and writes. All lanes of the warp make
 // one; what is older than the parts is read then. `writes`: of this half.
-template <int kD, bool kReuse>
+template <int kD, bool kReuse, bool kAnnounced>
 struct FinishedRow {
   bool writes;
   int row;
-  RowParts<kD, true> parts;
+  RowParts<kD, true, kReuse, kAnnounced> parts;
   float gates[3];
   float4 value[kD / 64] = {};
 
@@ -43,8 +43,13 @@ struct FinishedRow {
       }
     }
   }
-  __device__ __forceinline__ void finish(const FusedArguments& a) {
-    parts.fetch();
+  // stored: see RowParts::await.
+  __device__ __forceinline__ void finish(const FusedArguments& a, int stored) {
+    if constexpr (kAnnounced) {
+      parts.await(writes, stored);
+    } else {
+      parts.fetch();
+    }
     parts.add(gates, value);
 #pragma unroll
     for (int w = 0; w < kD / 64; ++w) {
@@ -57,7 +62,20 @@ struct FinishedRow {
   }
 };
 
-template <int kD, bool kReuse>
+// Parts of the compressed tokens that the CTAs of node `node` store for each row of its group: as
+// many as the node that sees most of them has. All lanes of a warp call it.
+__device__ __forceinline__ int stored_spans(const FusedArguments& a, int node) {
+  const int first = node & -a.tile_queries;
+  const int end = min(first + a.tile_queries, a.nodes);
+  int most = 0;
+#pragma unroll 1
+  for (int i = first + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) {
+    most = max(most, a.position[i]);
+  }
+  return compressed_parts(a.plan, a.compressed_of(__reduce_max_sync(0xFFFFFFFFU, most) + 1));
+}
+
+template <int kD, bool kReuse, bool kAnnounced>
 __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index) {
   NodeOfHead n{};
   const int first_node = index / a.kv_heads << a.plan.finish_bits;
@@ -79,21 +97,24 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
     const int head = i & ((1 << a.head_bits) - 1);
     n.node = min(node, a.nodes - 1);
     n.locate(a);
-    return FinishedRow<kD, kReuse>(a, n, min(head, a.group_heads - 1),
-                                   node < a.nodes && head < a.group_heads);
+    return FinishedRow<kD, kReuse, kAnnounced>(a, n, min(head, a.group_heads - 1),
+                                               node < a.nodes && head < a.group_heads);
   };
   int i = static_cast<int>(threadIdx.x) / kRowLanes;
-  FinishedRow<kD, kReuse> row = row_at(i);  // while others work
-  const unsigned before = wait_for_parts(a, first_node, n.g);
+  FinishedRow<kD, kReuse, kAnnounced> row = row_at(i);  // while others work
+  const int stored = kReuse && kAnnounced ? stored_spans(a, first_node) : 0;
+  const unsigned before = kAnnounced ? 0U : wait_for_parts(a, first_node, n.g);
 #pragma unroll 1
   while (i < rows) {
-    row.finish(a);
+    row.finish(a, stored);
     i += 2 * kCtaWarps;
     if (i < rows) {
       row = row_at(i);
     }
   }
-  leave_parts(a, first_node, n.g, before);
+  if constexpr (!kAnnounced) {
+    leave_parts(a, first_node, n.g, before);
+  }
 }
 
 // The kinds of parts in the order in which a slot runs through them: the window needs nothing of
@@ -173,8 +194,9 @@ __device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, con
   return job;
 }
 
-// kMany: the plan's `many`; else a slot has one part.
-template <int kD, bool kReuse, bool kMany>
+// kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
+// themselves, and nobody counts them.
+template <int kD, bool kReuse, bool kMany, bool kAnnounced>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
@@ -187,7 +209,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   if (block >= groups * a.plan.part_blocks) {
     wait_for_predecessors();
     release_successors();
-    finish_attend<kD, kReuse>(a, block - groups * a.plan.part_blocks);
+    finish_attend<kD, kReuse, kAnnounced>(a, block - groups * a.plan.part_blocks);
     return;
   }
   const int share = a.plan.groups.quotient(block);
@@ -241,7 +263,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     });
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
-  arrive_at(a, group);
+  if constexpr (!kAnnounced) {
+    arrive_at(a, group);
+  }
 }
 
 }  // namespace versieve::kernels

@@ -22,9 +22,7 @@ struct Lone {
   __device__ static int head_of(int row) { return row; }
   __device__ bool has_row(int row) const { return row < a.group_heads; }
   __device__ int row_index(int, int head) const { return g * a.group_heads + head; }
-  __device__ int compressed_of(int tokens) const {
-    return tokens >= a.cmp_block ? ((tokens - a.cmp_block) >> a.stride_bits) + 1 : 0;
-  }
+  __device__ int compressed_of(int tokens) const { return a.compressed_of(tokens); }
   // After the wait for what wrote the counts.
   __device__ __forceinline__ void locate() {
     const bool counted = a.counts != nullptr;
@@ -287,7 +285,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   arrive_at(a, t.g);
 }
 
-template <int kD, bool kReuse>
+template <int kD, bool kReuse, bool kAnnounced>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_attend_lone_kernel(const __grid_constant__ FusedArguments a,
                            const __grid_constant__ TileMaps maps) {
@@ -296,7 +294,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int block = static_cast<int>(blockIdx.x);
   if (block >= a.kv_heads * a.plan.part_blocks) {
     wait_for_predecessors();
-    finish_attend<kD, kReuse>(a, block - a.kv_heads * a.plan.part_blocks);
+    finish_attend<kD, kReuse, kAnnounced>(a, block - a.kv_heads * a.plan.part_blocks);
     return;
   }
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -342,7 +340,9 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     __syncwarp();
     run_lone(t, maps, list, ring, at, rows, KeepNothing{});
   }
-  arrive_at(a, t.g);
+  if constexpr (!kAnnounced) {
+    arrive_at(a, t.g);
+  }
 }
 
 }  // namespace versieve::kernels

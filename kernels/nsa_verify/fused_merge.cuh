@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused.cuh"
+#include "kernels/nsa_verify/fused_words.cuh"
 
 namespace versieve::kernels {
 
@@ -48,38 +49,48 @@ struct PartSum {
   }
 };
 
-// The parts of one row: spans (joins, if the plan joins them) and, if kSegmented, the segments.
-// What can be worked out before the parts are there is: a launch's end waits for what is left. This
-// lane's elements: 64 w + 4 lane, + 1, + 2, + 3; those past the head's size hold anything.
+// The parts of one row: if kSpanned spans (joins, if the plan joins them), if kSegmented the
+// segments. What can be worked out before the parts are there is: a launch's end waits for what is
+// left. This lane's elements: 64 w + 4 lane, + 1, + 2, + 3; those past the head's size hold
+// anything.
 //
 // Order of sums: a branch's segments ascending; spans ascending within their join, then joins. A
 // part counts by an exact power of two, gates and 1 / sum come last.
-template <int kD, bool kSegmented>
+//
+// kAnnounced: parts lie in memory that is blank until they are there (fused_words.cuh), are looked
+// for, and leave blanks.
+template <int kD, bool kSegmented, bool kSpanned, bool kAnnounced>
 class RowParts {
  public:
   // spans: of the row.
   __device__ __forceinline__ RowParts(const FusedArguments& a, int row, int spans)
-      : spans_(spans), most_spans_(__reduce_max_sync(0xFFFFFFFFU, spans)), joined_(a.plan.joined) {
+      : spans_(spans),
+        most_spans_(kSpanned ? __reduce_max_sync(0xFFFFFFFFU, spans) : 0),
+        joined_(a.plan.joined) {
     const int first_span = row * a.max_spans;
     const int first_segment = row * kSegments;
     span_states_ = a.span_states + first_span + lane() - kBefore;
-    span_outs_ = reinterpret_cast<const float4*>(a.span_outs + first_span * kD) + lane();
+    span_outs_ = reinterpret_cast<float4*>(a.span_outs + first_span * kD) + lane();
     first_state_ = span_states_;
     if constexpr (kSegmented) {
       first_state_ = lane() < kSegments ? a.segment_states + first_segment + lane() : span_states_;
-      segment_outs_ = reinterpret_cast<const float4*>(a.segment_outs + first_segment * kD) + lane();
+      segment_outs_ = reinterpret_cast<float4*>(a.segment_outs + first_segment * kD) + lane();
       asm volatile("" : "+l"(segment_outs_));
     }
     // Now, not when they are wanted.
     asm volatile("" : "+l"(span_states_), "+l"(span_outs_), "+l"(first_state_));
   }
+  static constexpr int kMostAwaited = kD == 64 ? 16 : 0;  // spans, if announced
+
   __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
 
   // Asks for what the first sums need.
   __device__ __forceinline__ void fetch() {
     const float2 none = make_float2(kNoReference, 0.0F);
     state_[0] = lane() < kBefore + spans_ ? __ldcg(first_state_) : none;
-    state_[1] = state_of(kRowLanes);
+    if constexpr (kSpanned) {
+      state_[1] = state_of(kRowLanes);
+    }
     if constexpr (kSegmented) {
 #pragma unroll
       for (int i = 0; i < kSegments; ++i) {
@@ -89,9 +100,102 @@ class RowParts {
         }
       }
     }
-    fetch_batch(0, quad_);
-    if (most_spans_ > kBatch) {
-      fetch_batch(kBatch, ahead_);
+    if constexpr (kSpanned) {
+      fetch_batch(0, quad_);
+      if (most_spans_ > kBatch) {
+        fetch_batch(kBatch, ahead_);
+      }
+    }
+  }
+
+  // The same of announced parts, once they are there; leaves blanks. `stored`: spans that the
+  // working CTAs store, of which the row's own come first. All words are looked for when the states
+  // of most parts have been seen: a look costs L2 as much as a merge. A row that does not exist
+  // reads another's, and waits for nothing.
+  __device__ __forceinline__ void await(bool exists, int stored) {
+    static_assert(kD == 64, "a lane has four elements of a part");
+    const Blank blank;
+    const bool first = exists && lane() < kBefore + stored;
+    const bool second = exists && kRowLanes + lane() < kBefore + stored;
+    const int spans = exists ? stored : 0;
+    const bool far = stored > kBatch;
+    const float2 none = make_float2(kNoReference, 0.0F);
+    const unsigned own = 0xFFFFU << (threadIdx.x & 16U);  // lanes
+    const int enough = kSeenEighths * __popc(__ballot_sync(0xFFFFFFFFU, first) & own);
+    bool seen;
+    do {
+      float2 state = none;
+      if (first) {
+        read_words<0>(first_state_, state);
+      }
+      seen = first && most_word(state) != kBlankWord;
+    } while (__any_sync(0xFFFFFFFFU, 8 * __popc(__ballot_sync(0xFFFFFFFFU, seen) & own) < enough));
+    std::uint32_t most[4];
+    do {
+      state_[0] = state_[1] = none;
+      if (first) {
+        read_words<0>(first_state_, state_[0]);
+      }
+      if (kSpanned && second) {
+        read_words<kRowLanes * 8>(span_states_, state_[1]);
+      }
+      if constexpr (kSegmented) {
+        each_index<kSegments>([&](auto i) {
+          read_words<decltype(i)::value * kD * 4>(segment_outs_, segment_[i][0]);
+        });
+      }
+      if constexpr (kSpanned) {
+        each_index<kBatch>([&](auto i) {
+          constexpr int kPart = decltype(i)::value;
+          read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, quad_[i][0]);
+        });
+        if (far) {
+          each_index<kBatch>([&](auto i) {
+            constexpr int kPart = decltype(i)::value + kBatch;
+            read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, ahead_[i][0]);
+          });
+        }
+      }
+      most[0] = most_word(state_[0]);
+      most[1] = most_word(state_[1]);
+      most[2] = most[3] = 0U;
+      const auto look = [&](int i, float4 x) { most[i % 4] = max(most[i % 4], most_word(x)); };
+#pragma unroll
+      for (int i = 0; kSegmented && i < kSegments; ++i) {
+        look(i, segment_[i][0]);
+      }
+#pragma unroll
+      for (int i = 0; kSpanned && i < kBatch; ++i) {
+        look(i, quad_[i][0]);
+        look(i, ahead_[i][0]);
+      }
+    } while (__any_sync(0xFFFFFFFFU,
+                        exists && max(max(most[0], most[1]), max(most[2], most[3])) == kBlankWord));
+    if (first) {
+      blank.template write<0>(first_state_);
+    }
+    if (kSpanned && second) {
+      blank.template write<kRowLanes * 8>(span_states_);
+    }
+    if (kSegmented && exists) {
+      each_index<kSegments>(
+          [&](auto i) { blank.template write<decltype(i)::value * kD * 4>(segment_outs_); });
+    }
+    if constexpr (kSpanned) {
+      // Shuffled, or the compiler would keep all comparisons from above.
+      const int there = __shfl_sync(0xFFFFFFFFU, spans, static_cast<int>(threadIdx.x) % 32);
+      each_index<kBatch>([&](auto i) {
+        constexpr int kPart = decltype(i)::value;
+        blank.template write_if<kPart * kD * 4, kPart>(there, span_outs_);
+      });
+      if (far) {
+        each_index<kBatch>([&](auto i) {
+          constexpr int kPart = decltype(i)::value + kBatch;
+          blank.template write_if<kPart * kD * 4, kPart>(there, span_outs_);
+        });
+      }
+      state_[0] = lane() < kBefore + spans_ ? state_[0] : none;
+      state_[1] = kRowLanes + lane() < kBefore + spans_ ? state_[1] : none;
     }
   }
 
@@ -110,6 +214,9 @@ class RowParts {
       }
       selected.put(gates[1], value);
       window.put(gates[2], value);
+    }
+    if constexpr (!kSpanned) {
+      return float2{};
     }
     PartSum<kD> total;
     PartSum<kD> join;
@@ -141,7 +248,9 @@ class RowParts {
             quad_[i][w] = ahead_[i][w];
           }
         }
-        fetch_batch(base + 2 * kBatch, ahead_);
+        if constexpr (!kAnnounced) {
+          fetch_batch(base + 2 * kBatch, ahead_);
+        }
       }
     }
     return make_float2(most, total.put(gates[0], value));
@@ -149,6 +258,7 @@ class RowParts {
 
  private:
   static constexpr int kBatch = kD == 64 ? 8 : 4;             // spans that fly together
+  static constexpr int kSeenEighths = 7;                      // of the parts
   static constexpr int kBefore = kSegmented ? kSegments : 0;  // parts before the first span
   static_assert(kSegments == 8, "the window's segments are the last two of eight lanes");
 
@@ -192,7 +302,7 @@ class RowParts {
       most = more(more(more(own, 2), 4), 8);
     }
 #pragma unroll 1
-    for (int base = kRowLanes; base < kBefore + most_spans_; base += kRowLanes) {
+    for (int base = kRowLanes; kSpanned && base < kBefore + most_spans_; base += kRowLanes) {
       most = fmaxf(most, row_most(base == kRowLanes ? state_[1] : state_of(base), true));
     }
     return kSegmented && lane() < kSegments ? own : most;
@@ -200,12 +310,12 @@ class RowParts {
 
   int spans_, most_spans_;
   bool joined_;
-  const float2* first_state_;   // of part `lane`
-  const float2* span_states_;   // of part `lane`, were it a span
-  const float4* segment_outs_;  // this lane's elements
-  const float4* span_outs_;
+  float2* first_state_;   // of part `lane`
+  float2* span_states_;   // of part `lane`, were it a span
+  float4* segment_outs_;  // this lane's elements
+  float4* span_outs_;
   float2 state_[2];  // of parts `lane` and `lane` + 16
-  float4 segment_[kSegments][kD / 64];
+  float4 segment_[kSegments][kD / 64] = {};
   float4 quad_[kBatch][kD / 64] = {};   // of a batch of spans
   float4 ahead_[kBatch][kD / 64] = {};  // of the next one
 };

@@ -22,6 +22,7 @@ static_assert(kFusedSelectedSegments == kSelectedSegments &&
               kMaxFusedSlots == kMaxSlots && kFusedShares == kMaxRanks);
 static_assert(kFusedShortSpan == kShortSpan && kFusedShortSpanEnd == kShortSpanEnd &&
               kFusedLongSpan == kLongSpan && kFusedJoin == kJoin);
+static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited);
 static_assert(kFusedEntryBytes == sizeof(Entry) && kFusedFinishRows == kFinishRows &&
               kFusedMostRanked == kMaxRanked);
 
@@ -55,6 +56,7 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.ranks = small(cut->ranks);
   plan.many = cut->many;
   plan.joined = cut->joined;
+  plan.announced = cut->announced;
   plan.part_blocks = small(cut->part_blocks);
   plan.tiles = small(cut->query_tiles);
   plan.team_tiles = small(cut->team_tiles);

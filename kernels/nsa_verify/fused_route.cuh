@@ -140,9 +140,9 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     n.locate(a);
     const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
     row = n.node * a.heads + n.g * a.group_heads + head;
-    return RowParts<kD, false>(a, row, compressed_parts(a.plan, n.seen));
+    return RowParts<kD, false, true, false>(a, row, compressed_parts(a.plan, n.seen));
   };
-  RowParts<kD, false> parts = row_at(warp * 2);  // while others work
+  RowParts<kD, false, true, false> parts = row_at(warp * 2);  // while others work
   // The node whose blocks this warp ranks with others.
   const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
   const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);
@@ -155,7 +155,8 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   const bool works = first_node + place < a.nodes && chooses(a, ranked.node);
   const unsigned before = wait_for_parts(a, first_node, n.g);
   SliceWeights weights;
-  if (works && a.four) {
+  const bool asked = kD == 64 && works && a.four;  // wide heads have no registers left
+  if (asked) {
     weights.fetch(a, ranked, thread, 0);
   }
 #pragma unroll 1
@@ -182,7 +183,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   __syncthreads();
   unsigned* const keys = lists + place * select_floats(a.num_blocks, a.sel_count);
   if (works) {
-    importance_of_node(a, ranked, keys, thread, warps * 32, weights);
+    importance_of_node(a, ranked, keys, thread, warps * 32, weights, asked);
   }
   __syncthreads();
   if (works && warp == place * warps) {

@@ -195,11 +195,11 @@ __device__ __noinline__ inline float importance_of_block(const FusedArguments& a
 }
 
 // Some warps: importance of the node's blocks into keys [blocks rounded up to 4] (and memory, if
-// wanted), which are there after the CTA's next barrier. `weights`: if a.four, those of slice
+// wanted), which are there after the CTA's next barrier. `weights`: if `asked`, those of slice
 // `thread` and the first heads.
 __device__ __forceinline__ void importance_of_node(const FusedArguments& a, const NodeOfHead& n,
                                                    unsigned* keys, int thread, int threads,
-                                                   SliceWeights& weights) {
+                                                   SliceWeights& weights, bool asked) {
   const int own = n.position >> a.block_bits;
   const int pair = n.node * a.kv_heads + n.g;
   float* const importance = a.importance == nullptr ? nullptr : a.importance + pair * a.num_blocks;
@@ -213,7 +213,7 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
       if (a.four) {
 #pragma unroll 1
         for (int head = 0; head < a.group_heads; head += SliceWeights::kHeads) {
-          if (j != thread * 4 || head > 0) {
+          if (!asked || j != thread * 4 || head > 0) {
             weights.fetch(a, n, j / 4, head);
           }
           weights.add(a, n, head, sum);

@@ -6,11 +6,22 @@
 
 namespace versieve::kernels {
 
+__device__ __forceinline__ int load_shared_s16(std::uint32_t at) {
+  std::int16_t x;
+  asm volatile("ld.shared.s16 %0, [%1];\n" : "=h"(x) : "r"(at));
+  return x;
+}
 // to = from where a == b; as it stands, so that no array becomes one in memory.
 __device__ __forceinline__ void take_if_equal(int a, int b, float from, float& to) {
   asm("{\n.reg .pred same;\nsetp.eq.s32 same, %1, %2;\nselp.f32 %0, %3, %0, same;\n}\n"
       : "+f"(to)
       : "r"(a), "r"(b), "f"(from));
+}
+
+// The same number, which the compiler takes for a new one: it keeps it, where it would otherwise
+// work it out again at each turn of a loop. All lanes call it.
+__device__ __forceinline__ int kept(int x) {
+  return __shfl_sync(0xFFFFFFFFU, x, static_cast<int>(threadIdx.x) % 32);
 }
 
 // What this warp's queries see of a slice of the tail, whose units lie in a ring one behind the
@@ -20,7 +31,9 @@ struct TailSlice {
   const Queries& t;
   const TileSource& from;
   const Ring& ring;
-  const std::int16_t* rows_of;  // rows of the tree by the CTA's query and distance to committed
+  // Rows of the tree, 16 bits each, by query of the row tile and distance to the committed tokens:
+  // where they lie in shared memory, and bytes of a query's.
+  std::uint32_t rows_at;
   int pitch;
   int first;            // position of the slice
   int query[2];         // of rows lane / 4 and lane / 4 + 8, of the row tile
@@ -31,11 +44,13 @@ struct TailSlice {
                                        const Ring& units, bool compressed, const Entry* run,
                                        int first_query)
       : t(queries), from(source), ring(units), first(run->first) {
-    rows_of = compressed ? t.path_row : t.ancestor;
-    pitch = compressed ? t.a.plan.path_compressed : t.a.plan.depth_capacity;
+    const std::int16_t* const table = compressed ? t.path_row : t.ancestor;
+    pitch = kept((compressed ? t.a.plan.path_compressed : t.a.plan.depth_capacity) * 2);
+    rows_at = static_cast<std::uint32_t>(
+        kept(static_cast<int>(__cvta_generic_to_shared(table)) + t.tile * t.per_tile * pitch));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      query[r] = (t.lane / 4 + r * 8) >> t.a.head_bits;
+      query[r] = kept((t.lane / 4 + r * 8) >> t.a.head_bits);
       in[r] = false;
       visible[r] = 0U;
     }
@@ -65,8 +80,10 @@ struct TailSlice {
   __device__ __forceinline__ UnitRow place_of(int q, int key, unsigned seen, Cursor at) const {
     const int ahead = first + key - from.committed;
     const bool tree = ahead >= 0 && (seen >> key & 1U) != 0U;
-    const int index =
-        tree ? rows_of[(t.tile * t.per_tile + q) * pitch + ahead] : (ahead < 0 ? key : 0);
+    int index = ahead < 0 ? key : 0;
+    if (tree) {
+      index = load_shared_s16(rows_at + static_cast<std::uint32_t>(q * pitch + ahead * 2));
+    }
     const bool back = from.reaches_back(first);
     const int row = index % kTileKeys;
     int place = at.place + (ahead < 0 ? 0 : index / kTileKeys + (back ? 1 : 0));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_tail.cuh"
+#include "kernels/nsa_verify/fused_words.cuh"
 
 namespace versieve::kernels {
 
@@ -52,12 +53,12 @@ __device__ __forceinline__ void store_part(const FusedArguments& a, const PartPl
     }
     const int at = places.first[r] + part;
     if (quarter == 0) {
-      __stcg(states + at, make_float2(rows.reference[r], rows.sum[r]));
+      write_words(states + at, make_float2(rows.reference[r], rows.sum[r]));
     }
     float2* const to = reinterpret_cast<float2*>(outs + at * kD) + quarter;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
-      __stcg(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
+      write_words(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
     }
   }
   rows.reset();

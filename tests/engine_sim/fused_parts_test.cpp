@@ -75,6 +75,22 @@ TEST_CASE("the cost model shares out many parts as the simulator does") {
   CHECK(compared > 100);
 }
 
+TEST_CASE("parts announce themselves where they fit their memory and a lane's registers") {
+  using enum FusedLaunch;
+  CHECK(fused_announces(kReuse, 64, 32, 64, 16));
+  CHECK_FALSE(fused_announces(kReuse, 65, 32, 64, 16));
+  CHECK_FALSE(fused_announces(kReuse, 64, 32, 64, 17));
+  CHECK(fused_announces(kReuse, 1, 32, 48, 3));  // as wide as 64
+  CHECK_FALSE(fused_announces(kReuse, 1, 32, 128, 3));
+  CHECK(fused_announces(kAttend, 128, 32, 64, 1000));  // reads no spans
+  CHECK_FALSE(fused_announces(kAttend, 129, 32, 64, 3));
+  CHECK_FALSE(fused_announces(kRoute, 1, 32, 64, 3));
+  // 264 bytes a part; 64 nodes of 64 heads have 24 parts each.
+  CHECK(fused_announces(kAttend, 64, 124, 64, 0));
+  CHECK_FALSE(fused_announces(kAttend, 64, 125, 64, 0));
+  CHECK_FALSE(fused_announces(kReuse, 64, 64, 64, 16));
+}
+
 TEST_CASE("each segment is one thread block's, in order") {
   for (const std::int64_t queries : {64, 128, 256}) {
     for (const std::int64_t context : {4096, 16384, 65536, 1 << 20}) {

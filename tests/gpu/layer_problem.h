@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/nsa_verify/launch.h"
+#include "tests/gpu/blank_parts.h"
 #include "tests/gpu/device.h"
 
 namespace versieve::testing {
@@ -74,6 +75,7 @@ class LayerProblem {
     context.scratch_bytes = kernels::nsa_verify_scratch_bytes(p);
     REQUIRE(context.scratch_bytes <= kScratchFloats * sizeof(float));
     context.counters = reinterpret_cast<unsigned*>(counters_.data());
+    context.parts = blank_parts().data();
     for (int i = 0; i < calls_; ++i) {
       const Layer& layer = layers_[static_cast<std::size_t>(i) % layers_.size()];
       p.k = layer.k.data();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/nsa_verify/launch.h"
+#include "tests/gpu/blank_parts.h"
 #include "tests/gpu/device.h"
 #include "tests/support/nsa_case.h"
 
@@ -79,9 +80,11 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   context.scratch_bytes = bytes;
   const DeviceArray<std::int32_t> counters(std::vector<std::int32_t>(kernels::kLaunchCounters));
   context.counters = reinterpret_cast<unsigned*>(counters.data());
+  context.parts = blank_parts().data();
   kernels::launch_nsa_verify(p, context);
   kernels::check(cudaDeviceSynchronize());
   out.read(host.out);
+  blank_parts().check_blank();
   indices.read(host.indices);
   importance.read(host.importance);
   return host.result();
