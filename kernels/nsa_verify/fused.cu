@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <type_traits>
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
@@ -172,23 +171,6 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
             map(p.v_tree, nodes)},
            {map(p.k_cmp, compressed), map(p.v_cmp, compressed), map(p.k_cmp_tree, tree_compressed),
             map(p.v_cmp_tree, tree_compressed)}}};
-}
-
-// Parts in memory that is blank; [N, H, ...] as in scratch.
-void place_announced(void* memory, bool reuses, FusedArguments& a) {
-  const std::int64_t rows = std::int64_t{a.nodes} * a.heads;
-  char* at = static_cast<char*>(memory);
-  const auto place = [&at](auto*& array, std::int64_t count) {
-    array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
-    at += count * static_cast<std::int64_t>(sizeof(*array));
-  };
-  place(a.segment_states, rows * kSegments);
-  place(a.segment_outs, rows * kSegments * kFusedManyHead);
-  if (reuses) {
-    place(a.span_states, rows * a.max_spans);
-    place(a.span_outs, rows * a.max_spans * kFusedManyHead);
-  }
-  VERSIEVE_ASSERT(at - static_cast<char*>(memory) <= kFusedPartBytes, "fused_announces was asked");
 }
 
 void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a,

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
+#include "model/assert.h"
 #include "model/fused_cut.h"
 #include "model/fused_parts.h"
 
@@ -76,6 +78,27 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.words = Divisor(small(fused_map_words(p.num_blocks)));
   plan.shared_bytes = static_cast<std::size_t>(cut->shared_bytes);
   return plan;
+}
+
+// Puts the parts of a launch that announces them into `memory`, kFusedPartBytes: [N, H, ...] as in
+// scratch, what is read 16 bytes at a time first.
+inline void place_announced(void* memory, bool reuses, FusedArguments& a) {
+  const std::int64_t rows = std::int64_t{a.nodes} * a.heads;
+  char* at = static_cast<char*>(memory);
+  const auto place = [&at](auto*& array, std::int64_t count) {
+    array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
+    at += count * static_cast<std::int64_t>(sizeof(*array));
+  };
+  const std::int64_t spans = reuses ? rows * a.max_spans : 0;
+  place(a.segment_outs, rows * kSegments * kFusedManyHead);
+  if (reuses) {
+    place(a.span_outs, spans * kFusedManyHead);
+  }
+  place(a.segment_states, rows * kSegments);
+  if (reuses) {
+    place(a.span_states, spans);
+  }
+  VERSIEVE_ASSERT(at - static_cast<char*>(memory) <= kFusedPartBytes, "fused_announces was asked");
 }
 
 }  // namespace
