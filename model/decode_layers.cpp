@@ -105,8 +105,7 @@ Traffic decode_layers(const LlmShape& t, const DecodeLayersShape& s) {
                                  .head_dim = t.head_dim,
                                  .context_len = s.context_len,
                                  .num_queries = 1,
-                                 .element_bytes = e,
-                                 .announced = false};
+                                 .element_bytes = e};
   Traffic refresh = nsa_route(attention);
   refresh += nsa_attend(attention);
   Traffic all;

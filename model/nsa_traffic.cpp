@@ -35,12 +35,12 @@ double score_bytes(const NsaVerifyShape& s) {
 }
 
 // Partial softmax states and outputs of `parts` pieces of every row: written, read once to be
-// merged, and, if they announce themselves, left blank.
-void add_partials(const NsaVerifyShape& s, double parts, bool announced, Traffic& t) {
+// merged.
+void add_partials(const NsaVerifyShape& s, double parts, Traffic& t) {
   const double bytes =
       static_cast<double>(s.num_queries * s.num_heads * (fused_width(s.head_dim) + 2)) * parts *
       4.0;
-  t.write(TrafficTerm::kQueryOutput, announced ? 2.0 * bytes : bytes);
+  t.write(TrafficTerm::kQueryOutput, bytes);
   t.read(TrafficTerm::kQueryOutput, bytes);
 }
 
@@ -51,20 +51,13 @@ double padded_rows(const NsaVerifyShape& s, double queries_of_tile) {
   return std::ceil(rows / kMmaRows) * kMmaRows / rows;
 }
 
-bool announces(const NsaVerifyShape& s, FusedLaunch launch) {
-  return s.announced &&
-         fused_announces(launch, s.num_queries, s.num_heads, s.head_dim,
-                         span_count(compressed_count(s.nsa, s.context_len + s.num_queries)));
-}
-
 // Compressed branch of the fused form, up to its output, beside `segments` other parts.
 Traffic routed_attention(const NsaVerifyShape& s, double segments) {
   const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
   Traffic t;
   t.read(TrafficTerm::kCompressedCache, keys * kv_bytes(s));
   t.read(TrafficTerm::kQueryOutput, query_bytes(s));
-  add_partials(s, nsa_compressed_parts(s, segments),
-               segments > 0.0 && announces(s, FusedLaunch::kReuse), t);
+  add_partials(s, nsa_compressed_parts(s, segments), t);
   t.flops = attention_flops(s, keys);
   return t;
 }
@@ -74,7 +67,7 @@ double index_bytes(const NsaVerifyShape& s) {
 }
 
 // Selection, window, gates and the one write of the output.
-Traffic fused_branches(const NsaVerifyShape& s, FusedLaunch launch) {
+Traffic fused_branches(const NsaVerifyShape& s) {
   const double window = static_cast<double>(std::min(s.nsa.window, s.context_len));
   const double block = static_cast<double>(s.nsa.sel_block);
   Traffic t = nsa_selected(s);
@@ -83,7 +76,7 @@ Traffic fused_branches(const NsaVerifyShape& s, FusedLaunch launch) {
   t.read(TrafficTerm::kScores, index_bytes(s));
   t.read(TrafficTerm::kQueryOutput,
          static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
-  add_partials(s, kSelectedSegments + kWindowSegments, announces(s, launch), t);
+  add_partials(s, kSelectedSegments + kWindowSegments, t);
   t.write(TrafficTerm::kQueryOutput, query_bytes(s));
   t.flops = attention_flops(s, s.blocks_of_group() * block) *
                 padded_rows(s, static_cast<double>(s.group_size)) +
@@ -238,14 +231,14 @@ Traffic nsa_route(const NsaVerifyShape& s) {
 }
 
 Traffic nsa_attend(const NsaVerifyShape& s) {
-  Traffic t = fused_branches(s, FusedLaunch::kAttend);
+  Traffic t = fused_branches(s);
   t.read(TrafficTerm::kQueryOutput, branch_bytes(s));
   return t;
 }
 
 Traffic nsa_reuse(const NsaVerifyShape& s) {
   Traffic t = routed_attention(s, kSelectedSegments + kWindowSegments);
-  t += fused_branches(s, FusedLaunch::kReuse);
+  t += fused_branches(s);
   // Both parts ask for the queries, which are touched once.
   t.read(TrafficTerm::kQueryOutput, -query_bytes(s));
   return t;

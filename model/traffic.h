@@ -69,7 +69,6 @@ struct NsaVerifyShape {
   double row_tile_blocks = 0.0;
   double overlap = 0.0;     // of neighbouring queries' blocks; evens out the parts' lengths or not
   bool importance = false;  // the fused form writes block importance too
-  bool announced = true;    // fused_announces may say so: there is memory for such parts
 
   double group_count() const;    // ceil(N / C)
   double chosen_blocks() const;  // min(n, blocks of the context)
