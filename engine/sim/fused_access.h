@@ -55,7 +55,8 @@ void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Acce
 // Step `step` of all teams; with `keeps_weights` what nsa_route keeps of each compressed tile.
 void append_tiles(const AttentionCase& a, const FusedCta& cta, std::int64_t step,
                   bool keeps_weights, std::vector<Access>& out);
-// The parts of one row as its merge reads them, or leaves them blank: `segments` of them, then spans.
+// The parts of one row as its merge reads them, or leaves them blank: `segments` of them, then
+// spans.
 void append_row_parts(const AttentionCase& a, std::int64_t row, bool segments, std::int64_t spans,
                       AccessKind kind, std::vector<Access>& out);
 

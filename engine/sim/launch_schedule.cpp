@@ -75,11 +75,11 @@ class Schedule {
   std::vector<Meeting> meetings_;  // of each cluster place
   struct Waiter {
     std::size_t place = 0;
-    std::int64_t arrivals = 0;
+    Waiting wanted;
     double since = 0.0;
   };
   struct Counter {
-    std::int64_t arrivals = 0;
+    std::vector<double> arrivals;  // cycles
     std::vector<Waiter> waiters;
   };
   std::map<std::int64_t, Counter> counters_;
@@ -179,12 +179,18 @@ void Schedule::end_cta(const Place& place, double cycle) {
 
 void Schedule::arrive(std::int64_t counter, double cycle) {
   Counter& at = counters_[counter];
-  at.arrivals += 1;
+  at.arrivals.push_back(cycle);
   std::erase_if(at.waiters, [&](const Waiter& waiter) {
-    if (waiter.arrivals > at.arrivals) {
+    const Waiting& wanted = waiter.wanted;
+    if (wanted.arrivals > static_cast<std::int64_t>(at.arrivals.size())) {
       return false;
     }
-    memory_.count_polls((cycle - waiter.since) / machine_.poll_cycles);
+    const double late =
+        std::max(waiter.since,
+                 wanted.most > 0 ? at.arrivals[static_cast<std::size_t>(wanted.most - 1)] : 0.0);
+    memory_.count_polls(
+        ((late - waiter.since) * wanted.requests + (cycle - late) * wanted.late_requests) /
+        machine_.poll_cycles);
     events_.push({cycle, waiter.place});
     return true;
   });
@@ -196,9 +202,9 @@ void Schedule::enqueue(std::size_t place, double cycle) {
   const Place& at = places_[place];
   if (const Waiting wanted = launch_.waits_for(at.cta, at.step); wanted.counter >= 0) {
     Counter& counter = counters_[wanted.counter];
-    memory_.count_polls(1.0);
-    if (counter.arrivals < wanted.arrivals) {
-      counter.waiters.push_back({place, wanted.arrivals, cycle});
+    memory_.count_polls(wanted.requests);
+    if (static_cast<std::int64_t>(counter.arrivals.size()) < wanted.arrivals) {
+      counter.waiters.push_back({place, wanted, cycle});
       return;
     }
   }

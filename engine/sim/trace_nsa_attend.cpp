@@ -10,6 +10,9 @@
 namespace versieve::engine {
 namespace {
 
+constexpr std::int64_t kRowsAtOnce = 2 * kFusedWarps;  // that a finishing CTA merges
+constexpr double kLineBytes = 128.0;                   // of a request of L2
+
 class NsaAttendTrace final : public LaunchTrace {
  public:
   NsaAttendTrace(const AttentionCase& a, const FusedCut& cut)
@@ -25,16 +28,36 @@ class NsaAttendTrace final : public LaunchTrace {
   }
   Waiting waits_for(std::int64_t index, std::int64_t step) const override {
     const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
-    return cta.finishes && step == 1 ? Waiting{cta.group, cut_.part_blocks} : Waiting{};
+    return cta.finishes && step == 1 ? waiting_of(cta) : Waiting{};
   }
 
  private:
+  Waiting waiting_of(const FusedCta& cta) const;
   void append_node(std::int64_t node, std::int64_t g, std::vector<Access>& out) const;
 
   AttentionCase a_;
   FusedCut cut_;
   std::vector<FusedCta> ctas_;
 };
+
+// Parts that announce themselves are looked for: first a row's states, of segments and of spans,
+// then, with seven eighths of the parts there, all that the merge reads.
+Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
+  Waiting waiting{cta.group, cut_.part_blocks};
+  if (!cut_.announced) {
+    return waiting;
+  }
+  const double rows =
+      static_cast<double>(std::min((cta.end - cta.first) * a_.group_heads(), kRowsAtOnce));
+  const double lines = static_cast<double>(fused_width(a_.shape.head_dim) * 4) / kLineBytes;
+  const double spans =
+      a_.reuse ? static_cast<double>(cut_.compressed_parts(a_.seen_compressed(cta.first))) : 0.0;
+  waiting.requests = rows * (a_.reuse ? 2.0 : 1.0);
+  waiting.most = (cut_.part_blocks * 7 + 7) / 8;
+  waiting.late_requests =
+      waiting.requests + rows * lines * (static_cast<double>(kFusedSegments) + spans);
+  return waiting;
+}
 
 void NsaAttendTrace::append_node(std::int64_t node, std::int64_t g,
                                  std::vector<Access>& out) const {

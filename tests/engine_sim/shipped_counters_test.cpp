@@ -46,5 +46,5 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
   CHECK(all.count > 10);
   CHECK(all.read_median < 0.03);
   CHECK(all.bytes_median < 0.04);
-  CHECK(all.hit_rate_median < 0.04);
+  CHECK(all.hit_rate_median < 0.05);  // looks for announced parts: engine/sim/README.md
 }
