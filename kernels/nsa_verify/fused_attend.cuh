@@ -67,7 +67,7 @@ struct FinishedRow {
 __device__ __forceinline__ int stored_spans(const FusedArguments& a, int node) {
   const int first = node & -a.tile_queries;
   const int end = min(first + a.tile_queries, a.nodes);
-  int most = -1;
+  int most = 0;
 #pragma unroll 1
   for (int i = first + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) {
     most = max(most, a.position[i]);
