@@ -60,8 +60,9 @@ enum class FusedLaunch { kRoute, kAttend, kReuse };
 
 // Memory for parts that announce themselves (kernels/nsa_verify/README.md), and their sizes.
 inline constexpr std::int64_t kFusedPartBytes = std::int64_t{16} << 20;
-inline constexpr std::int64_t kMostAnnouncedSpans = 16;  // of a row
-inline constexpr std::int64_t kMostAnnouncedReuse = 64;  // nodes
+inline constexpr std::int64_t kMostAnnouncedSpans = 16;   // of a row
+inline constexpr std::int64_t kAnnouncedSeenEighths = 7;  // of the parts, before all are looked for
+inline constexpr std::int64_t kMostAnnouncedReuse = 64;   // nodes
 inline constexpr std::int64_t kMostAnnouncedRefresh = 128;
 // Whether the parts of a launch announce themselves, where they have the memory: in the launches in
 // which that was measured to win. spans: that a row can have.

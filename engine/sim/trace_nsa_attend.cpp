@@ -41,7 +41,7 @@ class NsaAttendTrace final : public LaunchTrace {
 };
 
 // Parts that announce themselves are looked for: first a row's states, of segments and of spans,
-// then, with seven eighths of the parts there, all that the merge reads.
+// then, with most parts there, all that the merge reads.
 Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
   Waiting waiting{cta.group, cut_.part_blocks};
   if (!cut_.announced) {
@@ -53,7 +53,7 @@ Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
   const double spans =
       a_.reuse ? static_cast<double>(cut_.compressed_parts(a_.seen_compressed(cta.first))) : 0.0;
   waiting.requests = rows * (a_.reuse ? 2.0 : 1.0);
-  waiting.most = (cut_.part_blocks * 7 + 7) / 8;
+  waiting.most = (cut_.part_blocks * kAnnouncedSeenEighths + 7) / 8;
   waiting.late_requests =
       waiting.requests + rows * lines * (static_cast<double>(kFusedSegments) + spans);
   return waiting;

@@ -81,6 +81,7 @@ class RowParts {
     asm volatile("" : "+l"(span_states_), "+l"(span_outs_), "+l"(first_state_));
   }
   static constexpr int kMostAwaited = kD == 64 ? 16 : 0;  // spans, if announced
+  static constexpr int kSeenEighths = 7;  // of the parts, whose states are seen before all is read
 
   __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
 
@@ -258,7 +259,6 @@ class RowParts {
 
  private:
   static constexpr int kBatch = kD == 64 ? 8 : 4;             // spans that fly together
-  static constexpr int kSeenEighths = 7;                      // of the parts
   static constexpr int kBefore = kSegmented ? kSegments : 0;  // parts before the first span
   static_assert(kSegments == 8, "the window's segments are the last two of eight lanes");
 

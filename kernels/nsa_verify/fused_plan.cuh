@@ -24,7 +24,8 @@ static_assert(kFusedSelectedSegments == kSelectedSegments &&
               kMaxFusedSlots == kMaxSlots && kFusedShares == kMaxRanks);
 static_assert(kFusedShortSpan == kShortSpan && kFusedShortSpanEnd == kShortSpanEnd &&
               kFusedLongSpan == kLongSpan && kFusedJoin == kJoin);
-static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited);
+static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited &&
+              kAnnouncedSeenEighths == RowParts<64, true, true, true>::kSeenEighths);
 static_assert(kFusedEntryBytes == sizeof(Entry) && kFusedFinishRows == kFinishRows &&
               kFusedMostRanked == kMaxRanked);
 
