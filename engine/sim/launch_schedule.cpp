@@ -185,9 +185,9 @@ void Schedule::arrive(std::int64_t counter, double cycle) {
     if (wanted.arrivals > static_cast<std::int64_t>(at.arrivals.size())) {
       return false;
     }
-    const double late =
-        std::max(waiter.since,
-                 wanted.most > 0 ? at.arrivals[static_cast<std::size_t>(wanted.most - 1)] : 0.0);
+    const double late = std::max(
+        waiter.since,
+        wanted.nearly_all > 0 ? at.arrivals[static_cast<std::size_t>(wanted.nearly_all - 1)] : 0.0);
     memory_.count_polls(
         ((late - waiter.since) * wanted.requests + (cycle - late) * wanted.late_requests) /
         machine_.poll_cycles);

@@ -47,9 +47,10 @@ struct LaunchShape {
 struct Waiting {
   std::int64_t counter = -1;  // none
   std::int64_t arrivals = 0;
-  // Requests of L2 each time that it asks, and once `most` arrivals are there.
+  // Requests of L2 each time that it asks, and once `nearly_all` arrivals are there (0: from the
+  // start).
   double requests = 1.0;
-  std::int64_t most = 0;
+  std::int64_t nearly_all = 0;
   double late_requests = 1.0;
 };
 

@@ -5,13 +5,13 @@
 
 #include "engine/sim/attention_traces.h"
 #include "engine/sim/fused_access.h"
+#include "engine/sim/memory_machine.h"
 #include "model/assert.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kRowsAtOnce = 2 * kFusedWarps;  // that a finishing CTA merges
-constexpr double kLineBytes = 128.0;                   // of a request of L2
 
 class NsaAttendTrace final : public LaunchTrace {
  public:
@@ -49,11 +49,12 @@ Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
   }
   const double rows =
       static_cast<double>(std::min((cta.end - cta.first) * a_.group_heads(), kRowsAtOnce));
-  const double lines = static_cast<double>(fused_width(a_.shape.head_dim) * 4) / kLineBytes;
+  const double lines =
+      static_cast<double>(fused_width(a_.shape.head_dim) * 4) / static_cast<double>(kLineBytes);
   const double spans =
       a_.reuse ? static_cast<double>(cut_.compressed_parts(a_.seen_compressed(cta.first))) : 0.0;
   waiting.requests = rows * (a_.reuse ? 2.0 : 1.0);
-  waiting.most = (cut_.part_blocks * kAnnouncedSeenEighths + 7) / 8;
+  waiting.nearly_all = (cut_.part_blocks * kAnnouncedSeenEighths + 7) / 8;
   waiting.late_requests =
       waiting.requests + rows * lines * (static_cast<double>(kFusedSegments) + spans);
   return waiting;
