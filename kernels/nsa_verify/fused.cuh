@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "kernels/common/dependent_launch.cuh"
+#include "kernels/common/warp.cuh"
 #include "kernels/nsa_verify/fused_rows.cuh"
 #include "kernels/nsa_verify/params.h"
 
@@ -198,10 +199,10 @@ struct FusedArguments {
 // entries of a slice stand together, and their units are loaded once.
 struct Entry {
   std::int32_t first;
-  std::int8_t count;    // shared: keys that are there; tail: entries of the slice from here on
-  std::int8_t segment;  // that the tile belongs to; of compressed tokens `first` tells the span
-  std::int16_t tail;    // -1: shared; else the first of its queries, counted in the team
-  std::uint64_t bits;   // shared: by query of the team; tail: by key, query * 16 + position
+  std::int8_t count;   // shared: keys that are there; tail: entries of the slice from here on
+  std::int8_t tail;    // -1: shared; else the first of its queries, counted in the team
+  std::int16_t part;   // that the tile belongs to: a segment, or a span of compressed tokens
+  std::uint64_t bits;  // shared: by query of the team; tail: by key, query * 16 + position
 };
 // A team's tiles, and what is loaded for them, in shared memory.
 struct TileList {
@@ -253,7 +254,7 @@ __device__ inline Queries make_queries(const FusedArguments& a, int group) {
   t.g = group / a.plan.tiles;
   t.first_node = (group - t.g * a.plan.tiles) * a.tile_queries;
   t.count = min(a.tile_queries, a.nodes - t.first_node);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = warp_of_block();
   t.slot = warp / a.plan.row_tiles;
   t.tile = warp - t.slot * a.plan.row_tiles;
   t.lane = static_cast<int>(threadIdx.x) % 32;

@@ -23,15 +23,16 @@ __device__ __forceinline__ void put_shared(const TileList& list, ListLength to, 
   list.units[to.units + at * 2 + 1] = unit_word(entry.first, false, true);
 }
 
-// Appends tail entries of segment `segment` for slices first, first + 16, ... <= last in ascending
-// order. valid_of(query of the tile, slice start) gives the visible positions' bits; slices that
-// nobody sees are left out unless `all`. `length` stands before. All warps of the team get the new
-// length; the entries are there after the team's next barrier.
-template <class ValidOf>
+// Appends tail entries of part_of(slice start) for slices first, first + 16, ... <= last in
+// ascending order. valid_of(query of the tile, slice start) gives the visible positions' bits;
+// slices that nobody sees are left out unless `all`. `length` stands before. All warps of the team
+// get the new length; the entries are there after the team's next barrier.
+template <class PartOf, class ValidOf>
 __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team& team,
-                                                   const TileSource& from, int segment, int first,
-                                                   int last, bool all, const TileList& list,
-                                                   ListLength length, const ValidOf& valid_of) {
+                                                   const TileSource& from, const PartOf& part_of,
+                                                   int first, int last, bool all,
+                                                   const TileList& list, ListLength length,
+                                                   const ValidOf& valid_of) {
   const int slices = last >= first ? (last - first) / kSliceKeys + 1 : 0;
   const int each = team.tiles * t.tail_groups;  // 1, 2, 4, 8 or 16
 #pragma unroll 1
@@ -42,8 +43,8 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
       const int slice = i / each;
       const int group = i - slice * each;
       e.first = first + slice * kSliceKeys;
-      e.segment = static_cast<std::int8_t>(segment);
-      e.tail = static_cast<std::int16_t>(group * min(kTailQueries, t.per_tile));
+      e.part = static_cast<std::int16_t>(part_of(e.first));
+      e.tail = static_cast<std::int8_t>(group * min(kTailQueries, t.per_tile));
       const int query = team.first_tile * t.per_tile + e.tail;
 #pragma unroll 1
       for (int slot = 0; slot < min(kTailQueries, t.per_tile); ++slot) {
@@ -209,8 +210,8 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
         const int first = block * block_size + part * kTileKeys;
         const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
         put_shared(list, length, place * parts + part,
-                   {first, static_cast<std::int8_t>(max(end_key - first, 0)),
-                    static_cast<std::int8_t>(segment), -1, owners});
+                   {first, static_cast<std::int8_t>(max(end_key - first, 0)), -1,
+                    static_cast<std::int16_t>(segment), owners});
       }
     }
   }
@@ -233,16 +234,17 @@ __device__ __forceinline__ ListLength list_selected(const Queries& t, const Team
     const int shared = list_blocks(t, team, maps, segment, list, length);
     length.entries += shared;
     length.units += 2 * shared;
-    length = append_tails(t, team, from, segment, t.shared_tokens, t.most_position, false, list,
-                          length, [&](int query, int slice) {
-                            const int block = slice >> a.block_bits;
-                            const int number = block / kSelectedSegments;
-                            const unsigned* const map =
-                                maps.of(query - first_query, segment, a.plan.words.value);
-                            const bool chosen = block - number * kSelectedSegments == segment &&
-                                                (map[number / 32] >> (number & 31) & 1U) != 0U;
-                            return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
-                          });
+    length = append_tails(
+        t, team, from, [&](int) { return segment; }, t.shared_tokens, t.most_position, false, list,
+        length,
+        [&](int query, int slice) {
+          const int block = slice >> a.block_bits;
+          const int number = block / kSelectedSegments;
+          const unsigned* const map = maps.of(query - first_query, segment, a.plan.words.value);
+          const bool chosen = block - number * kSelectedSegments == segment &&
+                              (map[number / 32] >> (number & 31) & 1U) != 0U;
+          return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
+        });
   }
   team.sync();
   return length;
@@ -277,18 +279,19 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
     for (int i = team.thread; i < chunks; i += team.threads()) {
       const int first = (chunk + i * kWindowSegments) * kTileKeys;
       put_shared(list, length, i,
-                 {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)),
-                  static_cast<std::int8_t>(segment), -1, 0xFFFFFFFFU});
+                 {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)), -1,
+                  static_cast<std::int16_t>(segment), 0xFFFFFFFFU});
     }
     length.entries += chunks;
     length.units += 2 * chunks;
-    length = append_tails(t, team, from, segment, t.shared_tokens, most, false, list, length,
-                          [&](int query, int slice) {
-                            const int position = t.position[query];
-                            return slice / kTileKeys % kWindowSegments == rest
-                                       ? slice_bits(slice, position - window + 1, position)
-                                       : 0U;
-                          });
+    length = append_tails(
+        t, team, from, [&](int) { return segment; }, t.shared_tokens, most, false, list, length,
+        [&](int query, int slice) {
+          const int position = t.position[query];
+          return slice / kTileKeys % kWindowSegments == rest
+                     ? slice_bits(slice, position - window + 1, position)
+                     : 0U;
+        });
   }
   team.sync();
   return length;
@@ -304,27 +307,28 @@ __device__ __forceinline__ ListLength list_compressed(const Queries& t, const Te
 #pragma unroll 1
   for (int i = team.thread; i < count; i += team.threads()) {
     const int first = (begin + i) * kTileKeys;
-    put_shared(
-        list, {}, i,
-        {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), 0, -1, 0xFFFFFFFFU});
+    put_shared(list, {}, i,
+               {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), -1,
+                static_cast<std::int16_t>(span_of(first)), 0xFFFFFFFFU});
   }
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
   const int last =
       t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
-  const ListLength length =
-      append_tails(t, team, TileSource(t, true), 0, first_tail, last, true, list,
-                   {count, 2 * count}, [&](int query, int slice) {
-                     unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
+  const ListLength length = append_tails(
+      t, team, TileSource(t, true), [](int slice) { return span_of(slice); }, first_tail, last,
+      true, list, {count, 2 * count},
+      [&](int query, int slice) {
+        unsigned bits = slice_bits(slice, 0, min(t.seen_by(query), last + 1) - 1);
 #pragma unroll 1
-                     for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {
-                       const int at = slice + i - t.committed;
-                       if (at >= t.a.plan.path_compressed ||
-                           t.path_row[query * t.a.plan.path_compressed + at] < 0) {
-                         bits &= ~(1U << i);
-                       }
-                     }
-                     return bits;
-                   });
+        for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {
+          const int at = slice + i - t.committed;
+          if (at >= t.a.plan.path_compressed ||
+              t.path_row[query * t.a.plan.path_compressed + at] < 0) {
+            bits &= ~(1U << i);
+          }
+        }
+        return bits;
+      });
   team.sync();
   return length;
 }

@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     finish_route<kD>(a, block - a.kv_heads * a.plan.part_blocks, shared);
     return;
   }
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = warp_of_block();
   const int share = a.plan.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
   prefetch_map(&maps.of[1][0]);
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     finish_attend<kD, kReuse, kAnnounced>(a, block - a.kv_heads * a.plan.part_blocks);
     return;
   }
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = warp_of_block();
   const int share = a.plan.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
   const int part = share * a.plan.slots + warp;

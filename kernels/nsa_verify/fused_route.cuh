@@ -69,10 +69,14 @@ struct KeepWeights {
   __device__ __forceinline__ void tile(int first, int count, const Rows<kD>& rows,
                                        const float (&s)[kTileKeys / 8][4],
                                        const std::uint32_t (&p)[kSlots][4]) const {
+    if (four) {
+      keep_blocks(first / kSliceKeys, (count + kSliceKeys - 1) / kSliceKeys, true, true, rows, p);
+      return;
+    }
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       if (slot * kSliceKeys < count) {
-        keep(first / kSliceKeys + slot, true, true, rows, s[slot * 2], s[slot * 2 + 1], p[slot]);
+        keep_tokens(first / kSliceKeys + slot, true, true, rows, s[slot * 2], s[slot * 2 + 1]);
       }
     }
   }
@@ -80,25 +84,37 @@ struct KeepWeights {
   __device__ __forceinline__ void slice(int first, bool first_row, bool second_row,
                                         const Rows<kD>& rows, const float (&x)[2][4],
                                         const std::uint32_t (&p)[4]) const {
-    keep(first / kSliceKeys, first_row, second_row, rows, x[0], x[1], p);
+    if (four) {
+      const std::uint32_t own[1][4] = {{p[0], p[1], p[2], p[3]}};
+      keep_blocks(first / kSliceKeys, 1, first_row, second_row, rows, own);
+    } else {
+      keep_tokens(first / kSliceKeys, first_row, second_row, rows, x[0], x[1]);
+    }
   }
 
  private:
-  template <int kD>
-  __device__ __forceinline__ void keep(int slice, bool first_row, bool second_row,
-                                       const Rows<kD>& rows, const float (&x)[4],
-                                       const float (&y)[4], const std::uint32_t (&p)[4]) const {
-    if (!four) {
-      keep_tokens(slice, first_row, second_row, rows, x, y);
-      return;
+  // Slices slice, slice + 1, ..., `count` of them there.
+  template <int kD, int kCount>
+  __device__ __forceinline__ void keep_blocks(int slice, int count, bool first_row, bool second_row,
+                                              const Rows<kD>& rows,
+                                              const std::uint32_t (&p)[kCount][4]) const {
+    float sums[kCount][4] = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      multiply_m16n8k16(sums[i], p[i], times[0], times[1]);
     }
-    float sums[4] = {};
-    multiply_m16n8k16(sums, p, times[0], times[1]);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if ((r == 0 ? first_row : second_row) && to[r] != nullptr) {
-        __stcg(to[r] + slice * stride, make_float2(quarter == 2 ? rows.reference[r] : sums[r * 2],
-                                                   quarter == 2 ? sums[r * 2] : sums[r * 2 + 1]));
+        float2* at = to[r] + slice * stride;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i, at += stride) {
+          if (i < count) {
+            const float own = sums[i][r * 2];
+            __stcg(at, make_float2(quarter == 2 ? rows.reference[r] : own,
+                                   quarter == 2 ? own : sums[i][r * 2 + 1]));
+          }
+        }
       }
     }
   }
@@ -124,7 +140,7 @@ struct KeepWeights {
 template <int kD>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = warp_of_block();
   const int nodes = 1 << a.plan.finish_bits;
   const int first_node = index / a.kv_heads << a.plan.finish_bits;
   NodeOfHead n{};

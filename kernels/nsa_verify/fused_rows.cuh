@@ -37,6 +37,13 @@ __device__ inline std::uint32_t unit_chunk(std::uint32_t unit, int row, int chun
                                            ((chunk % 8) ^ (row & 7)) * 16);
 }
 
+// The address of chunk c + 2 step of a row whose chunk c, 0 or 1, lies at `at`: within a panel such
+// a step turns bits of the swizzled address over, nothing else.
+__device__ __forceinline__ std::uint32_t chunk_of_step(std::uint32_t at, int step) {
+  return (at ^ static_cast<std::uint32_t>(step % 4 * 32)) +
+         static_cast<std::uint32_t>(step / 4 * kTileKeys * 128);
+}
+
 // A row of a unit.
 struct UnitRow {
   std::uint32_t unit;
@@ -57,6 +64,8 @@ struct Rows {
   static constexpr int kUnitBytes = kTileKeys * kD * 2;  // a tile's keys, or its values
   // t = score * log2(e) / sqrt(d) + kGrid has a last place of 2^-12 for |t - kGrid| < 1024.
   static constexpr float kGrid = 3072.0F;
+  // How far a new reference lies above the greatest score: most tiles then need no other one.
+  static constexpr float kSlack = 8.0F;
 
   std::uint32_t q[kD / 16][4];
   float out[kD / 8][4];  // rows lane / 4 and lane / 4 + 8, unnormalised
@@ -97,7 +106,7 @@ struct Rows {
   // e % 2.
   __device__ __forceinline__ void score(std::uint32_t keys, float (&s)[kTileKeys / 8][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = lane / 16 * 8 + lane % 8;
+    const std::uint32_t first = unit_chunk(keys, score_key(), lane / 8 % 2);
 #pragma unroll
     for (int n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
@@ -107,7 +116,7 @@ struct Rows {
     }
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      const std::uint32_t at = unit_chunk(keys, row, step * 2 + lane / 8 % 2);
+      const std::uint32_t at = chunk_of_step(first, step);
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         std::uint32_t b[4];
@@ -121,16 +130,16 @@ struct Rows {
   // Scores become softmax weights. offset: kGrid, or -inf for a row that takes no part.
   template <int kN>
   __device__ __forceinline__ void weigh(float (&s)[kN][4], const float (&offset)[2]) {
-    float most[2] = {__int_as_float(0xFF800000), __int_as_float(0xFF800000)};
+    float most[4];  // of each column, so that chains are short
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         s[n][e] = fmaf(s[n][e], scale, offset[e / 2]);
-        most[e / 2] = fmaxf(most[e / 2], s[n][e]);
+        most[e] = n == 0 ? s[n][e] : fmaxf(most[e], s[n][e]);
       }
     }
-    raise(most);
+    raise({fmaxf(most[0], most[1]), fmaxf(most[2], most[3])});
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
@@ -149,6 +158,7 @@ struct Rows {
   }
   __device__ __forceinline__ void score_slice(UnitRow key, float (&s)[2][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const std::uint32_t first = unit_chunk(key.unit, key.row, lane / 8 % 2);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       s[0][e] = s[1][e] = 0.0F;
@@ -156,7 +166,7 @@ struct Rows {
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
       std::uint32_t b[4];
-      load_matrices_x4(unit_chunk(key.unit, key.row, step * 2 + lane / 8 % 2), b);
+      load_matrices_x4(chunk_of_step(first, step), b);
       multiply_m16n8k16(s[0], q[step], b[0], b[1]);
       multiply_m16n8k16(s[1], q[step], b[2], b[3]);
     }
@@ -170,43 +180,53 @@ struct Rows {
   }
   __device__ __forceinline__ void add_slice(UnitRow value, const std::uint32_t (&p)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int step = 0; step < kD / 16; ++step) {
-      std::uint32_t b[4];
-      load_matrices_x4_transposed(unit_chunk(value.unit, value.row, step * 2 + lane / 16), b);
-      multiply_m16n8k16(out[step * 2], p, b[0], b[1]);
-      multiply_m16n8k16(out[step * 2 + 1], p, b[2], b[3]);
-    }
+    add_slice_at(unit_chunk(value.unit, value.row, lane / 16), 0, p);
   }
   // The same for slot `slot` of a tile's values.
   __device__ __forceinline__ void add_values(std::uint32_t values, int slot,
                                              const std::uint32_t (&p)[4]) {
-    add_slice({values + static_cast<std::uint32_t>(slot * kSliceKeys * 128), value_key()}, p);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    add_slice_at(unit_chunk(values, value_key(), lane / 16), slot * kSliceKeys * 128, p);
   }
 
  private:
-  __device__ __forceinline__ void raise(float (&most)[2]) {
-    float before[2];
+  // first: where chunk lane / 16 of a row lies; the value's row lies `behind` bytes behind that
+  // one.
+  __device__ __forceinline__ void add_slice_at(std::uint32_t first, int behind,
+                                               const std::uint32_t (&p)[4]) {
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+      std::uint32_t b[4];
+      load_matrices_x4_transposed(chunk_of_step(first, step) + static_cast<std::uint32_t>(behind),
+                                  b);
+      multiply_m16n8k16(out[step * 2], p, b[0], b[1]);
+      multiply_m16n8k16(out[step * 2 + 1], p, b[2], b[3]);
+    }
+  }
+  // No row's reference lies below its scores. most: the greatest of this lane's, of rows lane / 4
+  // and lane / 4 + 8. A new reference follows from the row's own keys alone.
+  __device__ __forceinline__ void raise(float2 most) {
+    const bool over = most.x > reference[0] || most.y > reference[1];
+    if (!__any_sync(0xFFFFFFFFU, over)) {
+      return;
+    }
+    const float own[2] = {most.x, most.y};
+    float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      most[r] = fmaxf(most[r], __shfl_xor_sync(0xFFFFFFFFU, most[r], 1));
-      most[r] = fmaxf(most[r], __shfl_xor_sync(0xFFFFFFFFU, most[r], 2));
-      before[r] = reference[r];
-      reference[r] = fmaxf(before[r], ceilf(most[r]));
+      float row = fmaxf(own[r], __shfl_xor_sync(0xFFFFFFFFU, own[r], 1));
+      row = fmaxf(row, __shfl_xor_sync(0xFFFFFFFFU, row, 2));
+      const float before = reference[r];
+      reference[r] = row > before ? ceilf(row) + kSlack : before;
+      factor[r] = state_weight(before, reference[r]);
+      sum[r] *= factor[r];
     }
-    const bool grew = reference[0] != before[0] || reference[1] != before[1];
-    if (__any_sync(0xFFFFFFFFU, grew)) {
-      const float factor[2] = {state_weight(before[0], reference[0]),
-                               state_weight(before[1], reference[1])};
-      sum[0] *= factor[0];
-      sum[1] *= factor[1];
 #pragma unroll
-      for (int i = 0; i < kD / 8; ++i) {
-        out[i][0] *= factor[0];
-        out[i][1] *= factor[0];
-        out[i][2] *= factor[1];
-        out[i][3] *= factor[1];
-      }
+    for (int i = 0; i < kD / 8; ++i) {
+      out[i][0] *= factor[0];
+      out[i][1] *= factor[0];
+      out[i][2] *= factor[1];
+      out[i][3] *= factor[1];
     }
   }
 };

@@ -223,9 +223,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   Join<kD> join;
   join.reset();
   const auto unit_read = [&] {
-    if (alone) {
-      __syncwarp();
-    } else {
+    __syncwarp();
+    if (!alone) {
       barrier_arrive(ring.empty(at.place));
     }
     at.advance(ring);
@@ -240,11 +239,11 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
       unit.advance(ring);
     }
   };
+  const auto entry_at = [&](int i) { return entries[min(i, max(job.count - 1, 0))]; };
+  Entry entry = entry_at(0);
 #pragma unroll 1
   for (int i = 0;;) {
-    const Entry entry = entries[min(i, max(job.count - 1, 0))];
-    const int part = job.compressed ? span_of(entry.first) : static_cast<int>(entry.segment);
-    end_parts<kJoins>(t.a, places, job, i >= job.count ? job.end_part : part, rows, join);
+    end_parts<kJoins>(t.a, places, job, i >= job.count ? job.end_part : entry.part, rows, join);
     if (i >= job.count) {
       break;
     }
@@ -275,36 +274,42 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
         unit_read();
       }
       i += entry.count;
+      entry = entry_at(i);
       continue;
     }
+    const Entry next = entry_at(++i);
     const std::uint32_t owners = static_cast<std::uint32_t>(entry.bits);
-    const bool mine = (owners & tile_mask) != 0U;
+    if ((owners & tile_mask) == 0U) {  // other row tiles'
+#pragma unroll 1
+      for (int unit = 0; unit < 2; ++unit) {
+        barrier_wait(ring.full(at.place), at.parity);
+        unit_read();
+      }
+      entry = next;
+      continue;
+    }
     float s[kTileKeys / 8][4];
     barrier_wait(ring.full(at.place), at.parity);
-    if (mine) {
-      rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes), s);
-    }
+    rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes), s);
     unit_read();
     barrier_wait(ring.full(at.place), at.parity);
-    if (mine) {
-      const std::uint32_t unit =
-          ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
-      if (entry.count < kTileKeys || entry.first < low_most) {
-        mask_scores(entry, job.low, t.lane, s);
-      }
-      const float offset[2] = {(owners & own[0]) != 0U ? Rows<kD>::kGrid : -INFINITY,
-                               (owners & own[1]) != 0U ? Rows<kD>::kGrid : -INFINITY};
-      rows.weigh(s, offset);
-      std::uint32_t p[kSlots][4];
-#pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) {
-        pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
-        rows.add_values(unit, slot, p[slot]);
-      }
-      keep.tile(entry.first, static_cast<int>(entry.count), rows, s, p);
+    if (entry.count < kTileKeys || entry.first < low_most) {
+      mask_scores(entry, job.low, t.lane, s);
     }
+    const float offset[2] = {(owners & own[0]) != 0U ? Rows<kD>::kGrid : -INFINITY,
+                             (owners & own[1]) != 0U ? Rows<kD>::kGrid : -INFINITY};
+    rows.weigh(s, offset);
+    const std::uint32_t unit =
+        ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
+    std::uint32_t p[kSlots][4];
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      pack_weights(s[slot * 2], s[slot * 2 + 1], p[slot]);
+      rows.add_values(unit, slot, p[slot]);
+    }
+    keep.tile(entry.first, static_cast<int>(entry.count), rows, s, p);
     unit_read();
-    ++i;
+    entry = next;
   }
 }
 
