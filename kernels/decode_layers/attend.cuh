@@ -18,7 +18,7 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
                                              PartState<kD>& state, const DecodeKeepBlocks& keep) {
   DecodeShared& shared = c.shared;
   const PieceWeights weights(shared.work);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = c.warp;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = lane / 4;
   const bool scores = warp < stages.tiles;
@@ -122,7 +122,7 @@ template <int kD>
 __device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* mail,
                                           PartState<kD>& state, unsigned epoch) {
   const DecodeArguments& a = c.a;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = c.warp;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int parts = kSegments + a.max_spans;
   const int row = lane / 4;
@@ -194,7 +194,7 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
                                             unsigned epoch) {
   const bool chosen = c.role == Role::kChosen;
   const int most = chosen ? chosen_piece(kD) : kComputeWarps / (kD / 64);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = c.warp;
   PartState<kD> state;
 #pragma unroll 1
   for (int base = 0; base < part.count; base += most) {

@@ -14,7 +14,7 @@ __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, 
                                                  unsigned epoch) {
   const DecodeArguments& a = c.a;
   DecodeShared& shared = c.shared;
-  const int warp = static_cast<int>(threadIdx.x) / 32;  // a query head's
+  const int warp = c.warp;  // a query head's
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp < a.group_heads) {
     const int first = (c.g * a.group_heads + warp) * (kSegments + a.max_spans) + kSegments;

@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
   __syncthreads();
   if (threadIdx.x >= kComputeThreads) {
     give_registers();
-    const int warp = static_cast<int>(threadIdx.x) / 32 - kComputeWarps;
+    const int warp = c.warp - kComputeWarps;
     if (warp == 0) {
       load_layers<kD>(c);
     } else if (warp == 1) {

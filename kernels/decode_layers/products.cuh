@@ -171,7 +171,7 @@ __device__ __forceinline__ void add_slices(const DecodeCta& c, const DecodeMatri
 __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix& m, int unit,
                                           int groups, bool finishes, StageCursor& at,
                                           uint2* partials, unsigned epoch) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = c.warp;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = __shfl_sync(0xFFFFFFFFU, warp / 4, 0);
   const KRange k(m, unit);

@@ -5,6 +5,7 @@
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/packets.cuh"
+#include "kernels/common/warp.cuh"
 #include "kernels/decode_layers/table.h"
 #include "kernels/linear/async_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
@@ -106,6 +107,7 @@ struct DecodeCta {
   int cta;
   int g, index;  // KV head, and which of its CTAs this is
   Role role;
+  int warp;  // of the CTA
 
   __device__ __forceinline__ DecodeCta(const DecodeArguments& arguments, DecodeShared& memory,
                                        unsigned char* stage_memory)
@@ -115,7 +117,8 @@ struct DecodeCta {
         full_at(shared_address(memory.full)),
         empty_at(shared_address(memory.empty)),
         chosen_full_at(shared_address(&memory.chosen_full)),
-        cta(static_cast<int>(blockIdx.x)) {
+        cta(static_cast<int>(blockIdx.x)),
+        warp(warp_of_block()) {
     index = cta / a.kv_heads;
     g = cta - index * a.kv_heads;
     role = index >= a.head_ctas        ? Role::kNone

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "kernels/common/dependent_launch.cuh"
+#include "kernels/common/warp.cuh"
 #include "kernels/linear/stream.h"
 #include "kernels/linear/stream_finish.cuh"
 #include "kernels/linear/stream_partials.cuh"
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
                       .full = shared_address(barriers),
                       .empty = shared_address(barriers + Plan::kStages),
                       .received = shared_address(barriers + 2 * Plan::kStages)};
-  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int warp = warp_of_block();
   const Tile t = own_tile<Plan>(s.p);
 
   if (threadIdx.x == Plan::kMultiplyWarps * 32) {
