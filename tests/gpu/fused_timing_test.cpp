@@ -1,7 +1,7 @@
 // How long the fused launches take against the vanilla ones: nsa-1b geometry in bf16, one layer,
 // captured graphs of calls that rotate over layers (cold) or repeat one (warm). The overlap of
 // neighbouring queries' blocks is imposed. Prints a table and checks what holds today at N >= 16 in
-// every cell: both under the vanilla form and 6.7 (refresh) and 12.6 times (reuse) under the
+// every cell: both under the vanilla form and 8 (refresh) and 15 times (reuse) under the
 // public path's GPU-busy time (the goal is 10 and 20 times; README.md of kernels/nsa_verify).
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -102,7 +102,7 @@ TEST_CASE("fused layers keep their distance to the public operators", "[timing]"
                       us[0][1], us[0][2], us[1][0], us[1][1], us[1][2],
                       peer == kTritonBusyUs.end() ? 0.0 : peer->second);
           if (nodes >= 16) {
-            constexpr double kBars[2] = {6.7, 12.6};  // refresh and reuse, under the public path
+            constexpr double kBars[2] = {8.0, 15.0};  // refresh and reuse, under the public path
             for (int form = 0; form < 2; ++form) {
               const double best = *std::min_element(us[form], us[form] + 3);
               CHECK(best < vanilla_us);
