@@ -208,7 +208,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     rows.score(unit, s);
     unit_read();
     if (count < kTileKeys || first < list.low) {
-      const Entry entry{first, static_cast<std::int8_t>(count), 0, -1, 1};
+      const Entry entry{first, static_cast<std::int8_t>(count), -1, 0, 1};
       const int low[2] = {list.low, list.low};
       mask_scores(entry, low, t.lane, s);
     }
