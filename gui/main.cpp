@@ -8,7 +8,9 @@
 #include <QThreadPool>
 #include <QTimer>
 #include <cstdio>
+#include <optional>
 
+#include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/views/theme.h"
@@ -16,6 +18,7 @@
 #include "model/error.h"
 
 using versieve::ExitCode;
+using versieve::gui::Preferences;
 using versieve::gui::Window;
 namespace theme = versieve::gui::theme;
 
@@ -108,10 +111,16 @@ int main(int argc, char** argv) {
       shade != QLatin1String("dark")) {
     return exit_with(ExitCode::kUsage, "colors are light or dark");
   }
-  theme::apply(application,
-               arguments.isSet(colors)
-                   ? shade == QLatin1String("dark") ? theme::Shade::kDark : theme::Shade::kLight
-                   : theme::shade());
+  // Pictures are the same whoever draws them.
+  std::optional<Preferences> preferences;
+  if (!arguments.isSet(screenshot)) {
+    preferences.emplace();
+  }
+  const std::optional<bool> kept_dark = preferences ? preferences->isDark() : std::nullopt;
+  const bool is_dark = arguments.isSet(colors)
+                           ? shade == QLatin1String("dark")
+                           : kept_dark.value_or(theme::shade() == theme::Shade::kDark);
+  theme::apply(application, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
   if (arguments.positionalArguments().size() > 1) {
     return exit_with(ExitCode::kUsage, "one database at a time");
   }
@@ -127,6 +136,13 @@ int main(int argc, char** argv) {
     return exit_with(ExitCode::kUsage, "a size is written as 1280x800");
   }
   window.resize(pixels.captured(1).toInt(), pixels.captured(2).toInt());
+  if (preferences) {
+    const QSize asked = window.size();
+    window.keepIn(*preferences);
+    if (arguments.isSet(size)) {
+      window.resize(asked);
+    }
+  }
   if (arguments.isSet(bandwidth)) {
     bool is_number = false;
     const double terabytes = arguments.value(bandwidth).toDouble(&is_number);

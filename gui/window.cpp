@@ -2,6 +2,7 @@
 
 #include <QAction>
 #include <QApplication>
+#include <QCloseEvent>
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "gui/models/numbers.h"
+#include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/replay_page.h"
@@ -102,6 +104,9 @@ void Window::make_menus() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
   QAction* open = file->addAction(tr("&Open…"), this, &Window::ask_for_file);
   open->setShortcut(QKeySequence::Open);
+  recent_ = file->addMenu(tr("Open &recent"));
+  recent_->menuAction()->setObjectName("recent");
+  recent_->setEnabled(false);
   QAction* reload = file->addAction(tr("&Read again"), this, [this] {
     if (document_.snapshot()) {
       document_.open(document_.snapshot()->path);
@@ -119,9 +124,15 @@ void Window::make_menus() {
   }
   view->addSeparator();
   dark_ = view->addAction(tr("&Dark colours"));
+  dark_->setObjectName("dark");
   dark_->setCheckable(true);
   dark_->setChecked(theme::shade() == theme::Shade::kDark);
-  connect(dark_, &QAction::triggered, this, &Window::setDark);
+  connect(dark_, &QAction::triggered, this, [this](bool is_dark) {
+    setDark(is_dark);
+    if (preferences_ != nullptr) {
+      preferences_->setDark(is_dark);
+    }
+  });
   QMenu* help = menuBar()->addMenu(tr("&Help"));
   help->addAction(tr("&Keys and gestures"), this, &Window::show_keys)
       ->setShortcut(QKeySequence::HelpContents);
@@ -135,6 +146,30 @@ void Window::setDark(bool is_dark) {
   planner_page_->recolor();
   validation_page_->recolor();
   replay_page_->recolor();
+}
+
+void Window::keepIn(Preferences& preferences) {
+  preferences_ = &preferences;
+  restoreGeometry(preferences.geometry());
+  list_recent();
+}
+
+// The databases that were opened last, as the menu's entries.
+void Window::list_recent() {
+  recent_->clear();
+  int number = 0;
+  for (const QString& path : preferences_->recent()) {
+    recent_->addAction(QString("&%1  %2").arg(++number).arg(QString(path).replace("&", "&&")), this,
+                       [this, path] { document_.open(path); });
+  }
+  recent_->setEnabled(number > 0);
+}
+
+void Window::closeEvent(QCloseEvent* event) {
+  if (preferences_ != nullptr) {
+    preferences_->setGeometry(saveGeometry());
+  }
+  QMainWindow::closeEvent(event);
 }
 
 void Window::show_keys() {
@@ -162,8 +197,11 @@ void Window::show_keys() {
 }
 
 void Window::ask_for_file() {
-  const QString path = QFileDialog::getOpenFileName(this, tr("Open a database"), {},
-                                                    tr("Versieve databases (*.db);;All files (*)"));
+  const QStringList recent = preferences_ != nullptr ? preferences_->recent() : QStringList();
+  const QString path = QFileDialog::getOpenFileName(
+      this, tr("Open a database"),
+      recent.isEmpty() ? QString() : QFileInfo(recent.first()).absolutePath(),
+      tr("Versieve databases (*.db);;All files (*)"));
   if (!path.isEmpty()) {
     document_.open(path);
   }
@@ -171,6 +209,10 @@ void Window::ask_for_file() {
 
 void Window::show_loaded() {
   const Snapshot& snapshot = *document_.snapshot();
+  if (preferences_ != nullptr) {
+    preferences_->noteOpened(snapshot.path);
+    list_recent();
+  }
   stack_->setCurrentWidget(tabs_);
   setWindowTitle(QFileInfo(snapshot.path).fileName() + " – Versieve");
   QSet<QString> devices;

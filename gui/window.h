@@ -7,6 +7,7 @@
 
 class QAction;
 class QLabel;
+class QMenu;
 class QStackedWidget;
 class QTabWidget;
 
@@ -14,6 +15,7 @@ namespace versieve::gui {
 
 class PlannerPage;
 class PointsPage;
+class Preferences;
 class ReplayPage;
 class RunsPage;
 class StartPage;
@@ -33,14 +35,19 @@ class Window : public QMainWindow {
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
+  // Takes its place from there, and keeps there what is to be the same next time. Without it
+  // nothing is kept. preferences: outlives the window.
+  void keepIn(Preferences& preferences);
 
  protected:
+  void closeEvent(QCloseEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
 
  private:
   void make_menus();
   void ask_for_file();
+  void list_recent();
   void show_keys();
   void show_loaded();
   void show_failure(const QString& path, const QString& sentence);
@@ -56,6 +63,8 @@ class Window : public QMainWindow {
   ReplayPage* replay_page_;
   QLabel* summary_;
   QAction* dark_ = nullptr;
+  QMenu* recent_ = nullptr;
+  Preferences* preferences_ = nullptr;
 };
 
 }  // namespace versieve::gui

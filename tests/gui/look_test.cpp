@@ -3,6 +3,7 @@
 #include <QDir>
 #include <QFile>
 #include <QLabel>
+#include <QMenu>
 #include <QMessageBox>
 #include <QTableView>
 #include <QTemporaryDir>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/validation_page.h"
@@ -72,6 +74,65 @@ class LookTest : public QObject {
 
   void cleanup() { theme::apply(*qApp); }
   void cleanupTestCase() { QThreadPool::globalInstance()->waitForDone(); }
+
+  void theNextWindowIsAsThisOneWas() {
+    const QString file = folder_.filePath("preferences.ini");
+    {
+      Preferences kept(file);
+      QVERIFY(kept.geometry().isEmpty());
+      QVERIFY(!kept.isDark().has_value());
+      QVERIFY(kept.recent().isEmpty());
+      Window window;
+      window.keepIn(kept);
+      QAction* const recent = window.findChild<QAction*>("recent");
+      QVERIFY(recent != nullptr && !recent->isEnabled());
+      window.resize(1234, 765);
+      window.show();
+      QVERIFY(open(window, campaign_));
+      QVERIFY(recent->isEnabled());
+      QAction* const dark = window.findChild<QAction*>("dark");
+      QVERIFY(dark != nullptr);
+      dark->trigger();
+      QVERIFY(window.close());
+    }
+    Preferences kept(file);
+    QCOMPARE(kept.isDark(), std::optional<bool>(true));
+    QCOMPARE(kept.recent(), QStringList(campaign_));
+    Window window;
+    window.keepIn(kept);
+    QCOMPARE(window.size(), QSize(1234, 765));
+    QAction* const recent = window.findChild<QAction*>("recent");
+    QCOMPARE(recent->menu()->actions().size(), 1);
+    QSignalSpy loaded(&window.document(), &Document::loaded);
+    recent->menu()->actions().first()->trigger();
+    QVERIFY(loaded.wait(kWaitMs));
+    QCOMPARE(window.document().snapshot()->path, campaign_);
+  }
+
+  void recentDatabasesAreFewAndThere() {
+    Preferences kept(folder_.filePath("recent.ini"));
+    QStringList paths;
+    for (int i = 0; i < Preferences::kMostRecent + 3; ++i) {
+      const QString path = folder_.filePath(QString("file %1 & more.db").arg(i));
+      QFile file(path);
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      paths.prepend(path);
+      kept.noteOpened(path);
+    }
+    QCOMPARE(kept.recent(), QStringList(paths.mid(0, Preferences::kMostRecent)));
+    kept.noteOpened(paths[3]);
+    QCOMPARE(kept.recent().first(), paths[3]);
+    QCOMPARE(kept.recent().size(), Preferences::kMostRecent);
+    QVERIFY(QFile::remove(paths[3]));
+    QCOMPARE(kept.recent().first(), paths[0]);
+  }
+
+  void aWindowThatKeepsNothingHasNoRecentDatabases() {
+    Window window;
+    QVERIFY(open(window, campaign_));
+    QVERIFY(!window.findChild<QAction*>("recent")->isEnabled());
+    QVERIFY(window.close());
+  }
 
   void textAndMarksStandOutInBothShades() {
     for (const theme::Shade shade : {theme::Shade::kLight, theme::Shade::kDark}) {

@@ -1,0 +1,34 @@
+// What the app keeps from one time to the next: the window's place, its colours, and which
+// databases were opened last. A file of the user's own; what cannot be written is forgotten.
+#pragma once
+
+#include <QByteArray>
+#include <QSettings>
+#include <QStringList>
+#include <optional>
+
+namespace versieve::gui {
+
+class Preferences {
+ public:
+  static constexpr int kMostRecent = 8;
+
+  // Of this user.
+  Preferences();
+  // Of a file.
+  explicit Preferences(const QString& file);
+
+  QByteArray geometry() const;  // as QWidget::saveGeometry gave it; empty: none
+  void setGeometry(const QByteArray& geometry);
+  std::optional<bool> isDark() const;  // none: as the desktop is
+  void setDark(bool is_dark);
+  // Databases that are still there, the newest first.
+  QStringList recent() const;
+  // A database was opened.
+  void noteOpened(const QString& path);
+
+ private:
+  QSettings settings_;
+};
+
+}  // namespace versieve::gui
