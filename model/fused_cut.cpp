@@ -168,7 +168,8 @@ class Planner {
   void fit_units(std::int64_t room, FusedCut& cut) const {
     const std::int64_t fixed =
         cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
-        16 + fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
+        kFusedListBarrierBytes + 16 +
+        fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
     const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
     const std::int64_t teams = cut.row_tiles / cut.team_tiles;
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;

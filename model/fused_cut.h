@@ -31,6 +31,7 @@ inline constexpr std::int64_t kMaxFusedSlots = kMaxFusedRanks + kFusedSegments +
 // Shared memory, in bytes and words of 4.
 inline constexpr std::int64_t kFusedEntryBytes = 16;        // of a list
 inline constexpr std::int64_t kFusedUnitBarrierBytes = 16;  // two a unit
+inline constexpr std::int64_t kFusedListBarrierBytes = 32;  // one for each row tile of a CTA
 inline constexpr std::int64_t kFusedFinishRows = 64;        // of a finishing CTA: a state each
 inline constexpr std::int64_t kFusedMostRanked = 64;        // candidates of a selecting warp
 inline constexpr std::int64_t kFusedTailQueries = 4;        // of a tail entry

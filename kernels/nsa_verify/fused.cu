@@ -118,11 +118,21 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
 
 using Kernel = void (*)(FusedArguments, TileMaps);
 
+// Wide heads, and CTAs of several parts, rank by bounds.
+template <int kD, bool kMany>
+Kernel kernel_of_route(bool counts, bool alone) {
+  if constexpr (kD == 64 && !kMany) {
+    if (counts) {
+      return alone ? &nsa_route_lone_kernel<kD, true> : &nsa_route_kernel<kD, kMany, true>;
+    }
+  }
+  return alone ? &nsa_route_lone_kernel<kD, false> : &nsa_route_kernel<kD, kMany, false>;
+}
 template <int kD, bool kAnnounced>
-Kernel kernel_of_lone(FusedLaunch launch) {
+Kernel kernel_of_lone(FusedLaunch launch, bool counts) {
   switch (launch) {
     case FusedLaunch::kRoute:
-      return &nsa_route_lone_kernel<kD>;
+      return kernel_of_route<kD, false>(counts, true);
     case FusedLaunch::kAttend:
       return &nsa_attend_lone_kernel<kD, false, kAnnounced>;
     case FusedLaunch::kReuse:
@@ -131,10 +141,10 @@ Kernel kernel_of_lone(FusedLaunch launch) {
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 template <int kD, bool kMany, bool kAnnounced>
-Kernel kernel_of(FusedLaunch launch) {
+Kernel kernel_of(FusedLaunch launch, bool counts) {
   switch (launch) {
     case FusedLaunch::kRoute:
-      return &nsa_route_kernel<kD, kMany>;
+      return kernel_of_route<kD, kMany>(counts, false);
     case FusedLaunch::kAttend:
       return &nsa_attend_kernel<kD, false, kMany, kAnnounced>;
     case FusedLaunch::kReuse:
@@ -143,19 +153,22 @@ Kernel kernel_of(FusedLaunch launch) {
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 template <bool kAnnounced>
-Kernel kernel_of_narrow(FusedLaunch launch, bool many, bool alone) {
+Kernel kernel_of_narrow(FusedLaunch launch, const FusedPlan& plan, bool alone) {
   if (alone) {
-    return kernel_of_lone<64, kAnnounced>(launch);
+    return kernel_of_lone<64, kAnnounced>(launch, plan.counts);
   }
-  return many ? kernel_of<64, true, kAnnounced>(launch) : kernel_of<64, false, kAnnounced>(launch);
+  return plan.many ? kernel_of<64, true, kAnnounced>(launch, plan.counts)
+                   : kernel_of<64, false, kAnnounced>(launch, plan.counts);
 }
-Kernel kernel_of(FusedLaunch launch, int width, bool many, bool alone, bool announced) {
+Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, bool alone, bool announced) {
   if (width == 64) {
-    return announced ? kernel_of_narrow<true>(launch, many, alone)
-                     : kernel_of_narrow<false>(launch, many, alone);
+    return announced ? kernel_of_narrow<true>(launch, plan, alone)
+                     : kernel_of_narrow<false>(launch, plan, alone);
   }
-  VERSIEVE_ASSERT(!many && !announced, "wide heads have a part a CTA, which is counted");
-  return alone ? kernel_of_lone<128, false>(launch) : kernel_of<128, false, false>(launch);
+  VERSIEVE_ASSERT(!plan.many && !announced && !plan.counts,
+                  "wide heads have a part a CTA, which is counted");
+  return alone ? kernel_of_lone<128, false>(launch, false)
+               : kernel_of<128, false, false>(launch, false);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
@@ -191,10 +204,10 @@ void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments 
   const std::int64_t blocks =
       (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
   launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
-                    .threads = kCtaWarps * 32,
+                    .threads = static_cast<unsigned>(a.nodes == 1 ? kCtaWarps * 32 : kTreeThreads),
                     .shared_bytes = plan->shared_bytes,
                     .stream = context.stream},
-                   kernel_of(launch, head_width(p), plan->many, a.nodes == 1, announced), a, maps);
+                   kernel_of(launch, head_width(p), *plan, a.nodes == 1, announced), a, maps);
 }
 
 }  // namespace

@@ -34,6 +34,11 @@ inline constexpr int kWindowSegments = 2;
 inline constexpr int kSegments = kSelectedSegments + kWindowSegments;
 inline constexpr int kCtaWarps = 4;
 inline constexpr int kMaxRowTiles = kCtaWarps;
+// A CTA of the launches for trees has as many warps again, which feed rings (fused_ring.cuh).
+inline constexpr int kTreeThreads = 2 * kCtaWarps * 32;
+// Registers of a thread that works, and of one that feeds, where an SM holds two CTAs.
+inline constexpr int kWorkRegisters = 232;
+inline constexpr int kFeedRegisters = 24;
 inline constexpr int kMaxFusedQueries = 256;
 inline constexpr int kTailQueries = 4;  // queries of a tail entry: 64 bits, 16 positions each
 
@@ -133,6 +138,7 @@ struct FusedPlan {
   bool many = false;        // a CTA runs several parts one after the other
   bool joined = false;      // a share is one or more joins, stored as one part each
   bool announced = false;   // parts announce themselves, where they have the memory
+  bool counts = false;      // a finishing CTA of nsa_route has one node, of few blocks
   int part_blocks = 0;      // CTAs of a group of queries
   int tiles = 0;            // groups of queries a KV head
   int team_tiles = 0;       // row tiles that share a selected block: max(1, C Hp / 16)
@@ -209,6 +215,7 @@ struct TileList {
   Entry* entries;
   // A unit of a ring each: row * 4 + (the tree's ? 2 : 0) + (values ? 1 : 0), its first row.
   std::uint32_t* units;
+  std::uint32_t ready;  // barrier that tells the feeding warp: the list is there
 };
 struct ListLength {
   int entries = 0;
@@ -254,7 +261,7 @@ __device__ inline Queries make_queries(const FusedArguments& a, int group) {
   t.g = group / a.plan.tiles;
   t.first_node = (group - t.g * a.plan.tiles) * a.tile_queries;
   t.count = min(a.tile_queries, a.nodes - t.first_node);
-  const int warp = warp_of_block();
+  const int warp = warp_of_block() % kCtaWarps;  // a feeding warp is its working one's
   t.slot = warp / a.plan.row_tiles;
   t.tile = warp - t.slot * a.plan.row_tiles;
   t.lane = static_cast<int>(threadIdx.x) % 32;
@@ -303,8 +310,16 @@ struct RowPlaces {
 __host__ __device__ inline int table_bytes(int nodes, int tile_queries, int depths, int paths) {
   return tile_queries * 4 + (nodes + 1) / 2 * 8 + tile_queries * (depths + paths) * 2;
 }
+__device__ inline void named_barrier(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+// Of the CTA's working warps; hardware barrier 0.
+__device__ inline void work_sync() {
+  named_barrier(0, kCtaWarps * 32);
+}
+
 // Reads the counts and fills the tables in `memory` (8-byte aligned). Ends with a barrier of the
-// CTA.
+// working warps.
 __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
   const FusedArguments& a = t.a;
   t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
@@ -331,7 +346,7 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
       t.position[i] = i < t.count ? a.position[t.first_node + i] : -1;
     }
   }
-  __syncthreads();
+  work_sync();
 #pragma unroll 1
   for (int i = thread; i < t.tree_compressed; i += threads) {
     own_row[a.owner[i]] = static_cast<std::int16_t>(i);
@@ -351,7 +366,7 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
     most = max(most, t.position[i]);
   }
   t.most_position = __reduce_max_sync(0xFFFFFFFFU, most);
-  __syncthreads();
+  work_sync();
   if (t.tree_compressed == 0) {
     return;
   }
@@ -366,7 +381,7 @@ __device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
     }
     t.path_row[i] = static_cast<std::int16_t>(row);
   }
-  __syncthreads();
+  work_sync();
 }
 
 }  // namespace versieve::kernels

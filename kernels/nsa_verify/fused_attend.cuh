@@ -185,7 +185,7 @@ __device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, con
           ? list_selected(t, team, range, memory.block_maps + index * (a.plan.map_words / teams),
                           early, list)
           : list_window(t, team, range, list);
-  Job job{false, false, length.entries, length.units, range.from, range.to, {0, 0}};
+  Job job{false, false, length.entries, range.from, range.to, {0, 0}};
 #pragma unroll
   for (int r = 0; r < 2 && kind == kWindow; ++r) {
     const int query = t.query_of(t.lane / 4 + r * 8);
@@ -194,19 +194,60 @@ __device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, con
   return job;
 }
 
+// What a feeding warp does: the lists of the team whose first row tile is its own, kind after kind.
+template <int kD, bool kReuse, bool kMany>
+__device__ __forceinline__ void feed_attend(const FusedArguments& a, const TileMaps& maps,
+                                            unsigned char* shared) {
+  if (!works_on_parts(a)) {
+    return;
+  }
+  const int groups = a.kv_heads * a.plan.tiles;
+  const int block = static_cast<int>(blockIdx.x);
+  const int share = a.plan.groups.quotient(block);
+  const Queries t = make_queries(a, block - share * groups);
+  const WorkMemory<kD> memory(a.plan, t.slot, shared);
+  const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
+  int kind = work.next_kind(kReuse ? kSpans : kWindow);
+  if (kReuse && !(a.older_lists && (kind != kSelected || a.older_blocks))) {
+    wait_for_predecessors();
+  }
+  int lists = 0;  // fed so far
+#pragma unroll 1
+  while (kind < kKinds) {
+    const Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
+    if (t.tile == team.first_tile) {
+      const TileList list =
+          memory.list_of(a.plan, team.first_tile / team.tiles, a.plan.row_tiles / team.tiles);
+      barrier_wait(list.ready, lists++ & 1);
+      feed_ring<kD>(t, maps, kReuse && kind == kSpans, memory.ring_of(a.plan, team), list.units,
+                    kReuse);
+    }
+    kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
+  }
+}
+
 // kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
 // themselves, and nobody counts them.
 template <int kD, bool kReuse, bool kMany, bool kAnnounced>
-__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+__global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  if (works_on_parts(a)) {
+    start_lists<kD>(a.plan, shared);
+  }
+  if (warp_of_block() >= kCtaWarps) {
+    take_registers<kD, true>();
+    feed_attend<kD, kReuse, kMany>(a, maps, shared);
+    return;
+  }
+  take_registers<kD, false>();
   if constexpr (!kReuse) {
     release_successors();
   }
-  extern __shared__ __align__(1024) unsigned char shared[];
   const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
-  if (block >= groups * a.plan.part_blocks) {
+  if (!works_on_parts(a)) {
     wait_for_predecessors();
     release_successors();
     finish_attend<kD, kReuse, kAnnounced>(a, block - groups * a.plan.part_blocks);
@@ -254,8 +295,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     }
     TileList list{};
     const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, list);
-    run_entries<kReuse && kMany, kReuse>(t, maps, team, list, job, ring, rows, KeepNothing{}, [&] {
-      if (first) {
+    run_entries<kReuse && kMany>(t, team, list, job, ring, rows, KeepNothing{}, [&] {
+      if (kReuse && first) {
         wait_for_predecessors();
         release_successors();
         rows.load(a.head_dim, queries.at);

@@ -15,12 +15,27 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
   return from <= to ? (2U << to) - (1U << from) : 0U;
 }
 
+// The first warp of a team writes its lists.
+//
 // A shared tile's entry and its units, `at` entries and 2 `at` units behind `to`.
 __device__ __forceinline__ void put_shared(const TileList& list, ListLength to, int at,
                                            const Entry& entry) {
   list.entries[to.entries + at] = entry;
   list.units[to.units + at * 2] = unit_word(entry.first, false, false);
   list.units[to.units + at * 2 + 1] = unit_word(entry.first, false, true);
+}
+
+// Behind the last unit; the feeding warp may begin. There is room: a tail's entries count two each.
+// Ends with the team's barrier.
+__device__ __forceinline__ void end_list(const Team& team, const TileList& list,
+                                         const ListLength& length) {
+  if (team.thread < 32) {
+    if (team.thread == 0) {
+      list.units[length.units] = kListEnd;
+    }
+    barrier_arrive(list.ready);
+  }
+  team.sync();
 }
 
 // Appends tail entries of part_of(slice start) for slices first, first + 16, ... <= last in
@@ -246,7 +261,7 @@ __device__ __forceinline__ ListLength list_selected(const Queries& t, const Team
           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
         });
   }
-  team.sync();
+  end_list(team, list, length);
   return length;
 }
 
@@ -276,7 +291,7 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
     const int end = (t.shared_tokens + kTileKeys - 1) / kTileKeys;
     const int chunks = end > chunk ? (end - chunk + kWindowSegments - 1) / kWindowSegments : 0;
 #pragma unroll 1
-    for (int i = team.thread; i < chunks; i += team.threads()) {
+    for (int i = team.thread < 32 ? t.lane : chunks; i < chunks; i += 32) {
       const int first = (chunk + i * kWindowSegments) * kTileKeys;
       put_shared(list, length, i,
                  {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)), -1,
@@ -293,7 +308,7 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
                      : 0U;
         });
   }
-  team.sync();
+  end_list(team, list, length);
   return length;
 }
 
@@ -305,7 +320,7 @@ __device__ __forceinline__ ListLength list_compressed(const Queries& t, const Te
   const int end = (shared_end + kTileKeys - 1) / kTileKeys;
   const int count = max(end - begin, 0);
 #pragma unroll 1
-  for (int i = team.thread; i < count; i += team.threads()) {
+  for (int i = team.thread < 32 ? t.lane : count; i < count; i += 32) {
     const int first = (begin + i) * kTileKeys;
     put_shared(list, {}, i,
                {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), -1,
@@ -329,7 +344,7 @@ __device__ __forceinline__ ListLength list_compressed(const Queries& t, const Te
         }
         return bits;
       });
-  team.sync();
+  end_list(team, list, length);
   return length;
 }
 

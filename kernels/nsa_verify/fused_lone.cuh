@@ -140,6 +140,8 @@ struct OwnRow {
   }
 };
 
+inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
+
 // As run_entries, for one warp and shared tiles only.
 template <int kD, class Keep>
 __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
@@ -239,7 +241,7 @@ __device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const Fu
   return ring;
 }
 
-template <int kD>
+template <int kD, bool kCounts>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_route_lone_kernel(const __grid_constant__ FusedArguments a,
                           const __grid_constant__ TileMaps maps) {
@@ -248,7 +250,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   if (block >= a.kv_heads * a.plan.part_blocks) {
     wait_for_predecessors();
     release_successors();
-    finish_route<kD>(a, block - a.kv_heads * a.plan.part_blocks, shared);
+    finish_route<kD, kCounts>(a, block - a.kv_heads * a.plan.part_blocks, shared);
     return;
   }
   const int warp = warp_of_block();

@@ -7,8 +7,8 @@
 
 namespace versieve::kernels {
 
-// Shared memory of a working CTA, in order: rings, their barriers, lists, bit maps of blocks,
-// tables.
+// Shared memory of a working CTA, in order: rings, their barriers, a barrier for each team's list,
+// lists, bit maps of blocks, tables.
 template <int kD>
 struct WorkMemory {
   std::uint32_t units_at;     // of this warp's slot
@@ -20,7 +20,8 @@ struct WorkMemory {
   __device__ WorkMemory(const FusedPlan& plan, int slot, unsigned char* shared) {
     const int units = plan.slots * plan.units;
     unsigned char* const barriers = shared + units * Rows<kD>::kUnitBytes;
-    Entry* const lists = reinterpret_cast<Entry*>(barriers + units * 16);
+    unsigned char* const ready = barriers + units * 16;
+    Entry* const lists = reinterpret_cast<Entry*>(ready + kCtaWarps * 8);
     unsigned* const unit_words =
         reinterpret_cast<unsigned*>(lists + plan.slots * plan.list_capacity);
     unsigned* const maps = unit_words + plan.slots * plan.unit_capacity;
@@ -28,7 +29,9 @@ struct WorkMemory {
                static_cast<std::uint32_t>(slot * plan.units * Rows<kD>::kUnitBytes);
     barriers_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)) +
                   static_cast<std::uint32_t>(slot * plan.units * 16);
-    list = {lists + slot * plan.list_capacity, unit_words + slot * plan.unit_capacity};
+    list = {lists + slot * plan.list_capacity, unit_words + slot * plan.unit_capacity,
+            static_cast<std::uint32_t>(__cvta_generic_to_shared(ready)) +
+                static_cast<std::uint32_t>(slot * plan.row_tiles * 8)};
     block_maps = maps + slot * plan.map_words;
     tables = reinterpret_cast<std::int32_t*>(maps + plan.slots * plan.map_words);
   }
@@ -36,7 +39,8 @@ struct WorkMemory {
   // The list of team `index` of `teams`.
   __device__ TileList list_of(const FusedPlan& plan, int index, int teams) const {
     return {list.entries + index * (plan.list_capacity / teams),
-            list.units + index * (plan.unit_capacity / teams)};
+            list.units + index * (plan.unit_capacity / teams),
+            list.ready + static_cast<std::uint32_t>(index * (plan.row_tiles / teams) * 8)};
   }
   // The ring of a team where teams share out the slot's units.
   __device__ Ring ring_of(const FusedPlan& plan, const Team& team) const {
@@ -46,6 +50,23 @@ struct WorkMemory {
     return {units_at + first * Rows<kD>::kUnitBytes, barriers_at + first * 16U, units};
   }
 };
+
+// Whether a CTA has parts to work on; else it finishes.
+__device__ __forceinline__ bool works_on_parts(const FusedArguments& a) {
+  return static_cast<int>(blockIdx.x) < a.kv_heads * a.plan.tiles * a.plan.part_blocks;
+}
+// The lists' barriers of a working CTA, all of whose threads call it.
+template <int kD>
+__device__ __forceinline__ void start_lists(const FusedPlan& plan, unsigned char* shared) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kCtaWarps) {
+    const int units = plan.slots * plan.units;
+    barrier_init(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
+                     static_cast<std::uint32_t>(units * (Rows<kD>::kUnitBytes + 16) + thread * 8),
+                 32);
+  }
+  __syncthreads();
+}
 
 // Barriers, ready for the copy engine once the CTA's next barrier is passed.
 __device__ inline void start_ring(const Ring& ring, const Team& team) {
@@ -58,17 +79,30 @@ __device__ inline void start_ring(const Ring& ring, const Team& team) {
 // out the units. A CTA of one slot.
 __device__ inline void restart_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
                                     std::uint32_t barriers_at) {
-  __syncthreads();
+  work_sync();
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < 2 * plan.units) {
     barrier_invalidate(barriers_at + static_cast<std::uint32_t>(thread) * 8U);
   }
-  __syncthreads();
+  work_sync();
   if (team.thread == 0) {
     ring.init(team.tiles);
   }
   publish_barriers();
-  __syncthreads();
+  work_sync();
+}
+
+// A tree's CTA takes registers from the warps that feed for those that work: the first thing that
+// either do, so that the compiler knows what they have.
+template <int kD, bool kFeeds>
+__device__ __forceinline__ void take_registers() {
+  if constexpr (kD != 64) {
+    return;  // an SM holds one CTA, and has registers for all
+  } else if constexpr (kFeeds) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kFeedRegisters));
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kWorkRegisters));
+  }
 }
 
 // First span of share `rank` of `tokens` compressed tokens.
@@ -89,13 +123,10 @@ __device__ __forceinline__ Job span_job(const Queries& t, const Team& team, int 
   Job job{true,
           kMany,
           0,
-          0,
           share_start<kMany>(t.a.plan, rank, visible),
           share_start<kMany>(t.a.plan, rank + 1, visible),
           {0, 0}};
-  const ListLength length = list_compressed(t, team, job.part, job.end_part, list);
-  job.count = length.entries;
-  job.units = length.units;
+  job.count = list_compressed(t, team, job.part, job.end_part, list).entries;
   return job;
 }
 
@@ -107,7 +138,7 @@ __device__ __forceinline__ int compressed_parts(const FusedPlan& plan, int seen)
 // The CTA has stored its parts of group `group`; the release holds for all its threads, which the
 // barrier orders before.
 __device__ inline void arrive_at(const FusedArguments& a, int group) {
-  __syncthreads();
+  work_sync();
   if (threadIdx.x == 0) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;\n" ::"l"(a.counters + group * 2)
                  : "memory");
@@ -140,7 +171,7 @@ __device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int
                  : "l"(counters + 1)
                  : "memory");
   }
-  __syncthreads();
+  work_sync();
   return before;
 }
 // At the end of a finishing CTA: the last one of a group leaves its counters zero.

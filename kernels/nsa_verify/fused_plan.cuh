@@ -26,6 +26,7 @@ static_assert(kFusedShortSpan == kShortSpan && kFusedShortSpanEnd == kShortSpanE
               kFusedLongSpan == kLongSpan && kFusedJoin == kJoin);
 static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited &&
               kAnnouncedSeenEighths == RowParts<64, true, true, true>::kSeenEighths);
+static_assert(kFusedListBarrierBytes == kCtaWarps * 8);
 static_assert(kFusedEntryBytes == sizeof(Entry) && kFusedFinishRows == kFinishRows &&
               kFusedMostRanked == kMaxRanked);
 
@@ -71,6 +72,8 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.path_compressed = small(cut->path_compressed);
   plan.depth_capacity = small(cut->depth);
   plan.finish_bits = std::countr_zero(static_cast<std::uint64_t>(cut->finish_nodes));
+  plan.counts = launch == FusedLaunch::kRoute && !plan.many && cut->finish_nodes == 1 &&
+                p.head_dim <= kFusedManyHead && p.num_blocks <= kMostCounted;
   plan.slot_segments = small(cut->slot_segments);
   std::transform(cut->segment_ends.begin(), cut->segment_ends.end(), plan.segment_end,
                  [](std::int64_t end) { return static_cast<std::uint8_t>(end); });

@@ -8,16 +8,13 @@
 
 namespace versieve::kernels {
 
-__device__ inline void named_barrier(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
-}
-
-// Row tiles that share tiles of keys and wait for each other only. Their first warps load them.
+// Row tiles that share tiles of keys and wait for each other only. The feeding warp of the first
+// one loads them.
 struct Team {
   int first_tile;
   int tiles;
   int thread;   // within the team
-  int barrier;  // hardware barrier; 0 is the CTA's
+  int barrier;  // hardware barrier; 0 is the working warps'
 
   __device__ int threads() const { return tiles * 32; }
   __device__ void sync() const {
@@ -36,7 +33,7 @@ __device__ inline Team make_team(const Queries& t, int tiles) {
 }
 
 // A team's units in shared memory and their barriers. A unit is full when its copies have landed,
-// empty when all warps have read it; a team of one warp needs no telling.
+// empty when all warps have read it.
 struct Ring {
   std::uint32_t units_at;     // 1024-byte aligned
   std::uint32_t barriers_at;  // [units] full, empty alternating
@@ -50,7 +47,7 @@ struct Ring {
 #pragma unroll 1
     for (int i = 0; i < units; ++i) {
       barrier_init(full(i), 1);
-      barrier_init(empty(i), 32 * warps);
+      barrier_init(empty(i), warps);
     }
   }
 };
@@ -63,13 +60,6 @@ struct Cursor {
   __device__ __forceinline__ void advance(const Ring& ring) {
     if (++place == ring.units) {
       place = 0;
-      parity ^= 1;
-    }
-  }
-  __device__ __forceinline__ void advance(const Ring& ring, int by) {
-    place += by;
-    if (place >= ring.units) {
-      place -= ring.units;
       parity ^= 1;
     }
   }
@@ -91,80 +81,60 @@ struct TileSource {
 };
 // Words of TileList::units.
 inline constexpr std::uint32_t kTreeUnit = 2U;
+inline constexpr std::uint32_t kListEnd = 0xFFFFFFFFU;
 __device__ __forceinline__ std::uint32_t unit_word(int row, bool tree, bool values) {
   return static_cast<std::uint32_t>(row) * 4U + (tree ? kTreeUnit : 0U) + (values ? 1U : 0U);
 }
 
-// Fills a team's ring with its units in their order: every `step`-th of them, where others of the
-// team's warps bring the rest.
+inline constexpr int kUnitsInFlight = 8;  // asked for, and not there
+
+// Fills a team's ring with the units of its list in their order, each as soon as its place has been
+// read, a few at a time so that the first ones come first. One warp runs it. waits: the tree's rows
+// come behind the wait for the launches before; caches are older.
 template <int kD>
-struct Loader {
-  const CUtensorMap* maps;  // the four of TileMaps
-  int g;                    // KV head
-  bool first_lane, shared_ring;
-  const Ring& ring;
-  const std::uint32_t* units;
-  int total;
-  int next, step;          // unit loaded next, and how many behind it the one after that is
-  Cursor at;               // its place; parity of the phase in which what lay there before was read
-  std::uint32_t word = 0;  // of that unit: fetched before it is wanted
-
-  __device__ __forceinline__ Loader(const Queries& t, const TileMaps& all, bool compressed,
-                                    bool is_shared, const Ring& places, const std::uint32_t* list,
-                                    int count, int first, int apart)
-      : maps(&all.of[compressed ? 1 : 0][0]),
-        g(t.g),
-        first_lane(t.lane == 0),
-        shared_ring(is_shared),
-        ring(places),
-        units(list),
-        total(count),
-        next(first),
-        step(apart),
-        at{first, 1} {
-    // Kept, not computed again from the kernel's arguments at every load.
-    asm volatile("" : "+l"(maps));
-    word = next < total ? units[next] : 0U;
-  }
-
-  // Units below `end` whose turn it is, `most` at most.
-  __device__ __forceinline__ void load_below(int end, int most) {
+__device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all, bool compressed,
+                                          const Ring& ring, const std::uint32_t* units,
+                                          bool waits) {
+  const CUtensorMap* maps = &all.of[compressed ? 1 : 0][0];
+  // Kept, not computed again from the kernel's arguments at every load.
+  asm volatile("" : "+l"(maps));
+  const int in_flight = min(kUnitsInFlight, ring.units);
+  Cursor to{0, 1};      // its place; parity of the phase in which what lay there before was read
+  Cursor landed{0, 0};  // the unit asked for `in_flight` before
+  // One lane reads, for all.
+  const auto word_at = [&](int i) {
+    return __shfl_sync(0xFFFFFFFFU, t.lane == 0 ? units[i] : 0U, 0);
+  };
+  std::uint32_t word = word_at(0);
 #pragma unroll 1
-    for (int i = 0; i < most && next < end; ++i) {
-      load();
+  for (int i = 0; word != kListEnd; ++i) {
+    if (waits && (word & kTreeUnit) != 0U) {
+      wait_for_predecessors();
+      waits = false;
     }
-  }
-  // The same up to the first of the draft tree's: caches are older than the launches before.
-  __device__ __forceinline__ void load_older_below(int end) {
-#pragma unroll 1
-    while (next < min(end, total) && (word & kTreeUnit) == 0U) {
-      load();
+    if (i >= in_flight) {
+      barrier_wait(ring.full(landed.place), landed.parity);
+      landed.advance(ring);
     }
-  }
-  __device__ __forceinline__ void load() {
-    if (next >= total) {
-      return;
+    if (i >= ring.units) {
+      barrier_wait(ring.empty(to.place), to.parity);
     }
-    const std::uint32_t full = ring.full(at.place);
-    if (shared_ring && next >= ring.units) {
-      barrier_wait(full + 8U, at.parity);
-    }
-    if (first_lane) {
+    // Before the copy: behind the last one the list may be another.
+    const std::uint32_t next = word_at(i + 1);
+    if (t.lane == 0) {
+      const std::uint32_t full = ring.full(to.place);
       const std::uint32_t unit =
-          ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes);
+          ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes);
       barrier_expect(full, Rows<kD>::kUnitBytes);
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
         copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128),
-                        maps + word % 4U, panel * 64, g, static_cast<int>(word / 4U), full);
+                        maps + word % 4U, panel * 64, t.g, static_cast<int>(word / 4U), full);
       }
     }
-    next += step;
-    at.advance(ring, step);
-    if (next < total) {
-      word = units[next];
-    }
+    to.advance(ring);
+    word = next;
   }
-};
+}
 
 }  // namespace versieve::kernels

@@ -136,8 +136,8 @@ struct KeepWeights {
 };
 
 // A CTA finishes 1, 2 or 4 nodes of a KV head: all warps merge, half a warp a query head, then each
-// node has as many warps as there are.
-template <int kD>
+// node has as many warps as there are. kCounts: the plan's `counts`.
+template <int kD, bool kCounts>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
   const int warp = warp_of_block();
@@ -196,32 +196,67 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
       parts = row_at(first);
     }
   }
-  __syncthreads();
+  work_sync();
   unsigned* const keys = lists + place * select_floats(a.num_blocks, a.sel_count);
   if (works) {
     importance_of_node(a, ranked, keys, thread, warps * 32, weights, asked);
   }
-  __syncthreads();
-  if (works && warp == place * warps) {
-    std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
-    uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
+  work_sync();
+  std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
+  uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
+  if constexpr (kCounts) {
+    if (works) {
+      count_blocks_of_node(a, ranked, keys, reinterpret_cast<unsigned*>(candidates));
+    }
+  } else if (works && warp == place * warps) {
     select_of_node(a, ranked, keys, chosen, candidates);
   }
   leave_parts(a, first_node, n.g, before);
 }
 
-// kMany: the plan's `many`.
-template <int kD, bool kMany>
-__global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
+// What a feeding warp does: its slot's list.
+template <int kD>
+__device__ __forceinline__ void feed_route(const FusedArguments& a, const TileMaps& maps,
+                                           unsigned char* shared) {
+  if (!works_on_parts(a)) {
+    return;
+  }
+  const int groups = a.kv_heads * a.plan.tiles;
+  const int block = static_cast<int>(blockIdx.x);
+  const int share = a.plan.groups.quotient(block);
+  const Queries t = make_queries(a, block - share * groups);
+  if (!a.older_lists) {
+    wait_for_predecessors();
+  }
+  if (t.tile == 0 && share * a.plan.slots + t.slot < a.plan.ranks) {
+    const WorkMemory<kD> memory(a.plan, t.slot, shared);
+    const Team team = make_team(t, a.plan.row_tiles);
+    barrier_wait(memory.list.ready, 0);
+    feed_ring<kD>(t, maps, true, memory.ring_of(a.plan, team), memory.list.units, true);
+  }
+}
+
+// kMany, kCounts: the plan's `many` and `counts`.
+template <int kD, bool kMany, bool kCounts>
+__global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
                      const __grid_constant__ TileMaps maps) {
   extern __shared__ __align__(1024) unsigned char shared[];
+  if (works_on_parts(a)) {
+    start_lists<kD>(a.plan, shared);
+  }
+  if (warp_of_block() >= kCtaWarps) {
+    take_registers<kD, true>();
+    feed_route<kD>(a, maps, shared);
+    return;
+  }
+  take_registers<kD, false>();
   const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
-  if (block >= groups * a.plan.part_blocks) {
+  if (!works_on_parts(a)) {
     wait_for_predecessors();
     release_successors();
-    finish_route<kD>(a, block - groups * a.plan.part_blocks, shared);
+    finish_route<kD, kCounts>(a, block - groups * a.plan.part_blocks, shared);
     return;
   }
   const int share = a.plan.groups.quotient(block);
@@ -232,17 +267,17 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
   const Team team = make_team(t, a.plan.row_tiles);
   const Ring ring = memory.ring_of(a.plan, team);
+  const int rank = share * a.plan.slots + t.slot;
   start_ring(ring, team);
   if (!a.older_lists) {
     wait_for_predecessors();
   }
   fill_tables(t, memory.tables);
-  const int rank = share * a.plan.slots + t.slot;
   if (rank < a.plan.ranks) {
     const Job job = span_job<kMany>(t, team, rank, memory.list);
     const RowPlaces queries(t);
     Rows<kD> rows;
-    run_entries<kMany, true>(t, maps, team, memory.list, job, ring, rows, KeepWeights(t), [&] {
+    run_entries<kMany>(t, team, memory.list, job, ring, rows, KeepWeights(t), [&] {
       wait_for_predecessors();
       // Only now: nsa_attend begins with what is older than this launch.
       release_successors();

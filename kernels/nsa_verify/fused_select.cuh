@@ -238,6 +238,59 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
   }
 }
 
+inline constexpr int kMostCounted = kCtaWarps * 32;  // blocks of a node: a thread each
+
+// All warps of a finishing CTA: the node's n blocks by `keys`, where a node has at most
+// kMostCounted. A thread counts what goes before its block, so that there is no chain from one step
+// to the next, and little code. masks: [kCtaWarps], in shared memory.
+__device__ __forceinline__ void count_blocks_of_node(const FusedArguments& a,
+                                                     const NodeOfHead& node, const unsigned* keys,
+                                                     unsigned* masks) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int n = a.sel_count;
+  const int blocks = (node.position >> a.block_bits) + 1;
+  const int initial = min(a.init_blocks, blocks);
+  const int first_local = max(initial, blocks - a.local_blocks);
+  const int wanted = min(n, blocks);
+  const bool forced = thread < initial || thread >= first_local;
+  const unsigned key = thread < blocks ? keys[thread] : 0U;
+  int before = 0;
+#pragma unroll 2
+  for (int k = 0; k < blocks; k += 4) {
+    const uint4 four = *reinterpret_cast<const uint4*>(keys + k);
+    const unsigned other[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // the lower block first among equals
+      before += other[i] >= key + (k + i < thread ? 0U : 1U) ? 1 : 0;
+    }
+  }
+  const int ranked = wanted - (initial + blocks - first_local);  // of those that are not forced
+  const bool chosen = thread < blocks && (forced || before < ranked);
+  const unsigned mask = __ballot_sync(0xFFFFFFFFU, chosen);
+  if (thread % 32 == 0) {
+    masks[thread / 32] = mask;
+  }
+  work_sync();
+  int place = __popc(mask & ((1U << thread % 32) - 1U));
+#pragma unroll
+  for (int warp = 0; warp < kCtaWarps - 1; ++warp) {
+    place += warp < thread / 32 ? __popc(masks[warp]) : 0;
+  }
+  const int first = node.node / a.group_size * a.group_size;
+  const int end = min(first + a.group_size, a.nodes);
+#pragma unroll 1
+  for (int row = first; row < end; ++row) {  // the group's rows take them
+    std::int32_t* const indices = a.indices + (row * a.kv_heads + node.g) * n;
+    if (chosen) {
+      indices[place] = thread;
+    }
+#pragma unroll 1
+    for (int i = wanted + thread; i < n; i += kCtaWarps * 32) {
+      indices[i] = -1;
+    }
+  }
+}
+
 // One warp: the node's n blocks by `keys`. `chosen`: [n], `candidates`: [kMaxRanked].
 __device__ __forceinline__ void select_of_node(const FusedArguments& a, const NodeOfHead& node,
                                                unsigned* keys, std::int32_t* chosen,

@@ -7,9 +7,6 @@
 
 namespace versieve::kernels {
 
-inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
-inline constexpr int kLoaders = 2;     // warps of a team that load in turn
-
 // The softmax sums of a row tile, all of a row's lanes holding its own.
 template <int kD>
 __device__ __forceinline__ void gather_sums(Rows<kD>& rows) {
@@ -132,7 +129,6 @@ struct Job {
   bool compressed;
   bool joined;  // compressed: parts are spans, stored as joins
   int count;    // entries
-  int units;
   int part, end_part;
   int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
 };
@@ -179,14 +175,12 @@ __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPla
 
 // Runs a list of entries through the rows: a tile's keys, then its values. keep.tile(first key,
 // keys, rows, weights) and keep.slice(first key, whether rows lane / 4 and lane / 4 + 8 took part,
-// rows, packed weights) see the weights. kJoins: jobs may be joined. kWaits: rows hold nothing
-// before begin(), which waits for the launches before; committed tiles are asked for already.
-template <bool kJoins, bool kWaits, int kD, class Keep, class Begin>
-__device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& maps,
-                                            const Team& team, const TileList& list, Job job,
-                                            const Ring& ring, Rows<kD>& rows, const Keep& keep,
-                                            const Begin& begin) {
-  const bool alone = team.tiles == 1;
+// rows, packed weights) see the weights. kJoins: jobs may be joined. begin(): at the latest moment
+// at which rows must be there.
+template <bool kJoins, int kD, class Keep, class Begin>
+__device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
+                                            const TileList& list, Job job, const Ring& ring,
+                                            Rows<kD>& rows, const Keep& keep, const Begin& begin) {
   const int bits = t.a.head_bits;
   // This warp's queries within the team. A team may have more queries than bits; then all of them
   // own all its entries.
@@ -198,38 +192,16 @@ __device__ __forceinline__ void run_entries(const Queries& t, const TileMaps& ma
   const TileSource from(t, job.compressed);
   const PartPlaces places(t, job.compressed);
   const Entry* const entries = list.entries;
-  // The first warps of a team load in turn: a copy is some forty instructions of one lane, and two
-  // come with each tile. Where weights are kept too, one is faster.
-  const int turn = t.tile - team.first_tile;
-  const int loaders = Keep::kKeeps ? 1 : min(min(team.tiles, kLoaders), ring.units);
-  Loader<kD> loader(t, maps, job.compressed, !alone, ring, list.units, job.units, turn, loaders);
+  begin();
   Cursor at{0, 0};  // of the unit read next
-  // Of a team's places one is left out, so that the loading warps need not wait for the others. The
-  // first loads are few, so that the first tile is not waited for behind all others, but a slice of
-  // the tail, which may be the first, has its keys all at once; then two follow each unit until the
-  // ring is full.
-  const bool loads = turn < loaders;
-  const int ahead = ring.units - (alone ? 0 : 1);
-  const int burst = loaders > 1 ? 1 : 2;
-  const int first_units = loads ? min(ahead, max(kFirstUnits, from.tree_boxes + 1)) : 0;
-  if constexpr (kWaits) {
-    // The whole ring where that was measured to win: row tiles alone, nsa_route's many parts.
-    const bool whole = t.a.plan.slots > 1 || (Keep::kKeeps && t.a.plan.many);
-    loader.load_older_below(loads && whole ? ahead : first_units);
-    begin();
-  }
-  loader.load_below(first_units, first_units);
-  int read = 0;  // units read
   Join<kD> join;
   join.reset();
   const auto unit_read = [&] {
     __syncwarp();
-    if (!alone) {
+    if (t.lane == 0) {
       barrier_arrive(ring.empty(at.place));
     }
     at.advance(ring);
-    ++read;
-    loader.load_below(loads ? read + ahead : 0, burst);
   };
   const auto units_landed = [&](int count) {
     Cursor unit = at;
