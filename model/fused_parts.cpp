@@ -12,17 +12,20 @@ constexpr double kTileKeys = 64.0;
 constexpr double kJoinTiles = 8.0;  // a join: 512 compressed tokens whose spans are summed up first
 constexpr int kSegments = kFusedSelected + kFusedWindow;
 
-// Chosen so that of the measured cuts of reuse layers the planner takes good ones: 268 of 64 and
-// 128 queries at 4K to 64K tokens, four overlaps each, on an H200. They meet those times to 6 %,
-// of the cuts taken to 9 % (root mean square). In tiles of compressed tokens.
-constexpr double kOwn = 0.75;                 // a tile of selected blocks
-constexpr double kPassed = 0.55;              // one of selected blocks that other row tiles compute
+// Chosen so that of the measured cuts the planner takes good ones: 793 of 32 to 128 queries at 4K
+// to 64K tokens, reuse and refresh, four overlaps each, on an H200 (kernels/nsa_verify/README.md).
+// They meet those times to 7 % (root mean square). In tiles of compressed tokens.
+constexpr double kOwn = 0.81;                 // a tile of selected blocks
+constexpr double kPassed = 0.11;              // one of selected blocks that other row tiles compute
 constexpr double kLongest = kLongestSegment;  // of a launch whose CTAs all run at once
-constexpr double kLongestOfWaves = 0.78;      // whose CTAs follow one another and even out
-constexpr double kAlone = 1.4;                // speed of a CTA that has its SM for itself
+constexpr double kLongestOfWaves = 0.77;      // whose CTAs follow one another and even out
+constexpr double kAlone = 1.37;               // speed of a CTA that has its SM for itself
 
 // New in each further query, of the lists that the cut is to be good for.
-constexpr double kFresh[] = {0.8, 0.2};
+using Fresh = std::array<double, 2>;
+constexpr Fresh kFreshOfMany = {0.8, 0.5};  // groups of this many queries and more
+constexpr Fresh kFreshOfFew = {0.5, 0.2};
+constexpr std::int64_t kManyQueries = 8;
 constexpr double kResolution = 0.25;  // tiles
 
 struct Loads {
@@ -171,12 +174,12 @@ void balance(const FusedGroup& g, const SelectedSegment& segment, double share, 
   }
 }
 
-using Lists = std::array<SelectedSegment, std::size(kFresh)>;
+using Lists = std::array<SelectedSegment, std::tuple_size_v<Fresh>>;
 
 // Of all lists; not looked into where it cannot be below `least`.
 double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists, double share,
                    double least) {
-  std::array<Loads, std::size(kFresh)> loads;
+  std::array<Loads, std::tuple_size_v<Fresh>> loads;
   double bound = 0.0;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     loads[i] = loads_of(g, s, lists[i], share);
@@ -228,9 +231,10 @@ double window_segment(std::int64_t window, std::int64_t context_len) {
 
 FusedShares fused_shares(const FusedGroup& g) {
   const bool segments = g.window_tiles > 0.0;
+  const Fresh& fresh = g.queries.group >= kManyQueries ? kFreshOfMany : kFreshOfFew;
   Lists lists{};
   for (std::size_t i = 0; i < lists.size() && segments; ++i) {
-    lists[i] = segment_of(g.queries, kFresh[i]);
+    lists[i] = segment_of(g.queries, fresh[i]);
   }
   FusedShares best;
   double least = std::numeric_limits<double>::max();

@@ -23,11 +23,11 @@ inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
 inline constexpr std::int64_t kFusedManyHead = 64;
 
 // How far the longest segment of a launch lies over their mean, in standard deviations.
-inline constexpr double kLongestSegment = 1.5;
-inline constexpr double kFusedKind = 1.8;  // beginning a kind of parts: tables, lists, first tile
+inline constexpr double kLongestSegment = 0.56;
+inline constexpr double kFusedKind = 2.9;  // beginning a kind of parts: tables, lists, first tile
 // What a segment reads of the draft tree.
-inline constexpr double kFusedSelectedTail = 1.9;
-inline constexpr double kFusedWindowTail = 2.1;
+inline constexpr double kFusedSelectedTail = 1.6;
+inline constexpr double kFusedWindowTail = 3.5;
 
 // A segment of selected blocks, as one row tile runs through it.
 struct SelectedSegment {
@@ -74,7 +74,9 @@ struct FusedShares {
   std::array<std::uint8_t, kFusedSlots> segment_end{};
 };
 
-// The shares with the least time in sum over lists that differ much and that hardly differ.
+// The shares with the least time in sum over two kinds of lists: of groups of eight queries those
+// that differ, of smaller ones those that are more alike, so that one of the two group sizes is cut
+// for what the queries' overlap turns out to be.
 FusedShares fused_shares(const FusedGroup& group);
 
 // Tiles that the launch takes with these shares if segments of selected blocks are like this: the

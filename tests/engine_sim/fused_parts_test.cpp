@@ -108,10 +108,32 @@ TEST_CASE("each segment is one thread block's, in order") {
   }
 }
 
-TEST_CASE("a cut that waits for compressed tokens alone gives way to one that shares them out") {
-  // 128 queries in groups of eight at 64K. Planned for lists that differ by three fifths, two of
-  // four thread blocks had 32 tiles of compressed tokens each: 89 us at every overlap from a half
-  // on (H200); four shares of 16 tiles take 69 where lists hardly differ.
+TEST_CASE("groups of eight are cut for lists that differ, of four for lists that are alike") {
+  // Both measured on an H200, us at overlaps of 0.2, 0.5, 0.8 and 0.95: 64 queries at 16K in groups
+  // of eight take 25.3, 24.0, 22.1 and 20.5 by `before` and 23.2, 23.2, 22.9 and 22.5 by eight CTAs
+  // that all fit the chip; in groups of four 25.8, 24.5, 22.7, 21.5 and 25.9, 22.1, 18.7, 16.8.
+  FusedShares before{.ctas = 10, .ranks = 2};
+  for (int slot = 0; slot < kFusedSlots; ++slot) {
+    before.segment_end[static_cast<std::size_t>(slot)] =
+        static_cast<std::uint8_t>(std::clamp(slot - 1, 0, 8));
+  }
+  const FusedGroup eight = reuse_group(64, 16384, 8);
+  const FusedGroup four = reuse_group(64, 16384, 4);
+  const FusedShares of_eight = fused_shares(eight);
+  const FusedShares of_four = fused_shares(four);
+  CHECK(eight.groups * of_eight.ctas <= eight.resident);
+  CHECK(four.groups * of_four.ctas <= four.resident);
+  CHECK(of_eight.segment_end != of_four.segment_end);
+  CHECK(steps_of(eight, of_eight, 0.8) < steps_of(eight, before, 0.8));
+  CHECK(steps_of(four, of_four, 0.2) < 0.9 * steps_of(four, before, 0.2));
+  CHECK(steps_of(four, of_four, 0.2) < 0.9 * steps_of(eight, of_eight, 0.2));
+  CHECK(steps_of(eight, of_eight, 0.8) < steps_of(four, of_four, 0.8));
+}
+
+TEST_CASE("one share of the compressed tokens does not hold up the others") {
+  // 128 queries in groups of eight at 64K: two of four CTAs took 32 tiles of compressed tokens and
+  // segments beside them, and 53 us at every overlap (H200); without the segments it is 43 from an
+  // overlap of 0.8 on.
   const FusedGroup group = reuse_group(128, 65536, 8);
   FusedShares before{.ctas = 4, .ranks = 2};
   before.segment_end.fill(8);
@@ -119,9 +141,9 @@ TEST_CASE("a cut that waits for compressed tokens alone gives way to one that sh
   before.segment_end[1] = 2;
   before.segment_end[2] = 5;
   const FusedShares shares = fused_shares(group);
-  CHECK(shares.ranks == 4);
-  CHECK(steps_of(group, shares, 0.2) < 0.95 * steps_of(group, before, 0.2));
-  CHECK(steps_of(group, shares, 0.2) < 0.8 * steps_of(group, shares, 0.8));
+  CHECK(shares.segment_end[0] == 0);
+  CHECK(steps_of(group, shares, 0.2) < 0.9 * steps_of(group, before, 0.2));
+  CHECK(steps_of(group, shares, 0.2) < 0.85 * steps_of(group, shares, 0.8));
 }
 
 TEST_CASE("a launch that fits the chip takes its longest block, one that does not its waves") {
@@ -168,8 +190,8 @@ TEST_CASE("what other row tiles of a group have chosen costs less than its own")
   more.own = 28.0;
   SelectedLists passed = own;
   passed.passed = 12.0;
-  CHECK(selected_segment(passed).tiles > selected_segment(own).tiles + 0.5);
-  CHECK(selected_segment(passed).tiles < selected_segment(more).tiles - 0.3);
+  CHECK(selected_segment(passed).tiles > selected_segment(own).tiles + 0.1);
+  CHECK(selected_segment(passed).tiles < selected_segment(more).tiles - 1.0);
   // Four lists that are the same differ in length as one does, four times; others even out.
   SelectedLists same = own;
   same.groups = 4.0;
