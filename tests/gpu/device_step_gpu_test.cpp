@@ -261,9 +261,11 @@ TEST_CASE("verification alone of the 1B geometry in graphs in bf16", "[timing]")
                                           "nsa/d5k4n16/bfs/c4e/F*",
                                           "nsa/d6k6n32/bfs/c4e/F*",
                                           "nsa/d6k8n64/bfs/c4e/F*",
+                                          "nsa/d6k8n64/bfs/c8e/F*",
                                           "nsa/d6k8n64/bfs/c8a/(FRRR)*",
                                           "nsa/d6k8n64/bfs/c8a/(FRRRRRRR)*",
                                           "nsa/d6k8n64/bfs/c8a/FRRRRRRRRRRRRRRR",
+                                          "nsa/d6k8n64/bfs/c4e/FRRRRRRRRRRRRRRR",
                                           "nsa/d6k8n64/bfs/c8e/FRRRRRRRRRRRRRRR"};
   constexpr int kRounds = 3;
   constexpr int kSteps = 50;
