@@ -36,7 +36,7 @@ inline constexpr int kCtaWarps = 4;
 inline constexpr int kMaxRowTiles = kCtaWarps;
 // A CTA of the launches for trees has as many warps again, which feed rings (fused_ring.cuh).
 inline constexpr int kTreeThreads = 2 * kCtaWarps * 32;
-// Registers of a thread that works, and of one that feeds, where an SM holds two CTAs.
+// Registers of a thread that works, and of one that feeds: an SM holds two CTAs.
 inline constexpr int kWorkRegisters = 232;
 inline constexpr int kFeedRegisters = 24;
 inline constexpr int kMaxFusedQueries = 256;

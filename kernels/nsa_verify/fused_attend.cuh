@@ -229,7 +229,7 @@ __device__ __forceinline__ void feed_attend(const FusedArguments& a, const TileM
 // kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
 // themselves, and nobody counts them.
 template <int kD, bool kReuse, bool kMany, bool kAnnounced>
-__global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
+__global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -237,11 +237,11 @@ __global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
     start_lists<kD>(a.plan, shared);
   }
   if (warp_of_block() >= kCtaWarps) {
-    take_registers<kD, true>();
+    take_registers<true>();
     feed_attend<kD, kReuse, kMany>(a, maps, shared);
     return;
   }
-  take_registers<kD, false>();
+  take_registers<false>();
   if constexpr (!kReuse) {
     release_successors();
   }

@@ -94,11 +94,9 @@ __device__ inline void restart_ring(const FusedPlan& plan, const Ring& ring, con
 
 // A tree's CTA takes registers from the warps that feed for those that work: the first thing that
 // either do, so that the compiler knows what they have.
-template <int kD, bool kFeeds>
+template <bool kFeeds>
 __device__ __forceinline__ void take_registers() {
-  if constexpr (kD != 64) {
-    return;  // an SM holds one CTA, and has registers for all
-  } else if constexpr (kFeeds) {
+  if constexpr (kFeeds) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kFeedRegisters));
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kWorkRegisters));

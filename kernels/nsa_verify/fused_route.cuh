@@ -238,7 +238,7 @@ __device__ __forceinline__ void feed_route(const FusedArguments& a, const TileMa
 
 // kMany, kCounts: the plan's `many` and `counts`.
 template <int kD, bool kMany, bool kCounts>
-__global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
+__global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
                      const __grid_constant__ TileMaps maps) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -246,11 +246,11 @@ __global__ void __launch_bounds__(kTreeThreads, kD == 64 ? 2 : 1)
     start_lists<kD>(a.plan, shared);
   }
   if (warp_of_block() >= kCtaWarps) {
-    take_registers<kD, true>();
+    take_registers<true>();
     feed_route<kD>(a, maps, shared);
     return;
   }
-  take_registers<kD, false>();
+  take_registers<false>();
   const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
   if (!works_on_parts(a)) {
