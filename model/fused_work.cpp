@@ -16,9 +16,9 @@ constexpr double kFinishTiles = 2.0;  // the merge of a node, in tiles of keys
 constexpr double kLoneCtaTiles =
     1.0;  // a node alone has neither tables nor a tail (fused_lone.cuh)
 // Of heads wider than kFusedManyHead, in tiles of narrow ones: a tile; a tile of a team of row
-// tiles where CTAs follow one another, since its ring is as deep as those of all together; blocks
-// that are only waited for.
-constexpr double kWideTile = 1.2, kWideTeamTile = 0.9, kWidePassed = 0.35;
+// tiles where CTAs follow one another, since two of these share an SM; blocks that are only waited
+// for.
+constexpr double kWideTile = 1.3, kWideTeamTile = 0.65, kWidePassed = 0.35;
 
 bool wide(const traffic::NsaVerifyShape& s) {
   return s.head_dim > kFusedManyHead;

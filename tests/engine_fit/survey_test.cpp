@@ -133,7 +133,7 @@ TEST_CASE("a survey of 110 points tells the other nine hundred") {
   CHECK(misses.attention.size() > 900);
   CHECK(misses.steps.size() >= 6);
   CHECK(*median(misses.attention) < 0.055);
-  CHECK(*quantile(misses.attention, 0.9) < 0.15);
+  CHECK(*quantile(misses.attention, 0.9) < 0.17);
   CHECK(*median(misses.steps) < 0.03);
   CHECK(*median(misses.bytes) < 0.02);
   CHECK(*quantile(misses.bytes, 0.9) < 0.08);

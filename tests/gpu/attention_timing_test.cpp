@@ -102,7 +102,7 @@ void print_row(int context, int nodes, const char* cache, const Timing& timing, 
 
 }  // namespace
 
-TEST_CASE("a vanilla layer takes less time than the public Triton operators") {
+TEST_CASE("a vanilla layer takes less time than the public Triton operators", "[timing]") {
   if (no_gpu()) {
     return;
   }
