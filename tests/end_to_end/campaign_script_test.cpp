@@ -13,21 +13,25 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kSweep = R"({"name": "tiny", "trace_repetitions": 0, "counter_repetitions": 0,
-  "timing": {"warm_up_s": 0, "min_samples": 3, "max_samples": 3, "time_limit_s": 1},
+  "timing": {"warm_up_s": WARM_UP, "min_samples": 3, "max_samples": 3, "time_limit_s": 1},
   "grids": [{"context_len": [256, 512, 1024], "draft": ["ar", "d2k2n4"], "form": "vanilla"}]})";
 constexpr std::size_t kPoints = 6;
 
 const std::string kScript = VERSIEVE_SOURCE_DIR "/engine/sweep/slurm/campaign.sbatch";
 
-std::string variables(const fs::path& folder) {
-  std::ofstream(folder / "tiny.json") << kSweep;
+// warm_up: of each point, in seconds.
+std::string variables(const fs::path& folder, const std::string& warm_up = "0") {
+  std::string sweep = kSweep;
+  const std::string place = "WARM_UP";
+  std::ofstream(folder / "tiny.json") << sweep.replace(sweep.find(place), place.size(), warm_up);
   return "VERSIEVE=" VERSIEVE_BINARY_DIR "/bin/versieve VERSIEVE_BACKEND=cpu VERSIEVE_SWEEP=" +
          (folder / "tiny.json").string() + " VERSIEVE_OUT=" + (folder / "out").string() + " ";
 }
 
-int run_task(const fs::path& folder, int task, int count, const std::string& limit = "") {
+int run_task(const fs::path& folder, int task, int count, const std::string& limit = "",
+             const std::string& warm_up = "0") {
   const std::string line =
-      variables(folder) + "SLURM_ARRAY_TASK_ID=" + std::to_string(task) +
+      variables(folder, warm_up) + "SLURM_ARRAY_TASK_ID=" + std::to_string(task) +
       " SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_COUNT=" + std::to_string(count) + " " + limit +
       " " + kScript + " >" + (folder / "log").string() + " 2>&1";
   return std::system(line.c_str());
@@ -56,9 +60,10 @@ TEST_CASE("the tasks of an array measure a shard each, and the last one joins th
 
 TEST_CASE("a task that was killed resumes where it was") {
   const test::TempFolder folder;
-  CHECK(run_task(folder.path(), 1, 1, "timeout -s KILL 0.05") != 0);
+  // Its six warm-ups alone take over a second.
+  CHECK(run_task(folder.path(), 1, 1, "timeout -s KILL 0.5", "0.2") != 0);
   CHECK(!fs::exists(folder / "out" / "shard-1.done"));
-  REQUIRE(run_task(folder.path(), 1, 1) == 0);
+  REQUIRE(run_task(folder.path(), 1, 1, "", "0.2") == 0);
   CHECK(points_of(folder / "out" / "campaign.db") == kPoints);
 }
 
