@@ -201,10 +201,8 @@ __device__ __forceinline__ void feed_attend(const FusedArguments& a, const TileM
   if (!works_on_parts(a)) {
     return;
   }
-  const int groups = a.kv_heads * a.plan.tiles;
-  const int block = static_cast<int>(blockIdx.x);
-  const int share = a.plan.groups.quotient(block);
-  const Queries t = make_queries(a, block - share * groups);
+  int share;
+  const Queries t = queries_of_cta(a, share);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
   const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
   int kind = work.next_kind(kReuse ? kSpans : kWindow);

@@ -55,6 +55,13 @@ struct WorkMemory {
 __device__ __forceinline__ bool works_on_parts(const FusedArguments& a) {
   return static_cast<int>(blockIdx.x) < a.kv_heads * a.plan.tiles * a.plan.part_blocks;
 }
+// The queries of a working CTA's group; `share`: which of the group's CTAs it is.
+__device__ __forceinline__ Queries queries_of_cta(const FusedArguments& a, int& share) {
+  const int groups = a.kv_heads * a.plan.tiles;
+  const int block = static_cast<int>(blockIdx.x);
+  share = a.plan.groups.quotient(block);
+  return make_queries(a, block - share * groups);
+}
 // The lists' barriers of a working CTA, all of whose threads call it.
 template <int kD>
 __device__ __forceinline__ void start_lists(const FusedPlan& plan, unsigned char* shared) {

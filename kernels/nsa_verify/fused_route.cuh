@@ -221,10 +221,8 @@ __device__ __forceinline__ void feed_route(const FusedArguments& a, const TileMa
   if (!works_on_parts(a)) {
     return;
   }
-  const int groups = a.kv_heads * a.plan.tiles;
-  const int block = static_cast<int>(blockIdx.x);
-  const int share = a.plan.groups.quotient(block);
-  const Queries t = make_queries(a, block - share * groups);
+  int share;
+  const Queries t = queries_of_cta(a, share);
   if (!a.older_lists) {
     wait_for_predecessors();
   }
