@@ -83,7 +83,7 @@ class Planner {
   }
 
   // A team's ring holds a tile's keys, its values and the next keys, and at once all keys of a
-  // slice of the tail: committed rows and the tree's. A place is left out where warps share it.
+  // slice of the tail: committed rows and the tree's; one more where row tiles share it.
   std::int64_t least_units(std::int64_t team_tiles) const {
     return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
   }

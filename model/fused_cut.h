@@ -17,7 +17,7 @@ namespace versieve {
 inline constexpr std::int64_t kFusedTile = 64;   // keys of a tile
 inline constexpr std::int64_t kFusedSlice = 16;  // keys of a slice; the tree's tail goes by slices
 inline constexpr std::int64_t kFusedRows = 16;   // rows of a row tile: queries x heads
-inline constexpr std::int64_t kFusedWarps = 4;   // of a CTA
+inline constexpr std::int64_t kFusedWarps = 4;   // of a CTA, that work
 inline constexpr std::int64_t kFusedSelectedSegments = 6;
 inline constexpr std::int64_t kFusedWindowSegments = 2;
 inline constexpr std::int64_t kFusedSegments = kFusedSelectedSegments + kFusedWindowSegments;

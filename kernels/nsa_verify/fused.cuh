@@ -4,10 +4,11 @@
 // their query heads. A group of up to four row tiles is worked on by several CTAs, which share out
 // its parts: spans of compressed tokens, six segments of selected blocks (by a block's number
 // modulo six), two segments of the window (chunks of 64 positions, even and odd). A CTA has four
-// warps: four row tiles and one part after the other, or fewer row tiles and more parts at a time
-// (slots). Partial results go to memory (L2); the last CTAs of the grid wait for those of their
-// group and merge them. All these cuts depend on positions and on a node's own list, never on the
-// call, so partial results and their order are a node's own.
+// warps that work: four row tiles and one part after the other, or fewer row tiles and more parts
+// at a time (slots); in a tree's launches four more ask for their tiles (fused_ring.cuh). Partial
+// results go to memory (L2); the last CTAs of the grid wait for those of their group and merge
+// them. All these cuts depend on positions and on a node's own list, never on the call, so partial
+// results and their order are a node's own.
 //
 // Spans are summed up in two steps: those of a join (512 compressed tokens) in ascending order,
 // then joins. A CTA that has whole joins takes the first step in registers and stores a join as one

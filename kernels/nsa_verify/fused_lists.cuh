@@ -2,6 +2,8 @@
 // group, with a mask of the queries that chose it), chunks of the window, chunks of compressed
 // tokens; then the tail, the slices that reach into the draft tree, where every node has keys of
 // its own.
+//
+// All warps of a team count, its first one writes.
 #pragma once
 
 #include "kernels/nsa_verify/fused_ring.cuh"
@@ -15,8 +17,6 @@ __device__ inline unsigned slice_bits(int slice, int low, int high) {
   return from <= to ? (2U << to) - (1U << from) : 0U;
 }
 
-// The first warp of a team writes its lists.
-//
 // A shared tile's entry and its units, `at` entries and 2 `at` units behind `to`.
 __device__ __forceinline__ void put_shared(const TileList& list, ListLength to, int at,
                                            const Entry& entry) {

@@ -19,7 +19,6 @@ namespace versieve::kernels {
 // how often a token counts for a block (2, 2, 2, 1 for its own four, 1 for the token before),
 // column 4 picks the last token, which counts once for the next slice's first block.
 struct KeepWeights {
-  static constexpr bool kKeeps = true;
   int quarter;  // of a row's lanes
   bool four;
   std::uint32_t times[2];  // the matrix: rows 2 quarter, + 1 and + 8, + 9 of column lane / 4

@@ -117,7 +117,6 @@ struct Join {
 
 // A launch that needs no softmax weights.
 struct KeepNothing {
-  static constexpr bool kKeeps = false;
   template <class... Args>
   __device__ void tile(const Args&...) const {}
   template <class... Args>
