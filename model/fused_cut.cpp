@@ -75,8 +75,7 @@ class Planner {
     cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
                                     span_count(call_.max_compressed()));
     share_out(cut);
-    cut.list_entries = list_entries(cut);
-    cut.unit_entries = unit_entries(cut);
+    lay_out_lists(cut);
     cut.map_words = map_words(cut);
     fit_units(room, cut);
     return cut;
@@ -156,6 +155,7 @@ class Planner {
     cut.ranks = shares.ranks;
     cut.part_blocks = shares.ctas;
     std::copy(shares.segment_end.begin(), shares.segment_end.end(), cut.segment_ends.begin());
+    std::copy(shares.order.begin(), shares.order.end(), cut.slot_order.begin());
     for (std::int64_t slot = 0; slot < kFusedSlots; ++slot) {
       const auto [window, window_end] = cut.window_of(slot);
       const auto [selected, selected_end] = cut.selected_of(slot);
@@ -168,7 +168,7 @@ class Planner {
   void fit_units(std::int64_t room, FusedCut& cut) const {
     const std::int64_t fixed =
         cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
-        kFusedListBarrierBytes + 16 +
+        kFusedReadyBytes + 16 +
         fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
     const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
     const std::int64_t teams = cut.row_tiles / cut.team_tiles;
@@ -189,15 +189,26 @@ class Planner {
                : cut.cta_queries() * cut.slot_segments * fused_map_words(call_.num_blocks);
   }
 
-  // Two units an entry, or a tail slice's all.
-  std::int64_t unit_entries(const FusedCut& cut) const {
+  // Lists of spans, of the window, of selected blocks; each team of a slot has one of those.
+  void lay_out_lists(FusedCut& cut) const {
+    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
     const std::int64_t slices = std::max(depth_, path_compressed_) / kFusedSlice + 2;
-    return 2 * cut.list_entries + cut.row_tiles / cut.team_tiles * slices * 2 * (tree_units() + 1);
+    const std::array<std::int64_t, kFusedKinds> entries = list_entries(cut);
+    for (std::size_t kind = 0; kind < entries.size(); ++kind) {
+      // Two units an entry, or a tail slice's all.
+      const std::int64_t lists = kind + 1 == entries.size() ? teams : 1;
+      const std::int64_t units =
+          2 * entries[kind] + (entries[kind] > 0 ? lists * slices * 2 * (tree_units() + 1) : 0);
+      cut.list_starts[kind] = cut.many ? cut.list_entries : 0;
+      cut.unit_starts[kind] = cut.many ? cut.unit_entries : 0;
+      cut.list_entries = std::max(cut.list_entries, cut.list_starts[kind] + entries[kind]);
+      cut.unit_entries = std::max(cut.unit_entries, cut.unit_starts[kind] + units);
+    }
   }
 
   // All blocks of a list may fall into one slot's segments. Of compressed tokens the longest share:
   // an even one and the span or join that its end falls into.
-  std::int64_t list_entries(const FusedCut& cut) const {
+  std::array<std::int64_t, kFusedKinds> list_entries(const FusedCut& cut) const {
     const std::int64_t tails = tails_ * cut.row_tiles;
     const std::int64_t tokens = call_.max_compressed();
     const std::int64_t share =
@@ -205,9 +216,9 @@ class Planner {
                        : std::min(tokens, quotient_up(tokens, cut.ranks) +
                                               (cut.joined ? kFusedJoin : kFusedLongSpan));
     const std::int64_t compressed =
-        share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
+        cut.ranks == 0 ? 0 : share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
     if (launch_ == FusedLaunch::kRoute) {
-      return compressed;
+      return {compressed, 0, 0};
     }
     const NsaGeometry& nsa = call_.nsa;
     const std::int64_t window = std::min(nsa.window, call_.context_len) + depth_;
@@ -215,9 +226,8 @@ class Planner {
         cut.slot_segments * (window / kFusedTile / kFusedWindowSegments + 3);
     const std::int64_t selected =
         cut.cta_queries() * nsa.sel_count * quotient_up(nsa.sel_block, kFusedTile);
-    return std::max({selected, chunks * (cut.row_tiles / cut.team_tiles),
-                     cut.ranks > 0 ? compressed : 0}) +
-           (depth_ / kFusedSlice + 2) * tails;
+    const std::int64_t ends = (depth_ / kFusedSlice + 2) * tails;
+    return {compressed, chunks + ends, selected + ends};
   }
 
   const FusedCall& call_;

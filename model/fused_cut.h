@@ -30,12 +30,14 @@ inline constexpr std::int64_t kFusedManyGroups = 16;
 inline constexpr std::int64_t kMaxFusedSlots = kMaxFusedRanks + kFusedSegments + kFusedWarps;
 // Shared memory, in bytes and words of 4.
 inline constexpr std::int64_t kFusedEntryBytes = 16;        // of a list
-inline constexpr std::int64_t kFusedUnitBarrierBytes = 16;  // two a unit
-inline constexpr std::int64_t kFusedListBarrierBytes = 32;  // one for each row tile of a CTA
-inline constexpr std::int64_t kFusedFinishRows = 64;        // of a finishing CTA: a state each
-inline constexpr std::int64_t kFusedMostRanked = 64;        // candidates of a selecting warp
-inline constexpr std::int64_t kFusedTailQueries = 4;        // of a tail entry
-inline constexpr std::int64_t kFusedMostShared = 8;         // queries that share selected blocks
+inline constexpr std::int64_t kFusedUnitBarrierBytes = 32;  // two a unit for each set of teams
+inline constexpr std::int64_t kFusedKinds = 3;              // spans, window, selected blocks
+// Two barriers, and of each kind and row tile one and a list's length.
+inline constexpr std::int64_t kFusedReadyBytes = 2 * 8 + kFusedKinds * kFusedWarps * 16;
+inline constexpr std::int64_t kFusedFinishRows = 64;  // of a finishing CTA: a state each
+inline constexpr std::int64_t kFusedMostRanked = 64;  // candidates of a selecting warp
+inline constexpr std::int64_t kFusedTailQueries = 4;  // of a tail entry
+inline constexpr std::int64_t kFusedMostShared = 8;   // queries that share selected blocks
 // Elements that a tile's rows, and a part's outputs in memory, have for heads of this size.
 std::int64_t fused_width(std::int64_t head_dim);
 // Thread blocks of heads this wide that are on the chip at once.
@@ -102,12 +104,16 @@ struct FusedCut {
   // If `many`: slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted
   // first.
   std::array<std::int64_t, kMaxFusedSlots> segment_ends{};
-  std::int64_t part_blocks = 1;      // CTAs of a group of queries
-  std::int64_t query_tiles = 1;      // groups of queries of a KV head
-  std::int64_t finish_nodes = 1;     // nodes of a finishing CTA
-  std::int64_t units = 0;            // of a slot's ring: a tile's keys, or its values
-  std::int64_t list_entries = 0;     // of a slot's lists
-  std::int64_t unit_entries = 0;     // and their units
+  std::array<std::int64_t, kMaxFusedSlots> slot_order{};  // in which they start
+  std::int64_t part_blocks = 1;                           // CTAs of a group of queries
+  std::int64_t query_tiles = 1;                           // groups of queries of a KV head
+  std::int64_t finish_nodes = 1;                          // nodes of a finishing CTA
+  std::int64_t units = 0;         // of a slot's ring: a tile's keys, or its values
+  std::int64_t list_entries = 0;  // of a slot's lists
+  std::int64_t unit_entries = 0;  // and their units
+  // Where the lists of each kind begin; those of a CTA of many parts lie one behind the other.
+  std::array<std::int64_t, kFusedKinds> list_starts{};
+  std::array<std::int64_t, kFusedKinds> unit_starts{};
   std::int64_t map_words = 0;        // of a slot's bit maps of blocks
   std::int64_t depth = 0;            // ancestors that a node can have, itself included
   std::int64_t path_compressed = 0;  // path-local compressed tokens that a node can have

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
+#include <numeric>
 
 namespace versieve {
 namespace {
@@ -38,6 +40,11 @@ bool fits_chip(const FusedGroup& g, const FusedShares& s) {
   return g.groups * s.ctas <= g.resident;
 }
 
+// Of a kind of parts in a CTA that has `before` to do.
+double start_of(double before) {
+  return before > 0.0 ? kFusedNextKind : kFusedKind;
+}
+
 Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment& segment,
                double share) {
   const double over = segment.spread * (fits_chip(g, s) ? kLongest : kLongestOfWaves);
@@ -48,8 +55,8 @@ Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment&
     const int window = std::max(0, std::min(to, kFusedWindow) - from);
     const double selected = to - from - window;
     double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
-    tiles += window > 0 ? window * g.window_tiles + kFusedKind : 0.0;
-    tiles += selected > 0.0 ? selected * segment.tiles + kFusedKind : 0.0;
+    tiles += window > 0 ? window * g.window_tiles + start_of(tiles) : 0.0;
+    tiles += selected > 0.0 ? selected * segment.tiles + start_of(tiles) : 0.0;
     // Segments of one list: what one has more the others have less.
     tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
     out.tiles[static_cast<std::size_t>(slot)] = tiles;
@@ -142,7 +149,7 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
     while (next < kSegments) {
       const int own = next < kFusedWindow ? 0 : 1;
       const double more =
-          (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? kFusedKind : 0.0);
+          (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? start_of(load) : 0.0);
       if (load + more > limit) {
         break;
       }
@@ -193,6 +200,25 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
     time += time_of(g, s, list);
   }
   return time;
+}
+
+// Longest CTAs start first. Where all run at once and two share an SM, the first half of them meets
+// the second: the longest the shortest.
+void order_slots(const FusedGroup& g, const Lists& lists, FusedShares& s) {
+  std::array<double, kFusedSlots> tiles{};
+  for (const SelectedSegment& list : lists) {
+    const Loads loads = loads_of(g, s, list, share_tiles(g, s.ranks));
+    std::transform(tiles.begin(), tiles.end(), loads.tiles.begin(), tiles.begin(), std::plus<>());
+  }
+  std::array<std::uint8_t, kFusedSlots> longest_first{};
+  std::iota(longest_first.begin(), longest_first.end(), std::uint8_t{0});
+  std::stable_sort(longest_first.begin(), longest_first.begin() + s.ctas,
+                   [&](std::uint8_t one, std::uint8_t other) { return tiles[one] > tiles[other]; });
+  const int half = g.shared_sms && fits_chip(g, s) ? (s.ctas + 1) / 2 : s.ctas;
+  for (int i = 0; i < s.ctas; ++i) {
+    const int from = i < half ? i : s.ctas - 1 - (i - half);
+    s.order[static_cast<std::size_t>(i)] = longest_first[static_cast<std::size_t>(from)];
+  }
 }
 
 }  // namespace
@@ -260,6 +286,7 @@ FusedShares fused_shares(const FusedGroup& g) {
       }
     }
   }
+  order_slots(g, lists, best);
   return best;
 }
 

@@ -24,7 +24,8 @@ inline constexpr std::int64_t kFusedManyHead = 64;
 
 // How far the longest segment of a launch lies over their mean, in standard deviations.
 inline constexpr double kLongestSegment = 0.56;
-inline constexpr double kFusedKind = 2.9;  // beginning a kind of parts: tables, lists, first tile
+inline constexpr double kFusedKind = 2.9;      // beginning a CTA: tables, a list, its first tile
+inline constexpr double kFusedNextKind = 1.5;  // another kind in it: its list is there
 // What a segment reads of the draft tree.
 inline constexpr double kFusedSelectedTail = 1.6;
 inline constexpr double kFusedWindowTail = 3.5;
@@ -72,6 +73,8 @@ struct FusedShares {
   int ranks = 0;  // of them, the first, with a share of the compressed tokens
   // CTA i runs segments [segment_end[i - 1], segment_end[i]), the window's counted first.
   std::array<std::uint8_t, kFusedSlots> segment_end{};
+  // The CTAs in the order in which they start, those with most to do first.
+  std::array<std::uint8_t, kFusedSlots> order{};
 };
 
 // The shares with the least time in sum over two kinds of lists: of groups of eight queries those

@@ -59,7 +59,7 @@ class CtaBuilder {
   // Parts that take longest start first (kernels/nsa_verify/fused_attend.cuh).
   std::int64_t slot_of(std::int64_t share, std::int64_t slot) const {
     if (cut_.many && launch_ != FusedLaunch::kRoute) {
-      return cut_.part_blocks - 1 - share;
+      return cut_.slot_order[static_cast<std::size_t>(share)];
     }
     const bool turned =
         a_.shape.head_dim > kFusedManyHead && cut_.slots == 1 && launch_ != FusedLaunch::kRoute;
@@ -87,7 +87,12 @@ class CtaBuilder {
     if (launch_ == FusedLaunch::kRoute) {
       return;
     }
-    const auto [window, window_end] = cut_.window_of(slot);
+    auto [window, window_end] = cut_.window_of(slot);
+    if (cut_.many && window_end - window == 1) {  // the first: in which the tree does not begin
+      window = kFusedSelectedSegments +
+               (window + shared_tokens(a_) / kFusedTile + 1) % kFusedWindowSegments;
+      window_end = window + 1;
+    }
     if (window < window_end) {
       add(cut_.cta_queries(), {}, [&, from = window, to = window_end](FusedTeam& team) {
         for (std::int64_t segment = from; segment < to; ++segment) {

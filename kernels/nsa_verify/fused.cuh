@@ -5,10 +5,10 @@
 // its parts: spans of compressed tokens, six segments of selected blocks (by a block's number
 // modulo six), two segments of the window (chunks of 64 positions, even and odd). A CTA has four
 // warps that work: four row tiles and one part after the other, or fewer row tiles and more parts
-// at a time (slots); in a tree's launches four more ask for their tiles (fused_ring.cuh). Partial
-// results go to memory (L2); the last CTAs of the grid wait for those of their group and merge
-// them. All these cuts depend on positions and on a node's own list, never on the call, so partial
-// results and their order are a node's own.
+// at a time (slots); in a tree's launches four more ask for their tiles (fused_ring.cuh) and, in a
+// CTA of many parts, list them. Partial results go to memory (L2); the last CTAs of the grid wait
+// for those of their group and merge them. All these cuts depend on positions and on a node's own
+// list, never on the call, so partial results and their order are a node's own.
 //
 // Spans are summed up in two steps: those of a join (512 compressed tokens) in ascending order,
 // then joins. A CTA that has whole joins takes the first step in registers and stores a join as one
@@ -37,9 +37,10 @@ inline constexpr int kCtaWarps = 4;
 inline constexpr int kMaxRowTiles = kCtaWarps;
 // A CTA of the launches for trees has as many warps again, which feed rings (fused_ring.cuh).
 inline constexpr int kTreeThreads = 2 * kCtaWarps * 32;
-// Registers of a thread that works, and of one that feeds: an SM holds two CTAs.
-inline constexpr int kWorkRegisters = 232;
-inline constexpr int kFeedRegisters = 24;
+// Registers of a thread that feeds, and of one that feeds and makes lists. Those of a thread that
+// works, with which an SM holds two CTAs: 256 less.
+inline constexpr int kFeedRegisters = 40;
+inline constexpr int kListRegisters = 48;
 inline constexpr int kMaxFusedQueries = 256;
 inline constexpr int kTailQueries = 4;  // queries of a tail entry: 64 bits, 16 positions each
 
@@ -133,20 +134,25 @@ inline constexpr int kMaxSlots = kMaxRanks + kSegments + kCtaWarps;  // of a gro
 
 // Sizes of one launch, fixed on the host.
 struct FusedPlan {
-  int row_tiles = 0;        // of a CTA: 1, 2 or 4
-  int slots = 0;            // parts that a CTA works on at once: kCtaWarps / row_tiles
-  int ranks = 0;            // shares of the compressed tokens, each one or more spans
-  bool many = false;        // a CTA runs several parts one after the other
-  bool joined = false;      // a share is one or more joins, stored as one part each
-  bool announced = false;   // parts announce themselves, where they have the memory
-  bool counts = false;      // a finishing CTA of nsa_route has one node, of few blocks
-  int part_blocks = 0;      // CTAs of a group of queries
-  int tiles = 0;            // groups of queries a KV head
-  int team_tiles = 0;       // row tiles that share a selected block: max(1, C Hp / 16)
-  int group = 0;            // C, as far as loads are shared
-  int units = 0;            // of a slot's ring: a tile's keys, or its values
-  int list_capacity = 0;    // entries of a slot's lists
-  int unit_capacity = 0;    // and their units
+  int row_tiles = 0;       // of a CTA: 1, 2 or 4
+  int tile_bits = 0;       // log2 of them
+  int slots = 0;           // parts that a CTA works on at once: kCtaWarps / row_tiles
+  int ranks = 0;           // shares of the compressed tokens, each one or more spans
+  bool many = false;       // a CTA runs several parts one after the other
+  bool joined = false;     // a share is one or more joins, stored as one part each
+  bool announced = false;  // parts announce themselves, where they have the memory
+  bool counts = false;     // a finishing CTA of nsa_route has one node, of few blocks
+  int part_blocks = 0;     // CTAs of a group of queries
+  int tiles = 0;           // groups of queries a KV head
+  int team_bits = 0;       // log2 of the row tiles that share a selected block, max(1, C Hp / 16)
+  int group = 0;           // C, as far as loads are shared
+  int units = 0;           // of a slot's ring: a tile's keys, or its values
+  int list_capacity = 0;   // entries of a slot's lists
+  int unit_capacity = 0;   // and their units
+  // Where the lists of spans, of the window, of selected blocks begin: a CTA of many parts has all
+  // at once.
+  int list_start[3] = {};
+  int unit_start[3] = {};
   int map_words = 0;        // of a slot's bit maps of blocks
   int path_compressed = 0;  // path-local compressed tokens a node can have
   int depth_capacity = 0;   // ancestors of a node, itself included
@@ -155,7 +161,9 @@ struct FusedPlan {
   // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
   // order of SegmentRange, and share i of the compressed tokens if i < ranks.
   std::uint8_t segment_end[kMaxSlots] = {};
-  Divisor groups, list_length, words;  // tiles G; n; words of a query's bit map of blocks
+  std::uint8_t slot_order[kMaxSlots] = {};  // in which slots start
+  // Tiles; tiles G; n; words of a query's bit map of blocks.
+  Divisor query_tiles, groups, list_length, words;
   std::size_t shared_bytes = 0;
 };
 
@@ -211,36 +219,39 @@ struct Entry {
   std::int16_t part;   // that the tile belongs to: a segment, or a span of compressed tokens
   std::uint64_t bits;  // shared: by query of the team; tail: by key, query * 16 + position
 };
+struct ListLength {
+  int entries = 0;
+  int units = 0;
+};
 // A team's tiles, and what is loaded for them, in shared memory.
 struct TileList {
   Entry* entries;
   // A unit of a ring each: row * 4 + (the tree's ? 2 : 0) + (values ? 1 : 0), its first row.
   std::uint32_t* units;
-  std::uint32_t ready;  // barrier that tells the feeding warp: the list is there
-};
-struct ListLength {
-  int entries = 0;
-  int units = 0;
+  ListLength* length;
+  std::uint32_t ready;  // barrier that tells: the list is there
 };
 
 // What a CTA knows of its queries. Pointers lead into shared memory.
 struct Queries {
   const FusedArguments& a;
-  int g;  // KV head
+  int group;  // of queries and KV head
+  int g;      // KV head
   int first_node;
-  int count;               // nodes of this tile that exist
-  int tile, slot, lane;    // row tile and slot of this warp
-  int per_tile;            // queries of a row tile: 16 / Hp
-  int tail_groups;         // of a row tile: ceil(per_tile / 4)
-  int context_len;         // L
-  int committed;           // Lc
-  int tree_compressed;     // E
-  int shared_tokens;       // tokens below are loaded once for all: L rounded down to a slice
-  int shared_compressed;   // the same of compressed tokens; Lc itself where no node adds one
-  int most_position;       // of the tile's nodes
-  std::int16_t* ancestor;  // [tile_queries, depth_capacity]
-  std::int16_t* path_row;  // [tile_queries, path_compressed]: row of k_cmp_tree or -1
-  std::int32_t* position;  // [tile_queries]; -1: no such node
+  int count;                   // nodes of this tile that exist
+  int tile, slot, lane;        // row tile and slot of this warp
+  int per_tile;                // queries of a row tile: 16 / Hp
+  int tail_groups;             // of a row tile: ceil(per_tile / 4)
+  int context_len;             // L
+  int committed;               // Lc
+  int tree_compressed;         // E
+  int shared_tokens;           // tokens below are loaded once for all: L rounded down to a slice
+  int shared_compressed;       // the same of compressed tokens; Lc itself where no node adds one
+  int most_position;           // of the tile's nodes
+  std::int16_t* ancestor;      // [tile_queries, depth_capacity]
+  std::int16_t* path_row;      // [tile_queries, path_compressed]: row of k_cmp_tree or -1
+  std::int32_t* position;      // [tile_queries]; -1: no such node
+  std::uint32_t tables_ready;  // barrier that tells: all tables are filled
 
   __device__ int query_of(int row) const { return tile * per_tile + (row >> a.head_bits); }
   __device__ int head_of(int row) const { return row & ((1 << a.head_bits) - 1); }
@@ -259,12 +270,13 @@ struct Queries {
 
 __device__ inline Queries make_queries(const FusedArguments& a, int group) {
   Queries t{a};
-  t.g = group / a.plan.tiles;
+  t.group = group;
+  t.g = a.plan.query_tiles.quotient(group);
   t.first_node = (group - t.g * a.plan.tiles) * a.tile_queries;
   t.count = min(a.tile_queries, a.nodes - t.first_node);
   const int warp = warp_of_block() % kCtaWarps;  // a feeding warp is its working one's
-  t.slot = warp / a.plan.row_tiles;
-  t.tile = warp - t.slot * a.plan.row_tiles;
+  t.slot = warp >> a.plan.tile_bits;
+  t.tile = warp - (t.slot << a.plan.tile_bits);
   t.lane = static_cast<int>(threadIdx.x) % 32;
   t.per_tile = kTileRows >> a.head_bits;
   t.tail_groups = (t.per_tile + kTailQueries - 1) / kTailQueries;
@@ -317,72 +329,6 @@ __device__ inline void named_barrier(int barrier, int threads) {
 // Of the CTA's working warps; hardware barrier 0.
 __device__ inline void work_sync() {
   named_barrier(0, kCtaWarps * 32);
-}
-
-// Reads the counts and fills the tables in `memory` (8-byte aligned). Ends with a barrier of the
-// working warps.
-__device__ inline void fill_tables(Queries& t, std::int32_t* memory) {
-  const FusedArguments& a = t.a;
-  t.context_len = a.counts != nullptr ? a.counts->context_len : a.context_len;
-  t.tree_compressed = a.counts != nullptr ? a.counts->tree_compressed : a.tree_compressed;
-  t.committed = t.compressed_of(t.context_len);
-  t.position = memory;
-  t.shared_tokens = t.context_len & -kSliceKeys;
-  t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
-  const int depths = a.plan.depth_capacity;
-  const int paths = a.plan.path_compressed;
-  std::int16_t* const parents = reinterpret_cast<std::int16_t*>(t.position + a.tile_queries);
-  std::int16_t* const own_row = parents + (a.nodes + 1) / 2 * 2;  // of k_cmp_tree, or -1
-  t.ancestor = own_row + (a.nodes + 1) / 2 * 2;
-  t.path_row = t.ancestor + a.tile_queries * depths;
-  const int threads = kCtaWarps * 32;
-  const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll 1
-  for (int i = thread; i < max(a.nodes, a.tile_queries); i += threads) {
-    if (i < a.nodes) {
-      parents[i] = static_cast<std::int16_t>(a.parent[i]);
-      own_row[i] = -1;
-    }
-    if (i < a.tile_queries) {
-      t.position[i] = i < t.count ? a.position[t.first_node + i] : -1;
-    }
-  }
-  work_sync();
-#pragma unroll 1
-  for (int i = thread; i < t.tree_compressed; i += threads) {
-    own_row[a.owner[i]] = static_cast<std::int16_t>(i);
-  }
-  if (thread < t.count) {
-    std::int16_t* const path = t.ancestor + thread * depths;
-    int node = t.first_node + thread;
-#pragma unroll 1
-    for (int depth = t.position[thread] - t.context_len; depth >= 0 && node >= 0; --depth) {
-      path[depth] = static_cast<std::int16_t>(node);
-      node = parents[node];
-    }
-  }
-  int most = -1;
-#pragma unroll 1
-  for (int i = t.lane; i < t.count; i += 32) {
-    most = max(most, t.position[i]);
-  }
-  t.most_position = __reduce_max_sync(0xFFFFFFFFU, most);
-  work_sync();
-  if (t.tree_compressed == 0) {
-    return;
-  }
-#pragma unroll 1
-  for (int i = thread; i < a.tile_queries * paths; i += threads) {
-    const int query = i / paths;
-    const int token = t.committed + i - query * paths;
-    int row = -1;
-    if (query < t.count && token < t.seen_by(query)) {
-      const int last = (token << a.stride_bits) + a.cmp_block - 1;
-      row = own_row[t.ancestor[query * depths + last - t.context_len]];
-    }
-    t.path_row[i] = static_cast<std::int16_t>(row);
-  }
-  work_sync();
 }
 
 }  // namespace versieve::kernels

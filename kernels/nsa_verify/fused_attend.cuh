@@ -117,10 +117,6 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
   }
 }
 
-// The kinds of parts in the order in which a slot runs through them: the window needs nothing of
-// nsa_route, and waits for nobody.
-enum Kind : int { kSpans, kWindow, kSelected, kKinds };
-
 // Parts of one slot of a group's CTAs.
 struct SlotWork {
   int rank;  // of the compressed tokens; -1: none
@@ -152,12 +148,12 @@ struct SlotWork {
 };
 
 // The slot that warps of `slot` of a group's CTA `share` work off. Parts that take longest start
-// first: of many those of the last slots; of one each, where they outnumber the CTAs on the chip,
+// first: of many as the plan orders them; of one each, where they outnumber the CTAs on the chip,
 // the selected blocks, which the compressed tokens would come before.
 template <int kD, bool kMany>
 __device__ __forceinline__ int slot_of(const FusedPlan& plan, int share, int slot) {
   if (kMany) {
-    return plan.part_blocks - 1 - share;
+    return plan.slot_order[share];
   }
   if (kD > kFusedManyHead && plan.slots == 1) {
     const int later = share + plan.ranks;
@@ -166,60 +162,125 @@ __device__ __forceinline__ int slot_of(const FusedPlan& plan, int share, int slo
   return share * plan.slots + slot;
 }
 
-// The tiles of one kind, and where their list lies.
-template <bool kReuse, bool kMany, class Memory>
-__device__ __forceinline__ Job list_kind(const Queries& t, const Team& team, const Memory& memory,
-                                         const SlotWork& work, int kind, const EarlyLists& early,
-                                         TileList& list) {
-  const FusedArguments& a = t.a;
-  const int index = team.first_tile / team.tiles;
-  const int teams = a.plan.row_tiles / team.tiles;
-  list = memory.list_of(a.plan, index, teams);
-  if (kReuse && kind == kSpans) {
-    return span_job<kMany>(t, team, work.rank, list);
+// Segments of a slot, of window or selected blocks. Where a slot of many has one of the window's,
+// the first is that in which the tree does not begin.
+template <bool kMany>
+__device__ __forceinline__ SegmentRange segments_of(const Queries& t, const SlotWork& work,
+                                                    int kind) {
+  const SegmentRange range = kind == kSelected ? work.selected : work.window;
+  if (!kMany) {
+    return {range.from, range.from + 1};
   }
-  SegmentRange range = kind == kSelected ? work.selected : work.window;
-  range.to = kMany ? range.to : range.from + 1;
-  const ListLength length =
-      kind == kSelected
-          ? list_selected(t, team, range, memory.block_maps + index * (a.plan.map_words / teams),
-                          early, list)
-          : list_window(t, team, range, list);
-  Job job{false, false, length.entries, range.from, range.to, {0, 0}};
+  if (kind == kWindow && range.to - range.from == 1) {
+    static_assert(kWindowSegments == 2, "one of two");
+    const int turned = (range.from + t.shared_tokens / kTileKeys + 1) % kWindowSegments;
+    return {kSelectedSegments + turned, kSelectedSegments + turned + 1};
+  }
+  return range;
+}
+
+// What a slot's working warps do of one kind.
+template <bool kReuse, bool kMany>
+__device__ __forceinline__ Job job_of(const Queries& t, const SlotWork& work, int kind) {
+  if (kReuse && kind == kSpans) {
+    return span_job<kMany>(t, work.rank);
+  }
+  const SegmentRange range = segments_of<kMany>(t, work, kind);
+  Job job{false, false, 0, range.from, range.to, {0, 0}};
 #pragma unroll
   for (int r = 0; r < 2 && kind == kWindow; ++r) {
     const int query = t.query_of(t.lane / 4 + r * 8);
-    job.low[r] = query < t.count ? t.position[query] - a.window + 1 : 0;
+    job.low[r] = query < t.count ? t.position[query] - t.a.window + 1 : 0;
   }
   return job;
 }
 
-// What a feeding warp does: the lists of the team whose first row tile is its own, kind after kind.
+// The list of a slot of one part, which the first working warp of its team makes.
+template <bool kReuse, class Memory>
+__device__ __forceinline__ void make_list(const Queries& t, const Memory& memory,
+                                          const SlotWork& work, int kind, const Team& team,
+                                          const EarlyLists& early) {
+  const TileList list = memory.list_of(kind, team);
+  if (kReuse && kind == kSpans) {
+    list_spans<false>(t, team, work.rank, list);
+  } else if (kind == kWindow) {
+    list_window(t, team, segments_of<false>(t, work, kind), list);
+  } else {
+    list_selected(t, team, segments_of<false>(t, work, kind), memory.maps_of(team), early, list);
+  }
+}
+
+// Which lists of a CTA of many parts a feeding warp makes. Not the first warp where another can: it
+// feeds.
+struct ListWork {
+  bool spans, window;
+  int first;       // row tile of the first team whose selected blocks it lists; -1: of none
+  bool stands_in;  // for the first warp: lists those of team 0, too
+
+  __device__ __forceinline__ ListWork(const Queries& t, const SlotWork& work, int first_kind) {
+    const Team own = make_team(t.tile, t.a.plan.team_bits);
+    const bool selected = !work.selected.empty();
+    const bool busy = first_kind != kSelected;  // the first warp
+    first = -1;
+    if (selected && own.tiles > 1 && !busy) {
+      first = t.tile == own.first_tile + 1 ? own.first_tile : -1;
+    } else if (selected && t.tile == own.first_tile && !(busy && t.tile == 0)) {
+      first = t.tile;
+    }
+    stands_in = selected && busy && t.tile == kCtaWarps - 1;
+    first = stands_in && first < 0 ? 0 : first;
+    spans = first_kind == kSpans && t.tile == 1;
+    window = !work.window.empty() && t.tile == (first_kind == kSpans ? 2 : 1);
+  }
+
+  template <bool kReuse, class Memory>
+  __device__ __forceinline__ void make(const Queries& t, const Memory& memory, const SlotWork& work,
+                                       EarlyLists& early) {
+    const Team all = make_team(t.tile, t.a.plan.tile_bits);
+    if (kReuse && spans) {
+      list_spans<true>(t, all, work.rank, memory.list_of(kSpans, all));
+    }
+    if (window) {
+      list_window(t, all, segments_of<true>(t, work, kWindow), memory.list_of(kWindow, all));
+    }
+#pragma unroll 1
+    while (first >= 0) {
+      const Team team = make_team(first, t.a.plan.team_bits);
+      list_selected(t, team, work.selected, memory.maps_of(team), early,
+                    memory.list_of(kSelected, team));
+      first = stands_in && first > 0 ? 0 : -1;
+      if (first == 0) {
+        early.fetch(t, make_team(0, t.a.plan.team_bits));
+      }
+    }
+  }
+};
+
+// What a feeding warp does: the units of lists. A slot's first warp feeds spans and window, a
+// team's first one its selected blocks.
 template <int kD, bool kReuse, bool kMany>
-__device__ __forceinline__ void feed_attend(const FusedArguments& a, const TileMaps& maps,
-                                            unsigned char* shared) {
-  if (!works_on_parts(a)) {
-    return;
-  }
-  int share;
-  const Queries t = queries_of_cta(a, share);
-  const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
-  int kind = work.next_kind(kReuse ? kSpans : kWindow);
-  if (kReuse && !(a.older_lists && (kind != kSelected || a.older_blocks))) {
-    wait_for_predecessors();
-  }
-  int lists = 0;  // fed so far
+__device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& maps,
+                                            const WorkMemory<kD>& memory, const SlotWork& work,
+                                            int kind) {
+  const FusedPlan& plan = t.a.plan;
+  Fed fed;
+  int units = 0;  // of the kinds before
 #pragma unroll 1
   while (kind < kKinds) {
-    const Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
+    const Team team = make_team(t.tile, memory.team_bits(kind));
+    const TileList list = memory.list_of(kind, team);
+    barrier_wait(list.ready, 0);
     if (t.tile == team.first_tile) {
-      const TileList list =
-          memory.list_of(a.plan, team.first_tile / team.tiles, a.plan.row_tiles / team.tiles);
-      barrier_wait(list.ready, lists++ & 1);
-      feed_ring<kD>(t, maps, kReuse && kind == kSpans, memory.ring_of(a.plan, team), list.units,
-                    kReuse);
+      const Ring ring = memory.ring_of(kind, team);
+      Before before{memory.ring_of(kSpans, make_team(0, plan.tile_bits)), 0, 0};
+      if (kind == kSelected) {
+        before.first = team.index * ring.units;
+        before.units = units;
+        fed = Fed{};
+      }
+      feed_ring<kD>(t, maps, kReuse && kind == kSpans, ring, list.units, kReuse, before, fed);
     }
+    units += list.length->units;
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
 }
@@ -230,80 +291,105 @@ template <int kD, bool kReuse, bool kMany, bool kAnnounced>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
+  constexpr int kRegisters = kMany ? kListRegisters : kFeedRegisters;
   extern __shared__ __align__(1024) unsigned char shared[];
-  if (works_on_parts(a)) {
-    start_lists<kD>(a.plan, shared);
-  }
-  if (warp_of_block() >= kCtaWarps) {
-    take_registers<true>();
-    feed_attend<kD, kReuse, kMany>(a, maps, shared);
-    return;
-  }
-  take_registers<false>();
+  const bool feeds = warp_of_block() >= kCtaWarps;
   if constexpr (!kReuse) {
     release_successors();
   }
-  const int groups = a.kv_heads * a.plan.tiles;
-  const int block = static_cast<int>(blockIdx.x);
   if (!works_on_parts(a)) {
+    if (feeds) {
+      leave_registers<kRegisters>();
+      return;
+    }
+    take_registers<kRegisters>();
     wait_for_predecessors();
     release_successors();
-    finish_attend<kD, kReuse, kAnnounced>(a, block - groups * a.plan.part_blocks);
+    finish_attend<kD, kReuse, kAnnounced>(
+        a, static_cast<int>(blockIdx.x) - a.plan.groups.value * a.plan.part_blocks);
     return;
   }
-  const int share = a.plan.groups.quotient(block);
-  const int group = block - share * groups;
-  Queries t = make_queries(a, group);
+  int share;
+  Queries t = queries_of_cta(a, share);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
   const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
-  Team team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
-  Ring ring = memory.ring_of(a.plan, team);
-  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
-  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
-  start_ring(ring, team);
-  const RowPlaces queries(t);
+  Team team = make_team(t.tile, memory.team_bits(kind));
   // nsa_attend starts when nsa_route has passed its own wait: all but the chosen blocks is older.
   // nsa_reuse lets others start when its own wait is over, as nsa_route does.
-  Rows<kD> rows;
-  if constexpr (kReuse) {
-    if (!(a.older_lists && (kind != kSelected || a.older_blocks))) {
-      wait_for_predecessors();
-    }
-  } else {
-    rows.load(a.head_dim, queries.at);
+  if (kReuse && !(a.older_lists && (kind != kSelected || a.older_blocks))) {
+    wait_for_predecessors();
+  }
+  place_tables(t, memory.tables, memory.ready_at);
+  // The lists that this warp makes: of a slot of one part a team's first working warp.
+  ListWork lists(t, work, kind);
+  if (feeds != kMany || (!kMany && (kind >= kKinds || t.tile != team.first_tile))) {
+    lists.spans = lists.window = lists.stands_in = false;
+    lists.first = -1;
+  } else if (!kMany) {
+    lists.first = kind == kSelected ? t.tile : -1;
   }
   EarlyLists early{};
-  if (kReuse && kind == kSelected) {
-    early.fetch(t, team);
+  if (kReuse && lists.first >= 0 && (kind == kSelected || a.older_blocks)) {
+    early.fetch(t, make_team(lists.first, a.plan.team_bits));
   }
-  fill_tables(t, memory.tables);
-#pragma unroll 1
-  for (bool first = true; kind < kKinds; first = false) {
-    if (kMany && !first) {
-      team = make_team(t, kind == kSelected ? a.plan.team_tiles : a.plan.row_tiles);
-      ring = memory.ring_of(a.plan, team);
-      restart_ring(a.plan, ring, team, memory.barriers_at);
-    }
-    if (kind == kSelected && !(kReuse && first)) {
-      if constexpr (!kReuse) {
+  start_cta<kD, kMany ? kCtaWarps * 32 : 32>(t, shared);
+  if (feeds) {
+    leave_registers<kRegisters>();
+    if constexpr (kMany) {
+      if (lists.first >= 0 && !(kReuse && (kind == kSelected || a.older_blocks))) {
         wait_for_predecessors();
+        early.fetch(t, make_team(lists.first, a.plan.team_bits));
       }
+      lists.make<kReuse>(t, memory, work, early);
+    } else if (fills_tables(t)) {
+      fill_tables<32>(t, t.lane);
+    }
+    feed_attend<kD, kReuse, kMany>(t, maps, memory, work, kind);
+    return;
+  }
+  take_registers<kRegisters>();
+  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
+  prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
+  const RowPlaces queries(t);
+  Rows<kD> rows;
+  if constexpr (!kReuse) {
+    rows.load(a.head_dim, queries.at);
+  }
+  if constexpr (kMany) {
+    fill_tables<kCtaWarps * 32>(t, static_cast<int>(threadIdx.x));
+  } else if (kind < kKinds && t.tile == team.first_tile) {
+    if (!kReuse && kind == kSelected) {
+      wait_for_predecessors();
       early.fetch(t, team);
     }
-    TileList list{};
-    const Job job = list_kind<kReuse, kMany>(t, team, memory, work, kind, early, list);
-    run_entries<kReuse && kMany>(t, team, list, job, ring, rows, KeepNothing{}, [&] {
-      if (kReuse && first) {
-        wait_for_predecessors();
-        release_successors();
-        rows.load(a.head_dim, queries.at);
+    make_list<kReuse>(t, memory, work, kind, team, early);
+  }
+  if (kind < kKinds) {
+    Run run(t, job_of<kReuse, kMany>(t, work, kind), memory.list_of(kind, team));
+    if constexpr (kReuse) {
+      wait_for_predecessors();
+      release_successors();
+      rows.load(a.head_dim, queries.at);
+    }
+    Cursor at{0, 0};
+#pragma unroll 1
+    while (true) {
+      run_entries<kReuse && kMany>(t, team, memory.list_of(kind, team), run,
+                                   memory.ring_of(kind, team), at, rows, KeepNothing{});
+      kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
+      if (!kMany || kind >= kKinds) {
+        break;
       }
-    });
-    kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
+      if (kind == kSelected) {
+        team = make_team(t.tile, a.plan.team_bits);
+        at = Cursor{0, 0};
+      }
+      run = Run(t, job_of<kReuse, kMany>(t, work, kind), memory.list_of(kind, team));
+    }
   }
   if constexpr (!kAnnounced) {
-    arrive_at(a, group);
+    arrive_at(a, t.group);
   }
 }
 

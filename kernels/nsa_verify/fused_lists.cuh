@@ -3,10 +3,11 @@
 // tokens; then the tail, the slices that reach into the draft tree, where every node has keys of
 // its own.
 //
-// All warps of a team count, its first one writes.
+// One warp makes a list, which knows the positions.
 #pragma once
 
 #include "kernels/nsa_verify/fused_ring.cuh"
+#include "kernels/nsa_verify/fused_tables.cuh"
 
 namespace versieve::kernels {
 
@@ -25,23 +26,20 @@ __device__ __forceinline__ void put_shared(const TileList& list, ListLength to, 
   list.units[to.units + at * 2 + 1] = unit_word(entry.first, false, true);
 }
 
-// Behind the last unit; the feeding warp may begin. There is room: a tail's entries count two each.
-// Ends with the team's barrier.
-__device__ __forceinline__ void end_list(const Team& team, const TileList& list,
+// Behind the last unit: the list is there, for those who work and for those who feed. There is
+// room: a tail's entries count two each.
+__device__ __forceinline__ void end_list(const Queries& t, const TileList& list,
                                          const ListLength& length) {
-  if (team.thread < 32) {
-    if (team.thread == 0) {
-      list.units[length.units] = kListEnd;
-    }
-    barrier_arrive(list.ready);
+  if (t.lane == 0) {
+    list.units[length.units] = kListEnd;
+    *list.length = length;
   }
-  team.sync();
+  barrier_arrive(list.ready);
 }
 
 // Appends tail entries of part_of(slice start) for slices first, first + 16, ... <= last in
 // ascending order. valid_of(query of the tile, slice start) gives the visible positions' bits;
-// slices that nobody sees are left out unless `all`. `length` stands before. All warps of the team
-// get the new length; the entries are there after the team's next barrier.
+// slices that nobody sees are left out unless `all`. `length` stands before; the new one.
 template <class PartOf, class ValidOf>
 __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team& team,
                                                    const TileSource& from, const PartOf& part_of,
@@ -72,7 +70,7 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
     const unsigned found = __ballot_sync(0xFFFFFFFFU, any);
     const unsigned slice = ((1U << each) - 1U) << (t.lane & -each);
     e.count = static_cast<std::int8_t>(__popc(found & slice & ~before));
-    if (any && team.thread < 32) {
+    if (any) {
       list.entries[length.entries + __popc(found & before)] = e;
     }
     // The first entry of a slice brings its units.
@@ -80,7 +78,7 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
     const bool back = from.reaches_back(e.first);
     const unsigned leaders = __ballot_sync(0xFFFFFFFFU, leads);
     const unsigned backs = __ballot_sync(0xFFFFFFFFU, leads && back);
-    if (leads && team.thread < 32) {
+    if (leads) {
       std::uint32_t* to = list.units + length.units +
                           2 * (__popc(leaders & before) * from.tree_boxes + __popc(backs & before));
 #pragma unroll 1
@@ -103,23 +101,25 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
 inline constexpr int kMostShared = 8;  // queries that share loads of selected blocks
 
 // The first of the lists' entries of a team's queries, fetched before anything waits for them:
-// entry thread + i * threads.
+// entry lane + 32 i.
 struct EarlyLists {
-  static constexpr int kMost = 2;
+  static constexpr int kMost = 4;
   std::int32_t block[kMost];
 
   __device__ __forceinline__ void fetch(const Queries& t, const Team& team) {
-    const FusedArguments& a = t.a;
-    const int first_query = team.first_tile * t.per_tile;
-    const int listed = max(0, min(team.tiles * t.per_tile, t.count - first_query)) * a.sel_count;
 #pragma unroll
     for (int i = 0; i < kMost; ++i) {
-      const int at = team.thread + i * team.threads();
-      const int query = a.plan.list_length.quotient(at);
-      block[i] = at < listed ? __ldcg(a.chosen + t.pair_index(first_query + query) * a.sel_count +
-                                      at - query * a.sel_count)
-                             : -1;
+      block[i] = listed_block(t, team, t.lane + i * 32);
     }
+  }
+  // Entry `at` of the lists of a team's queries one behind the other; -1: none.
+  __device__ __forceinline__ static int listed_block(const Queries& t, const Team& team, int at) {
+    const FusedArguments& a = t.a;
+    const int query = a.plan.list_length.quotient(at);
+    const int of_tile = team.first_tile * t.per_tile + query;
+    return query < team.tiles * t.per_tile && of_tile < t.count
+               ? __ldcg(a.chosen + t.pair_index(of_tile) * a.sel_count + at - query * a.sel_count)
+               : -1;
   }
 };
 
@@ -134,20 +134,17 @@ struct BlockMaps {
   }
 };
 
-// Fills the maps. Ends with the team's barrier.
+// Fills the maps.
 __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
                                            const BlockMaps& maps, const EarlyLists& early) {
   const FusedArguments& a = t.a;
-  const int n = a.sel_count;
-  const int first_query = team.first_tile * t.per_tile;
   const int queries = team.tiles * t.per_tile;
   const int words = a.plan.words.value;
 #pragma unroll 1
-  for (int i = team.thread; i < queries * maps.segments * words; i += team.threads()) {
+  for (int i = t.lane; i < queries * maps.segments * words; i += 32) {
     maps.words[i] = 0U;
   }
-  team.sync();
-  const int listed_queries = max(0, min(queries, t.count - first_query));
+  __syncwarp();
   const auto note = [&](int i, int block) {
     const int number = block / kSelectedSegments;
     const int segment = block - number * kSelectedSegments;
@@ -158,15 +155,13 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
   };
 #pragma unroll
   for (int i = 0; i < EarlyLists::kMost; ++i) {
-    note(team.thread + i * team.threads(), early.block[i]);
+    note(t.lane + i * 32, early.block[i]);
   }
 #pragma unroll 1
-  for (int i = team.thread + EarlyLists::kMost * team.threads(); i < listed_queries * n;
-       i += team.threads()) {
-    const int query = a.plan.list_length.quotient(i);
-    note(i, __ldcg(a.chosen + t.pair_index(first_query + query) * n + i - query * n));
+  for (int i = t.lane + EarlyLists::kMost * 32; i < queries * a.sel_count; i += 32) {
+    note(i, EarlyLists::listed_block(t, team, i));
   }
-  team.sync();
+  __syncwarp();
 }
 
 // Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
@@ -182,10 +177,14 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
   const int whole_blocks = (t.shared_tokens + block_size - 1) >> a.block_bits;
   const int group = a.plan.group;
   const int items = team.tiles * t.per_tile / group * words;
+  // A word's bits are shared out to as many lanes as there are for it, a power of two.
+  const int lane_bits = max(__clz(items - 1) - 27, 0);
+  const int width = 32 >> lane_bits;
+  const unsigned own_bits = (0xFFFFFFFFU >> (32 - width)) << (t.lane % (1 << lane_bits) * width);
   int count = 0;
 #pragma unroll 1
-  for (int base = 0; base < items; base += 32) {  // each warp counts, the first one writes
-    const int item = base + t.lane;
+  for (int base = 0; base < items << lane_bits; base += 32) {
+    const int item = (base + t.lane) >> lane_bits;
     const int from_group = a.plan.words.quotient(item);
     const int word = item - from_group * words;
     const unsigned* const map = maps.of(from_group * group, segment, words) + word;
@@ -200,7 +199,7 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
       // Blocks past the shared tokens are the tail's.
       const int numbers = (whole_blocks - segment + kSelectedSegments - 1) / kSelectedSegments;
       const int left = numbers - word * 32;
-      bits &= left >= 32 ? 0xFFFFFFFFU : left > 0 ? (1U << left) - 1U : 0U;
+      bits &= own_bits & (left >= 32 ? 0xFFFFFFFFU : left > 0 ? (1U << left) - 1U : 0U);
     }
     int end = __popc(bits);
 #pragma unroll
@@ -211,7 +210,7 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
     int place = count + end - __popc(bits);
     count += __shfl_sync(0xFFFFFFFFU, end, 31);
 #pragma unroll 1
-    for (; bits != 0U && team.thread < 32; bits &= bits - 1U, ++place) {
+    for (; bits != 0U; bits &= bits - 1U, ++place) {
       const int bit = __ffs(static_cast<int>(bits)) - 1;
       const int block = (word * 32 + bit) * kSelectedSegments + segment;
       std::uint32_t owners = 0U;
@@ -235,9 +234,9 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
 
 // Tiles of selected blocks of some segments, segment after segment. `words`: [team queries,
 // segments, words of a bit map].
-__device__ __forceinline__ ListLength list_selected(const Queries& t, const Team& team,
-                                                    SegmentRange range, unsigned* words,
-                                                    const EarlyLists& early, const TileList& list) {
+__device__ __forceinline__ void list_selected(const Queries& t, const Team& team,
+                                              SegmentRange range, unsigned* words,
+                                              const EarlyLists& early, const TileList& list) {
   const FusedArguments& a = t.a;
   const int first_query = team.first_tile * t.per_tile;
   const BlockMaps maps{words, range.from, range.to - range.from};
@@ -261,23 +260,20 @@ __device__ __forceinline__ ListLength list_selected(const Queries& t, const Team
           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
         });
   }
-  end_list(team, list, length);
-  return length;
+  end_list(t, list, length);
 }
 
 // Chunks of 64 positions of the window whose number is, modulo the window segments, that of one of
 // the segments (counted from kSelectedSegments on), segment after segment.
-__device__ __forceinline__ ListLength list_window(const Queries& t, const Team& team,
-                                                  SegmentRange range, const TileList& list) {
+__device__ __forceinline__ void list_window(const Queries& t, const Team& team, SegmentRange range,
+                                            const TileList& list) {
   const int window = t.a.window;
-  const int first_query = team.first_tile * t.per_tile;
-  const int team_queries = min(team.tiles * t.per_tile, t.count - first_query);
   int least = INT32_MAX;
   int most = -1;
 #pragma unroll 1
-  for (int i = t.lane; i < team_queries; i += 32) {
-    least = min(least, t.position[first_query + i]);
-    most = max(most, t.position[first_query + i]);
+  for (int i = t.lane; i < t.count; i += 32) {
+    least = min(least, t.position[i]);
+    most = max(most, t.position[i]);
   }
   least = __reduce_min_sync(0xFFFFFFFFU, least);
   most = __reduce_max_sync(0xFFFFFFFFU, most);
@@ -291,7 +287,7 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
     const int end = (t.shared_tokens + kTileKeys - 1) / kTileKeys;
     const int chunks = end > chunk ? (end - chunk + kWindowSegments - 1) / kWindowSegments : 0;
 #pragma unroll 1
-    for (int i = team.thread < 32 ? t.lane : chunks; i < chunks; i += 32) {
+    for (int i = t.lane; i < chunks; i += 32) {
       const int first = (chunk + i * kWindowSegments) * kTileKeys;
       put_shared(list, length, i,
                  {first, static_cast<std::int8_t>(min(kTileKeys, t.shared_tokens - first)), -1,
@@ -299,8 +295,12 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
     }
     length.entries += chunks;
     length.units += 2 * chunks;
+    // Slices of this segment's chunks.
+    const int tail = t.shared_tokens / kTileKeys % kWindowSegments == rest
+                         ? t.shared_tokens
+                         : (t.shared_tokens & -kTileKeys) + kTileKeys;
     length = append_tails(
-        t, team, from, [&](int) { return segment; }, t.shared_tokens, most, false, list, length,
+        t, team, from, [&](int) { return segment; }, tail, most, false, list, length,
         [&](int query, int slice) {
           const int position = t.position[query];
           return slice / kTileKeys % kWindowSegments == rest
@@ -308,24 +308,24 @@ __device__ __forceinline__ ListLength list_window(const Queries& t, const Team& 
                      : 0U;
         });
   }
-  end_list(team, list, length);
-  return length;
+  end_list(t, list, length);
 }
 
 // Chunks of compressed tokens of spans [from, to).
-__device__ __forceinline__ ListLength list_compressed(const Queries& t, const Team& team, int from,
-                                                      int to, const TileList& list) {
+__device__ __forceinline__ void list_compressed(const Queries& t, const Team& team, int from,
+                                                int to, const TileList& list) {
   const int begin = span_start(from) / kTileKeys;
   const int shared_end = min(span_start(to), t.shared_compressed);
   const int end = (shared_end + kTileKeys - 1) / kTileKeys;
   const int count = max(end - begin, 0);
 #pragma unroll 1
-  for (int i = team.thread < 32 ? t.lane : count; i < count; i += 32) {
+  for (int i = t.lane; i < count; i += 32) {
     const int first = (begin + i) * kTileKeys;
     put_shared(list, {}, i,
                {first, static_cast<std::int8_t>(min(kTileKeys, shared_end - first)), -1,
                 static_cast<std::int16_t>(span_of(first)), 0xFFFFFFFFU});
   }
+  barrier_wait(t.tables_ready, 0);
   const int first_tail = max(t.shared_compressed & -kSliceKeys, span_start(from));
   const int last =
       t.tree_compressed > 0 ? min(t.compressed_of(t.most_position + 1), span_start(to)) - 1 : -1;
@@ -344,8 +344,7 @@ __device__ __forceinline__ ListLength list_compressed(const Queries& t, const Te
         }
         return bits;
       });
-  end_list(team, list, length);
-  return length;
+  end_list(t, list, length);
 }
 
 }  // namespace versieve::kernels

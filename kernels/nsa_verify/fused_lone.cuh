@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(&maps.of[1][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const int rank = share * a.plan.slots + warp;
   const RowPlaces queries(t);
   Rows<kD> rows{};
@@ -309,7 +309,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   prefetch_map(&maps.of[segment < 0 ? 1 : 0][1]);
   const WorkMemory<kD> memory(a.plan, warp, shared);
   const Ring ring = lone_ring(memory, a.plan);
-  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.list.entries);
+  std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const RowPlaces queries(t);
   Rows<kD> rows{};
   Cursor at{0, 0};

@@ -7,107 +7,132 @@
 
 namespace versieve::kernels {
 
-// Shared memory of a working CTA, in order: rings, their barriers, a barrier for each team's list,
+// The kinds of parts in the order in which a slot runs through them: the window needs nothing of
+// nsa_route, and waits for nobody.
+enum Kind : int { kSpans, kWindow, kSelected, kKinds };
+
+// Barriers in shared memory beside the rings': of the tables, of the lists of each kind by their
+// team's first row tile; behind them the lists' lengths.
+inline constexpr int kReadyBarriers = 1 + kKinds * kCtaWarps;
+inline constexpr int kPlaceBarrierBytes = 2 * 16;  // of a place of the rings: two of each set
+inline constexpr int kReadyBytes = (kReadyBarriers + 1 + kKinds * kCtaWarps) * 8;
+
+// Shared memory of a working CTA, in order: rings, their barriers, once for spans and window and
+// once for selected blocks, which other teams share; barriers of what is ready, lists' lengths,
 // lists, bit maps of blocks, tables.
 template <int kD>
 struct WorkMemory {
-  std::uint32_t units_at;     // of this warp's slot
-  std::uint32_t barriers_at;  // of this warp's slot
-  TileList list;              // of this warp's slot
-  unsigned* block_maps;       // of this warp's slot
+  const FusedPlan& plan;
+  int slot;                   // of this warp
+  std::uint32_t units_at;     // its
+  std::uint32_t barriers_at;  // its, for spans and window
+  std::uint32_t ready_at;     // Queries::tables_ready
+  ListLength* lengths;
+  Entry* entries;        // its
+  std::uint32_t* units;  // its
+  unsigned* block_maps;  // its
   std::int32_t* tables;
 
-  __device__ WorkMemory(const FusedPlan& plan, int slot, unsigned char* shared) {
-    const int units = plan.slots * plan.units;
-    unsigned char* const barriers = shared + units * Rows<kD>::kUnitBytes;
-    unsigned char* const ready = barriers + units * 16;
-    Entry* const lists = reinterpret_cast<Entry*>(ready + kCtaWarps * 8);
-    unsigned* const unit_words =
-        reinterpret_cast<unsigned*>(lists + plan.slots * plan.list_capacity);
-    unsigned* const maps = unit_words + plan.slots * plan.unit_capacity;
-    units_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
-               static_cast<std::uint32_t>(slot * plan.units * Rows<kD>::kUnitBytes);
-    barriers_at = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers)) +
-                  static_cast<std::uint32_t>(slot * plan.units * 16);
-    list = {lists + slot * plan.list_capacity, unit_words + slot * plan.unit_capacity,
-            static_cast<std::uint32_t>(__cvta_generic_to_shared(ready)) +
-                static_cast<std::uint32_t>(slot * plan.row_tiles * 8)};
+  __device__ __forceinline__ WorkMemory(const FusedPlan& of, int own_slot, unsigned char* shared)
+      : plan(of), slot(own_slot) {
+    const std::uint32_t at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    const int places = plan.slots * plan.units;
+    units_at = at + static_cast<std::uint32_t>(slot * plan.units * Rows<kD>::kUnitBytes);
+    barriers_at =
+        at + static_cast<std::uint32_t>(places * Rows<kD>::kUnitBytes + slot * plan.units * 16);
+    ready_at =
+        at + static_cast<std::uint32_t>(places * (Rows<kD>::kUnitBytes + kPlaceBarrierBytes));
+    unsigned char* const ready = shared + places * (Rows<kD>::kUnitBytes + kPlaceBarrierBytes);
+    lengths = reinterpret_cast<ListLength*>(ready + (kReadyBarriers + 1) * 8);
+    entries = reinterpret_cast<Entry*>(ready + kReadyBytes);
+    units = reinterpret_cast<std::uint32_t*>(entries + plan.slots * plan.list_capacity);
+    unsigned* const maps = units + plan.slots * plan.unit_capacity;
+    entries += slot * plan.list_capacity;
+    units += slot * plan.unit_capacity;
     block_maps = maps + slot * plan.map_words;
     tables = reinterpret_cast<std::int32_t*>(maps + plan.slots * plan.map_words);
   }
 
-  // The list of team `index` of `teams`.
-  __device__ TileList list_of(const FusedPlan& plan, int index, int teams) const {
-    return {list.entries + index * (plan.list_capacity / teams),
-            list.units + index * (plan.unit_capacity / teams),
-            list.ready + static_cast<std::uint32_t>(index * (plan.row_tiles / teams) * 8)};
+  __device__ __forceinline__ int team_bits(int kind) const {
+    return kind == kSelected ? plan.team_bits : plan.tile_bits;
   }
-  // The ring of a team where teams share out the slot's units.
-  __device__ Ring ring_of(const FusedPlan& plan, const Team& team) const {
-    const int teams = plan.row_tiles / team.tiles;
-    const int units = plan.units / teams;
-    const std::uint32_t first = static_cast<std::uint32_t>(team.first_tile / team.tiles * units);
-    return {units_at + first * Rows<kD>::kUnitBytes, barriers_at + first * 16U, units};
+  // A team's share of what the slot's teams share.
+  __device__ __forceinline__ int share(int of, const Team& team) const {
+    return of >> (plan.tile_bits - team.bits);
+  }
+  __device__ __forceinline__ TileList list_of(int kind, const Team& team) const {
+    const int from = plan.list_start[kind];
+    const int unit = plan.unit_start[kind];
+    const int at = kind * kCtaWarps + (slot << plan.tile_bits) + team.first_tile;
+    return {entries + from + team.index * share(plan.list_capacity - from, team),
+            units + unit + team.index * share(plan.unit_capacity - unit, team), lengths + at,
+            ready_at + static_cast<std::uint32_t>((1 + at) * 8)};
+  }
+  __device__ __forceinline__ unsigned* maps_of(const Team& team) const {
+    return block_maps + team.index * share(plan.map_words, team);
+  }
+  __device__ __forceinline__ Ring ring_of(int kind, const Team& team) const {
+    const int count = share(plan.units, team);
+    const std::uint32_t first = static_cast<std::uint32_t>(team.index * count);
+    const std::uint32_t set =
+        kind == kSelected ? static_cast<std::uint32_t>(plan.slots * plan.units) : 0U;
+    return {units_at + first * Rows<kD>::kUnitBytes, barriers_at + (set + first) * 16U, count};
   }
 };
 
 // Whether a CTA has parts to work on; else it finishes.
 __device__ __forceinline__ bool works_on_parts(const FusedArguments& a) {
-  return static_cast<int>(blockIdx.x) < a.kv_heads * a.plan.tiles * a.plan.part_blocks;
+  return static_cast<int>(blockIdx.x) < a.plan.groups.value * a.plan.part_blocks;
 }
 // The queries of a working CTA's group; `share`: which of the group's CTAs it is.
 __device__ __forceinline__ Queries queries_of_cta(const FusedArguments& a, int& share) {
-  const int groups = a.kv_heads * a.plan.tiles;
   const int block = static_cast<int>(blockIdx.x);
   share = a.plan.groups.quotient(block);
-  return make_queries(a, block - share * groups);
+  return make_queries(a, block - share * a.plan.groups.value);
 }
-// The lists' barriers of a working CTA, all of whose threads call it.
-template <int kD>
-__device__ __forceinline__ void start_lists(const FusedPlan& plan, unsigned char* shared) {
+// Sets up a working CTA, all of whose threads call it: feeding warps the barriers, working ones the
+// positions of its queries, all that most lists need. kFillers: threads that fill the tables.
+template <int kD, int kFillers>
+__device__ __forceinline__ void start_cta(Queries& t, unsigned char* shared) {
+  constexpr int kWorkers = kCtaWarps * 32;
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread < kCtaWarps) {
-    const int units = plan.slots * plan.units;
-    barrier_init(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
-                     static_cast<std::uint32_t>(units * (Rows<kD>::kUnitBytes + 16) + thread * 8),
-                 32);
+  if (warp_of_block() < kCtaWarps) {
+    if (thread < t.a.tile_queries) {
+      t.position[thread] = thread < t.count ? t.a.position[t.first_node + thread] : -1;
+    }
+  } else {
+    const FusedPlan& plan = t.a.plan;
+    const int places = plan.slots * plan.units;
+    const std::uint32_t first = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
+                                static_cast<std::uint32_t>(places * Rows<kD>::kUnitBytes);
+    const int of_rings = places * 4;
+#pragma unroll 1
+    for (int i = thread - kWorkers; i < of_rings + kReadyBarriers; i += kTreeThreads - kWorkers) {
+      const int readers = 1 << (i < places * 2 ? plan.tile_bits : plan.team_bits);
+      const int of_ring = i % 2 == 0 ? 1 : readers;
+      const int of_ready = i == of_rings ? kFillers : 32;
+      barrier_init(first + static_cast<std::uint32_t>(i * 8), i < of_rings ? of_ring : of_ready);
+    }
+    publish_barriers();
   }
   __syncthreads();
+  see_positions(t);
 }
 
-// Barriers, ready for the copy engine once the CTA's next barrier is passed.
-__device__ inline void start_ring(const Ring& ring, const Team& team) {
-  if (team.thread == 0) {
-    ring.init(team.tiles);
-  }
-  publish_barriers();
-}
-// The same for a CTA's next kind of parts, when all its units have been read: other teams may share
-// out the units. A CTA of one slot.
-__device__ inline void restart_ring(const FusedPlan& plan, const Ring& ring, const Team& team,
-                                    std::uint32_t barriers_at) {
-  work_sync();
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread < 2 * plan.units) {
-    barrier_invalidate(barriers_at + static_cast<std::uint32_t>(thread) * 8U);
-  }
-  work_sync();
-  if (team.thread == 0) {
-    ring.init(team.tiles);
-  }
-  publish_barriers();
-  work_sync();
+// Whether a feeding warp fills the CTA's tables first: the last one, which most teams leave free.
+__device__ __forceinline__ bool fills_tables(const Queries& t) {
+  return (t.slot << t.a.plan.tile_bits) + t.tile == kCtaWarps - 1;
 }
 
 // A tree's CTA takes registers from the warps that feed for those that work: the first thing that
 // either do, so that the compiler knows what they have.
-template <bool kFeeds>
+template <int kOfFeeder>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kOfFeeder));
+}
+template <int kOfFeeder>
 __device__ __forceinline__ void take_registers() {
-  if constexpr (kFeeds) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kFeedRegisters));
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kWorkRegisters));
-  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(256 - kOfFeeder));
 }
 
 // First span of share `rank` of `tokens` compressed tokens.
@@ -120,19 +145,24 @@ __device__ __forceinline__ int share_start(const FusedPlan& plan, int rank, int 
   return join * kJoin < tokens ? span_of(join * kJoin) : span_count(tokens);
 }
 
-// The spans of share `rank` of the compressed tokens, and their tiles.
+// The spans of share `rank` of the compressed tokens.
 template <bool kMany>
-__device__ __forceinline__ Job span_job(const Queries& t, const Team& team, int rank,
-                                        const TileList& list) {
+__device__ __forceinline__ SegmentRange spans_of(const Queries& t, int rank) {
   const int visible = t.compressed_of(t.most_position + 1);
-  Job job{true,
-          kMany,
-          0,
-          share_start<kMany>(t.a.plan, rank, visible),
-          share_start<kMany>(t.a.plan, rank + 1, visible),
-          {0, 0}};
-  job.count = list_compressed(t, team, job.part, job.end_part, list).entries;
-  return job;
+  return {share_start<kMany>(t.a.plan, rank, visible),
+          share_start<kMany>(t.a.plan, rank + 1, visible)};
+}
+template <bool kMany>
+__device__ __forceinline__ void list_spans(const Queries& t, const Team& team, int rank,
+                                           const TileList& list) {
+  const SegmentRange spans = spans_of<kMany>(t, rank);
+  list_compressed(t, team, spans.from, spans.to, list);
+}
+// What a working warp does with that list, once it is there.
+template <bool kMany>
+__device__ __forceinline__ Job span_job(const Queries& t, int rank) {
+  const SegmentRange spans = spans_of<kMany>(t, rank);
+  return {true, kMany, 0, spans.from, spans.to, {0, 0}};
 }
 
 // Parts of the compressed tokens that a row which sees `seen` of them has in memory.

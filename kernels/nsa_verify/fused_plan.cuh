@@ -26,7 +26,8 @@ static_assert(kFusedShortSpan == kShortSpan && kFusedShortSpanEnd == kShortSpanE
               kFusedLongSpan == kLongSpan && kFusedJoin == kJoin);
 static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited &&
               kAnnouncedSeenEighths == RowParts<64, true, true, true>::kSeenEighths);
-static_assert(kFusedListBarrierBytes == kCtaWarps * 8);
+static_assert(kFusedReadyBytes == kReadyBytes && kFusedKinds == kKinds &&
+              kFusedUnitBarrierBytes == kPlaceBarrierBytes);
 static_assert(kFusedEntryBytes == sizeof(Entry) && kFusedFinishRows == kFinishRows &&
               kFusedMostRanked == kMaxRanked);
 
@@ -56,6 +57,7 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   const auto small = [](std::int64_t x) { return static_cast<int>(x); };
   FusedPlan plan;
   plan.row_tiles = small(cut->row_tiles);
+  plan.tile_bits = std::countr_zero(static_cast<std::uint64_t>(cut->row_tiles));
   plan.slots = small(cut->slots);
   plan.ranks = small(cut->ranks);
   plan.many = cut->many;
@@ -63,9 +65,13 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.announced = cut->announced;
   plan.part_blocks = small(cut->part_blocks);
   plan.tiles = small(cut->query_tiles);
-  plan.team_tiles = small(cut->team_tiles);
+  plan.team_bits = std::countr_zero(static_cast<std::uint64_t>(cut->team_tiles));
   plan.group = small(cut->group);
   plan.units = small(cut->units);
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    plan.list_start[kind] = small(cut->list_starts[kind]);
+    plan.unit_start[kind] = small(cut->unit_starts[kind]);
+  }
   plan.list_capacity = small(cut->list_entries);
   plan.unit_capacity = small(cut->unit_entries);
   plan.map_words = small(cut->map_words);
@@ -77,6 +83,9 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.slot_segments = small(cut->slot_segments);
   std::transform(cut->segment_ends.begin(), cut->segment_ends.end(), plan.segment_end,
                  [](std::int64_t end) { return static_cast<std::uint8_t>(end); });
+  std::transform(cut->slot_order.begin(), cut->slot_order.end(), plan.slot_order,
+                 [](std::int64_t slot) { return static_cast<std::uint8_t>(slot); });
+  plan.query_tiles = Divisor(plan.tiles);
   plan.groups = Divisor(plan.tiles * small(p.num_kv_heads));
   plan.list_length = Divisor(small(p.nsa.sel_count));
   plan.words = Divisor(small(fused_map_words(p.num_blocks)));

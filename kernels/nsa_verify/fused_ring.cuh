@@ -8,28 +8,17 @@
 
 namespace versieve::kernels {
 
-// Row tiles that share tiles of keys and wait for each other only. The feeding warp of the first
-// one loads them.
+// 1 << bits row tiles that share tiles of keys.
 struct Team {
+  int bits;
+  int index;  // among the slot's teams
   int first_tile;
   int tiles;
-  int thread;   // within the team
-  int barrier;  // hardware barrier; 0 is the working warps'
-
-  __device__ int threads() const { return tiles * 32; }
-  __device__ void sync() const {
-    if (tiles == 1) {
-      __syncwarp();
-    } else {
-      named_barrier(barrier, threads());
-    }
-  }
 };
-// The team of this warp where teams of `tiles` share out the slot's row tiles.
-__device__ inline Team make_team(const Queries& t, int tiles) {
-  const int index = t.tile / tiles;
-  const int first_warp = t.slot * t.a.plan.row_tiles + index * tiles;
-  return {index * tiles, tiles, static_cast<int>(threadIdx.x) - first_warp * 32, 1 + first_warp};
+// The team of row tile `tile` where teams of 1 << bits share out the slot's row tiles.
+__device__ __forceinline__ Team make_team(int tile, int bits) {
+  const int index = tile >> bits;
+  return {bits, index, index << bits, 1 << bits};
 }
 
 // A team's units in shared memory and their barriers. A unit is full when its copies have landed,
@@ -88,43 +77,67 @@ __device__ __forceinline__ std::uint32_t unit_word(int row, bool tree, bool valu
 
 inline constexpr int kUnitsInFlight = 8;  // asked for, and not there
 
-// Fills a team's ring with the units of its list in their order, each as soon as its place has been
-// read, a few at a time so that the first ones come first. One warp runs it. waits: the tree's rows
-// come behind the wait for the launches before; caches are older.
+// How far a feeding warp has come with a ring.
+struct Fed {
+  Cursor to{0, 1};      // the next place; parity of the phase in which what lay there was read
+  Cursor landed{0, 0};  // of the unit asked for kUnitsInFlight before
+  int units = 0;        // asked for
+};
+
+// Units of a ring that went through another one before, which had places of the same memory.
+struct Before {
+  Ring ring;
+  int first;  // place of this ring's first one
+  int units;
+
+  // Until place `place` of this ring has been read there.
+  __device__ __forceinline__ void wait(int place) const {
+    const int rounds = units / ring.units;
+    const int at = first + place;
+    const int times = rounds + (at < units - rounds * ring.units ? 1 : 0);
+    if (times > 0) {
+      barrier_wait(ring.empty(at), (times - 1) & 1);
+    }
+  }
+};
+
+// Asks for the units of a list in their order, each as soon as its place has been read, a few at a
+// time so that the first ones come first. One warp runs it. waits: the tree's rows come behind the
+// wait for the launches before; caches are older.
 template <int kD>
 __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all, bool compressed,
-                                          const Ring& ring, const std::uint32_t* units,
-                                          bool waits) {
+                                          const Ring& ring, const std::uint32_t* units, bool waits,
+                                          const Before& before, Fed& fed) {
   const CUtensorMap* maps = &all.of[compressed ? 1 : 0][0];
   // Kept, not computed again from the kernel's arguments at every load.
   asm volatile("" : "+l"(maps));
   const int in_flight = min(kUnitsInFlight, ring.units);
-  Cursor to{0, 1};      // its place; parity of the phase in which what lay there before was read
-  Cursor landed{0, 0};  // the unit asked for `in_flight` before
   // One lane reads, for all.
   const auto word_at = [&](int i) {
     return __shfl_sync(0xFFFFFFFFU, t.lane == 0 ? units[i] : 0U, 0);
   };
   std::uint32_t word = word_at(0);
 #pragma unroll 1
-  for (int i = 0; word != kListEnd; ++i) {
+  for (int i = 0; word != kListEnd; ++i, ++fed.units) {
     if (waits && (word & kTreeUnit) != 0U) {
       wait_for_predecessors();
       waits = false;
     }
-    if (i >= in_flight) {
-      barrier_wait(ring.full(landed.place), landed.parity);
-      landed.advance(ring);
+    if (fed.units >= in_flight) {
+      barrier_wait(ring.full(fed.landed.place), fed.landed.parity);
+      fed.landed.advance(ring);
     }
-    if (i >= ring.units) {
-      barrier_wait(ring.empty(to.place), to.parity);
+    if (fed.units >= ring.units) {
+      barrier_wait(ring.empty(fed.to.place), fed.to.parity);
+    } else if (before.units > 0) {
+      before.wait(fed.to.place);
     }
     // Before the copy: behind the last one the list may be another.
     const std::uint32_t next = word_at(i + 1);
     if (t.lane == 0) {
-      const std::uint32_t full = ring.full(to.place);
+      const std::uint32_t full = ring.full(fed.to.place);
       const std::uint32_t unit =
-          ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes);
+          ring.units_at + static_cast<std::uint32_t>(fed.to.place * Rows<kD>::kUnitBytes);
       barrier_expect(full, Rows<kD>::kUnitBytes);
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
@@ -132,7 +145,7 @@ __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all,
                         maps + word % 4U, panel * 64, t.g, static_cast<int>(word / 4U), full);
       }
     }
-    to.advance(ring);
+    fed.to.advance(ring);
     word = next;
   }
 }

@@ -213,75 +213,68 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   leave_parts(a, first_node, n.g, before);
 }
 
-// What a feeding warp does: its slot's list.
-template <int kD>
-__device__ __forceinline__ void feed_route(const FusedArguments& a, const TileMaps& maps,
-                                           unsigned char* shared) {
-  if (!works_on_parts(a)) {
-    return;
-  }
-  int share;
-  const Queries t = queries_of_cta(a, share);
-  if (!a.older_lists) {
-    wait_for_predecessors();
-  }
-  if (t.tile == 0 && share * a.plan.slots + t.slot < a.plan.ranks) {
-    const WorkMemory<kD> memory(a.plan, t.slot, shared);
-    const Team team = make_team(t, a.plan.row_tiles);
-    barrier_wait(memory.list.ready, 0);
-    feed_ring<kD>(t, maps, true, memory.ring_of(a.plan, team), memory.list.units, true);
-  }
-}
-
 // kMany, kCounts: the plan's `many` and `counts`.
 template <int kD, bool kMany, bool kCounts>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
                      const __grid_constant__ TileMaps maps) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  if (works_on_parts(a)) {
-    start_lists<kD>(a.plan, shared);
-  }
-  if (warp_of_block() >= kCtaWarps) {
-    take_registers<true>();
-    feed_route<kD>(a, maps, shared);
-    return;
-  }
-  take_registers<false>();
-  const int groups = a.kv_heads * a.plan.tiles;
-  const int block = static_cast<int>(blockIdx.x);
+  const bool feeds = warp_of_block() >= kCtaWarps;
   if (!works_on_parts(a)) {
+    if (feeds) {
+      leave_registers<kFeedRegisters>();
+      return;
+    }
+    take_registers<kFeedRegisters>();
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts>(a, block - groups * a.plan.part_blocks, shared);
+    finish_route<kD, kCounts>(
+        a, static_cast<int>(blockIdx.x) - a.plan.groups.value * a.plan.part_blocks, shared);
     return;
   }
-  const int share = a.plan.groups.quotient(block);
-  const int group = block - share * groups;
-  Queries t = make_queries(a, group);
-  prefetch_map(&maps.of[1][0]);
-  prefetch_map(&maps.of[1][1]);
+  int share;
+  Queries t = queries_of_cta(a, share);
   const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const Team team = make_team(t, a.plan.row_tiles);
-  const Ring ring = memory.ring_of(a.plan, team);
   const int rank = share * a.plan.slots + t.slot;
-  start_ring(ring, team);
+  const Team team = make_team(t.tile, a.plan.tile_bits);
+  const TileList list = memory.list_of(kSpans, team);
+  const Ring ring = memory.ring_of(kSpans, team);
   if (!a.older_lists) {
     wait_for_predecessors();
   }
-  fill_tables(t, memory.tables);
-  if (rank < a.plan.ranks) {
-    const Job job = span_job<kMany>(t, team, rank, memory.list);
-    const RowPlaces queries(t);
-    Rows<kD> rows;
-    run_entries<kMany>(t, team, memory.list, job, ring, rows, KeepWeights(t), [&] {
-      wait_for_predecessors();
-      // Only now: nsa_attend begins with what is older than this launch.
-      release_successors();
-      rows.load(a.head_dim, queries.at);
-    });
+  place_tables(t, memory.tables, memory.ready_at);
+  start_cta<kD, 32>(t, shared);
+  if (feeds) {
+    leave_registers<kFeedRegisters>();
+    if (fills_tables(t)) {
+      fill_tables<32>(t, t.lane);
+    }
+    if (t.tile == 0 && rank < a.plan.ranks) {
+      barrier_wait(list.ready, 0);
+      Fed fed;
+      feed_ring<kD>(t, maps, true, ring, list.units, true, {ring, 0, 0}, fed);
+    }
+    return;
   }
-  arrive_at(a, group);
+  take_registers<kFeedRegisters>();
+  if (rank < a.plan.ranks) {
+    prefetch_map(&maps.of[1][0]);
+    prefetch_map(&maps.of[1][1]);
+    if (t.tile == 0) {
+      list_spans<kMany>(t, team, rank, list);
+    }
+    const RowPlaces queries(t);
+    const KeepWeights keep(t);
+    const Run run(t, span_job<kMany>(t, rank), list);
+    wait_for_predecessors();
+    // Only now: nsa_attend begins with what is older than this launch.
+    release_successors();
+    Rows<kD> rows;
+    rows.load(a.head_dim, queries.at);
+    Cursor at{0, 0};
+    run_entries<kMany>(t, team, list, run, ring, at, rows, keep);
+  }
+  arrive_at(a, t.group);
 }
 
 }  // namespace versieve::kernels

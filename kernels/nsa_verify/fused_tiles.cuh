@@ -123,7 +123,8 @@ struct KeepNothing {
   __device__ void slice(const Args&...) const {}
 };
 
-// The entries of a list of one kind, and the parts [part, end_part) that they make up.
+// The entries of a list of one kind (as many as it says) and the parts [part, end_part) that they
+// make up.
 struct Job {
   bool compressed;
   bool joined;  // compressed: parts are spans, stored as joins
@@ -172,14 +173,30 @@ __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPla
   }
 }
 
+// A job and what follows from it, worked out before the rows may be read; its list is there.
+struct Run {
+  Job job;
+  int low_most;  // of the warp's rows
+  TileSource from;
+  PartPlaces places;
+
+  __device__ __forceinline__ Run(const Queries& t, const Job& of, const TileList& list)
+      : job(of),
+        low_most(__reduce_max_sync(0xFFFFFFFFU, max(of.low[0], of.low[1]))),
+        from(t, of.compressed),
+        places(t, of.compressed) {
+    barrier_wait(list.ready, 0);
+    job.count = list.length->entries;
+  }
+};
+
 // Runs a list of entries through the rows: a tile's keys, then its values. keep.tile(first key,
 // keys, rows, weights) and keep.slice(first key, whether rows lane / 4 and lane / 4 + 8 took part,
-// rows, packed weights) see the weights. kJoins: jobs may be joined. begin(): at the latest moment
-// at which rows must be there.
-template <bool kJoins, int kD, class Keep, class Begin>
+// rows, packed weights) see the weights. kJoins: jobs may be joined. at: of the unit read next.
+template <bool kJoins, int kD, class Keep>
 __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
-                                            const TileList& list, Job job, const Ring& ring,
-                                            Rows<kD>& rows, const Keep& keep, const Begin& begin) {
+                                            const TileList& list, const Run& run, const Ring& ring,
+                                            Cursor& at, Rows<kD>& rows, const Keep& keep) {
   const int bits = t.a.head_bits;
   // This warp's queries within the team. A team may have more queries than bits; then all of them
   // own all its entries.
@@ -187,12 +204,8 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
   const std::uint32_t tile_mask = ((1U << t.per_tile) - 1U) << (first_query & 31);
   const std::uint32_t own[2] = {1U << ((first_query & 31) + ((t.lane / 4) >> bits)),
                                 1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
-  const int low_most = __reduce_max_sync(0xFFFFFFFFU, max(job.low[0], job.low[1]));
-  const TileSource from(t, job.compressed);
-  const PartPlaces places(t, job.compressed);
   const Entry* const entries = list.entries;
-  begin();
-  Cursor at{0, 0};  // of the unit read next
+  Job job = run.job;
   Join<kD> join;
   join.reset();
   const auto unit_read = [&] {
@@ -214,14 +227,15 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
   Entry entry = entry_at(0);
 #pragma unroll 1
   for (int i = 0;;) {
-    end_parts<kJoins>(t.a, places, job, i >= job.count ? job.end_part : entry.part, rows, join);
+    end_parts<kJoins>(t.a, run.places, job, i >= job.count ? job.end_part : entry.part, rows, join);
     if (i >= job.count) {
       break;
     }
     if (entry.tail >= 0) {
-      const TailSlice<kD> slice(t, from, ring, job.compressed, entries + i, first_query);
+      barrier_wait(t.tables_ready, 0);
+      const TailSlice<kD> slice(t, run.from, ring, job.compressed, entries + i, first_query);
       const bool mine = slice.any();
-      const int boxes = from.boxes(entry.first);
+      const int boxes = run.from.boxes(entry.first);
       float x[2][4];
       units_landed(boxes);
       if (mine) {
@@ -264,7 +278,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
     rows.score(ring.units_at + static_cast<std::uint32_t>(at.place * Rows<kD>::kUnitBytes), s);
     unit_read();
     barrier_wait(ring.full(at.place), at.parity);
-    if (entry.count < kTileKeys || entry.first < low_most) {
+    if (entry.count < kTileKeys || entry.first < run.low_most) {
       mask_scores(entry, job.low, t.lane, s);
     }
     const float offset[2] = {(owners & own[0]) != 0U ? Rows<kD>::kGrid : -INFINITY,

@@ -37,7 +37,7 @@ DraftTree tree_of(const std::string& draft) {
 // lists, units, bit maps, tables; and of a finishing CTA of nsa_route.
 std::size_t used_bytes(const kernels::FusedPlan& plan, const AttentionCase& a, FusedLaunch launch) {
   const int width = a.shape.head_dim <= 64 ? 64 : 128;
-  const int unit = kernels::kTileKeys * width * 2 + 16;
+  const int unit = kernels::kTileKeys * width * 2 + 32;
   const int queries = static_cast<int>(plan.row_tiles * kFusedRows /
                                        std::bit_ceil(static_cast<unsigned>(a.group_heads())));
   const int slot = plan.units * unit +
@@ -49,8 +49,8 @@ std::size_t used_bytes(const kernels::FusedPlan& plan, const AttentionCase& a, F
       kernels::kFinishRows * static_cast<int>(sizeof(float2)) +
       (4 << plan.finish_bits) * kernels::select_floats(static_cast<int>(a.num_blocks()),
                                                        static_cast<int>(a.shape.nsa.sel_count));
-  return static_cast<std::size_t>(
-      std::max(plan.slots * slot + tables, launch == FusedLaunch::kRoute ? finishing : 0));
+  return static_cast<std::size_t>(std::max(plan.slots * slot + kernels::kReadyBytes + tables,
+                                           launch == FusedLaunch::kRoute ? finishing : 0));
 }
 
 }  // namespace

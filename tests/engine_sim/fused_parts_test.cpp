@@ -158,15 +158,16 @@ TEST_CASE("a launch that fits the chip takes its longest block, one that does no
   const SelectedSegment segment{.tiles = 3.0};
   // The first block has the compressed tokens too: 4 tiles, and beginning both kinds.
   CHECK(group.groups * shares.ctas <= group.resident);
-  CHECK(fused_steps(group, shares, segment) == Approx(2.0 * kFusedKind + 4.0 + window));
+  CHECK(fused_steps(group, shares, segment) == Approx(kFusedKind + kFusedNextKind + 4.0 + window));
   CHECK(fused_steps(group, shares, {.tiles = 30.0}) == Approx(kFusedKind + 30.0));
   CHECK(fused_steps(group, shares, {.tiles = 30.0, .spread = 2.0}) ==
         Approx(kFusedKind + 30.0 + 2.0 * kLongestSegment));
   group.resident = 1;  // one after the other
   CHECK(fused_steps(group, shares, segment) ==
-        Approx(32.0 * (9.0 * kFusedKind + 4.0 + 6.0 * 3.0 + 2.0 * window)));
+        Approx(32.0 * (8.0 * kFusedKind + kFusedNextKind + 4.0 + 6.0 * 3.0 + 2.0 * window)));
   group.resident = 32 * 4;  // two halves, the second begun by the first's short ones
-  CHECK(fused_steps(group, shares, segment) == Approx(3.0 * kFusedKind + 4.0 + 3.0 + window));
+  CHECK(fused_steps(group, shares, segment) ==
+        Approx(2.0 * kFusedKind + kFusedNextKind + 4.0 + 3.0 + window));
 }
 
 TEST_CASE("a thread block that has its SM for itself is faster") {
