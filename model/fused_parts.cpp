@@ -21,7 +21,16 @@ constexpr double kOwn = 0.81;                 // a tile of selected blocks
 constexpr double kPassed = 0.11;              // one of selected blocks that other row tiles compute
 constexpr double kLongest = kLongestSegment;  // of a launch whose CTAs all run at once
 constexpr double kLongestOfWaves = 0.77;      // whose CTAs follow one another and even out
-constexpr double kAlone = 1.37;               // speed of a CTA that has its SM for itself
+
+// What the cut is chosen by, and what a cut is then said to take. The choice keeps kinds of parts
+// apart by more than the second kind costs: selected blocks behind compressed tokens leave DRAM
+// idle while all CTAs read those.
+struct Prices {
+  double next_kind;  // another kind of parts in a CTA
+  double alone;      // speed of a CTA that has its SM for itself
+};
+constexpr Prices kToChoose = {1.5, 1.37};
+constexpr Prices kToTell = {kFusedNextKind, 1.25};
 
 // New in each further query, of the lists that the cut is to be good for.
 using Fresh = std::array<double, 2>;
@@ -41,12 +50,12 @@ bool fits_chip(const FusedGroup& g, const FusedShares& s) {
 }
 
 // Of a kind of parts in a CTA that has `before` to do.
-double start_of(double before) {
-  return before > 0.0 ? kFusedNextKind : kFusedKind;
+double start_of(double before, const Prices& prices) {
+  return before > 0.0 ? prices.next_kind : kFusedKind;
 }
 
 Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment& segment,
-               double share) {
+               double share, const Prices& prices) {
   const double over = segment.spread * (fits_chip(g, s) ? kLongest : kLongestOfWaves);
   Loads out;
   int from = 0;
@@ -55,8 +64,8 @@ Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment&
     const int window = std::max(0, std::min(to, kFusedWindow) - from);
     const double selected = to - from - window;
     double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
-    tiles += window > 0 ? window * g.window_tiles + start_of(tiles) : 0.0;
-    tiles += selected > 0.0 ? selected * segment.tiles + start_of(tiles) : 0.0;
+    tiles += window > 0 ? window * g.window_tiles + start_of(tiles, prices) : 0.0;
+    tiles += selected > 0.0 ? selected * segment.tiles + start_of(tiles, prices) : 0.0;
     // Segments of one list: what one has more the others have less.
     tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
     out.tiles[static_cast<std::size_t>(slot)] = tiles;
@@ -71,10 +80,10 @@ Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment&
 // first, the others as places fall free.
 class Chip {
  public:
-  explicit Chip(const FusedGroup& g)
+  Chip(const FusedGroup& g, const Prices& prices)
       : groups_(static_cast<double>(g.groups)),
         resident_(static_cast<double>(g.resident)),
-        alone_(g.shared_sms ? kAlone : 1.0) {}
+        alone_(g.shared_sms ? prices.alone : 1.0) {}
 
   double run(const std::array<double, kFusedSlots>& tiles, int slots) {
     double time = 0.0;
@@ -123,13 +132,14 @@ class Chip {
   std::size_t count_ = 0;
 };
 
-double time_of(const FusedGroup& g, const FusedShares& s, const Loads& loads) {
-  return Chip(g).run(loads.tiles, s.ctas);
+double time_of(const FusedGroup& g, const FusedShares& s, const Loads& loads,
+               const Prices& prices) {
+  return Chip(g, prices).run(loads.tiles, s.ctas);
 }
 
 // No more than the time, and quicker to have.
 double bound_of(const FusedGroup& g, const Loads& loads) {
-  const double alone = g.shared_sms ? kAlone : 1.0;
+  const double alone = g.shared_sms ? kToChoose.alone : 1.0;
   return std::max(loads.longest / alone,
                   static_cast<double>(g.groups) * loads.all / static_cast<double>(g.resident));
 }
@@ -148,8 +158,8 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
     int kind = -1;
     while (next < kSegments) {
       const int own = next < kFusedWindow ? 0 : 1;
-      const double more =
-          (own == 0 ? g.window_tiles : segment.tiles) + (own != kind ? start_of(load) : 0.0);
+      const double more = (own == 0 ? g.window_tiles : segment.tiles) +
+                          (own != kind ? start_of(load, kToChoose) : 0.0);
       if (load + more > limit) {
         break;
       }
@@ -189,7 +199,7 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
   std::array<Loads, std::tuple_size_v<Fresh>> loads;
   double bound = 0.0;
   for (std::size_t i = 0; i < lists.size(); ++i) {
-    loads[i] = loads_of(g, s, lists[i], share);
+    loads[i] = loads_of(g, s, lists[i], share, kToChoose);
     bound += bound_of(g, loads[i]);
   }
   if (bound >= least) {
@@ -197,7 +207,7 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
   }
   double time = 0.0;
   for (const Loads& list : loads) {
-    time += time_of(g, s, list);
+    time += time_of(g, s, list, kToChoose);
   }
   return time;
 }
@@ -207,7 +217,7 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
 void order_slots(const FusedGroup& g, const Lists& lists, FusedShares& s) {
   std::array<double, kFusedSlots> tiles{};
   for (const SelectedSegment& list : lists) {
-    const Loads loads = loads_of(g, s, list, share_tiles(g, s.ranks));
+    const Loads loads = loads_of(g, s, list, share_tiles(g, s.ranks), kToChoose);
     std::transform(tiles.begin(), tiles.end(), loads.tiles.begin(), tiles.begin(), std::plus<>());
   }
   std::array<std::uint8_t, kFusedSlots> longest_first{};
@@ -292,7 +302,8 @@ FusedShares fused_shares(const FusedGroup& g) {
 
 double fused_steps(const FusedGroup& group, const FusedShares& shares,
                    const SelectedSegment& segment) {
-  return time_of(group, shares, loads_of(group, shares, segment, share_tiles(group, shares.ranks)));
+  const double share = share_tiles(group, shares.ranks);
+  return time_of(group, shares, loads_of(group, shares, segment, share, kToTell), kToTell);
 }
 
 }  // namespace versieve

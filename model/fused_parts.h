@@ -25,7 +25,7 @@ inline constexpr std::int64_t kFusedManyHead = 64;
 // How far the longest segment of a launch lies over their mean, in standard deviations.
 inline constexpr double kLongestSegment = 0.56;
 inline constexpr double kFusedKind = 2.9;      // beginning a CTA: tables, a list, its first tile
-inline constexpr double kFusedNextKind = 1.5;  // another kind in it: its list is there
+inline constexpr double kFusedNextKind = 0.2;  // another kind in it, whose list is there
 // What a segment reads of the draft tree.
 inline constexpr double kFusedSelectedTail = 1.6;
 inline constexpr double kFusedWindowTail = 3.5;
