@@ -190,7 +190,7 @@ void check_wide(const NsaCase& c, bool plain) {
   }
 }
 
-TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs") {
+TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs", "[many]") {
   if (no_gpu()) {
     return;
   }
