@@ -57,7 +57,8 @@ bool heads_fit(const LlmShape& t, std::int64_t sms) {
 // window run beside compressed tokens; those of chosen blocks wait for them where a layer routes.
 double layer_tiles(const LlmShape& t, std::int64_t context_len, bool reuse) {
   const double spans = at_least_one(traffic::nsa_route_spans(compressed_count(t.nsa, context_len)));
-  const double ranks = number(kLinearBlocksWanted / t.num_kv_heads - kDecodeSegments);
+  const double ranks =
+      number(kLinearBlocksWanted / t.num_kv_heads - kDecodeSegments) + traffic::kSelectedSegments;
   const double keys = number(compressed_count(t.nsa, context_len));
   const double compressed = keys / kTileKeys / std::min(spans, ranks);
   const double blocks = std::floor(number(context_len) / number(t.nsa.sel_block)) + 1.0;

@@ -47,6 +47,18 @@ CUtensorMap matrix_map(const Bf16* matrix, std::int64_t rows, std::int64_t colum
   return encode_map(2, matrix, sizes, &row_bytes, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 }
 
+CUtensorMap sliced_matrix_map(const Bf16* matrix, std::int64_t rows, std::int64_t columns,
+                              int box_rows, int slices) {
+  const cuuint64_t parts = static_cast<cuuint64_t>(slices);
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(columns) / parts,
+                               static_cast<cuuint64_t>(rows), parts};
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(columns) * sizeof(Bf16),
+                                 sizes[0] * sizeof(Bf16)};
+  const cuuint32_t box[3] = {kBoxColumns, static_cast<cuuint32_t>(box_rows),
+                             static_cast<cuuint32_t>(slices)};
+  return encode_map(3, matrix, sizes, strides, box, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+}
+
 CUtensorMap cache_map(const Bf16* cache, std::int64_t rows, std::int64_t kv_heads,
                       std::int64_t head_dim, int box_rows) {
   const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(head_dim), static_cast<cuuint64_t>(kv_heads),

@@ -10,12 +10,14 @@
 namespace versieve::kernels {
 
 // A piece: up to eight tiles (four of wide heads), of which this warp scores the one that begins at
-// key `first`. All computing warps.
-template <int kD>
+// key `first`. keeps: for importance. summed(): the sums of all weights so far are there, in warp
+// 0. All computing warps.
+template <int kD, class Summed>
 __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRows<kD>& rows,
                                              const PieceStages<kD>& stages, int first,
                                              const PartTiles& part, const Bf16 (*own)[128],
-                                             PartState<kD>& state, const DecodeKeepBlocks& keep) {
+                                             PartState<kD>& state, const DecodeKeepBlocks& keep,
+                                             bool keeps, const Summed& summed) {
   DecodeShared& shared = c.shared;
   const PieceWeights weights(shared.work);
   const int warp = c.warp;
@@ -65,7 +67,7 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
       const uint2 p = make_uint2(pack_bf16(s[slot * 2][0], s[slot * 2][1]),
                                  pack_bf16(s[slot * 2 + 1][0], s[slot * 2 + 1][1]));
       weights.packed[(warp * kSlots + slot) * 32 + lane] = p;
-      if (keep.keeps) {
+      if (keeps) {
         keep.send(first, count, slot, reference, p);
       }
     }
@@ -83,10 +85,20 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
     }
     state.reference = reference;
   }
+  const auto add_sums = [&](int tile) {
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+      state.sum += weights.pairs[(tile * 8 + n) * 32 + lane];
+    }
+  };
+  if (warp == 0 && keeps) {  // before the outputs: blocks are chosen by them
 #pragma unroll 1
-  for (int stage = 0; stage < stages.stages(); ++stage) {  // what others saw come, this thread too
-    stages.wait_stage(stage);
+    for (int tile = 0; tile < stages.tiles; ++tile) {
+      add_sums(tile);
+    }
+    summed();
   }
+  stages.wait_all();
 #pragma unroll 1
   for (int tile = 0; tile < stages.tiles; ++tile) {
 #pragma unroll
@@ -104,12 +116,12 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
         }
       }
     }
-    if (warp == 0) {
-#pragma unroll
-      for (int n = 0; n < kTileKeys / 8; ++n) {
-        state.sum += weights.pairs[(tile * 8 + n) * 32 + lane];
-      }
+    if (warp == 0 && !keeps) {
+      add_sums(tile);
     }
+  }
+  if (warp == 0 && !keeps) {
+    summed();
   }
   compute_sync();
   if (warp == 0) {
@@ -117,29 +129,34 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
   }
 }
 
-// A finished part as packets: the heads' outputs, their reference and sum.
+// Where a row's packets of a part are, in states.
+__device__ __forceinline__ int part_row(const DecodeCta& c, int part) {
+  const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+  return (c.g * c.a.group_heads + row) * (kSegments + c.a.max_spans) + part;
+}
+// A part's reference and sum as packets, ahead of its outputs: blocks are chosen by them. Warp 0.
 template <int kD>
-__device__ __forceinline__ void send_part(const DecodeCta& c, int part, uint2* mail,
-                                          PartState<kD>& state, unsigned epoch) {
-  const DecodeArguments& a = c.a;
-  const int warp = c.warp;
+__device__ __forceinline__ void send_state(const DecodeCta& c, int part, uint2* mail,
+                                           const PartState<kD>& state, unsigned epoch) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int parts = kSegments + a.max_spans;
-  const int row = lane / 4;
-  const int at = (c.g * a.group_heads + row) * parts + part;
-  if (row < a.group_heads) {
+  float sum = state.sum;
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+  if (lane % 4 == 0 && lane / 4 < c.a.group_heads) {
+    send_packets(mail + c.a.mail.part_states + part_row(c, part) * 2, state.reference, sum, epoch);
+  }
+}
+// A finished part's outputs.
+template <int kD>
+__device__ __forceinline__ void send_outputs(const DecodeCta& c, int part, uint2* mail,
+                                             const PartState<kD>& state, unsigned epoch) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane / 4 < c.a.group_heads) {
 #pragma unroll
     for (int i = 0; i < PartState<kD>::kColumns; ++i) {
-      send_packets(mail + a.mail.part_outs + at * kD + i * 64 + warp * 8 + lane % 4 * 2,
-                   state.out[i][0], state.out[i][1], epoch);
-    }
-  }
-  if (warp == 0) {
-    float sum = state.sum;
-    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
-    if (lane % 4 == 0 && row < a.group_heads) {
-      send_packets(mail + a.mail.part_states + at * 2, state.reference, sum, epoch);
+      send_packets(
+          mail + c.a.mail.part_outs + part_row(c, part) * kD + i * 64 + c.warp * 8 + lane % 4 * 2,
+          state.out[i][0], state.out[i][1], epoch);
     }
   }
 }
@@ -166,7 +183,7 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
     const int tile = base + unit - (is_value ? tiles : 0);
     copy_cache_box(c.stage(ring.ahead(i / kStageBoxes).place) +
                        static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
-                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.tiles[tile],
+                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.sorted_tiles[tile],
                    c.chosen_full_at);
   }
   __syncwarp();
@@ -189,10 +206,10 @@ __device__ __forceinline__ void free_chosen(const DecodeCta& c, const StageCurso
 template <int kD>
 __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTable* t,
                                             const DecodeRows<kD>& rows, const PartTiles& part,
-                                            int number, const Bf16 (*own)[128], StageCursor& ring,
-                                            int& turn, const DecodeKeepBlocks& keep, uint2* mail,
+                                            int number, bool chosen, const Bf16 (*own)[128],
+                                            StageCursor& ring, int& turn,
+                                            const DecodeKeepBlocks& keep, bool keeps, uint2* mail,
                                             unsigned epoch) {
-  const bool chosen = c.role == Role::kChosen;
   const int most = chosen ? chosen_piece(kD) : kComputeWarps / (kD / 64);
   const int warp = c.warp;
   PartState<kD> state;
@@ -203,16 +220,24 @@ __device__ __forceinline__ void attend_part(const DecodeCta& c, const DecodeTabl
       load_chosen<kD>(c, t, ring, base, tiles);
     }
     const int tile = base + min(warp, tiles - 1);
-    const int first = chosen ? c.shared.tiles[tile] : part.first + tile * part.apart;
+    const int first = chosen ? c.shared.sorted_tiles[tile] : part.first + tile * part.apart;
     const PieceStages<kD> stages{c, ring, tiles, chosen, turn};
-    attend_piece(c, rows, stages, first, part, own, state, keep);
+    const bool ends = base + tiles == part.count;
+    attend_piece(c, rows, stages, first, part, own, state, keep, keeps, [&] {
+      if (ends) {
+        send_state(c, number, mail, state, epoch);
+      }
+    });
     if (chosen) {
       turn ^= 1;
     } else {
       ring.advance(stages.stages());
     }
   }
-  send_part(c, number, mail, state, epoch);
+  if (part.count == 0 && warp == 0) {
+    send_state(c, number, mail, state, epoch);
+  }
+  send_outputs(c, number, mail, state, epoch);
   if (chosen) {
     if (warp == 0) {
       free_chosen(c, ring);

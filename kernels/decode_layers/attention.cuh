@@ -7,80 +7,44 @@
 
 namespace versieve::kernels {
 
-// Where element `i` of the KV head's queries, key and value (one behind the other) stands in the
-// joint row, and goes in shared memory.
-template <int kD>
-struct HeadElement {
-  int from;
-  Bf16* to;
-
-  __device__ __forceinline__ HeadElement(const DecodeCta& c, int i) {
-    const DecodeArguments& a = c.a;
-    const int queries = a.group_heads * kD;
-    const int rest = i - queries;  // of the key, then of the value
-    const bool is_key = rest < kD;
-    from = rest < 0 ? c.g * queries + i
-                    : (a.heads + c.g) * kD + (is_key ? rest : a.kv_heads * kD + rest - kD);
-    to = rest < 0 ? c.shared.q + i
-                  : (is_key ? c.shared.own_raw + rest : c.shared.own[1] + rest - kD);
-  }
-};
-
 // The node's queries of the KV head, its key and value: from the joint row's packets into shared
-// memory, queries and key turned. All computing warps.
+// memory, queries and key turned; a thread has elements i and i + d/2 of a row. All computing
+// warps.
 template <int kD>
 __device__ __forceinline__ void receive_heads(const DecodeCta& c, const uint2* mail, int layer,
                                               unsigned epoch) {
+  constexpr int kHalf = kD / 2;
   const DecodeArguments& a = c.a;
   DecodeShared& shared = c.shared;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int elements = (a.group_heads + 2) * kD;
-  if (c.joint_in_slices()) {
-    constexpr int kFlying = 2;
+  const int pairs = (a.group_heads + 2) * kHalf;
 #pragma unroll 1
-    for (int base = thread; base < elements; base += kFlying * kComputeThreads) {
-      uint4 x[kFlying];
-      bool waits;
-      do {
-        waits = false;
-#pragma unroll
-        for (int i = 0; i < kFlying; ++i) {
-          const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
-          x[i] = load_packets(mail + a.mail.partials[kJoint] + e.from * 2);
-        }
-#pragma unroll
-        for (int i = 0; i < kFlying; ++i) {
-          waits |= !arrived(x[i], epoch);
-        }
-      } while (waits);
-      const float scale = row_scale(c, kJoint, layer);
-#pragma unroll
-      for (int i = 0; i < kFlying; ++i) {
-        const HeadElement<kD> e(c, min(base + i * kComputeThreads, elements - 1));
-        store_f32(e.to, (0.0F + __uint_as_float(x[i].x) + __uint_as_float(x[i].z)) * scale);
-      }
+  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kComputeThreads) {
+    const int row = i / kHalf;  // queries, key, value
+    const int element = i % kHalf;
+    const int behind = row - a.group_heads;
+    const int head = behind < 0 ? c.g * a.group_heads + row : a.heads + behind * a.kv_heads + c.g;
+    const int from = head * kD + element;
+    const JointElement low_at(c, mail, from);
+    const JointElement high_at(c, mail, from + kHalf);
+    uint4 x[2];
+    receive(low_at.at, static_cast<int>(high_at.at - low_at.at), 2, epoch, x);
+    const float scale = c.joint_in_slices() ? row_scale(c, kJoint, layer) : 1.0F;
+    float low = JointElement::value(c, x[0], from, scale);
+    float high = JointElement::value(c, x[1], from, scale);
+    Bf16* const to = (behind < 0 ? shared.q + row * kD : shared.own[behind]) + element;
+    if (behind == 0) {
+      store_f32(shared.own_raw + element, low);
+      store_f32(shared.own_raw + element + kHalf, high);
     }
-  } else {
-#pragma unroll 1
-    for (int i = thread * 4; i < elements; i += 4 * kComputeThreads) {
-      const HeadElement<kD> e(c, i);
-      const uint4 x = receive(mail + a.mail.joint + e.from / 2, epoch);
-      *reinterpret_cast<uint2*>(e.to) = make_uint2(x.x, x.z);
+    if (behind <= 0) {
+      const float cosine = shared.cosine[element];
+      const float sine = shared.sine[element];
+      const float turned = turned_low(low, high, cosine, sine);
+      high = turned_high(low, high, cosine, sine);
+      low = turned;
     }
-  }
-  compute_sync();
-  constexpr int kHalf = kD / 2;
-#pragma unroll 1
-  for (int i = thread; i < (a.group_heads + 1) * kHalf; i += kComputeThreads) {
-    const int row = i / kHalf;
-    const int at = i % kHalf;
-    const bool is_key = row == a.group_heads;
-    const Bf16* const from = is_key ? shared.own_raw : shared.q + row * kD;
-    Bf16* const to = is_key ? shared.own[0] : shared.q + row * kD;
-    const float low = load_f32(from + at);
-    const float high = load_f32(from + at + kHalf);
-    store_f32(to + at, turned_low(low, high, shared.cosine[at], shared.sine[at]));
-    store_f32(to + at + kHalf, turned_high(low, high, shared.cosine[at], shared.sine[at]));
+    store_f32(to, low);
+    store_f32(to + kHalf, high);
   }
   compute_sync();
 }
@@ -166,14 +130,14 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   }
   uint2* const mail = c.mail(layer);
   const bool routes = t->routes != 0;
-  const bool spans = c.role == Role::kSpans;
   const bool chosen = c.role == Role::kChosen;
   const int span_total = span_count(at.seen);
-  const bool first_warp = threadIdx.x < 32;
+  const bool first_warp = c.warp == 0;
+  const PartOrder parts(c, at, routes);
   if (chosen && !routes && first_warp && shared.tile_count > 0) {  // known beforehand
     load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
   }
-  const DecodeKeepBlocks keep(c, mail, routes && spans, epoch);
+  const DecodeKeepBlocks keep(c, mail, epoch);
   compute_sync();  // who still reads the rows of the layer before
   receive_heads<kD>(c, mail, layer, epoch);
   DecodeRows<kD> rows;
@@ -181,40 +145,37 @@ __device__ __forceinline__ void attention_stage(const DecodeCta& c, const Decode
   if (c.index == kSelectedSegments) {
     keep_own_rows<kD>(c, t);
   }
-  if (spans && at.own_compressed >= 0 && span_of(at.own_compressed) >= at.from &&
+  if (at.own_compressed >= 0 && span_of(at.own_compressed) >= at.from &&
       span_of(at.own_compressed) < at.to) {
     pool_own<kD>(c, t, shared.pooled_turns);
   }
-  if (chosen && routes) {
-    choose_blocks(c, at, span_total, mail, epoch);
-    if (first_warp) {
-      list_segment(c, at);
-      if (shared.tile_count > 0) {
-        load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
+#pragma unroll 1
+  for (int i = 0; i < parts.count(); ++i) {
+    const bool span = parts.is_span(i);
+    if (!span && chosen && routes) {
+      choose_segment<kD>(c, at, t, ring, span_total, mail, epoch);
+      compute_sync();
+      if (c.index == 0) {
+        sort_chosen(c, at);
       }
     }
-    compute_sync();
-  }
-  if (c.index == 0 && threadIdx.x < a.sel_count) {
-    t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
-  }
-  const int from = spans ? kSegments + at.from : c.index;
-  const int to = spans ? kSegments + at.to : c.index + 1;
-  const Bf16(*own)[128] = &shared.own[0];
-  if (spans) {
-    own = &shared.own_compressed[0];
-  }
-#pragma unroll 1
-  for (int part = from; part < to; ++part) {
     const PartTiles tiles =
-        spans    ? PartTiles::of_span(at, part - kSegments)
+        span     ? PartTiles::of_span(at, parts.span(i))
         : chosen ? PartTiles{0, 0, shared.tile_count, 0, at.position + 1, at.position}
-                 : PartTiles::of_window(a, at, part - kSelectedSegments);
-    attend_part(c, t, rows, tiles, part, own, ring, turn, keep, mail, epoch);
+                 : PartTiles::of_window(a, at, c.index - kSelectedSegments);
+    attend_part(c, t, rows, tiles, span ? kSegments + parts.span(i) : c.index, !span && chosen,
+                span ? shared.own_compressed : shared.own, ring, turn, keep, span && routes, mail,
+                epoch);
+  }
+  if (c.index == 0) {
+    compute_sync();  // sorted by other warps
+    if (threadIdx.x < a.sel_count) {
+      t->indices[c.g * a.sel_count + threadIdx.x] = shared.sorted[threadIdx.x];
+    }
   }
   const int head = a.head_ctas - 1 - c.index;
-  // By a warp that the output matrix does not need: the others wait for its row meanwhile.
-  if (head < a.group_heads && threadIdx.x / 32 == kMergingWarp) {
+  // By warps that the output matrix does not need: the others wait for its row meanwhile.
+  if (head < a.group_heads && c.warp >= kMergingWarp && c.warp < kMergingWarp + kBranches) {
     merge_head<kD>(c, head, span_total, routes, mail, layer, epoch);
   }
 }

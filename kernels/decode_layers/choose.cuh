@@ -9,7 +9,7 @@
 
 namespace versieve::kernels {
 
-// The compressed branch of each query head: greatest reference and 1 / sum. Ends with a barrier.
+// The compressed branch of each query head: greatest reference and 1 / sum.
 __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, const uint2* mail,
                                                  unsigned epoch) {
   const DecodeArguments& a = c.a;
@@ -49,23 +49,25 @@ __device__ __forceinline__ void find_head_states(const DecodeCta& c, int spans, 
       shared.head_state[warp] = make_float2(most, total > 0.0F ? __fdividef(1.0F, total) : 0.0F);
     }
   }
-  compute_sync();
 }
 
-// Importance of blocks 4 slice .. 4 slice + 3 from packets that have come, heads in their order.
-__device__ __forceinline__ void add_head(float2 state, const uint4 (&own)[4], float (&sum)[4]) {
-  const uint4& before = own[3];
+// Importance of blocks 4 slice .. 4 slice + 3 from a head's packets: of the slice (`here`: it has
+// some), and the last of the slice before (`before`).
+__device__ __forceinline__ void add_head(float2 state, const uint4 (&own)[4], bool here,
+                                         bool before, float (&sum)[4]) {
   const auto number = [](std::uint32_t x) { return __uint_as_float(x); };
-  const float reach = multiply_flushed(
-      number(before.x), multiply_flushed(state_weight(number(before.z), state.x), state.y));
-  const float factor = multiply_flushed(state_weight(number(own[2].z), state.x), state.y);
+  const auto factor_of = [&](const uint4& last, bool counts) {
+    return counts ? multiply_flushed(state_weight(number(last.z), state.x), state.y) : 0.0F;
+  };
+  const float reach = multiply_flushed(number(own[3].x), factor_of(own[3], before));
+  const float factor = factor_of(own[2], here);
   sum[0] += multiply_flushed(number(own[0].x), factor) + reach;
   sum[1] += multiply_flushed(number(own[0].z), factor);
   sum[2] += multiply_flushed(number(own[1].x), factor);
   sum[3] += multiply_flushed(number(own[1].z), factor);
 }
 
-// Importance of all blocks as keys to rank by (0: not to be ranked). Ends with a barrier.
+// Importance of all blocks as keys to rank by, forced ones before all others. Ends with a barrier.
 __device__ __forceinline__ void find_importance(const DecodeCta& c, const DecodePosition& at,
                                                 int spans, const uint2* mail, unsigned epoch,
                                                 unsigned* keys) {
@@ -75,47 +77,54 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
   const int initial = min(a.init_blocks, own + 1);
   const int first_local = max(initial, own - a.local_blocks + 1);
   const int slices = (own + 4) / 4;
-  // States are sent behind weights: once they are here, so are those, mostly, and few lanes poll.
   find_head_states(c, spans, mail, epoch);
+  // Warps that find no head's state take slices first.
+  const int place = (static_cast<int>(threadIdx.x) + kComputeThreads / 2) % kComputeThreads;
 #pragma unroll 1
   for (int base = 0; base < slices; base += kComputeThreads) {
-    const int slice = base + static_cast<int>(threadIdx.x);
+    const int slice = base + place;
     const bool works = slice < slices;
     const bool here = works && slice * kSliceKeys < at.seen;
     const bool before = works && slice > 0 && (slice - 1) * kSliceKeys < at.seen;
+    const int pitch = a.max_slices * 6;
+    const int last = max(slice - 1, 0);
+    const int own_slice = here ? slice : last;
     float sum[4] = {};
 #pragma unroll 1
     for (int first = 0; first < a.group_heads; first += kFlying) {
-      const int pitch = a.max_slices * 6;
-      const uint2* const from =
-          mail + a.mail.weights + (c.g * a.group_heads + first) * pitch + slice * 6;
+      const uint2* const from = mail + a.mail.weights + (c.g * a.group_heads + first) * pitch;
       uint4 packet[kFlying][4];  // of the slice, and the last one of the slice before
-      bool waits;
-      do {
-        waits = false;
+      if (here || before) {
+        if (first == 0) {  // one packet a lane until it is there: all heads' come together
+          receive(from + own_slice * 6 + 4, epoch);
+        }
+        bool waits;
+        do {
+          waits = false;
 #pragma unroll
-        for (int i = 0; i < kFlying; ++i) {
+          for (int i = 0; i < kFlying; ++i) {
+            const uint2* const head = from + min(i, a.group_heads - 1 - first) * pitch;
 #pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const bool wanted = first + i < a.group_heads && (j < 3 ? here : before);
-            packet[i][j] = make_uint4(0U, epoch, __float_as_uint(kNoReference), epoch);
-            if (wanted) {
-              packet[i][j] = load_packets(from + i * pitch + (j < 3 ? 2 * j : -2));
+            for (int j = 0; j < 4; ++j) {
+              packet[i][j] = load_packets(head + (j < 3 ? own_slice * 6 + 2 * j : last * 6 + 4));
             }
           }
-        }
 #pragma unroll
-        for (int i = 0; i < kFlying; ++i) {
+          for (int i = 0; i < kFlying; ++i) {
 #pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            waits |= !arrived(packet[i][j], epoch);
+            for (int j = 0; j < 4; ++j) {
+              waits |= !arrived(packet[i][j], epoch);
+            }
           }
-        }
-      } while (waits);
+        } while (waits);
+      }
+      if (base == 0 && first == 0) {
+        compute_sync();  // heads' states
+      }
 #pragma unroll
       for (int i = 0; i < kFlying; ++i) {
-        if (first + i < a.group_heads) {
-          add_head(c.shared.head_state[first + i], packet[i], sum);
+        if (first + i < a.group_heads && (here || before)) {
+          add_head(c.shared.head_state[first + i], packet[i], here, before, sum);
         }
       }
     }
@@ -123,22 +132,29 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
     for (int i = 0; i < 4; ++i) {
       const int block = slice * 4 + i;
       if (works && block <= own) {
-        const bool candidate = block >= initial && block < first_local;
-        keys[block] = candidate ? __float_as_uint(sum[i]) + 1U : 0U;
+        const bool forced = block < initial || block >= first_local;
+        keys[block] = forced ? 0xFFFFFFFFU : __float_as_uint(sum[i]) + 1U;
       }
     }
   }
   compute_sync();
 }
 
-// The `wanted` best of keys[0, blocks) into chosen. Each warp's second (third, ...) largest maximum
-// of a lane, the least of them over the warps: at least `wanted` keys reach that, and not many
-// more; those are ranked by counting. All computing warps.
-__device__ __forceinline__ void take_best(const DecodeCta& c, unsigned* keys, int blocks,
-                                          int wanted, std::int32_t* chosen) {
+// The best blocks, in any order: a lane of every warp has one or -1, if they are no more than
+// lanes.
+struct ChosenBlocks {
+  int of_lane;
+  bool in_memory;  // alone: they are more, and in shared.chosen
+};
+
+// The `wanted` best of keys[0, blocks). Of the largest lanes' maxima of each warp, four or more,
+// the `wanted`-th one: at least `wanted` keys reach that, and not many more; those are ranked by
+// counting. All computing warps. Ends with a barrier.
+__device__ __forceinline__ ChosenBlocks take_best(const DecodeCta& c, unsigned* keys, int blocks,
+                                                  int wanted) {
   DecodeShared& shared = c.shared;
   const int thread = static_cast<int>(threadIdx.x);
-  const int warp = thread / 32;
+  const int warp = c.warp;
   const int lane = thread % 32;
   unsigned* const bounds = reinterpret_cast<unsigned*>(shared.span_state);
   unsigned most = 0U;
@@ -146,24 +162,37 @@ __device__ __forceinline__ void take_best(const DecodeCta& c, unsigned* keys, in
   for (int block = lane * kComputeWarps + warp; block < blocks; block += kComputeThreads) {
     most = max(most, keys[block]);
   }
-  const int each = (wanted + kComputeWarps - 1) / kComputeWarps;
+  const int each = max((wanted + kComputeWarps - 1) / kComputeWarps, 32 / kComputeWarps);
   unsigned bound = 0U;
 #pragma unroll 1
   for (int i = 0; i < each; ++i) {
     bound = __reduce_max_sync(0xFFFFFFFFU, most);
     const unsigned holders = __ballot_sync(0xFFFFFFFFU, most == bound);
     most = lane == __ffs(static_cast<int>(holders)) - 1 ? 0U : most;
+    if (lane == 0) {
+      bounds[(each - 1 - i) * kComputeWarps + warp] = bound;
+    }
   }
-  if (lane == 0) {
-    bounds[warp] = bound;
-  }
-  if (thread == 0) {
+  if (warp == 0) {
     shared.candidate_count = 0;
+    shared.ranks[lane] = 0;
   }
   compute_sync();
+  if (wanted <= 32) {
+    bound = bounds[lane];
+    int above = 0;
 #pragma unroll
-  for (int i = 0; i < kComputeWarps; ++i) {
-    bound = min(bound, bounds[i]);
+    for (int i = 0; i < 32; ++i) {
+      const unsigned other = __shfl_sync(0xFFFFFFFFU, bound, i);
+      above += other > bound || (other == bound && i < lane) ? 1 : 0;
+    }
+    const unsigned last = __ballot_sync(0xFFFFFFFFU, above == wanted - 1);
+    bound = __shfl_sync(0xFFFFFFFFU, bound, __ffs(static_cast<int>(last)) - 1);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kComputeWarps; ++i) {
+      bound = min(bound, bounds[i]);
+    }
   }
   bound = max(bound, 1U);
 #pragma unroll 1
@@ -177,79 +206,160 @@ __device__ __forceinline__ void take_best(const DecodeCta& c, unsigned* keys, in
   }
   compute_sync();
   const int count = shared.candidate_count;
+  const auto before = [&](uint2 x, int from, int apart) {
+    int others = 0;
+#pragma unroll 1
+    for (int i = from; i < count; i += apart) {
+      const uint2 other = shared.candidates[i];
+      others += other.x > x.x || (other.x == x.x && other.y < x.y) ? 1 : 0;
+    }
+    return others;
+  };
+  if (count <= 32) {  // a lane of each warp one of them: a warp counts an eighth of the others
+    const uint2 mine = shared.candidates[lane];
+    if (lane < count) {
+      atomicAdd(&shared.ranks[lane], before(mine, warp, kComputeWarps));
+    }
+    compute_sync();
+    const int rank = shared.ranks[lane];
+    const bool taken = lane < count && rank < wanted;
+    if (warp == 0 && taken) {
+      shared.chosen[rank] = static_cast<std::int32_t>(mine.y);
+    }
+    return {taken ? static_cast<int>(mine.y) : -1, false};
+  }
   if (count > kMostCandidates) {
-    if (thread < 32) {
-      take_best_by_rounds(keys, blocks, wanted, chosen);
+    if (warp == 0) {
+      take_best_by_rounds(keys, blocks, wanted, shared.chosen);
     }
   } else if (thread < count) {
     const uint2 mine = shared.candidates[thread];
-    int rank = 0;
-#pragma unroll 4
-    for (int i = 0; i < count; ++i) {
-      const uint2 other = shared.candidates[i];
-      rank += other.x > mine.x || (other.x == mine.x && other.y < mine.y) ? 1 : 0;
-    }
+    const int rank = before(mine, 0, 1);
     if (rank < wanted) {
-      chosen[rank] = static_cast<std::int32_t>(mine.y);
+      shared.chosen[rank] = static_cast<std::int32_t>(mine.y);
     }
   }
+  compute_sync();
+  return {wanted <= 32 && lane < wanted ? shared.chosen[lane] : -1, wanted > 32};
 }
 
-// The node's blocks, ascending, into shared.sorted; those past the last are -1.
-__device__ __forceinline__ void choose_blocks(const DecodeCta& c, const DecodePosition& at,
-                                              int spans, const uint2* mail, unsigned epoch) {
-  const DecodeArguments& a = c.a;
-  DecodeShared& shared = c.shared;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int own = at.position >> a.block_bits;
-  const int initial = min(a.init_blocks, own + 1);
-  const int first_local = max(initial, own - a.local_blocks + 1);
-  const int forced = initial + own + 1 - first_local;
-  const int wanted = min(a.sel_count, own + 1);
-  unsigned* const keys = reinterpret_cast<unsigned*>(shared.work);
-  if (thread < forced) {
-    shared.chosen[thread] = thread < initial ? thread : first_local + thread - initial;
-  }
-  find_importance(c, at, spans, mail, epoch, keys);
-  if (wanted > forced) {
-    take_best(c, keys, own + 1, wanted - forced, shared.chosen + forced);
-  }
-  compute_sync();
-  if (thread < a.sel_count) {
-    int rank = thread;
-    if (thread < wanted) {
-      rank = 0;
-#pragma unroll 4
-      for (int other = 0; other < wanted; ++other) {
-        rank += shared.chosen[other] < shared.chosen[thread] ? 1 : 0;
-      }
-    }
-    shared.sorted[rank] = thread < wanted ? shared.chosen[thread] : -1;
-  }
-  compute_sync();
-}
-
-// Tiles of the chosen blocks whose number is this CTA's segment modulo the segments; warp 0.
+// Tiles of the chosen blocks whose number is this CTA's segment modulo the segments, ascending;
+// warp 0.
 __device__ __forceinline__ void list_segment(const DecodeCta& c, const DecodePosition& at) {
   const DecodeArguments& a = c.a;
+  std::int32_t* const tiles = c.shared.tiles;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int blocks = min(a.sel_count, (at.position >> a.block_bits) + 1);
   int count = 0;
 #pragma unroll 1
-  for (int base = 0; base < a.sel_count; base += 32) {
-    const int i = base + lane;
-    const int block = i < a.sel_count ? c.shared.sorted[i] : -1;
-    const bool here = block >= 0 && block % kSelectedSegments == c.index &&
-                      (block << a.block_bits) <= at.position;
+  for (int base = 0; base < blocks; base += 32) {
+    const int block = base + lane < blocks ? c.shared.chosen[base + lane] : 0;
+    const bool here = base + lane < blocks && block % kSelectedSegments == c.index;
     const unsigned found = __ballot_sync(0xFFFFFFFFU, here);
     if (here) {
-      c.shared.tiles[count + __popc(found & ((1U << lane) - 1U))] = block << a.block_bits;
+      tiles[count + __popc(found & ((1U << lane) - 1U))] = block << a.block_bits;
     }
     count += __popc(found);
+  }
+  __syncwarp();
+#pragma unroll 1
+  for (int base = 0; base < count; base += 32) {  // more than a round: only if all are of a kind
+    const int mine = tiles[min(base + lane, count - 1)];
+    int place = 0;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      place += tiles[i] < mine ? 1 : 0;
+    }
+    if (base + lane < count) {
+      c.shared.sorted_tiles[place] = mine;
+    }
   }
   if (lane == 0) {
     c.shared.tile_count = count;
   }
   __syncwarp();
+}
+
+// The copies of a piece's tile of chosen blocks; one lane.
+template <int kD>
+__device__ __forceinline__ void load_tile(const DecodeCta& c, const DecodeTable* t,
+                                          const StageCursor& ring, int tile, int tiles, int key) {
+  constexpr int kPanels = kD / 64;
+#pragma unroll 1
+  for (int i = 0; i < 2 * kPanels; ++i) {
+    const bool is_value = i >= kPanels;
+    const int box = (tile + (is_value ? tiles : 0)) * kPanels + i % kPanels;
+    const StageCursor at = ring.ahead(box / kStageBoxes);
+    barrier_wait(c.empty(at.place), at.parity ^ 1);
+    copy_cache_box(c.stage(at.place) + static_cast<std::uint32_t>(box % kStageBoxes * kBoxBytes),
+                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, key, c.chosen_full_at);
+  }
+}
+
+// The node's blocks: those whose number is this CTA's segment modulo the segments into the list of
+// tiles, ascending, and the first piece of them asked for, a tile by a warp. All computing warps.
+template <int kD>
+__device__ __forceinline__ void choose_segment(const DecodeCta& c, const DecodePosition& at,
+                                               const DecodeTable* t, const StageCursor& ring,
+                                               int spans, const uint2* mail, unsigned epoch) {
+  DecodeShared& shared = c.shared;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int own = at.position >> c.a.block_bits;
+  unsigned* const keys = reinterpret_cast<unsigned*>(shared.work);
+  find_importance(c, at, spans, mail, epoch, keys);
+  const ChosenBlocks blocks = take_best(c, keys, own + 1, min(c.a.sel_count, own + 1));
+  if (blocks.in_memory) {
+    if (c.warp == 0) {
+      list_segment(c, at);
+      if (shared.tile_count > 0) {
+        load_chosen<kD>(c, t, ring, 0, min(shared.tile_count, chosen_piece(kD)));
+      }
+    }
+    return;
+  }
+  const int block = blocks.of_lane;
+  const bool here = block >= 0 && block % kSelectedSegments == c.index;
+  const unsigned found = __ballot_sync(0xFFFFFFFFU, here);
+  const int count = __popc(found);
+  const int piece = min(count, chosen_piece(kD));
+  int place = 0;
+#pragma unroll 1
+  for (unsigned left = found; left != 0U; left &= left - 1U) {
+    place += __shfl_sync(0xFFFFFFFFU, block, __ffs(static_cast<int>(left)) - 1) < block ? 1 : 0;
+  }
+  const int key = block << c.a.block_bits;
+  if (c.warp == 0) {
+    if (lane == 0) {
+      shared.tile_count = count;
+      if (count > 0) {
+        barrier_expect(c.chosen_full_at, 2 * piece * (kD / 64) * kBoxBytes);
+      }
+    }
+    if (here) {
+      shared.sorted_tiles[place] = key;
+    }
+  }
+  if (here && place == c.warp && place < piece) {
+    load_tile<kD>(c, t, ring, place, piece, key);
+  }
+  __syncwarp();
+}
+
+// All of them, ascending, those past the last -1, into shared.sorted; warps from 1 on.
+__device__ __forceinline__ void sort_chosen(const DecodeCta& c, const DecodePosition& at) {
+  const int i = static_cast<int>(threadIdx.x) - 32;
+  const int blocks = min(c.a.sel_count, (at.position >> c.a.block_bits) + 1);
+  if (i >= 0 && i < c.a.sel_count) {
+    int rank = i;
+    if (i < blocks) {
+      rank = 0;
+#pragma unroll 4
+      for (int other = 0; other < blocks; ++other) {
+        rank += c.shared.chosen[other] < c.shared.chosen[i] ? 1 : 0;
+      }
+    }
+    c.shared.sorted[rank] = i < blocks ? c.shared.chosen[i] : -1;
+  }
 }
 
 }  // namespace versieve::kernels

@@ -73,7 +73,7 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
     c.shared.cosine[thread] = __ldcg(a.cosine + thread);
     c.shared.sine[thread] = __ldcg(a.sine + thread);
   }
-  if (at.own_compressed >= 0 && c.role == Role::kSpans && a.rotates_pooled) {
+  if (at.own_compressed >= 0 && at.from < at.to && a.rotates_pooled) {
     turns_of_pooled<kD>(c);
   }
   unsigned epoch = load_epoch(a);

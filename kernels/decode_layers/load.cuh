@@ -3,32 +3,45 @@
 // free stages alone, so memory keeps streaming while they wait for each other.
 #pragma once
 
+#include <cstddef>
+#include <limits>
+
 #include "kernels/decode_layers/work.cuh"
 
 namespace versieve::kernels {
 
-// One thread's way round the ring.
+// The loading warp's way round the ring; its first lane asks.
 class StageLoader {
  public:
-  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c) : c_(c) {}
+  __device__ __forceinline__ explicit StageLoader(const DecodeCta& c)
+      : c_(c), asks_(threadIdx.x % 32 == 0) {}
 
-  // `boxes` (at most a stage's) into a free stage: copy(i, address, barrier). At most
-  // kStagesInFlight are under way, so that requests of others do not queue behind them.
+  // `boxes` (at most a stage's) into a free stage: copy(i, address, barrier).
   template <class Copy>
   __device__ __forceinline__ void load(int boxes, const Copy& copy) {
     barrier_wait(c_.empty(to_.place), to_.parity ^ 1);
-    if (started_ == kStagesInFlight) {
+    const int most = calm_ > 0 ? kCalmStagesInFlight : kStagesInFlight;
+    calm_ -= 1;
+    while (started_ >= most) {
       wait_for_oldest();
     }
     ++started_;
     const std::uint32_t full = c_.full(to_.place);
     const std::uint32_t stage = c_.stage(to_.place);
-    barrier_expect(full, boxes * kBoxBytes);
+    if (asks_) {
+      barrier_expect(full, boxes * kBoxBytes);
 #pragma unroll 1
-    for (int i = 0; i < boxes; ++i) {
-      copy(i, stage + static_cast<std::uint32_t>(i * kBoxBytes), full);
+      for (int i = 0; i < boxes; ++i) {
+        copy(i, stage + static_cast<std::uint32_t>(i * kBoxBytes), full);
+      }
     }
+    __syncwarp();
     to_.advance(1);
+  }
+
+  // The next `stages` belong to the chain: requests of others must not queue behind them.
+  __device__ __forceinline__ void calm(int stages) {
+    calm_ = stages;
   }
 
   // Stages that the computing warps fill by themselves.
@@ -48,28 +61,43 @@ class StageLoader {
   }
 
   const DecodeCta& c_;
+  bool asks_;
   StageCursor to_, landed_;
   int started_ = 0;
+  int calm_ = 0;
 };
 
-// A matrix's units of this CTA; `second_rows`: where the other 64 rows of a pair are, or 0.
-__device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& ring,
-                                            const DecodeMatrix& m, const CUtensorMap* map,
-                                            int second_rows) {
+// A box of weights into a stage: they are read once.
+__device__ __forceinline__ void copy_matrix_box(std::uint32_t to, const CUtensorMap* map,
+                                                int column, int row, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3, %6}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(kEvictFirst), "r"(0)
+      : "memory");
+}
+
+// This CTA's units of a layer's matrix.
+__device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& ring, int stage,
+                                            const DecodeTable* t) {
+  const DecodeMatrix& m = c.a.matrix[stage];
+  const CUtensorMap* const map = t->matrix + stage;
+  const int second_rows = stage == kGateUp ? m.rows : 0;  // where the other rows of a pair are
 #pragma unroll 1
   for (int unit = c.first_unit(m); unit < m.units; unit += c.a.ctas) {
     const KRange k(m, unit);
-    const int row = (unit >> m.slice_bits) * kMatrixRows;
+    const int row = m.gathered > 1 ? unit * (kMatrixRows >> m.slice_bits)
+                                   : (unit >> m.slice_bits) * kMatrixRows;
+    const int groups = stage == kGateUp ? 2 : 1;
 #pragma unroll 1
-    for (int i = 0; i < k.count; i += kStageBoxes) {
-#pragma unroll 1
-      for (int rows = 0; rows <= second_rows; rows += max(second_rows, 1)) {
-        ring.load(kStageBoxes,  // past the slice too: x is zero there
-                  [&](int box, std::uint32_t to, std::uint32_t full) {
-                    copy_box(to, map, (k.first + i + box) * static_cast<int>(kLinearTileK),
-                             rows + row, full, kEvictFirst);
-                  });
-      }
+    for (int i = 0; i < stages_of(k.count) * groups; ++i) {
+      const bool second = groups == 2 && i % 2 != 0;
+      const int tile = k.first + i / groups * kStageBoxes;
+      ring.load(kStageBoxes,  // past the slice too: x is zero there
+                [&](int box, std::uint32_t to, std::uint32_t full) {
+                  copy_matrix_box(to, map, (tile + box) * static_cast<int>(kLinearTileK),
+                                  row + (second ? second_rows : 0), full);
+                });
     }
   }
 }
@@ -98,63 +126,60 @@ __device__ __forceinline__ void load_part(const DecodeCta& c, StageLoader& ring,
   }
 }
 
-// A layer's matrices behind its attention, and before: the joint one.
+// A layer's parts of attention.
 template <int kD>
-__device__ __forceinline__ void load_layer(const DecodeCta& c, StageLoader& ring,
+__device__ __forceinline__ void load_parts(const DecodeCta& c, StageLoader& ring,
                                            const DecodePosition& at, const DecodeTable* t) {
-  const DecodeArguments& a = c.a;
-  if (c.role == Role::kChosen) {
-    ring.leave_out(kChosenStages);
-  } else if (c.role == Role::kWindow) {
-    load_part<kD>(c, ring, PartTiles::of_window(a, at, c.index - kSelectedSegments), &t->k, &t->v);
-  } else if (c.role == Role::kSpans) {
+  const PartOrder parts(c, at, t->routes != 0);
 #pragma unroll 1
-    for (int span = at.from; span < at.to; ++span) {
-      load_part<kD>(c, ring, PartTiles::of_span(at, span), &t->k_cmp, &t->v_cmp);
+  for (int i = 0; c.role != Role::kNone && i < parts.count(); ++i) {
+    const bool span = parts.is_span(i);
+    if (!span && c.role == Role::kChosen) {
+      ring.leave_out(kChosenStages);
+    } else {
+      load_part<kD>(c, ring,
+                    span ? PartTiles::of_span(at, parts.span(i))
+                         : PartTiles::of_window(c.a, at, c.index - kSelectedSegments),
+                    span ? &t->k_cmp : &t->k, span ? &t->v_cmp : &t->v);
     }
   }
-  load_matrix(c, ring, a.matrix[kOutput], &t->output, 0);
-  load_matrix(c, ring, a.matrix[kGateUp], &t->gate_up, a.matrix[kGateUp].rows);
-  load_matrix(c, ring, a.matrix[kDown], &t->down, 0);
 }
 
 __device__ __forceinline__ void prefetch_maps(const DecodeTable* t) {
-  prefetch_descriptor(&t->joint);
-  prefetch_descriptor(&t->output);
-  prefetch_descriptor(&t->gate_up);
-  prefetch_descriptor(&t->down);
-  prefetch_descriptor(&t->k);
-  prefetch_descriptor(&t->v);
-  prefetch_descriptor(&t->k_cmp);
-  prefetch_descriptor(&t->v_cmp);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  static_assert(offsetof(DecodeTable, v_cmp) == 7 * sizeof(CUtensorMap));
+  if (lane < 8) {
+    prefetch_descriptor(t->matrix + lane);
+  }
 }
 
 // The loading warp. Weights are older than any launch, so the first ones do not wait.
 template <int kD>
 __device__ __forceinline__ void load_layers(const DecodeCta& c) {
   const DecodeArguments& a = c.a;
-  const bool loads = threadIdx.x % 32 == 0;
   StageLoader ring(c);
-  if (loads) {
-    prefetch_maps(a.table);
-    load_matrix(c, ring, a.matrix[kJoint], &a.table->joint, 0);
-  }
-  __syncwarp();
-  wait_for_predecessors();
-  const DecodePosition at(c);
-  if (!loads) {
-    return;
-  }
+  DecodePosition at;
+  prefetch_maps(a.table);
 #pragma unroll 1
   for (int layer = 0; layer < a.layers; ++layer) {
     const DecodeTable* const t = a.table + layer;
-    const bool more = layer + 1 < a.layers;
-    if (more) {
-      prefetch_maps(t + 1);
-    }
-    load_layer<kD>(c, ring, at, t);
-    if (more) {
-      load_matrix(c, ring, a.matrix[kJoint], &t[1].joint, 0);
+#pragma unroll 1
+    for (int stage = 0; stage < kMatrices; ++stage) {
+      if (stage == kJoint) {
+        ring.calm(std::numeric_limits<int>::max());  // until there are parts
+      }
+      load_matrix(c, ring, stage, t);
+      if (stage == kJoint) {
+        if (layer == 0) {
+          wait_for_predecessors();
+          at = DecodePosition(c);
+        }
+        if (layer + 1 < a.layers) {
+          prefetch_maps(t + 1);
+        }
+        ring.calm(kCalmStages);
+        load_parts<kD>(c, ring, at, t);
+      }
     }
   }
 }

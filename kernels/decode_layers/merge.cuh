@@ -1,6 +1,6 @@
 // A query head's branches merged, gated and handed on: the last part of a layer's attention in
-// decode_layers, with the sums of nsa_verify/fused_merge.cuh and fused_attend.cuh. One warp a head;
-// a lane has two elements of every 64.
+// decode_layers, with the sums of nsa_verify/fused_merge.cuh and fused_attend.cuh. Three warps a
+// head; a lane has two elements of every 64.
 #pragma once
 
 #include "kernels/decode_layers/attend.cuh"
@@ -22,6 +22,25 @@ struct BranchSum {
       out[w].y = fmaf(weight, x[w].y, out[w].y);
     }
   }
+  // To another warp; a lane reads what the same lane wrote.
+  __device__ __forceinline__ void write(float (&to)[kBranchFloats]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int w = 0; w < kD / 64; ++w) {
+      reinterpret_cast<float2*>(to)[w * 32 + lane] = out[w];
+    }
+    if (lane == 0) {
+      to[kBranchFloats - 1] = mass;
+    }
+  }
+  __device__ __forceinline__ void read(const float (&from)[kBranchFloats]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int w = 0; w < kD / 64; ++w) {
+      out[w] = reinterpret_cast<const float2*>(from)[w * 32 + lane];
+    }
+    mass = from[kBranchFloats - 1];
+  }
   // value += gate times the average; without a key nothing.
   __device__ __forceinline__ void put(float gate, float2 (&value)[kD / 64]) const {
     const float share = (mass > 0.0F ? __fdividef(1.0F, mass) : 0.0F) * gate;
@@ -41,19 +60,34 @@ __device__ __forceinline__ float warp_most(float x) {
   return x;
 }
 
+// An element of the joint row as packets that carry it: its two slices, or it and its neighbours in
+// bf16.
+struct JointElement {
+  const uint2* at;
+
+  __device__ __forceinline__ JointElement(const DecodeCta& c, const uint2* mail, int element) {
+    const DecodeMail& lies = c.a.mail;
+    at = mail +
+         (c.joint_in_slices() ? lies.partials[kJoint] + element * 2 : lies.joint + element / 4 * 2);
+  }
+  // `scale`: of the row; slices are summed, divided by the RMS and rounded here.
+  __device__ __forceinline__ static float value(const DecodeCta& c, uint4 packets, int element,
+                                                float scale) {
+    const std::uint32_t word = element & 2 ? packets.z : packets.x;
+    if (!c.joint_in_slices()) {
+      return __uint_as_float(element & 1 ? word & 0xFFFF0000U : word << 16);
+    }
+    const float x = (0.0F + __uint_as_float(packets.x) + __uint_as_float(packets.z)) * scale;
+    return __uint_as_float(pack_bf16(0.0F, x) & 0xFFFF0000U);
+  }
+};
+
 // A gate of the joint row: element `element`, through the sigmoid, rounded as rope_append does.
 __device__ __forceinline__ float receive_gate(const DecodeCta& c, const uint2* mail, int element,
                                               int layer, unsigned epoch) {
-  const DecodeMail& at = c.a.mail;
-  const bool slices = c.joint_in_slices();
-  const uint4 pair = receive(
-      mail + (slices ? at.partials[kJoint] + element * 2 : at.joint + element / 4 * 2), epoch);
-  const std::uint32_t word = element / 2 % 2 == 0 ? pair.x : pair.z;
-  float x = __uint_as_float(element % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
-  if (slices) {
-    x = (0.0F + __uint_as_float(pair.x) + __uint_as_float(pair.z)) * row_scale(c, kJoint, layer);
-    x = __uint_as_float(pack_bf16(x, 0.0F) << 16);
-  }
+  const uint4 packets = receive(JointElement(c, mail, element).at, epoch);
+  const float scale = c.joint_in_slices() ? row_scale(c, kJoint, layer) : 1.0F;
+  const float x = JointElement::value(c, packets, element, scale);
   return __uint_as_float(pack_bf16(logistic(x), 0.0F) << 16);
 }
 
@@ -67,24 +101,20 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
   constexpr int kBatch = 8;
   constexpr int kWide = kD / 64;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint4 x[kWide][kBatch];
-  uint4 known = make_uint4(0U, epoch, 0U, epoch);
-  bool waits;
-  do {  // what all branches but long spans are: one round trip
-    if (lane < count) {
-      known = load_packets(states + lane * 2);
-    }
+  BranchSum<kD> total;
+  if (count == 0) {
+    return total;
+  }
+  // What lies past the last part is that part once more: no load hangs on a condition.
+  const auto ask = [&](int base, uint4(&x)[kWide][kBatch]) {
+    bool waits = false;
 #pragma unroll
     for (int w = 0; w < kWide; ++w) {
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        x[w][i] = known;
-        if (i < count) {
-          x[w][i] = load_packets(outs + i * kD + w * 64 + lane * 2);
-        }
+        x[w][i] = load_packets(outs + min(base + i, count - 1) * kD + w * 64 + lane * 2);
       }
     }
-    waits = !arrived(known, epoch);
 #pragma unroll
     for (int w = 0; w < kWide; ++w) {
 #pragma unroll
@@ -92,6 +122,14 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
         waits |= !arrived(x[w][i], epoch);
       }
     }
+    return waits;
+  };
+  uint4 x[kWide][kBatch];
+  uint4 known;
+  bool waits;
+  do {  // what all branches but long spans are: one round trip
+    known = load_packets(states + min(lane, count - 1) * 2);
+    waits = ask(0, x) || !arrived(known, epoch);
   } while (waits);
   float most = kNoReference;
 #pragma unroll 1
@@ -109,13 +147,10 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
     weights[part] = make_float2(weight, state.y > 0.0F ? multiply_flushed(weight, state.y) : 0.0F);
   }
   __syncwarp();
-  BranchSum<kD> total;
   BranchSum<kD> join;
 #pragma unroll 1
   for (int base = 0; base < count; base += kBatch) {
-#pragma unroll
-    for (int w = 0; w < kWide && base > 0; ++w) {
-      receive(outs + base * kD + w * 64 + lane * 2, kD, min(count - base, kBatch), epoch, x[w]);
+    while (base > 0 && ask(base, x)) {
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -138,32 +173,35 @@ __device__ __forceinline__ BranchSum<kD> receive_branch(const uint2* states, con
   return total;
 }
 
-// Query head `head` of this CTA's KV head; one warp.
+// Query head `head` of this CTA's KV head, by warps kMergingWarp and those behind, a branch each:
+// that of the chosen blocks, which come last, puts them together.
 template <int kD>
 __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spans, bool routes,
                                            uint2* mail, int layer, unsigned epoch) {
   const DecodeArguments& a = c.a;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = c.g * a.group_heads + head;
-  const int first_part = row * (kSegments + a.max_spans);
-  const uint2* const states = mail + a.mail.part_states + first_part * 2;
-  const uint2* const outs = mail + a.mail.part_outs + first_part * kD;
+  const int branch = c.warp - kMergingWarp;  // chosen blocks, window, compressed tokens
+  const bool last = branch == 0;
+  const int part = branch == 0 ? 0 : branch == 1 ? kSelectedSegments : kSegments;
+  const int count = branch == 0 ? kSelectedSegments : branch == 1 ? kWindowSegments : spans;
+  const int first_part = row * (kSegments + a.max_spans) + part;
   const int gates_at = (a.heads + 2 * a.kv_heads) * kD + row * 3;
   const float own_gate = receive_gate(c, mail, gates_at + lane % 3, layer, epoch);
-  BranchSum<kD> compressed, selected, window;
-#pragma unroll 1
-  for (int branch = 0; branch < 3; ++branch) {  // those last that come last
-    const int part = branch == 0 ? kSegments : branch == 1 ? kSelectedSegments : 0;
-    const int count = branch == 0 ? spans : branch == 1 ? kWindowSegments : kSelectedSegments;
-    const BranchSum<kD> sum = receive_branch<kD>(states + part * 2, outs + part * kD, count,
-                                                 branch == 0, epoch, c.shared.span_state[0]);
-    if (branch == 0) {
-      compressed = sum;
-    } else if (branch == 1) {
-      window = sum;
-    } else {
-      selected = sum;
-    }
+  BranchSum<kD> compressed, window;
+  const auto meet = [] { asm volatile("bar.sync 2, %0;\n" ::"n"(kBranches * 32) : "memory"); };
+  if (last) {
+    meet();
+    window.read(c.shared.branch[0]);
+    compressed.read(c.shared.branch[1]);
+  }
+  const BranchSum<kD> sum = receive_branch<kD>(mail + a.mail.part_states + first_part * 2,
+                                               mail + a.mail.part_outs + first_part * kD, count,
+                                               branch == 2, epoch, c.shared.span_state[branch]);
+  if (!last) {
+    sum.write(c.shared.branch[branch - 1]);
+    meet();
+    return;
   }
   const float gate[3] = {__shfl_sync(0xFFFFFFFFU, own_gate, 0),
                          __shfl_sync(0xFFFFFFFFU, own_gate, 1),
@@ -177,7 +215,7 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
       value[w] = make_float2(gate[0] * value[w].x, gate[0] * value[w].y);
     }
   }
-  selected.put(gate[1], value);
+  sum.put(gate[1], value);
   window.put(gate[2], value);
   if (!routes) {
     compressed.put(gate[0], value);

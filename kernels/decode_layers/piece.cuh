@@ -33,10 +33,10 @@ struct PieceStages {
   }
   __device__ __forceinline__ int stages() const { return stages_of(2 * tiles * kPanels); }
   __device__ __forceinline__ std::uint32_t panel(int tile, bool values, int panel) const {
-    const int i = box(tile, values, panel);
-    const int stage = i / kStageBoxes;
-    return c.stage(first.ahead(stage).place) +
-           static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes);
+    constexpr int kRingBoxes = kMostStages * kStageBoxes;
+    const int i = first.place * kStageBoxes + box(tile, values, panel);
+    return c.stages_at +
+           static_cast<std::uint32_t>((i < kRingBoxes ? i : i - kRingBoxes) * kBoxBytes);
   }
   // All panels of a tile lie in one stage.
   __device__ __forceinline__ void wait(int tile, bool values) const {
@@ -45,6 +45,14 @@ struct PieceStages {
   __device__ __forceinline__ void wait_stage(int stage) const {
     const StageCursor at = first.ahead(stage);
     barrier_wait(chosen ? c.chosen_full_at : c.full(at.place), chosen ? turn : at.parity);
+  }
+  // For all of them: what others saw come, this thread too.
+  __device__ __forceinline__ void wait_all() const {
+    const int count = chosen ? 1 : stages();
+#pragma unroll 1
+    for (int stage = 0; stage < count; ++stage) {
+      wait_stage(stage);
+    }
   }
   // Some lanes of one warp: whoever read them has met since.
   __device__ __forceinline__ void release() const {
@@ -136,14 +144,12 @@ __device__ __forceinline__ void place_own(const PieceStages<kD>& stages, int til
 // Sends the sums of weights that the importance of blocks needs (nsa_verify/fused_route.cuh): of
 // each slice of 16 compressed tokens its four blocks, its last token, and the reference.
 struct DecodeKeepBlocks {
-  bool keeps;
   uint2* to;  // of this lane's row and quarter, slice 0; null: nowhere
   unsigned epoch;
   std::uint32_t times[2];
 
-  __device__ __forceinline__ DecodeKeepBlocks(const DecodeCta& c, uint2* mail, bool wanted,
-                                              unsigned layer_epoch)
-      : keeps(wanted), epoch(layer_epoch) {
+  __device__ __forceinline__ DecodeKeepBlocks(const DecodeCta& c, uint2* mail, unsigned layer_epoch)
+      : epoch(layer_epoch) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int quarter = lane % 4;
     const auto times_of = [&](int token) {
@@ -156,7 +162,7 @@ struct DecodeKeepBlocks {
     times[0] = pack_bf16(times_of(quarter * 2), times_of(quarter * 2 + 1));
     times[1] = pack_bf16(times_of(quarter * 2 + 8), times_of(quarter * 2 + 9));
     const int row = lane / 4;
-    to = keeps && row < c.a.group_heads && quarter < 3
+    to = row < c.a.group_heads && quarter < 3
              ? mail + c.a.mail.weights +
                    ((c.g * c.a.group_heads + row) * c.a.max_slices * 6 + quarter * 2)
              : nullptr;

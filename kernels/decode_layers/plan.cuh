@@ -26,6 +26,19 @@ DecodeMatrix matrix_of(std::int64_t k, std::int64_t rows, bool swiglu) {
   m.slice_bits = std::countr_zero(static_cast<unsigned>(cut.slices));
   m.k_tiles = static_cast<int>(k / kLinearTileK);
   m.units = static_cast<int>((rows + kMatrixRows - 1) / kMatrixRows) << m.slice_bits;
+  m.gathered = 1;
+  return m;
+}
+
+// The same with all slices of a row in one CTA, which saves a meeting but has each CTA read all of
+// x: where slices are equal and x has room.
+DecodeMatrix gathered_matrix_of(std::int64_t k, std::int64_t rows) {
+  DecodeMatrix m = matrix_of(k, rows, false);
+  const int slices = 1 << m.slice_bits;
+  if (slices == kMostGathered && m.k_tiles % slices == 0 &&
+      k * static_cast<std::int64_t>(sizeof(Bf16)) <= kDecodeWorkBytes) {
+    m.gathered = slices;
+  }
   return m;
 }
 
@@ -37,7 +50,7 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   const LlmShape& s = p.shape;
   DecodeArguments a{};
   a.matrix[kJoint] = matrix_of(s.hidden, joint_rows(s), false);
-  a.matrix[kOutput] = matrix_of(s.q_width(), s.hidden, false);
+  a.matrix[kOutput] = gathered_matrix_of(s.q_width(), s.hidden);
   a.matrix[kGateUp] = matrix_of(s.hidden, s.intermediate, true);
   a.matrix[kDown] = matrix_of(s.intermediate, s.hidden, false);
   a.ctas = multiprocessors();
@@ -90,8 +103,8 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   mail.attended = place(s.q_width() / 2);
   mail.mlp = place(s.intermediate / 2);
   for (int i = 0; i < kMatrices; ++i) {
-    mail.partials[i] = place(
-        a.matrix[i].slice_bits > 0 ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1) : 0);
+    mail.partials[i] =
+        place(!a.matrix[i].whole() ? a.matrix[i].units * kMatrixRows * (i == kGateUp ? 2 : 1) : 0);
   }
   mail.weights = place(static_cast<std::int64_t>(a.heads) * a.max_slices * 6);
   const std::int64_t parts = static_cast<std::int64_t>(a.heads) * (kSegments + a.max_spans);
@@ -101,13 +114,18 @@ DecodeArguments arguments_of(const DecodeLayersParams<Bf16>& p) {
   return a;
 }
 
-DecodeTable table_of(const DecodeLayersParams<Bf16>& p, const DecodeLayer<Bf16>& layer) {
+DecodeTable table_of(const DecodeArguments& a, const DecodeLayersParams<Bf16>& p,
+                     const DecodeLayer<Bf16>& layer) {
   const LlmShape& s = p.shape;
   DecodeTable t{};
-  t.joint = matrix_map(layer.joint, joint_rows(s), s.hidden, kMatrixRows);
-  t.output = matrix_map(layer.output, s.hidden, s.q_width(), kMatrixRows);
-  t.gate_up = matrix_map(layer.gate_up, 2 * s.intermediate, s.hidden, kMatrixRows);
-  t.down = matrix_map(layer.down, s.hidden, s.intermediate, kMatrixRows);
+  const auto matrix = [&](DecodeStage stage, const Bf16* rows, std::int64_t count, std::int64_t k) {
+    const int gathered = a.matrix[stage].gathered;
+    return sliced_matrix_map(rows, count, k, kMatrixRows / gathered, gathered);
+  };
+  t.matrix[kJoint] = matrix(kJoint, layer.joint, joint_rows(s), s.hidden);
+  t.matrix[kOutput] = matrix(kOutput, layer.output, s.hidden, s.q_width());
+  t.matrix[kGateUp] = matrix(kGateUp, layer.gate_up, 2 * s.intermediate, s.hidden);
+  t.matrix[kDown] = matrix(kDown, layer.down, s.hidden, s.intermediate);
   const auto cache = [&](const Bf16* rows, std::int64_t count) {
     return cache_map(rows != nullptr ? rows : layer.k, std::max<std::int64_t>(count, 1),
                      s.num_kv_heads, s.head_dim, kTileKeys);
@@ -135,9 +153,10 @@ DecodeTable table_of(const DecodeLayersParams<Bf16>& p, const DecodeLayer<Bf16>&
 }
 
 std::vector<DecodeTable> tables_of(const DecodeLayersParams<Bf16>& p) {
+  const DecodeArguments a = arguments_of(p);
   std::vector<DecodeTable> tables;
   for (const DecodeLayer<Bf16>& layer : p.layers) {
-    tables.push_back(table_of(p, layer));
+    tables.push_back(table_of(a, p, layer));
   }
   return tables;
 }

@@ -10,40 +10,53 @@
 namespace versieve::kernels {
 
 // Upper words of operand descriptors. Weights: rows of 128 bytes, 128-byte swizzle, 1,024 bytes
-// between groups of 8 rows. x: one row of elements in a piece; matrices of 8 rows by 16 bytes stand
-// 16 bytes apart in K, so that row 0 runs through x and rows 1 to 7 are what follows, whose
-// products nobody takes. Lower words: (1 << 16) + address / 16.
+// between groups of 8 rows. x: eight elements of one row behind another, of as many rows as slices
+// are gathered; matrices of 8 rows by 16 bytes stand 16 bytes apart in K for each row, so that row
+// i runs through x of slice i and those past the last slice are what follows, whose products nobody
+// takes. Lower words: (16-byte words between matrices << 16) + address / 16.
 inline constexpr std::uint32_t kWeightOperand = (1U << 30) | (1024U >> 4);
 inline constexpr std::uint32_t kRowOperand = 1U;
-__device__ __forceinline__ std::uint32_t operand_word(std::uint32_t address) {
-  return (1U << 16) | ((address & 0x3FFFFU) >> 4);
+__device__ __forceinline__ std::uint32_t operand_word(std::uint32_t address, int words) {
+  return static_cast<std::uint32_t>(words) << 16 | ((address & 0x3FFFFU) >> 4);
 }
 
 __device__ __forceinline__ std::uint64_t operand(std::uint32_t upper, std::uint32_t lower) {
   return static_cast<std::uint64_t>(upper) << 32 | lower;
 }
 
-// x past its `count` pairs of words, up to whole stages.
-__device__ __forceinline__ void clear_tail(uint2* x, int count) {
+// x past its `count` pairs of words of each row, up to whole stages.
+__device__ __forceinline__ void clear_tail(uint2* x, int count, int rows) {
   constexpr int kPairs = kStageBoxes * static_cast<int>(kLinearTileK) / 4;
   const int end = (count + kPairs - 1) / kPairs * kPairs;
-  const int i = count + static_cast<int>(threadIdx.x);
-  if (i < end) {
+  const int i = count * rows + static_cast<int>(threadIdx.x);
+  if (i < end * rows) {
     x[i] = make_uint2(0U, 0U);
   }
 }
 
-// `count` pairs of words (4 elements each) from packets into x.
+// Where pair `i` of a row goes whose slices of `count` pairs are gathered.
+__device__ __forceinline__ int gathered_place(int i, int count) {
+  int slice = 0;
+#pragma unroll
+  for (int j = 1; j < kMostGathered; ++j) {
+    slice += i >= j * count ? 1 : 0;
+  }
+  const int place = i - slice * count;
+  return (place / 2 * kMostGathered + slice) * 2 + place % 2;
+}
+
+// `rows` slices of `count` pairs of words (4 elements each) from packets into x.
 __device__ __forceinline__ void receive_row(const DecodeCta& c, const uint2* from, int count,
-                                            unsigned epoch) {
+                                            int rows, unsigned epoch) {
   constexpr int kFlying = 4;
   const int thread = static_cast<int>(threadIdx.x);
+  const int pairs = count * rows;
   uint2* const x = reinterpret_cast<uint2*>(c.shared.work);
   bool first = true;
 #pragma unroll 1
-  for (int base = 0; base < count; base += kFlying * kComputeThreads) {
+  for (int base = 0; base < pairs; base += kFlying * kComputeThreads) {
     const int mine =
-        min(max((count - base - thread + kComputeThreads - 1) / kComputeThreads, 0), kFlying);
+        min(max((pairs - base - thread + kComputeThreads - 1) / kComputeThreads, 0), kFlying);
     uint4 packets[kFlying];
     receive(from + (base + thread) * 2, 2 * kComputeThreads, mine, epoch, packets);
     if (first) {
@@ -53,11 +66,12 @@ __device__ __forceinline__ void receive_row(const DecodeCta& c, const uint2* fro
 #pragma unroll
     for (int i = 0; i < kFlying; ++i) {
       if (i < mine) {
-        x[base + thread + i * kComputeThreads] = make_uint2(packets[i].x, packets[i].z);
+        const int pair = base + thread + i * kComputeThreads;
+        x[rows > 1 ? gathered_place(pair, count) : pair] = make_uint2(packets[i].x, packets[i].z);
       }
     }
   }
-  clear_tail(x, count);
+  clear_tail(x, count, rows);
   fence_for_copies();
   compute_sync();
 }
@@ -68,56 +82,45 @@ __device__ __forceinline__ void read_row(const DecodeCta& c, const Bf16* from, i
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kComputeThreads) {
     x[i] = __ldcg(reinterpret_cast<const uint2*>(from) + i);
   }
-  clear_tail(x, count);
+  clear_tail(x, count, 1);
   fence_for_copies();
   compute_sync();
 }
 
-// Stages of `boxes` boxes.
-__device__ __forceinline__ int stages_of(int boxes) {
-  return (boxes + kStageBoxes - 1) / kStageBoxes;
-}
-
-// Products of a box: four steps of 16.
-__device__ __forceinline__ void multiply_box(std::uint32_t a, std::uint32_t b, float (&sum)[1][4]) {
-#pragma unroll
-  for (std::uint32_t step = 0; step < kLinearTileK / 16; ++step) {
-    wgmma<8>(sum, operand(kWeightOperand, a + 2 * step), operand(kRowOperand, b + 2 * step));
-  }
-}
+inline constexpr std::uint32_t kBoxSteps = kLinearTileK / 16;
+inline constexpr std::uint32_t kStageSteps = kStageBoxes * kBoxSteps;
 
 // A warpgroup's products of 64 rows, whole stages: x is zero past the unit's slice of K. `each`
-// stages hold the same K tiles, of which this group takes number `group`.
+// stages hold the same K tiles, of which this group takes number `group`; `words`: of 16 bytes from
+// one matrix of x to the next.
+template <int kWords>
 __device__ __forceinline__ void multiply(const DecodeCta& c, StageCursor at, int count, int each,
                                          int group, float (&sum)[1][4]) {
   const bool signals = threadIdx.x % 32 == 0;
-  std::uint32_t x = operand_word(shared_address(c.shared.work));
+  std::uint32_t x = operand_word(shared_address(c.shared.work), kWords);
   at.advance(group);
-  int before = 0;
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
     barrier_wait(c.full(at.place), at.parity);
     // The same in a warp, and behind the wait the compiler knows it: one transfer to uniform
     // registers instead of one for each product.
-    const std::uint32_t a = __shfl_sync(0xFFFFFFFFU, operand_word(c.stage(at.place)), 0);
+    const std::uint32_t a = __shfl_sync(0xFFFFFFFFU, operand_word(c.stage(at.place), 1), 0);
     const std::uint32_t b = __shfl_sync(0xFFFFFFFFU, x, 0);
     wgmma_fence();
 #pragma unroll
-    for (std::uint32_t box = 0; box < kStageBoxes; ++box) {
-      multiply_box(a + box * (kBoxBytes / 16), b + box * (kLinearTileK * 2 / 16), sum);
+    for (std::uint32_t i16 = 0; i16 < kStageSteps; ++i16) {
+      wgmma<8>(
+          sum,
+          operand(kWeightOperand, a + i16 / kBoxSteps * (kBoxBytes / 16) + i16 % kBoxSteps * 2),
+          operand(kRowOperand, b + i16 * 2 * kWords));
     }
     wgmma_commit();
-    x += kStageBoxes * kLinearTileK * 2 / 16;
-    wgmma_wait<1>();
-    if (i > 0 && signals) {
-      barrier_arrive(c.empty(before));
+    x += kStageSteps * 2 * kWords;
+    wgmma_wait<0>();
+    if (signals) {
+      barrier_arrive(c.empty(at.place));
     }
-    before = at.place;
     at.advance(each);
-  }
-  wgmma_wait<0>();
-  if (signals) {
-    barrier_arrive(c.empty(before));
   }
 }
 
@@ -167,7 +170,7 @@ __device__ __forceinline__ void add_slices(const DecodeCta& c, const DecodeMatri
 }
 
 // A unit's products; on return warp 0 finds the sums of the rows that it finishes, if it does, in
-// shared.sums.
+// shared.sums, those of gathered slices one behind the other.
 __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix& m, int unit,
                                           int groups, bool finishes, StageCursor& at,
                                           uint2* partials, unsigned epoch) {
@@ -177,12 +180,19 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
   const KRange k(m, unit);
   if (group < groups) {
     float sum[1][4] = {};
-    multiply(c, at, stages_of(k.count), groups, group, sum);
+    if (m.gathered > 1) {
+      multiply<kMostGathered>(c, at, stages_of(k.count), groups, group, sum);
+    } else {
+      multiply<1>(c, at, stages_of(k.count), groups, group, sum);
+    }
     const int row = warp % 4 * 16 + lane / 4;
-    if (lane % 4 == 0) {
-      if (m.slice_bits == 0) {
-        c.shared.sums[group][row] = 0.0F + sum[0][0];  // as a sum over slices: -0 becomes 0
-        c.shared.sums[group][row + 8] = 0.0F + sum[0][2];
+    // Of gathered slices a warp's is the column that it keeps.
+    const int column = (warp % 4 * m.gathered) >> 2;
+    if (lane % 4 == column / 2) {
+      if (m.whole()) {
+        const bool odd = column % 2 != 0;
+        c.shared.sums[group][row] = 0.0F + (odd ? sum[0][1] : sum[0][0]);  // -0 becomes 0
+        c.shared.sums[group][row + 8] = 0.0F + (odd ? sum[0][3] : sum[0][2]);
       } else {
         const int slice = unit & ((1 << m.slice_bits) - 1);
         const int block = unit >> m.slice_bits;
@@ -197,7 +207,7 @@ __device__ __forceinline__ void make_sums(const DecodeCta& c, const DecodeMatrix
   for (int left = stages_of(k.count) * groups; left > 0; left -= kMostStages) {
     at.advance(min(left, kMostStages));
   }
-  if (m.slice_bits == 0) {
+  if (m.whole()) {
     compute_sync();
   } else if (warp == 0 && finishes) {
     add_slices(c, m, unit, groups, partials, epoch);

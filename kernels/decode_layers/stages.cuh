@@ -216,7 +216,7 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
       if (rows.x == nullptr) {
         read_row(c, a.weighted + first, count);
       } else {
-        receive_row(c, rows.x + first / 2, count, rows.x_epoch);
+        receive_row(c, rows.x + first / 2, count, m.gathered, rows.x_epoch);
       }
     }
     make_sums(c, m, unit, rows.groups, finishes, at, mail + a.mail.partials[stage], epoch);
@@ -228,7 +228,15 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
     } else if (finishes) {
       float4 y = {};
       if (quad.finishes) {
-        y = reinterpret_cast<const float4*>(c.shared.sums[0])[threadIdx.x];
+        const float4* const sums = reinterpret_cast<const float4*>(c.shared.sums[0]) + threadIdx.x;
+        y = sums[0];
+#pragma unroll
+        for (int slice = 1; slice < kMostGathered; ++slice) {
+          if (slice < m.gathered) {
+            const float4 x = sums[slice * (kMatrixRows / 4 >> m.slice_bits)];
+            y = make_float4(y.x + x.x, y.y + x.y, y.z + x.z, y.w + x.w);
+          }
+        }
       }
       if (rows.streams) {
         finish_stream(c, m, unit, layer, rows, stage == kDown && layer + 1 == a.layers,
@@ -241,7 +249,7 @@ __device__ __forceinline__ void matrix_stage(const DecodeCta& c, int stage, int 
       }
       __syncwarp();
     }
-    if (m.slice_bits == 0) {
+    if (m.whole()) {
       compute_sync();  // the sums have been read
     }
   }

@@ -13,10 +13,12 @@
 
 namespace versieve::kernels {
 
+enum DecodeStage : int { kJoint, kOutput, kGateUp, kDown, kMatrices };
+
 // One layer; maps first, they stand on 64 bytes.
 struct alignas(128) DecodeTable {
-  CUtensorMap joint, output, gate_up, down;  // boxes of 64 rows by 64 columns
-  CUtensorMap k, v, k_cmp, v_cmp;            // boxes of 64 rows of a KV head
+  CUtensorMap matrix[kMatrices];   // boxes of 64 rows by 64 columns, or of gathered slices
+  CUtensorMap k, v, k_cmp, v_cmp;  // boxes of 64 rows of a KV head
   const Bf16 *post_norm, *next_norm;
   const Bf16 *compress_key, *compress_value, *intra_block_pe;
   const Bf16 *pooled_k, *pooled_v;  // caches that phi reads
@@ -27,12 +29,15 @@ struct alignas(128) DecodeTable {
 };
 
 // A matrix: unit u = row block * slices + slice is 64 rows (64 pairs of gate and up rows) times a
-// slice of K. CTA (u + first_cta) mod ctas works on it.
+// slice of K; or, gathered, 64 / slices rows times all slices, which a product takes as 64 rows.
+// Either finishes rows u * 64 / slices and those behind. CTA (u + first_cta) mod ctas works on it.
 struct DecodeMatrix {
   int rows, units, slice_bits, k_tiles, first_cta;
-};
+  int gathered;  // slices that a unit gathers, 2 or 4; 1: none
 
-enum DecodeStage : int { kJoint, kOutput, kGateUp, kDown, kMatrices };
+  // Whether one CTA has a row's whole sum.
+  __host__ __device__ bool whole() const { return slice_bits == 0 || gathered > 1; }
+};
 
 // Where packets lie, in packets of 8 bytes from the start of a layer parity's half.
 struct DecodeMail {

@@ -21,15 +21,24 @@ inline constexpr int kBoxBytes = 8192;                        // 64 rows of 128 
 inline constexpr int kStageBoxes = 4;  // under one barrier: waiting costs more than copying
 inline constexpr int kStageBytes = kStageBoxes * kBoxBytes;
 inline constexpr int kStageArrivals = 4;  // that free a stage: the warps of a product
-inline constexpr int kChosenStages = 3;   // of the ring, for chosen blocks
+inline constexpr int kChosenStages = 4;   // of the ring, for chosen blocks
 inline constexpr int kMostStages = 6;
-inline constexpr int kStagesInFlight = 2;  // that one CTA has asked for
+// Stages that one CTA has under way: two where all wait for weights; one while the chain from a
+// layer's joint matrix to its MLP runs, whose packets come sooner the fewer bytes are under way
+// (linear/README.md). So many stages behind the parts of attention belong to that chain: what the
+// ring holds, and what `output` makes room for.
+inline constexpr int kStagesInFlight = 2;
+inline constexpr int kCalmStagesInFlight = 1;
+inline constexpr int kCalmStages = 9;
 // Blocks of a piece of chosen ones.
 __device__ constexpr int chosen_piece(int head_dim) {
   return kChosenStages * kStageBoxes / 2 / (head_dim / 64);
 }
-inline constexpr int kMergingWarp = 4;
+inline constexpr int kMergingWarp = 4;  // the first of those that merge
+inline constexpr int kBranches = 3;
+inline constexpr int kBranchFloats = 130;  // of a sum that a warp hands another
 inline constexpr int kMatrixRows = 64;
+inline constexpr int kMostGathered = 4;  // slices: a warp of a product has rows of one alone
 // What a launch takes, by model/decode_layers.h.
 inline constexpr int kWorkBytes = static_cast<int>(kDecodeWorkBytes);
 inline constexpr int kMostDecodeHeads = static_cast<int>(kDecodeMostHeads);
@@ -37,7 +46,7 @@ inline constexpr int kMostDecodeSpans = static_cast<int>(kDecodeMostSpans);
 inline constexpr int kMostDecodeChosen = static_cast<int>(kDecodeMostChosen);
 static_assert(kTileKeys == kDecodeBlockTokens && kSegments == kDecodeSegments &&
               kMostStages * kStageBytes == kDecodeRingBytes);
-inline constexpr int kMostCandidates = 256;
+inline constexpr int kMostCandidates = 192;
 
 // Registers of a thread: warps that compute take those of the others (65,536 an SM).
 __device__ __forceinline__ void take_registers() {
@@ -57,6 +66,9 @@ __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
 }
 
 // What lies in shared memory behind the stages.
+#define STAMP(layer, at, who) \
+  do {                        \
+  } while (0)
 struct DecodeShared {
   std::uint64_t full[kMostStages], empty[kMostStages], chosen_full;
   std::uint64_t scaled[2];  // scales of the rows behind joint, and behind gate_up
@@ -66,13 +78,16 @@ struct DecodeShared {
   alignas(16) Bf16 own[2][128], own_raw[128];  // the node's key and value
   alignas(16) Bf16 own_compressed[2][128];
   float cosine[64], sine[64];
+  alignas(16) float branch[kBranches - 1][kBranchFloats];
   alignas(16) float sums[2][kMatrixRows];  // of a product without slices: gate, up
   float tile_most[kComputeWarps][kMostDecodeHeads];
   float2 head_state[kMostDecodeHeads];
   float pooled_key[128], pooled_turns[128];  // cosines, sines from 64 on
   std::int32_t chosen[kMostDecodeChosen], sorted[kMostDecodeChosen];
-  std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles
+  std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles, in any order
+  std::int32_t sorted_tiles[kMostDecodeChosen];
   int tile_count, candidate_count;
+  int ranks[32];      // of candidates, if they are no more
   float scale[2][2];  // 1 / RMS of those rows, by layer parity
   uint2 candidates[kMostCandidates];
   alignas(16) float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
@@ -162,12 +177,17 @@ struct DecodeCta {
   }
 };
 
-// K tiles of a unit.
+// Stages of `boxes` boxes.
+__device__ __forceinline__ int stages_of(int boxes) {
+  return (boxes + kStageBoxes - 1) / kStageBoxes;
+}
+
+// K tiles of a unit, in each slice of a gathered one.
 struct KRange {
   int first, count;
 
   __device__ __forceinline__ KRange(const DecodeMatrix& m, int unit) {
-    const int slice = unit & ((1 << m.slice_bits) - 1);
+    const int slice = m.gathered > 1 ? 0 : unit & ((1 << m.slice_bits) - 1);
     first = (m.k_tiles * slice) >> m.slice_bits;
     count = ((m.k_tiles * (slice + 1)) >> m.slice_bits) - first;
   }
@@ -175,11 +195,12 @@ struct KRange {
 
 // Where the node stands.
 struct DecodePosition {
-  int position;        // L
-  int seen;            // compressed tokens, the one that it completes included
+  int position = 0;    // L
+  int seen = 0;        // compressed tokens, the one that it completes included
   int own_compressed;  // index of that one; -1: none
-  int from, to;        // spans of this CTA
+  int from, to;        // spans of this CTA; beside a segment if it attends chosen blocks
 
+  DecodePosition() = default;
   // After the wait for predecessors; whole warps.
   __device__ __forceinline__ explicit DecodePosition(const DecodeCta& c) {
     const bool counted = c.a.counts != nullptr;
@@ -188,13 +209,34 @@ struct DecodePosition {
     const int committed = c.compressed_of(position);
     own_compressed = completes > 0 ? committed : -1;
     seen = committed + (completes > 0 ? 1 : 0);
-    from = to = 0;
-    if (c.role == Role::kSpans) {
-      const int ranks = c.a.head_ctas - kSegments;
-      from = first_span(c.index - kSegments, ranks, seen);
-      to = first_span(c.index - kSegments + 1, ranks, seen);
-    }
+    // A span costs latency more than its length, so as few of them in a row as can be: CTAs that
+    // attend chosen blocks, and wait for the spans in a routing layer, take those that are left.
+    const int spans = span_count(seen);
+    const int own_ranks = c.a.head_ctas - kSegments;
+    const int ranks = min(max(spans, own_ranks), own_ranks + kSelectedSegments);
+    const int rank = c.role == Role::kSpans    ? c.index - kSegments
+                     : c.role == Role::kChosen ? own_ranks + c.index
+                                               : ranks;
+    from = min(rank, ranks) * spans / ranks;
+    to = min(rank + 1, ranks) * spans / ranks;
   }
+};
+
+// A CTA's parts of a layer in the order in which it attends them: spans before the blocks that are
+// chosen by them, behind blocks that are known beforehand.
+struct PartOrder {
+  int from, spans;
+  int segment;  // which of the parts is the CTA's segment; `spans` or 0, -1: none
+
+  __device__ __forceinline__ PartOrder(const DecodeCta& c, const DecodePosition& at, bool routes)
+      : from(at.from),
+        spans(at.to - at.from),
+        segment(c.role == Role::kSpans ? -1
+                : routes               ? spans
+                                       : 0) {}
+  __device__ __forceinline__ int count() const { return spans + (segment < 0 ? 0 : 1); }
+  __device__ __forceinline__ bool is_span(int i) const { return i != segment; }
+  __device__ __forceinline__ int span(int i) const { return from + i - (segment == 0 ? 1 : 0); }
 };
 
 // Tiles of 64 keys of one part: a span, or a window segment.

@@ -133,6 +133,27 @@ TEST_CASE("one launch for a token's layers: other sparse geometries, where it ta
   }
 }
 
+// Up to 32 candidates are ranked in one way, more in a second, more than fit in a third, and more
+// than 32 chosen blocks are listed in a way of their own.
+TEST_CASE("one launch for a token's layers: many chosen blocks, and blocks equally important",
+          "[decode]") {
+  const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  for (const std::int64_t chosen : {16, 32, 48, 64}) {
+    for (const double compressed_keys : {1.0, 0.0}) {
+      INFO(chosen << " blocks, compressed keys times " << compressed_keys);
+      DecodeShape shape = small(4, 2, 64, CompressStage::kBeforeRope);
+      shape.llm.nsa.sel_count = chosen;
+      DecodePair<Bf16> pair(*ops, shape, 24000 + kRoom, compressed_keys);
+      for (const std::int64_t context : {24000, 16384, 9000, 3000, 2000, 900}) {
+        CHECK(pair.led(context, "FR", 2) == 2);
+      }
+    }
+  }
+}
+
 TEST_CASE("recordings of one launch keep what they were made with", "[decode]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
   if (ops == nullptr) {

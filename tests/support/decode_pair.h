@@ -66,9 +66,11 @@ engine::TargetWeights<T> decode_weights(kernels::Ops<T>& ops, const LlmShape& sh
   return weights;
 }
 
-// Random rows of every kind for that many tokens; the length stays.
+// Random rows of every kind for that many tokens; the length stays. With compressed keys of 0 most
+// blocks are equally important.
 template <class T>
-void fill_caches(kernels::Ops<T>& ops, engine::Target<T>& target, std::int64_t tokens) {
+void fill_caches(kernels::Ops<T>& ops, engine::Target<T>& target, std::int64_t tokens,
+                 double compressed_keys = 1.0) {
   engine::KvCache<T>& cache = target.cache();
   cache.reserve(tokens);
   engine::RandomBlock<T> block(23, kDecodeBlock);
@@ -81,7 +83,7 @@ void fill_caches(kernels::Ops<T>& ops, engine::Target<T>& target, std::int64_t t
     }
     const std::int64_t compressed = compressed_count(target.shape().nsa, tokens) * width;
     if (compressed > 0) {
-      block.fill(ops, cache.k_cmp(layer), compressed, 1.0);
+      block.fill(ops, cache.k_cmp(layer), compressed, compressed_keys);
       block.fill(ops, cache.v_cmp(layer), compressed, 1.0);
     }
   }
@@ -109,10 +111,11 @@ template <class T>
 class DecodePair {
  public:
   // Contexts and steps up to `max_tokens`.
-  DecodePair(kernels::Ops<T>& ops, const DecodeShape& shape, std::int64_t max_tokens)
+  DecodePair(kernels::Ops<T>& ops, const DecodeShape& shape, std::int64_t max_tokens,
+             double compressed_keys = 1.0)
       : ops_(&ops), one_(make(shape)), many_(make(shape)), max_tokens_(max_tokens) {
-    fill_caches(ops, one_, max_tokens);
-    fill_caches(ops, many_, max_tokens);
+    fill_caches(ops, one_, max_tokens, compressed_keys);
+    fill_caches(ops, many_, max_tokens, compressed_keys);
   }
 
   engine::Target<T>& one() { return one_; }
