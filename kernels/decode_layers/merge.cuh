@@ -188,21 +188,19 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
   const int first_part = row * (kSegments + a.max_spans) + part;
   const int gates_at = (a.heads + 2 * a.kv_heads) * kD + row * 3;
   const float own_gate = receive_gate(c, mail, gates_at + lane % 3, layer, epoch);
-  BranchSum<kD> compressed, window;
-  const auto meet = [] { asm volatile("bar.sync 2, %0;\n" ::"n"(kBranches * 32) : "memory"); };
-  if (last) {
-    meet();
-    window.read(c.shared.branch[0]);
-    compressed.read(c.shared.branch[1]);
-  }
   const BranchSum<kD> sum = receive_branch<kD>(mail + a.mail.part_states + first_part * 2,
                                                mail + a.mail.part_outs + first_part * kD, count,
                                                branch == 2, epoch, c.shared.span_state[branch]);
   if (!last) {
     sum.write(c.shared.branch[branch - 1]);
-    meet();
+  }
+  asm volatile("bar.sync 2, %0;\n" ::"n"(kBranches * 32) : "memory");
+  if (!last) {
     return;
   }
+  BranchSum<kD> compressed, window;
+  window.read(c.shared.branch[0]);
+  compressed.read(c.shared.branch[1]);
   const float gate[3] = {__shfl_sync(0xFFFFFFFFU, own_gate, 0),
                          __shfl_sync(0xFFFFFFFFU, own_gate, 1),
                          __shfl_sync(0xFFFFFFFFU, own_gate, 2)};
