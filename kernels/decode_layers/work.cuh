@@ -66,9 +66,6 @@ __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
 }
 
 // What lies in shared memory behind the stages.
-#define STAMP(layer, at, who) \
-  do {                        \
-  } while (0)
 struct DecodeShared {
   std::uint64_t full[kMostStages], empty[kMostStages], chosen_full;
   std::uint64_t scaled[2];  // scales of the rows behind joint, and behind gate_up
