@@ -94,6 +94,11 @@ class Planner {
     if (table_.form == NsaForm::kVanilla) {
       table_.provenance_note += ", as the fused ones were not measured";
     }
+    if (options_.draft && options_.draft->vocab < target_.vocab) {
+      table_.provenance_note += "; the draft proposes " + std::to_string(options_.draft->vocab) +
+                                " of " + std::to_string(target_.vocab) +
+                                " tokens, which no measured step does";
+    }
   }
 
   std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {

@@ -123,7 +123,8 @@ class Pricer {
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
         calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
-        same_geometry_(fit.geometry == target.name) {}
+        same_geometry_(fit.geometry == target.name),
+        same_draft_(draft.vocab == draft_shape_for(target).vocab) {}
 
   bool scaled() const { return scaled_; }
   bool calibrated() const { return calibrated_; }
@@ -237,9 +238,9 @@ class Pricer {
   }
 
   // Measured steps of this tuple in this range correct the prediction; on another machine or
-  // geometry they say nothing beyond the fit.
+  // geometry, and with a draft of another vocabulary, they say nothing beyond the fit.
   void apply_measured(const Strategy& strategy, const ContextBucket& bucket, Latency& out) const {
-    if (scaled_ || !same_geometry_) {
+    if (scaled_ || !same_geometry_ || (strategy.draft.speculates() && !same_draft_)) {
       return;
     }
     double log_ratio = 0.0;
@@ -276,6 +277,7 @@ class Pricer {
   bool scaled_;
   bool calibrated_;  // scaled by what was measured there
   bool same_geometry_;
+  bool same_draft_;
 };
 
 }  // namespace versieve

@@ -21,6 +21,7 @@ namespace {
 struct Options {
   std::string database, device, hardware, out, report, predict, model;
   std::int64_t context = 0;
+  std::optional<std::int64_t> draft_vocab;
   bool quick = false;
   double holdout = 0.2;
 };
@@ -81,7 +82,7 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
-  const PairShape pair = asked ? *asked : pair_shape(model.geometry);
+  const PairShape pair = asked ? *asked : pair_shape(model.geometry, options.draft_vocab);
   const std::string& geometry = pair.target.name;
   const HardwareSpec& hardware = hardware_by_key(model.hardware_key);
   const double us =
@@ -109,7 +110,7 @@ Answer run_fit(const Options& options) {
   }
   std::optional<PairShape> asked;  // before a fit is made for it
   if (!options.model.empty()) {
-    asked = pair_shape(options.model);
+    asked = pair_shape(options.model, options.draft_vocab);
   }
   engine::require_writable(options.out);
   engine::require_writable(options.report);
@@ -151,6 +152,9 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
          "--model", options->model,
          "geometry of --predict: demo, nsa-1b, nsa-8b, or the folder of a trained pair; the "
          "fitted one if left out")
+      ->needs(predict);
+  app.add_option("--draft-vocab", options->draft_vocab,
+                 "tokens that the draft of --predict can propose, if not those of its pair")
       ->needs(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };

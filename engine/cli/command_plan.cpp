@@ -25,6 +25,7 @@ struct Options {
   std::optional<std::string> pair;
   std::string pair_database;
   std::optional<double> rate;
+  std::optional<std::int64_t> draft_vocab;
 };
 
 PlanOptions plan_options(const Options& options) {
@@ -72,7 +73,7 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
 
 Answer run_plan(const Options& options) {
   const HardwareSpec hardware = engine::load_hardware(options.hardware);
-  const PairShape pair = pair_shape(options.model);
+  const PairShape pair = pair_shape(options.model, options.draft_vocab);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
   engine::require_writable(options.out);
@@ -101,6 +102,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
       ->required();
   app.add_option("--model", options->model,
                  "geometry of the pair: nsa-1b, nsa-8b, demo, or the folder of a trained pair");
+  app.add_option("--draft-vocab", options->draft_vocab,
+                 "tokens that the draft can propose (EAGLE-3 checkpoints for Llama 3: 32000); what "
+                 "the pair's folder says, or all of the target's, if left out");
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");

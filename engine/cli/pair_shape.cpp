@@ -41,7 +41,7 @@ PairShape find_pair(const std::string& model) {
 
 }  // namespace
 
-PairShape pair_shape(const std::string& model) {
+PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft_vocab) {
   PairShape pair = find_pair(model);
   if (pair.target.attention != AttentionKind::kNsa) {
     throw Error(ExitCode::kUsage, "--model is a sparse geometry's, " + model +
@@ -49,6 +49,13 @@ PairShape pair_shape(const std::string& model) {
                                       "form by itself");
   }
   pair.target.name = model;
+  if (draft_vocab) {
+    if (*draft_vocab < 1 || *draft_vocab > pair.target.vocab) {
+      throw Error(ExitCode::kUsage, "--draft-vocab is from 1 to the target's vocabulary, " +
+                                        std::to_string(pair.target.vocab));
+    }
+    pair.draft.vocab = *draft_vocab;
+  }
   return pair;
 }
 

@@ -1,6 +1,8 @@
 // The geometry that a prediction is for: one by name, or a trained pair's as its folder has it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "model/llm_shape.h"
@@ -12,9 +14,11 @@ struct PairShape {
   DraftShape draft;  // the folder's, or what draft_shape_for says
 };
 
-// A name of named_llm_shape, or a folder with a config.json and, in draft/, a draft head's. Throws
-// Error(kUsage) for a text that is neither, a dense target and a draft that is a model of its own;
-// Error(kBadInput) for a configuration that the engine does not read.
-PairShape pair_shape(const std::string& model);
+// A name of named_llm_shape, or a folder with a config.json and, in draft/, a draft head's.
+// `draft_vocab`: tokens that the draft proposes, in the place of what the folder or draft_shape_for
+// says. Throws Error(kUsage) for a text that is neither, a dense target, a draft that is a model of
+// its own and a draft of no tokens or more than the target's; Error(kBadInput) for a configuration
+// that the engine does not read.
+PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft_vocab = {});
 
 }  // namespace versieve::cli

@@ -103,6 +103,10 @@ Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
                                       .kv_width = shape.num_kv_heads * shape.head_dim});
   weights.norm = fill.ones(shape.hidden);
   weights.head = fill.matrix(shape.vocab, shape.hidden);
+  const std::int64_t tokens = target.shape().vocab;
+  for (std::int64_t i = 0; shape.vocab < tokens && i < shape.vocab; ++i) {  // spread over all
+    weights.target_token.push_back(static_cast<std::int32_t>(i * tokens / shape.vocab));
+  }
   return {ops, shape, std::move(weights), target.embedding()};
 }
 

@@ -177,6 +177,49 @@ TEST_CASE("plans differ by class, buckets and machine as asked") {
         std::string::npos);
 }
 
+TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
+  const auto planned = [](const std::string& vocabulary) {
+    const test::CommandResult result = test::run_versieve(
+        "plan --json --hardware h200-sxm --class Strict --buckets 0-4096" + vocabulary +
+        db_option());
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out);
+  };
+  const auto note_of = [](const nlohmann::json& table) {
+    return table["provenance"]["note"].get<std::string>();
+  };
+  const nlohmann::json all = planned("");
+  const nlohmann::json some = planned(" --draft-vocab 32000");
+  CHECK(note_of(some).find("the draft proposes 32000 of 128256 tokens") != std::string::npos);
+  CHECK(note_of(all).find("the draft proposes") == std::string::npos);
+  CHECK(note_of(planned(" --draft-vocab 128256")).find("the draft proposes") == std::string::npos);
+  const nlohmann::json& best = some["entries"][0];
+  CHECK(best["throughput"].get<double>() > 1.05 * all["entries"][0]["throughput"].get<double>());
+  for (const nlohmann::json& entry : some["entries"]) {
+    CHECK(entry["source"] == "predicted");
+  }
+  // Plain decoding has no draft.
+  CHECK(some["baselines"][0]["step_latency_us"] ==
+        all["baselines"][0]["step_latency_us"]);
+  const std::string ask = " --predict nsa/d6k8n64/dfs/c1/F* --context 8192 --json";
+  const auto linear_bytes = [&](const std::string& vocabulary) {
+    const test::CommandResult result =
+        test::run_versieve("fit --quick" + db_option() + ask + vocabulary);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    const nlohmann::json answer = nlohmann::json::parse(result.out);
+    double bytes = 0.0;
+    for (const nlohmann::json& part : answer["parts"]) {
+      bytes += part["launch"] == "linear" ? part["dram_bytes"].get<double>() : 0.0;
+    }
+    return bytes;
+  };
+  // Six levels read the head's rows each.
+  CHECK(linear_bytes("") - linear_bytes(" --draft-vocab 32000") ==
+        Approx(6.0 * (128256 - 32000) * 2048 * 2).epsilon(0.03));
+}
+
 TEST_CASE("a calibrated machine is planned by what was measured on it") {
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
   const fs::path path = world().file("mine.db");
@@ -254,6 +297,10 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   test::check_refused("plan --hardware h200-sxm --baseline ''" + db, 2, "strategy ''");
   test::check_refused("plan --hardware h200-sxm --model nsa-9b" + db, 2, "nsa-1b");
   test::check_refused("plan --hardware h200-sxm --model dense-1b" + db, 2, "dense-1b is none");
+  test::check_refused("plan --hardware h200-sxm --draft-vocab 0" + db, 2, "from 1 to");
+  test::check_refused("plan --hardware h200-sxm --draft-vocab 128257" + db, 2, "128256");
+  test::check_refused("plan --hardware h200-sxm --draft-vocab many" + db, 2, "--draft-vocab");
+  test::check_refused("fit --quick --draft-vocab 32000" + db, 2, "--predict");
   test::check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2,
                       "baseline");
   test::check_refused("plan --hardware h200-sxm", 2, "--db");

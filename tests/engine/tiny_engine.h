@@ -50,9 +50,12 @@ struct Engine {
       : Engine(kernels::make_cpu_ops<T>(1), llm, seed) {}
   explicit Engine(std::unique_ptr<kernels::Ops<T>> device, const LlmShape& llm = shape(),
                   std::uint64_t seed = 11)
+      : Engine(std::move(device), llm, draft_shape(llm), seed) {}
+  Engine(std::unique_ptr<kernels::Ops<T>> device, const LlmShape& llm, const DraftShape& drafts,
+         std::uint64_t seed)
       : ops(std::move(device)),
-        target(make_synthetic_target(*ops, llm, draft_shape(llm), seed)),
-        draft(make_synthetic_draft(*ops, draft_shape(llm), target, seed + 1)),
+        target(make_synthetic_target(*ops, llm, drafts, seed)),
+        draft(make_synthetic_draft(*ops, drafts, target, seed + 1)),
         generator(*ops, target, &draft) {}
 
   std::unique_ptr<kernels::Ops<T>> ops;

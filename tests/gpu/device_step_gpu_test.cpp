@@ -123,13 +123,17 @@ TEST_CASE("graphs of steps leave the caches that the host leaves", "[draft_tree]
   check_caches<Bf16>(AttentionKind::kNsa);
 }
 
+// `draft_vocab`: tokens that the draft knows, 0: all.
 template <class T>
-void check_tokens(AttentionKind kind) {
+void check_tokens(AttentionKind kind, std::int64_t draft_vocab = 0) {
   std::unique_ptr<kernels::Ops<T>> ops = test::try_gpu_ops<T>();
   if (ops == nullptr) {
     return;
   }
-  tiny::Engine<T> engine(std::move(ops), tiny::shape(kind));
+  DraftShape drafts = tiny::draft_shape(tiny::shape(kind));
+  drafts.vocab = draft_vocab > 0 ? draft_vocab : drafts.vocab;
+  tiny::Engine<T> engine(std::move(ops), tiny::shape(kind), drafts, 11);
+  REQUIRE(engine.draft.has_own_vocabulary() == (draft_vocab > 0));
   const std::string method = kind == AttentionKind::kNsa ? "nsa" : "dense";
   engine.generator.prefill(tiny::prompt(400));
   for (const char* rest : {"/ar", "/d4k4n20/dfs/c1/F*", "/d7k1n8/bfs/c1/F*"}) {
@@ -149,6 +153,11 @@ TEST_CASE("graphs of steps generate the host's tokens from tiny random models", 
   check_tokens<float>(AttentionKind::kDense);
   check_tokens<Bf16>(AttentionKind::kDense);
   check_tokens<Bf16>(AttentionKind::kNsa);
+}
+
+TEST_CASE("graphs of steps generate the host's tokens by a draft with fewer tokens", "[long]") {
+  check_tokens<float>(AttentionKind::kDense, 23);
+  check_tokens<Bf16>(AttentionKind::kNsa, 23);
 }
 
 TEST_CASE("the trained pair generates the same text in graphs in bf16", "[timing]") {

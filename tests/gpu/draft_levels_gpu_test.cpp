@@ -18,6 +18,7 @@ namespace {
 struct DraftCase {
   std::int64_t hidden = 320, intermediate = 1280, heads = 8, kv_heads = 2, vocab = 272;
   std::int64_t window = 512;
+  std::int64_t draft_vocab = 0;  // 0: the target's
 };
 
 LlmShape target_of(const DraftCase& c) {
@@ -34,6 +35,7 @@ DraftShape draft_of(const DraftCase& c) {
   DraftShape shape = draft_shape_for(target_of(c));
   shape.intermediate = c.intermediate;
   shape.window = c.window;
+  shape.vocab = c.draft_vocab > 0 ? c.draft_vocab : c.vocab;
   shape.capture_layers[0] = shape.capture_layers[1] = shape.capture_layers[2] = 0;
   return shape;
 }
@@ -49,7 +51,7 @@ class Runner {
         entries_(levels_ + 1),
         target_(make_synthetic_target(ops, target_of(c), draft_of(c), 3)),
         draft_(make_synthetic_draft(ops, draft_of(c), target_, 4)),
-        branch_(std::min(choice.width, c.vocab)),
+        branch_(std::min(choice.width, draft_.shape().vocab)),
         slots_(std::max(1 + (levels_ - 1) * choice.width, entries_)),
         state_(ops, 1),
         entry_(ops, 3 * entries_),
@@ -59,7 +61,15 @@ class Runner {
         node_token_(ops, choice.width),
         top_index_(ops, choice.width * branch_),
         top_score_(ops, choice.width * branch_),
-        captured_(ops, test::random_elements<Bf16>(kCapturedRows * 3 * c.hidden, 5)) {}
+        captured_(ops, test::random_elements<Bf16>(kCapturedRows * 3 * c.hidden, 5)) {
+    if (draft_.has_own_vocabulary()) {
+      std::vector<std::int32_t> tokens;
+      for (std::int64_t i = 0; i < draft_.shape().vocab; ++i) {
+        tokens.push_back(draft_.target_token(static_cast<std::int32_t>(i)));
+      }
+      target_token_ = kernels::OpsBuffer<Bf16, std::int32_t>(ops, tokens);
+    }
+  }
 
   static constexpr std::int64_t kCapturedRows = 19;
 
@@ -73,7 +83,7 @@ class Runner {
                           slots_);
     std::vector<std::int32_t> ints;
     for (std::int64_t i = 0; i < entries_; ++i) {
-      ints.push_back(below(draft_.shape().vocab));
+      ints.push_back(below(target_.shape().vocab));
     }
     for (std::int64_t i = 0; i < entries_; ++i) {
       ints.push_back(i < count ? below(kCapturedRows) : 0);
@@ -97,7 +107,10 @@ class Runner {
                                              .position = entry_.data() + 2 * entries_};
     if (one_launch_) {
       REQUIRE(
-          draft_.try_grow_device({.choice = choice_, .state = state_.data(), .max_context = bound_},
+          draft_.try_grow_device({.choice = choice_,
+                                  .target_token = target_token_.data(),
+                                  .state = state_.data(),
+                                  .max_context = bound_},
                                  entries, captured_.data(), target_.shape().vocab));
       return;
     }
@@ -123,6 +136,7 @@ class Runner {
                             .level = level,
                             .index = top_index_.data(),
                             .log_probability = top_score_.data(),
+                            .target_token = target_token_.data(),
                             .state = state_.data(),
                             .node_token = node_token_.data(),
                             .slot_parent = slot_parent_.data(),
@@ -162,7 +176,7 @@ class Runner {
   std::int64_t bound_ = 0;
   kernels::OpsBuffer<Bf16, kernels::StepState> state_;
   kernels::OpsBuffer<Bf16, std::int32_t> entry_, slot_parent_, slot_position_, identity_,
-      node_token_, top_index_;
+      node_token_, top_index_, target_token_;
   kernels::OpsBuffer<Bf16, float> top_score_;
   kernels::OpsBuffer<Bf16> captured_;
 };
@@ -189,7 +203,7 @@ void check_pools(const kernels::TreePool& one, const kernels::TreePool& many) {
 void check_draft(kernels::Ops<Bf16>& ops, const DraftCase& c, const DraftChoice& choice,
                  std::int64_t context_len) {
   INFO("hidden " << c.hidden << ", " << c.heads << "/" << c.kv_heads << " heads, vocabulary "
-                 << c.vocab << ", d" << choice.depth << "k" << choice.width << "n" << choice.nodes
+                 << c.vocab << " (draft " << draft_of(c).vocab << "), d" << choice.depth << "k" << choice.width << "n" << choice.nodes
                  << ", L " << context_len);
   REQUIRE(drafts_in_one_launch(draft_of(c), c.vocab, choice));
   Runner many(ops, c, choice, false);
@@ -249,7 +263,8 @@ TEST_CASE("other drafts' levels in one launch grow the launches' tree", "[draft_
        {DraftCase{.hidden = 256, .intermediate = 512, .heads = 4, .kv_heads = 4, .vocab = 100},
         DraftCase{.hidden = 384, .intermediate = 1024, .heads = 4, .kv_heads = 1, .vocab = 1000},
         DraftCase{.hidden = 384, .intermediate = 192, .heads = 6, .kv_heads = 2, .vocab = 271},
-        DraftCase{.window = 64}, DraftCase{.vocab = 5}}) {
+        DraftCase{.window = 64}, DraftCase{.vocab = 5}, DraftCase{.draft_vocab = 100},
+        DraftCase{.vocab = 1000, .draft_vocab = 300}}) {
     for (const DraftChoice& choice : {DraftChoice{5, 4, 24}, DraftChoice{11, 6, 40}}) {
       for (const std::int64_t context_len : {33, 700}) {
         check_draft(*ops, c, choice, context_len);
