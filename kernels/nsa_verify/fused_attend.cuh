@@ -270,7 +270,15 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
     const Team team = make_team(t.tile, memory.team_bits(kind));
     const TileList list = memory.list_of(kind, team);
     barrier_wait(list.ready, 0);
-    if (t.tile == team.first_tile) {
+    const bool first = t.tile == team.first_tile;
+    if (kMany && kind == kSelected && units > 0) {
+      if (t.tile == 0) {
+        barrier_arrive(memory.asked_at());
+      } else if (first) {
+        barrier_wait(memory.asked_at(), 0);
+      }
+    }
+    if (first) {
       const Ring ring = memory.ring_of(kind, team);
       Before before{memory.ring_of(kSpans, make_team(0, plan.tile_bits)), 0, 0};
       if (kind == kSelected) {

@@ -71,6 +71,11 @@ struct WorkMemory {
   __device__ __forceinline__ unsigned* maps_of(const Team& team) const {
     return block_maps + team.index * share(plan.map_words, team);
   }
+  // Barrier of a CTA of many parts that tells: all units of spans and window have been asked for.
+  // That of a list of spans which no team has: the first row tile's list is all row tiles'.
+  __device__ __forceinline__ std::uint32_t asked_at() const {
+    return ready_at + static_cast<std::uint32_t>((1 + kSpans * kCtaWarps + 1) * 8);
+  }
   __device__ __forceinline__ Ring ring_of(int kind, const Team& team) const {
     const int count = share(plan.units, team);
     const std::uint32_t first = static_cast<std::uint32_t>(team.index * count);

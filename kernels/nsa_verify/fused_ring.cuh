@@ -90,7 +90,8 @@ struct Before {
   int first;  // place of this ring's first one
   int units;
 
-  // Until place `place` of this ring has been read there.
+  // Until place `place` of this ring has been read there. The parity of a phase tells no more than
+  // whether one is missing: REQUIRES that all units there have been asked for.
   __device__ __forceinline__ void wait(int place) const {
     const int rounds = units / ring.units;
     const int at = first + place;
