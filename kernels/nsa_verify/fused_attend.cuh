@@ -294,8 +294,8 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
 }
 
 // kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
-// themselves, and nobody counts them.
-template <int kD, bool kReuse, bool kMany, bool kAnnounced>
+// themselves, and nobody counts them. kHalves: of a row tile that hold rows.
+template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
@@ -360,7 +360,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
   const RowPlaces queries(t);
-  Rows<kD> rows;
+  Rows<kD, kHalves> rows;
   if constexpr (!kReuse) {
     rows.load(a.head_dim, queries.at);
   }
