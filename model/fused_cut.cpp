@@ -86,12 +86,12 @@ class Planner {
     cut.team_tiles = team_tiles;
     cut.group = std::min(group_, cut.team_queries());
     cut.query_tiles = quotient_up(queries_, cut.cta_queries());
-    cut.finish_nodes = finish_nodes(cut.cta_queries());
     cut.depth = depth_;
     cut.path_compressed = path_compressed_;
     cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
                                     span_count(call_.max_compressed()));
     share_out(cut);
+    cut.finish_nodes = finish_nodes(cut);
     lay_out_lists(cut);
     cut.map_words = map_words(cut);
     fit_units(room, cut);
@@ -114,14 +114,19 @@ class Planner {
            nodes * fused_select_words(call_.num_blocks, call_.nsa.sel_count) * 4;
   }
 
-  // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
-  // not fit the chip at once.
-  std::int64_t finish_nodes(std::int64_t cta_queries) const {
+  // As many as the warps of a finishing CTA take at once, half a warp a row, or more where the
+  // finishing CTAs would not fit the chip at once. Which warps:
+  // kernels/nsa_verify/fused_attend.cuh.
+  std::int64_t finish_nodes(const FusedCut& cut) const {
+    const std::int64_t cta_queries = cut.cta_queries();
     const bool routes = launch_ == FusedLaunch::kRoute;
+    const bool all = queries_ > 1 && call_.head_dim <= kFusedManyHead &&
+                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
+    const std::int64_t warps = all ? 2 * kFusedWarps : kFusedWarps;
     const std::int64_t at_once =
         routes ? 1
-               : std::clamp<std::int64_t>(2 * kFusedWarps * most_tile_queries(call_) / kFusedRows,
-                                          1, cta_queries);
+               : std::clamp<std::int64_t>(2 * warps * most_tile_queries(call_) / kFusedRows, 1,
+                                          cta_queries);
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
            quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas() &&

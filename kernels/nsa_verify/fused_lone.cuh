@@ -296,7 +296,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int block = static_cast<int>(blockIdx.x);
   if (block >= a.kv_heads * a.plan.part_blocks) {
     wait_for_predecessors();
-    finish_attend<kD, kReuse, kAnnounced>(a, block - a.kv_heads * a.plan.part_blocks);
+    finish_attend<kD, kReuse, kAnnounced, kCtaWarps * 32>(a,
+                                                          block - a.kv_heads * a.plan.part_blocks);
     return;
   }
   const int warp = warp_of_block();

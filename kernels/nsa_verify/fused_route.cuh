@@ -168,7 +168,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   ranked.locate(a);
   ranked.states = states + (place << a.head_bits);
   const bool works = first_node + place < a.nodes && chooses(a, ranked.node);
-  const unsigned before = wait_for_parts(a, first_node, n.g);
+  const unsigned before = wait_for_parts<kCtaWarps * 32>(a, first_node, n.g);
   SliceWeights weights;
   const bool asked = kD == 64 && works && a.four;  // wide heads have no registers left
   if (asked) {
