@@ -191,8 +191,7 @@ __device__ inline unsigned* counters_of(const FusedArguments& a, int node, int g
 }
 // Until all parts of that group are in memory. Returns to thread 0 how many finishing CTAs came
 // before; the answer is on its way while rows are merged.
-template <int kThreads>
-__device__ __forceinline__ unsigned wait_for_parts(const FusedArguments& a, int node, int g) {
+__device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int g) {
   unsigned before = 0;
   if (threadIdx.x == 0) {
     unsigned* const counters = counters_of(a, node, g);
@@ -212,7 +211,7 @@ __device__ __forceinline__ unsigned wait_for_parts(const FusedArguments& a, int 
                  : "l"(counters + 1)
                  : "memory");
   }
-  named_barrier(0, kThreads);
+  work_sync();
   return before;
 }
 // At the end of a finishing CTA: the last one of a group leaves its counters zero.
