@@ -150,20 +150,25 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  return plan_with(fit_, accepted_, hardware);
+  return plan_with(fit_, accepted_, hardware, draft_shape_for(target_));
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware,
                              const AcceptanceModel& acceptance) const {
+  return plan_on(hardware, acceptance, draft_shape_for(target_));
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                             const DraftShape& draft) const {
   FittedModel fit = fit_;
   fit.acceptance = acceptance;
   with_acceptance(fit);
-  return plan_with(fit, accepted_of(acceptance), hardware);
+  return plan_with(fit, accepted_of(acceptance), hardware, draft);
 }
 
 PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
-                               const HardwareSpec& hardware) const {
-  const StrategySpace::Times times = space_.times_on(hardware);
+                               const HardwareSpec& hardware, const DraftShape& draft) const {
+  const StrategySpace::Times times = space_.times_on(hardware, draft);
   const std::size_t own_classes = cells_.size() / options_.buckets.size();
   Candidates best{
       .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
@@ -180,7 +185,9 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
       }
     }
   }
-  return plan(fit, hardware, target_, options_, best);
+  PlanOptions options = options_;
+  options.draft = draft;
+  return plan(fit, hardware, target_, options, best);
 }
 
 }  // namespace versieve

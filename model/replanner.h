@@ -17,6 +17,9 @@ class Replanner {
   PlanTable plan_on(const HardwareSpec& hardware) const;
   // With another pair's tokens a step in place of the fit's. Throws as plan() does.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance) const;
+  // And with another draft of the same window.
+  PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                    const DraftShape& draft) const;
 
  private:
   struct Tuple {
@@ -34,7 +37,7 @@ class Replanner {
                  const std::vector<double>& accepted, std::vector<bool>& marked) const;
   Accepted accepted_of(const AcceptanceModel& acceptance) const;
   PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
-                      const HardwareSpec& hardware) const;
+                      const HardwareSpec& hardware, const DraftShape& draft) const;
 
   const FittedModel& fit_;
   LlmShape target_;

@@ -33,13 +33,13 @@ StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
       add_strategy(s);
     }
   }
-  const std::int64_t window = draft_shape_for(target).window;
+  const DraftShape draft = draft_shape_for(target);
   for (const std::int64_t context : contexts_) {
-    window_of_.push_back(index_in(windows_, std::min(window, context)));
+    window_of_.push_back(index_in(windows_, std::min(draft.window, context)));
     overlap_.push_back(accepted_overlap(fit_.acceptance, context - 1, context));
     add_accepted(context);
     for (const Attention& attention : attentions_) {
-      const StepShape shape = shape_of({}, attention, context);
+      const StepShape shape = shape_of({}, attention, context, draft);
       refresh_factor_.push_back(
           std::exp(fit_.attention_time.at(attention_regime(shape, false, false))));
       reuse_factor_.push_back(
@@ -82,14 +82,14 @@ std::int64_t StrategySpace::size() const {
   return static_cast<std::int64_t>(strategies_.size() * contexts_.size());
 }
 
-StepShape StrategySpace::shape_of(const DraftChoice& draft, const Attention& attention,
-                                  std::int64_t context) const {
+StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& attention,
+                                  std::int64_t context, const DraftShape& draft) const {
   const std::size_t at = static_cast<std::size_t>(
       std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
   const std::int64_t reuse = std::max<std::int64_t>(attention.plain_reuse, 0);
   return {.target = target_,
-          .draft = draft_shape_for(target_),
-          .tree = draft,
+          .draft = draft,
+          .tree = tree,
           .context_len = context,
           .num_queries = attention.nodes,
           .refresh_layers = target_.layers - reuse,
@@ -133,14 +133,15 @@ double StrategySpace::attention_us(const StepShape& shape, bool reuse, double fa
   return us;
 }
 
-double StrategySpace::rest_us(const DraftChoice& draft, std::int64_t context,
-                              const HardwareSpec& hardware, StepWork& scratch) const {
-  if (!draft.speculates()) {
+double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
+                              const DraftShape& draft, const HardwareSpec& hardware,
+                              StepWork& scratch) const {
+  if (!tree.speculates()) {
     return 0.0;  // plain_us
   }
   scratch.count = 0;
   scratch.host_trips = 0.0;
-  add_step(shape_of(draft, {.nodes = draft.nodes}, context),
+  add_step(shape_of(tree, {.nodes = tree.nodes}, context, draft),
            parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
   double us = host_wait_us(scratch, parameters_, fit_.conditions);
   for (const LaunchWork& launch : scratch) {
@@ -153,13 +154,20 @@ double StrategySpace::rest_us(const DraftChoice& draft, std::int64_t context,
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
+  return times_on(machine, draft_shape_for(target_));
+}
+
+StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,
+                                             const DraftShape& draft) const {
+  VERSIEVE_ASSERT(draft.window == draft_shape_for(target_).window,
+                  "contexts are told apart by the draft's window");
   const HardwareSpec hardware = fit_.priced_on(machine);
   Times out;
   StepWork scratch;
   std::size_t at = 0;
   for (const std::int64_t context : contexts_) {
     for (const Attention& attention : attentions_) {
-      const StepShape shape = shape_of({}, attention, context);
+      const StepShape shape = shape_of({}, attention, context, draft);
       const double refresh = refresh_factor_[at], reuse = reuse_factor_[at];
       const bool whole = attention.plain_reuse >= 0;
       out.refresh_us.push_back(whole ? plain_us(shape, refresh, reuse, hardware, scratch)
@@ -169,8 +177,8 @@ StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const 
     }
   }
   for (const std::int64_t window : windows_) {
-    for (const DraftChoice& draft : drafts_) {
-      out.rest_us.push_back(rest_us(draft, window, hardware, scratch));
+    for (const DraftChoice& tree : drafts_) {
+      out.rest_us.push_back(rest_us(tree, window, draft, hardware, scratch));
     }
   }
   return out;

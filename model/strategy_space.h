@@ -30,6 +30,8 @@ class StrategySpace {
     std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
   };
   Times times_on(const HardwareSpec& hardware) const;
+  // With another draft of the same window than draft_shape_for says.
+  Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
   // Accepted tokens a second of tuples first, first + 1, ... Independent ranges may be evaluated
   // side by side.
@@ -51,12 +53,12 @@ class StrategySpace {
     bool operator==(const Attention&) const = default;
   };
 
-  StepShape shape_of(const DraftChoice& draft, const Attention& attention,
-                     std::int64_t context) const;
+  StepShape shape_of(const DraftChoice& tree, const Attention& attention, std::int64_t context,
+                     const DraftShape& draft) const;
   void add_strategy(const Strategy& strategy);
   void add_accepted(std::int64_t context);
-  double rest_us(const DraftChoice& draft, std::int64_t context, const HardwareSpec& hardware,
-                 StepWork& scratch) const;
+  double rest_us(const DraftChoice& tree, std::int64_t context, const DraftShape& draft,
+                 const HardwareSpec& hardware, StepWork& scratch) const;
   double plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
                   const HardwareSpec& hardware, StepWork& scratch) const;
   double attention_us(const StepShape& shape, bool reuse, double factor,

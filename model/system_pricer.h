@@ -4,6 +4,7 @@
 // planner.cpp alone.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -96,8 +97,9 @@ class SystemPricer {
   template <class Take>
   void compose_step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
                     const DenseRead& read, double weight, double factor, Take take) const {
-    StepShape shape =
-        step_shape(strategy, dense_, draft_shape_for(dense_), context, StepShape{}.overlap, fit_);
+    DraftShape draft = draft_shape_for(dense_);
+    draft.vocab = std::min(draft.vocab, own_.draft().vocab);
+    StepShape shape = step_shape(strategy, dense_, draft, context, StepShape{}.overlap, fit_);
     shape.num_queries = queries;
     shape.dense = read;
     StepWork work;

@@ -137,6 +137,7 @@ class Pricer {
     return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
   }
   NsaForm form() const { return form_; }
+  const DraftShape& draft() const { return draft_; }
 
   // Hands the step's launches to take(work, weight, factor): `weight` times, their times by
   // `factor`.

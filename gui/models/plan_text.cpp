@@ -80,11 +80,11 @@ QString launch_name(const StepPart& part) {
 }  // namespace
 
 QString launches_html(const Plan& plan, const PlanEntry& entry) {
-  const LlmShape target = named_llm_shape(plan.chosen.model);
+  const LlmShape target = plan.target();
   const std::int64_t context =
       sampled_context(plan.chosen.buckets[static_cast<std::size_t>(entry.bucket)], 1);
   const std::vector<StepPart> parts =
-      predicted_step_parts(plan.fit->model, plan.machine, target, draft_shape_for(target),
+      predicted_step_parts(plan.fit->model, plan.machine, target, plan.draft,
                            entry.evaluation.strategy, context);
   double step_us = 0.0;
   for (const StepPart& part : parts) {

@@ -175,21 +175,27 @@ std::shared_ptr<Plan> first_plan(const Snapshot& snapshot) {
   return plan;
 }
 
-PlanTable plan_with(const Plan& plan, const HardwareSpec& machine, const AcceptanceChoice& choice) {
+AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) {
   const AcceptanceModel& own = plan.fit->model.acceptance;
   if (choice.rate) {
-    return plan.replanner->plan_on(machine, engine::assumed_acceptance(*choice.rate, own));
+    return engine::assumed_acceptance(*choice.rate, own);
   }
-  if (!choice.pair.empty()) {
-    return plan.replanner->plan_on(machine,
-                                   engine::fit_acceptance_of(*plan.acceptance, choice.pair, own));
+  return choice.pair.empty() ? own
+                             : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
+}
+
+PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
+  const bool all_tokens = plan.draft.vocab == draft_shape_for(plan.target()).vocab;
+  if (choice.rate || !choice.pair.empty() || !all_tokens) {
+    return plan.replanner->plan_on(plan.machine, acceptance_of(plan, choice), plan.draft);
   }
-  return machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(machine);
+  return plan.machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(plan.machine);
 }
 
 PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
-                  const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance) {
+                  const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance,
+                  const std::optional<std::int64_t>& draft_vocab) {
   const std::shared_ptr<Plan> result =
       earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot);
   const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
@@ -197,8 +203,10 @@ PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
   if (bandwidth) {
     chosen = with_bandwidth(chosen, *bandwidth);
   }
-  result->chosen = plan_with(*result, chosen, acceptance);
   result->machine = chosen;
+  result->draft = draft_shape_for(result->target());
+  result->draft.vocab = std::min(draft_vocab.value_or(result->draft.vocab), result->draft.vocab);
+  result->chosen = plan_with(*result, acceptance);
   return result;
 }
 
@@ -229,6 +237,11 @@ void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
 
 void Planner::setAcceptance(AcceptanceChoice choice) {
   acceptance_ = std::move(choice);
+  turn();
+}
+
+void Planner::setDraftVocab(std::optional<std::int64_t> tokens) {
+  draft_vocab_ = tokens;
   turn();
 }
 
@@ -300,7 +313,11 @@ void Planner::start() {
   const std::optional<HardwareSpec> machine = hardware_;
   const std::optional<double> bandwidth = bandwidth_;
   const AcceptanceChoice acceptance = acceptance_;
-  job_.start<PlanPtr>([=] { return make_plan(*snapshot, earlier, machine, bandwidth, acceptance); },
+  const std::optional<std::int64_t> draft_vocab = draft_vocab_;
+  const auto work = [=] {
+    return make_plan(*snapshot, earlier, machine, bandwidth, acceptance, draft_vocab);
+  };
+  job_.start<PlanPtr>(work,
                       [this](const PlanPtr& plan) {
                         plan_ = plan;
                         sentence_.clear();

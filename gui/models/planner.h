@@ -36,11 +36,14 @@ struct Plan {
   PlanTable own;         // of the machine that was measured and the fit's own pair
   PlanTable chosen;      // of what the knobs describe
   HardwareSpec machine;  // that `chosen` is of
+  DraftShape draft;      // that it is priced with
 
+  LlmShape target() const { return named_llm_shape(fit->model.geometry); }
   // Whether the knobs describe anything else.
   bool isTurned() const {
     return own.hardware != chosen.hardware || own.acceptance_pair != chosen.acceptance_pair ||
-           own.acceptance_origin != chosen.acceptance_origin;
+           own.acceptance_origin != chosen.acceptance_origin ||
+           draft.vocab != draft_shape_for(target()).vocab;
   }
 };
 using PlanPtr = std::shared_ptr<const Plan>;
@@ -55,6 +58,7 @@ class Planner : public QObject {
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
+  void setDraftVocab(std::optional<std::int64_t> tokens);  // none: all of the target's
   void setShown(PrecisionClass precision, bool is_shown);
 
   const PlanPtr& plan() const { return plan_; }          // may be null
@@ -82,6 +86,7 @@ class Planner : public QObject {
   std::optional<HardwareSpec> hardware_;
   std::optional<double> bandwidth_;
   AcceptanceChoice acceptance_;
+  std::optional<std::int64_t> draft_vocab_;
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;

@@ -35,6 +35,8 @@ namespace {
 constexpr int kMarkPixels = 10;  // a class in the legend
 constexpr int kStepsPerTerabyte = 10;
 constexpr double kBytesPerTerabyte = 1e12;
+// Tokens that a draft may propose; the second is what published EAGLE-3 drafts do.
+constexpr int kDraftVocabs[] = {64000, 32000, 16000, 8000};
 
 }  // namespace
 
@@ -50,6 +52,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       bandwidth_(new QSlider(Qt::Horizontal)),
       typed_bandwidth_(new QDoubleSpinBox),
       acceptance_(new AcceptanceKnob),
+      draft_vocab_(new QComboBox),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -63,7 +66,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
-  layout->addWidget(acceptance_);
+  layout->addWidget(make_draft());
   layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
   connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
@@ -111,11 +114,13 @@ QWidget* PlannerPage::make_knobs() {
   connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
   reset_->setObjectName("asMeasured");
   reset_->setToolTip(
-      tr("Back to the measured machine, its memory bandwidth and the measured pair"));
+      tr("Back to the measured machine, its memory bandwidth, the measured pair and all its "
+         "tokens"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
     hardware_->setCurrentIndex(0);
     acceptance_->reset();
+    draft_vocab_->setCurrentIndex(0);
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
   });
@@ -137,6 +142,32 @@ QWidget* PlannerPage::make_knobs() {
          "shown class the settings of SGLang, vLLM or TensorRT-LLM"));
   connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
   layout->addWidget(export_);
+  return row;
+}
+
+// Whose tokens a step a plan counts on, and how many different ones the draft can propose.
+QWidget* PlannerPage::make_draft() {
+  draft_vocab_->addItem(tr("all tokens"));
+  for (const int tokens : kDraftVocabs) {
+    draft_vocab_->addItem(tr("%1 tokens").arg(tokens), tokens);
+  }
+  draft_vocab_->setAccessibleName(tr("Tokens that the draft proposes"));
+  draft_vocab_->setToolTip(
+      tr("The rows of the draft's head, which is read at every level; published EAGLE-3 drafts "
+         "have 32000. Tokens a step stay those of the pair"));
+  connect(draft_vocab_, &QComboBox::currentIndexChanged, this, [this] {
+    const QVariant tokens = draft_vocab_->currentData();
+    planner_->setDraftVocab(tokens.isValid() ? std::optional<std::int64_t>(tokens.toLongLong())
+                                             : std::nullopt);
+  });
+  QWidget* row = new QWidget;
+  QHBoxLayout* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(0, 0, 0, 4);
+  layout->addWidget(acceptance_);
+  layout->addSpacing(8);
+  layout->addWidget(quiet_label(tr("The draft proposes")));
+  layout->addWidget(draft_vocab_);
+  layout->addStretch();
   return row;
 }
 

@@ -37,6 +37,7 @@ class PlannerPage : public QWidget {
   QSlider& bandwidth() { return *bandwidth_; }
   QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
   AcceptanceKnob& acceptance() { return *acceptance_; }
+  QComboBox& draftVocab() { return *draft_vocab_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
@@ -54,6 +55,7 @@ class PlannerPage : public QWidget {
 
  private:
   QWidget* make_knobs();
+  QWidget* make_draft();
   QWidget* make_classes();
   void ask_for_machine();
   void ask_for_export();
@@ -76,6 +78,7 @@ class PlannerPage : public QWidget {
   QSlider* bandwidth_;
   QDoubleSpinBox* typed_bandwidth_;
   AcceptanceKnob* acceptance_;
+  QComboBox* draft_vocab_;
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

@@ -49,12 +49,11 @@ AcceptanceKnob::AcceptanceKnob(QWidget* parent)
           [this](int position) { typed_rate_->setValue(position / kHundred); });
   connect(typed_rate_, &QDoubleSpinBox::valueChanged, this, &AcceptanceKnob::turn_rate);
   QHBoxLayout* layout = new QHBoxLayout(this);
-  layout->setContentsMargins(0, 0, 0, 4);
+  layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(quiet_label(tr("Tokens a step of")));
   layout->addWidget(pairs_);
   layout->addWidget(rate_);
   layout->addWidget(typed_rate_);
-  layout->addStretch();
   showPlan(nullptr);
 }
 

@@ -377,6 +377,41 @@ class PlannerPageTest : public QObject {
     QVERIFY(!page.acceptance().rate().isVisible());
   }
 
+  void aDraftOfFewerTokensIsPlannedWithAndLookedInto() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    const auto planned = [&] { return page.planner().plan() && !page.planner().isBusy(); };
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    const auto best = [&] { return page.planner().plan()->chosen.entries.front().evaluation; };
+    const auto draft_us = [&] {  // the launches of one and the same tree
+      const Plan& plan = *page.planner().plan();
+      PlanEntry entry = plan.own.entries.front();
+      entry.evaluation.strategy = Strategy::parse("nsa/d6k8n64/bfs/c1/F*");
+      return launches_html(plan, entry);
+    };
+    const double all = best().throughput;
+    const QString all_launches = draft_us();
+    QVERIFY(page.draftVocab().isVisible());
+    page.draftVocab().setCurrentIndex(page.draftVocab().findData(32000));
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page.planner().plan()->isTurned(), kWaitMs);
+    QVERIFY(best().throughput > 1.05 * all);
+    QVERIFY(draft_us() != all_launches);
+    QVERIFY(page.planner().plan()->chosen.provenance_note.find("32000 of 128256") !=
+            std::string::npos);
+    const QString path = folder_.filePath("fewer.json");
+    QCOMPARE(page.planner().exportTo(path), QString());
+    QVERIFY(engine::read_plan_table(path.toStdString()).provenance_note.find("32000") !=
+            std::string::npos);
+    window.findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !page.planner().plan()->isTurned(), kWaitMs);
+    QCOMPARE(page.draftVocab().currentIndex(), 0);
+    QCOMPARE(best().throughput, all);
+    QCOMPARE(draft_us(), all_launches);
+  }
+
   void aDatabaseWithoutAMeasuredPairIsPlannedWithWhatItHas() {
     const QString path = folder_.filePath("unpaired.db");
     {
