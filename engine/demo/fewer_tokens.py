@@ -9,8 +9,11 @@ import collections
 import glob
 import json
 import os
-import struct
 import sys
+
+import numpy as np
+
+import tensor_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -34,42 +37,16 @@ def link_all_but(left_out, source, to):
             os.symlink(os.path.join(source, name), os.path.join(to, name))
 
 
-def read_tensors(path):
-    """Returns {name: (dtype, shape, bytes)}."""
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-        data = file.read()
-    header.pop("__metadata__", None)
+def trim(tensors, tokens):
+    """Only the head's rows of `tokens`, ascending: {name: array or Bf16} for tensor_file.write."""
+    head = tensors["lm_head.weight"]
+    known = np.zeros(len(head), np.bool_)
+    known[tokens] = True
     return {
-        name: (entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])])
-        for name, entry in header.items()
-    }
-
-
-def write_tensors(path, tensors):
-    header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, (dtype, shape, raw) in tensors.items():
-        offsets = [len(data), len(data) + len(raw)]
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
-        data += raw
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def trim(tensors, tokens, vocabulary):
-    """Only the head's rows of `tokens`, ascending."""
-    dtype, (rows, width), raw = tensors["lm_head.weight"]
-    bytes_each = len(raw) // rows
-    kept = b"".join(raw[token * bytes_each : (token + 1) * bytes_each] for token in tokens)
-    offsets = [token - place for place, token in enumerate(tokens)]
-    return {
-        **tensors,
-        "lm_head.weight": (dtype, [len(tokens), width], kept),
-        "d2t": ("I64", [len(tokens)], struct.pack(f"<{len(tokens)}q", *offsets)),
-        "t2d": ("BOOL", [vocabulary], bytes(token in tokens for token in range(vocabulary))),
+        **{name: tensor_file.Bf16(array) for name, array in tensors.items()},
+        "lm_head.weight": tensor_file.Bf16(head[tokens]),
+        "d2t": np.array(tokens, np.int64) - np.arange(len(tokens)),
+        "t2d": known,
     }
 
 
@@ -85,12 +62,12 @@ def main():
     link_all_but({"nsa"}, HERE, to)
     link_all_but({"draft"}, os.path.join(HERE, "nsa"), os.path.join(to, "nsa"))
     os.makedirs(os.path.join(to, "nsa", "draft"))
-    with open(os.path.join(draft, "config.json")) as file:
-        config = json.load(file)
-    tensors = trim(
-        read_tensors(os.path.join(draft, "model.safetensors")), tokens, config["vocab_size"]
+    config, tensors = tensor_file.read_model(draft)
+    tensor_file.write(
+        os.path.join(to, "nsa", "draft", "model.safetensors"),
+        trim(tensors, tokens),
+        {"format": "pt"},
     )
-    write_tensors(os.path.join(to, "nsa", "draft", "model.safetensors"), tensors)
     config["draft_vocab_size"] = count
     with open(os.path.join(to, "nsa", "draft", "config.json"), "w") as file:
         json.dump(config, file, indent=1)
