@@ -22,28 +22,44 @@ std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
   return (x + by - 1) / by;
 }
 
+// Whose rows a row tile has room for.
+std::int64_t most_tile_queries(const FusedCall& call) {
+  return kFusedRows / power_of_two_above(call.num_heads / call.num_kv_heads);
+}
+// Row tiles of a CTA.
+std::int64_t row_tiles_of(const FusedCall& call, std::int64_t tile_queries) {
+  return std::min(kFusedWarps, power_of_two_above(quotient_up(call.num_queries, tile_queries)));
+}
+// Groups of queries, times KV heads.
+std::int64_t groups_of(const FusedCall& call, std::int64_t tile_queries) {
+  const std::int64_t cta_queries = row_tiles_of(call, tile_queries) * tile_queries;
+  return quotient_up(call.num_queries, cta_queries) * call.num_kv_heads;
+}
+constexpr std::int64_t kLeastShare = 256;  // compressed tokens of a row tile of few queries
+
 class Planner {
  public:
   Planner(const FusedCall& call, FusedLaunch launch)
       : call_(call),
         launch_(launch),
         queries_(call.num_queries),
-        tile_queries_(kFusedRows / power_of_two_above(call.num_heads / call.num_kv_heads)),
+        tile_queries_(fused_tile_queries(call, launch)),
         depth_(call.counted ? queries_
                             : std::max<std::int64_t>(
                                   1, std::min(queries_, call.num_blocks * call.nsa.sel_block -
                                                             call.context_len))),
         path_compressed_(quotient_up(depth_, call.nsa.cmp_stride) + 1),
         tails_(quotient_up(tile_queries_, kFusedTailQueries)) {
-    while (group_ < kFusedMostShared && group_ * 2 <= call.group_size) {
+    // Where row tiles hold few queries no more share loads than one has room for, since a team's
+    // list passes by all of them.
+    const std::int64_t most = few_queries() ? most_tile_queries(call) : kFusedMostShared;
+    while (group_ < most && group_ * 2 <= call.group_size) {
       group_ *= 2;
     }
   }
 
   std::optional<FusedCut> best() const {
-    std::int64_t tiles =
-        std::min(kFusedWarps, power_of_two_above(quotient_up(queries_, tile_queries_)));
-    for (; tiles >= 1; tiles /= 2) {
+    for (std::int64_t tiles = row_tiles_of(call_, tile_queries_); tiles >= 1; tiles /= 2) {
       const std::int64_t team =
           launch_ == FusedLaunch::kRoute
               ? tiles
@@ -66,15 +82,16 @@ class Planner {
  private:
   FusedCut with_row_tiles(std::int64_t tiles, std::int64_t team_tiles, std::int64_t room) const {
     FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
+    cut.half = 2 * std::min(tile_queries_, queries_) <= most_tile_queries(call_);
     cut.team_tiles = team_tiles;
     cut.group = std::min(group_, cut.team_queries());
     cut.query_tiles = quotient_up(queries_, cut.cta_queries());
-    cut.finish_nodes = finish_nodes(cut.cta_queries());
     cut.depth = depth_;
     cut.path_compressed = path_compressed_;
     cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
                                     span_count(call_.max_compressed()));
     share_out(cut);
+    cut.finish_nodes = finish_nodes(cut);
     lay_out_lists(cut);
     cut.map_words = map_words(cut);
     fit_units(room, cut);
@@ -88,6 +105,7 @@ class Planner {
   }
   std::int64_t tree_units() const { return quotient_up(queries_, kFusedTile); }
 
+  bool few_queries() const { return tile_queries_ < most_tile_queries(call_); }
   std::int64_t resident_ctas() const { return fused_resident(call_.head_dim); }
   std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
 
@@ -96,13 +114,18 @@ class Planner {
            nodes * fused_select_words(call_.num_blocks, call_.nsa.sel_count) * 4;
   }
 
-  // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
-  // not fit the chip at once.
-  std::int64_t finish_nodes(std::int64_t cta_queries) const {
+  // As many as the warps of a finishing CTA take at once, half a warp a row, or more where the
+  // finishing CTAs would not fit the chip at once. Which warps:
+  // kernels/nsa_verify/fused_attend.cuh.
+  std::int64_t finish_nodes(const FusedCut& cut) const {
+    const std::int64_t cta_queries = cut.cta_queries();
     const bool routes = launch_ == FusedLaunch::kRoute;
+    const bool all = queries_ > 1 && call_.head_dim <= kFusedManyHead &&
+                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
+    const std::int64_t warps = all ? 2 * kFusedWarps : kFusedWarps;
     const std::int64_t at_once =
         routes ? 1
-               : std::clamp<std::int64_t>(2 * kFusedWarps / (kFusedRows / tile_queries_), 1,
+               : std::clamp<std::int64_t>(2 * warps * most_tile_queries(call_) / kFusedRows, 1,
                                           cta_queries);
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
@@ -121,9 +144,7 @@ class Planner {
         cut.slots == 1 && groups >= kFusedManyGroups && call_.head_dim <= kFusedManyHead;
     const std::int64_t tokens =
         many ? compressed_count(call_.nsa, call_.context_len) : call_.max_compressed();
-    cut.ranks = launch_ == FusedLaunch::kAttend
-                    ? 0
-                    : std::clamp<std::int64_t>(span_count(tokens), 1, kMaxFusedRanks);
+    cut.ranks = launch_ == FusedLaunch::kAttend ? 0 : fused_share_count(tokens, few_queries());
     if (many && groups * (cut.ranks + segments()) > resident_ctas()) {
       join_parts(groups, tokens, cut);
       return;
@@ -283,6 +304,12 @@ std::int64_t span_count(std::int64_t tokens) {
   return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
 }
 
+std::int64_t fused_share_count(std::int64_t tokens, bool few_queries) {
+  const std::int64_t most =
+      few_queries ? std::max<std::int64_t>(2, quotient_up(tokens, kLeastShare)) : kMaxFusedRanks;
+  return std::clamp<std::int64_t>(span_count(tokens), 1, std::min(most, kMaxFusedRanks));
+}
+
 std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
   if (!many) {
     const std::int64_t segment = slot - ranks;
@@ -319,6 +346,27 @@ std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const
     ++span;
   }
   return span;
+}
+
+std::int64_t fused_tile_queries(const FusedCall& call, FusedLaunch launch) {
+  const std::int64_t most = most_tile_queries(call);
+  const bool one_list = call.group_mode == GroupMode::kApprox && call.group_size > 1;
+  if (launch == FusedLaunch::kRoute || call.num_queries == 1 || call.head_dim > kFusedManyHead ||
+      one_list) {
+    return most;
+  }
+  const std::int64_t tokens = call.max_compressed();
+  const std::int64_t shares = launch == FusedLaunch::kAttend ? 0 : fused_share_count(tokens, true);
+  for (std::int64_t queries = 1; queries < most; queries *= 2) {
+    if (groups_of(call, queries) * (shares + kFusedSegments) <= fused_resident(call.head_dim)) {
+      return queries;
+    }
+  }
+  // Or half as many, several parts a CTA, while shares are no longer than others are.
+  const bool halved = most > 1 && groups_of(call, most) < kFusedManyGroups &&
+                      groups_of(call, most / 2) >= kFusedManyGroups &&
+                      tokens <= kMaxFusedRanks * kLeastShare;
+  return halved ? most / 2 : most;
 }
 
 bool fused_announces(FusedLaunch launch, std::int64_t num_queries, std::int64_t num_heads,

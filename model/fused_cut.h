@@ -58,6 +58,9 @@ inline constexpr std::int64_t kFusedLongSpan = 256;
 std::int64_t span_of(std::int64_t token);
 std::int64_t span_start(std::int64_t span);
 std::int64_t span_count(std::int64_t tokens);
+// Shares of compressed tokens, each a CTA's: as many as spans; where row tiles hold few of the
+// queries that they have room for, and are the more, two or as many as have 256 tokens.
+std::int64_t fused_share_count(std::int64_t tokens, bool few_queries);
 
 enum class FusedLaunch { kRoute, kAttend, kReuse };
 
@@ -95,6 +98,7 @@ struct FusedCut {
   std::int64_t slots = 1;          // parts that a CTA works on at once
   std::int64_t team_tiles = 1;     // row tiles that share a tile of selected keys
   std::int64_t tile_queries = 1;   // of a row tile
+  bool half = false;               // a row tile's rows 8 to 15 are empty
   std::int64_t group = 1;          // C, as far as loads are shared
   std::int64_t ranks = 0;          // shares of the compressed tokens
   bool many = false;               // a CTA runs several parts one after the other
@@ -134,6 +138,10 @@ struct FusedCut {
 
   bool operator==(const FusedCut&) const = default;
 };
+// Queries of a row tile: as many as it has room for, or in launches that attend selected blocks as
+// few as leave all parts on the chip at once. Few queries have short lists and tails, and for the
+// longest one everybody waits.
+std::int64_t fused_tile_queries(const FusedCall& call, FusedLaunch launch);
 // None: the lists of this call do not fit shared memory.
 std::optional<FusedCut> cut_fused(const FusedCall& call, FusedLaunch launch);
 

@@ -44,14 +44,22 @@ double compressed_of(const traffic::NsaVerifyShape& s, LaunchKind kind) {
 }
 
 struct FusedGrid {
-  std::int64_t row_tiles = 1;  // of a CTA
-  std::int64_t groups = 1;     // of queries, times KV heads
+  std::int64_t tile_queries = 1;  // of a row tile
+  bool few_queries = false;       // of those that it has room for
+  std::int64_t row_tiles = 1;     // of a CTA
+  std::int64_t groups = 1;        // of queries, times KV heads
 };
 
-FusedGrid fused_grid(const traffic::NsaVerifyShape& s) {
-  const std::int64_t queries = s.row_tile_queries();
+FusedLaunch fused_launch(LaunchKind kind) {
+  return kind == LaunchKind::kNsaRoute    ? FusedLaunch::kRoute
+         : kind == LaunchKind::kNsaAttend ? FusedLaunch::kAttend
+                                          : FusedLaunch::kReuse;
+}
+
+FusedGrid fused_grid(const traffic::NsaVerifyShape& s, LaunchKind kind) {
+  const std::int64_t queries = fused_tile_queries(traffic::fused_call(s), fused_launch(kind));
   const std::int64_t row_tiles = (s.num_queries + queries - 1) / queries;
-  FusedGrid grid;
+  FusedGrid grid{.tile_queries = queries, .few_queries = queries < s.row_tile_queries()};
   grid.row_tiles = std::min(kFusedWarps, power_of_two_from(row_tiles));
   grid.groups = (row_tiles + grid.row_tiles - 1) / grid.row_tiles * s.num_kv_heads;
   return grid;
@@ -88,9 +96,17 @@ void add_spans(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const Tr
   const std::int64_t keys = compressed_count(s.nsa, s.context_len);
   const double cached = unique.read_bytes[static_cast<std::size_t>(TrafficTerm::kCompressedCache)];
   loads.add(number(grid.groups) / number(s.num_kv_heads) * cached, cached);
-  const double shares = std::clamp(traffic::nsa_route_spans(std::max<std::int64_t>(keys, 1)), 1.0,
-                                   static_cast<double>(kFusedShares));
+  const double shares =
+      number(fused_share_count(std::max<std::int64_t>(keys, 1), grid.few_queries));
   tiles.add(shares, number(keys) / shares / kTileKeys);
+}
+
+// Blocks that `own` queries of a row tile choose, of which a full one chooses row_tile_blocks.
+double own_blocks(const traffic::NsaVerifyShape& s, std::int64_t own) {
+  const std::int64_t full = std::min({s.group_size, s.row_tile_queries(), s.num_queries});
+  const double one = std::min(s.chosen_blocks(), s.row_tile_blocks);
+  return own >= full ? s.row_tile_blocks
+                     : one + (s.row_tile_blocks - one) * number(own - 1) / number(full - 1);
 }
 
 // Selected blocks once a group, window once for those who share it; segments run side by side.
@@ -107,10 +123,10 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
             read(TrafficTerm::kWindow));
   // Groups smaller than a row tile go through it one after the other; of larger ones it passes over
   // what others alone have chosen.
-  const std::int64_t queries = std::min(s.row_tile_queries(), s.num_queries);
+  const std::int64_t queries = std::min(grid.tile_queries, s.num_queries);
   const std::int64_t own = std::min(s.group_size, queries);
   const double own_keys = s.row_tile_blocks > 0.0 && s.group_mode == GroupMode::kExact
-                              ? std::min(group_keys, s.row_tile_blocks * block)
+                              ? std::min(group_keys, own_blocks(s, own) * block)
                               : group_keys;
   tiles.selected = selected_segment(
       {.own = own_keys / kTileKeys,
@@ -142,7 +158,7 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
   const double start = alone(s) ? kLoneCtaTiles : kFusedKind;
   const double mean = tiles.all / std::max(tiles.parts, 1.0);
   const double tile = wide(s) ? kWideTile : 1.0;
-  const bool team = s.group_size > s.row_tile_queries();
+  const bool team = s.group_size > grid.tile_queries;
   const double tile_of_waves = wide(s) && team ? kWideTeamTile : tile;
   return std::max(tile * (start + tiles.longest),
                   tile_of_waves * ctas * (start + mean) / capacity) +
@@ -151,7 +167,7 @@ double steps_of(const traffic::NsaVerifyShape& s, LaunchKind kind, const FusedGr
 
 void add_launch(LaunchKind kind, const traffic::NsaVerifyShape& s, const Traffic& traffic,
                 double layers, StepWork& out) {
-  const FusedGrid grid = fused_grid(s);
+  const FusedGrid grid = fused_grid(s, kind);
   FusedLoads loads;
   PartTiles tiles;
   if (kind != LaunchKind::kNsaAttend) {
@@ -179,13 +195,14 @@ void add_launch(LaunchKind kind, const traffic::NsaVerifyShape& s, const Traffic
 }  // namespace
 
 FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
-  const FusedGrid grid = fused_grid(s);
+  const FusedGrid grid = fused_grid(s, kind);
   const std::int64_t compressed = static_cast<std::int64_t>(compressed_of(s, kind));
   std::int64_t shared = 1;
-  while (shared < kFusedMostShared && shared * 2 <= s.group_size) {
+  const std::int64_t most = grid.few_queries ? s.row_tile_queries() : kFusedMostShared;
+  while (shared < most && shared * 2 <= s.group_size) {
     shared *= 2;
   }
-  const std::int64_t queries = s.row_tile_queries();
+  const std::int64_t queries = grid.tile_queries;
   const std::int64_t team =
       queries * std::min(grid.row_tiles, std::max<std::int64_t>(1, shared / queries));
   return {.groups = grid.groups,

@@ -1,6 +1,5 @@
 // Bytes and flops of one NSA layer's launches, in the vanilla form's five and in the fused ones.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "model/fused_cut.h"
@@ -111,24 +110,35 @@ std::int64_t NsaVerifyShape::row_tile_queries() const {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(kMmaRows / heads));
 }
 
+FusedCall fused_call(const NsaVerifyShape& s) {
+  return {.nsa = s.nsa,
+          .num_heads = s.num_heads,
+          .num_kv_heads = s.num_kv_heads,
+          .head_dim = s.head_dim,
+          .num_queries = s.num_queries,
+          .context_len = s.context_len,
+          .num_blocks = s.context_len / s.nsa.sel_block + 1,
+          .group_size = s.group_size,
+          .group_mode = s.group_mode};
+}
+
 double nsa_route_spans(std::int64_t compressed) {
   return static_cast<double>(span_count(compressed));
 }
 
 double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
-  constexpr double kMostShares = static_cast<double>(kMaxFusedRanks);
   const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
   const double spans = nsa_route_spans(compressed);
-  const auto heads = std::bit_ceil(static_cast<std::uint64_t>(s.num_heads / s.num_kv_heads));
-  const std::int64_t tile_queries = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(kMmaRows) / static_cast<std::int64_t>(heads));
+  const std::int64_t tile_queries =
+      fused_tile_queries(fused_call(s), segments > 0.0 ? FusedLaunch::kReuse : FusedLaunch::kRoute);
+  const double shares = static_cast<double>(fused_share_count(std::max<std::int64_t>(compressed, 1),
+                                                              tile_queries < s.row_tile_queries()));
   const double ctas = std::ceil(static_cast<double>(s.num_queries) /
                                 static_cast<double>(tile_queries * kFusedWarps));
   const double groups = ctas * static_cast<double>(s.num_kv_heads);
   const bool whole = s.num_queries > tile_queries * kFusedWarps / 2;
   return whole && s.head_dim <= kFusedManyHead && groups >= static_cast<double>(kFusedManyGroups) &&
-                 groups * (std::min(spans, kMostShares) + segments) >
-                     static_cast<double>(fused_resident(s.head_dim))
+                 groups * (shares + segments) > static_cast<double>(fused_resident(s.head_dim))
              ? std::ceil(static_cast<double>(compressed) / static_cast<double>(kFusedJoin))
              : spans;
 }

@@ -12,6 +12,8 @@
 
 namespace versieve {
 
+struct FusedCall;  // model/fused_cut.h
+
 // What a byte was moved for. Database rows and reports use name_of(term).
 enum class TrafficTerm {
   kCompressedCache,  // "compressed": block keys and values of NSA (ReSA: "block keys" later)
@@ -76,6 +78,8 @@ struct NsaVerifyShape {
   std::int64_t row_tile_queries() const;  // whose rows lie in one tile
 };
 
+// What the fused form cuts.
+FusedCall fused_call(const NsaVerifyShape& shape);
 // How the fused form cuts its work; what a CTA or a segment takes depends on positions and ranks
 // alone, never on the number of queries.
 inline constexpr double kMmaRows = 16.0;          // rows of a tensor-core tile: queries x heads

@@ -12,6 +12,25 @@ __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
+// Words of shared memory, in program order.
+__device__ inline void store_16(std::uint32_t to, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
+__device__ inline uint4 load_16(std::uint32_t from) {
+  uint4 word;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+               : "r"(from)
+               : "memory");
+  return word;
+}
+__device__ inline float load_4(std::uint32_t from) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+  return value;
+}
+
 __device__ inline void barrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
@@ -53,6 +72,26 @@ __device__ inline void copy_box(std::uint32_t to, const CUtensorMap* map, int co
       "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(keep)
       : "memory");
 }
+// The same, only if `live`: one instruction, so that passing it once fetches it.
+__device__ inline void copy_box_if(bool live, std::uint32_t to, const CUtensorMap* map, int column,
+                                   int row, std::uint32_t barrier, std::uint64_t keep) {
+  asm volatile(
+      "{\n.reg .pred live;\nsetp.ne.b32 live, %6, 0;\n"
+      "@live cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;\n}" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(keep), "r"(static_cast<int>(live))
+      : "memory");
+}
+
+// kThreads threads of the block meet at one of its barriers 1 to 15; some may just arrive.
+template <int kBarrier, int kThreads>
+__device__ inline void meet() {
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+template <int kBarrier, int kThreads>
+__device__ inline void arrive() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
 
 // All threads of the cluster meet. What they wrote is not ordered by this (a release would wait for
 // their global writes too): others see shared memory through barriers that count its bytes.
@@ -62,11 +101,8 @@ __device__ inline void cluster_arrive() {
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
-// Eight bytes, or sixteen past the first-level cache, from global to shared memory: there, for this
-// thread, after await_fetched().
-__device__ inline void fetch_8(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
-}
+// Sixteen bytes past the first-level cache, from global to shared memory: there, for this thread,
+// after await_fetched().
 __device__ inline void fetch_16(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }

@@ -16,12 +16,16 @@ __device__ inline float input_scale(const LinearParams<T>& p, std::int64_t node)
              : inverse_rms(p.norm.x_squares[node], p.k, p.norm.eps);
 }
 
-// By one block of those that work on the nodes [first, first + count).
+// By `threads` threads of one block of those that work on the nodes [first, first + count).
 template <class T>
-__device__ inline void clear_squares(const LinearParams<T>& p, std::int64_t first,
-                                     std::int64_t count) {
-  if (p.norm.cleared != nullptr && threadIdx.x < count) {
-    p.norm.cleared[first + threadIdx.x] = 0;
+__device__ inline void clear_squares(const LinearParams<T>& p, std::int64_t first, int count,
+                                     int thread, int threads) {
+  if (p.norm.cleared == nullptr) {
+    return;
+  }
+#pragma unroll 1
+  for (int i = thread; i < count; i += threads) {
+    p.norm.cleared[first + i] = 0;
   }
 }
 

@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(kWarps * 32)
   const std::int64_t m0 =
       (static_cast<std::int64_t>(blockIdx.y) * kWarps + threadIdx.x / 32) * kOuts;
   if (blockIdx.y == 0) {
-    clear_squares(p, n0, min(static_cast<std::int64_t>(kRows), p.n - n0));
+    clear_squares(p, n0, static_cast<int>(min(static_cast<std::int64_t>(kRows), p.n - n0)),
+                  static_cast<int>(threadIdx.x), kWarps * 32);
   }
   if (m0 >= p.m) {
     return;

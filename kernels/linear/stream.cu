@@ -17,6 +17,8 @@
 #include "kernels/common/warp.cuh"
 #include "kernels/linear/stream.h"
 #include "kernels/linear/stream_finish.cuh"
+#include "kernels/linear/stream_fragments.cuh"
+#include "kernels/linear/stream_outputs.cuh"
 #include "kernels/linear/stream_partials.cuh"
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/linear/stream_ring.cuh"
@@ -48,7 +50,7 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
     float* const made = reinterpret_cast<float*>(shared);
     __syncthreads();  // the ring is free
     if (multiplies) {
-      write_partials<Plan>(t, warp / 4, 0, made, sum);
+      write_partials<Plan>(t, warp / 4, made, sum);
     }
     __syncthreads();
     partials = made;
@@ -58,7 +60,7 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
   }
   float square = 0.0F;
   if (quad.exists && quad.m < p.m) {
-    const float4 y = quad_sum<Plan>(p, t, quad, partials, partials, scale);
+    const float4 y = quad_sum<Plan>(p, t, quad, partials, scale);
     if (whole_quads(p)) {
       square = write_quad(p, quad, in, y, live);
     } else if (live) {
@@ -68,61 +70,83 @@ __device__ inline void finish_few(const LinearParams<Bf16>& p, const Tile& t, co
   add_squares<Plan>(p, t, quad, square, live);
 }
 
-// Many nodes: collected by receiver and copied, kRoundNodes at a time.
+// Many nodes, kRoundNodes at a time: partial sums to the blocks that finish their rows, then y.
 template <class Plan>
 __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
-                                     const Places& places, unsigned char* shared, int warp,
-                                     const EndInputs& in, const float* scale,
-                                     const float (&sum)[Plan::kNodes / 8][4]) {
-  await_fetched();
-  __syncthreads();  // the ring is free
-  if (!Plan::kOwnRoom && t.slices > 1) {
+                                     const Places& places, int warp, const EndPlaces& of_end,
+                                     FragmentEnd end, float (&sum)[Plan::kNodes / 8][4]) {
+  const bool multiplies = warp < Plan::kMultiplyWarps;
+  if (!Plan::kEarlySums || t.slices == 1) {
+    __syncthreads();  // the ring is free
+    if (!Plan::kOwnRoom && t.slices > 1) {
+      cluster_arrive();
+    }
+  } else if (!Plan::kOwnRoom && !multiplies) {
     cluster_arrive();
+  } else if (Plan::kOwnRoom && multiplies && t.k_tiles >= Plan::kStages) {
+    const int tile = t.k_tiles - Plan::kStages;  // whose stage is used next
+    barrier_wait(places.empty_of(tile % Plan::kStages), (tile / Plan::kStages) & 1);
   }
-  float* const made = reinterpret_cast<float*>(shared);
-  const float* const received = reinterpret_cast<const float*>(shared + Plan::kReceivedAt);
-#pragma unroll
+  if (t.slices > 1) {
+    cluster_wait();  // all blocks may be sent to
+  }
+#pragma unroll 1
   for (int round = 0; round < Plan::kNodes / Plan::kRoundNodes; ++round) {
-    const int first_node = round * Plan::kRoundNodes;
-    const int node_count = min(Plan::kRoundNodes, t.node_count - first_node);
+    const int first_local = round * Plan::kRoundNodes;
+    const int node_count = min(Plan::kRoundNodes, t.node_count - first_local);
     if (node_count <= 0) {
       break;
     }
-    if (warp < Plan::kMultiplyWarps) {
-      write_partials<Plan>(t, warp / 4, first_node, made, sum);
-    }
-    if (t.slices > 1) {
-      fence_for_copies();
-    }
-    __syncthreads();
-    if (t.slices > 1) {
-      if (round == 0) {
-        cluster_wait();
+    if (multiplies) {
+      write_fragments<Plan>(end, sum);
+      if (t.slices > 1) {
+        fence_for_copies();
+        __syncwarp();
+        send_fragments(end, places);
       }
-      exchange_partials<Plan>(t, node_count, places.ring, places.received);
-      barrier_wait(places.received, round & 1);
+      if (round == 0) {
+        meet<1, Plan::kMultiplyThreads + 32>();  // what the end needs besides is there too
+      } else {
+        meet<2, Plan::kMultiplyThreads>();
+      }
+      if (t.slices > 1) {
+        barrier_wait(places.received, round & 1);
+      }
     }
     // Arriving says that what was sent here has come; before another round also that it was read.
-    const bool last = first_node + Plan::kRoundNodes >= t.node_count;
+    const bool last = first_local + Plan::kRoundNodes >= t.node_count;
     if (t.slices > 1 && last) {
       cluster_arrive();
     }
-    if (warp < Plan::kMultiplyWarps) {
-      finish_rows<Plan>(p, t,
-                        {.first_local = first_node,
-                         .node_count = node_count,
-                         .own = made,
-                         .received = received,
-                         .scale = scale + first_node},
-                        in);
+    if (multiplies) {
+      const int first_node = t.first_node + first_local;
+      if (!end.whole) {
+        finish_elements<Plan>(p, t, received_at<Plan>(places, t.k_tiles),
+                              of_end.scale + static_cast<std::uint32_t>(first_local * 4),
+                              first_node, node_count);
+      } else if (Plan::kGroups == 2 && p.swiglu) {  // one group: never
+        finish_fragments<Plan, true>(p, t, end, first_node, node_count);
+      } else {
+        finish_fragments<Plan, false>(p, t, end, first_node, node_count);
+      }
     }
     if (t.slices > 1) {
       if (!last) {
+        if (threadIdx.x == 0) {
+          barrier_expect(places.received, received_bytes<Plan>(t));
+        }
         cluster_arrive();
       }
       cluster_wait();
-    } else {
+    } else if (!last) {
       __syncthreads();
+    }
+    if constexpr (Plan::kNodes > Plan::kRoundNodes) {
+      advance<Plan>(p, t, end);
+#pragma unroll
+      for (int i = 0; i < (Plan::kNodes - Plan::kRoundNodes) / 2; ++i) {  // the next round's
+        sum[i / 4][i % 4] = sum[i / 4 + Plan::kRoundNodes / 8][i % 4];
+      }
     }
   }
 }
@@ -147,8 +171,10 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
       barrier_init(places.empty_of(i), Plan::kMultiplyWarps);
     }
     barrier_init(places.received, 1);
-    if (Plan::kNodes == 8 && t.slices > 1) {  // every slice's partial sums of this block's rows
-      barrier_expect(places.received, t.node_count * Plan::kGroups * kGroupRows * 4);
+    if (t.slices > 1) {  // other slices' partial sums of this block's rows; few nodes: its own too
+      barrier_expect(places.received, Plan::kNodes == 8
+                                          ? t.node_count * Plan::kGroups * kGroupRows * 4
+                                          : received_bytes<Plan>(t));
     }
     fence_barrier_init();
     for (int i = 0; i < min(Plan::kStages, t.k_tiles); ++i) {
@@ -198,30 +224,47 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
           sum[0][i] = own[0][i];
         }
         if (clears) {
-          clear_squares(s.p, t.first_node, t.node_count);
+          clear_squares(s.p, t.first_node, t.node_count, static_cast<int>(threadIdx.x),
+                        Plan::kThreads);
         }
       }
       finish_few<Plan>(s.p, t, places, shared, warp, quad, in, scale, live, sum);
     }
   } else {
-    __shared__ float scale[Plan::kNodes];  // of each node's sums
-    EndInputs in;
-    if (warp < Plan::kMultiplyWarps) {
-      in = end_inputs<Plan>(s.p, t, shared + Plan::kResidualAt);
-    }
-    wait_for_predecessors();
-    if (const int thread = static_cast<int>(threadIdx.x); thread < Plan::kNodes) {
-      scale[thread] = input_scale(s.p, t.first_node + thread);  // a barrier follows the products
-    }
-    if (clears) {
-      clear_squares(s.p, t.first_node, t.node_count);
-    }
-    if (warp < Plan::kMultiplyWarps) {
-      fetch_residuals<Plan>(s.p, t, in);
-    }
+    __shared__ float scale[Plan::kNodes];                    // of each node's sums
+    __shared__ __align__(16) Bf16 next_weights[kGroupRows];  // of the next norm, of the share
+    const EndPlaces of_end{.scale = shared_address(scale),
+                           .residual = places.ring + Plan::kResidualAt,
+                           .weights = shared_address(next_weights)};
     float sum[Plan::kNodes / 8][4] = {};
-    make_sums(sum);
-    finish_rounds<Plan>(s.p, t, places, shared, warp, in, scale, sum);
+    FragmentEnd end;
+    if (warp == Plan::kMultiplyWarps + 1) {
+      const bool whole = whole_octets<Plan>(s.p, t);
+      if (whole) {
+        stage_weights<Plan>(s.p, t, next_weights);
+      }
+      wait_for_predecessors();
+      const int lane = static_cast<int>(threadIdx.x % 32);
+      if (whole) {
+        fetch_residuals<Plan>(s.p, t, of_end.residual);
+      }
+#pragma unroll 1
+      for (int node = lane; node < Plan::kNodes; node += 32) {
+        scale[node] = input_scale(s.p, t.first_node + node);
+      }
+      if (clears) {
+        clear_squares(s.p, t.first_node, t.node_count, lane, 32);
+      }
+      await_fetched();
+      arrive<1, Plan::kMultiplyThreads + 32>();
+    } else {
+      if (warp != Plan::kMultiplyWarps) {
+        end = plan_end<Plan>(s.p, t, places, of_end, warp);
+        wait_for_predecessors();
+      }
+      make_sums(sum);
+    }
+    finish_rounds<Plan>(s.p, t, places, warp, of_end, end, sum);
   }
 }
 

@@ -1,5 +1,6 @@
-// The end of linear/stream.cu: a block adds the slices' partial sums of its share of the rows and
-// writes y, four rows a thread at a time.
+// The end of linear/stream.cu for few nodes: a block adds the slices' partial sums of its share of
+// the rows and writes y, four rows a thread. With many nodes (stream_fragments.cuh) outputs that
+// cannot be written 8 at a time take parts of it.
 #pragma once
 
 #include "kernels/common/device_element.cuh"
@@ -139,32 +140,20 @@ __device__ inline int place_of(const Tile& t, const Quad& quad) {
   return (quad.local * Plan::kGroups + quad.group) * pitch + quad.share_row;
 }
 
-// Sums over the slices, ascending, of kQuads quads' partial sums, at `at` and `step` further on;
-// only `count` of them are read. The block's own slice lies in `own`, those of others in
-// `received`.
-template <class Plan, int kQuads>
-__device__ inline void add_slices(const Tile& t, int at, int step, int count, const float* own,
-                                  const float* received, float4 (&sum)[kQuads]) {
-  constexpr int kTurns = kQuads == 1 ? 2 : 1;  // slices whose loads are on their way together
+// Sum over the slices, ascending, of a quad's partial sums at `at`.
+template <class Plan>
+__device__ inline float4 add_slices(const Tile& t, int at, const float* partials) {
   const int array = Plan::kRoundNodes * Plan::kGroups * ((1 << t.share_bits()) + Plan::kPad);
-#pragma unroll
-  for (int q = 0; q < kQuads; ++q) {
-    sum[q] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-  }
-#pragma unroll kTurns
+  float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+#pragma unroll 2
   for (int slice = 0; slice < t.slices; ++slice) {
-    const float* const from = (slice == t.slice ? own : received) + slice * array + at;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      if (q < count) {
-        const float4 part = *reinterpret_cast<const float4*>(from + q * step);
-        sum[q].x += part.x;
-        sum[q].y += part.y;
-        sum[q].z += part.z;
-        sum[q].w += part.w;
-      }
-    }
+    const float4 part = *reinterpret_cast<const float4*>(partials + slice * array + at);
+    sum.x += part.x;
+    sum.y += part.y;
+    sum.z += part.z;
+    sum.w += part.w;
   }
+  return sum;
 }
 
 __device__ inline float4 scaled(float4 sum, float scale) {
@@ -178,16 +167,14 @@ __device__ inline float4 silu_products(float4 gate, float4 up) {
 // Outputs of one quad; under swiglu of gate and up.
 template <class Plan>
 __device__ inline float4 quad_sum(const LinearParams<Bf16>& p, const Tile& t, const Quad& quad,
-                                  const float* own, const float* received, float scale) {
+                                  const float* partials, float scale) {
   const int at = place_of<Plan>(t, quad);
-  float4 sum[1];
-  add_slices<Plan>(t, at, 0, 1, own, received, sum);
+  const float4 sum = scaled(add_slices<Plan>(t, at, partials), scale);
   if (!p.swiglu) {
-    return scaled(sum[0], scale);
+    return sum;
   }
-  float4 up[1];
-  add_slices<Plan>(t, at + (1 << t.share_bits()) + Plan::kPad, 0, 1, own, received, up);
-  return silu_products(scaled(sum[0], scale), scaled(up[0], scale));
+  const int up_at = at + (1 << t.share_bits()) + Plan::kPad;
+  return silu_products(sum, scaled(add_slices<Plan>(t, up_at, partials), scale));
 }
 
 // Squares of a node's quads, whose threads are neighbours: added within the warp, blocks add as
@@ -205,135 +192,6 @@ __device__ inline void add_squares(const LinearParams<Bf16>& p, const Tile& t, c
   }
   if (live && quad.exists && (threadIdx.x & ((1U << bits) - 1)) == 0) {
     atomicAdd(p.norm.y_squares + quad.node, square_sum(square));
-  }
-}
-
-// Many nodes: what the end needs beside the sums. All quads of a thread lie in the same columns.
-struct EndInputs {
-  float4 weight = {};          // of the next norm
-  bool whole = false;          // quads are read and written as 8-byte words
-  const uint2* residual = {};  // of the tile's quads in shared memory, or null
-};
-// Before the wait: `weight` is one. `staged` is where residuals will lie, if they fit.
-template <class Plan>
-__device__ inline EndInputs end_inputs(const LinearParams<Bf16>& p, const Tile& t,
-                                       const unsigned char* staged) {
-  EndInputs in{.whole = whole_quads(p)};
-  const Quad own = quad_of<Plan>(p, t, t.first_node, t.node_count, static_cast<int>(threadIdx.x));
-  if (in.whole && p.norm.y_weight != nullptr && own.m < p.m) {
-    in.weight = load_quad(p.norm.y_weight + own.m);
-  }
-  if (in.whole && p.residual != nullptr &&
-      t.node_count << node_bits<Plan>(p, t) <= Plan::kResidualQuads) {
-    in.residual = reinterpret_cast<const uint2*>(staged);
-  }
-  return in;
-}
-// After the wait.
-template <class Plan>
-__device__ inline void fetch_residuals(const LinearParams<Bf16>& p, const Tile& t,
-                                       const EndInputs& in) {
-  const int bits = node_bits<Plan>(p, t);
-  const int thread = static_cast<int>(threadIdx.x);
-  const Quad own = quad_of<Plan>(p, t, t.first_node, t.node_count, thread);
-  if (in.residual == nullptr || own.m >= p.m) {
-    return;
-  }
-#pragma unroll 1
-  for (int i = thread; i < t.node_count << bits; i += Plan::kMultiplyThreads) {
-    const std::int64_t node = t.first_node + (i >> bits);
-    fetch_8(shared_address(in.residual + i), p.residual + node * p.m + own.m);
-  }
-}
-
-// What finish_rows works on, besides.
-struct RowsToFinish {
-  int first_local, node_count;  // nodes of the tile
-  const float *own, *received;  // partial sums
-  const float* scale;           // [node_count], of the sums
-};
-
-// Outputs that cannot be written as whole quads.
-template <class Plan>
-__device__ inline void finish_elements(const LinearParams<Bf16>& p, const Tile& t,
-                                       const RowsToFinish& rows, Quad quad, int node_step) {
-#pragma unroll 1
-  for (int first = 0; first < rows.node_count; first += node_step) {
-    quad.exists = quad.local < rows.node_count;
-    float square = 0.0F;
-    if (quad.exists && quad.m < p.m) {
-      square = write_elements(
-          p, quad, quad_sum<Plan>(p, t, quad, rows.own, rows.received, rows.scale[quad.local]));
-    }
-    add_squares<Plan>(p, t, quad, square);
-    quad.local += node_step;
-    quad.node += node_step;
-  }
-}
-
-// Adds the slices' partial sums of this block's share of the rows and writes y, 4 rows a thread of
-// the warps that multiply, for two nodes at a time.
-template <class Plan, bool kSwiglu>
-__device__ inline void finish_quads(const LinearParams<Bf16>& p, const Tile& t,
-                                    const RowsToFinish& rows, const EndInputs& in, Quad quad,
-                                    int node_step) {
-  const int pitch = (1 << t.share_bits()) + Plan::kPad;
-  const int step = node_step * Plan::kGroups * pitch;
-  int at = place_of<Plan>(t, quad);
-  const uint2* residual = in.residual + (rows.first_local << node_bits<Plan>(p, t)) + threadIdx.x;
-#pragma unroll 1
-  for (int first = 0; first < rows.node_count; first += 2 * node_step) {
-    const int left = quad.m < p.m ? rows.node_count - quad.local : 0;
-    const int count = left <= 0 ? 0 : left <= node_step ? 1 : 2;
-    float4 sum[2], up[2];
-    add_slices<Plan>(t, at, step, count, rows.own, rows.received, sum);
-    if constexpr (kSwiglu) {
-      add_slices<Plan>(t, at + pitch, step, count, rows.own, rows.received, up);
-    }
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      float square = 0.0F;
-      quad.exists = q < count;
-      if (quad.exists) {
-        const float scale = rows.scale[quad.local];
-        sum[q] = scaled(sum[q], scale);
-        if constexpr (kSwiglu) {
-          store_quad(p.y + static_cast<std::int64_t>(quad.node) * p.m + quad.m,
-                     silu_products(sum[q], scaled(up[q], scale)));
-        } else {
-          QuadInputs with{.weight = in.weight};
-          if (in.residual != nullptr) {
-            with.residual = unpack_quad(*residual);
-          } else if (p.residual != nullptr) {
-            with.residual =
-                load_quad(p.residual + static_cast<std::int64_t>(quad.node) * p.m + quad.m);
-          }
-          square = write_quad(p, quad, with, sum[q]);
-        }
-      }
-      if constexpr (!kSwiglu) {
-        add_squares<Plan>(p, t, quad, square);
-      }
-      quad.local += node_step;
-      quad.node += node_step;
-      residual += Plan::kMultiplyThreads;
-    }
-    at += 2 * step;
-  }
-}
-
-template <class Plan>
-__device__ inline void finish_rows(const LinearParams<Bf16>& p, const Tile& t,
-                                   const RowsToFinish& rows, const EndInputs& in) {
-  const int node_step = Plan::kMultiplyThreads >> node_bits<Plan>(p, t);
-  const Quad quad = quad_of<Plan>(p, t, t.first_node + rows.first_local, rows.node_count,
-                                  static_cast<int>(threadIdx.x));
-  if (!in.whole) {
-    finish_elements<Plan>(p, t, rows, quad, node_step);
-  } else if (Plan::kGroups == 2 && p.swiglu) {  // one group: never
-    finish_quads<Plan, true>(p, t, rows, in, quad, node_step);
-  } else {
-    finish_quads<Plan, false>(p, t, rows, in, quad, node_step);
   }
 }
 

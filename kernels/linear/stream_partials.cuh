@@ -1,5 +1,5 @@
-// Partial sums of linear/stream.cu: from the warps' registers to the blocks of the cluster that
-// finish their rows.
+// Partial sums of linear/stream.cu, few nodes: from the warps' registers to the blocks of the
+// cluster that finish their rows.
 #pragma once
 
 #include "kernels/linear/async_copy.cuh"
@@ -7,24 +7,20 @@
 
 namespace versieve::kernels {
 
-// This thread's partial sums of the nodes [first_node, + kRoundNodes) of the tile into the block's
-// array, sorted by the block that finishes their rows.
+// This thread's partial sums into the block's array, sorted by the block that finishes their rows.
 template <class Plan>
-__device__ inline void write_partials(const Tile& t, int group, int first_node, float* made,
+__device__ inline void write_partials(const Tile& t, int group, float* made,
                                       const float (&sum)[Plan::kNodes / 8][4]) {
   const int share_bits = t.share_bits();
   const int pitch = (1 << share_bits) + Plan::kPad;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int first_row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4;
 #pragma unroll
-  for (int columns = 0; columns < Plan::kRoundNodes / 8; ++columns) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = first_row + i / 2 * 8;
-      const int node = columns * 8 + lane % 4 * 2 + i % 2;
-      made[(((row >> share_bits) * Plan::kRoundNodes + node) * Plan::kGroups + group) * pitch +
-           t.row_of_share(row)] = sum[first_node / 8 + columns][i];
-    }
+  for (int i = 0; i < 4; ++i) {
+    const int row = first_row + i / 2 * 8;
+    const int node = lane % 4 * 2 + i % 2;
+    made[(((row >> share_bits) * Plan::kRoundNodes + node) * Plan::kGroups + group) * pitch +
+         t.row_of_share(row)] = sum[0][i];
   }
 }
 
@@ -49,24 +45,6 @@ __device__ inline void send_partials(const Tile& t, int group, std::uint32_t rec
       send_float(received + static_cast<std::uint32_t>(at * 4), barrier,
                  static_cast<unsigned>(row >> share_bits), sum[0][i]);
     }
-  }
-}
-
-// Sends each other block of the cluster the partial sums of its rows. The barrier is armed first:
-// what others send may arrive at once.
-template <class Plan>
-__device__ inline void exchange_partials(const Tile& t, int node_count, std::uint32_t ring,
-                                         std::uint32_t received) {
-  const int pitch = ((1 << t.share_bits()) + Plan::kPad) * 4;
-  const int bytes = node_count * Plan::kGroups * pitch;
-  const int block_bytes = Plan::kRoundNodes * Plan::kGroups * pitch;
-  if (threadIdx.x == 0) {
-    barrier_expect(received, (t.slices - 1) * bytes);
-  }
-  if (const int block = static_cast<int>(threadIdx.x); block < t.slices && block != t.slice) {
-    const unsigned to = threadIdx.x;
-    copy_to_block(to, ring + static_cast<std::uint32_t>(Plan::kReceivedAt + t.slice * block_bytes),
-                  ring + to * static_cast<std::uint32_t>(block_bytes), bytes, received);
   }
 }
 

@@ -33,14 +33,16 @@ struct StreamPlan {
   static constexpr int kStages = kRingStages;
   static constexpr int kMultiplyWarps = 4 * kGroups;
   static constexpr int kMultiplyThreads = kMultiplyWarps * 32;
-  static constexpr int kThreads = kMultiplyThreads + 32;  // and a warp for the copies
+  // And a warp for the copies; of many nodes one more, which fetches what the end needs.
+  static constexpr int kThreads = kMultiplyThreads + (kNodes > 8 ? 64 : 32);
   static constexpr int kWeightBytes = kGroups * kGroupBytes;
   static constexpr int kStageBytes = kWeightBytes + kNodes * kRowBytes;
   static constexpr int kRingBytes = kStages * kStageBytes;
-  // Partial sums of some nodes, [slices, nodes, groups, share + kPad] f32 with share = 64 / slices
-  // rows of each group: one such array is made here for all blocks, one received from all blocks.
+  // Partial sums of some nodes that a block makes for all blocks of its cluster, or is sent by
+  // them. Few nodes: [slices, nodes, groups, share + kPad] f32 with share = 64 / slices rows of
+  // each group; many: stream_fragments.cuh.
   static constexpr int kRoundNodes = std::min(kNodes, 64);
-  static constexpr int kPad = 4;  // keeps a warp's stores in different banks
+  static constexpr int kPad = kNodes > 8 ? 0 : 4;  // keeps a warp's stores in different banks
   static constexpr int kPartialBytes = kRoundNodes * kGroups * (kGroupRows + kPad * kMaxSlices) * 4;
   // When a block lets the next launch in: with few nodes at its start, else some K tiles before its
   // last, or, where the ring holds more than that, as soon as it copies a tile again. Measured,
@@ -55,10 +57,21 @@ struct StreamPlan {
   // With few nodes what is received has its own room: a block may send before others are done.
   static constexpr bool kOwnRoom = kNodes <= 16;
   static constexpr int kReceivedAt = kOwnRoom ? kRingBytes : kPartialBytes;
-  // Behind both: residuals of so many quads, on their way while products run.
+  // Many nodes, one group: sums go to stages that the last tiles leave free, and others may send
+  // before this block's products are made.
+  static constexpr bool kEarlySums = kNodes > 8 && kGroups == 1;
+  // Else, in the ring, which is free by then: where each warp turns its outputs.
+  static constexpr int kTurnedAt = kOwnRoom ? kPartialBytes : 2 * kPartialBytes;
+  // Behind all that: residuals of so many outputs, on their way while products run.
   static constexpr int kResidualAt = std::max(kRingBytes, kReceivedAt + kPartialBytes);
-  static constexpr int kResidualQuads = kNodes > 8 ? kNodes * 8 : 0;
-  static constexpr int kSharedBytes = kAlignment + kResidualAt + kResidualQuads * 8;
+  static constexpr int kResidualElements = kNodes > 8 && kGroups == 1
+                                               ? (kNodes == 64 ? 64 : 32) * kNodes
+                                               : 0;
+  static constexpr int kSharedBytes = kAlignment + kResidualAt + kResidualElements * 2;
+  static_assert(
+      kNodes == 8 || (kEarlySums ? kPartialBytes <= kStageBytes && kStages > 3
+                                 : kTurnedAt + kMultiplyWarps * 512 <= kRingBytes),
+      "sums of a round fit a stage; else outputs, 512 bytes a warp, the ring behind them");
   static_assert(kPartialBytes <= kRingBytes && kSharedBytes <= kBlockBytes, "two blocks on an SM");
 };
 
@@ -87,6 +100,12 @@ struct Tile {
 };
 static_assert(kGroupRows == 1 << 6, "share_bits");
 
+// K tiles of a slice.
+__device__ inline int slice_tiles(const LinearParams<Bf16>& p, const Tile& t, int slice) {
+  const int k_tiles = (static_cast<int>(p.k) + kTileK - 1) / kTileK;
+  return ((k_tiles * (slice + 1)) >> t.slice_bits) - ((k_tiles * slice) >> t.slice_bits);
+}
+
 template <class Plan>
 __device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
   const int k_tiles = (static_cast<int>(p.k) + kTileK - 1) / kTileK;
@@ -101,7 +120,7 @@ __device__ inline Tile own_tile(const LinearParams<Bf16>& p) {
   t.first_row[0] = static_cast<int>(blockIdx.z) * row_step;
   t.first_row[1] = t.first_row[0] + (p.swiglu ? static_cast<int>(p.m) : kGroupRows);
   t.first_k = (k_tiles * t.slice) >> t.slice_bits;
-  t.k_tiles = ((k_tiles * (t.slice + 1)) >> t.slice_bits) - t.first_k;
+  t.k_tiles = slice_tiles(p, t, t.slice);
   return t;
 }
 

@@ -48,9 +48,22 @@ __device__ inline void copy_nodes(const StreamParams& s, const Tile& t, const Pl
 template <class Plan>
 __device__ inline void copy_tiles(const StreamParams& s, const Tile& t, const Places& at) {
   const int ahead = min(Plan::kStages, t.k_tiles);
+  if constexpr (Plan::kNodes > 8) {
+#pragma unroll 1
+    for (int i = -1; i < ahead; ++i) {  // -1 fetches the instructions
+      if (i == 0) {
+        wait_for_predecessors();
+      }
+      const int tile = max(i, 0);
+      copy_box_if(i >= 0, at.stage(tile, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes,
+                  &s.nodes, (t.first_k + tile) * kTileK, t.first_node,
+                  at.full_of(tile % Plan::kStages), kEvictLast);
+    }
+  } else {
 #pragma unroll Plan::kTurns
-  for (int i = 0; i < ahead; ++i) {
-    copy_nodes<Plan>(s, t, at, i);
+    for (int i = 0; i < ahead; ++i) {
+      copy_nodes<Plan>(s, t, at, i);
+    }
   }
 #pragma unroll Plan::kTurns
   for (int i = ahead; i < t.k_tiles; ++i) {
@@ -94,6 +107,10 @@ __device__ inline void multiply_tiles(const Tile& t, int group, const Places& pl
     wgmma_wait<1>();
     if (i > 0) {
       free_stage<Plan>(t, places, i - 1);
+    }
+    if (Plan::kEarlySums && !Plan::kOwnRoom && t.slices > 1 &&
+        i == max(0, t.k_tiles + 2 - Plan::kStages)) {
+      cluster_arrive();  // this warp leaves the stages of tiles k_tiles and k_tiles + 1
     }
   }
   wgmma_wait<0>();

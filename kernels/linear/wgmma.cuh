@@ -107,4 +107,15 @@ __device__ inline void wgmma<128>(float (&d)[16][4], std::uint64_t a, std::uint6
       : "l"(a), "l"(b));
 }
 
+// Four 8 x 8 matrices of bf16 pairs, of which a thread holds row t / 4, columns t % 4 * 2 (+ 1),
+// into shared memory, columns as rows: lanes 8 i to 8 i + 7 name where those of matrix i go.
+__device__ inline void store_matrices_x4_transposed(std::uint32_t address, std::uint32_t a,
+                                                    std::uint32_t b, std::uint32_t c,
+                                                    std::uint32_t d) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+      "r"(a), "r"(b), "r"(c), "r"(d)
+      : "memory");
+}
+
 }  // namespace versieve::kernels

@@ -120,45 +120,51 @@ using Kernel = void (*)(FusedArguments, TileMaps);
 
 // Wide heads, and CTAs of several parts, rank by bounds.
 template <int kD, bool kMany>
-Kernel kernel_of_route(bool counts, bool alone) {
+Kernel kernel_of_route(bool counts) {
   if constexpr (kD == 64 && !kMany) {
     if (counts) {
-      return alone ? &nsa_route_lone_kernel<kD, true> : &nsa_route_kernel<kD, kMany, true>;
+      return &nsa_route_kernel<kD, kMany, true>;
     }
   }
-  return alone ? &nsa_route_lone_kernel<kD, false> : &nsa_route_kernel<kD, kMany, false>;
+  return &nsa_route_kernel<kD, kMany, false>;
 }
-template <int kD, bool kAnnounced>
+template <int kD, bool kAnnounced, int kHalves>
 Kernel kernel_of_lone(FusedLaunch launch, bool counts) {
   switch (launch) {
     case FusedLaunch::kRoute:
-      return kernel_of_route<kD, false>(counts, true);
+      return kD == 64 && counts ? &nsa_route_lone_kernel<kD, kD == 64, kHalves>
+                                : &nsa_route_lone_kernel<kD, false, kHalves>;
     case FusedLaunch::kAttend:
-      return &nsa_attend_lone_kernel<kD, false, kAnnounced>;
+      return &nsa_attend_lone_kernel<kD, false, kAnnounced, kHalves>;
     case FusedLaunch::kReuse:
-      return &nsa_attend_lone_kernel<kD, true, kAnnounced>;
+      return &nsa_attend_lone_kernel<kD, true, kAnnounced, kHalves>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
-template <int kD, bool kMany, bool kAnnounced>
+// kHalves: of a row tile that hold rows, in nsa_attend and nsa_reuse.
+template <int kD, bool kMany, bool kAnnounced, int kHalves>
 Kernel kernel_of(FusedLaunch launch, bool counts) {
   switch (launch) {
     case FusedLaunch::kRoute:
-      return kernel_of_route<kD, kMany>(counts, false);
+      return kernel_of_route<kD, kMany>(counts);
     case FusedLaunch::kAttend:
-      return &nsa_attend_kernel<kD, false, kMany, kAnnounced>;
+      return &nsa_attend_kernel<kD, false, kMany, kAnnounced, kHalves>;
     case FusedLaunch::kReuse:
-      return &nsa_attend_kernel<kD, true, kMany, kAnnounced>;
+      return &nsa_attend_kernel<kD, true, kMany, kAnnounced, kHalves>;
   }
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 template <bool kAnnounced>
 Kernel kernel_of_narrow(FusedLaunch launch, const FusedPlan& plan, bool alone) {
   if (alone) {
-    return kernel_of_lone<64, kAnnounced>(launch, plan.counts);
+    return plan.half ? kernel_of_lone<64, kAnnounced, 1>(launch, plan.counts)
+                     : kernel_of_lone<64, kAnnounced, 2>(launch, plan.counts);
   }
-  return plan.many ? kernel_of<64, true, kAnnounced>(launch, plan.counts)
-                   : kernel_of<64, false, kAnnounced>(launch, plan.counts);
+  if (plan.many) {
+    return kernel_of<64, true, kAnnounced, 2>(launch, plan.counts);
+  }
+  return plan.half ? kernel_of<64, false, kAnnounced, 1>(launch, plan.counts)
+                   : kernel_of<64, false, kAnnounced, 2>(launch, plan.counts);
 }
 Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, bool alone, bool announced) {
   if (width == 64) {
@@ -167,8 +173,8 @@ Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, bool alon
   }
   VERSIEVE_ASSERT(!plan.many && !announced && !plan.counts,
                   "wide heads have a part a CTA, which is counted");
-  return alone ? kernel_of_lone<128, false>(launch, false)
-               : kernel_of<128, false, false>(launch, false);
+  return alone ? kernel_of_lone<128, false, 2>(launch, false)
+               : kernel_of<128, false, false, 2>(launch, false);
 }
 
 TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
@@ -198,7 +204,7 @@ void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments 
   if (launch == FusedLaunch::kAttend) {  // counts while nsa_route still does
     a.counters += kLaunchCounters / 2;
   }
-  a.tile_queries = plan->row_tiles * (kTileRows >> a.head_bits);
+  a.tile_queries = plan->row_tiles * plan->per_tile;
   a.tile_bits = std::countr_zero(static_cast<unsigned>(a.tile_queries));
   const std::int64_t finishers = ((a.nodes - 1) >> plan->finish_bits) + 1;
   const std::int64_t blocks =

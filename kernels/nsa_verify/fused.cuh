@@ -136,6 +136,8 @@ inline constexpr int kMaxSlots = kMaxRanks + kSegments + kCtaWarps;  // of a gro
 struct FusedPlan {
   int row_tiles = 0;       // of a CTA: 1, 2 or 4
   int tile_bits = 0;       // log2 of them
+  int per_tile = 0;        // queries of a row tile
+  bool half = false;       // they leave rows 8 to 15 empty
   int slots = 0;           // parts that a CTA works on at once: kCtaWarps / row_tiles
   int ranks = 0;           // shares of the compressed tokens, each one or more spans
   bool many = false;       // a CTA runs several parts one after the other
@@ -240,7 +242,7 @@ struct Queries {
   int first_node;
   int count;                   // nodes of this tile that exist
   int tile, slot, lane;        // row tile and slot of this warp
-  int per_tile;                // queries of a row tile: 16 / Hp
+  int per_tile;                // queries of a row tile: 16 / Hp, or fewer
   int tail_groups;             // of a row tile: ceil(per_tile / 4)
   int context_len;             // L
   int committed;               // Lc
@@ -256,7 +258,7 @@ struct Queries {
   __device__ int query_of(int row) const { return tile * per_tile + (row >> a.head_bits); }
   __device__ int head_of(int row) const { return row & ((1 << a.head_bits) - 1); }
   __device__ bool has_row(int row) const {
-    return query_of(row) < count && head_of(row) < a.group_heads;
+    return (row >> a.head_bits) < per_tile && query_of(row) < count && head_of(row) < a.group_heads;
   }
   // Row of [N, H] of a query of the tile and a head of the group.
   __device__ int row_index(int query, int head) const {
@@ -278,7 +280,7 @@ __device__ inline Queries make_queries(const FusedArguments& a, int group) {
   t.slot = warp >> a.plan.tile_bits;
   t.tile = warp - (t.slot << a.plan.tile_bits);
   t.lane = static_cast<int>(threadIdx.x) % 32;
-  t.per_tile = kTileRows >> a.head_bits;
+  t.per_tile = a.plan.per_tile;
   t.tail_groups = (t.per_tile + kTailQueries - 1) / kTailQueries;
   return t;
 }

@@ -14,11 +14,11 @@ namespace versieve::kernels {
 
 // One query head of a node, which half a warp merges, gates and writes. All lanes of the warp make
 // one; what is older than the parts is read then. `writes`: of this half.
-template <int kD, bool kReuse, bool kAnnounced>
+template <int kD, bool kReuse, bool kAnnounced, bool kAhead>
 struct FinishedRow {
   bool writes;
   int row;
-  RowParts<kD, true, kReuse, kAnnounced> parts;
+  RowParts<kD, true, kReuse, kAnnounced, kAhead> parts;
   float gates[3];
   float4 value[kD / 64] = {};
 
@@ -75,8 +75,10 @@ __device__ __forceinline__ int stored_spans(const FusedArguments& a, int node) {
   return compressed_parts(a.plan, a.compressed_of(__reduce_max_sync(0xFFFFFFFFU, most) + 1));
 }
 
-template <int kD, bool kReuse, bool kAnnounced>
+// kThreads: that call it. All a CTA's where their registers hold a row's parts.
+template <int kD, bool kReuse, bool kAnnounced, int kThreads>
 __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index) {
+  using Row = FinishedRow<kD, kReuse, kAnnounced, kThreads == kCtaWarps * 32>;
   NodeOfHead n{};
   const int first_node = index / a.kv_heads << a.plan.finish_bits;
   n.g = index % a.kv_heads;
@@ -84,7 +86,7 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
   if constexpr (kReuse) {
 #pragma unroll 1
     for (int at = static_cast<int>(threadIdx.x); at < a.sel_count << a.plan.finish_bits;
-         at += kCtaWarps * 32) {
+         at += kThreads) {
       const int node = a.plan.list_length.quotient(at);
       if (first_node + node < a.nodes) {
         const int entry = ((first_node + node) * a.kv_heads + n.g - node) * a.sel_count + at;
@@ -97,17 +99,16 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
     const int head = i & ((1 << a.head_bits) - 1);
     n.node = min(node, a.nodes - 1);
     n.locate(a);
-    return FinishedRow<kD, kReuse, kAnnounced>(a, n, min(head, a.group_heads - 1),
-                                               node < a.nodes && head < a.group_heads);
+    return Row(a, n, min(head, a.group_heads - 1), node < a.nodes && head < a.group_heads);
   };
   int i = static_cast<int>(threadIdx.x) / kRowLanes;
-  FinishedRow<kD, kReuse, kAnnounced> row = row_at(i);  // while others work
+  Row row = row_at(i);  // while others work
   const int stored = kReuse && kAnnounced ? stored_spans(a, first_node) : 0;
-  const unsigned before = kAnnounced ? 0U : wait_for_parts(a, first_node, n.g);
+  const unsigned before = kAnnounced ? 0U : wait_for_parts<kThreads>(a, first_node, n.g);
 #pragma unroll 1
   while (i < rows) {
     row.finish(a, stored);
-    i += 2 * kCtaWarps;
+    i += kThreads / kRowLanes;
     if (i < rows) {
       row = row_at(i);
     }
@@ -294,8 +295,8 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
 }
 
 // kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
-// themselves, and nobody counts them.
-template <int kD, bool kReuse, bool kMany, bool kAnnounced>
+// themselves, and nobody counts them. kHalves: of a row tile that hold rows.
+template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_attend_kernel(const __grid_constant__ FusedArguments a,
                       const __grid_constant__ TileMaps maps) {
@@ -306,14 +307,19 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     release_successors();
   }
   if (!works_on_parts(a)) {
-    if (feeds) {
-      leave_registers<kRegisters>();
-      return;
+    // All warps where they have registers for it: joins are few parts, and nsa_attend has no spans.
+    // Not in calls of few nodes, which finish sooner on more SMs.
+    constexpr bool kAll = kD == kFusedManyHead && (kMany || (!kReuse && kHalves == 2));
+    if constexpr (!kAll) {
+      if (feeds) {
+        leave_registers<kRegisters>();
+        return;
+      }
+      take_registers<kRegisters>();
     }
-    take_registers<kRegisters>();
     wait_for_predecessors();
     release_successors();
-    finish_attend<kD, kReuse, kAnnounced>(
+    finish_attend<kD, kReuse, kAnnounced, kAll ? kTreeThreads : kCtaWarps * 32>(
         a, static_cast<int>(blockIdx.x) - a.plan.groups.value * a.plan.part_blocks);
     return;
   }
@@ -360,7 +366,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
   const RowPlaces queries(t);
-  Rows<kD> rows;
+  Rows<kD, kHalves> rows;
   if constexpr (!kReuse) {
     rows.load(a.head_dim, queries.at);
   }

@@ -143,9 +143,9 @@ struct OwnRow {
 inline constexpr int kFirstUnits = 4;  // loaded before the first is waited for
 
 // As run_entries, for one warp and shared tiles only.
-template <int kD, class Keep>
+template <int kD, int kHalves, class Keep>
 __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, LoneList list,
-                                         const Ring& ring, Cursor& at, Rows<kD>& rows,
+                                         const Ring& ring, Cursor& at, Rows<kD, kHalves>& rows,
                                          const Keep& keep) {
   const CUtensorMap* const keys = &maps.of[list.compressed ? 1 : 0][0];
   const CUtensorMap* const values = &maps.of[list.compressed ? 1 : 0][1];
@@ -212,7 +212,7 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
     if (count < kTileKeys || first < list.low) {
       const Entry entry{first, static_cast<std::int8_t>(count), -1, 0, 1};
       const int low[2] = {list.low, list.low};
-      mask_scores(entry, low, t.lane, s);
+      mask_scores<kHalves>(entry, low, t.lane, s);
     }
     const float offset[2] = {Rows<kD>::kGrid, Rows<kD>::kGrid};
     rows.weigh(s, offset);
@@ -241,7 +241,7 @@ __device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const Fu
   return ring;
 }
 
-template <int kD, bool kCounts>
+template <int kD, bool kCounts, int kHalves>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_route_lone_kernel(const __grid_constant__ FusedArguments a,
                           const __grid_constant__ TileMaps maps) {
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const int rank = share * a.plan.slots + warp;
   const RowPlaces queries(t);
-  Rows<kD> rows{};
+  Rows<kD, kHalves> rows{};
   Cursor at{0, 0};
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   arrive_at(a, t.g);
 }
 
-template <int kD, bool kReuse, bool kAnnounced>
+template <int kD, bool kReuse, bool kAnnounced, int kHalves>
 __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
     nsa_attend_lone_kernel(const __grid_constant__ FusedArguments a,
                            const __grid_constant__ TileMaps maps) {
@@ -296,7 +296,8 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const int block = static_cast<int>(blockIdx.x);
   if (block >= a.kv_heads * a.plan.part_blocks) {
     wait_for_predecessors();
-    finish_attend<kD, kReuse, kAnnounced>(a, block - a.kv_heads * a.plan.part_blocks);
+    finish_attend<kD, kReuse, kAnnounced, kCtaWarps * 32>(a,
+                                                          block - a.kv_heads * a.plan.part_blocks);
     return;
   }
   const int warp = warp_of_block();
@@ -311,7 +312,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   const Ring ring = lone_ring(memory, a.plan);
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const RowPlaces queries(t);
-  Rows<kD> rows{};
+  Rows<kD, kHalves> rows{};
   Cursor at{0, 0};
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {

@@ -59,7 +59,10 @@ struct PartSum {
 //
 // kAnnounced: parts lie in memory that is blank until they are there (fused_words.cuh), are looked
 // for, and leave blanks.
-template <int kD, bool kSegmented, bool kSpanned, bool kAnnounced>
+//
+// kAhead: many rows have more spans than fly together, so the next ones are asked for while those
+// are summed up; they lie in registers. Else announced parts are no more than fly together.
+template <int kD, bool kSegmented, bool kSpanned, bool kAnnounced, bool kAhead = true>
 class RowParts {
  public:
   // spans: of the row.
@@ -103,8 +106,10 @@ class RowParts {
     }
     if constexpr (kSpanned) {
       fetch_batch(0, quad_);
-      if (most_spans_ > kBatch) {
-        fetch_batch(kBatch, ahead_);
+      if constexpr (kAhead) {
+        if (most_spans_ > kBatch) {
+          fetch_batch(kBatch, ahead_);
+        }
       }
     }
   }
@@ -119,7 +124,7 @@ class RowParts {
     const bool first = exists && lane() < kBefore + stored;
     const bool second = exists && kRowLanes + lane() < kBefore + stored;
     const int spans = exists ? stored : 0;
-    const bool far = stored > kBatch;
+    const bool far = kAhead && stored > kBatch;
     const float2 none = make_float2(kNoReference, 0.0F);
     const unsigned own = 0xFFFFU << (threadIdx.x & 16U);  // lanes
     const int enough = kSeenEighths * __popc(__ballot_sync(0xFFFFFFFFU, first) & own);
@@ -150,11 +155,13 @@ class RowParts {
           constexpr int kPart = decltype(i)::value;
           read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, quad_[i][0]);
         });
-        if (far) {
-          each_index<kBatch>([&](auto i) {
-            constexpr int kPart = decltype(i)::value + kBatch;
-            read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, ahead_[i][0]);
-          });
+        if constexpr (kAhead) {
+          if (far) {
+            each_index<kBatch>([&](auto i) {
+              constexpr int kPart = decltype(i)::value + kBatch;
+              read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, ahead_[i][0]);
+            });
+          }
         }
       }
       most[0] = most_word(state_[0]);
@@ -168,7 +175,9 @@ class RowParts {
 #pragma unroll
       for (int i = 0; kSpanned && i < kBatch; ++i) {
         look(i, quad_[i][0]);
-        look(i, ahead_[i][0]);
+        if constexpr (kAhead) {
+          look(i, ahead_[i][0]);
+        }
       }
     } while (__any_sync(0xFFFFFFFFU,
                         exists && max(max(most[0], most[1]), max(most[2], most[3])) == kBlankWord));
@@ -242,16 +251,7 @@ class RowParts {
         }
       }
       if (base + kBatch < most_spans_) {
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-#pragma unroll
-          for (int w = 0; w < kD / 64; ++w) {
-            quad_[i][w] = ahead_[i][w];
-          }
-        }
-        if constexpr (!kAnnounced) {
-          fetch_batch(base + 2 * kBatch, ahead_);
-        }
+        next_batch(base + kBatch);
       }
     }
     return make_float2(most, total.put(gates[0], value));
@@ -287,6 +287,23 @@ class RowParts {
       }
     }
   }
+  // Spans from `base` on are those that are summed up next.
+  __device__ __forceinline__ void next_batch(int base) {
+    if constexpr (kAhead) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+        for (int w = 0; w < kD / 64; ++w) {
+          quad_[i][w] = ahead_[i][w];
+        }
+      }
+      if constexpr (!kAnnounced) {
+        fetch_batch(base + kBatch, ahead_);
+      }
+    } else {
+      fetch_batch(base, quad_);
+    }
+  }
   // The greatest reference of the branch that part `lane` belongs to; `most`: the compressed one's.
   __device__ __forceinline__ float branch_most(float& most) const {
     const auto more = [](float x, int apart) {
@@ -316,8 +333,8 @@ class RowParts {
   float4* span_outs_;
   float2 state_[2];  // of parts `lane` and `lane` + 16
   float4 segment_[kSegments][kD / 64] = {};
-  float4 quad_[kBatch][kD / 64] = {};   // of a batch of spans
-  float4 ahead_[kBatch][kD / 64] = {};  // of the next one
+  float4 quad_[kBatch][kD / 64] = {};                // of a batch of spans
+  float4 ahead_[kAhead ? kBatch : 1][kD / 64] = {};  // of the next one
 };
 
 }  // namespace versieve::kernels

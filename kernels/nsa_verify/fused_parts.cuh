@@ -191,7 +191,8 @@ __device__ inline unsigned* counters_of(const FusedArguments& a, int node, int g
 }
 // Until all parts of that group are in memory. Returns to thread 0 how many finishing CTAs came
 // before; the answer is on its way while rows are merged.
-__device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int g) {
+template <int kThreads>
+__device__ __forceinline__ unsigned wait_for_parts(const FusedArguments& a, int node, int g) {
   unsigned before = 0;
   if (threadIdx.x == 0) {
     unsigned* const counters = counters_of(a, node, g);
@@ -211,7 +212,7 @@ __device__ inline unsigned wait_for_parts(const FusedArguments& a, int node, int
                  : "l"(counters + 1)
                  : "memory");
   }
-  work_sync();
+  named_barrier(0, kThreads);
   return before;
 }
 // At the end of a finishing CTA: the last one of a group leaves its counters zero.

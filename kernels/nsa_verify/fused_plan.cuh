@@ -58,6 +58,8 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   FusedPlan plan;
   plan.row_tiles = small(cut->row_tiles);
   plan.tile_bits = std::countr_zero(static_cast<std::uint64_t>(cut->row_tiles));
+  plan.per_tile = small(cut->tile_queries);
+  plan.half = cut->half;
   plan.slots = small(cut->slots);
   plan.ranks = small(cut->ranks);
   plan.many = cut->many;

@@ -64,8 +64,8 @@ struct KeepWeights {
     }
   }
 
-  template <int kD>
-  __device__ __forceinline__ void tile(int first, int count, const Rows<kD>& rows,
+  template <int kD, int kHalves>
+  __device__ __forceinline__ void tile(int first, int count, const Rows<kD, kHalves>& rows,
                                        const float (&s)[kTileKeys / 8][4],
                                        const std::uint32_t (&p)[kSlots][4]) const {
     if (four) {
@@ -79,9 +79,9 @@ struct KeepWeights {
       }
     }
   }
-  template <int kD>
+  template <int kD, int kHalves>
   __device__ __forceinline__ void slice(int first, bool first_row, bool second_row,
-                                        const Rows<kD>& rows, const float (&x)[2][4],
+                                        const Rows<kD, kHalves>& rows, const float (&x)[2][4],
                                         const std::uint32_t (&p)[4]) const {
     if (four) {
       const std::uint32_t own[1][4] = {{p[0], p[1], p[2], p[3]}};
@@ -93,9 +93,9 @@ struct KeepWeights {
 
  private:
   // Slices slice, slice + 1, ..., `count` of them there.
-  template <int kD, int kCount>
+  template <int kD, int kHalves, int kCount>
   __device__ __forceinline__ void keep_blocks(int slice, int count, bool first_row, bool second_row,
-                                              const Rows<kD>& rows,
+                                              const Rows<kD, kHalves>& rows,
                                               const std::uint32_t (&p)[kCount][4]) const {
     float sums[kCount][4] = {};
 #pragma unroll
@@ -103,7 +103,7 @@ struct KeepWeights {
       multiply_m16n8k16(sums[i], p[i], times[0], times[1]);
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kHalves; ++r) {
       if ((r == 0 ? first_row : second_row) && to[r] != nullptr) {
         float2* at = to[r] + slice * stride;
 #pragma unroll
@@ -117,12 +117,12 @@ struct KeepWeights {
       }
     }
   }
-  template <int kD>
+  template <int kD, int kHalves>
   __device__ __forceinline__ void keep_tokens(int slice, bool first_row, bool second_row,
-                                              const Rows<kD>& rows, const float (&x)[4],
+                                              const Rows<kD, kHalves>& rows, const float (&x)[4],
                                               const float (&y)[4]) const {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kHalves; ++r) {
       if ((r == 0 ? first_row : second_row) && to[r] != nullptr) {
         __stcg(to[r] + slice * stride, make_float2(x[r * 2], x[r * 2 + 1]));
         __stcg(to[r] + slice * stride + 4, make_float2(y[r * 2], y[r * 2 + 1]));
@@ -168,7 +168,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   ranked.locate(a);
   ranked.states = states + (place << a.head_bits);
   const bool works = first_node + place < a.nodes && chooses(a, ranked.node);
-  const unsigned before = wait_for_parts(a, first_node, n.g);
+  const unsigned before = wait_for_parts<kCtaWarps * 32>(a, first_node, n.g);
   SliceWeights weights;
   const bool asked = kD == 64 && works && a.four;  // wide heads have no registers left
   if (asked) {

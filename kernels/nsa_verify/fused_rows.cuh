@@ -59,7 +59,8 @@ __device__ __forceinline__ void pack_weights(const float (&low)[4], const float 
   p[3] = pack_bf16(high[2], high[3]);
 }
 
-template <int kD>
+// kHalves: 1 where rows 8 to 15 hold nothing; what they would cost beside the products is left out.
+template <int kD, int kHalves = 2>
 struct Rows {
   static constexpr int kUnitBytes = kTileKeys * kD * 2;  // a tile's keys, or its values
   // t = score * log2(e) / sqrt(d) + kGrid has a last place of 2^-12 for |t - kGrid| < 1024.
@@ -130,24 +131,31 @@ struct Rows {
   // Scores become softmax weights. offset: kGrid, or -inf for a row that takes no part.
   template <int kN>
   __device__ __forceinline__ void weigh(float (&s)[kN][4], const float (&offset)[2]) {
-    float most[4];  // of each column, so that chains are short
+    float most[2 * kHalves];  // of each column, so that chains are short
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
+      for (int e = 0; e < 2 * kHalves; ++e) {
         s[n][e] = fmaf(s[n][e], scale, offset[e / 2]);
         most[e] = n == 0 ? s[n][e] : fmaxf(most[e], s[n][e]);
       }
     }
-    raise({fmaxf(most[0], most[1]), fmaxf(most[2], most[3])});
+    float greatest[kHalves];
+#pragma unroll
+    for (int r = 0; r < kHalves; ++r) {
+      greatest[r] = fmaxf(most[2 * r], most[2 * r + 1]);
+    }
+    raise(greatest);
 #pragma unroll
     for (int n = 0; n < kN; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        s[n][e] = exp2_flushed(s[n][e] - reference[e / 2]);
+        s[n][e] = e < 2 * kHalves ? exp2_flushed(s[n][e] - reference[e / 2]) : 0.0F;
       }
-      sum[0] += s[n][0] + s[n][1];
-      sum[1] += s[n][2] + s[n][3];
+#pragma unroll
+      for (int r = 0; r < kHalves; ++r) {
+        sum[r] += s[n][2 * r] + s[n][2 * r + 1];
+      }
     }
   }
 
@@ -205,16 +213,19 @@ struct Rows {
   }
   // No row's reference lies below its scores. most: the greatest of this lane's, of rows lane / 4
   // and lane / 4 + 8. A new reference follows from the row's own keys alone.
-  __device__ __forceinline__ void raise(float2 most) {
-    const bool over = most.x > reference[0] || most.y > reference[1];
+  __device__ __forceinline__ void raise(const float (&most)[kHalves]) {
+    bool over = false;
+#pragma unroll
+    for (int r = 0; r < kHalves; ++r) {
+      over = over || most[r] > reference[r];
+    }
     if (!__any_sync(0xFFFFFFFFU, over)) {
       return;
     }
-    const float own[2] = {most.x, most.y};
-    float factor[2];
+    float factor[kHalves];
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float row = fmaxf(own[r], __shfl_xor_sync(0xFFFFFFFFU, own[r], 1));
+    for (int r = 0; r < kHalves; ++r) {
+      float row = fmaxf(most[r], __shfl_xor_sync(0xFFFFFFFFU, most[r], 1));
       row = fmaxf(row, __shfl_xor_sync(0xFFFFFFFFU, row, 2));
       const float before = reference[r];
       reference[r] = row > before ? ceilf(row) + kSlack : before;
@@ -223,10 +234,10 @@ struct Rows {
     }
 #pragma unroll
     for (int i = 0; i < kD / 8; ++i) {
-      out[i][0] *= factor[0];
-      out[i][1] *= factor[0];
-      out[i][2] *= factor[1];
-      out[i][3] *= factor[1];
+#pragma unroll
+      for (int e = 0; e < 2 * kHalves; ++e) {
+        out[i][e] *= factor[e / 2];
+      }
     }
   }
 };

@@ -61,7 +61,7 @@ struct TailSlice {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int own = first_query + query[r] - tail;
-        if (own >= 0 && own < kTailQueries) {
+        if (own >= 0 && own < kTailQueries && query[r] < t.per_tile) {
           in[r] = true;
           visible[r] = static_cast<unsigned>(bits >> (own * kSliceKeys)) & 0xFFFFU;
         }
@@ -92,7 +92,9 @@ struct TailSlice {
   }
 
   // Scores of each row's own keys, what it does not see masked.
-  __device__ __forceinline__ void score(const Rows<kD>& rows, Cursor at, float (&x)[2][4]) const {
+  template <int kHalves>
+  __device__ __forceinline__ void score(const Rows<kD, kHalves>& rows, Cursor at,
+                                        float (&x)[2][4]) const {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       x[0][e] = x[1][e] = -INFINITY;
@@ -121,7 +123,8 @@ struct TailSlice {
     }
   }
   // p: packed weights of each row's own keys.
-  __device__ __forceinline__ void add_values(Rows<kD>& rows, Cursor at,
+  template <int kHalves>
+  __device__ __forceinline__ void add_values(Rows<kD, kHalves>& rows, Cursor at,
                                              const std::uint32_t (&p)[4]) const {
 #pragma unroll 1
     for (int q = 0; q < t.per_tile; ++q) {

@@ -8,10 +8,10 @@
 namespace versieve::kernels {
 
 // The softmax sums of a row tile, all of a row's lanes holding its own.
-template <int kD>
-__device__ __forceinline__ void gather_sums(Rows<kD>& rows) {
+template <int kD, int kHalves>
+__device__ __forceinline__ void gather_sums(Rows<kD, kHalves>& rows) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < kHalves; ++r) {
     rows.sum[r] += __shfl_xor_sync(0xFFFFFFFFU, rows.sum[r], 1);
     rows.sum[r] += __shfl_xor_sync(0xFFFFFFFFU, rows.sum[r], 2);
   }
@@ -37,14 +37,14 @@ struct PartPlaces {
 };
 
 // A row tile's states, their sums gathered, become a part: of the compressed tokens, or a segment.
-template <int kD>
+template <int kD, int kHalves>
 __device__ __forceinline__ void store_part(const FusedArguments& a, const PartPlaces& places,
-                                           int part, Rows<kD>& rows) {
+                                           int part, Rows<kD, kHalves>& rows) {
   float2* const states = places.compressed ? a.span_states : a.segment_states;
   float* const outs = places.compressed ? a.span_outs : a.segment_outs;
   const int quarter = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < kHalves; ++r) {
     if (places.first[r] < 0) {
       continue;
     }
@@ -134,10 +134,11 @@ struct Job {
 };
 
 // Scores of a shared tile's keys that a row does not see: before job.low, or not there.
+template <int kHalves>
 __device__ __forceinline__ void mask_scores(const Entry& entry, const int (&low)[2], int lane,
                                             float (&s)[kTileKeys / 8][4]) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < kHalves; ++r) {
     const int begin = low[r] - entry.first - lane % 4 * 2;
     const int end = entry.count - lane % 4 * 2;
 #pragma unroll
@@ -152,9 +153,10 @@ __device__ __forceinline__ void mask_scores(const Entry& entry, const int (&low)
 }
 
 // Parts job.part, ..., until - 1 end: what the rows hold is the first of them.
-template <bool kJoins, int kD>
+template <bool kJoins, int kD, int kHalves>
 __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPlaces& places,
-                                          Job& job, int until, Rows<kD>& rows, Join<kD>& join) {
+                                          Job& job, int until, Rows<kD, kHalves>& rows,
+                                          Join<kD>& join) {
 #pragma unroll 1
   for (; job.part < until; ++job.part) {
     gather_sums(rows);
@@ -162,13 +164,15 @@ __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPla
       store_part(a, places, job.part, rows);
       continue;
     }
-    join.lead(rows);
-    if (ends_join(job.part) || job.part == job.end_part - 1) {
-      join.reset();
-      store_part(a, places, span_start(job.part) / kJoin, rows);
-    } else {
-      join.take(rows);
-      rows.reset();
+    if constexpr (kJoins) {
+      join.lead(rows);
+      if (ends_join(job.part) || job.part == job.end_part - 1) {
+        join.reset();
+        store_part(a, places, span_start(job.part) / kJoin, rows);
+      } else {
+        join.take(rows);
+        rows.reset();
+      }
     }
   }
 }
@@ -193,17 +197,18 @@ struct Run {
 // Runs a list of entries through the rows: a tile's keys, then its values. keep.tile(first key,
 // keys, rows, weights) and keep.slice(first key, whether rows lane / 4 and lane / 4 + 8 took part,
 // rows, packed weights) see the weights. kJoins: jobs may be joined. at: of the unit read next.
-template <bool kJoins, int kD, class Keep>
+template <bool kJoins, int kD, int kHalves, class Keep>
 __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
                                             const TileList& list, const Run& run, const Ring& ring,
-                                            Cursor& at, Rows<kD>& rows, const Keep& keep) {
+                                            Cursor& at, Rows<kD, kHalves>& rows, const Keep& keep) {
   const int bits = t.a.head_bits;
   // This warp's queries within the team. A team may have more queries than bits; then all of them
   // own all its entries.
   const int first_query = (t.tile - team.first_tile) * t.per_tile;
   const std::uint32_t tile_mask = ((1U << t.per_tile) - 1U) << (first_query & 31);
-  const std::uint32_t own[2] = {1U << ((first_query & 31) + ((t.lane / 4) >> bits)),
-                                1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits))};
+  const std::uint32_t own[2] = {
+      tile_mask & (1U << ((first_query & 31) + ((t.lane / 4) >> bits))),
+      tile_mask & (1U << ((first_query & 31) + ((t.lane / 4 + 8) >> bits)))};
   const Entry* const entries = list.entries;
   Job job = run.job;
   Join<kD> join;
@@ -279,7 +284,7 @@ __device__ __forceinline__ void run_entries(const Queries& t, const Team& team,
     unit_read();
     barrier_wait(ring.full(at.place), at.parity);
     if (entry.count < kTileKeys || entry.first < run.low_most) {
-      mask_scores(entry, job.low, t.lane, s);
+      mask_scores<kHalves>(entry, job.low, t.lane, s);
     }
     const float offset[2] = {(owners & own[0]) != 0U ? Rows<kD>::kGrid : -INFINITY,
                              (owners & own[1]) != 0U ? Rows<kD>::kGrid : -INFINITY};

@@ -38,8 +38,7 @@ DraftTree tree_of(const std::string& draft) {
 std::size_t used_bytes(const kernels::FusedPlan& plan, const AttentionCase& a, FusedLaunch launch) {
   const int width = a.shape.head_dim <= 64 ? 64 : 128;
   const int unit = kernels::kTileKeys * width * 2 + 32;
-  const int queries = static_cast<int>(plan.row_tiles * kFusedRows /
-                                       std::bit_ceil(static_cast<unsigned>(a.group_heads())));
+  const int queries = plan.row_tiles * plan.per_tile;
   const int slot = plan.units * unit +
                    plan.list_capacity * static_cast<int>(sizeof(kernels::Entry)) +
                    (plan.unit_capacity + plan.map_words) * 4;

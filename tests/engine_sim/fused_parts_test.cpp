@@ -202,3 +202,34 @@ TEST_CASE("what other row tiles of a group have chosen costs less than its own")
   CHECK(selected_segment(same).spread == Approx(4.0 * selected_segment(own).spread));
   CHECK(selected_segment(apart).spread == Approx(2.0 * selected_segment(own).spread));
 }
+
+TEST_CASE("a row tile holds as few queries as leave all parts on the chip at once") {
+  struct Case {
+    std::int64_t queries, context, attend, reuse;
+  };
+  // nsa-1b, 264 thread blocks: 8 segments of each group, and shares of the compressed tokens.
+  for (const Case& c : {Case{1, 4096, 4, 4},  // a node alone has kernels of its own
+                        {4, 4096, 1, 1},
+                        {16, 4096, 1, 2},
+                        {16, 16384, 1, 2},
+                        {8, 65536, 1, 2},
+                        {16, 65536, 1, 2},   // of which a thread block takes several
+                        {16, 131072, 1, 4},  // but not of shares that long
+                        {32, 16384, 2, 4},
+                        {64, 4096, 4, 4}}) {
+    CAPTURE(c.queries, c.context);
+    FusedCall call{.nsa = {},
+                   .num_heads = 32,
+                   .num_kv_heads = 8,
+                   .head_dim = 64,
+                   .num_queries = c.queries,
+                   .context_len = c.context,
+                   .num_blocks = c.context / 64 + 1};
+    CHECK(fused_tile_queries(call, FusedLaunch::kRoute) == 4);
+    CHECK(fused_tile_queries(call, FusedLaunch::kAttend) == c.attend);
+    CHECK(fused_tile_queries(call, FusedLaunch::kReuse) == c.reuse);
+    call.group_size = 4;
+    call.group_mode = GroupMode::kApprox;  // one list for all of them
+    CHECK(fused_tile_queries(call, FusedLaunch::kReuse) == 4);
+  }
+}

@@ -158,9 +158,12 @@ TEST_CASE("spans of compressed tokens are short at first, and cut by position al
 
   traffic::NsaVerifyShape shape = shape_16k();
   shape.context_len = 65536;
-  shape.num_queries = 16;  // 8 groups: a CTA a part
+  shape.num_queries = 8;  // 8 groups: a CTA a part
   CHECK(traffic::nsa_compressed_parts(shape, 8.0) == 20.0);
-  shape.num_queries = 64;  // 32 groups of 16 spans and more: joins of 512 tokens
+  shape.num_queries = 16;  // 16 groups of eight: joins of 512 tokens
+  CHECK(traffic::nsa_compressed_parts(shape, 8.0) == 8.0);
+  CHECK(traffic::nsa_compressed_parts(shape, 0.0) == 20.0);
+  shape.num_queries = 64;  // 32 groups of 16 spans and more: joins, too
   CHECK(traffic::nsa_compressed_parts(shape, 0.0) == 8.0);
   shape.context_len = 16384;  // 32 groups of 8 spans, 256 CTAs, fit; not beside 8 segments
   CHECK(traffic::nsa_compressed_parts(shape, 0.0) == 8.0);
