@@ -175,19 +175,22 @@ __device__ __forceinline__ ChosenBlocks take_best(const DecodeCta& c, unsigned* 
   }
   if (warp == 0) {
     shared.candidate_count = 0;
-    shared.ranks[lane] = 0;
   }
   compute_sync();
-  if (wanted <= 32) {
-    bound = bounds[lane];
-    int above = 0;
+  if (wanted <= 32) {  // the wanted-th of them, found by the warp to whose share it belongs
+    const unsigned own = bounds[lane];
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const unsigned other = __shfl_sync(0xFFFFFFFFU, bound, i);
-      above += other > bound || (other == bound && i < lane) ? 1 : 0;
+    for (int i = 0; i < 32 / kComputeWarps; ++i) {
+      const int at = warp * (32 / kComputeWarps) + i;
+      const unsigned other = bounds[at];
+      const unsigned before =
+          __ballot_sync(0xFFFFFFFFU, own > other || (own == other && lane < at));
+      if (lane == 0 && __popc(before) == wanted - 1) {
+        shared.bound = other;
+      }
     }
-    const unsigned last = __ballot_sync(0xFFFFFFFFU, above == wanted - 1);
-    bound = __shfl_sync(0xFFFFFFFFU, bound, __ffs(static_cast<int>(last)) - 1);
+    compute_sync();
+    bound = shared.bound;
   } else {
 #pragma unroll
     for (int i = 0; i < kComputeWarps; ++i) {
@@ -206,27 +209,20 @@ __device__ __forceinline__ ChosenBlocks take_best(const DecodeCta& c, unsigned* 
   }
   compute_sync();
   const int count = shared.candidate_count;
-  const auto before = [&](uint2 x, int from, int apart) {
-    int others = 0;
-#pragma unroll 1
-    for (int i = from; i < count; i += apart) {
-      const uint2 other = shared.candidates[i];
-      others += other.x > x.x || (other.x == x.x && other.y < x.y) ? 1 : 0;
-    }
-    return others;
-  };
-  if (count <= 32) {  // a lane of each warp one of them: a warp counts an eighth of the others
-    const uint2 mine = shared.candidates[lane];
-    if (lane < count) {
-      atomicAdd(&shared.ranks[lane], before(mine, warp, kComputeWarps));
+  if (count <= 32) {  // each warp ranks some of them, against those of its lanes
+    const uint2 own = lane < count ? shared.candidates[lane] : make_uint2(0U, 0U);
+#pragma unroll
+    for (int i = 0; i < 32 / kComputeWarps; ++i) {
+      const int at = warp * (32 / kComputeWarps) + i;
+      const uint2 other = shared.candidates[at];
+      const int rank = __popc(__ballot_sync(
+          0xFFFFFFFFU, own.x > other.x || (own.x == other.x && own.y < other.y)));
+      if (lane == 0 && at < count && rank < wanted) {
+        shared.chosen[rank] = static_cast<std::int32_t>(other.y);
+      }
     }
     compute_sync();
-    const int rank = shared.ranks[lane];
-    const bool taken = lane < count && rank < wanted;
-    if (warp == 0 && taken) {
-      shared.chosen[rank] = static_cast<std::int32_t>(mine.y);
-    }
-    return {taken ? static_cast<int>(mine.y) : -1, false};
+    return {lane < wanted ? shared.chosen[lane] : -1, wanted > 32};
   }
   if (count > kMostCandidates) {
     if (warp == 0) {
@@ -234,7 +230,12 @@ __device__ __forceinline__ ChosenBlocks take_best(const DecodeCta& c, unsigned* 
     }
   } else if (thread < count) {
     const uint2 mine = shared.candidates[thread];
-    const int rank = before(mine, 0, 1);
+    int rank = 0;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const uint2 other = shared.candidates[i];
+      rank += other.x > mine.x || (other.x == mine.x && other.y < mine.y) ? 1 : 0;
+    }
     if (rank < wanted) {
       shared.chosen[rank] = static_cast<std::int32_t>(mine.y);
     }

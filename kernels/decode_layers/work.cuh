@@ -84,7 +84,7 @@ struct DecodeShared {
   std::int32_t tiles[kMostDecodeChosen];  // first keys of this segment's tiles, in any order
   std::int32_t sorted_tiles[kMostDecodeChosen];
   int tile_count, candidate_count;
-  int ranks[32];      // of candidates, if they are no more
+  unsigned bound;     // that candidates reach
   float scale[2][2];  // 1 / RMS of those rows, by layer parity
   uint2 candidates[kMostCandidates];
   alignas(16) float2 span_state[kMostDecodeHeads][kMostDecodeSpans];
