@@ -83,14 +83,10 @@ __device__ inline void copy_box_if(bool live, std::uint32_t to, const CUtensorMa
       : "memory");
 }
 
-// kThreads threads of the block meet at one of its barriers 1 to 15; some may just arrive.
+// kThreads threads of the block meet at one of its barriers 1 to 15.
 template <int kBarrier, int kThreads>
 __device__ inline void meet() {
   asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
-template <int kBarrier, int kThreads>
-__device__ inline void arrive() {
-  asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 
 // All threads of the cluster meet. What they wrote is not ordered by this (a release would wait for

@@ -104,14 +104,14 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
         __syncwarp();
         send_fragments(end, places);
       }
-      if (round == 0) {
-        meet<1, Plan::kMultiplyThreads + 32>();  // what the end needs besides is there too
-      } else {
-        meet<2, Plan::kMultiplyThreads>();
-      }
-      if (t.slices > 1) {
-        barrier_wait(places.received, round & 1);
-      }
+    }
+    if (round == 0 && warp != Plan::kMultiplyWarps) {
+      meet<1, Plan::kMultiplyThreads + 32>();  // what the end needs besides is there too
+    } else if (multiplies) {
+      meet<2, Plan::kMultiplyThreads>();
+    }
+    if (multiplies && t.slices > 1) {
+      barrier_wait(places.received, round & 1);
     }
     // Arriving says that what was sent here has come; before another round also that it was read.
     const bool last = first_local + Plan::kRoundNodes >= t.node_count;
@@ -256,7 +256,6 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
         clear_squares(s.p, t.first_node, t.node_count, lane, 32);
       }
       await_fetched();
-      arrive<1, Plan::kMultiplyThreads + 32>();
     } else {
       if (warp != Plan::kMultiplyWarps) {
         end = plan_end<Plan>(s.p, t, places, of_end, warp);
