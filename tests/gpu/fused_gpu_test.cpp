@@ -201,6 +201,26 @@ TEST_CASE("fused nsa_verify takes more parts than the chip holds CTAs", "[many]"
   check_wide(rounded<Bf16>(make_nsa_case(heads_of_128, rng)), true);
 }
 
+// Spans and window have more units than a ring has places here, so that teams follow each other
+// through places that all of them use.
+TEST_CASE("fused nsa_verify of 128 nodes at 64K gives one answer", "[many][large]") {
+  if (no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(test_seed());
+  NsaCase c = rounded<Bf16>(make_nsa_case(wide_shape(65536, 128, TreeForm::kRandom), rng));
+  CAPTURE(test_seed());
+  c.indices_in = run_nsa<Bf16>(grouped(c, 4), kFused).indices;
+  const NsaChoice often{.form = NsaForm::kFused, .launches = 20};
+  constexpr std::int64_t kFew = 7;
+  const std::vector<double> few = first_rows(c, kFew).out;
+  for (const std::int64_t group : {1, 4, 8}) {
+    CAPTURE(group);
+    CHECK(head_of(run_nsa<Bf16>(grouped(c, group), often).out, kFew, c.shape.nodes) == few);
+  }
+  CHECK(run_nsa<Bf16>(grouped(c, 4), often).out == run_nsa<Bf16>(grouped(c, 8), often).out);
+}
+
 TEST_CASE("fused nsa_verify joins spans on the chip as finishing CTAs do", "[wide]") {
   if (no_gpu()) {
     return;

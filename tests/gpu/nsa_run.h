@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct NsaChoice {
   bool counts_from_memory = false;
   kernels::TopkVariant topk = kernels::TopkVariant::kSort;
   std::vector<std::int32_t> hint = {};  // [G, n], or empty; handed over where the answer goes
+  int launches = 1;                     // of the same problem, whose outputs must be the same
 };
 
 template <class T>
@@ -85,6 +88,13 @@ NsaResult run_nsa(const NsaCase& c, const NsaChoice& choice = {}) {
   kernels::check(cudaDeviceSynchronize());
   out.read(host.out);
   blank_parts().check_blank();
+  for (int i = 1; i < choice.launches; ++i) {
+    kernels::launch_nsa_verify(p, context);
+    kernels::check(cudaDeviceSynchronize());
+    std::vector<T> again(host.out.size());
+    out.read(again);
+    CHECK(std::memcmp(again.data(), host.out.data(), again.size() * sizeof(T)) == 0);
+  }
   indices.read(host.indices);
   importance.read(host.importance);
   return host.result();
