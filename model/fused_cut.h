@@ -106,7 +106,7 @@ struct FusedCut {
   bool announced = false;          // fused_announces
   std::int64_t slot_segments = 1;  // segments of one kind that a slot runs through at most
   // If `many`: slot i of a group runs segments [ends[i - 1], ends[i]), the window's two counted
-  // first.
+  // first, then those of selected blocks from the one on in which the tree begins.
   std::array<std::int64_t, kMaxFusedSlots> segment_ends{};
   std::array<std::int64_t, kMaxFusedSlots> slot_order{};  // in which they start
   std::int64_t part_blocks = 1;                           // CTAs of a group of queries

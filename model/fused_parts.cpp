@@ -66,6 +66,7 @@ Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment&
     double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
     tiles += window > 0 ? window * g.window_tiles + start_of(tiles, prices) : 0.0;
     tiles += selected > 0.0 ? selected * segment.tiles + start_of(tiles, prices) : 0.0;
+    tiles += from <= kFusedWindow && to > kFusedWindow ? segment.first : 0.0;
     // Segments of one list: what one has more the others have less.
     tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
     out.tiles[static_cast<std::size_t>(slot)] = tiles;
@@ -159,6 +160,7 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
     while (next < kSegments) {
       const int own = next < kFusedWindow ? 0 : 1;
       const double more = (own == 0 ? g.window_tiles : segment.tiles) +
+                          (next == kFusedWindow ? segment.first : 0.0) +
                           (own != kind ? start_of(load, kToChoose) : 0.0);
       if (load + more > limit) {
         break;
@@ -174,9 +176,9 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
 
 // Segments shared out so that the longest CTA is short.
 void balance(const FusedGroup& g, const SelectedSegment& segment, double share, FusedShares& s) {
-  const double longest = std::max(segment.tiles, g.window_tiles);
-  const double all =
-      s.ranks * share + kFusedSelected * segment.tiles + kFusedWindow * g.window_tiles;
+  const double longest = std::max(segment.tiles + segment.first, g.window_tiles);
+  const double all = s.ranks * share + kFusedSelected * segment.tiles + segment.first +
+                     kFusedWindow * g.window_tiles;
   double low = std::max(all / s.ctas, longest);
   double high = std::max(low, s.ranks > 0 ? share : 0.0) + longest + 4.0 * kFusedKind;
   while (high - low > kResolution) {
@@ -244,7 +246,8 @@ SelectedSegment selected_segment(const SelectedLists& lists) {
     pairs += 2.0 * (lists.groups - apart) * shared;
   }
   return {(kOwn * lists.groups * lists.own + kPassed * lists.passed) * kShare + lists.tail,
-          kOwn * std::sqrt(lists.own * kShare * (1.0 - kShare) * (lists.groups + pairs))};
+          kOwn * std::sqrt(lists.own * kShare * (1.0 - kShare) * (lists.groups + pairs)),
+          lists.first};
 }
 
 SelectedSegment segment_of(const ListedQueries& q, double fresh) {
@@ -255,9 +258,9 @@ SelectedSegment segment_of(const ListedQueries& q, double fresh) {
                             static_cast<double>(q.num_blocks));
   };
   const std::int64_t own = std::min(q.group, q.tile_queries);
-  return selected_segment({listed(own), listed(q.group) - listed(own),
-                           static_cast<double>(q.tile_queries / own),
-                           std::pow(1.0 - fresh, static_cast<double>(own)), kFusedSelectedTail});
+  return selected_segment(
+      {listed(own), listed(q.group) - listed(own), static_cast<double>(q.tile_queries / own),
+       std::pow(1.0 - fresh, static_cast<double>(own)), kFusedSelectedTail, kFusedFirstTail});
 }
 
 double window_segment(std::int64_t window, std::int64_t context_len) {

@@ -28,12 +28,14 @@ inline constexpr double kFusedKind = 2.9;      // beginning a CTA: tables, a lis
 inline constexpr double kFusedNextKind = 0.2;  // another kind in it, whose list is there
 // What a segment reads of the draft tree.
 inline constexpr double kFusedSelectedTail = 1.6;
+inline constexpr double kFusedFirstTail = 0.7;  // more, where the tree begins
 inline constexpr double kFusedWindowTail = 3.5;
 
 // A segment of selected blocks, as one row tile runs through it.
 struct SelectedSegment {
   double tiles = 0.0;   // mean
   double spread = 0.0;  // standard deviation
+  double first = 0.0;   // more in the first one, where the tree begins
 };
 
 // Lists of selected blocks that one row tile runs through, in tiles of all segments together.
@@ -43,6 +45,7 @@ struct SelectedLists {
   double groups = 1.0;  // one after the other
   double reach = 0.0;   // share of a group's list that the next one has too
   double tail = 0.0;    // of each segment
+  double first = 0.0;   // more of the first one
 };
 SelectedSegment selected_segment(const SelectedLists& lists);
 
@@ -71,7 +74,8 @@ struct FusedGroup {
 struct FusedShares {
   int ctas = 1;   // of the group
   int ranks = 0;  // of them, the first, with a share of the compressed tokens
-  // CTA i runs segments [segment_end[i - 1], segment_end[i]), the window's counted first.
+  // CTA i runs segments [segment_end[i - 1], segment_end[i]), the window's counted first, then
+  // those of selected blocks from the one on in which the tree begins.
   std::array<std::uint8_t, kFusedSlots> segment_end{};
   // The CTAs in the order in which they start, those with most to do first.
   std::array<std::uint8_t, kFusedSlots> order{};

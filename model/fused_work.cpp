@@ -133,7 +133,8 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
        .passed = (wide(s) ? kWidePassed : 1.0) * (group_keys - own_keys) / kTileKeys,
        .groups = number((queries + own - 1) / own),
        .reach = std::pow(s.overlap, number(own)),
-       .tail = alone(s) ? 0.0 : kFusedSelectedTail});
+       .tail = alone(s) ? 0.0 : kFusedSelectedTail,
+       .first = alone(s) ? 0.0 : kFusedFirstTail});
   tiles.add(kFusedSelected, tiles.selected.tiles);
   tiles.longest =
       std::max(tiles.longest, tiles.selected.tiles + kLongestSegment * tiles.selected.spread);

@@ -106,13 +106,20 @@ class CtaBuilder {
     if (selected < selected_end) {
       add(cut_.team_queries(), {.selected = true},
           [&, from = selected, to = selected_end](FusedTeam& team) {
-            for (std::int64_t segment = from; segment < to; ++segment) {
+            for (std::int64_t place = from; place < to; ++place) {
+              const std::int64_t segment = selected_segment_at(place);
               add_selected(cta.g, segment, team);
               add_tail(cta.g, segment, team);
               end_parts(segment, segment + 1, team);
             }
           });
     }
+  }
+
+  // Those of many parts begin with the segment in which the tree begins.
+  std::int64_t selected_segment_at(std::int64_t place) const {
+    const std::int64_t first = cut_.many ? shared_tokens(a_) / a_.shape.nsa.sel_block : 0;
+    return (place + first) % kFusedSelectedSegments;
   }
 
   static void end_parts(std::int64_t part, std::int64_t end_part, FusedTeam& team) {

@@ -161,7 +161,8 @@ struct FusedPlan {
   int finish_bits = 0;      // log2 of a finishing CTA's nodes, all of one group
   int slot_segments = 1;    // segments of one kind that a slot runs through at most
   // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
-  // order of SegmentRange, and share i of the compressed tokens if i < ranks.
+  // order of SegmentRange, those of selected blocks turned (SegmentTurn), and share i of the
+  // compressed tokens if i < ranks.
   std::uint8_t segment_end[kMaxSlots] = {};
   std::uint8_t slot_order[kMaxSlots] = {};  // in which slots start
   // Tiles; tiles G; n; words of a query's bit map of blocks.

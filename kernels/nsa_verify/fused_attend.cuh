@@ -188,6 +188,9 @@ __device__ __forceinline__ Job job_of(const Queries& t, const SlotWork& work, in
   }
   const SegmentRange range = segments_of<kMany>(t, work, kind);
   Job job{false, false, 0, range.from, range.to, {0, 0}};
+  if (kind == kSelected) {
+    job.turn = segment_turn<kMany>(t);
+  }
 #pragma unroll
   for (int r = 0; r < 2 && kind == kWindow; ++r) {
     const int query = t.query_of(t.lane / 4 + r * 8);
@@ -207,7 +210,8 @@ __device__ __forceinline__ void make_list(const Queries& t, const Memory& memory
   } else if (kind == kWindow) {
     list_window(t, team, segments_of<false>(t, work, kind), list);
   } else {
-    list_selected(t, team, segments_of<false>(t, work, kind), memory.maps_of(team), early, list);
+    list_selected(t, team, segments_of<false>(t, work, kind), SegmentTurn{}, memory.maps_of(team),
+                  early, list);
   }
 }
 
@@ -247,7 +251,7 @@ struct ListWork {
 #pragma unroll 1
     while (first >= 0) {
       const Team team = make_team(first, t.a.plan.team_bits);
-      list_selected(t, team, work.selected, memory.maps_of(team), early,
+      list_selected(t, team, work.selected, segment_turn<true>(t), memory.maps_of(team), early,
                     memory.list_of(kSelected, team));
       first = stands_in && first > 0 ? 0 : -1;
       if (first == 0) {

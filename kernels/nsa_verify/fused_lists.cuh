@@ -123,14 +123,34 @@ struct EarlyLists {
   }
 };
 
+// Segments of selected blocks in the order in which CTAs of many parts share them out: that in
+// which the tree begins is the first, as the cut expects (model/fused_parts.h), the others follow.
+struct SegmentTurn {
+  int shift = 0;  // the first; CTAs of one part each do not turn
+
+  __device__ __forceinline__ int segment_at(int place) const {
+    const int segment = place + shift;
+    return segment < kSelectedSegments ? segment : segment - kSelectedSegments;
+  }
+  __device__ __forceinline__ int place_of(int segment) const {
+    const int place = segment - shift;
+    return place < 0 ? place + kSelectedSegments : place;
+  }
+};
+template <bool kMany>
+__device__ __forceinline__ SegmentTurn segment_turn(const Queries& t) {
+  return {kMany ? (t.shared_tokens >> t.a.block_bits) % kSelectedSegments : 0};
+}
+
 // Bit maps of the blocks that a team's queries list, by segment: [team queries, segments, words],
 // bit by block number / 6.
 struct BlockMaps {
   unsigned* words;
-  int from, segments;  // the first segment, and how many
+  int from, segments;  // the first segment's place, and how many
+  SegmentTurn turn;
 
-  __device__ __forceinline__ unsigned* of(int query, int segment, int pitch) const {
-    return words + (query * segments + segment - from) * pitch;
+  __device__ __forceinline__ unsigned* of(int query, int place, int pitch) const {
+    return words + (query * segments + place - from) * pitch;
   }
 };
 
@@ -147,9 +167,9 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
   __syncwarp();
   const auto note = [&](int i, int block) {
     const int number = block / kSelectedSegments;
-    const int segment = block - number * kSelectedSegments;
-    if (block >= 0 && segment >= maps.from && segment < maps.from + maps.segments) {
-      atomicOr(maps.of(a.plan.list_length.quotient(i), segment, words) + number / 32,
+    const int place = maps.turn.place_of(block - number * kSelectedSegments);
+    if (block >= 0 && place >= maps.from && place < maps.from + maps.segments) {
+      atomicOr(maps.of(a.plan.list_length.quotient(i), place, words) + number / 32,
                1U << (number & 31));
     }
   };
@@ -164,13 +184,14 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
   __syncwarp();
 }
 
-// Blocks of each query's list whose number is `segment` modulo the selected segments, so that a
-// block is one segment's whoever lists it; each group's blocks ascending, once. The number of
-// entries; the tail's are not among them.
+// Blocks of each query's list whose number is that of a segment modulo the selected segments, so
+// that a block is one segment's whoever lists it; each group's blocks ascending, once. The number
+// of entries; the tail's are not among them.
 __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
-                                           const BlockMaps& maps, int segment, const TileList& list,
-                                           ListLength length) {
+                                           const BlockMaps& maps, int segment_place,
+                                           const TileList& list, ListLength length) {
   const FusedArguments& a = t.a;
+  const int segment = maps.turn.segment_at(segment_place);
   const int words = a.plan.words.value;
   const int block_size = 1 << a.block_bits;
   const int parts = (block_size + kTileKeys - 1) / kTileKeys;
@@ -187,7 +208,7 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
     const int item = (base + t.lane) >> lane_bits;
     const int from_group = a.plan.words.quotient(item);
     const int word = item - from_group * words;
-    const unsigned* const map = maps.of(from_group * group, segment, words) + word;
+    const unsigned* const map = maps.of(from_group * group, segment_place, words) + word;
     unsigned bits = 0U;
     unsigned listed[kMostShared] = {};  // by query of the group
     if (item < items) {
@@ -225,36 +246,37 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
         const int end_key = min(min((block + 1) * block_size, first + kTileKeys), t.shared_tokens);
         put_shared(list, length, place * parts + part,
                    {first, static_cast<std::int8_t>(max(end_key - first, 0)), -1,
-                    static_cast<std::int16_t>(segment), owners});
+                    static_cast<std::int16_t>(segment_place), owners});
       }
     }
   }
   return count * parts;
 }
 
-// Tiles of selected blocks of some segments, segment after segment. `words`: [team queries,
-// segments, words of a bit map].
+// Tiles of selected blocks of the segments at some places, segment after segment; an entry's part
+// is its place. `words`: [team queries, segments, words of a bit map].
 __device__ __forceinline__ void list_selected(const Queries& t, const Team& team,
-                                              SegmentRange range, unsigned* words,
+                                              SegmentRange range, SegmentTurn turn, unsigned* words,
                                               const EarlyLists& early, const TileList& list) {
   const FusedArguments& a = t.a;
   const int first_query = team.first_tile * t.per_tile;
-  const BlockMaps maps{words, range.from, range.to - range.from};
+  const BlockMaps maps{words, range.from, range.to - range.from, turn};
   const TileSource from(t, false);
   map_blocks(t, team, maps, early);
   ListLength length;
 #pragma unroll 1
-  for (int segment = range.from; segment < range.to; ++segment) {
-    const int shared = list_blocks(t, team, maps, segment, list, length);
+  for (int place = range.from; place < range.to; ++place) {
+    const int segment = turn.segment_at(place);
+    const int shared = list_blocks(t, team, maps, place, list, length);
     length.entries += shared;
     length.units += 2 * shared;
     length = append_tails(
-        t, team, from, [&](int) { return segment; }, t.shared_tokens, t.most_position, false, list,
+        t, team, from, [&](int) { return place; }, t.shared_tokens, t.most_position, false, list,
         length,
         [&](int query, int slice) {
           const int block = slice >> a.block_bits;
           const int number = block / kSelectedSegments;
-          const unsigned* const map = maps.of(query - first_query, segment, a.plan.words.value);
+          const unsigned* const map = maps.of(query - first_query, place, a.plan.words.value);
           const bool chosen = block - number * kSelectedSegments == segment &&
                               (map[number / 32] >> (number & 31) & 1U) != 0U;
           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;

@@ -130,7 +130,8 @@ struct Job {
   bool joined;  // compressed: parts are spans, stored as joins
   int count;    // entries
   int part, end_part;
-  int low[2];  // first visible key of rows lane / 4 and lane / 4 + 8
+  int low[2];             // first visible key of rows lane / 4 and lane / 4 + 8
+  SegmentTurn turn = {};  // of selected blocks: a part is the segment at its place
 };
 
 // Scores of a shared tile's keys that a row does not see: before job.low, or not there.
@@ -161,7 +162,8 @@ __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPla
   for (; job.part < until; ++job.part) {
     gather_sums(rows);
     if (!kJoins || !job.joined) {
-      store_part(a, places, job.part, rows);
+      const int part = job.turn.shift > 0 ? job.turn.segment_at(job.part) : job.part;
+      store_part(a, places, part, rows);
       continue;
     }
     if constexpr (kJoins) {

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "engine/sim/attended_blocks.h"
+#include "engine/sim/fused_access.h"
 #include "engine/sim/fused_cut.h"
 #include "model/draft_tree.h"
 #include "model/launch_parts.h"
@@ -146,6 +148,34 @@ TEST_CASE("one share of the compressed tokens does not hold up the others") {
   CHECK(steps_of(group, shares, 0.2) < 0.85 * steps_of(group, shares, 0.8));
 }
 
+TEST_CASE("the selected segment in which the tree begins is the first, wherever that is") {
+  for (const std::int64_t context : {4096, 4160, 4224, 4288, 4352, 4416, 5000}) {
+    AttentionCase a = attention_case(named_llm_shape("nsa-1b"), tree_of("d6k8n64"), context);
+    a.reuse = true;
+    a.group_size = 8;
+    a.indices = attended_blocks(a, 0.5, {}, 1);
+    const FusedCut cut = fused_cut(a, FusedLaunch::kReuse);
+    REQUIRE(cut.many);
+    std::int64_t first = 0;  // slot with the first segment
+    while (cut.segment_ends[static_cast<std::size_t>(first)] <= kFusedWindow) {
+      ++first;
+    }
+    CAPTURE(context, first);
+    int tails = 0;
+    const std::vector<FusedCta> ctas = fused_ctas(a, cut, FusedLaunch::kReuse);
+    const std::size_t groups = static_cast<std::size_t>(cut.query_tiles * a.shape.num_kv_heads);
+    for (std::size_t i = 0; i < ctas.size() && !ctas[i].finishes; ++i) {
+      for (const FusedTeam& team : ctas[i].teams) {
+        const bool tail = team.selected && std::any_of(team.tiles.begin(), team.tiles.end(),
+                                                       [](const FusedTile& t) { return t.tail; });
+        tails += tail ? 1 : 0;
+        CHECK((!tail || cut.slot_order[i / groups] == first));
+      }
+    }
+    CHECK(tails > 0);
+  }
+}
+
 TEST_CASE("a launch that fits the chip takes its longest block, one that does not its waves") {
   FusedGroup group = reuse_group(64, 4096, 4);
   group.shared_sms = false;
@@ -162,7 +192,10 @@ TEST_CASE("a launch that fits the chip takes its longest block, one that does no
   CHECK(fused_steps(group, shares, {.tiles = 30.0}) == Approx(kFusedKind + 30.0));
   CHECK(fused_steps(group, shares, {.tiles = 30.0, .spread = 2.0}) ==
         Approx(kFusedKind + 30.0 + 2.0 * kLongestSegment));
+  CHECK(fused_steps(group, shares, {.tiles = 30.0, .first = 4.0}) == Approx(kFusedKind + 34.0));
   group.resident = 1;  // one after the other
+  CHECK(fused_steps(group, shares, {.tiles = 3.0, .first = 4.0}) ==
+        Approx(fused_steps(group, shares, segment) + 32.0 * 4.0));  // once a group
   CHECK(fused_steps(group, shares, segment) ==
         Approx(32.0 * (8.0 * kFusedKind + kFusedNextKind + 4.0 + 6.0 * 3.0 + 2.0 * window)));
   group.resident = 32 * 4;  // two halves, the second begun by the first's short ones
