@@ -44,7 +44,7 @@ struct MeasuredRegime {
   std::string text() const;  // "step of nsa-1b at L 4096, N 16 (3 points)"
 };
 
-// A measured step of the planned geometry: the planner prefers it to a prediction.
+// A measured step of the planned target: the planner prefers it to a prediction.
 struct MeasuredStep {
   Strategy strategy;
   std::int64_t context_len = 0;
@@ -52,6 +52,7 @@ struct MeasuredStep {
   double log_error = 0.0;                     // standard deviation of log(time), from its samples
   double predicted_us = 0.0;                  // by the fit, at the same context
   Provenance source = Provenance::kMeasured;  // or simulated
+  std::int64_t draft_vocab = 0;               // tokens that its draft proposes; 0: all
 };
 
 // |log(predicted / measured)| that 90 % of the points of another system stay under, each predicted
@@ -66,7 +67,7 @@ struct SystemQuantile {
 struct FittedModel {
   std::string device;                           // as the runs say: "NVIDIA H200"
   std::string hardware_key;                     // its catalogue entry
-  std::string geometry;                         // of the step points: "nsa-1b"
+  std::string geometry;                         // of the step points' target: "nsa-1b"
   std::string dtype;                            // "bf16"
   RunConditions conditions;                     // of the step points
   Provenance evidence = Provenance::kMeasured;  // or simulated

@@ -1,6 +1,9 @@
 #include "model/llm_shape.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
 
 #include "model/error.h"
 
@@ -12,6 +15,57 @@ std::int64_t layer_parameters(std::int64_t input_width, std::int64_t hidden, std
                               std::int64_t kv_width, std::int64_t intermediate) {
   const std::int64_t attention = input_width * (q_width + 2 * kv_width) + q_width * hidden;
   return attention + 3 * hidden * intermediate + 2 * hidden;
+}
+
+// Before a geometry's name ends and what is said of its draft begins.
+constexpr std::string_view kDraftMark = ":v";
+
+// The shape of a target, by a name that says nothing of its draft; none for an unknown one.
+std::optional<LlmShape> target_shape(std::string_view name) {
+  LlmShape shape{.name = std::string(name),
+                 .layers = 16,
+                 .hidden = 2048,
+                 .intermediate = 8192,
+                 .vocab = 128256,
+                 .num_heads = 32,
+                 .num_kv_heads = 8,
+                 .head_dim = 64,
+                 .max_position = 1 << 18,
+                 .rope_theta = 500000.0};
+  if (name == "nsa-1b") {
+    return shape;
+  }
+  if (name == "dense-1b") {
+    shape.attention = AttentionKind::kDense;
+    return shape;
+  }
+  if (name == "nsa-8b") {
+    shape.layers = 32;
+    shape.hidden = 4096;
+    shape.intermediate = 14336;
+    shape.head_dim = 128;
+    shape.tied_embeddings = false;
+    return shape;
+  }
+  if (name == "demo") {
+    shape.layers = 8;
+    shape.hidden = 320;
+    shape.intermediate = 896;
+    shape.vocab = 272;
+    shape.num_heads = 8;
+    shape.num_kv_heads = 2;
+    shape.max_position = 1 << 14;
+    return shape;
+  }
+  return {};
+}
+
+// As digits alone write it: no sign, no blank, no leading 0.
+std::optional<std::int64_t> plain_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && text.front() != '0' && text.front() != '-' ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
@@ -55,49 +109,36 @@ std::int64_t DraftShape::parameter_count() const {
 }
 
 LlmShape named_llm_shape(std::string_view name) {
-  LlmShape shape{.name = std::string(name),
-                 .layers = 16,
-                 .hidden = 2048,
-                 .intermediate = 8192,
-                 .vocab = 128256,
-                 .num_heads = 32,
-                 .num_kv_heads = 8,
-                 .head_dim = 64,
-                 .max_position = 1 << 18,
-                 .rope_theta = 500000.0};
-  if (name == "nsa-1b") {
-    return shape;
+  const std::string target = target_name(name);
+  std::optional<LlmShape> shape = target_shape(target);
+  if (!shape) {
+    throw Error(ExitCode::kUsage, "unknown geometry '" + std::string(name) +
+                                      "': the named ones are nsa-1b, nsa-8b, dense-1b and demo, "
+                                      "and as nsa-1b:v32000 with a draft of fewer tokens");
   }
-  if (name == "dense-1b") {
-    shape.attention = AttentionKind::kDense;
-    return shape;
+  shape->name = name;
+  if (target.size() < name.size()) {
+    const auto tokens = plain_number(name.substr(target.size() + kDraftMark.size()));
+    if (!tokens || *tokens >= shape->vocab) {
+      throw Error(ExitCode::kUsage, "geometry '" + std::string(name) +
+                                        "': after :v stands how many tokens the draft proposes, 1 "
+                                        "to " +
+                                        std::to_string(shape->vocab - 1) + "; with all " +
+                                        std::to_string(shape->vocab) + " it is " + target);
+    }
+    shape->draft_vocab = *tokens;
   }
-  if (name == "nsa-8b") {
-    shape.layers = 32;
-    shape.hidden = 4096;
-    shape.intermediate = 14336;
-    shape.head_dim = 128;
-    shape.tied_embeddings = false;
-    return shape;
-  }
-  if (name == "demo") {
-    shape.layers = 8;
-    shape.hidden = 320;
-    shape.intermediate = 896;
-    shape.vocab = 272;
-    shape.num_heads = 8;
-    shape.num_kv_heads = 2;
-    shape.max_position = 1 << 14;
-    return shape;
-  }
-  throw Error(ExitCode::kUsage, "unknown geometry '" + std::string(name) +
-                                    "': the named ones are nsa-1b, nsa-8b, dense-1b and demo");
+  return *shape;
+}
+
+std::string target_name(std::string_view name) {
+  return std::string(name.substr(0, name.find(kDraftMark)));
 }
 
 DraftShape draft_shape_for(const LlmShape& target) {
   return {.hidden = target.hidden,
           .intermediate = target.intermediate,
-          .vocab = target.vocab,
+          .vocab = target.draft_vocab > 0 ? target.draft_vocab : target.vocab,
           .num_heads = target.num_heads,
           .num_kv_heads = target.num_kv_heads,
           .head_dim = target.head_dim,

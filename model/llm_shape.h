@@ -34,7 +34,7 @@ enum class CompressPooling { kMean, kWeighted, kLinear };
 enum class CompressStage { kBeforeRope, kAfterRope };
 
 struct LlmShape {
-  std::string name;
+  std::string name;  // as it was asked for: "nsa-1b", "nsa-1b:v32000"
   AttentionKind attention = AttentionKind::kNsa;
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
@@ -50,6 +50,7 @@ struct LlmShape {
   NsaGeometry nsa;
   CompressPooling pooling = CompressPooling::kWeighted;
   CompressStage compress_stage = CompressStage::kBeforeRope;
+  std::int64_t draft_vocab = 0;  // tokens that draft_shape_for's draft proposes; 0: all of vocab
 
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
@@ -78,10 +79,14 @@ struct DraftShape {
 // Named geometries: `nsa-1b` (16 layers, 2048, 32/8 heads, d 64, MLP 8192, vocabulary 128,256),
 // `nsa-8b` (32 layers, 4096, 32/8, d 128, MLP 14336, vocabulary 128,256), `demo` (the shipped
 // trained pair's: 8 layers, 320, 8/2, d 64, MLP 896, 272 tokens), used with synthetic weights.
-// Throws Error(kUsage) naming the known ones.
+// `nsa-1b:v32000`: the same target, whose draft proposes 32,000 of its tokens. A pair has one name:
+// all tokens are written without the suffix and no number begins with 0.
+// Throws Error(kUsage) naming the known ones, or what may follow `:v`.
 LlmShape named_llm_shape(std::string_view name);
+// Without what it says of the draft: "nsa-1b" for "nsa-1b:v32000". REQUIRES: a geometry's name.
+std::string target_name(std::string_view name);
 // The draft that goes with a target of that shape: one layer of the target's widths, window 512,
-// capturing the streams entering layers 2, layers/2 and layers-3 (EAGLE-3).
+// capturing the streams entering layers 2, layers/2 and layers-3 (EAGLE-3), proposing draft_vocab.
 DraftShape draft_shape_for(const LlmShape& target);
 
 }  // namespace versieve

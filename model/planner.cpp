@@ -94,10 +94,14 @@ class Planner {
     if (table_.form == NsaForm::kVanilla) {
       table_.provenance_note += ", as the fused ones were not measured";
     }
-    if (options_.draft && options_.draft->vocab < target_.vocab) {
-      table_.provenance_note += "; the draft proposes " + std::to_string(options_.draft->vocab) +
-                                " of " + std::to_string(target_.vocab) +
-                                " tokens, which no measured step does";
+    const std::int64_t tokens = pricer_.draft().vocab;
+    if (tokens < target_.vocab) {
+      table_.provenance_note += "; the draft proposes " + std::to_string(tokens) + " of " +
+                                std::to_string(target_.vocab) + " tokens";
+      const bool measured = fit.geometry == target_.name &&
+                            std::any_of(fit.steps.begin(), fit.steps.end(),
+                                        [&](const auto& m) { return m.draft_vocab == tokens; });
+      table_.provenance_note += measured ? "" : ", which no measured step does";
     }
   }
 

@@ -94,12 +94,17 @@ class SystemPricer {
     }
   }
 
+  DraftShape dense_draft() const {
+    DraftShape draft = draft_shape_for(dense_);
+    draft.vocab = std::min(draft.vocab, own_.draft().vocab);
+    return draft;
+  }
+
   template <class Take>
   void compose_step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
                     const DenseRead& read, double weight, double factor, Take take) const {
-    DraftShape draft = draft_shape_for(dense_);
-    draft.vocab = std::min(draft.vocab, own_.draft().vocab);
-    StepShape shape = step_shape(strategy, dense_, draft, context, StepShape{}.overlap, fit_);
+    StepShape shape =
+        step_shape(strategy, dense_, dense_draft(), context, StepShape{}.overlap, fit_);
     shape.num_queries = queries;
     shape.dense = read;
     StepWork work;
@@ -118,7 +123,7 @@ class SystemPricer {
     for (const MeasuredStep& m : fit_.steps) {
       Strategy same = m.strategy;
       same.resa_rectify_every = strategy.resa_rectify_every;
-      if (same == strategy) {
+      if (same == strategy && same_draft(m, dense_, dense_draft())) {
         const double apart = std::log(static_cast<double>(m.context_len) /
                                       static_cast<double>(std::max<std::int64_t>(1, context)));
         const double weight = std::exp(-apart * apart);

@@ -104,6 +104,13 @@ inline bool same_launches(Strategy measured, const Strategy& strategy, NsaForm f
   return measured == strategy;
 }
 
+// Whether it was measured with a draft of as many tokens. A plain step has none.
+inline bool same_draft(const MeasuredStep& measured, const LlmShape& target,
+                       const DraftShape& draft) {
+  return !measured.strategy.draft.speculates() ||
+         (measured.draft_vocab > 0 ? measured.draft_vocab : target.vocab) == draft.vocab;
+}
+
 // Predicted and measured latencies of one tuple in one range.
 struct Latency {
   StepCost cost;
@@ -123,8 +130,7 @@ class Pricer {
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
         calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
-        same_geometry_(fit.geometry == target.name),
-        same_draft_(draft.vocab == draft_shape_for(target).vocab) {}
+        same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
   bool calibrated() const { return calibrated_; }
@@ -241,7 +247,7 @@ class Pricer {
   // Measured steps of this tuple in this range correct the prediction; on another machine or
   // geometry, and with a draft of another vocabulary, they say nothing beyond the fit.
   void apply_measured(const Strategy& strategy, const ContextBucket& bucket, Latency& out) const {
-    if (scaled_ || !same_geometry_ || (strategy.draft.speculates() && !same_draft_)) {
+    if (scaled_ || !same_geometry_) {
       return;
     }
     double log_ratio = 0.0;
@@ -249,7 +255,7 @@ class Pricer {
     double sampling = 0.0;
     double count = 0.0;
     for (const MeasuredStep& m : fit_.steps) {
-      if (same_launches(m.strategy, strategy, form_) &&
+      if (same_launches(m.strategy, strategy, form_) && same_draft(m, target_, draft_) &&
           in_range(m.context_len, bucket.low, bucket.high)) {
         const double ratio = std::log(m.time_us / m.predicted_us);
         log_ratio += ratio;
@@ -278,7 +284,6 @@ class Pricer {
   bool scaled_;
   bool calibrated_;  // scaled by what was measured there
   bool same_geometry_;
-  bool same_draft_;
 };
 
 }  // namespace versieve

@@ -303,7 +303,7 @@ VerifyBench bench_verify(const VerifyBenchOptions& options,
   }
   const HardwareSpec* hardware = options.on_gpu ? hardware_for_device(bench.device) : nullptr;
   const auto keep = [&](VerifyCell cell) {
-    if (options.geometry == "nsa-1b" && options.on_gpu) {
+    if (target_name(options.geometry) == "nsa-1b" && options.on_gpu) {
       cell.recorded = recorded_public_path(cell.context_len, cell.queries);
     }
     on_cell(cell);

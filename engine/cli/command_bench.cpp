@@ -188,7 +188,8 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
       ->required()
       ->check(CLI::IsMember({"verify", "step", "all", "plan"}));
   app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
-  app.add_option("--geometry", options->geometry, "nsa-1b, nsa-8b or demo");
+  app.add_option("--geometry", options->geometry,
+                 "nsa-1b, nsa-8b or demo; of steps also with its draft's tokens (nsa-1b:v32000)");
   app.add_option("--n", options->queries, "verifier queries, as 4,16,64")->delimiter(',');
   app.add_option("--context", options->contexts, "committed tokens, as 4096,65536")->delimiter(',');
   app.add_option("--overlap", options->overlaps, "of neighbours' blocks, as 0.5,0.8")

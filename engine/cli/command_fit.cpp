@@ -148,10 +148,9 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
       "answer with the step time of this strategy, at --context, launch by launch; refused outside "
       "the measured regimes");
   app.add_option("--context", options->context, "context length of --predict")->needs(predict);
-  app.add_option(
-         "--model", options->model,
-         "geometry of --predict: demo, nsa-1b, nsa-8b, or the folder of a trained pair; the "
-         "fitted one if left out")
+  app.add_option("--model", options->model,
+                 "geometry of --predict: demo, nsa-1b, nsa-8b, each also with its draft's tokens "
+                 "(nsa-1b:v32000), or the folder of a trained pair; the fitted one if left out")
       ->needs(predict);
   app.add_option("--draft-vocab", options->draft_vocab,
                  "tokens that the draft of --predict can propose, if not those of its pair")

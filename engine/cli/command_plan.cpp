@@ -101,10 +101,11 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--hardware", options->hardware, "machine to plan for: catalogue key or JSON file")
       ->required();
   app.add_option("--model", options->model,
-                 "geometry of the pair: nsa-1b, nsa-8b, demo, or the folder of a trained pair");
+                 "geometry of the pair: nsa-1b, nsa-8b, demo, each also with its draft's tokens "
+                 "(nsa-1b:v32000), or the folder of a trained pair");
   app.add_option("--draft-vocab", options->draft_vocab,
                  "tokens that the draft can propose (EAGLE-3 checkpoints for Llama 3: 32000); what "
-                 "the pair's folder says, or all of the target's, if left out");
+                 "the pair's name or folder says, or all of the target's, if left out");
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");

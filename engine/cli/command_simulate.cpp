@@ -225,7 +225,7 @@ Run declare_simulate(CLI::App& app, const CommandContext& context) {
   const auto options = std::make_shared<Options>();
   app.add_option("--hardware", options->hardware, "catalogue key or JSON file");
   app.add_option("--strategy", options->strategy, "strategy text; its schedule names the layer");
-  app.add_option("--model", options->model, "geometry");
+  app.add_option("--model", options->model, "geometry: nsa-1b, nsa-8b or demo");
   app.add_option("--workload", options->workload, "attention (one layer) or step (the target)")
       ->check(CLI::IsMember({"attention", "step"}));
   app.add_option("--context", options->context_len, "tokens in the cache")

@@ -28,15 +28,20 @@ PairShape pair_in(const fs::path& folder) {
 
 PairShape find_pair(const std::string& model) {
   try {
-    const LlmShape target = named_llm_shape(model);
+    LlmShape target = named_llm_shape(model);
+    target.name = target_name(model);
     return {target, draft_shape_for(target)};
   } catch (const Error& error) {
     std::error_code none;
     if (!fs::is_directory(model, none)) {
-      throw Error(error.code(), std::string(error.what()) + ", and there is no such folder");
+      const bool names_draft = target_name(model) != model;
+      throw Error(error.code(),
+                  error.what() + std::string(names_draft ? "" : ", and there is no such folder"));
     }
   }
-  return pair_in(model);
+  PairShape pair = pair_in(model);
+  pair.target.name = model;
+  return pair;
 }
 
 }  // namespace
@@ -48,11 +53,15 @@ PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft
                                       " is none; a strategy over a dense cache asks for its dense "
                                       "form by itself");
   }
-  pair.target.name = model;
   if (draft_vocab) {
     if (*draft_vocab < 1 || *draft_vocab > pair.target.vocab) {
       throw Error(ExitCode::kUsage, "--draft-vocab is from 1 to the target's vocabulary, " +
                                         std::to_string(pair.target.vocab));
+    }
+    if (pair.target.draft_vocab > 0 && *draft_vocab != pair.target.draft_vocab) {
+      throw Error(ExitCode::kUsage, "--model " + model + " and --draft-vocab " +
+                                        std::to_string(*draft_vocab) +
+                                        " say different drafts: leave one out");
     }
     pair.draft.vocab = *draft_vocab;
   }

@@ -39,7 +39,7 @@ class ApartFit {
     }
     report_.model.estimates = own.estimates;
     report_.model.step_time = own.step_time;
-    report_.apart = {points_.front()->key.model, before.summary(), unseen.summary()};
+    report_.apart = {target_name(points_.front()->key.model), before.summary(), unseen.summary()};
   }
 
  private:

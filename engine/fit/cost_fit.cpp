@@ -249,11 +249,12 @@ class Fit {
     report_.worst_choice = std::move(found.worst_choice);
   }
 
-  // The steps that the planner may quote: those of the most frequent geometry and launch mode.
+  // The steps that the planner may quote: those of the most frequent target and launch mode,
+  // whatever their drafts propose.
   void measured_steps() {
     std::map<std::pair<std::string, LaunchMode>, std::int64_t> counts;
     for (const FitPoint& p : all_.points) {
-      counts[{p.key.model, p.conditions.launch}] +=
+      counts[{target_name(p.key.model), p.conditions.launch}] +=
           p.key.workload == WorkloadKind::kStep ? 1000 : 1;  // steps decide where there are any
     }
     const auto most =
@@ -263,11 +264,12 @@ class Fit {
     m.geometry = most->first.first;
     m.conditions = {CacheState::kCold, most->first.second};
     for (const FitPoint& p : all_.points) {
-      if (p.key.workload == WorkloadKind::kStep && p.key.model == m.geometry &&
+      if (p.key.workload == WorkloadKind::kStep && target_name(p.key.model) == m.geometry &&
           p.conditions.launch == m.conditions.launch && p.conditions.cache == m.conditions.cache &&
           p.time_us) {
         m.steps.push_back({p.strategy, p.key.context_len, *p.time_us, p.time_log_error,
-                           predict(p, hardware_, calibration_).time_us, all_.evidence});
+                           predict(p, hardware_, calibration_).time_us, all_.evidence,
+                           p.shape.target.draft_vocab});
       }
     }
   }

@@ -159,6 +159,9 @@ ordered_json steps_of(const FittedModel& model) {
                     {"log_error", s.log_error},
                     {"predicted_us", s.predicted_us},
                     {"source", name_of(s.source)}});
+    if (s.draft_vocab > 0) {
+      rows.back()["draft_vocab"] = s.draft_vocab;
+    }
   }
   return rows;
 }

@@ -199,10 +199,11 @@ class SystemFit {
 
   void steps(const Points& all) {
     for (const FitPoint* p : all) {
-      if (p->key.workload == WorkloadKind::kStep && p->key.model == kDenseGeometry && p->time_us) {
+      if (p->key.workload == WorkloadKind::kStep && target_name(p->key.model) == kDenseGeometry &&
+          p->time_us) {
         report_.model.steps.push_back({p->strategy, p->key.context_len, *p->time_us,
                                        p->time_log_error, predicted_us(*p, hardware_, model_),
-                                       Provenance::kMeasured});
+                                       Provenance::kMeasured, p->shape.target.draft_vocab});
       }
     }
   }

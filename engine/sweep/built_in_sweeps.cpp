@@ -164,7 +164,8 @@ constexpr std::string_view kH200SsvStep = R"({
      "form": "vanilla"}
   ]})";
 
-// Whole steps as the shipped database has them.
+// Whole steps as the shipped database has them; the last grid is the second with a draft of fewer
+// tokens.
 constexpr std::string_view kH200FusedStep = R"({
   "name": "h200-fused-step", "trace_repetitions": 1, "counter_repetitions": 1,
   "timing": {"warm_up_s": 0.01, "min_samples": 20, "max_samples": 100, "time_limit_s": 0.1},
@@ -176,7 +177,9 @@ constexpr std::string_view kH200FusedStep = R"({
     {"workload": "step", "context_len": [1024, 65536], "draft": "d6k8n64",
      "schedule": ["F*", "(FRRR)*"], "group": "c8e"},
     {"workload": "step", "context_len": [4096, 16384], "draft": ["d3k2n4", "d8k8n128"],
-     "schedule": "(FR)*", "group": "c1"}
+     "schedule": "(FR)*", "group": "c1"},
+    {"workload": "step", "model": "nsa-1b:v32000", "context_len": [4096, 16384],
+     "draft": ["d5k4n16", "d6k8n64"], "schedule": ["F*", "(FRRR)*"], "group": "c8e"}
   ]})";
 
 // Whole steps of the demo pair's geometry, whose draft runs all its levels in one launch.

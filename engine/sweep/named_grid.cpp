@@ -52,6 +52,7 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   grid.cache_state = fields.axis<std::string>("cache_state", {step ? "as_is" : "cold_rotate"});
   grid.launch = fields.axis<std::string>("launch", {"graph"});
   fields.refuse_the_rest();
+  require_targets(where, grid.workload, grid.model);
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
   if (step) {

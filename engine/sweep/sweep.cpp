@@ -111,6 +111,7 @@ Grid read_grid(const json& object, const std::string& where) {
   }
   grid.except = read_except(fields.child("except"), where);
   fields.refuse_the_rest();
+  require_targets(where, grid.workload, grid.model);
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
   require_known(fields, "form", grid.form, {"fused", "vanilla"});
   require_known(fields, "cache_state", grid.cache_state,

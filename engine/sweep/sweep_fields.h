@@ -11,6 +11,7 @@
 
 #include "engine/sweep/sweep.h"
 #include "model/error.h"
+#include "model/llm_shape.h"
 
 namespace versieve::engine {
 
@@ -79,6 +80,22 @@ class Fields {
   std::string where_;
   std::set<std::string> taken_;
 };
+
+// A layer's attention has no draft: by a name that says one, its points would have two names.
+inline void require_targets(const std::string& where, WorkloadKind workload,
+                            const std::vector<std::string>& models) {
+  if (workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode) {
+    return;
+  }
+  for (const std::string& model : models) {
+    const std::string target = target_name(model);
+    if (target != model) {
+      throw Error(ExitCode::kBadInput, where + ": the workload " + name_of(workload) +
+                                           " has no draft: write '" + target + "', not '" + model +
+                                           "'");
+    }
+  }
+}
 
 // A point that is not there yet goes to the plan's end.
 inline void add_point(const PointKey& key, SweepPlan& plan) {

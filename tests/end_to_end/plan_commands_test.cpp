@@ -179,9 +179,9 @@ TEST_CASE("plans differ by class, buckets and machine as asked") {
 
 TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
   const auto planned = [](const std::string& vocabulary) {
-    const test::CommandResult result = test::run_versieve(
-        "plan --json --hardware h200-sxm --class Strict --buckets 0-4096" + vocabulary +
-        db_option());
+    const test::CommandResult result =
+        test::run_versieve("plan --json --hardware h200-sxm --class Strict --buckets 0-4096" +
+                           vocabulary + db_option());
     CAPTURE(result.err);
     REQUIRE(result.code == 0);
     return nlohmann::json::parse(result.out);
@@ -199,9 +199,11 @@ TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
   for (const nlohmann::json& entry : some["entries"]) {
     CHECK(entry["source"] == "predicted");
   }
+  // A name says the same.
+  CHECK(planned(" --model nsa-1b:v32000") == some);
+  CHECK(planned(" --model nsa-1b:v32000 --draft-vocab 32000") == some);
   // Plain decoding has no draft.
-  CHECK(some["baselines"][0]["step_latency_us"] ==
-        all["baselines"][0]["step_latency_us"]);
+  CHECK(some["baselines"][0]["step_latency_us"] == all["baselines"][0]["step_latency_us"]);
   const std::string ask = " --predict nsa/d6k8n64/dfs/c1/F* --context 8192 --json";
   const auto linear_bytes = [&](const std::string& vocabulary) {
     const test::CommandResult result =
@@ -218,6 +220,7 @@ TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
   // Six levels read the head's rows each.
   CHECK(linear_bytes("") - linear_bytes(" --draft-vocab 32000") ==
         Approx(6.0 * (128256 - 32000) * 2048 * 2).epsilon(0.03));
+  CHECK(linear_bytes(" --model nsa-1b:v32000") == linear_bytes(" --draft-vocab 32000"));
 }
 
 TEST_CASE("a calibrated machine is planned by what was measured on it") {
@@ -301,6 +304,15 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   test::check_refused("plan --hardware h200-sxm --draft-vocab 128257" + db, 2, "128256");
   test::check_refused("plan --hardware h200-sxm --draft-vocab many" + db, 2, "--draft-vocab");
   test::check_refused("fit --quick --draft-vocab 32000" + db, 2, "--predict");
+  test::check_refused("plan --hardware h200-sxm --model nsa-1b:v0" + db, 2, "1 to 128255");
+  test::check_refused("plan --hardware h200-sxm --model nsa-1b:v128256" + db, 2, "it is nsa-1b");
+  test::check_refused("plan --hardware h200-sxm --model nsa-1b:x3" + db, 2, "nsa-1b:v32000");
+  test::check_refused("plan --hardware h200-sxm --model dense-1b:v32000" + db, 2, "is none");
+  for (const char* other : {"16000", "128256"}) {
+    test::check_refused(
+        "plan --hardware h200-sxm --model nsa-1b:v32000 --draft-vocab " + std::string(other) + db,
+        2, "different drafts");
+  }
   test::check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2,
                       "baseline");
   test::check_refused("plan --hardware h200-sxm", 2, "--db");

@@ -1,5 +1,5 @@
-// `versieve profile --backend sim` as a user without a GPU meets it: counters of a machine that is
-// not there, stored as what they are.
+// `versieve profile` as a user without a GPU meets it: steps on the CPU, and by `--backend sim`
+// counters of a machine that is not there, stored as what they are.
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -62,6 +62,43 @@ TEST_CASE("resuming leaves out what is there of the same machine alone") {
   CHECK(scene.points().size() == 3);
   CHECK(scene.profile("--backend sim --hardware b200 --resume").code == 0);
   CHECK(scene.points().size() == 6);
+}
+
+TEST_CASE(
+    "a pair whose draft proposes fewer tokens is measured, simulated and resumed by its name") {
+  const TempFolder folder;
+  const std::string sweep = (folder / "pair.json").string();
+  const std::string database = (folder / "pair.db").string();
+  std::ofstream(sweep) << R"({"name": "pair", "timing": {"warm_up_s": 0, "fixed_samples": 2},
+      "grids": [{"workload": "step", "model": ["demo", "demo:v68"], "context_len": 300,
+                 "draft": "d2k2n4", "launch": "stream"}]})";
+  const std::string profile = "profile --json --db " + database + " --sweep " + sweep;
+  for (const char* backend : {"cpu", "sim"}) {
+    CAPTURE(backend);
+    const std::string command = profile + " --backend " + backend;
+    CHECK(nlohmann::json::parse(run_versieve(command).out).at("ok") == 2);
+    REQUIRE(run_versieve(command + " --resume").code == 0);  // all of it is there
+  }
+  const auto points = db::Store::open(database, db::OpenMode::kReadOnly).points({});
+  REQUIRE(points.size() == 4);
+  const auto linear_bytes = [](const PointMeasurement& point) {
+    for (const RangeMeasurement& range : point.ranges) {
+      if (range.path == "linear") {
+        return range.predicted.total();
+      }
+    }
+    return 0.0;
+  };
+  CHECK(points[0].key.model == "demo");
+  CHECK(points[1].key.model == "demo:v68");
+  CHECK(linear_bytes(points[1]) < linear_bytes(points[0]));
+  CHECK(points[3].key.model == "demo:v68");
+  CHECK(is_simulated(points[3]));
+  const CommandResult wrong = run_versieve(
+      "simulate --workload step --strategy nsa/ar --context "
+      "300 --model demo:v272");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("1 to 271") != std::string::npos);
 }
 
 TEST_CASE("nothing is fitted to simulated points, and the sentence says so") {

@@ -28,6 +28,10 @@ TEST_CASE("a plain step reads weights, compressed cache, blocks and window once"
   const double tree = step_bytes(Strategy::parse("nsa/d6k8n64/bfs/c1/F*"), "nsa-1b", 16384, 2);
   CHECK(tree > weights + cache + 0.8 * drafted);
   CHECK(tree < 1.1 * (weights + cache + drafted));
+  // A head of fewer rows is that much less to read at each of the six levels.
+  const double some =
+      step_bytes(Strategy::parse("nsa/d6k8n64/bfs/c1/F*"), "nsa-1b:v32000", 16384, 2);
+  CHECK(tree - some == Approx(6.0 * (128256 - 32000) * 2048 * 2).epsilon(0.03));
 }
 
 TEST_CASE("steps are timed on the CPU and compared with plain decoding") {

@@ -122,6 +122,50 @@ TEST_CASE("plain steps in one launch inform its price, and those of before are l
   }
 }
 
+TEST_CASE("steps whose draft proposes fewer tokens are priced by their own draft") {
+  synthetic::Plan plan = planted();
+  const auto of_all =
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+  plan.model = "nsa-1b:v32000";
+  plan.seed = 2;
+  const auto of_some = synthetic::step_points(plan, h200());
+  const FitReport alone = fit_cost_model(of_all, "NVIDIA H200", h200(), {"run"}, kQuick);
+  const FitReport both =
+      fit_cost_model(joined(of_all, of_some), "NVIDIA H200", h200(), {"run"}, kQuick);
+  CHECK(both.model.points == alone.model.points + 28);
+  CHECK(both.model.geometry == "nsa-1b");
+  // All of the target's steps may be quoted, each told apart by its draft.
+  const auto steps_with = [](const FitReport& report, std::int64_t draft_vocab) {
+    return std::count_if(report.model.steps.begin(), report.model.steps.end(),
+                         [&](const MeasuredStep& m) { return m.draft_vocab == draft_vocab; });
+  };
+  CHECK(steps_with(alone, 0) == 28);
+  CHECK(steps_with(both, 0) == 28);
+  CHECK(steps_with(both, 32000) == 28);
+  // A head of a quarter of the rows makes a tree's step a twelfth cheaper here, where the host's
+  // waits do not shrink; with the wrong draft half of that would be left on either side.
+  double predicted_us[2] = {0.0, 0.0};
+  double log_ratio[2] = {0.0, 0.0};
+  double trees = 0.0;
+  for (const ComparedPoint& p : both.compared) {
+    if (p.key.workload == WorkloadKind::kStep && p.key.num_queries >= 16) {
+      const std::size_t some = p.key.model == "nsa-1b:v32000" ? 1 : 0;
+      predicted_us[some] += p.predicted_us;
+      log_ratio[some] += std::log(p.predicted_us / *p.measured_us);
+      trees += 0.5;
+    }
+  }
+  CHECK(trees == 16.0);
+  CHECK(predicted_us[1] < 0.96 * predicted_us[0]);
+  CHECK(std::abs(log_ratio[0] / trees) < 0.015);
+  CHECK(std::abs(log_ratio[1] / trees) < 0.015);
+  // Nothing that both know of is told otherwise by the others' steps.
+  for (const SharedParameter shared :
+       {SharedParameter::kDramEfficiency, SharedParameter::kEffectiveL2}) {
+    check_found(both, index_of(shared), plan.parameters[index_of(shared)]);
+  }
+}
+
 TEST_CASE("a point is of the form that its launches show, whatever its text leaves open") {
   synthetic::Plan plan = planted();
   std::vector<PointMeasurement> points = synthetic::attention_points(plan, h200());

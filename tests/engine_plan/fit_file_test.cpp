@@ -67,6 +67,18 @@ TEST_CASE("a fit read back from its file plans the same table") {
   CHECK(back.acceptance.variants.size() == 1);
 }
 
+TEST_CASE("a step in a fit's file says what its draft proposes, where not all tokens") {
+  FitReport some = report();
+  REQUIRE(some.model.steps.size() > 1);
+  some.model.steps[1].draft_vocab = 32000;
+  const nlohmann::json file = nlohmann::json::parse(fit_json(some));
+  CHECK(!file["steps"][0].contains("draft_vocab"));
+  CHECK(file["steps"][1]["draft_vocab"] == 32000);
+  const FittedModel back = read_fit(written("some.json", file.dump()));
+  CHECK(back.steps[0].draft_vocab == 0);
+  CHECK(back.steps[1].draft_vocab == 32000);
+}
+
 TEST_CASE("a plan from a whole fit quotes measured tuples and predicts the others") {
   const nlohmann::json table = nlohmann::json::parse(table_of(report().model));
   std::size_t measured = 0;

@@ -138,7 +138,37 @@ TEST_CASE("the campaign of steps covers schedules and groups; the shipped attent
   CHECK(built_in("h200-fused").points.size() + built_in("h200-contexts").points.size() +
             built_in("h200-vanilla").points.size() >=
         1500);
-  CHECK(built_in("h200-fused-step").points.size() == 20);
+}
+
+TEST_CASE("steps with a draft of fewer tokens stand beside the same with all of them") {
+  const SweepPlan plan = built_in("h200-fused-step");
+  CHECK(plan.points.size() == 28);
+  std::int64_t fewer = 0;
+  for (PointKey key : plan.points) {
+    if (key.model != "nsa-1b") {
+      CAPTURE(key.strategy, key.context_len);
+      CHECK(key.model == "nsa-1b:v32000");
+      CHECK(Strategy::parse(key.strategy).draft.speculates());
+      key.model = "nsa-1b";
+      CHECK(std::count(plan.points.begin(), plan.points.end(), key) == 1);
+      fewer += 1;
+    }
+  }
+  CHECK(fewer == 8);
+}
+
+TEST_CASE("a layer's attention has no draft that its name could speak of") {
+  CHECK(small(R"([{"workload": "step", "model": ["nsa-1b", "nsa-1b:v32000"]}])").points.size() ==
+        2);
+  CHECK(small(R"([{"workload": "step", "model": "dense-1b:v5", "strategy": "dense/ar"}])")
+            .points[0]
+            .model == "dense-1b:v5");
+  for (const char* wrong :
+       {R"([{"workload": "attention", "model": ["nsa-1b", "nsa-1b:v32000"]}])",
+        R"([{"workload": "decode", "model": "dense-1b:v32000", "strategy": "dense/ar"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH(small(wrong), Catch::Contains("has no draft: write '"));
+  }
 }
 
 TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {

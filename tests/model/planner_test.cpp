@@ -283,6 +283,48 @@ TEST_CASE("a step measured with one form's launches says nothing about the other
   CHECK(planned(fit).baselines.at(0).evaluation.cost->time_us == Approx(1.1 * predicted));
 }
 
+TEST_CASE("a measured step speaks of pairs whose draft proposes as many tokens") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const Strategy fixed = Strategy::parse(PlanOptions{}.baseline);
+  const auto time_with = [&](std::int64_t draft_vocab) {
+    PlanOptions options;
+    options.draft = draft_shape_for(named_llm_shape("nsa-1b"));
+    options.draft->vocab = draft_vocab;
+    return planned(fit, options).baselines.at(1).evaluation.cost->time_us;
+  };
+  const auto note_with = [&](const std::string& model) {
+    PlanOptions options;
+    options.draft = draft_shape_for(named_llm_shape(model));
+    return planned(fit, options).provenance_note;
+  };
+  const double all = time_with(128256);
+  const double some = time_with(32000);
+  const double fewer = time_with(16000);
+  CHECK_THAT(note_with("nsa-1b:v32000"), Catch::EndsWith("tokens, which no measured step does"));
+  const auto add_step = [&](double factor, std::int64_t draft_vocab) {
+    fit.steps.push_back(
+        {fixed, 2048, 1000.0 * factor, 0.005, 1000.0, Provenance::kMeasured, draft_vocab});
+  };
+  add_step(1.1, 0);
+  CHECK(time_with(128256) == Approx(1.1 * all));
+  CHECK(time_with(32000) == Approx(some));
+  add_step(1.3, 32000);
+  CHECK(time_with(128256) == Approx(1.1 * all));
+  CHECK(time_with(32000) == Approx(1.3 * some));
+  CHECK(time_with(16000) == Approx(fewer));
+  CHECK_THAT(note_with("nsa-1b:v32000"), Catch::EndsWith("proposes 32000 of 128256 tokens"));
+  CHECK_THAT(note_with("nsa-1b:v16000"), Catch::EndsWith("tokens, which no measured step does"));
+  // A target that names its draft is planned with it.
+  const auto named = [&](const LlmShape& target) {
+    return plan(fit, hardware_by_key("h200-sxm"), target, {})
+        .baselines.at(1)
+        .evaluation.cost->time_us;
+  };
+  LlmShape target = named_llm_shape("nsa-1b:v32000");
+  target.name = "nsa-1b";
+  CHECK(named(target) == Approx(1.3 * some));
+}
+
 TEST_CASE("bucket texts are read strictly") {
   CHECK(parse_buckets("0-4096,4096-8192") == std::vector<ContextBucket>{{0, 4096}, {4096, 8192}});
   CHECK(parse_buckets("65536-262144").size() == 1);
