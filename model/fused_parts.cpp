@@ -31,6 +31,9 @@ struct Prices {
 };
 constexpr Prices kToChoose = {1.5, 1.37};
 constexpr Prices kToTell = {kFusedNextKind, 1.25};
+// Of the draft tree, likewise: the best of nine pairs measured as cuts.
+constexpr double kTailToChoose = 1.6;
+constexpr double kFirstTailToChoose = 0.7;
 
 // New in each further query, of the lists that the cut is to be good for.
 using Fresh = std::array<double, 2>;
@@ -260,7 +263,7 @@ SelectedSegment segment_of(const ListedQueries& q, double fresh) {
   const std::int64_t own = std::min(q.group, q.tile_queries);
   return selected_segment(
       {listed(own), listed(q.group) - listed(own), static_cast<double>(q.tile_queries / own),
-       std::pow(1.0 - fresh, static_cast<double>(own)), kFusedSelectedTail, kFusedFirstTail});
+       std::pow(1.0 - fresh, static_cast<double>(own)), kTailToChoose, kFirstTailToChoose});
 }
 
 double window_segment(std::int64_t window, std::int64_t context_len) {

@@ -26,9 +26,9 @@ inline constexpr std::int64_t kFusedManyHead = 64;
 inline constexpr double kLongestSegment = 0.56;
 inline constexpr double kFusedKind = 2.9;      // beginning a CTA: tables, a list, its first tile
 inline constexpr double kFusedNextKind = 0.2;  // another kind in it, whose list is there
-// What a segment reads of the draft tree.
-inline constexpr double kFusedSelectedTail = 1.6;
-inline constexpr double kFusedFirstTail = 0.7;  // more, where the tree begins
+// What a segment reads of the draft tree, as a cut is said to take it.
+inline constexpr double kFusedSelectedTail = 1.0;
+inline constexpr double kFusedFirstTail = 2.5;  // more, where the tree begins
 inline constexpr double kFusedWindowTail = 3.5;
 
 // A segment of selected blocks, as one row tile runs through it.
