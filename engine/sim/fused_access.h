@@ -18,6 +18,7 @@ struct FusedTile {
   std::int64_t count = 0;     // rows that are copied; 0: none
   bool tail = false;          // each query has rows of its own
   bool loads = true;          // of a tail: the first tile of its slice, which brings rows for all
+  double share = 1.0;         // of the team's row tiles that compute it; the others pass it over
   std::int64_t part = 0;      // parts [part, end_part) are stored behind it
   std::int64_t end_part = 0;  //
 };
@@ -38,7 +39,8 @@ struct FusedCta {
   std::int64_t first = 0, end = 0;  // nodes
   std::vector<FusedTeam> teams;
 
-  std::int64_t steps() const;  // of the longest team
+  std::int64_t steps() const;                  // of the longest team
+  double tile_share(std::int64_t step) const;  // the greatest of the teams' tiles
 };
 // All CTAs of a launch, in the order in which they start.
 std::vector<FusedCta> fused_ctas(const AttentionCase& a, const FusedCut& cut, FusedLaunch launch);

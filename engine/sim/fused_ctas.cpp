@@ -173,10 +173,27 @@ class CtaBuilder {
           const std::int64_t first = block * nsa.sel_block + at;
           if (first < a_.context_len) {
             team.tiles.push_back(tile_at(first, a_.context_len));
+            team.tiles.back().share = computing_share(g, block, group, team);
           }
         }
       }
     }
+  }
+
+  // Of the team's row tiles, those with a query of the group that lists the block.
+  double computing_share(std::int64_t g, std::int64_t block, std::int64_t group,
+                         const FusedTeam& team) const {
+    std::int64_t computing = 0;
+    std::int64_t last = -1;
+    for (std::int64_t node = group; node < std::min(team.end, group + cut_.group); ++node) {
+      const std::int64_t row_tile = (node - team.first) / cut_.tile_queries;
+      if (row_tile != last && lists_block(a_, node, g, block)) {
+        ++computing;
+        last = row_tile;
+      }
+    }
+    const std::int64_t all = (team.end - team.first + cut_.tile_queries - 1) / cut_.tile_queries;
+    return static_cast<double>(computing) / static_cast<double>(all);
   }
 
   void add_window(std::int64_t segment, FusedTeam& team) const {
@@ -234,6 +251,17 @@ std::int64_t FusedCta::steps() const {
   std::int64_t most = 0;
   for (const FusedTeam& team : teams) {
     most = std::max(most, team.start + static_cast<std::int64_t>(team.tiles.size()));
+  }
+  return most;
+}
+
+double FusedCta::tile_share(std::int64_t step) const {
+  double most = 0.0;
+  for (const FusedTeam& team : teams) {
+    const std::int64_t own = step - team.start;
+    if (own >= 0 && own < static_cast<std::int64_t>(team.tiles.size())) {
+      most = std::max(most, team.tiles[static_cast<std::size_t>(own)].share);
+    }
   }
   return most;
 }

@@ -161,9 +161,11 @@ void Schedule::run_step(const Event& event) {
   const double moving = bytes / machine_.sm_bytes_per_cycle;
   const double waiting = (done - begin) / shape_.steps_in_flight;
   const double drift = 1.0 + machine_.step_jitter * share_of(place.cta, place.step);
-  sm_free = begin + std::max(moving, shape_.issue_cycles * drift);
+  const double share = launch_.step_share(place.cta, place.step);
+  sm_free = begin + std::max(moving, share * shape_.issue_cycles * drift);
   place.step += 1;
-  enqueue(event.place, begin + std::max({waiting, moving, shape_.step_cycles, 1.0}) * drift);
+  enqueue(event.place,
+          begin + std::max({waiting, moving, share * shape_.step_cycles, 1.0}) * drift);
 }
 
 void Schedule::end_cta(const Place& place, double cycle) {

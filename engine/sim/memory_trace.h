@@ -66,6 +66,8 @@ class LaunchTrace {
   // Whether the step begins when all CTAs of the cluster have come to theirs. A cluster's CTAs meet
   // as often as each other.
   virtual bool meets_cluster(std::int64_t /*cta*/, std::int64_t /*step*/) const { return false; }
+  // The share of step_cycles and issue_cycles that the step takes.
+  virtual double step_share(std::int64_t /*cta*/, std::int64_t /*step*/) const { return 1.0; }
   // The counter that the CTA raises at its end; -1: none.
   virtual std::int64_t arrives_at(std::int64_t /*cta*/) const { return -1; }
   // What the CTA asks for in a loop before that step (> 0).

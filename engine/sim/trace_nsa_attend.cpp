@@ -7,11 +7,10 @@
 #include "engine/sim/fused_access.h"
 #include "engine/sim/memory_machine.h"
 #include "model/assert.h"
+#include "model/fused_parts.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr std::int64_t kRowsAtOnce = 2 * kFusedWarps;  // that a finishing CTA merges
 
 class NsaAttendTrace final : public LaunchTrace {
  public:
@@ -22,6 +21,10 @@ class NsaAttendTrace final : public LaunchTrace {
         ctas_(fused_ctas(a_, cut_, a.reuse ? FusedLaunch::kReuse : FusedLaunch::kAttend)) {}
 
   bool append_step(std::int64_t index, std::int64_t step, std::vector<Access>& out) const override;
+  double step_share(std::int64_t index, std::int64_t step) const override {
+    const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
+    return cta.finishes || step == 0 ? 1.0 : cta.tile_share(step - 1);
+  }
   std::int64_t arrives_at(std::int64_t index) const override {
     const FusedCta& cta = ctas_[static_cast<std::size_t>(index)];
     return cta.finishes ? -1 : cta.group;
@@ -47,8 +50,11 @@ Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
   if (!cut_.announced) {
     return waiting;
   }
+  // Two a warp; all a CTA's warps merge where kernels have registers for it (fused_attend.cuh).
+  const bool all = a_.shape.head_dim <= kFusedManyHead && (cut_.many || (!a_.reuse && !cut_.half));
+  const std::int64_t at_once = (all ? 4 : 2) * kFusedWarps;
   const double rows =
-      static_cast<double>(std::min((cta.end - cta.first) * a_.group_heads(), kRowsAtOnce));
+      static_cast<double>(std::min((cta.end - cta.first) * a_.group_heads(), at_once));
   const double lines =
       static_cast<double>(fused_width(a_.shape.head_dim) * 4) / static_cast<double>(kLineBytes);
   const double spans =

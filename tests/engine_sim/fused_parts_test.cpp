@@ -176,6 +176,42 @@ TEST_CASE("the selected segment in which the tree begins is the first, wherever 
   }
 }
 
+TEST_CASE("a tile takes the share of a team's row tiles that compute it") {
+  AttentionCase a = attention_case(named_llm_shape("nsa-1b"), tree_of("d6k8n64"), 4096);
+  a.reuse = true;
+  for (const double overlap : {0.2, 0.8}) {
+    a.indices = attended_blocks(a, overlap, {}, 1);
+    double least = 1.0;
+    double most = 0.0;
+    double sum = 0.0;
+    for (const std::int64_t group : {1, 8}) {
+      a.group_size = group;
+      const FusedCut cut = fused_cut(a, FusedLaunch::kReuse);
+      double computed = 0.0;  // row tiles times tiles
+      for (const FusedCta& cta : fused_ctas(a, cut, FusedLaunch::kReuse)) {
+        for (const FusedTeam& team : cta.teams) {
+          for (std::size_t i = 0; team.selected && i < team.tiles.size(); ++i) {
+            const FusedTile& tile = team.tiles[i];
+            if (tile.tail || tile.count == 0) {
+              continue;
+            }
+            computed += tile.share * static_cast<double>(team.end - team.first) /
+                        static_cast<double>(cut.tile_queries);
+            least = std::min(least, tile.share);
+            most = std::max(most, tile.share);
+            CHECK(cta.tile_share(team.start + static_cast<std::int64_t>(i)) >= tile.share);
+          }
+        }
+      }
+      // Larger groups share loads, and only queries of one row tile share its computing.
+      CHECK((group == 1 || computed < sum));
+      sum = computed;
+    }
+    CHECK(least == 0.5);  // of the two row tiles of eight queries
+    CHECK(most == 1.0);
+  }
+}
+
 TEST_CASE("a launch that fits the chip takes its longest block, one that does not its waves") {
   FusedGroup group = reuse_group(64, 4096, 4);
   group.shared_sms = false;
