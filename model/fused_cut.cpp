@@ -91,6 +91,7 @@ class Planner {
     cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
                                     span_count(call_.max_compressed()));
     share_out(cut);
+    cut.finish_warps = finish_warps(cut);
     cut.finish_nodes = finish_nodes(cut);
     lay_out_lists(cut);
     cut.map_words = map_words(cut);
@@ -114,18 +115,24 @@ class Planner {
            nodes * fused_select_words(call_.num_blocks, call_.nsa.sel_count) * 4;
   }
 
-  // As many as the warps of a finishing CTA take at once, half a warp a row, or more where the
-  // finishing CTAs would not fit the chip at once. Which warps:
-  // kernels/nsa_verify/fused_attend.cuh.
+  // All of a CTA's where kernels have registers for it (kernels/nsa_verify/fused_attend.cuh), else
+  // those that work.
+  std::int64_t finish_warps(const FusedCut& cut) const {
+    const bool all = launch_ != FusedLaunch::kRoute && queries_ > 1 &&
+                     call_.head_dim <= kFusedManyHead &&
+                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
+    return all ? 2 * kFusedWarps : kFusedWarps;
+  }
+
+  // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
+  // not fit the chip at once.
   std::int64_t finish_nodes(const FusedCut& cut) const {
     const std::int64_t cta_queries = cut.cta_queries();
     const bool routes = launch_ == FusedLaunch::kRoute;
-    const bool all = queries_ > 1 && call_.head_dim <= kFusedManyHead &&
-                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
-    const std::int64_t warps = all ? 2 * kFusedWarps : kFusedWarps;
+    const std::int64_t rows = 2 * cut.finish_warps;
     const std::int64_t at_once =
         routes ? 1
-               : std::clamp<std::int64_t>(2 * warps * most_tile_queries(call_) / kFusedRows, 1,
+               : std::clamp<std::int64_t>(rows * most_tile_queries(call_) / kFusedRows, 1,
                                           cta_queries);
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&

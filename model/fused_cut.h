@@ -112,6 +112,7 @@ struct FusedCut {
   std::int64_t part_blocks = 1;                           // CTAs of a group of queries
   std::int64_t query_tiles = 1;                           // groups of queries of a KV head
   std::int64_t finish_nodes = 1;                          // nodes of a finishing CTA
+  std::int64_t finish_warps = kFusedWarps;                // of it that merge, half a one a row
   std::int64_t units = 0;         // of a slot's ring: a tile's keys, or its values
   std::int64_t list_entries = 0;  // of a slot's lists
   std::int64_t unit_entries = 0;  // and their units

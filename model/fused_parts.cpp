@@ -31,7 +31,7 @@ struct Prices {
 };
 constexpr Prices kToChoose = {1.5, 1.37};
 constexpr Prices kToTell = {kFusedNextKind, 1.25};
-// Of the draft tree, likewise: the best of nine pairs measured as cuts.
+// Of the draft tree, likewise: the best of ten pairs measured as cuts.
 constexpr double kTailToChoose = 1.6;
 constexpr double kFirstTailToChoose = 0.7;
 

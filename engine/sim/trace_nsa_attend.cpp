@@ -7,7 +7,6 @@
 #include "engine/sim/fused_access.h"
 #include "engine/sim/memory_machine.h"
 #include "model/assert.h"
-#include "model/fused_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -50,11 +49,8 @@ Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
   if (!cut_.announced) {
     return waiting;
   }
-  // Two a warp; all a CTA's warps merge where kernels have registers for it (fused_attend.cuh).
-  const bool all = a_.shape.head_dim <= kFusedManyHead && (cut_.many || (!a_.reuse && !cut_.half));
-  const std::int64_t at_once = (all ? 4 : 2) * kFusedWarps;
-  const double rows =
-      static_cast<double>(std::min((cta.end - cta.first) * a_.group_heads(), at_once));
+  const double rows = static_cast<double>(
+      std::min((cta.end - cta.first) * a_.group_heads(), 2 * cut_.finish_warps));
   const double lines =
       static_cast<double>(fused_width(a_.shape.head_dim) * 4) / static_cast<double>(kLineBytes);
   const double spans =

@@ -83,9 +83,8 @@ QString launches_html(const Plan& plan, const PlanEntry& entry) {
   const LlmShape target = plan.target();
   const std::int64_t context =
       sampled_context(plan.chosen.buckets[static_cast<std::size_t>(entry.bucket)], 1);
-  const std::vector<StepPart> parts =
-      predicted_step_parts(plan.fit->model, plan.machine, target, plan.draft,
-                           entry.evaluation.strategy, context);
+  const std::vector<StepPart> parts = predicted_step_parts(
+      plan.fit->model, plan.machine, target, plan.draft, entry.evaluation.strategy, context);
   double step_us = 0.0;
   for (const StepPart& part : parts) {
     step_us += part.time_us;

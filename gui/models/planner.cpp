@@ -180,8 +180,7 @@ AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) 
   if (choice.rate) {
     return engine::assumed_acceptance(*choice.rate, own);
   }
-  return choice.pair.empty() ? own
-                             : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
+  return choice.pair.empty() ? own : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
 }
 
 PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
@@ -317,21 +316,22 @@ void Planner::start() {
   const auto work = [=] {
     return make_plan(*snapshot, earlier, machine, bandwidth, acceptance, draft_vocab);
   };
-  job_.start<PlanPtr>(work,
-                      [this](const PlanPtr& plan) {
-                        plan_ = plan;
-                        sentence_.clear();
-                        if (turned_) {
-                          start();
-                        } else {
-                          Q_EMIT changed();
-                        }
-                      },
-                      [this](const QString& sentence) {
-                        plan_.reset();
-                        sentence_ = sentence;
-                        Q_EMIT changed();
-                      });
+  job_.start<PlanPtr>(
+      work,
+      [this](const PlanPtr& plan) {
+        plan_ = plan;
+        sentence_.clear();
+        if (turned_) {
+          start();
+        } else {
+          Q_EMIT changed();
+        }
+      },
+      [this](const QString& sentence) {
+        plan_.reset();
+        sentence_ = sentence;
+        Q_EMIT changed();
+      });
   Q_EMIT changed();
 }
 

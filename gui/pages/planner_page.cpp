@@ -320,7 +320,8 @@ void PlannerPage::show_plan() {
   const PlanPtr& plan = planner_->plan();
   export_->setEnabled(plan != nullptr);
   acceptance_->showPlan(plan);
-  draft_vocab_->setEnabled(plan != nullptr && plan->target().vocab > std::ranges::min(kDraftVocabs));
+  draft_vocab_->setEnabled(plan != nullptr &&
+                           plan->target().vocab > std::ranges::min(kDraftVocabs));
   if (!plan) {
     message_->setText(!planner_->sentence().isEmpty()
                           ? tr("There is no plan: %1.").arg(planner_->sentence())

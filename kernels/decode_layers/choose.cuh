@@ -215,8 +215,8 @@ __device__ __forceinline__ ChosenBlocks take_best(const DecodeCta& c, unsigned* 
     for (int i = 0; i < 32 / kComputeWarps; ++i) {
       const int at = warp * (32 / kComputeWarps) + i;
       const uint2 other = shared.candidates[at];
-      const int rank = __popc(__ballot_sync(
-          0xFFFFFFFFU, own.x > other.x || (own.x == other.x && own.y < other.y)));
+      const int rank = __popc(
+          __ballot_sync(0xFFFFFFFFU, own.x > other.x || (own.x == other.x && own.y < other.y)));
       if (lane == 0 && at < count && rank < wanted) {
         shared.chosen[rank] = static_cast<std::int32_t>(other.y);
       }

@@ -106,12 +106,11 @@ class Runner {
                                              .row = entry_.data() + entries_,
                                              .position = entry_.data() + 2 * entries_};
     if (one_launch_) {
-      REQUIRE(
-          draft_.try_grow_device({.choice = choice_,
-                                  .target_token = target_token_.data(),
-                                  .state = state_.data(),
-                                  .max_context = bound_},
-                                 entries, captured_.data(), target_.shape().vocab));
+      REQUIRE(draft_.try_grow_device({.choice = choice_,
+                                      .target_token = target_token_.data(),
+                                      .state = state_.data(),
+                                      .max_context = bound_},
+                                     entries, captured_.data(), target_.shape().vocab));
       return;
     }
     const Draft<Bf16>::DeviceSlots slots{.counts = &state_.data()->counts,
@@ -203,8 +202,8 @@ void check_pools(const kernels::TreePool& one, const kernels::TreePool& many) {
 void check_draft(kernels::Ops<Bf16>& ops, const DraftCase& c, const DraftChoice& choice,
                  std::int64_t context_len) {
   INFO("hidden " << c.hidden << ", " << c.heads << "/" << c.kv_heads << " heads, vocabulary "
-                 << c.vocab << " (draft " << draft_of(c).vocab << "), d" << choice.depth << "k" << choice.width << "n" << choice.nodes
-                 << ", L " << context_len);
+                 << c.vocab << " (draft " << draft_of(c).vocab << "), d" << choice.depth << "k"
+                 << choice.width << "n" << choice.nodes << ", L " << context_len);
   REQUIRE(drafts_in_one_launch(draft_of(c), c.vocab, choice));
   Runner many(ops, c, choice, false);
   Runner one(ops, c, choice, true);
