@@ -32,8 +32,9 @@ inline constexpr std::int64_t kMaxFusedSlots = kMaxFusedRanks + kFusedSegments +
 inline constexpr std::int64_t kFusedEntryBytes = 16;        // of a list
 inline constexpr std::int64_t kFusedUnitBarrierBytes = 32;  // two a unit for each set of teams
 inline constexpr std::int64_t kFusedKinds = 3;              // spans, window, selected blocks
-// Two barriers, and of each kind and row tile one and a list's length.
-inline constexpr std::int64_t kFusedReadyBytes = 2 * 8 + kFusedKinds * kFusedWarps * 16;
+// Two barriers, and of each list and row tile one and the list's length: of each kind, and of the
+// segments of selected blocks behind the first.
+inline constexpr std::int64_t kFusedReadyBytes = 2 * 8 + (kFusedKinds + 1) * kFusedWarps * 16;
 inline constexpr std::int64_t kFusedFinishRows = 64;  // of a finishing CTA: a state each
 inline constexpr std::int64_t kFusedMostRanked = 64;  // candidates of a selecting warp
 inline constexpr std::int64_t kFusedTailQueries = 4;  // of a tail entry

@@ -130,6 +130,7 @@ __host__ __device__ inline SegmentRange selected_range(int from, int to) {
 }
 
 inline constexpr int kMaxRanks = 16;
+inline constexpr int kListRegions = 3;  // lists of spans, of the window, of selected blocks
 inline constexpr int kMaxSlots = kMaxRanks + kSegments + kCtaWarps;  // of a group's CTAs
 
 // Sizes of one launch, fixed on the host.
@@ -153,8 +154,8 @@ struct FusedPlan {
   int unit_capacity = 0;   // and their units
   // Where the lists of spans, of the window, of selected blocks begin: a CTA of many parts has all
   // at once.
-  int list_start[3] = {};
-  int unit_start[3] = {};
+  int list_start[kListRegions] = {};
+  int unit_start[kListRegions] = {};
   int map_words = 0;        // of a slot's bit maps of blocks
   int path_compressed = 0;  // path-local compressed tokens a node can have
   int depth_capacity = 0;   // ancestors of a node, itself included

@@ -122,6 +122,7 @@ __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index
 struct SlotWork {
   int rank;  // of the compressed tokens; -1: none
   SegmentRange window, selected;
+  int listed_first;  // of the selected segments; the others are listed by themselves
 
   template <bool kMany>
   __device__ __forceinline__ static SlotWork of(const FusedPlan& plan, int slot) {
@@ -130,11 +131,14 @@ struct SlotWork {
       const int segment = slot - plan.ranks;
       const SegmentRange own{segment, segment < kSegments ? segment + 1 : segment};
       const bool selected = segment >= 0 && segment < kSelectedSegments;
-      return {rank, rank >= 0 || selected ? SegmentRange{} : own, selected ? own : SegmentRange{}};
+      return {rank, rank >= 0 || selected ? SegmentRange{} : own, selected ? own : SegmentRange{},
+              1};
     }
     const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
     const int to = plan.segment_end[slot];
-    return {rank, window_range(from, to), selected_range(from, to)};
+    // A team of one row tile has no warp to list others while another feeds.
+    return {rank, window_range(from, to), selected_range(from, to),
+            plan.team_bits > 0 ? 1 : kSelectedSegments};
   }
   // The first kind from `kind` on of which there are parts; kKinds: none.
   __device__ __forceinline__ int next_kind(int kind) const {
@@ -144,7 +148,10 @@ struct SlotWork {
     if (kind <= kWindow && !window.empty()) {
       return kWindow;
     }
-    return kind <= kSelected && !selected.empty() ? kSelected : kKinds;
+    if (kind <= kSelected && !selected.empty()) {
+      return kSelected;
+    }
+    return kind <= kOthers && selected.to - selected.from > listed_first ? kOthers : kKinds;
   }
 };
 
@@ -168,9 +175,15 @@ __device__ __forceinline__ int slot_of(const FusedPlan& plan, int share, int slo
 template <bool kMany>
 __device__ __forceinline__ SegmentRange segments_of(const Queries& t, const SlotWork& work,
                                                     int kind) {
-  const SegmentRange range = kind == kSelected ? work.selected : work.window;
+  const SegmentRange range = kind >= kSelected ? work.selected : work.window;
   if (!kMany) {
     return {range.from, range.from + 1};
+  }
+  if (kind == kSelected) {
+    return {range.from, min(range.from + work.listed_first, range.to)};
+  }
+  if (kind == kOthers) {
+    return {range.from + work.listed_first, range.to};
   }
   if (kind == kWindow && range.to - range.from == 1) {
     static_assert(kWindowSegments == 2, "one of two");
@@ -188,7 +201,7 @@ __device__ __forceinline__ Job job_of(const Queries& t, const SlotWork& work, in
   }
   const SegmentRange range = segments_of<kMany>(t, work, kind);
   Job job{false, false, 0, range.from, range.to, {0, 0}};
-  if (kind == kSelected) {
+  if (kind >= kSelected) {
     job.turn = segment_turn<kMany>(t);
   }
 #pragma unroll
@@ -210,8 +223,8 @@ __device__ __forceinline__ void make_list(const Queries& t, const Memory& memory
   } else if (kind == kWindow) {
     list_window(t, team, segments_of<false>(t, work, kind), list);
   } else {
-    list_selected(t, team, segments_of<false>(t, work, kind), SegmentTurn{}, memory.maps_of(team),
-                  early, list);
+    const SegmentRange own = segments_of<false>(t, work, kind);
+    list_selected(t, team, own, own, SegmentTurn{}, memory.maps_of(team), early, list);
   }
 }
 
@@ -248,14 +261,23 @@ struct ListWork {
     if (window) {
       list_window(t, all, segments_of<true>(t, work, kWindow), memory.list_of(kWindow, all));
     }
+    const bool both = stands_in && first > 0;  // its own team's and those of team 0
+    int kind = kSelected;
+    int tile = first;
 #pragma unroll 1
-    while (first >= 0) {
-      const Team team = make_team(first, t.a.plan.team_bits);
-      list_selected(t, team, work.selected, segment_turn<true>(t), memory.maps_of(team), early,
-                    memory.list_of(kSelected, team));
-      first = stands_in && first > 0 ? 0 : -1;
-      if (first == 0) {
-        early.fetch(t, make_team(0, t.a.plan.team_bits));
+    while (tile >= 0 && kind < kKinds) {
+      const Team team = make_team(tile, t.a.plan.team_bits);
+      list_selected(t, team, work.selected, segments_of<true>(t, work, kind), segment_turn<true>(t),
+                    memory.maps_of(team), early, memory.list_of(kind, team));
+      __syncwarp();
+      if (both && tile > 0) {
+        tile = 0;
+        if (kind == kSelected) {
+          early.fetch(t, make_team(0, t.a.plan.team_bits));
+        }
+      } else {
+        tile = first;
+        kind = work.next_kind(kind + 1);
       }
     }
   }
@@ -269,7 +291,8 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
                                             int kind) {
   const FusedPlan& plan = t.a.plan;
   Fed fed;
-  int units = 0;  // of the kinds before
+  Before before{memory.ring_of(kSpans, make_team(0, plan.tile_bits)), 0, 0};
+  int units = 0;  // of spans and window
 #pragma unroll 1
   while (kind < kKinds) {
     const Team team = make_team(t.tile, memory.team_bits(kind));
@@ -285,7 +308,6 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
     }
     if (first) {
       const Ring ring = memory.ring_of(kind, team);
-      Before before{memory.ring_of(kSpans, make_team(0, plan.tile_bits)), 0, 0};
       if (kind == kSelected) {
         before.first = team.index * ring.units;
         before.units = units;
@@ -293,7 +315,7 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
       }
       feed_ring<kD>(t, maps, kReuse && kind == kSpans, ring, list.units, kReuse, before, fed);
     }
-    units += list.length->units;
+    units += kind < kSelected ? list.length->units : 0;
     kind = kMany ? work.next_kind(kind + 1) : static_cast<int>(kKinds);
   }
 }

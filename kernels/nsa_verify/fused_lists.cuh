@@ -253,16 +253,19 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
   return count * parts;
 }
 
-// Tiles of selected blocks of the segments at some places, segment after segment; an entry's part
-// is its place. `words`: [team queries, segments, words of a bit map].
-__device__ __forceinline__ void list_selected(const Queries& t, const Team& team,
+// Tiles of selected blocks of the segments at the places `range` among those of a slot, segment
+// after segment; an entry's part is its place. `words`: [team queries, segments of the slot, words
+// of a bit map], filled with the first of them.
+__device__ __forceinline__ void list_selected(const Queries& t, const Team& team, SegmentRange slot,
                                               SegmentRange range, SegmentTurn turn, unsigned* words,
                                               const EarlyLists& early, const TileList& list) {
   const FusedArguments& a = t.a;
   const int first_query = team.first_tile * t.per_tile;
-  const BlockMaps maps{words, range.from, range.to - range.from, turn};
+  const BlockMaps maps{words, slot.from, slot.to - slot.from, turn};
   const TileSource from(t, false);
-  map_blocks(t, team, maps, early);
+  if (range.from == slot.from) {
+    map_blocks(t, team, maps, early);
+  }
   ListLength length;
 #pragma unroll 1
   for (int place = range.from; place < range.to; ++place) {

@@ -8,8 +8,9 @@
 namespace versieve::kernels {
 
 // The kinds of parts in the order in which a slot runs through them: the window needs nothing of
-// nsa_route, and waits for nobody.
-enum Kind : int { kSpans, kWindow, kSelected, kKinds };
+// nsa_route, and waits for nobody. A CTA of many parts has the first of its segments of selected
+// blocks listed by itself, so that it runs while the others are listed.
+enum Kind : int { kSpans, kWindow, kSelected, kOthers, kKinds };
 
 // Barriers in shared memory beside the rings': of the tables, of the lists of each kind by their
 // team's first row tile; behind them the lists' lengths.
@@ -54,19 +55,27 @@ struct WorkMemory {
   }
 
   __device__ __forceinline__ int team_bits(int kind) const {
-    return kind == kSelected ? plan.team_bits : plan.tile_bits;
+    return kind >= kSelected ? plan.team_bits : plan.tile_bits;
   }
   // A team's share of what the slot's teams share.
   __device__ __forceinline__ int share(int of, const Team& team) const {
     return of >> (plan.tile_bits - team.bits);
   }
+  // That of kOthers lies behind the list of kSelected, which is there.
   __device__ __forceinline__ TileList list_of(int kind, const Team& team) const {
-    const int from = plan.list_start[kind];
-    const int unit = plan.unit_start[kind];
-    const int at = kind * kCtaWarps + (slot << plan.tile_bits) + team.first_tile;
-    return {entries + from + team.index * share(plan.list_capacity - from, team),
-            units + unit + team.index * share(plan.unit_capacity - unit, team), lengths + at,
-            ready_at + static_cast<std::uint32_t>((1 + at) * 8)};
+    const int region = kind < kSelected ? kind : kSelected;
+    const int from = plan.list_start[region];
+    const int unit = plan.unit_start[region];
+    const int first = region * kCtaWarps + (slot << plan.tile_bits) + team.first_tile;
+    const int at = first + (kind - region) * kCtaWarps;
+    TileList list{entries + from + team.index * share(plan.list_capacity - from, team),
+                  units + unit + team.index * share(plan.unit_capacity - unit, team), lengths + at,
+                  ready_at + static_cast<std::uint32_t>((1 + at) * 8)};
+    if (kind == kOthers) {
+      list.entries += lengths[first].entries;
+      list.units += lengths[first].units + 1;  // its end
+    }
+    return list;
   }
   __device__ __forceinline__ unsigned* maps_of(const Team& team) const {
     return block_maps + team.index * share(plan.map_words, team);
@@ -80,7 +89,7 @@ struct WorkMemory {
     const int count = share(plan.units, team);
     const std::uint32_t first = static_cast<std::uint32_t>(team.index * count);
     const std::uint32_t set =
-        kind == kSelected ? static_cast<std::uint32_t>(plan.slots * plan.units) : 0U;
+        kind >= kSelected ? static_cast<std::uint32_t>(plan.slots * plan.units) : 0U;
     return {units_at + first * Rows<kD>::kUnitBytes, barriers_at + (set + first) * 16U, count};
   }
 };

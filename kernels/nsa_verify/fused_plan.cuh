@@ -26,7 +26,7 @@ static_assert(kFusedShortSpan == kShortSpan && kFusedShortSpanEnd == kShortSpanE
               kFusedLongSpan == kLongSpan && kFusedJoin == kJoin);
 static_assert(kMostAnnouncedSpans == RowParts<64, true, true, true>::kMostAwaited &&
               kAnnouncedSeenEighths == RowParts<64, true, true, true>::kSeenEighths);
-static_assert(kFusedReadyBytes == kReadyBytes && kFusedKinds == kKinds &&
+static_assert(kFusedReadyBytes == kReadyBytes && kFusedKinds == kListRegions &&
               kFusedUnitBarrierBytes == kPlaceBarrierBytes);
 static_assert(kFusedEntryBytes == sizeof(Entry) && kFusedFinishRows == kFinishRows &&
               kFusedMostRanked == kMaxRanked);
@@ -70,7 +70,7 @@ std::optional<FusedPlan> fused_plan(const NsaVerifyParams<Bf16>& p, FusedLaunch 
   plan.team_bits = std::countr_zero(static_cast<std::uint64_t>(cut->team_tiles));
   plan.group = small(cut->group);
   plan.units = small(cut->units);
-  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+  for (std::size_t kind = 0; kind < kListRegions; ++kind) {
     plan.list_start[kind] = small(cut->list_starts[kind]);
     plan.unit_start[kind] = small(cut->unit_starts[kind]);
   }
