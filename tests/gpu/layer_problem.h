@@ -124,6 +124,7 @@ class LayerProblem {
   cudaStream_t stream() const { return stream_; }
 
   kernels::NsaVerifyParams<Bf16> params;  // but for the caches, which take turns
+  std::vector<std::int32_t> position;     // of the nodes
 
  private:
   static constexpr std::size_t kScratchFloats = std::size_t{64} << 20;
@@ -135,7 +136,7 @@ class LayerProblem {
   void grow_tree() {
     kernels::NsaVerifyParams<Bf16>& p = params;
     std::vector<std::int32_t> parent = {-1};
-    std::vector<std::int32_t> position = {static_cast<std::int32_t>(p.context_len)};
+    position = {static_cast<std::int32_t>(p.context_len)};
     std::vector<std::int32_t> owner;
     for (std::int32_t i = 0; i < p.num_queries; ++i) {
       if (i > 0) {
