@@ -13,6 +13,7 @@ namespace {
 constexpr double kTileKeys = 64.0;
 constexpr double kJoinTiles = 8.0;  // a join: 512 compressed tokens whose spans are summed up first
 constexpr int kSegments = kFusedSelected + kFusedWindow;
+constexpr int kMostTurned = 8;  // CTAs of a group whose second half starts turned round
 
 // Chosen so that of the measured cuts the planner takes good ones: 793 of 32 to 128 queries at 4K
 // to 64K tokens, reuse and refresh, four overlaps each, on an H200 (kernels/nsa_verify/README.md).
@@ -218,7 +219,9 @@ double summed_time(const FusedGroup& g, const FusedShares& s, const Lists& lists
 }
 
 // Longest CTAs start first. Where all run at once and two share an SM, the first half of them meets
-// the second: the longest the shortest.
+// the second: the longest the shortest. Not where a group has many, of one part each: of shares of
+// compressed tokens and lists of blocks it is hard to tell which are longer, and those that come
+// last should be the short ones of both.
 void order_slots(const FusedGroup& g, const Lists& lists, FusedShares& s) {
   std::array<double, kFusedSlots> tiles{};
   for (const SelectedSegment& list : lists) {
@@ -229,7 +232,8 @@ void order_slots(const FusedGroup& g, const Lists& lists, FusedShares& s) {
   std::iota(longest_first.begin(), longest_first.end(), std::uint8_t{0});
   std::stable_sort(longest_first.begin(), longest_first.begin() + s.ctas,
                    [&](std::uint8_t one, std::uint8_t other) { return tiles[one] > tiles[other]; });
-  const int half = g.shared_sms && fits_chip(g, s) ? (s.ctas + 1) / 2 : s.ctas;
+  const bool turns = g.shared_sms && fits_chip(g, s) && s.ctas <= kMostTurned;
+  const int half = turns ? (s.ctas + 1) / 2 : s.ctas;
   for (int i = 0; i < s.ctas; ++i) {
     const int from = i < half ? i : s.ctas - 1 - (i - half);
     s.order[static_cast<std::size_t>(i)] = longest_first[static_cast<std::size_t>(from)];
