@@ -27,7 +27,7 @@ __device__ __forceinline__ void put_shared(const TileList& list, ListLength to, 
 }
 
 // Behind the last unit: the list is there, for those who work and for those who feed. There is
-// room: a tail's entries count two each.
+// room, for a slot's second list too: a tail's entries count two each.
 __device__ __forceinline__ void end_list(const Queries& t, const TileList& list,
                                          const ListLength& length) {
   if (t.lane == 0) {

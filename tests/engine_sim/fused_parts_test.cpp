@@ -110,6 +110,32 @@ TEST_CASE("each segment is one thread block's, in order") {
   }
 }
 
+TEST_CASE("thread blocks start longest first, the second half turned round where a group has few") {
+  const auto order_of = [](const FusedGroup& group) {
+    const FusedShares shares = fused_shares(group);
+    const auto begin = shares.order.begin();
+    std::vector<int> order(begin, begin + shares.ctas);
+    std::vector<int> each = order;
+    std::sort(each.begin(), each.end());
+    for (int slot = 0; slot < shares.ctas; ++slot) {
+      CHECK(each[static_cast<std::size_t>(slot)] == slot);  // every block once
+    }
+    return order;
+  };
+  // 64 nodes at 4K: the compressed tokens with a segment of the window first; the other segment of
+  // the window, the shortest, opens the second half.
+  const std::vector<int> few = order_of(reuse_group(64, 4096, 8));
+  REQUIRE(few.size() == 8);
+  CHECK(few.front() == 0);
+  CHECK(few[4] == 1);
+  // 32 nodes at 64K, a part each: eight shares of the compressed tokens, and last the window.
+  const std::vector<int> many = order_of(reuse_group(32, 65536, 4));
+  REQUIRE(many.size() == 16);
+  CHECK(many.front() == 0);
+  CHECK(many[14] == 8);
+  CHECK(many[15] == 9);
+}
+
 TEST_CASE("groups of eight are cut for lists that differ, of four for lists that are alike") {
   // Both measured on an H200, us at overlaps of 0.2, 0.5, 0.8 and 0.95: 64 queries at 16K in groups
   // of eight take 25.3, 24.0, 22.1 and 20.5 by `before` and 23.2, 23.2, 22.9 and 22.5 by eight CTAs
