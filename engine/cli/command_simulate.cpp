@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "db/store.h"
 #include "engine/cli/commands.h"
@@ -18,7 +19,7 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string hardware = "h200-sxm", strategy, model = "nsa-1b", cache_state = "cold_rotate";
+  std::string hardware, strategy, model = "nsa-1b", cache_state = "cold_rotate";
   std::int64_t context_len = 16384;
   double overlap = 0.8;
   std::string database, kind, workload = "attention";
@@ -88,7 +89,10 @@ std::string point_text(const PointMeasurement& point) {
   return text;
 }
 
+constexpr const char* kDefaultHardware = "h200-sxm";
+
 Answer run_one(const Options& options) {
+  const std::string hardware = options.hardware.empty() ? kDefaultHardware : options.hardware;
   PointKey key{.workload = workload_kind(options.workload),
                .model = options.model,
                .regime = "synthetic",
@@ -102,7 +106,7 @@ Answer run_one(const Options& options) {
     key.overlap = options.overlap;
   }
   const engine::SimulationPlan plan{
-      .machine = engine::memory_machine(engine::load_hardware(options.hardware)),
+      .machine = engine::memory_machine(engine::load_hardware(hardware)),
       .protocol =
           options.cache_state == "warm" ? engine::collection_warm() : engine::collection_quiet()};
   const PointMeasurement point = engine::simulate_point(key, {}, plan);
@@ -110,9 +114,12 @@ Answer run_one(const Options& options) {
     throw Error(ExitCode::kAnswerNo, point.reason);
   }
   Answer answer{.text = point_text(point)};
-  answer.json = {{"hardware", options.hardware},       {"strategy", options.strategy},
-                 {"workload", options.workload},       {"model", options.model},
-                 {"context_len", options.context_len}, {"cache_state", options.cache_state},
+  answer.json = {{"hardware", hardware},
+                 {"strategy", options.strategy},
+                 {"workload", options.workload},
+                 {"model", options.model},
+                 {"context_len", options.context_len},
+                 {"cache_state", options.cache_state},
                  {"ranges", nlohmann::json::array()}};
   for (const RangeMeasurement& range : point.ranges) {
     answer.json["ranges"].push_back(range_json(range));
@@ -166,21 +173,41 @@ bool runs_one_launch(const PointMeasurement& point) {
                      [](const RangeMeasurement& range) { return range.path == "decode_layers"; });
 }
 
-// Every measured point is simulated as it was counted: its blocks, its cache state, its collection.
+// The machine that a run was counted on, unless another is named.
+HardwareSpec hardware_of(const Options& options, const RunRecord& run) {
+  if (!options.hardware.empty()) {
+    return engine::load_hardware(options.hardware);
+  }
+  const HardwareSpec* entry = hardware_for_device(run.device);
+  if (entry == nullptr) {
+    throw Error(ExitCode::kAnswerNo, "the catalogue has no entry for the device '" + run.device +
+                                         "' of " + options.database +
+                                         ": name its --hardware, a key or a JSON file");
+  }
+  return *entry;
+}
+
+// Every measured point is simulated as it was counted: its machine, its blocks, its cache state,
+// its collection.
 Answer run_check(const Options& options, const CommandContext& context) {
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
-  const engine::MemoryMachine machine =
-      engine::memory_machine(engine::load_hardware(options.hardware));
   std::vector<engine::Comparison> comparisons;
+  std::set<std::string> machines;
   std::int64_t refused = 0;
   for (const db::StoredRun& run : store.runs()) {
     if (!options.kind.empty() && run.record.kind != options.kind) {
       continue;
     }
-    engine::SimulationPlan plan{
-        .machine = machine, .protocol = protocol_of(run.record), .seed = run.record.seed};
     const std::vector<PointMeasurement> points = store.points(
         {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
+    if (points.empty()) {
+      continue;
+    }
+    const HardwareSpec hardware = hardware_of(options, run.record);
+    machines.insert(hardware.key);
+    engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
+                                .protocol = protocol_of(run.record),
+                                .seed = run.record.seed};
     for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
       if (!can_be_simulated(points[i])) {
         continue;
@@ -206,7 +233,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
   const std::vector<engine::ErrorSummary> summaries = engine::summarize(comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
   answer.json = {{"db", options.database},
-                 {"hardware", options.hardware},
+                 {"hardware", machines},
                  {"refused", refused},
                  {"errors", nlohmann::json::array()},
                  {"points", nlohmann::json::array()}};
@@ -223,7 +250,9 @@ Answer run_check(const Options& options, const CommandContext& context) {
 
 Run declare_simulate(CLI::App& app, const CommandContext& context) {
   const auto options = std::make_shared<Options>();
-  app.add_option("--hardware", options->hardware, "catalogue key or JSON file");
+  app.add_option("--hardware", options->hardware,
+                 "catalogue key or JSON file; if left out h200-sxm, with --check the machine that "
+                 "each run was counted on");
   app.add_option("--strategy", options->strategy, "strategy text; its schedule names the layer");
   app.add_option("--model", options->model, "geometry: nsa-1b, nsa-8b or demo");
   app.add_option("--workload", options->workload, "attention (one layer) or step (the target)")

@@ -55,6 +55,18 @@ TEST_CASE("a sweep is simulated for a machine of the catalogue, and what cannot 
   CHECK(points[2].status == "refused");
 }
 
+TEST_CASE("counted points are checked on the machine that they were counted on") {
+  const Scene scene;
+  REQUIRE(scene.profile("--backend sim --hardware h100-sxm").code == 0);
+  const std::string check = "simulate --check --json --db " + scene.database();
+  const nlohmann::json own = nlohmann::json::parse(run_versieve(check).out);
+  CHECK(own.at("hardware") == nlohmann::json::array({"h100-sxm"}));
+  CHECK(own.at("errors").at(0).at("dram_bytes").at("median_ape").get<double>() < 0.05);
+  const nlohmann::json named = nlohmann::json::parse(run_versieve(check + " --hardware b200").out);
+  CHECK(named.at("hardware") == nlohmann::json::array({"b200"}));
+  CHECK(run_versieve(check + " --hardware nothing").code == 2);
+}
+
 TEST_CASE("resuming leaves out what is there of the same machine alone") {
   const Scene scene;
   REQUIRE(scene.profile("--backend sim").code == 0);
