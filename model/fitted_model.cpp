@@ -1,6 +1,7 @@
 #include "model/fitted_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/assert.h"
@@ -8,6 +9,49 @@
 
 namespace versieve {
 namespace {
+
+// Added to the half-width of log latency when a fit is used on another machine, known by its data
+// sheet alone, and where its rates were measured too (sweep calibrate).
+struct CarriedWidth {
+  double by_sheet;
+  double by_rates;
+};
+// Of another chip: assumptions. The published cross-machine errors of a comparable model are 13 to
+// 16 %; measured rates leave latencies and L2's behaviour, half of it.
+constexpr CarriedWidth kOtherChip = {0.30, 0.15};
+// Of the same SMs with another memory, as far apart as an H100 and an H200 are. Between these two,
+// both ways, 0.02 and 0.01 would have held 90 % of 1,757 and 1,647 points, and the steps that a
+// plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/README.md).
+constexpr CarriedWidth kOtherMemory = {0.05, 0.02};
+constexpr const char* kFartherKey = "h200-sxm";
+constexpr const char* kNearerKey = "h100-sxm";
+
+constexpr std::array kChipFields = {
+    HardwareField::kSmCount,        HardwareField::kMaxClockMhz,
+    HardwareField::kTensorClockMhz, HardwareField::kTensorFlopPerClockSm,
+    HardwareField::kFp32LanesPerSm, HardwareField::kSharedMemoryKibPerSm,
+    HardwareField::kThreadsPerSm,   HardwareField::kBlocksPerSm,
+    HardwareField::kRegistersPerSm};
+
+bool same_chip(const HardwareSpec& a, const HardwareSpec& b) {
+  return std::all_of(kChipFields.begin(), kChipFields.end(),
+                     [&](HardwareField field) { return a[field] == b[field]; });
+}
+
+double apart(const HardwareSpec& a, const HardwareSpec& b, HardwareField field) {
+  return std::abs(std::log(a[field] / b[field]));
+}
+
+// How far apart two memories are, in units of how far those of the measured pair are.
+double memory_distance(const HardwareSpec& a, const HardwareSpec& b) {
+  const HardwareSpec& farther = hardware_by_key(kFartherKey);
+  const HardwareSpec& nearer = hardware_by_key(kNearerKey);
+  double most = 0.0;
+  for (const HardwareField field : {HardwareField::kRawBandwidthGbps, HardwareField::kL2Mib}) {
+    most = std::max(most, apart(a, b, field) / apart(farther, nearer, field));
+  }
+  return most;
+}
 
 double log_ratio(std::int64_t a, std::int64_t b) {
   return std::abs(std::log(static_cast<double>(std::max<std::int64_t>(1, a)) /
@@ -31,6 +75,22 @@ HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
     priced.scale = rate_scale(hardware, machine);
   }
   return priced;
+}
+
+double FittedModel::carried_half_width(const HardwareSpec& hardware) const {
+  if (hardware.key == hardware_key) {
+    return 0.0;
+  }
+  const bool rates = is_calibrated(hardware, machine);
+  const double other_chip = rates ? kOtherChip.by_rates : kOtherChip.by_sheet;
+  const std::span<const HardwareSpec> known = hardware_catalogue();
+  const auto own = std::find_if(known.begin(), known.end(),
+                                [&](const HardwareSpec& spec) { return spec.key == hardware_key; });
+  if (own == known.end() || !same_chip(*own, hardware)) {
+    return other_chip;
+  }
+  const double measured = rates ? kOtherMemory.by_rates : kOtherMemory.by_sheet;
+  return std::min(other_chip, measured * std::max(1.0, memory_distance(*own, hardware)));
 }
 
 bool FittedModel::informs(LaunchKind kind) const {

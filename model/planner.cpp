@@ -112,8 +112,11 @@ class Planner {
     }
     const std::string scaled =
         "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
+    char further[64];
+    std::snprintf(further, sizeof further, "so intervals reach %.0f %% further than the fit's",
+                  100.0 * std::expm1(pricer_.transfer_width()));
     if (!table_.calibrated) {
-      return scaled + "bandwidth, clocks and SM count; nothing was measured on it";
+      return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
     }
     const RateScale& s = pricer_.scale();
     char rates[160];
@@ -121,9 +124,7 @@ class Planner {
                   "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
                   "lets expect",
                   s.read, s.l2, s.products, s.graph_gap);
-    return scaled + "rates measured there (" + rates +
-           "); no step was timed on it, so intervals are wider than the fit's and narrower than by "
-           "the data sheet alone";
+    return scaled + "rates measured there (" + rates + "); no step was timed on it, " + further;
   }
 
   void plan_bucket(std::int64_t bucket) {

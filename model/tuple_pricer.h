@@ -14,12 +14,6 @@
 namespace versieve {
 
 inline constexpr double kNinety = 1.6448536269514722;  // standard normal quantile of 0.95
-// Added to the half-width of log latency when a fit is used on another machine. An assumption: the
-// published cross-machine errors of a comparable model are 13 to 16 %.
-inline constexpr double kTransferHalfWidth = 0.30;
-// The same where the other machine's rates were measured (sweep calibrate): what is left are
-// latencies and L2's behaviour. An assumption too: half of the above.
-inline constexpr double kCalibratedHalfWidth = 0.15;
 
 inline std::int64_t count_letters(const std::string& schedule, char letter) {
   return std::count(schedule.begin(), schedule.end(), letter);
@@ -130,15 +124,14 @@ class Pricer {
         form_(fit.priced_form()),
         scaled_(hardware.key != fit.hardware_key),
         calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
+        carried_half_width_(fit.carried_half_width(hardware)),
         same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
   bool calibrated() const { return calibrated_; }
   const RateScale& scale() const { return hardware_.scale; }
   // Half-width of log latency that another machine than the fit's adds.
-  double transfer_width() const {
-    return calibrated_ ? kCalibratedHalfWidth : (scaled_ ? kTransferHalfWidth : 0.0);
-  }
+  double transfer_width() const { return carried_half_width_; }
   double log_error(const ContextBucket& bucket) const {
     return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
   }
@@ -283,6 +276,7 @@ class Pricer {
   NsaForm form_;
   bool scaled_;
   bool calibrated_;  // scaled by what was measured there
+  double carried_half_width_;
   bool same_geometry_;
 };
 

@@ -8,6 +8,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_shape.h"
+#include "engine/fit/carry_over.h"
 #include "engine/fit/fit_file.h"
 #include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
@@ -19,7 +20,7 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, device, hardware, out, report, predict, model;
+  std::string database, device, hardware, out, report, predict, model, elsewhere;
   std::int64_t context = 0;
   std::optional<std::int64_t> draft_vocab;
   bool quick = false;
@@ -104,6 +105,27 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
                   parts_text(parts, us)};
 }
 
+// Points of another machine than the fit's, and its entry.
+struct Elsewhere {
+  Evidence evidence;
+  const HardwareSpec* hardware;
+};
+
+Elsewhere read_elsewhere(const std::string& database, const std::string& fitted_device) {
+  Elsewhere out{read_evidence(database, "", ""), nullptr};
+  out.hardware = hardware_for_device(out.evidence.device);
+  if (out.hardware == nullptr) {
+    throw Error(ExitCode::kAnswerNo, "the catalogue has no entry for the device '" +
+                                         out.evidence.device + "' of " + database);
+  }
+  if (out.evidence.device == fitted_device) {
+    throw Error(ExitCode::kAnswerNo, database + " holds points of '" + fitted_device +
+                                         "', to whose points the fit is made: --carry-to takes "
+                                         "those of another machine");
+  }
+  return out;
+}
+
 Answer run_fit(const Options& options) {
   if (!(options.holdout >= 0.0 && options.holdout < 1.0)) {
     throw Error(ExitCode::kUsage, "--holdout is a share of the points, from 0 to below 1");
@@ -115,6 +137,10 @@ Answer run_fit(const Options& options) {
   engine::require_writable(options.out);
   engine::require_writable(options.report);
   const Evidence evidence = read_evidence(options.database, options.device, "");
+  std::optional<Elsewhere> elsewhere;  // before a fit is made for it
+  if (!options.elsewhere.empty()) {
+    elsewhere = read_elsewhere(options.elsewhere, evidence.device);
+  }
   const engine::FitReport report =
       fit_evidence(evidence, options.hardware,
                    {.holdout = options.holdout, .leave_out_regimes = !options.quick});
@@ -127,6 +153,12 @@ Answer run_fit(const Options& options) {
   }
   if (!options.predict.empty()) {
     return prediction(options, asked, report.model);
+  }
+  if (elsewhere) {
+    const engine::CarryReport carried = engine::carry_over(
+        report.model, elsewhere->evidence.points, elsewhere->evidence.device, *elsewhere->hardware);
+    return {.json = nlohmann::json::parse(engine::carry_json(carried)),
+            .text = engine::carry_text(carried)};
   }
   return {.json = nlohmann::json::parse(json), .text = engine::fit_text(report)};
 }
@@ -155,6 +187,10 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
   app.add_option("--draft-vocab", options->draft_vocab,
                  "tokens that the draft of --predict can propose, if not those of its pair")
       ->needs(predict);
+  app.add_option("--carry-to", options->elsewhere,
+                 "answer with how well the fit, carried over by data sheet and by measured rates, "
+                 "tells the points of this database of another machine")
+      ->excludes(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   return [options] { return run_fit(*options); };
 }

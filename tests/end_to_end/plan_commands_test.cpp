@@ -371,6 +371,31 @@ TEST_CASE("what no serving engine can be given is refused and leaves no file") {
   CHECK(!fs::exists(world().file("refused.json")));
 }
 
+TEST_CASE("a fit is held against another machine's points, and against no others") {
+  const HardwareSpec& h100 = hardware_by_key("h100-sxm");
+  const fs::path other = world().file("h100.db");
+  world().store(other, "NVIDIA H100 80GB HBM3",
+                {synthetic::attention_points({}, h100), synthetic::step_points({}, h100)});
+  const std::string ask = "fit --quick --device h200" + db_option() + " --carry-to ";
+  const test::CommandResult text = test::run_versieve(ask + other.string());
+  CAPTURE(text.err);
+  REQUIRE(text.code == 0);
+  CHECK(text.out.find("of NVIDIA H100 80GB HBM3 that it has not seen") != std::string::npos);
+  CHECK(text.out.find("by its data sheet alone") != std::string::npos);
+  const test::CommandResult json = test::run_versieve(ask + other.string() + " --json --out " +
+                                                      world().file("carried.json").string());
+  REQUIRE(json.code == 0);
+  const nlohmann::json carried = nlohmann::json::parse(json.out)["carried"];
+  REQUIRE(carried.size() == 1);
+  CHECK(carried[0]["by"] == "data sheet");
+  CHECK(carried[0]["added_log_half_width"] == 0.05);
+  CHECK(carried[0]["errors"].back()["latency"]["median_ape"].get<double>() < 0.1);
+  CHECK(fs::exists(world().file("carried.json")));  // the fit, as without --carry-to
+  test::check_refused(ask + world().database().string(), 1, "another machine");
+  test::check_refused(ask + world().file("absent.db").string(), 3, "absent.db");
+  test::check_refused(ask + other.string() + " --predict nsa/ar --context 4096", 2, "--predict");
+}
+
 TEST_CASE("a device without a catalogue entry needs a description") {
   const fs::path path = world().file("odd.db");
   world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});

@@ -196,14 +196,35 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   }
 }
 
-TEST_CASE("another machine gets wider intervals") {
+TEST_CASE("another machine gets wider intervals, another chip much wider ones") {
   const FittedModel fit = fitted_by_hand();
-  const Evaluation here = planned(fit).baselines.at(0).evaluation;
-  const Evaluation there = plan(fit, hardware_by_key("h100-sxm"), named_llm_shape("nsa-1b"), {})
-                               .baselines.at(0)
-                               .evaluation;
-  CHECK(there.latency_interval_us.high / there.latency_interval_us.low >
-        1.3 * here.latency_interval_us.high / here.latency_interval_us.low);
+  const auto width = [&](const HardwareSpec& hardware) {
+    const Interval us = plan(fit, hardware, named_llm_shape("nsa-1b"), {})
+                            .baselines.at(0)
+                            .evaluation.latency_interval_us;
+    return 0.5 * std::log(us.high / us.low);
+  };
+  const double here = width(hardware_by_key("h200-sxm"));
+  CHECK(width(hardware_by_key("h100-sxm")) == Approx(here + 0.05));  // the same SMs
+  CHECK(width(hardware_by_key("h100-pcie")) == Approx(here + 0.30));
+  CHECK(width(hardware_by_key("b200")) == Approx(here + 0.30));
+  // The same SMs with memories farther apart than those two machines': in proportion, and never
+  // more than another chip.
+  HardwareSpec what_if = hardware_by_key("h200-sxm");
+  what_if.key = "what-if";
+  const auto set = [&](HardwareField field, double value) {
+    what_if.fields[static_cast<std::size_t>(field)].value = value;
+  };
+  const double sheet = what_if[HardwareField::kRawBandwidthGbps];
+  set(HardwareField::kRawBandwidthGbps, 1.1 * sheet);
+  CHECK(width(what_if) == Approx(here + 0.05));
+  set(HardwareField::kRawBandwidthGbps, sheet * std::pow(4917.0 / 3352.0, 2.0));
+  CHECK(width(what_if) == Approx(here + 0.10).epsilon(0.01));
+  set(HardwareField::kRawBandwidthGbps, 100.0 * sheet);
+  CHECK(width(what_if) == Approx(here + 0.30));
+  set(HardwareField::kRawBandwidthGbps, sheet);
+  set(HardwareField::kL2Mib, 120.0);
+  CHECK(width(what_if) > here + 0.15);
 }
 
 TEST_CASE("a machine whose rates were measured is priced by them, with intervals in between") {
