@@ -11,6 +11,7 @@
 #include "engine/cli/output.h"
 #include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
+#include "model/llm_shape.h"
 #include "profiler/gpu_timer.h"
 
 namespace versieve::cli {
@@ -155,6 +156,7 @@ Answer run_bench(const Options& options) {
     return bench_plan(options);
   }
   // What was asked for is judged before what is there.
+  named_llm_shape(options.geometry);
   if (options.what != "step") {
     engine::check_options(verify_options(options));
   }

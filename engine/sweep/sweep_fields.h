@@ -81,13 +81,23 @@ class Fields {
   std::set<std::string> taken_;
 };
 
-// A layer's attention has no draft: by a name that says one, its points would have two names.
+// Geometries that exist. A layer's attention has no draft: by a name that says one, its points
+// would have two names.
 inline void require_targets(const std::string& where, WorkloadKind workload,
                             const std::vector<std::string>& models) {
-  if (workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode) {
+  const bool step = workload == WorkloadKind::kStep;
+  if (!step && workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode) {
     return;
   }
   for (const std::string& model : models) {
+    try {
+      named_llm_shape(model);
+    } catch (const Error& error) {
+      throw Error(ExitCode::kBadInput, where + ": " + error.what());
+    }
+    if (step) {
+      continue;
+    }
     const std::string target = target_name(model);
     if (target != model) {
       throw Error(ExitCode::kBadInput, where + ": the workload " + name_of(workload) +

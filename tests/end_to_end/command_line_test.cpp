@@ -80,6 +80,11 @@ TEST_CASE("a bench needs a GPU or says that it was asked for the CPU") {
   CHECK(json["backend"] == "cpu");
   CHECK(json["cells"][0]["variants"].size() == 3);
   CHECK(run_versieve("bench verify --backend cpu --geometry demo --peer-path /x").code == 2);
+  for (const char* what : {"verify", "step"}) {  // before a GPU is looked for
+    const CommandResult unknown = run_versieve(std::string("bench ") + what + " --geometry nope");
+    CHECK(unknown.code == 2);
+    CHECK(unknown.err.find("unknown geometry 'nope'") != std::string::npos);
+  }
   CHECK(run_versieve("bench everything").code == 2);
   if (nlohmann::json::parse(run_versieve("doctor --json").out)["gpu"].is_null()) {
     const CommandResult absent = run_versieve("bench step");

@@ -171,6 +171,23 @@ TEST_CASE("a layer's attention has no draft that its name could speak of") {
   }
 }
 
+TEST_CASE("a grid names geometries that exist") {
+  for (const char* wrong :
+       {R"([{"workload": "attention", "model": "nsa-9b"}])",
+        R"([{"workload": "step", "model": ["nsa-1b", "nsa-9b"]}])",
+        R"([{"workload": "step", "model": "nsa-1b:v0"}])",
+        R"([{"workload": "decode", "model": "dense-9b", "strategy": "dense/ar"}])"}) {
+    CAPTURE(wrong);
+    try {
+      small(wrong);
+      FAIL("it was taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::kBadInput);
+      CHECK_THAT(error.what(), Catch::Contains("geometry '"));
+    }
+  }
+}
+
 TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {
   const SweepPlan plan = built_in("h200-demo-step");
   CHECK(plan.points.size() == 27);
