@@ -6,10 +6,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "db/store.h"
 #include "engine/fit/machine_prior.h"
 #include "model/error.h"
 #include "model/planner.h"
+#include "tests/support/shipped_points.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -27,27 +27,8 @@ const HardwareSpec& h200() {
   return hardware_by_key("h200-sxm");
 }
 
-std::vector<PointMeasurement> shipped(const std::string& name, const std::string& device) {
-  const db::Store store = db::Store::open(std::string(VERSIEVE_SOURCE_DIR "/db/measured/") + name,
-                                          db::OpenMode::kReadOnly);
-  std::vector<PointMeasurement> out =
-      store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
-  for (const db::StoredRun& run : store.runs()) {
-    for (const WorkloadKind kind : kFittedWorkloads) {
-      for (PointMeasurement& m : store.points({.run_id = run.id, .workload = kind})) {
-        m.opened_share = opened_share(run.record.configuration);
-        m.counters_warmed_up = counters_warmed_up(run.record.configuration);
-        if (run.record.device == device) {
-          out.push_back(std::move(m));
-        }
-      }
-    }
-  }
-  return out;
-}
-
 const std::vector<PointMeasurement>& points_of_h100() {
-  static const std::vector<PointMeasurement> points = shipped("h100.db", kH100);
+  static const std::vector<PointMeasurement> points = test::shipped_points("h100.db", kH100);
   return points;
 }
 
@@ -57,7 +38,7 @@ FittedModel fitted(const std::vector<PointMeasurement>& points, const char* devi
 }
 
 const FittedModel& fit_of_h200() {
-  static const FittedModel model = fitted(shipped("h200.db", kH200), kH200, h200());
+  static const FittedModel model = fitted(test::shipped_points("h200.db", kH200), kH200, h200());
   return model;
 }
 
@@ -90,7 +71,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A few synthetic points of another device and dtype.
+// The cost model's own answers on that machine, with noise.
 std::vector<PointMeasurement> synthetic_points(const HardwareSpec& hardware) {
   return synthetic::attention_points({}, hardware);
 }

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <set>
 
-#include "db/store.h"
 #include "engine/fit/cost_fit.h"
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/predictor.h"
 #include "engine/fit/statistics.h"
 #include "engine/sweep/sweep.h"
 #include "model/planner.h"
+#include "tests/support/shipped_points.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -22,25 +22,6 @@ const char* const kDevice = "NVIDIA H200";
 
 const HardwareSpec& h200() {
   return hardware_by_key("h200-sxm");
-}
-
-std::vector<PointMeasurement> shipped(const std::string& file, const std::string& device) {
-  const db::Store store = db::Store::open(std::string(VERSIEVE_SOURCE_DIR "/db/measured/") + file,
-                                          db::OpenMode::kReadOnly);
-  std::vector<PointMeasurement> out =
-      store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
-  for (const db::StoredRun& run : store.runs()) {
-    for (const WorkloadKind kind : kFittedWorkloads) {
-      for (PointMeasurement& m : store.points({.run_id = run.id, .workload = kind})) {
-        m.opened_share = opened_share(run.record.configuration);
-        m.counters_warmed_up = counters_warmed_up(run.record.configuration);
-        if (run.record.device == device) {
-          out.push_back(std::move(m));
-        }
-      }
-    }
-  }
-  return out;
 }
 
 std::set<std::string> surveyed_keys() {
@@ -128,7 +109,7 @@ TEST_CASE("a survey of 110 points tells the other nine hundred") {
   for (const auto& [file, device, attention, ninetieth] :
        {Device{"h200.db", kDevice, 0.055, 0.17},
         Device{"h100.db", "NVIDIA H100 80GB HBM3", 0.065, 0.21}}) {
-    const std::vector<PointMeasurement> all = shipped(file, device);
+    const std::vector<PointMeasurement> all = test::shipped_points(file, device);
     std::set<std::string> found;
     for (const PointMeasurement& m : all) {
       found.insert(key_text(m.key));
@@ -149,7 +130,7 @@ TEST_CASE("a survey of 110 points tells the other nine hundred") {
 }
 
 TEST_CASE("a plan by the survey chooses nearly what the whole campaign's plan chooses") {
-  const std::vector<PointMeasurement> all = shipped("h200.db", kDevice);
+  const std::vector<PointMeasurement> all = test::shipped_points("h200.db", kDevice);
   const FittedModel whole = fitted(all);
   const FittedModel part = fitted(few(all));
   const LlmShape target = named_llm_shape("nsa-1b");
