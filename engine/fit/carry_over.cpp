@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/fit/error_json.h"
 #include "engine/fit/error_tables.h"
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/predictor.h"
@@ -138,16 +139,6 @@ std::string percent(const std::optional<double>& value) {
   return value ? formatted("%.1f %%", 100.0 * *value) : "-";
 }
 
-ordered_json json_of(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
-ordered_json json_of(const ErrorSummary& e) {
-  return {{"points", e.points},
-          {"median_ape", json_of(e.median_ape)},
-          {"p90_ape", json_of(e.p90_ape)},
-          {"median_signed", json_of(e.median_signed)}};
-}
-
 std::string text_of(const CarriedFit& fit) {
   std::string out =
       formatted("\n%-36s latency median / 90th   signed   DRAM bytes median / 90th\n",
@@ -172,7 +163,7 @@ std::string text_of(const CarriedFit& fit) {
   return out;
 }
 
-ordered_json json_of(const CarriedFit& fit) {
+ordered_json carried_json(const CarriedFit& fit) {
   ordered_json errors = ordered_json::array();
   for (const CarriedErrors& e : fit.errors) {
     errors.push_back({{"points", e.points},
@@ -212,7 +203,7 @@ std::string carry_text(const CarryReport& report) {
 std::string carry_json(const CarryReport& report) {
   ordered_json fits = ordered_json::array();
   for (const CarriedFit& fit : report.fits) {
-    fits.push_back(json_of(fit));
+    fits.push_back(carried_json(fit));
   }
   const ordered_json out = {{"fitted_device", report.from},
                             {"fitted_points", report.fitted_points},

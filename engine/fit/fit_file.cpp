@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/fit/error_json.h"
 #include "engine/fit/goals.h"
 
 namespace versieve::engine {
@@ -12,17 +13,6 @@ using nlohmann::ordered_json;
 constexpr const char* kIntervalMethod =
     "90 %, Gauss-Newton covariance of log parameters, clustered by point; a parameter that is not "
     "informed has its bounds";
-
-ordered_json json_of(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
-
-ordered_json json_of(const ErrorSummary& e) {
-  return {{"points", e.points},
-          {"median_ape", json_of(e.median_ape)},
-          {"p90_ape", json_of(e.p90_ape)},
-          {"median_signed", json_of(e.median_signed)}};
-}
 
 ordered_json parameters_of(const FittedModel& model) {
   ordered_json rows = ordered_json::array();
