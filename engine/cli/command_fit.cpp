@@ -20,7 +20,8 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, device, hardware, out, report, predict, model, elsewhere;
+  std::string database, device, hardware, out, report, predict, model;
+  std::optional<std::string> elsewhere;
   std::int64_t context = 0;
   std::optional<std::int64_t> draft_vocab;
   bool quick = false;
@@ -138,8 +139,8 @@ Answer run_fit(const Options& options) {
   engine::require_writable(options.report);
   const Evidence evidence = read_evidence(options.database, options.device, "");
   std::optional<Elsewhere> elsewhere;  // before a fit is made for it
-  if (!options.elsewhere.empty()) {
-    elsewhere = read_elsewhere(options.elsewhere, evidence.device);
+  if (options.elsewhere) {
+    elsewhere = read_elsewhere(*options.elsewhere, evidence.device);
   }
   const engine::FitReport report =
       fit_evidence(evidence, options.hardware,

@@ -393,6 +393,7 @@ TEST_CASE("a fit is held against another machine's points, and against no others
   CHECK(fs::exists(world().file("carried.json")));  // the fit, as without --carry-to
   test::check_refused(ask + world().database().string(), 1, "another machine");
   test::check_refused(ask + world().file("absent.db").string(), 3, "absent.db");
+  test::check_refused(ask + "''", 2, "needs a file name");
   test::check_refused(ask + other.string() + " --predict nsa/ar --context 4096", 2, "--predict");
 }
 
