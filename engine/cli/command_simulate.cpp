@@ -173,6 +173,11 @@ bool runs_one_launch(const PointMeasurement& point) {
                      [](const RangeMeasurement& range) { return range.path == "decode_layers"; });
 }
 
+bool was_counted(const PointMeasurement& point) {
+  return std::any_of(point.ranges.begin(), point.ranges.end(),
+                     [](const RangeMeasurement& range) { return !range.counters.empty(); });
+}
+
 // The machine that a run was counted on, unless another is named.
 HardwareSpec hardware_of(const Options& options, const RunRecord& run) {
   if (!options.hardware.empty()) {
@@ -200,7 +205,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
     }
     const std::vector<PointMeasurement> points = store.points(
         {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
-    if (points.empty()) {
+    if (std::none_of(points.begin(), points.end(), was_counted)) {
       continue;
     }
     const HardwareSpec hardware = hardware_of(options, run.record);
