@@ -10,10 +10,13 @@ using namespace versieve::engine;
 
 namespace {
 
-std::vector<PointMeasurement> run(const std::string& grids) {
-  const SweepPlan plan = sweep_from_json(
+SweepPlan plan_of(const std::string& grids) {
+  return sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
       "test", "cpu");
+}
+
+std::vector<PointMeasurement> run(const SweepPlan& plan) {
   const CampaignMachine machine = open_campaign(plan, "cpu");
   CHECK(machine.record.counter_access == "off");
   CHECK(machine.record.device.size() > 3);
@@ -25,6 +28,9 @@ std::vector<PointMeasurement> run(const std::string& grids) {
       [&](const CampaignProgress& at) { CHECK(at.done == ++reports); });
   CHECK(progress.done == static_cast<std::int64_t>(plan.points.size()));
   return points;
+}
+std::vector<PointMeasurement> run(const std::string& grids) {
+  return run(plan_of(grids));
 }
 
 }  // namespace
@@ -94,12 +100,17 @@ TEST_CASE("groups take their turns on one layer; exact ones leave the blocks as 
 }
 
 TEST_CASE("what cannot be run is refused or failed with a sentence, and the sweep goes on") {
-  const auto points = run(R"([{"context_len": 256, "draft": "ar", "model": "nsa-900b"},
-                              {"context_len": 256, "draft": "d2k2n4"}])");
-  REQUIRE(points.size() == 2);
+  SweepPlan plan = plan_of(R"([{"context_len": 256, "draft": "ar", "model": ["nsa-1b", "dense-1b"]},
+                               {"context_len": 256, "draft": "d2k2n4"}])");
+  REQUIRE(plan.points.size() == 3);
+  plan.points[0].model = "nsa-900b";  // which no sweep file could name
+  const auto points = run(plan);
+  REQUIRE(points.size() == 3);
   CHECK(points[0].status == "failed");
   CHECK(points[0].reason.find("nsa-900b") != std::string::npos);
-  CHECK(points[1].status == "ok");
+  CHECK(points[1].status == "refused");
+  CHECK(points[1].reason.find("this one is dense") != std::string::npos);
+  CHECK(points[2].status == "ok");
 }
 
 TEST_CASE("synthetic numbers are the same for the same seed") {
