@@ -21,7 +21,8 @@ struct CarriedWidth {
 constexpr CarriedWidth kOtherChip = {0.30, 0.15};
 // Of the same SMs with another memory, as far apart as an H100 and an H200 are. Between these two,
 // both ways, 0.02 and 0.01 would have held 90 % of 1,757 and 1,647 points, and the steps that a
-// plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/README.md).
+// plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/README.md). That they
+// grow in proportion to the distance is an assumption.
 constexpr CarriedWidth kOtherMemory = {0.05, 0.02};
 constexpr const char* kFartherKey = "h200-sxm";
 constexpr const char* kNearerKey = "h100-sxm";
@@ -77,19 +78,23 @@ HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
   return priced;
 }
 
-double FittedModel::carried_half_width(const HardwareSpec& hardware) const {
+double FittedModel::assumed_half_width(const HardwareSpec& hardware) const {
   if (hardware.key == hardware_key) {
     return 0.0;
   }
-  const bool rates = is_calibrated(hardware, machine);
-  const double other_chip = rates ? kOtherChip.by_rates : kOtherChip.by_sheet;
+  return is_calibrated(hardware, machine) ? kOtherChip.by_rates : kOtherChip.by_sheet;
+}
+
+double FittedModel::carried_half_width(const HardwareSpec& hardware) const {
+  const double other_chip = assumed_half_width(hardware);
   const std::span<const HardwareSpec> known = hardware_catalogue();
   const auto own = std::find_if(known.begin(), known.end(),
                                 [&](const HardwareSpec& spec) { return spec.key == hardware_key; });
-  if (own == known.end() || !same_chip(*own, hardware)) {
+  if (hardware.key == hardware_key || own == known.end() || !same_chip(*own, hardware)) {
     return other_chip;
   }
-  const double measured = rates ? kOtherMemory.by_rates : kOtherMemory.by_sheet;
+  const double measured =
+      is_calibrated(hardware, machine) ? kOtherMemory.by_rates : kOtherMemory.by_sheet;
   return std::min(other_chip, measured * std::max(1.0, memory_distance(*own, hardware)));
 }
 

@@ -173,7 +173,7 @@ class SystemPricer {
     const std::optional<SystemEvidence> evidence =
         system_evidence(strategy, fit_, bucket.low + 1, reason);
     VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
-    return (evidence->log_latency + own_.transfer_width()) / kNinety;
+    return (evidence->log_latency + own_.system_transfer_width()) / kNinety;
   }
 
   std::string note_of(const Strategy& s) const {

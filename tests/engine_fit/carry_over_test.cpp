@@ -117,6 +117,7 @@ TEST_CASE("a plan for the H100 by the H200's points chooses what one by its own 
   HardwareSpec there = measured;
   there.key = "h100-measured";  // its rates are used as those of a machine that is not the fit's
   const PlanTable by_own = plan(own_with_tokens, h100(), target, {});
+  std::int64_t compared = 0;
   for (const HardwareSpec& known : {h100(), there}) {
     const PlanTable by_carried = plan(carried, known, target, {});
     for (std::size_t b = 0; b < by_carried.buckets.size(); ++b) {
@@ -137,9 +138,11 @@ TEST_CASE("a plan for the H100 by the H200's points chooses what one by its own 
         const double kept = told(first) / told(best[0]->evaluation.strategy);
         CAPTURE(known.key, b, name_of(precision), first.text(), kept);
         CHECK(kept > 0.97);
+        compared += 1;
       }
     }
   }
+  CHECK(compared == 32);  // four classes in four ranges, by data sheet and by rates
 }
 
 TEST_CASE("what cannot be carried over is refused in a sentence") {
