@@ -24,6 +24,9 @@ constexpr CarriedWidth kOtherChip = {0.30, 0.15};
 // plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/README.md). That they
 // grow in proportion to the distance is an assumption.
 constexpr CarriedWidth kOtherMemory = {0.05, 0.02};
+// The same of the other systems: 0.048 and 0.030 would have held 90 % of an H100's 160 points,
+// 0.038 and 0.024 of as many of an H200.
+constexpr CarriedWidth kOtherMemorySystems = {0.10, 0.06};
 constexpr const char* kFartherKey = "h200-sxm";
 constexpr const char* kNearerKey = "h100-sxm";
 
@@ -54,6 +57,25 @@ double memory_distance(const HardwareSpec& a, const HardwareSpec& b) {
   return most;
 }
 
+double added_half_width(const FittedModel& fit, const HardwareSpec& hardware,
+                        const CarriedWidth& other_memory) {
+  if (hardware.key == fit.hardware_key) {
+    return 0.0;
+  }
+  const auto known = [&](const CarriedWidth& width) {
+    return is_calibrated(hardware, fit.machine) ? width.by_rates : width.by_sheet;
+  };
+  const std::span<const HardwareSpec> machines = hardware_catalogue();
+  const auto own = std::find_if(machines.begin(), machines.end(), [&](const HardwareSpec& spec) {
+    return spec.key == fit.hardware_key;
+  });
+  if (own == machines.end() || !same_chip(*own, hardware)) {
+    return known(kOtherChip);
+  }
+  return std::min(known(kOtherChip),
+                  known(other_memory) * std::max(1.0, memory_distance(*own, hardware)));
+}
+
 double log_ratio(std::int64_t a, std::int64_t b) {
   return std::abs(std::log(static_cast<double>(std::max<std::int64_t>(1, a)) /
                            static_cast<double>(std::max<std::int64_t>(1, b))));
@@ -78,24 +100,12 @@ HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
   return priced;
 }
 
-double FittedModel::assumed_half_width(const HardwareSpec& hardware) const {
-  if (hardware.key == hardware_key) {
-    return 0.0;
-  }
-  return is_calibrated(hardware, machine) ? kOtherChip.by_rates : kOtherChip.by_sheet;
+double FittedModel::carried_half_width(const HardwareSpec& hardware) const {
+  return added_half_width(*this, hardware, kOtherMemory);
 }
 
-double FittedModel::carried_half_width(const HardwareSpec& hardware) const {
-  const double other_chip = assumed_half_width(hardware);
-  const std::span<const HardwareSpec> known = hardware_catalogue();
-  const auto own = std::find_if(known.begin(), known.end(),
-                                [&](const HardwareSpec& spec) { return spec.key == hardware_key; });
-  if (hardware.key == hardware_key || own == known.end() || !same_chip(*own, hardware)) {
-    return other_chip;
-  }
-  const double measured =
-      is_calibrated(hardware, machine) ? kOtherMemory.by_rates : kOtherMemory.by_sheet;
-  return std::min(other_chip, measured * std::max(1.0, memory_distance(*own, hardware)));
+double FittedModel::carried_system_half_width(const HardwareSpec& hardware) const {
+  return added_half_width(*this, hardware, kOtherMemorySystems);
 }
 
 bool FittedModel::informs(LaunchKind kind) const {

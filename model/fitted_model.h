@@ -90,12 +90,12 @@ struct FittedModel {
   // The machine to price on: with its own rates, where it was measured, in the place of the
   // sheet's.
   HardwareSpec priced_on(const HardwareSpec& hardware) const;
-  // What that machine adds to the half-width of log latency of NSA's launches: nothing if the fit is of it, little
-  // (measured) if it has the same SMs and another memory, much (assumed) if its chip is another;
-  // less where its rates were measured.
+  // What that machine adds to the half-width of log latency of NSA's launches: nothing if the fit
+  // is of it, little (measured) if it has the same SMs and another memory, much (assumed) if its
+  // chip is another; less where its rates were measured.
   double carried_half_width(const HardwareSpec& hardware) const;
-  // The same of launches that no second machine judged: what another chip adds.
-  double assumed_half_width(const HardwareSpec& hardware) const;
+  // The same of the other systems' launches, which fewer points judged.
+  double carried_system_half_width(const HardwareSpec& hardware) const;
   // Why a step of the geometry lies outside the measured contexts or query counts, with the nearest
   // measured regimes named; empty inside. Of a geometry without steps: its attention's regimes.
   std::string outside_because(std::int64_t context_len, std::int64_t num_queries) const;

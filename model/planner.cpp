@@ -112,9 +112,16 @@ class Planner {
     }
     const std::string scaled =
         "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
-    char further[64];
-    std::snprintf(further, sizeof further, "so intervals reach %.0f %% further than the fit's",
-                  100.0 * std::expm1(pricer_.transfer_width()));
+    const auto percent = [](double half_width) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.0f %%", 100.0 * std::expm1(half_width));
+      return std::string(text);
+    };
+    std::string further =
+        "so intervals reach " + percent(pricer_.transfer_width()) + " further than the fit's";
+    if (pricer_.system_transfer_width() != pricer_.transfer_width() && !fit.systems.empty()) {
+      further += " (of other systems " + percent(pricer_.system_transfer_width()) + ")";
+    }
     if (!table_.calibrated) {
       return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
     }

@@ -125,7 +125,7 @@ class Pricer {
         scaled_(hardware.key != fit.hardware_key),
         calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
         carried_half_width_(fit.carried_half_width(hardware)),
-        assumed_half_width_(fit.assumed_half_width(hardware)),
+        carried_system_half_width_(fit.carried_system_half_width(hardware)),
         same_geometry_(fit.geometry == target.name) {}
 
   bool scaled() const { return scaled_; }
@@ -133,7 +133,7 @@ class Pricer {
   const RateScale& scale() const { return hardware_.scale; }
   // Half-width of log latency that another machine than the fit's adds.
   double transfer_width() const { return carried_half_width_; }
-  double system_transfer_width() const { return assumed_half_width_; }  // of the other systems
+  double system_transfer_width() const { return carried_system_half_width_; }  // of the others
   double log_error(const ContextBucket& bucket) const {
     return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
   }
@@ -279,7 +279,7 @@ class Pricer {
   bool scaled_;
   bool calibrated_;  // scaled by what was measured there
   double carried_half_width_;
-  double assumed_half_width_;
+  double carried_system_half_width_;
   bool same_geometry_;
 };
 

@@ -9,6 +9,8 @@
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/predictor.h"
 #include "engine/fit/statistics.h"
+#include "engine/fit/system_points.h"
+#include "engine/fit/system_predictor.h"
 #include "engine/io/formatted.h"
 #include "model/error.h"
 
@@ -50,6 +52,63 @@ Calibration calibration_of(const FittedModel& model) {
           .step_time = model.step_time};
 }
 
+// Errors in log latency against the half-widths that held them at home.
+class WidthJudge {
+ public:
+  explicit WidthJudge(double added) : added_(added) {}
+
+  void add(double predicted_us, double measured_us, double home) {
+    const double error = std::abs(std::log(predicted_us / measured_us));
+    covered_.add(error, home + added_);
+    beyond_.push_back(error - home);
+  }
+  CarriedWidth judged() const {
+    CarriedWidth out{.added = added_, .covered_90 = covered_.share()};
+    if (const std::optional<double> needed = quantile(beyond_, 0.9)) {
+      out.needed = std::max(0.0, *needed);
+    }
+    return out;
+  }
+
+ private:
+  double added_;
+  Coverage covered_;
+  std::vector<double> beyond_;  // how much wider than at home each point's interval had to be
+};
+
+// The points of the other systems, which the fit knows by name.
+void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
+                   const std::vector<FitPoint>& points, CarriedFit& out) {
+  const HardwareSpec priced = model.priced_on(hardware);
+  const CostParameters values = model.parameters();
+  const std::string all = "other systems";
+  std::map<std::string, std::pair<Errors, Errors>> by_name;  // of latency, of bytes
+  WidthJudge width(model.carried_system_half_width(hardware));
+  for (const FitPoint& p : points) {
+    const std::string name = system_name(p);
+    const SystemPrediction told = predict_system(p, priced, values, model.system_time);
+    for (const std::string& row : {name, all}) {
+      by_name[row].first.add(told.time_us, p.time_us);
+      by_name[row].second.add(told.dram_bytes, judged_bytes(p));
+    }
+    if (p.time_us) {
+      width.add(told.time_us, *p.time_us, model.system(name)->log_latency);
+    }
+  }
+  const auto put = [&](const std::string& name) {
+    out.systems.push_back({name, by_name[name].first.summary(), by_name[name].second.summary()});
+  };
+  for (const auto& [name, errors] : by_name) {
+    if (name != all) {
+      put(name);
+    }
+  }
+  if (!by_name.empty()) {
+    put(all);
+  }
+  out.system_width = width.judged();
+}
+
 CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
                    const std::vector<FitPoint>& points, bool rates) {
   const HardwareSpec priced = model.priced_on(hardware);
@@ -59,7 +118,7 @@ CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
   for (const FitPoint& p : points) {
     predictions.push_back(predict(p, priced, calibration));
   }
-  CarriedFit out{.rates = rates, .added = model.carried_half_width(hardware)};
+  CarriedFit out{.rates = rates};
   for (const Kind& kind : kKinds) {
     Errors latency;
     Errors dram;
@@ -73,24 +132,18 @@ CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
       out.errors.push_back({kind.name, latency.summary(), dram.summary()});
     }
   }
-  Coverage covered;
-  std::vector<double> beyond;  // how much wider than at home each point's interval had to be
+  WidthJudge width(model.carried_half_width(hardware));
   std::vector<RankedPoint> ranked;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const FitPoint& p = points[i];
     if (p.time_us) {
-      const double error = std::abs(std::log(predictions[i].time_us / *p.time_us));
-      const double home = model.half_width(p.key.context_len - 1, p.key.context_len);
-      covered.add(error, home + out.added);
-      beyond.push_back(error - home);
+      width.add(predictions[i].time_us, *p.time_us,
+                model.half_width(p.key.context_len - 1, p.key.context_len));
       ranked.push_back({p.key, p.strategy.precision(), predictions[i].time_us, *p.time_us,
                         kNinety * p.time_log_error});
     }
   }
-  out.covered_90 = covered.share();
-  if (const std::optional<double> needed = quantile(beyond, 0.9)) {
-    out.needed = std::max(0.0, *needed);
-  }
+  out.width = width.judged();
   out.ranking = rank(ranked);
   return out;
 }
@@ -117,15 +170,29 @@ CarryReport carry_over(const FittedModel& model, const std::vector<PointMeasurem
     throw Error(ExitCode::kAnswerNo, "the points of '" + device + "' are in " + points.dtype +
                                          ", the fit is of " + model.dtype);
   }
+  FitPoints systems = system_points(measured);
+  for (const auto& [reason, count] : systems.skipped) {
+    points.skipped[reason] += count;
+  }
+  points.skipped["of another system that no point of the fit is of"] +=
+      static_cast<std::int64_t>(std::erase_if(systems.points, [&](const FitPoint& p) {
+        return model.system(system_name(p)) == nullptr;
+      }));
   std::erase_if(points.skipped, [](const auto& each) { return each.second == 0; });
+  const auto carried_to = [&](const HardwareSpec& machine, bool rates) {
+    CarriedFit fit = carried(model, machine, points.points, rates);
+    judge_systems(model, machine, systems.points, fit);
+    return fit;
+  };
   CarryReport report{.from = model.device,
                      .fitted_points = model.points,
                      .device = device,
                      .points = static_cast<std::int64_t>(points.points.size()),
-                     .fits = {carried(model, hardware, points.points, false)}};
+                     .system_points = static_cast<std::int64_t>(systems.points.size()),
+                     .fits = {carried_to(hardware, false)}};
   const HardwareSpec own = measured_machine(hardware, measured, device, points.skipped);
   if (is_calibrated(own, model.machine)) {
-    report.fits.push_back(carried(model, own, points.points, true));
+    report.fits.push_back(carried_to(own, true));
   }
   report.skipped = std::move(points.skipped);
   return report;
@@ -143,16 +210,20 @@ std::string text_of(const CarriedFit& fit) {
   std::string out =
       formatted("\n%-36s latency median / 90th   signed   DRAM bytes median / 90th\n",
                 fit.rates ? "by the rates that were measured there" : "by its data sheet alone");
-  for (const CarriedErrors& e : fit.errors) {
-    out += formatted("  %-34s %10s / %-9s %7s %11s / %-9s (%d)\n", e.points.c_str(),
-                     percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
-                     percent(e.latency.median_signed).c_str(),
-                     percent(e.dram_bytes.median_ape).c_str(),
-                     percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
-  }
-  out += formatted(
-      "  90 %% intervals, %.2f wider in log latency than the fit's own, hold %s (%.3f would do)\n",
-      fit.added, percent(fit.covered_90).c_str(), fit.needed.value_or(0.0));
+  const auto table = [&](const std::vector<CarriedErrors>& rows, const CarriedWidth& width) {
+    for (const CarriedErrors& e : rows) {
+      out += formatted("  %-34s %10s / %-9s %7s %11s / %-9s (%d)\n", e.points.c_str(),
+                       percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),
+                       percent(e.latency.median_signed).c_str(),
+                       percent(e.dram_bytes.median_ape).c_str(),
+                       percent(e.dram_bytes.p90_ape).c_str(), static_cast<int>(e.latency.points));
+    }
+    out += formatted(
+        "  90 %% intervals, %.2f wider in log latency than the fit's own, hold %s (%.3f would "
+        "do)\n",
+        width.added, percent(width.covered_90).c_str(), width.needed.value_or(0.0));
+  };
+  table(fit.errors, fit.width);
   const Ranking& ranking = fit.ranking;
   out += formatted("  ranking: Kendall tau %s, regret of the first choice %s, worst %s\n",
                    ranking.tau ? formatted("%.3f", *ranking.tau).c_str() : "-",
@@ -160,34 +231,51 @@ std::string text_of(const CarriedFit& fit) {
   if (!ranking.worst_choice.empty()) {
     out += "  worst choice " + ranking.worst_choice + "\n";
   }
+  if (!fit.systems.empty()) {
+    table(fit.systems, fit.system_width);
+  }
   return out;
 }
 
-ordered_json carried_json(const CarriedFit& fit) {
+ordered_json errors_json(const std::vector<CarriedErrors>& rows) {
   ordered_json errors = ordered_json::array();
-  for (const CarriedErrors& e : fit.errors) {
+  for (const CarriedErrors& e : rows) {
     errors.push_back({{"points", e.points},
                       {"latency", json_of(e.latency)},
                       {"dram_bytes", json_of(e.dram_bytes)}});
   }
-  return {{"by", fit.rates ? "measured rates" : "data sheet"},
-          {"errors", errors},
-          {"added_log_half_width", fit.added},
-          {"needed_log_half_width", json_of(fit.needed)},
-          {"interval_coverage_90", json_of(fit.covered_90)},
-          {"kendall_tau", json_of(fit.ranking.tau)},
-          {"top1_regret", json_of(fit.ranking.mean_regret)},
-          {"worst_regret", json_of(fit.ranking.worst_regret)},
-          {"worst_choice", fit.ranking.worst_choice}};
+  return errors;
+}
+
+ordered_json carried_json(const CarriedFit& fit) {
+  ordered_json out = {{"by", fit.rates ? "measured rates" : "data sheet"},
+                      {"errors", errors_json(fit.errors)},
+                      {"added_log_half_width", fit.width.added},
+                      {"needed_log_half_width", json_of(fit.width.needed)},
+                      {"interval_coverage_90", json_of(fit.width.covered_90)},
+                      {"kendall_tau", json_of(fit.ranking.tau)},
+                      {"top1_regret", json_of(fit.ranking.mean_regret)},
+                      {"worst_regret", json_of(fit.ranking.worst_regret)},
+                      {"worst_choice", fit.ranking.worst_choice}};
+  if (!fit.systems.empty()) {
+    out["other_systems"] = {{"errors", errors_json(fit.systems)},
+                            {"added_log_half_width", fit.system_width.added},
+                            {"needed_log_half_width", json_of(fit.system_width.needed)},
+                            {"interval_coverage_90", json_of(fit.system_width.covered_90)}};
+  }
+  return out;
 }
 
 }  // namespace
 
 std::string carry_text(const CarryReport& report) {
-  std::string out =
-      formatted("fitted to %d points of %s, held against %d of %s that it has not seen\n",
-                static_cast<int>(report.fitted_points), report.from.c_str(),
-                static_cast<int>(report.points), report.device.c_str());
+  std::string out = formatted(
+      "fitted to %d points of %s, held against %d of %s that it has not seen%s\n",
+      static_cast<int>(report.fitted_points), report.from.c_str(), static_cast<int>(report.points),
+      report.device.c_str(),
+      report.system_points > 0
+          ? formatted(", and %d of other systems", static_cast<int>(report.system_points)).c_str()
+          : "");
   for (const CarriedFit& fit : report.fits) {
     out += text_of(fit);
   }
@@ -209,6 +297,7 @@ std::string carry_json(const CarryReport& report) {
                             {"fitted_points", report.fitted_points},
                             {"device", report.device},
                             {"points", report.points},
+                            {"system_points", report.system_points},
                             {"carried", fits},
                             {"left_out", report.skipped}};
   return out.dump(2) + "\n";

@@ -7,6 +7,7 @@
 #include "engine/fit/error_tables.h"
 #include "engine/fit/residual_fit.h"
 #include "engine/fit/system_points.h"
+#include "engine/fit/system_predictor.h"
 
 namespace versieve::engine {
 namespace {
@@ -28,14 +29,8 @@ double time_of(const StepWork& work, const FitPoint& p, const HardwareSpec& hard
   return cost_of(work, hardware, model.values, p.conditions).time_us;
 }
 
-// Attention of a step corrected by what decode points say of it, the step by what steps do.
 double predicted_us(const FitPoint& p, const HardwareSpec& hardware, const SystemModel& model) {
-  PointWork work = system_work(p);
-  if (const std::optional<Regime> regime = system_regime(p)) {
-    return time_of(work.timed, p, hardware, model) * std::exp(model.field.at(*regime));
-  }
-  correct_dense_attention(p.shape, model.field, work.timed);
-  return time_of(work.timed, p, hardware, model) * std::exp(model.field.at(step_regime(p.shape)));
+  return predict_system(p, hardware, model.values, model.field).time_us;
 }
 
 void add_step_residuals(const Points& points, const HardwareSpec& hardware, SystemModel& model) {
@@ -134,18 +129,14 @@ class SystemFit {
     const std::string name = system_name(p);
     const KindCosts kinds = cost_by_kind(system_work(p).observed, hardware_, model.values,
                                          p.conditions, p.opened_share);
-    double bytes = 0.0;
-    for (const KindCost& kind : kinds) {
-      bytes += kind.dram_bytes;
-    }
+    const SystemPrediction told = predict_system(p, hardware_, model.values, model.field);
     if (p.time_us) {
-      const double us = predicted_us(p, hardware_, model);
-      latency_[name].add(us, p.time_us);
-      all_latency_.add(us, p.time_us);
-      samples_.push_back({name, std::abs(std::log(us / *p.time_us)), p.key.context_len});
+      latency_[name].add(told.time_us, p.time_us);
+      all_latency_.add(told.time_us, p.time_us);
+      samples_.push_back({name, std::abs(std::log(told.time_us / *p.time_us)), p.key.context_len});
     }
-    bytes_[name].add(bytes, judged_bytes(p));
-    all_bytes_.add(bytes, judged_bytes(p));
+    bytes_[name].add(told.dram_bytes, judged_bytes(p));
+    all_bytes_.add(told.dram_bytes, judged_bytes(p));
     for (const RangeObservation& range : p.ranges) {
       judge(range, kinds[static_cast<std::size_t>(range.kind)]);
     }

@@ -92,17 +92,31 @@ TEST_CASE("a fit of the H200 tells what was measured on an H100") {
   check_within(errors_of(by_rates, "steps").latency, 0.015, 0.06);
   check_within(errors_of(by_rates, "all").dram_bytes, 0.03, 0.12);
   for (const CarriedFit& fit : report.fits) {
-    CAPTURE(fit.rates, *fit.covered_90, *fit.needed, *fit.ranking.tau, *fit.ranking.worst_regret);
-    CHECK(*fit.covered_90 > 0.88);
-    CHECK(*fit.needed <= fit.added);
+    CAPTURE(fit.rates, *fit.width.covered_90, *fit.width.needed, *fit.ranking.tau,
+            *fit.ranking.worst_regret);
+    CHECK(*fit.width.covered_90 > 0.88);
+    CHECK(*fit.width.needed <= fit.width.added);
     CHECK(*fit.ranking.tau > 0.95);
     CHECK(*fit.ranking.mean_regret < 0.01);
     CHECK(*fit.ranking.worst_regret < 0.10);
+    // The other systems, each in a row of its own, all in the last.
+    CAPTURE(*fit.system_width.covered_90, *fit.system_width.needed, fit.system_width.added);
+    CHECK(fit.systems.size() == 14);
+    CHECK(fit.systems.back().points == "other systems");
+    check_within(fit.systems.back().latency, 0.07, 0.15);
+    check_within(fit.systems.back().dram_bytes, 0.02, 0.07);
+    CHECK(*fit.system_width.covered_90 > 0.90);
+    CHECK(*fit.system_width.needed < fit.system_width.added);
   }
-  CHECK(by_rates.added < by_sheet.added);
+  CHECK(report.system_points == 160);
+  CHECK(by_rates.width.added < by_sheet.width.added);
   const nlohmann::json json = nlohmann::json::parse(carry_json(report));
   CHECK(json["points"] == report.points);
   CHECK(json["carried"][1]["kendall_tau"].get<double>() == *by_rates.ranking.tau);
+  CHECK(json["system_points"] == report.system_points);
+  const nlohmann::json others = json["carried"][0]["other_systems"];
+  CHECK(others["errors"].size() == by_sheet.systems.size());
+  CHECK(others["added_log_half_width"].get<double>() == by_sheet.system_width.added);
   CHECK(has(carry_text(report), "by the rates that were measured there"));
 }
 
