@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "db/store.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_shape.h"
@@ -137,6 +138,9 @@ Answer run_fit(const Options& options) {
   }
   engine::require_writable(options.out);
   engine::require_writable(options.report);
+  if (options.elsewhere) {  // a wrong name is said before points are read, which takes seconds
+    db::Store::open(*options.elsewhere, db::OpenMode::kReadOnly);
+  }
   const Evidence evidence = read_evidence(options.database, options.device, "");
   std::optional<Elsewhere> elsewhere;  // before a fit is made for it
   if (options.elsewhere) {
