@@ -62,8 +62,8 @@ class WidthJudge {
     covered_.add(error, home + added_);
     beyond_.push_back(error - home);
   }
-  CarriedWidth judged() const {
-    CarriedWidth out{.added = added_, .covered_90 = covered_.share()};
+  WidthVerdict judged() const {
+    WidthVerdict out{.added = added_, .covered_90 = covered_.share()};
     if (const std::optional<double> needed = quantile(beyond_, 0.9)) {
       out.needed = std::max(0.0, *needed);
     }
@@ -76,74 +76,94 @@ class WidthJudge {
   std::vector<double> beyond_;  // how much wider than at home each point's interval had to be
 };
 
+// What was told of points, against what was measured: by rows of a table, and as intervals.
+class CarryJudge {
+ public:
+  explicit CarryJudge(double added) : width_(added) {}
+
+  // `home`: the half-width of log latency that held such points on the fit's own machine.
+  void add(const std::vector<std::string>& rows, double time_us, double dram_bytes,
+           const FitPoint& p, double home) {
+    for (const std::string& row : rows) {
+      rows_[row].first.add(time_us, p.time_us);
+      rows_[row].second.add(dram_bytes, judged_bytes(p));
+    }
+    if (p.time_us) {
+      width_.add(time_us, *p.time_us, home);
+    }
+  }
+  // Of the rows that have a timed point, in that order.
+  std::vector<CarriedErrors> errors(const std::vector<std::string>& order) const {
+    std::vector<CarriedErrors> out;
+    for (const std::string& row : order) {
+      const auto found = rows_.find(row);
+      if (found != rows_.end() && found->second.first.summary().points > 0) {
+        out.push_back({row, found->second.first.summary(), found->second.second.summary()});
+      }
+    }
+    return out;
+  }
+  std::vector<std::string> rows() const {
+    std::vector<std::string> names;
+    for (const auto& [name, errors] : rows_) {
+      names.push_back(name);
+    }
+    return names;
+  }
+  WidthVerdict width() const { return width_.judged(); }
+
+ private:
+  std::map<std::string, std::pair<Errors, Errors>> rows_;  // of latency, of bytes
+  WidthJudge width_;
+};
+
 // The points of the other systems, which the fit knows by name.
 void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
                    const std::vector<FitPoint>& points, CarriedFit& out) {
   const HardwareSpec priced = model.priced_on(hardware);
   const CostParameters values = model.parameters();
   const std::string all = "other systems";
-  std::map<std::string, std::pair<Errors, Errors>> by_name;  // of latency, of bytes
-  WidthJudge width(model.carried_system_half_width(hardware));
+  CarryJudge judge(model.carried_system_half_width(hardware));
   for (const FitPoint& p : points) {
     const std::string name = system_name(p);
     const SystemPrediction told = predict_system(p, priced, values, model.system_time);
-    for (const std::string& row : {name, all}) {
-      by_name[row].first.add(told.time_us, p.time_us);
-      by_name[row].second.add(told.dram_bytes, judged_bytes(p));
-    }
-    if (p.time_us) {
-      width.add(told.time_us, *p.time_us, model.system(name)->log_latency);
-    }
+    judge.add({name, all}, told.time_us, told.dram_bytes, p, model.system(name)->log_latency);
   }
-  const auto put = [&](const std::string& name) {
-    out.systems.push_back({name, by_name[name].first.summary(), by_name[name].second.summary()});
-  };
-  for (const auto& [name, errors] : by_name) {
-    if (name != all) {
-      put(name);
-    }
-  }
-  if (!by_name.empty()) {
-    put(all);
-  }
-  out.system_width = width.judged();
+  std::vector<std::string> order = judge.rows();
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const std::string& row) { return row != all; });
+  out.systems = judge.errors(order);
+  out.system_width = judge.width();
 }
 
 CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
                    const std::vector<FitPoint>& points, bool rates) {
   const HardwareSpec priced = model.priced_on(hardware);
   const Calibration calibration = calibration_of(model);
-  std::vector<Prediction> predictions;
-  predictions.reserve(points.size());
-  for (const FitPoint& p : points) {
-    predictions.push_back(predict(p, priced, calibration));
-  }
   CarriedFit out{.rates = rates};
-  for (const Kind& kind : kKinds) {
-    Errors latency;
-    Errors dram;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      if (kind.takes(points[i])) {
-        latency.add(predictions[i].time_us, points[i].time_us);
-        dram.add(predictions[i].dram_bytes, judged_bytes(points[i]));
+  CarryJudge judge(model.carried_half_width(hardware));
+  std::vector<RankedPoint> ranked;
+  for (const FitPoint& p : points) {
+    const Prediction told = predict(p, priced, calibration);
+    std::vector<std::string> rows;
+    for (const Kind& kind : kKinds) {
+      if (kind.takes(p)) {
+        rows.push_back(kind.name);
       }
     }
-    if (latency.summary().points > 0) {
-      out.errors.push_back({kind.name, latency.summary(), dram.summary()});
-    }
-  }
-  WidthJudge width(model.carried_half_width(hardware));
-  std::vector<RankedPoint> ranked;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const FitPoint& p = points[i];
+    judge.add(rows, told.time_us, told.dram_bytes, p,
+              model.half_width(p.key.context_len - 1, p.key.context_len));
     if (p.time_us) {
-      width.add(predictions[i].time_us, *p.time_us,
-                model.half_width(p.key.context_len - 1, p.key.context_len));
-      ranked.push_back({p.key, p.strategy.precision(), predictions[i].time_us, *p.time_us,
-                        kNinety * p.time_log_error});
+      ranked.push_back(
+          {p.key, p.strategy.precision(), told.time_us, *p.time_us, kNinety * p.time_log_error});
     }
   }
-  out.width = width.judged();
+  std::vector<std::string> order;
+  for (const Kind& kind : kKinds) {
+    order.push_back(kind.name);
+  }
+  out.errors = judge.errors(order);
+  out.width = judge.width();
   out.ranking = rank(ranked);
   return out;
 }
@@ -210,7 +230,7 @@ std::string text_of(const CarriedFit& fit) {
   std::string out =
       formatted("\n%-36s latency median / 90th   signed   DRAM bytes median / 90th\n",
                 fit.rates ? "by the rates that were measured there" : "by its data sheet alone");
-  const auto table = [&](const std::vector<CarriedErrors>& rows, const CarriedWidth& width) {
+  const auto table = [&](const std::vector<CarriedErrors>& rows, const WidthVerdict& width) {
     for (const CarriedErrors& e : rows) {
       out += formatted("  %-34s %10s / %-9s %7s %11s / %-9s (%d)\n", e.points.c_str(),
                        percent(e.latency.median_ape).c_str(), percent(e.latency.p90_ape).c_str(),

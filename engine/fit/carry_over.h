@@ -21,7 +21,7 @@ struct CarriedErrors {
 };
 
 // What a plan adds to the half-width of log latency, and whether that suffices.
-struct CarriedWidth {
+struct WidthVerdict {
   double added = 0.0;
   std::optional<double> covered_90;  // share of the points within intervals that are so much wider
   std::optional<double> needed;      // added, 90 % of the points would lie within
@@ -31,10 +31,10 @@ struct CarriedWidth {
 struct CarriedFit {
   bool rates = false;  // what `calibrate` measured there, not the data sheet alone
   std::vector<CarriedErrors> errors;
-  CarriedWidth width;
+  WidthVerdict width;
   Ranking ranking;
   std::vector<CarriedErrors> systems;  // of the other systems: "decode resa", ..., "other systems"
-  CarriedWidth system_width;
+  WidthVerdict system_width;
 };
 
 struct CarryReport {

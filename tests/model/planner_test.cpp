@@ -231,6 +231,22 @@ TEST_CASE("another machine gets wider intervals, another chip much wider ones") 
   CHECK(width(what_if) > here + 0.15);
 }
 
+TEST_CASE("a carried plan says how much further its intervals reach, other systems' apart") {
+  FittedModel fit = fitted_by_hand();
+  const auto note = [&](const char* machine) {
+    return plan(fit, hardware_by_key(machine), named_llm_shape("nsa-1b"), {}).provenance_note;
+  };
+  const auto says = [&](const char* machine, const char* words) {
+    return note(machine).find(words) != std::string::npos;
+  };
+  fit.systems.clear();
+  CHECK(says("h100-sxm", "so intervals reach 5 % further than the fit's;"));
+  fit.systems.push_back({});
+  CHECK(says("h100-sxm", "so intervals reach 5 % further than the fit's (of other systems 11 %);"));
+  CHECK(says("b200", "so intervals reach 35 % further than the fit's;"));  // of all alike
+  CHECK(!says("h200-sxm", "further"));
+}
+
 TEST_CASE("a machine whose rates were measured is priced by them, with intervals in between") {
   FittedModel fit = fitted_by_hand();
   fit.machine = {.read = 0.86,
