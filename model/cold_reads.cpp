@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kMebibyte = 1048576.0;
 
+// One NVIDIA H200, driver 580.159.04, CUDA 13.0, 2026-11-20: 16-byte loads in a CUDA graph, buffers
+// rotated, median of 15-31.
 constexpr std::array<ReadTime, 14> kH200 = {{{1, 1.71},
                                              {2, 1.97},
                                              {4, 2.46},
@@ -25,22 +27,34 @@ constexpr std::array<ReadTime, 14> kH200 = {{{1, 1.71},
                                              {1024, 233},
                                              {4096, 925}}};
 
+// One NVIDIA H100 80GB HBM3, driver 580.159.04, CUDA 13.0, 2026-11-25, by profiler/cold_reads.h.
+constexpr std::array<ReadTime, 14> kH100 = {{{1, 1.64},
+                                             {2, 2.03},
+                                             {4, 2.74},
+                                             {8, 4.07},
+                                             {16, 6.80},
+                                             {24, 9.55},
+                                             {32, 12.2},
+                                             {40, 15.0},
+                                             {48, 17.7},
+                                             {64, 23.1},
+                                             {128, 44.1},
+                                             {256, 86.4},
+                                             {1024, 336},
+                                             {4096, 1335}}};
+
 }  // namespace
 
 std::span<const ReadTime> cold_read_times(const HardwareSpec& spec) {
-  return spec.key == "h200-sxm" ? std::span<const ReadTime>(kH200) : std::span<const ReadTime>();
+  if (spec.key == "h200-sxm") {
+    return kH200;
+  }
+  return spec.key == "h100-sxm" ? std::span<const ReadTime>(kH100) : std::span<const ReadTime>();
 }
 
-const char* cold_read_source() {
-  return "one NVIDIA H200, driver 580.159.04, CUDA 13.0, 2026-11-20: 16-byte loads in a CUDA "
-         "graph, "
-         "buffers rotated, median of 15-31";
-}
-
-std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes) {
+std::optional<double> cold_read_us(std::span<const ReadTime> table, double bytes) {
   VERSIEVE_ASSERT(bytes >= 0.0, "bytes are not negative");
-  const std::span<const ReadTime> table = cold_read_times(spec);
-  if (table.empty()) {
+  if (table.size() < 2) {
     return {};
   }
   const double mebibytes = bytes / kMebibyte;
@@ -52,15 +66,18 @@ std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes) {
   return low.microseconds + slope * (mebibytes - low.mebibytes);
 }
 
-std::optional<double> cold_read_rate(const HardwareSpec& spec) {
-  if (const std::optional<double> rate = measured_figure(spec, "read_rate")) {
-    return 1e9 * *rate;
-  }
-  const std::span<const ReadTime> table = cold_read_times(spec);
+std::optional<double> cold_read_rate(std::span<const ReadTime> table) {
   if (table.empty()) {
     return {};
   }
   return table.back().mebibytes * kMebibyte / (table.back().microseconds * 1e-6);
+}
+
+std::optional<double> cold_read_rate(const HardwareSpec& spec) {
+  if (const std::optional<double> rate = measured_figure(spec, "read_rate")) {
+    return 1e9 * *rate;
+  }
+  return cold_read_rate(cold_read_times(spec));
 }
 
 double HardwareSpec::bandwidth() const {

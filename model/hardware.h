@@ -87,12 +87,13 @@ struct ReadTime {
   double microseconds = 0.0;
 };
 // Bytes that lie in DRAM (buffers rotated), ascending; empty for a machine where nobody measured
-// it.
+// it. A program that runs on the machine measures its own (profiler/cold_reads.h).
 std::span<const ReadTime> cold_read_times(const HardwareSpec& spec);
-const char* cold_read_source();
-// Interpolated; beyond the table by its last segment's rate. None without a table.
-std::optional<double> cold_read_us(const HardwareSpec& spec, double bytes);
-// bytes/s of the longest read of the table.
+// Interpolated; beyond the table by its last segment's rate. None without a table of two rows.
+std::optional<double> cold_read_us(std::span<const ReadTime> table, double bytes);
+// bytes/s of the longest read of a table, or of the machine's: what `calibrate` measured there, else
+// its table's.
+std::optional<double> cold_read_rate(std::span<const ReadTime> table);
 std::optional<double> cold_read_rate(const HardwareSpec& spec);
 
 // The machines that ship, in the order of the key list in product documents.

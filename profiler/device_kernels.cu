@@ -41,7 +41,59 @@ __global__ __launch_bounds__(kThreads) void reread_kernel(const uint4* from, std
   }
 }
 
+// Only reads: each thread has kLoads loads of 16 bytes under way, and takes turns with the others
+// of the grid until all is read.
+template <int kLoads>
+__global__ __launch_bounds__(kThreads) void read_kernel(const uint4* from, std::int64_t count,
+                                                        std::uint32_t* sink) {
+  constexpr std::int64_t kPiece = std::int64_t{kThreads} * kLoads;
+  std::uint32_t folded = 0;
+  for (std::int64_t at = blockIdx.x * kPiece + threadIdx.x; at < count; at += gridDim.x * kPiece) {
+    uint4 values[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      values[i] = __ldcg(from + at + i * kThreads);
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      folded |= values[i].x | values[i].y | values[i].z | values[i].w;
+    }
+  }
+  if (folded == 0xdeadbeefU) {  // as above
+    *sink = folded;
+  }
+}
+
+template <int kLoads>
+void launch_read_of(const uint4* from, std::int64_t count, std::int64_t most_blocks,
+                    std::uint32_t* sink, cudaStream_t stream) {
+  const std::int64_t pieces = count / (std::int64_t{kThreads} * kLoads);
+  const auto blocks = static_cast<unsigned>(pieces < most_blocks ? pieces : most_blocks);
+  read_kernel<kLoads><<<blocks, kThreads, 0, stream>>>(from, count, sink);
+}
+
 }  // namespace
+
+void launch_read(const void* from, std::int64_t bytes, const ReadForm& form, std::uint32_t* sink,
+                 cudaStream_t stream) {
+  const auto* const source = static_cast<const uint4*>(from);
+  const std::int64_t count = bytes / 16;
+  switch (form.loads) {
+    case 1:
+      launch_read_of<1>(source, count, form.most_blocks, sink, stream);
+      break;
+    case 2:
+      launch_read_of<2>(source, count, form.most_blocks, sink, stream);
+      break;
+    case 4:
+      launch_read_of<4>(source, count, form.most_blocks, sink, stream);
+      break;
+    default:
+      launch_read_of<8>(source, count, form.most_blocks, sink, stream);
+      break;
+  }
+  check_cuda(cudaGetLastError(), "launching the read");
+}
 
 void launch_delay(double microseconds, cudaStream_t stream) {
   // At the highest SM clock of the parts that we know, 2 GHz; a slower clock delays longer.

@@ -1,5 +1,6 @@
 // The timer of a build without CUDA: the same questions, answered with a sentence.
 #include "model/error.h"
+#include "profiler/cold_reads.h"
 #include "profiler/gpu_timer.h"
 
 namespace versieve::profiler {
@@ -23,6 +24,10 @@ std::int64_t gpu_free_bytes() {
   refuse();
 }
 void copy_on_gpu(void*, const void*, std::size_t) {
+  refuse();
+}
+
+std::vector<ReadTime> measure_cold_reads(GpuStream&) {
   refuse();
 }
 

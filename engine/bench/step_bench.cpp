@@ -7,8 +7,8 @@
 #include "engine/sweep/step_point.h"
 #include "kernels/common/bf16.h"
 #include "model/error.h"
-#include "model/hardware.h"
 #include "model/launch_work.h"
+#include "profiler/cold_reads.h"
 #include "profiler/environment.h"
 
 namespace versieve::engine {
@@ -45,9 +45,10 @@ profiler::SampleSummary in_us(std::vector<double> ns) {
 
 class StepBencher {
  public:
-  StepBencher(const StepBenchOptions& options, const HardwareSpec* hardware)
+  // `rate`: bytes/s that the machine reads, where it was measured.
+  StepBencher(const StepBenchOptions& options, std::optional<double> rate)
       : options_(options),
-        hardware_(hardware),
+        rate_(rate),
         plan_(plan_of(options)),
         instrument_(options.on_gpu ? make_gpu_instrument({}) : make_host_instrument()),
         runner_(options.on_gpu
@@ -57,10 +58,8 @@ class StepBencher {
   StepRow row(const Strategy& strategy, std::int64_t context) {
     StepRow out{.strategy = strategy, .context_len = context};
     out.step_bytes = step_bytes(strategy, options_.geometry, context, options_.on_gpu ? 2 : 4);
-    if (hardware_ != nullptr) {
-      if (const std::optional<double> rate = cold_read_rate(*hardware_)) {
-        out.bound_us = 1e6 * out.step_bytes / *rate;
-      }
+    if (rate_) {
+      out.bound_us = 1e6 * out.step_bytes / *rate_;
     }
     out.tokens = static_cast<double>(
         std::min(kCommittedNodes, strategy.draft.speculates() ? strategy.draft.depth + 1 : 1));
@@ -83,7 +82,7 @@ class StepBencher {
 
  private:
   const StepBenchOptions& options_;
-  const HardwareSpec* hardware_;
+  std::optional<double> rate_;
   SweepPlan plan_;
   std::unique_ptr<Instrument> instrument_;
   std::unique_ptr<StepPointRunner> runner_;
@@ -149,7 +148,11 @@ StepBench bench_steps(const StepBenchOptions& options,
   if (options.on_gpu && environment.gpu) {
     bench.device = environment.gpu->name;
   }
-  StepBencher bencher(options, options.on_gpu ? hardware_for_device(bench.device) : nullptr);
+  if (options.on_gpu && profiler::gpu_missing_because().empty()) {
+    profiler::GpuStream stream;
+    bench.cold_reads = profiler::measure_cold_reads(stream);
+  }
+  StepBencher bencher(options, cold_read_rate(bench.cold_reads));
   for (const std::int64_t context : options.contexts) {
     for (const Strategy& strategy : strategies) {
       bench.rows.push_back(bencher.row(strategy, context));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/hardware.h"
 #include "model/measurement.h"
 #include "model/strategy.h"
 #include "profiler/sample_statistics.h"
@@ -36,7 +37,7 @@ struct StepRow {
   profiler::SampleSummary verification;
   std::optional<double> verification_over_ar;
   double step_bytes = 0.0;         // what it must read
-  std::optional<double> bound_us;  // those bytes at the machine's measured read rate
+  std::optional<double> bound_us;  // those bytes at the rate of this machine's longest read
   double tokens = 1.0;             // committed a step, whatever the untrained target says
   std::optional<double> over_ar;   // step time / that of plain decoding at the same context
 };
@@ -46,6 +47,7 @@ struct StepBench {
   std::string backend;
   std::string dtype;
   StepBenchOptions options;
+  std::vector<ReadTime> cold_reads;  // measured in this run, before the rows
   std::vector<StepRow> rows;
 };
 

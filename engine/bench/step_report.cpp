@@ -3,8 +3,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "engine/bench/cold_reads_report.h"
 #include "engine/bench/step_bench.h"
-#include "model/hardware.h"
 
 namespace versieve::engine {
 namespace {
@@ -83,7 +83,7 @@ std::string step_bench_json(const StepBench& b) {
                       {"samples", b.options.samples},
                       {"seed", b.options.seed},
                       {"interval", "95 % order statistics of the median"},
-                      {"rate_source", cold_read_source()},
+                      {"cold_reads", cold_reads_json(b.cold_reads)},
                       {"rows", rows}}
              .dump(1) +
          "\n";
@@ -101,11 +101,13 @@ std::string step_bench_text(const StepBench& b) {
   }
   out +=
       "% of bw: target's weights and caches read once, the draft's weights once a pass, at the "
-      "machine's measured read rate.\nverify: verification, acceptance and commit without draft; "
+      "rate of this machine's longest read.\nverify: verification, acceptance and commit without "
+      "draft; "
       "in "
       "graphs, steps of their own that verify one full tree, else those phases by the host's "
       "clock.\n";
-  return out + "tok: committed a step, whatever the untrained target says.\n";
+  return out + "tok: committed a step, whatever the untrained target says.\n" +
+         cold_reads_line(b.cold_reads);
 }
 
 }  // namespace versieve::engine

@@ -8,7 +8,7 @@
 #include "engine/sweep/sweep_ops.h"
 #include "model/assert.h"
 #include "model/draft_tree.h"
-#include "model/hardware.h"
+#include "profiler/cold_reads.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
 #include "profiler/timing.h"
@@ -109,9 +109,9 @@ std::unique_ptr<Stopwatch> make_stopwatch(const VerifyBenchOptions& options) {
 template <class T>
 class VerifyBencher {
  public:
-  VerifyBencher(const VerifyBenchOptions& options, const HardwareSpec* hardware)
+  VerifyBencher(const VerifyBenchOptions& options, std::span<const ReadTime> cold_reads)
       : options_(options),
-        hardware_(hardware),
+        cold_reads_(cold_reads),
         shape_(named_llm_shape(options.geometry)),
         watch_(make_stopwatch(options)),
         ops_(make_sweep_ops<T>(options.on_gpu, watch_->stream(), options.threads)) {}
@@ -158,9 +158,7 @@ class VerifyBencher {
     v.overlap = blocks.adjacent_overlap.value_or(1.0);
     v.unique_blocks = blocks.unique_blocks;
     v.floor_bytes = fetched_bytes(layer_->traffic_shape(), layer_->selected_blocks());
-    if (hardware_ != nullptr) {
-      v.floor_us = cold_read_us(*hardware_, v.floor_bytes);
-    }
+    v.floor_us = cold_read_us(cold_reads_, v.floor_bytes);
   }
 
   void measure(VerifyCell& cell) {
@@ -206,7 +204,7 @@ class VerifyBencher {
   }
 
   const VerifyBenchOptions& options_;
-  const HardwareSpec* hardware_;
+  std::span<const ReadTime> cold_reads_;
   LlmShape shape_;
   std::unique_ptr<Stopwatch> watch_;
   std::unique_ptr<kernels::Ops<T>> ops_;
@@ -301,7 +299,10 @@ VerifyBench bench_verify(const VerifyBenchOptions& options,
   if (options.on_gpu && environment.gpu) {
     bench.device = environment.gpu->name;
   }
-  const HardwareSpec* hardware = options.on_gpu ? hardware_for_device(bench.device) : nullptr;
+  if (options.on_gpu && profiler::gpu_missing_because().empty()) {
+    profiler::GpuStream stream;
+    bench.cold_reads = profiler::measure_cold_reads(stream);
+  }
   const auto keep = [&](VerifyCell cell) {
     if (target_name(options.geometry) == "nsa-1b" && options.on_gpu) {
       cell.recorded = recorded_public_path(cell.context_len, cell.queries);
@@ -310,9 +311,9 @@ VerifyBench bench_verify(const VerifyBenchOptions& options,
     bench.cells.push_back(std::move(cell));
   };
   if (options.on_gpu) {
-    VerifyBencher<Bf16>(options, hardware).run(keep);
+    VerifyBencher<Bf16>(options, bench.cold_reads).run(keep);
   } else {
-    VerifyBencher<float>(options, hardware).run(keep);
+    VerifyBencher<float>(options, bench.cold_reads).run(keep);
   }
   return bench;
 }

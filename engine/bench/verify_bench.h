@@ -11,6 +11,7 @@
 
 #include "engine/bench/public_path.h"
 #include "engine/sweep/synthetic_layer.h"
+#include "model/hardware.h"
 #include "profiler/sample_statistics.h"
 
 namespace versieve::engine {
@@ -37,7 +38,7 @@ struct VerifyVariant {
   double overlap = 0.0;                  // measured; 1 for one query
   double unique_blocks = 0.0;            // over all queries
   double floor_bytes = 0.0;              // what it must fetch
-  std::optional<double> floor_us;        // cold read of those bytes, where the machine's is known
+  std::optional<double> floor_us;        // cold read of those bytes on this machine; none on a CPU
 };
 
 struct VerifyCell {
@@ -57,6 +58,7 @@ struct VerifyBench {
   std::string backend;
   std::string dtype;
   VerifyBenchOptions options;
+  std::vector<ReadTime> cold_reads;  // measured in this run, before the cells
   std::vector<VerifyCell> cells;
   std::optional<PublicPathRun> peer;
 };

@@ -1,9 +1,9 @@
 // A verification bench as JSON and as text.
 #include <nlohmann/json.hpp>
 
+#include "engine/bench/cold_reads_report.h"
 #include "engine/bench/verify_bench.h"
 #include "engine/io/formatted.h"
-#include "model/hardware.h"
 
 namespace versieve::engine {
 namespace {
@@ -141,7 +141,7 @@ std::string verify_bench_json(const VerifyBench& b) {
                       {"samples", b.options.samples},
                       {"seed", b.options.seed},
                       {"interval", "95 % order statistics of the median"},
-                      {"floor_source", cold_read_source()},
+                      {"cold_reads", cold_reads_json(b.cold_reads)},
                       {"public_source", recorded_public_path_source()},
                       {"cells", cells}};
   if (b.peer) {
@@ -173,7 +173,7 @@ std::string verify_bench_text(const VerifyBench& b) {
     out += peer ? "same run: the public operators, " + b.peer->versions + ", warm.\n"
                 : b.peer->missing_because + "\n";
   }
-  return out;
+  return out + cold_reads_line(b.cold_reads);
 }
 
 }  // namespace versieve::engine

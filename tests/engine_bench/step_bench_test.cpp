@@ -67,6 +67,11 @@ TEST_CASE("steps are timed on the CPU and compared with plain decoding") {
   CHECK(json["rows"][1]["tokens_per_second"] == Approx(3e6 / tree.time.median));
   CHECK(json["rows"][2]["refused_because"].get<std::string>() == bench.rows[2].refused_because);
   CHECK(step_bench_text(bench).find("gvr") != std::string::npos);
+  CHECK(json["cold_reads"].empty());
+  StepBench of_gpu = bench;
+  of_gpu.cold_reads = {{1, 1.71}, {4096, 925}};
+  CHECK(nlohmann::json::parse(step_bench_json(of_gpu))["cold_reads"][0]["us"] == 1.71);
+  CHECK(step_bench_text(of_gpu).find("1 1.71 | 4096 925; 4.64 TB/s") != std::string::npos);
 }
 
 TEST_CASE("verification is timed in both launch modes, between whole steps") {

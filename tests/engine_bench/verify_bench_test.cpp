@@ -97,7 +97,21 @@ TEST_CASE("the bench's JSON holds its cells; the text says what is missing") {
         Approx(132.0 / bench.cells[1].vanilla().time.median));
   CHECK(cell["public_same_run"].is_null());
   CHECK(json["public_same_run"]["missing_because"].get<std::string>().find("python3") == 0);
+  CHECK(json["cold_reads"].empty());
   CHECK(verify_bench_text(bench).find("python3 was not found") != std::string::npos);
+}
+
+TEST_CASE("a bench states the cold reads that its floors are read from") {
+  VerifyBench bench = bench_verify(tiny(), [](const VerifyCell&) {});
+  CHECK(verify_bench_text(bench).find("cold reads on this machine") == std::string::npos);
+  bench.cold_reads = {{1, 1.71}, {4096, 925}};
+  const nlohmann::json json = nlohmann::json::parse(verify_bench_json(bench));
+  REQUIRE(json["cold_reads"].size() == 2);
+  CHECK(json["cold_reads"][1]["mebibytes"] == 4096.0);
+  CHECK(json["cold_reads"][1]["us"] == 925.0);
+  CHECK(verify_bench_text(bench).find(
+            "cold reads on this machine, MiB us: 1 1.71 | 4096 925; 4.64 TB/s") !=
+        std::string::npos);
 }
 
 TEST_CASE("a bench of what cannot be is a usage error") {

@@ -5,6 +5,7 @@
 
 #include "model/error.h"
 #include "profiler/activity_trace.h"
+#include "profiler/cold_reads.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
@@ -70,6 +71,27 @@ TEST_CASE("known kernels come within two per cent of their bytes") {
   const SelfCheck check = run_self_check(probe_counter_access());
   WARN(check.sentence);
   CHECK(check.status == "ok");
+}
+
+TEST_CASE("cold reads take longer the more they read, and end at what the bus carries") {
+  if (gpu_is_missing()) {
+    return;
+  }
+  GpuStream stream;
+  const double start = steady_seconds();
+  const std::vector<ReadTime> table = measure_cold_reads(stream);
+  WARN("measuring cold reads took " << steady_seconds() - start << " s");
+  REQUIRE(table.size() >= 12);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    WARN(table[i].mebibytes << " MiB " << table[i].microseconds << " us");
+    CHECK(table[i].microseconds > 0.5);
+    CHECK((i == 0 || table[i].microseconds > table[i - 1].microseconds));
+  }
+  if (const HardwareSpec* known = hardware_for_device(describe_gpu()->name)) {
+    const double share = *cold_read_rate(table) / known->raw_bandwidth();
+    CHECK(share > 0.85);  // a stream of plain loads; L2 holding any of it would show as above 1
+    CHECK(share < 1.0);
+  }
 }
 
 TEST_CASE("the core group collects every metric of 64 ranges in one repetition, in order") {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <set>
+#include <span>
 
 #include "model/error.h"
 
@@ -74,14 +75,18 @@ TEST_CASE("device names lead to their entries") {
 
 TEST_CASE("the floor of a fetch is the measured cold read of its bytes, interpolated") {
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const std::span<const ReadTime> table = cold_read_times(h200);
   constexpr double kMebibyte = 1048576.0;
-  for (const ReadTime& row : cold_read_times(h200)) {
-    CHECK(*cold_read_us(h200, row.mebibytes * kMebibyte) == Approx(row.microseconds));
+  for (const ReadTime& row : table) {
+    CHECK(*cold_read_us(table, row.mebibytes * kMebibyte) == Approx(row.microseconds));
   }
-  CHECK(*cold_read_us(h200, 12 * kMebibyte) == Approx((3.54 + 6.01) / 2));
-  CHECK(*cold_read_us(h200, 0.0) == Approx(1.71 - 0.26));
-  CHECK(*cold_read_us(h200, 8192 * kMebibyte) == Approx(925 + (925 - 233) * 4096.0 / 3072.0));
+  CHECK(*cold_read_us(table, 12 * kMebibyte) == Approx((3.54 + 6.01) / 2));
+  CHECK(*cold_read_us(table, 0.0) == Approx(1.71 - 0.26));
+  CHECK(*cold_read_us(table, 8192 * kMebibyte) == Approx(925 + (925 - 233) * 4096.0 / 3072.0));
   CHECK(*cold_read_rate(h200) == Approx(4.643e12).epsilon(0.001));
-  CHECK(!cold_read_us(hardware_by_key("h100-sxm"), kMebibyte));
-  CHECK(!cold_read_rate(hardware_by_key("h100-sxm")));
+  CHECK(*cold_read_rate(table) == *cold_read_rate(h200));
+  CHECK(*cold_read_rate(hardware_by_key("h100-sxm")) == Approx(3.217e12).epsilon(0.001));
+  CHECK(!cold_read_us(cold_read_times(hardware_by_key("b200")), kMebibyte));
+  CHECK(!cold_read_us(table.first(1), kMebibyte));
+  CHECK(!cold_read_rate(hardware_by_key("b200")));
 }
