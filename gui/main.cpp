@@ -8,8 +8,10 @@
 #include <QThreadPool>
 #include <QTimer>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
+#include "engine/fit/fit_file.h"
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
@@ -17,7 +19,9 @@
 #include "gui/window.h"
 #include "model/error.h"
 
+using versieve::Error;
 using versieve::ExitCode;
+using versieve::FittedModel;
 using versieve::gui::Preferences;
 using versieve::gui::Window;
 namespace theme = versieve::gui::theme;
@@ -103,8 +107,11 @@ int main(int argc, char** argv) {
                                 "1400x900");
   const QCommandLineOption bandwidth("bandwidth", "Plan for this memory bandwidth, 1 to 10.",
                                      "TB/s");
+  const QCommandLineOption prior(
+      "prior", "Begin the planner's fit at this one of another machine (`versieve fit --out`).",
+      "file");
   const QCommandLineOption colors("colors", "light or dark; the desktop's if left out.", "shade");
-  arguments.addOptions({screenshot, page, filter, size, bandwidth, colors});
+  arguments.addOptions({screenshot, page, filter, size, bandwidth, prior, colors});
   arguments.process(application);
   const QString shade = arguments.value(colors);
   if (arguments.isSet(colors) && shade != QLatin1String("light") &&
@@ -150,6 +157,14 @@ int main(int argc, char** argv) {
       return exit_with(ExitCode::kUsage, "a bandwidth is a number of TB/s between 1 and 10");
     }
     window.plannerPage().setBandwidth(terabytes);
+  }
+  if (arguments.isSet(prior)) {
+    try {
+      window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(
+          versieve::engine::read_fit(arguments.value(prior).toStdString())));
+    } catch (const Error& error) {
+      return exit_with(error.code(), QString::fromUtf8(error.what()));
+    }
   }
   window.document().setFilter(arguments.value(filter));
   if (arguments.isSet(screenshot)) {

@@ -97,6 +97,9 @@ HardwareSpec FittedModel::priced_on(const HardwareSpec& hardware) const {
   if (hardware.key != hardware_key) {
     priced.scale = rate_scale(hardware, machine);
   }
+  if (prior) {
+    priced.scale = priced.scale.times(prior->scale);
+  }
   return priced;
 }
 

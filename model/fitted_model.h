@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,14 @@ struct SystemQuantile {
   std::int64_t longest = 0;  // context, scores or logits that were measured
 };
 
+// The fit that one began at: of another machine, or of another one of the same kind.
+struct PriorFit {
+  std::string device;
+  std::int64_t points = 0;
+  RateScale scale;  // what this machine gives of its data sheet against what that one gave: the
+                    // parameters are that one's
+};
+
 struct FittedModel {
   std::string device;                           // as the runs say: "NVIDIA H200"
   std::string hardware_key;                     // its catalogue entry
@@ -85,6 +94,7 @@ struct FittedModel {
   bool dense_split = false;   // dense targets were measured with their keys split over blocks
   bool chosen_split = false;  // and SpecAttn's chosen tokens
   MachineShares machine;      // what the sweep calibrate measured on the fit's machine
+  std::optional<PriorFit> prior;
 
   CostParameters parameters() const;
   // The machine to price on: with its own rates, where it was measured, in the place of the

@@ -59,6 +59,10 @@ struct RateScale {
   double l2 = 1.0;
   double products = 1.0;  // of tensor cores
   double graph_gap = 1.0, stream_gap = 1.0;
+
+  // Of a machine against a second one whose own scale is `further`, against a third.
+  RateScale times(const RateScale& further) const;
+  bool operator==(const RateScale&) const = default;
 };
 
 struct HardwareSpec {
@@ -91,8 +95,8 @@ struct ReadTime {
 std::span<const ReadTime> cold_read_times(const HardwareSpec& spec);
 // Interpolated; beyond the table by its last segment's rate. None without a table of two rows.
 std::optional<double> cold_read_us(std::span<const ReadTime> table, double bytes);
-// bytes/s of the longest read of a table, or of the machine's: what `calibrate` measured there, else
-// its table's.
+// bytes/s of the longest read of a table, or of the machine's: what `calibrate` measured there,
+// else its table's.
 std::optional<double> cold_read_rate(std::span<const ReadTime> table);
 std::optional<double> cold_read_rate(const HardwareSpec& spec);
 

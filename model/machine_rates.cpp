@@ -75,6 +75,15 @@ RateScale rate_scale(const HardwareSpec& machine, const MachineShares& fit) {
           .stream_gap = ratio(own.stream_launch, fit.stream_launch)};
 }
 
+RateScale RateScale::times(const RateScale& further) const {
+  return {.read = read * further.read,
+          .written_time = written_time * further.written_time,
+          .l2 = l2 * further.l2,
+          .products = products * further.products,
+          .graph_gap = graph_gap * further.graph_gap,
+          .stream_gap = stream_gap * further.stream_gap};
+}
+
 bool is_calibrated(const HardwareSpec& machine, const MachineShares& fit) {
   const auto complete = [](const MachineShares& s) {
     return s.read > 0.0 && s.l2 > 0.0 && s.products > 0.0 && s.graph_launch > 0.0;

@@ -107,8 +107,11 @@ class Planner {
 
   std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
     if (!table_.scaled) {
-      return "step times come from a fit to " + std::to_string(fit.points) + " points " +
-             name_of(fit.evidence) + " on " + fit.device;
+      const std::string own = "step times come from a fit to " + std::to_string(fit.points) +
+                              " points " + name_of(fit.evidence) + " on " + fit.device;
+      return fit.prior ? own + ", which corrects a fit to " + std::to_string(fit.prior->points) +
+                             " points of " + fit.prior->device
+                       : own;
     }
     const std::string scaled =
         "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";

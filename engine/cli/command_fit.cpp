@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string database, device, hardware, out, report, predict, model;
-  std::optional<std::string> elsewhere;
+  std::optional<std::string> prior, elsewhere;
   std::int64_t context = 0;
   std::optional<std::int64_t> draft_vocab;
   bool quick = false;
@@ -146,9 +146,14 @@ Answer run_fit(const Options& options) {
   if (options.elsewhere) {
     elsewhere = read_elsewhere(*options.elsewhere, evidence.device);
   }
-  const engine::FitReport report =
-      fit_evidence(evidence, options.hardware,
-                   {.holdout = options.holdout, .leave_out_regimes = !options.quick});
+  std::optional<FittedModel> prior;
+  if (options.prior) {
+    prior = read_prior(*options.prior);
+  }
+  const engine::FitReport report = fit_evidence(evidence, options.hardware,
+                                                {.holdout = options.holdout,
+                                                 .leave_out_regimes = !options.quick,
+                                                 .prior = prior ? &*prior : nullptr});
   const std::string json = engine::fit_json(report);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);
@@ -177,6 +182,10 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
                  "part of the device's name; the one with most points if left out");
   app.add_option("--hardware", options->hardware,
                  "catalogue key or JSON file of that device; by its name if left out");
+  app.add_option("--prior", options->prior,
+                 "fit of another machine to begin at (its JSON file, or a database): its "
+                 "parameters are carried over by measured rates, and the points of --db say what "
+                 "they miss there");
   app.add_option("--holdout", options->holdout, "share of the points kept unseen");
   app.add_option("--out", options->out, "also write the fit to this JSON file, for plan --fit");
   app.add_option("--report", options->report, "also write the validation as one HTML page");

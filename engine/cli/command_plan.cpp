@@ -22,7 +22,7 @@ constexpr double kHoldout = 0.2;
 struct Options {
   std::string database, fit, device, hardware, model = "nsa-1b", out;
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
-  std::optional<std::string> pair;
+  std::optional<std::string> pair, prior;
   std::string pair_database;
   std::optional<double> rate;
   std::optional<std::int64_t> draft_vocab;
@@ -66,8 +66,14 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
   if (options.database.empty()) {
     throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
   }
-  return fit_evidence(read_evidence(options.database, options.device, hardware_key), "",
-                      {.holdout = kHoldout, .leave_out_regimes = false})
+  const Evidence evidence = read_evidence(options.database, options.device, hardware_key);
+  std::optional<FittedModel> prior;
+  if (options.prior) {
+    prior = read_prior(*options.prior);
+  }
+  return fit_evidence(
+             evidence, "",
+             {.holdout = kHoldout, .leave_out_regimes = false, .prior = prior ? &*prior : nullptr})
       .model;
 }
 
@@ -96,7 +102,11 @@ Answer run_plan(const Options& options) {
 Run declare_plan(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   app.add_option("--db", options->database, "database of measured points; a fit is made to them");
-  app.add_option("--fit", options->fit, "a fit written by `versieve fit --out`, instead of --db");
+  CLI::Option* const fit = app.add_option("--fit", options->fit,
+                                          "a fit written by `versieve fit --out`, instead of --db");
+  app.add_option("--prior", options->prior,
+                 "fit of another machine that the one to --db begins at: `versieve fit --help`")
+      ->excludes(fit);
   app.add_option("--device", options->device, "part of the measured device's name");
   app.add_option("--hardware", options->hardware, "machine to plan for: catalogue key or JSON file")
       ->required();

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
 #include <map>
+#include <string_view>
 
 #include "db/store.h"
+#include "engine/fit/fit_file.h"
 #include "engine/plan/hardware_file.h"
 #include "model/error.h"
 
@@ -95,6 +98,15 @@ std::string best_device(const TimedPoints& timed, const std::string& hardware_ke
   return best;
 }
 
+// By the words that SQLite's files begin with.
+bool is_database(const std::string& path) {
+  constexpr std::string_view kBegin = "SQLite format 3";
+  std::string begin(kBegin.size(), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == kBegin;
+}
+
 std::vector<PointMeasurement> acceptance_points(const db::Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
 }
@@ -130,6 +142,16 @@ Evidence read_evidence(const std::string& database, const std::string& device,
   const std::vector<PointMeasurement> acceptance = acceptance_points(store);
   out.points.insert(out.points.end(), acceptance.begin(), acceptance.end());
   return out;
+}
+
+FittedModel read_prior(const std::string& path) {
+  if (path.empty()) {
+    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
+  }
+  return is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
+                                          {.holdout = 0.0, .leave_out_regimes = false})
+                                 .model
+                           : engine::read_fit(path);
 }
 
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,

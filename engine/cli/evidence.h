@@ -25,4 +25,8 @@ std::vector<PointMeasurement> read_acceptance(const std::string& database);
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
                                const engine::FitOptions& options);
 
+// The fit that another begins at: a fit's JSON file, or a database, to all points of which one is
+// made first.
+FittedModel read_prior(const std::string& path);
+
 }  // namespace versieve::cli

@@ -4,6 +4,7 @@
 
 #include "engine/fit/cost_search.h"
 #include "engine/fit/predictor.h"
+#include "engine/fit/residual_fit.h"
 
 namespace versieve::engine {
 namespace {
@@ -24,8 +25,7 @@ class ApartFit {
     for (const FitPoint& p : points) {
       points_.push_back(&p);
     }
-    const FittedModel& m = report.model;
-    others_ = {m.estimates, m.parameters(), m.attention_time, m.step_time};
+    others_ = calibration_of(report.model);
   }
 
   void run() {
@@ -48,10 +48,7 @@ class ApartFit {
     Calibration c = start;
     c.step_time = others_.step_time;
     search_draft(points, iterations, c);
-    for (ResidualField::Family& family :
-         step_residuals(points, hardware_, c).families) {  // of steps like these alone
-      c.step_time.families.push_back(std::move(family));
-    }
+    append(step_residuals(points, hardware_, c), c.step_time);  // of steps like these alone
     return c;
   }
 

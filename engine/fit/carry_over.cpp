@@ -45,13 +45,6 @@ bool knows_launches_of(const FittedModel& model, const FitPoint& p) {
              : model.informs(LaunchKind::kNsaAttend) || model.informs(LaunchKind::kNsaReuse);
 }
 
-Calibration calibration_of(const FittedModel& model) {
-  return {.estimates = model.estimates,
-          .values = model.parameters(),
-          .attention_time = model.attention_time,
-          .step_time = model.step_time};
-}
-
 // Errors in log latency against the half-widths that held them at home.
 class WidthJudge {
  public:

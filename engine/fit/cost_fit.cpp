@@ -18,6 +18,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr int kIterations = 60;
+constexpr int kPartIterations = 5;  // from a fit to all points that to a part of them is not far
 constexpr int kFolds = 5;
 constexpr double kNinety = 1.6448536269514722;  // standard errors that hold 90 % of a normal law
 
@@ -34,11 +35,15 @@ class Fit {
   }
 
   FitReport run() {
-    calibration_ = calibrate(train_, hardware_, initial_parameters(), kIterations);
+    if (options_.prior != nullptr) {
+      prior_ = calibration_of(*options_.prior);
+    }
+    calibration_ = prior_ ? corrected(train_, hardware_, *prior_)
+                          : calibrate(train_, hardware_, initial_parameters(), kIterations);
     report_.model.estimates = calibration_.estimates;
     report_.model.attention_time = calibration_.attention_time;
     report_.model.step_time = calibration_.step_time;
-    const std::vector<Unseen> folds = predict_folds(train_, hardware_, calibration_, kFolds);
+    const std::vector<Unseen> folds = predict_folds(train_, hardware_, part_fit(), kFolds);
     const std::vector<LeftOutRegime> regimes = left_out_regimes();
     conformal(folds, regimes);
     left_out_errors(regimes);
@@ -60,13 +65,20 @@ class Fit {
   }
 
  private:
+  PartFit part_fit() const {
+    return [this](const std::vector<const FitPoint*>& points) {
+      return prior_ ? corrected(points, hardware_, *prior_)
+                    : calibrate(points, hardware_, calibration_.values, kPartIterations);
+    };
+  }
+
   using LogError = std::optional<double> (Unseen::*)() const;
 
   std::vector<LeftOutRegime> left_out_regimes() const {
     std::vector<LeftOutRegime> regimes;
     if (options_.leave_out_regimes) {
       for (const RegimeAxis axis : {RegimeAxis::kContext, RegimeAxis::kQueries}) {
-        for (LeftOutRegime& r : predict_left_out(train_, held_, axis, hardware_, calibration_)) {
+        for (LeftOutRegime& r : predict_left_out(train_, held_, axis, hardware_, part_fit())) {
           regimes.push_back(std::move(r));
         }
       }
@@ -289,9 +301,21 @@ class Fit {
   const HardwareSpec& hardware_;
   const FitOptions& options_;
   std::vector<const FitPoint*> train_, held_;
+  std::optional<Calibration> prior_;
   Calibration calibration_;
   FitReport report_;
 };
+
+// The machine's rates against those of the prior's parameters.
+PriorFit carried_prior(const FittedModel& prior, const HardwareSpec& machine,
+                       const std::string& dtype) {
+  if (prior.dtype != dtype) {
+    throw Error(ExitCode::kAnswerNo, "the prior is a fit to points of " + prior.device + " in " +
+                                         prior.dtype + ", these points are in " + dtype);
+  }
+  const RateScale own = rate_scale(machine, prior.machine);
+  return {prior.device, prior.points, prior.prior ? own.times(prior.prior->scale) : own};
+}
 
 }  // namespace
 
@@ -310,7 +334,12 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
                                          device + "' to fit to");
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
-  const HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
+  HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
+  std::optional<PriorFit> prior;
+  if (options.prior != nullptr) {
+    prior = carried_prior(*options.prior, machine, dtype);
+    machine.scale = prior->scale;
+  }
   const std::vector<FitPoint> apart = std::move(points.apart);
   FitReport report = Fit(std::move(points), machine, options).run();
   report.holdout = options.holdout;
@@ -320,9 +349,13 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
-  fit_systems(measured, machine, report);
+  report.model.prior = prior;
+  fit_systems(measured, machine, options.prior, report);
   fit_apart(apart, machine, report);
   report.model.acceptance = fit_acceptance(measured);
+  if (options.prior != nullptr && report.model.acceptance.positional.empty()) {
+    report.model.acceptance = options.prior->acceptance;  // a tree yields the same on any machine
+  }
   report.model.machine = machine_shares(machine);
   return report;
 }

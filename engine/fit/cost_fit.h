@@ -20,6 +20,9 @@ namespace versieve::engine {
 struct FitOptions {
   double holdout = 0.2;
   bool leave_out_regimes = true;  // fits once more for each context length and query count
+  // A fit to keep the parameters of, carried to this machine by what both were measured to give;
+  // the points then say what it misses here. Null: parameters are searched. Not owned.
+  const FittedModel* prior = nullptr;
 };
 
 struct RegimeError {
@@ -113,7 +116,7 @@ struct FitReport {
 };
 
 // `measured` are the points of one device, its runs' uuids beside. Throws Error(kAnswerNo) when
-// there is nothing to fit to.
+// there is nothing to fit to, or when the prior is a fit of another dtype.
 FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const std::string& device,
                          const HardwareSpec& hardware, const std::vector<std::string>& runs,
                          const FitOptions& options);

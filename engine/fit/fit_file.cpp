@@ -187,6 +187,18 @@ ordered_json machine_of(const MachineShares& m) {
           {"stream_launch_us", m.stream_launch}};
 }
 
+ordered_json prior_of(const PriorFit& p) {
+  return {{"device", p.device},
+          {"points", p.points},
+          {"scale",
+           {{"read", p.scale.read},
+            {"written_time", p.scale.written_time},
+            {"l2", p.scale.l2},
+            {"products", p.scale.products},
+            {"graph_gap", p.scale.graph_gap},
+            {"stream_gap", p.scale.stream_gap}}}};
+}
+
 ordered_json acceptance_of(const AcceptanceModel& a) {
   ordered_json measured = ordered_json::array();
   for (const AcceptanceModel::Measured& m : a.measured) {
@@ -287,6 +299,9 @@ std::string fit_json(const FitReport& r) {
       {"system_residuals", field_of(m.system_time)},
       {"dense_split", m.dense_split},
       {"chosen_split", m.chosen_split}};
+  if (m.prior) {
+    out["prior"] = prior_of(*m.prior);
+  }
   if (r.apart.before.points > 0) {
     out["apart"] = {{"geometry", r.apart.geometry},
                     {"latency_as_predicted", json_of(r.apart.before)},

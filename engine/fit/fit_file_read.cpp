@@ -152,6 +152,19 @@ class Reader {
             .stream_launch = in.at("stream_launch_us").get<double>()};
   }
 
+  // Of a fit that began at another.
+  static PriorFit prior(const json& in) {
+    const json& scale = in.at("scale");
+    return {in.at("device").get<std::string>(),
+            in.at("points").get<std::int64_t>(),
+            {.read = scale.at("read").get<double>(),
+             .written_time = scale.at("written_time").get<double>(),
+             .l2 = scale.at("l2").get<double>(),
+             .products = scale.at("products").get<double>(),
+             .graph_gap = scale.at("graph_gap").get<double>(),
+             .stream_gap = scale.at("stream_gap").get<double>()}};
+  }
+
   FittedModel model() const {
     FittedModel m;
     m.device = file_.at("device").get<std::string>();
@@ -164,6 +177,9 @@ class Reader {
     m.runs = file_.at("runs").get<std::vector<std::string>>();
     m.acceptance = acceptance(file_.at("acceptance"));
     m.machine = machine(file_.at("machine"));
+    if (file_.contains("prior")) {
+      m.prior = prior(file_.at("prior"));
+    }
     m.system_time = field(file_.at("system_residuals"));
     m.dense_split = file_.at("dense_split").get<bool>();
     m.chosen_split = file_.at("chosen_split").get<bool>();

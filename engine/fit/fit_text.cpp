@@ -134,13 +134,31 @@ std::string parameters_text(const FitReport& r) {
   return out;
 }
 
+std::string prior_text(const FittedModel& model) {
+  if (!model.prior) {
+    return {};
+  }
+  const RateScale& s = model.prior->scale;
+  const std::string begin =
+      formatted("  on top of a fit to %d points of %s, whose parameters stay",
+                static_cast<int>(model.prior->points), model.prior->device.c_str());
+  if (s == RateScale{}) {
+    return begin + "; data sheets alone carry it: the sweep calibrate was not run on both\n";
+  }
+  return begin + formatted(
+                     "; of its data sheet, against that one, this machine gives\n  %.2f of reads, "
+                     "%.2f of L2, %.2f of products, and a launch takes %.2f times as long\n",
+                     s.read, s.l2, s.products, s.graph_gap);
+}
+
 }  // namespace
 
 std::string fit_text(const FitReport& r) {
   std::string out =
       formatted("%s: fitted to %d points, judged on %d held out (%s, %s)\n", r.model.device.c_str(),
                 static_cast<int>(r.points_train), static_cast<int>(r.points_holdout),
-                r.model.dtype.c_str(), name_of(r.model.evidence));
+                r.model.dtype.c_str(), name_of(r.model.evidence)) +
+      prior_text(r.model);
   out += goals_text(r) + "\n";
   out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);
   out += "  90 % intervals hold " + percent(r.interval_coverage_90) + "; ranking: Kendall tau " +

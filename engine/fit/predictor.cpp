@@ -30,14 +30,23 @@ ResidualField attention_field(const std::vector<const FitPoint*>& points,
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     if (p->time_us && !is_step(*p)) {
-      residuals.push_back({attention_regime(p->shape, p->reuse, is_warm(*p)),
-                           std::log(*p->time_us / time_of(*p, bare_work(*p, c), hardware, c))});
+      const Regime regime = attention_regime(p->shape, p->reuse, is_warm(*p));
+      residuals.push_back(
+          {regime, std::log(*p->time_us / time_of(*p, bare_work(*p, c), hardware, c)) -
+                       c.attention_time.at(regime)});
     }
   }
   return fit_residual_field(residuals);
 }
 
 }  // namespace
+
+Calibration calibration_of(const FittedModel& model) {
+  return {.estimates = model.estimates,
+          .values = model.parameters(),
+          .attention_time = model.attention_time,
+          .step_time = model.step_time};
+}
 
 Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                       const CostParameters& start, int iterations) {
@@ -51,13 +60,23 @@ Calibration calibrate(const std::vector<const FitPoint*>& points, const Hardware
   return c;
 }
 
+Calibration corrected(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                      const Calibration& prior) {
+  Calibration c = prior;
+  append(attention_field(points, hardware, c), c.attention_time);
+  append(step_residuals(points, hardware, c), c.step_time);
+  return c;
+}
+
 ResidualField step_residuals(const std::vector<const FitPoint*>& points,
                              const HardwareSpec& hardware, const Calibration& c) {
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     if (p->time_us && is_step(*p)) {
-      residuals.push_back({step_regime(p->shape),
-                           std::log(*p->time_us / time_of(*p, planned_work(*p, c), hardware, c))});
+      const Regime regime = step_regime(p->shape);
+      residuals.push_back(
+          {regime, std::log(*p->time_us / time_of(*p, planned_work(*p, c), hardware, c)) -
+                       c.step_time.at(regime)});
     }
   }
   return fit_residual_field(residuals);

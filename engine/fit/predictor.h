@@ -16,9 +16,16 @@ struct Calibration {
   ResidualField step_time;       // of a step, its attention corrected
 };
 
+Calibration calibration_of(const FittedModel& model);
+
 // Begun at `start`; `iterations` bounds each stage of the search.
 Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                       const CostParameters& start, int iterations);
+
+// A fit of another machine carried to this one (`hardware` has the scale of its rates), and what
+// these points say of the difference: further families of the fields. Parameters stay.
+Calibration corrected(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                      const Calibration& prior);
 
 struct Prediction {
   double time_us = 0.0;
@@ -29,7 +36,7 @@ struct Prediction {
 Prediction predict(const FitPoint& point, const HardwareSpec& hardware,
                    const Calibration& calibration);
 
-// What predictions lack of the times of the steps among these points, the field of steps left out.
+// What predictions lack of the times of the steps among these points.
 ResidualField step_residuals(const std::vector<const FitPoint*>& points,
                              const HardwareSpec& hardware, const Calibration& calibration);
 

@@ -80,4 +80,10 @@ ResidualField fit_residual_field(const std::vector<Residual>& residuals) {
   return field;
 }
 
+void append(ResidualField further, ResidualField& field) {
+  for (ResidualField::Family& family : further.families) {
+    field.families.push_back(std::move(family));
+  }
+}
+
 }  // namespace versieve::engine

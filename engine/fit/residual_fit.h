@@ -16,5 +16,7 @@ struct Residual {
 // Deterministic. A family of fewer than eight points is left out: it would say nothing that its
 // points do not.
 ResidualField fit_residual_field(const std::vector<Residual>& residuals);
+// The sum of both.
+void append(ResidualField further, ResidualField& field);
 
 }  // namespace versieve::engine

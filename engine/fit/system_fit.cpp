@@ -41,15 +41,17 @@ void add_step_residuals(const Points& points, const HardwareSpec& hardware, Syst
           {step_regime(p->shape), std::log(*p->time_us / predicted_us(*p, hardware, model))});
     }
   }
-  for (ResidualField::Family& family : fit_residual_field(residuals).families) {
-    model.field.families.push_back(std::move(family));
-  }
+  append(fit_residual_field(residuals), model.field);
 }
 
+// Begun at the parameters `start`; what points say comes on top of the field `known`.
 SystemModel fitted(const Points& points, const HardwareSpec& hardware, const KindSet& kinds,
-                   const std::vector<ParameterEstimate>& start, int iterations) {
-  SystemModel model{.estimates = start};
-  search_kinds(points, hardware, kinds, iterations, model.estimates);
+                   const std::vector<ParameterEstimate>& start, const ResidualField& known,
+                   int iterations) {
+  SystemModel model{.estimates = start, .field = known};
+  if (std::find(kinds.begin(), kinds.end(), true) != kinds.end()) {
+    search_kinds(points, hardware, kinds, iterations, model.estimates);
+  }
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     model.values[i] = model.estimates[i].value;
   }
@@ -57,11 +59,11 @@ SystemModel fitted(const Points& points, const HardwareSpec& hardware, const Kin
   for (const FitPoint* p : points) {
     const std::optional<Regime> regime = system_regime(*p);
     if (regime && p->time_us) {
-      residuals.push_back(
-          {*regime, std::log(*p->time_us / time_of(system_work(*p).timed, *p, hardware, model))});
+      const double us = time_of(system_work(*p).timed, *p, hardware, model);
+      residuals.push_back({*regime, std::log(*p->time_us / us) - known.at(*regime)});
     }
   }
-  model.field = fit_residual_field(residuals);
+  append(fit_residual_field(residuals), model.field);
   add_step_residuals(points, hardware, model);
   return model;
 }
@@ -86,7 +88,8 @@ class SystemFit {
     for (const FitPoint& p : points_) {
       all.push_back(&p);
     }
-    model_ = fitted(all, hardware_, kinds_, report_.model.estimates, kIterations);
+    known_ = report_.model.system_time;
+    model_ = fitted(all, hardware_, kinds_, report_.model.estimates, known_, kIterations);
     for (int fold = 0; fold < kFolds; ++fold) {
       judge(all, fold);
     }
@@ -119,7 +122,8 @@ class SystemFit {
     if (kept.empty()) {
       return;
     }
-    const SystemModel model = fitted(kept, hardware_, kinds_, model_.estimates, kFoldIterations);
+    const SystemModel model =
+        fitted(kept, hardware_, kinds_, model_.estimates, known_, kFoldIterations);
     for (const FitPoint* p : left_out) {
       judge(*p, model);
     }
@@ -220,6 +224,7 @@ class SystemFit {
   const HardwareSpec& hardware_;
   FitReport& report_;
   KindSet kinds_{};
+  ResidualField known_;  // a prior's
   SystemModel model_;
   std::vector<Sample> samples_;
   std::map<std::string, Errors> latency_, bytes_;
@@ -228,16 +233,35 @@ class SystemFit {
   std::array<Errors, kLaunchKindCount> range_bytes_, range_time_;
 };
 
+// The systems of which no point was measured here.
+void add_systems_of(const FittedModel& prior, const HardwareSpec& hardware, FittedModel& model) {
+  const double further = prior.carried_system_half_width(hardware);
+  for (SystemQuantile q : prior.systems) {
+    if (model.system(q.name) == nullptr) {
+      q.log_latency += further;
+      model.systems.push_back(q);
+    }
+  }
+}
+
 }  // namespace
 
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 FitReport& report) {
+                 const FittedModel* prior, FitReport& report) {
+  if (prior != nullptr) {
+    report.model.system_time = prior->system_time;
+    report.model.dense_split = prior->dense_split;
+    report.model.chosen_split = prior->chosen_split;
+  }
   const FitPoints points = system_points(measured);
   for (const auto& [reason, count] : points.skipped) {
     report.skipped[reason] += count;
   }
   if (!points.points.empty()) {
     SystemFit(points, hardware, report).run();
+  }
+  if (prior != nullptr) {
+    add_systems_of(*prior, hardware, report.model);
   }
 }
 

@@ -9,8 +9,10 @@
 namespace versieve::engine {
 
 // Adds to the report: parameters, residual fields, quantiles, measured steps, errors by system and
-// by launch, what was left out. Does nothing without such points.
+// by launch, what was left out. Without such points nothing, but for what a prior knows: its fields
+// and its quantiles, as much wider as carrying them makes them. With both, points say what it
+// misses. `prior` may be null.
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 FitReport& report);
+                 const FittedModel* prior, FitReport& report);
 
 }  // namespace versieve::engine

@@ -6,8 +6,6 @@
 namespace versieve::engine {
 namespace {
 
-constexpr int kIterations = 5;  // from a fit to all points a fold's is not far
-
 std::optional<double> log_error(double predicted, std::optional<double> measured) {
   if (!measured || *measured <= 0.0 || predicted <= 0.0) {
     return {};
@@ -39,7 +37,7 @@ std::optional<double> Unseen::log_dram_error() const {
 }
 
 std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
-                                  const HardwareSpec& hardware, const Calibration& calibration,
+                                  const HardwareSpec& hardware, const PartFit& part_fit,
                                   int folds) {
   std::vector<Unseen> out;
   for (int fold = 0; fold < folds; ++fold) {
@@ -53,8 +51,7 @@ std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
     }
     if (!kept.empty()) {
       const std::size_t before = out.size();
-      predict_all(left_out, hardware, calibrate(kept, hardware, calibration.values, kIterations),
-                  out);
+      predict_all(left_out, hardware, part_fit(kept), out);
       for (std::size_t i = before; i < out.size(); ++i) {
         out[i].fold = fold;
       }
@@ -66,7 +63,7 @@ std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
 std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
                                             const std::vector<const FitPoint*>& held_out,
                                             RegimeAxis axis, const HardwareSpec& hardware,
-                                            const Calibration& calibration) {
+                                            const PartFit& part_fit) {
   std::set<std::int64_t> values;
   for (const FitPoint* p : train) {
     values.insert(value_on(axis, *p));
@@ -87,8 +84,7 @@ std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& 
       }
     }
     LeftOutRegime regime{axis, value, value == *values.begin() || value == *values.rbegin(), {}};
-    predict_all(left_out, hardware, calibrate(kept, hardware, calibration.values, kIterations),
-                regime.points);
+    predict_all(left_out, hardware, part_fit(kept), regime.points);
     out.push_back(std::move(regime));
   }
   return out;

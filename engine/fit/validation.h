@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,15 +30,17 @@ struct LeftOutRegime {
   std::vector<Unseen> points;
 };
 
-// Every training point, by `folds` fits begun at `calibration`.
+// A fit to some of the points of a whole fit.
+using PartFit = std::function<Calibration(const std::vector<const FitPoint*>& points)>;
+
+// Every training point, by a fit to the points of the other folds.
 std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
-                                  const HardwareSpec& hardware, const Calibration& calibration,
-                                  int folds);
+                                  const HardwareSpec& hardware, const PartFit& part_fit, int folds);
 // Every value of the axis, all points of it predicted by a fit to the training points of the
 // others. Empty when fewer than three values were measured.
 std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
                                             const std::vector<const FitPoint*>& held_out,
                                             RegimeAxis axis, const HardwareSpec& hardware,
-                                            const Calibration& calibration);
+                                            const PartFit& part_fit);
 
 }  // namespace versieve::engine

@@ -91,7 +91,7 @@ AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
                        : engine::fit_acceptance_of(points, pairs.front().name, {});
 }
 
-std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot,
+std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot, const FittedModel* prior,
                                              const std::vector<PointMeasurement>& acceptance) {
   const std::string device = most_measured_device(snapshot);
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
@@ -101,9 +101,10 @@ std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot,
       runs.push_back(run.record.uuid);
     }
   }
-  std::shared_ptr<engine::FitReport> report = std::make_shared<engine::FitReport>(
-      engine::fit_cost_model(evidence(store, device, acceptance), device,
-                             *hardware_for_device(device), runs, {.leave_out_regimes = false}));
+  std::shared_ptr<engine::FitReport> report =
+      std::make_shared<engine::FitReport>(engine::fit_cost_model(
+          evidence(store, device, acceptance), device, *hardware_for_device(device), runs,
+          {.leave_out_regimes = false, .prior = prior}));
   if (report->model.acceptance.positional.empty()) {
     report->model.acceptance = other_acceptance(acceptance);
   }
@@ -162,12 +163,12 @@ std::string exported(const PlanTable& table, const std::string& format) {
 }
 
 // Fitted, and planned for the measured machine and pair.
-std::shared_ptr<Plan> first_plan(const Snapshot& snapshot) {
+std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior) {
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
   plan->acceptance =
       std::make_shared<const std::vector<PointMeasurement>>(acceptance_points(snapshot));
   plan->pairs = engine::acceptance_pairs(*plan->acceptance);
-  plan->fit = fit(snapshot, *plan->acceptance);
+  plan->fit = fit(snapshot, prior, *plan->acceptance);
   const FittedModel& model = plan->fit->model;
   plan->replanner =
       std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());
@@ -191,12 +192,12 @@ PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
   return plan.machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(plan.machine);
 }
 
-PlanPtr make_plan(const Snapshot& snapshot, const PlanPtr& earlier,
+PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
                   const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance,
                   const std::optional<std::int64_t>& draft_vocab) {
   const std::shared_ptr<Plan> result =
-      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot);
+      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot, prior);
   const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
   HardwareSpec chosen = machine.value_or(own);
   if (bandwidth) {
@@ -313,8 +314,8 @@ void Planner::start() {
   const std::optional<double> bandwidth = bandwidth_;
   const AcceptanceChoice acceptance = acceptance_;
   const std::optional<std::int64_t> draft_vocab = draft_vocab_;
-  const auto work = [=] {
-    return make_plan(*snapshot, earlier, machine, bandwidth, acceptance, draft_vocab);
+  const auto work = [=, prior = prior_] {
+    return make_plan(*snapshot, prior.get(), earlier, machine, bandwidth, acceptance, draft_vocab);
   };
   job_.start<PlanPtr>(
       work,

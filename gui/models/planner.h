@@ -55,6 +55,8 @@ class Planner : public QObject {
 
   // Nothing is read or fitted before the first call for a database.
   void need();
+  // A fit of another machine at which those to databases begin; before the first of them.
+  void setPrior(std::shared_ptr<const FittedModel> prior) { prior_ = std::move(prior); }
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
@@ -83,6 +85,7 @@ class Planner : public QObject {
   void turn();
 
   Document& document_;
+  std::shared_ptr<const FittedModel> prior_;
   std::optional<HardwareSpec> hardware_;
   std::optional<double> bandwidth_;
   AcceptanceChoice acceptance_;

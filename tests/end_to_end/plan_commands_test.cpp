@@ -397,6 +397,52 @@ TEST_CASE("a fit is held against another machine's points, and against no others
   test::check_refused(ask + other.string() + " --predict nsa/ar --context 4096", 2, "--predict");
 }
 
+TEST_CASE("a fit begins at another machine's, by its file or its database") {
+  const HardwareSpec& h100 = hardware_by_key("h100-sxm");
+  const fs::path own = world().file("own.db");
+  world().store(own, "NVIDIA H100 80GB HBM3",
+                {synthetic::attention_points({}, h100), synthetic::step_points({}, h100)});
+  const std::string prior = world().file("prior.json").string();
+  REQUIRE(test::run_versieve("fit --quick --holdout 0 --out " + prior + db_option()).code == 0);
+  const std::string ask = "fit --quick --db " + own.string() + " --prior ";
+  const test::CommandResult text = test::run_versieve(ask + prior);
+  CAPTURE(text.err);
+  REQUIRE(text.code == 0);
+  CHECK(text.out.find("NVIDIA H100 80GB HBM3: fitted to") == 0);
+  CHECK(text.out.find("points of NVIDIA H200, whose parameters stay; data sheets alone carry it") !=
+        std::string::npos);
+  const std::string out = world().file("own.json").string();
+  const test::CommandResult by_file = test::run_versieve(ask + prior + " --json --out " + out);
+  const test::CommandResult by_database =
+      test::run_versieve(ask + world().database().string() + " --json");
+  REQUIRE(by_file.code == 0);
+  CHECK(by_file.out == by_database.out);
+  const nlohmann::json fit = nlohmann::json::parse(by_file.out);
+  CHECK(fit["hardware"] == "h100-sxm");
+  CHECK(fit["prior"]["device"] == "NVIDIA H200");
+  CHECK(fit["prior"]["scale"]["read"] == 1.0);
+  // Whose tokens a step are known from no point of its own, but the prior's.
+  const std::string plan = "plan --hardware h100-sxm --class Strict --buckets 0-4096 ";
+  const test::CommandResult by_fit = test::run_versieve(plan + "--json --fit " + out);
+  CAPTURE(by_fit.err);
+  REQUIRE(by_fit.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(by_fit.out);
+  CHECK(table["provenance"]["scaled"] == false);
+  CHECK(table["provenance"]["note"].get<std::string>().find("which corrects a fit to") !=
+        std::string::npos);
+  const test::CommandResult by_points =
+      test::run_versieve(plan + "--json --db " + own.string() + " --prior " + prior);
+  REQUIRE(by_points.code == 0);
+  CHECK(nlohmann::json::parse(by_points.out)["entries"] == table["entries"]);
+  test::check_refused(ask + world().file("absent.json").string(), 3, "absent.json");
+  test::check_refused(ask + own.string() + "x", 3, "own.dbx");
+  test::check_refused(ask + "''", 2, "needs a file name");
+  std::ofstream(world().file("words.json")) << "{}";
+  test::check_refused(ask + world().file("words.json").string(), 3, "not a fit");
+  test::check_refused(plan + "--fit " + out + " --prior " + prior, 2, "--fit excludes --prior");
+  test::check_refused(plan + "--prior " + prior, 2, "--db");
+}
+
 TEST_CASE("a device without a catalogue entry needs a description") {
   const fs::path path = world().file("odd.db");
   world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});

@@ -131,6 +131,21 @@ class PlannerPageTest : public QObject {
     QVERIFY(window.grab().save(folder_.filePath("planner.png")));
   }
 
+  void aPlanBeginsAtThePriorThatWasNamed() {
+    const FittedModel known = window_->plannerPage().planner().plan()->fit->model;
+    QVERIFY(!known.systems.empty());
+    Window window;
+    window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(known));
+    window.show();
+    QVERIFY(open(window, campaign_));  // which has no points of other systems
+    window.showPage("planner");
+    const Planner& planner = window.plannerPage().planner();
+    QTRY_VERIFY_WITH_TIMEOUT(planner.plan() != nullptr, kWaitMs);
+    QVERIFY(planner.plan()->chosen.provenance_note.find("which corrects a fit to") !=
+            std::string::npos);
+    QCOMPARE(planner.plan()->fit->model.systems.size(), known.systems.size());
+  }
+
   void theValidationPageShowsTheReportOfThePlannersFit() {
     Window window;
     window.show();
