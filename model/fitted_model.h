@@ -69,8 +69,8 @@ struct SystemQuantile {
 struct PriorFit {
   std::string device;
   std::int64_t points = 0;
-  RateScale scale;  // what this machine gives of its data sheet against what that one gave: the
-                    // parameters are that one's
+  RateScale scale;  // what this machine gives of its data sheet against what the machine gave that
+                    // the parameters are of: that one, or the one at which its own fit began
 };
 
 struct FittedModel {

@@ -145,10 +145,12 @@ std::string prior_text(const FittedModel& model) {
   if (s == RateScale{}) {
     return begin + "; data sheets alone carry it: the sweep calibrate was not run on both\n";
   }
-  return begin + formatted(
-                     "; of its data sheet, against that one, this machine gives\n  %.2f of reads, "
-                     "%.2f of L2, %.2f of products, and a launch takes %.2f times as long\n",
-                     s.read, s.l2, s.products, s.graph_gap);
+  return begin +
+         formatted(
+             ";\n  of its data sheet, against the machine of the parameters, this one gives "
+             "%.2f of reads, %.2f of L2, %.2f of products; a launch takes %.2f times as "
+             "long\n",
+             s.read, s.l2, s.products, s.graph_gap);
 }
 
 }  // namespace

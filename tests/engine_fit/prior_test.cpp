@@ -7,6 +7,7 @@
 
 #include "engine/fit/cost_fit.h"
 #include "engine/fit/fit_file.h"
+#include "engine/fit/goals.h"
 #include "engine/fit/machine_prior.h"
 #include "engine/fit/predictor.h"
 #include "engine/fit/statistics.h"
@@ -145,6 +146,36 @@ TEST_CASE("on top of another machine's campaign a survey tells what a campaign o
     CHECK(again.prior->scale.read == Approx(model.prior->scale.read));
     CHECK(step_us(again, own) == Approx(step_us(model, own)).epsilon(0.02));
   }
+}
+
+TEST_CASE("a card that nothing shipped was measured on is told by its survey and its kind's fit") {
+  const FittedModel of_h200 = whole_campaign(test::shipped_points(kH200.file, kH200.device), kH200);
+  const FittedModel of_h100 =
+      fit_cost_model(test::shipped_points(kH100.file, kH100.device), kH100.device, kH100.hardware(),
+                     {}, {.holdout = 0.0, .leave_out_regimes = false, .prior = &of_h200})
+          .model;
+  const Points survey = test::shipped_points("h100-survey.db", kH100.device);
+  const auto judged = [&](const FittedModel& prior, double median, double ninetieth) {
+    const FitReport report = fitted(survey, kH100, &prior);
+    CAPTURE(prior.device, *report.latency.median_ape, *report.latency.p90_ape);
+    CHECK(report.points_holdout > 20);
+    CHECK(*report.latency.median_ape < median);
+    CHECK(*report.latency.p90_ape < ninetieth);
+    CHECK(*report.least_kendall_tau > 0.9);
+  };
+  judged(of_h200, 0.03, 0.09);
+  judged(of_h100, 0.015, 0.045);
+}
+
+TEST_CASE("an H100's campaign on top of an H200's meets the goals that alone it misses") {
+  const FittedModel prior = whole_campaign(test::shipped_points(kH200.file, kH200.device), kH200);
+  const FitReport report = fitted(test::shipped_points(kH100.file, kH100.device), kH100, &prior);
+  for (const Goal& goal : goals_of(report)) {
+    CAPTURE(goal.what, goal.wanted, goal.measured);
+    CHECK(goal.met);
+  }
+  CHECK(*report.latency.p90_ape < 0.06);         // 0.083 alone
+  CHECK(*report.system_latency.p90_ape < 0.09);  // 0.117
 }
 
 TEST_CASE("points that agree with the prior leave it as it is; a bias of theirs is learned") {
