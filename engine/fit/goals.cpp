@@ -53,16 +53,20 @@ class Goals {
       add("90 % intervals hold", wanted, percent(*r.unseen_coverage_90),
           covers(*r.unseen_coverage_90));
     }
-    if (r.coverage.empty()) {
+    std::vector<double> ranges;  // of few points a share says nothing: one more or less is 5 %
+    for (const CoverageRow& row : r.coverage) {
+      if (row.points >= static_cast<std::int64_t>(kEnoughForRange)) {
+        ranges.push_back(row.covered);
+      }
+    }
+    if (ranges.empty()) {
       return;
     }
-    const auto [least, most] = std::minmax_element(
-        r.coverage.begin(), r.coverage.end(),
-        [](const CoverageRow& a, const CoverageRow& b) { return a.covered < b.covered; });
+    const auto [least, most] = std::minmax_element(ranges.begin(), ranges.end());
     add("- in each context range", wanted,
-        percent(least->covered) + " to " + percent(most->covered) + " (" +
-            std::to_string(r.coverage.size()) + " ranges)",
-        covers(least->covered) && covers(most->covered));
+        percent(*least) + " to " + percent(*most) + " (" + std::to_string(ranges.size()) +
+            " ranges)",
+        covers(*least) && covers(*most));
   }
 
   void ranking(const FitReport& r) {

@@ -260,6 +260,14 @@ TEST_CASE("each goal is judged by its own figures") {
   CHECK(met.at("regret of the first choice, mean / worst"));
   CHECK(met.count("latency, regime left out") == 0);  // a quick fit has none
   CHECK(fit_text(report).find("NOT met") != std::string::npos);
+  // A range of few points is shown and not judged.
+  report.coverage[1].points = 19;
+  CHECK(fit_text(report).find("90.0 % to 90.0 % (1 ranges)") != std::string::npos);
+  for (const Goal& g : goals_of(report)) {
+    CHECK((g.what != "- in each context range" || g.met));
+  }
+  report.coverage = {{"pooled: 0-4096", 8, 1.0}};
+  CHECK(goals_of(report).size() == 5);
 }
 
 TEST_CASE("the report is one page that loads nothing and shows every part") {
