@@ -12,10 +12,13 @@ void add_copy(const Pass& p, double times, std::int64_t width, TrafficTerm term,
                     number(width) / kRowElementsPerStep));
 }
 
+// All logits are under way at once; a list then meets four times: floor, candidates, pushes, merge.
 void add_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
+  constexpr double kMeetings = 4.0;
+  const double steps = std::min(number(vocab) / kRowElementsPerStep, 1.0);
   out.add(streaming(LaunchKind::kTopLogits, phase, p.times,
                     traffic::top_logits(p.whole_rows(), vocab, k, p.element_bytes), p.rows,
-                    std::min(number(vocab) / kRowElementsPerStep, 1.0)));  // all under way at once
+                    k > 1 ? steps + kMeetings : steps));
 }
 
 Traffic scaled(Traffic t, double share) {

@@ -81,10 +81,14 @@ Traffic copy_rows(std::int64_t rows, std::int64_t width, std::int64_t element_by
   return moved(term, rows * width * element_bytes, rows * width * element_bytes, 0.0);
 }
 
+// A logit of a list is compared, bounded and exponentiated; one of which the largest alone is wanted
+// is compared, two an instruction (kernels/top_logits).
+constexpr double kListed = 8.0, kCompared = 1.0;
+
 Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                    std::int64_t element_bytes) {
   return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * k * 2 * kF32Bytes,
-               2.0 * static_cast<double>(rows * vocab));
+               (k > 1 ? kListed : kCompared) * static_cast<double>(rows * vocab));
 }
 
 Traffic topk(std::int64_t rows, std::int64_t length, std::int64_t k, std::int64_t element_bytes,
