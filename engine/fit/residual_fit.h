@@ -13,7 +13,7 @@ struct Residual {
   double log_ratio = 0.0;  // of measured to predicted
 };
 
-// Deterministic. A family of fewer than eight points is left out: it would say nothing that its
+// Deterministic. A family of fewer than six points is left out: it would say nothing that its
 // points do not.
 ResidualField fit_residual_field(const std::vector<Residual>& residuals);
 // The sum of both.
