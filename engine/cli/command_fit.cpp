@@ -146,14 +146,9 @@ Answer run_fit(const Options& options) {
   if (options.elsewhere) {
     elsewhere = read_elsewhere(*options.elsewhere, evidence.device);
   }
-  std::optional<FittedModel> prior;
-  if (options.prior) {
-    prior = read_prior(*options.prior);
-  }
-  const engine::FitReport report = fit_evidence(evidence, options.hardware,
-                                                {.holdout = options.holdout,
-                                                 .leave_out_regimes = !options.quick,
-                                                 .prior = prior ? &*prior : nullptr});
+  const engine::FitReport report = fit_evidence(
+      evidence, options.hardware, {.holdout = options.holdout, .leave_out_regimes = !options.quick},
+      options.prior);
   const std::string json = engine::fit_json(report);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);

@@ -66,14 +66,8 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
   if (options.database.empty()) {
     throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
   }
-  const Evidence evidence = read_evidence(options.database, options.device, hardware_key);
-  std::optional<FittedModel> prior;
-  if (options.prior) {
-    prior = read_prior(*options.prior);
-  }
-  return fit_evidence(
-             evidence, "",
-             {.holdout = kHoldout, .leave_out_regimes = false, .prior = prior ? &*prior : nullptr})
+  return fit_evidence(read_evidence(options.database, options.device, hardware_key), "",
+                      {.holdout = kHoldout, .leave_out_regimes = false}, options.prior)
       .model;
 }
 

@@ -107,6 +107,16 @@ bool is_database(const std::string& path) {
   return begin == kBegin;
 }
 
+FittedModel read_prior(const std::string& path) {
+  if (path.empty()) {
+    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
+  }
+  return is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
+                                          {.holdout = 0.0, .leave_out_regimes = false})
+                                 .model
+                           : engine::read_fit(path);
+}
+
 std::vector<PointMeasurement> acceptance_points(const db::Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
 }
@@ -144,18 +154,14 @@ Evidence read_evidence(const std::string& database, const std::string& device,
   return out;
 }
 
-FittedModel read_prior(const std::string& path) {
-  if (path.empty()) {
-    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
-  }
-  return is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
-                                          {.holdout = 0.0, .leave_out_regimes = false})
-                                 .model
-                           : engine::read_fit(path);
-}
-
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
-                               const engine::FitOptions& options) {
+                               engine::FitOptions options,
+                               const std::optional<std::string>& prior) {
+  std::optional<FittedModel> known;
+  if (prior) {
+    known = read_prior(*prior);
+    options.prior = &*known;
+  }
   if (!hardware.empty()) {
     return engine::fit_cost_model(evidence.points, evidence.device, engine::load_hardware(hardware),
                                   evidence.runs, options);

@@ -2,6 +2,7 @@
 // of any machine, since a tree's yield does not depend on where it was grown.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,10 @@ Evidence read_evidence(const std::string& database, const std::string& device,
 // Acceptance points of every pair in a database, measured and imported.
 std::vector<PointMeasurement> read_acceptance(const std::string& database);
 // Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
+// `prior`: the fit of another machine that it begins at, as a fit's JSON file, or as a database, to
+// all points of which one is made first.
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
-                               const engine::FitOptions& options);
-
-// The fit that another begins at: a fit's JSON file, or a database, to all points of which one is
-// made first.
-FittedModel read_prior(const std::string& path);
+                               engine::FitOptions options,
+                               const std::optional<std::string>& prior = {});
 
 }  // namespace versieve::cli
