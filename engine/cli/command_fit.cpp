@@ -141,6 +141,9 @@ Answer run_fit(const Options& options) {
   if (options.elsewhere) {  // a wrong name is said before points are read, which takes seconds
     db::Store::open(*options.elsewhere, db::OpenMode::kReadOnly);
   }
+  if (options.prior) {
+    check_prior(*options.prior);
+  }
   const Evidence evidence = read_evidence(options.database, options.device, "");
   std::optional<Elsewhere> elsewhere;  // before a fit is made for it
   if (options.elsewhere) {

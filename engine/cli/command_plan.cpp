@@ -66,6 +66,9 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
   if (options.database.empty()) {
     throw Error(ExitCode::kUsage, "plan needs measurements: --db FILE, or --fit FILE");
   }
+  if (options.prior) {
+    check_prior(*options.prior);
+  }
   return fit_evidence(read_evidence(options.database, options.device, hardware_key), "",
                       {.holdout = kHoldout, .leave_out_regimes = false}, options.prior)
       .model;

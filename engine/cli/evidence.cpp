@@ -108,9 +108,6 @@ bool is_database(const std::string& path) {
 }
 
 FittedModel read_prior(const std::string& path) {
-  if (path.empty()) {
-    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
-  }
   return is_database(path) ? fit_evidence(read_evidence(path, "", ""), "",
                                           {.holdout = 0.0, .leave_out_regimes = false})
                                  .model
@@ -152,6 +149,17 @@ Evidence read_evidence(const std::string& database, const std::string& device,
   const std::vector<PointMeasurement> acceptance = acceptance_points(store);
   out.points.insert(out.points.end(), acceptance.begin(), acceptance.end());
   return out;
+}
+
+void check_prior(const std::string& prior) {
+  if (prior.empty()) {
+    throw Error(ExitCode::kUsage, "a prior needs a file name, and this one is empty");
+  }
+  if (is_database(prior)) {
+    db::Store::open(prior, db::OpenMode::kReadOnly);
+  } else {
+    engine::read_fit(prior);
+  }
 }
 
 engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,

@@ -22,6 +22,9 @@ Evidence read_evidence(const std::string& database, const std::string& device,
                        const std::string& hardware_key);
 // Acceptance points of every pair in a database, measured and imported.
 std::vector<PointMeasurement> read_acceptance(const std::string& database);
+// Throws Error if no fit can begin at what lies at `prior`: before points are read, which takes
+// seconds.
+void check_prior(const std::string& prior);
 // Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
 // `prior`: the fit of another machine that it begins at, as a fit's JSON file, or as a database, to
 // all points of which one is made first.
