@@ -308,10 +308,15 @@ class Fit {
 
 // The machine's rates against those of the prior's parameters.
 PriorFit carried_prior(const FittedModel& prior, const HardwareSpec& machine,
-                       const std::string& dtype) {
+                       const std::string& dtype, const std::vector<std::string>& runs) {
   if (prior.dtype != dtype) {
     throw Error(ExitCode::kAnswerNo, "the prior is a fit to points of " + prior.device + " in " +
                                          prior.dtype + ", these points are in " + dtype);
+  }
+  if (std::find_first_of(runs.begin(), runs.end(), prior.runs.begin(), prior.runs.end()) !=
+      runs.end()) {
+    throw Error(ExitCode::kAnswerNo,
+                "the prior is a fit to runs that are among these: it knows what would be held out");
   }
   const RateScale own = rate_scale(machine, prior.machine);
   return {prior.device, prior.points, prior.prior ? own.times(prior.prior->scale) : own};
@@ -337,7 +342,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);
   std::optional<PriorFit> prior;
   if (options.prior != nullptr) {
-    prior = carried_prior(*options.prior, machine, dtype);
+    prior = carried_prior(*options.prior, machine, dtype, runs);
     machine.scale = prior->scale;
   }
   const std::vector<FitPoint> apart = std::move(points.apart);

@@ -116,7 +116,7 @@ struct FitReport {
 };
 
 // `measured` are the points of one device, its runs' uuids beside. Throws Error(kAnswerNo) when
-// there is nothing to fit to, or when the prior is a fit of another dtype.
+// there is nothing to fit to, or when the prior is a fit of another dtype or to one of these runs.
 FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const std::string& device,
                          const HardwareSpec& hardware, const std::vector<std::string>& runs,
                          const FitOptions& options);

@@ -434,6 +434,8 @@ TEST_CASE("a fit begins at another machine's, by its file or its database") {
       test::run_versieve(plan + "--json --db " + own.string() + " --prior " + prior);
   REQUIRE(by_points.code == 0);
   CHECK(nlohmann::json::parse(by_points.out)["entries"] == table["entries"]);
+  test::check_refused(ask + own.string(), 1, "runs that are among these");
+  test::check_refused("fit --quick --prior " + out + " --db " + own.string(), 1, "are among these");
   test::check_refused(ask + world().file("absent.json").string(), 3, "absent.json");
   test::check_refused(ask + own.string() + "x", 3, "own.dbx");
   test::check_refused(ask + "''", 2, "needs a file name");
