@@ -64,8 +64,12 @@ class Page {
     out_ += "<h1>Cost model of " + escaped(r_.model.device) + "</h1><p>" +
             std::to_string(r_.model.points) + " points (" + name_of(r_.model.evidence) + "), " +
             std::to_string(r_.points_holdout) + " of them held out by cell (" +
-            percent(r_.holdout) +
-            " asked). Predictions come from what a planner knows: context, queries, overlap; never "
+            percent(r_.holdout) + " asked)" +
+            (r_.model.prior
+                 ? ", on top of a fit to " + std::to_string(r_.model.prior->points) +
+                       " points of " + escaped(r_.model.prior->device) + ", whose parameters stay"
+                 : std::string()) +
+            ". Predictions come from what a planner knows: context, queries, overlap; never "
             "from a point's own counters. Orange: held out.</p>";
   }
 

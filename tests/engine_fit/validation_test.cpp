@@ -276,6 +276,11 @@ TEST_CASE("the report is one page that loads nothing and shows every part") {
   CHECK(page.find("</html>") != std::string::npos);
   CHECK(page.find("NVIDIA &lt;H200&gt;") != std::string::npos);
   CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find("on top of a fit") == std::string::npos);
+  FitReport corrected = report();
+  corrected.model.prior = PriorFit{"NVIDIA <H100>", 12, {}};
+  CHECK(fit_html(corrected).find("on top of a fit to 12 points of NVIDIA &lt;H100&gt;") !=
+        std::string::npos);
   CHECK(page.find("http") == std::string::npos);
   CHECK(page.find("=\"nan") == std::string::npos);
   CHECK(count_of(page, "<svg") == 2 + 8);
