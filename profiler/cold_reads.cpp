@@ -9,6 +9,7 @@
 #include "profiler/device_kernels.h"
 #include "profiler/driver_context.h"
 #include "profiler/sample_statistics.h"
+#include "profiler/zeroed_memory.h"
 
 namespace versieve::profiler {
 namespace {
@@ -19,36 +20,22 @@ constexpr std::int64_t kSizes[] = {1,  2,  4,  8,   16,  24,   32,
 constexpr int kColdPasses = 3;  // times the L2 that pass between two uses of a buffer
 constexpr int kWarmUps = 2;
 constexpr int kSamples = 15;
+constexpr const char* kAllocating = "allocating what is read";
 
 constexpr std::int64_t kOneTurn = std::int64_t{1} << 30;  // blocks: each reads one piece and ends
 constexpr ReadForm kForms[] = {{2, 1056},     {4, 1056},     {8, 1056},     {4, 528},     {8, 528},
                                {1, kOneTurn}, {2, kOneTurn}, {4, kOneTurn}, {8, kOneTurn}};
 
-class Zeros {
- public:
-  explicit Zeros(std::int64_t bytes) {
-    check_cuda(cudaMalloc(&data_, static_cast<std::size_t>(bytes)), "allocating what is read");
-    check_cuda(cudaMemset(data_, 0, static_cast<std::size_t>(bytes)), "clearing what is read");
-  }
-  ~Zeros() { cudaFree(data_); }
-  Zeros(const Zeros&) = delete;
-  Zeros& operator=(const Zeros&) = delete;
-  char* get() const { return static_cast<char*>(data_); }
-
- private:
-  void* data_ = nullptr;
-};
-
 std::int64_t sets_of(std::int64_t bytes) {
   return std::max<std::int64_t>(1, (kColdPasses * gpu_l2_bytes() + bytes - 1) / bytes);
 }
 
-double median_us(GpuStream& stream, GpuTimer& timer, const Zeros& source, std::int64_t bytes,
+double median_us(GpuStream& stream, GpuTimer& timer, const ZeroedMemory& source, std::int64_t bytes,
                  const ReadForm& form, std::uint32_t* sink) {
   const std::int64_t sets = sets_of(bytes);
   GpuGraph graph(stream, [&] {
     for (std::int64_t set = 0; set < sets; ++set) {
-      launch_read(source.get() + set * bytes, bytes, form, sink,
+      launch_read(static_cast<const char*>(source.get()) + set * bytes, bytes, form, sink,
                   static_cast<cudaStream_t>(stream.handle()));
     }
   });
@@ -78,15 +65,15 @@ std::vector<ReadTime> measure_cold_reads(GpuStream& stream) {
   if (sizes.size() < 2) {
     throw Error(ExitCode::kEnvironment, "the GPU has no memory left to measure reads in");
   }
-  const Zeros source(most);
-  const Zeros sink(sizeof(std::uint32_t));
+  const ZeroedMemory source(most, kAllocating);
+  const ZeroedMemory sink(sizeof(std::uint32_t), kAllocating);
   GpuTimer timer(stream);
   std::vector<ReadTime> table;
   for (const std::int64_t bytes : sizes) {
     double least = std::numeric_limits<double>::infinity();
     for (const ReadForm& form : kForms) {
       least = std::min(least, median_us(stream, timer, source, bytes, form,
-                                        reinterpret_cast<std::uint32_t*>(sink.get())));
+                                        static_cast<std::uint32_t*>(sink.get())));
     }
     table.push_back({static_cast<double>(bytes) / static_cast<double>(kMebibyte), least});
   }

@@ -11,6 +11,7 @@
 #include "profiler/range_counters.h"
 #include "profiler/sample_statistics.h"
 #include "profiler/self_check.h"
+#include "profiler/zeroed_memory.h"
 
 namespace versieve::profiler {
 namespace {
@@ -21,20 +22,7 @@ constexpr std::int64_t kRereadBytes = std::int64_t{16} << 20;
 constexpr int kTimes = 8;
 constexpr int kRepetitions = 3;
 
-class DeviceMemory {
- public:
-  explicit DeviceMemory(std::int64_t bytes) {
-    check_cuda(cudaMalloc(&data_, static_cast<std::size_t>(bytes)), "allocating the self-check");
-    check_cuda(cudaMemset(data_, 0, static_cast<std::size_t>(bytes)), "clearing the self-check");
-  }
-  ~DeviceMemory() { cudaFree(data_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  void* get() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
+constexpr const char* kAllocating = "allocating the self-check";
 
 double value_of(const RangeSample& sample, const char* metric) {
   for (const CounterValue& counter : sample.counters) {
@@ -52,8 +40,8 @@ struct Figures {
 };
 
 // The copy leaves its own buffers in L2, so the re-read that follows starts cold.
-void one_repetition(RangeCounters& counters, GpuStream& stream, const DeviceMemory& from,
-                    const DeviceMemory& to, const DeviceMemory& small, Figures& figures) {
+void one_repetition(RangeCounters& counters, GpuStream& stream, const ZeroedMemory& from,
+                    const ZeroedMemory& to, const ZeroedMemory& small, Figures& figures) {
   const cudaStream_t raw = static_cast<cudaStream_t>(stream.handle());
   counters.begin();
   stream.synchronize();
@@ -79,9 +67,9 @@ SelfCheck run_self_check(const CounterAccess& access) {
   }
   try {
     GpuStream stream;
-    const DeviceMemory from(kCopyBytes);
-    const DeviceMemory to(kCopyBytes);
-    const DeviceMemory small(kRereadBytes);
+    const ZeroedMemory from(kCopyBytes, kAllocating);
+    const ZeroedMemory to(kCopyBytes, kAllocating);
+    const ZeroedMemory small(kRereadBytes, kAllocating);
     RangeCounters counters({kDramBytesRead, kDramBytesWrite, kGpuDuration}, 2);
     Figures figures;
     for (int i = 0; i < kRepetitions; ++i) {
