@@ -69,6 +69,7 @@ struct SystemQuantile {
 struct PriorFit {
   std::string device;
   std::int64_t points = 0;
+  std::vector<std::string> runs;  // that it knows: its points', and those of the fit it began at
   RateScale scale;  // what this machine gives of its data sheet against what the machine gave that
                     // the parameters are of: that one, or the one at which its own fit began
 };

@@ -7,7 +7,7 @@
 
 #include "model/error.h"
 #include "profiler/device_kernels.h"
-#include "profiler/driver_context.h"
+#include "profiler/gpu_timer.h"
 #include "profiler/sample_statistics.h"
 #include "profiler/zeroed_memory.h"
 
@@ -51,7 +51,10 @@ double median_us(GpuStream& stream, GpuTimer& timer, const ZeroedMemory& source,
 
 }  // namespace
 
-std::vector<ReadTime> measure_cold_reads(GpuStream& stream) {
+std::vector<ReadTime> measure_cold_reads() {
+  if (const std::string missing = gpu_missing_because(); !missing.empty()) {
+    throw Error(ExitCode::kEnvironment, missing);
+  }
   const std::int64_t room = gpu_free_bytes() / 2;
   std::vector<std::int64_t> sizes;
   std::int64_t most = 0;
@@ -67,6 +70,7 @@ std::vector<ReadTime> measure_cold_reads(GpuStream& stream) {
   }
   const ZeroedMemory source(most, kAllocating);
   const ZeroedMemory sink(sizeof(std::uint32_t), kAllocating);
+  GpuStream stream;
   GpuTimer timer(stream);
   std::vector<ReadTime> table;
   for (const std::int64_t bytes : sizes) {

@@ -148,9 +148,8 @@ StepBench bench_steps(const StepBenchOptions& options,
   if (options.on_gpu && environment.gpu) {
     bench.device = environment.gpu->name;
   }
-  if (options.on_gpu && profiler::gpu_missing_because().empty()) {
-    profiler::GpuStream stream;
-    bench.cold_reads = profiler::measure_cold_reads(stream);
+  if (options.on_gpu) {
+    bench.cold_reads = profiler::measure_cold_reads();
   }
   StepBencher bencher(options, cold_read_rate(bench.cold_reads));
   for (const std::int64_t context : options.contexts) {

@@ -102,10 +102,8 @@ std::string step_bench_text(const StepBench& b) {
   out +=
       "% of bw: target's weights and caches read once, the draft's weights once a pass, at the "
       "rate of this machine's longest read.\nverify: verification, acceptance and commit without "
-      "draft; "
-      "in "
-      "graphs, steps of their own that verify one full tree, else those phases by the host's "
-      "clock.\n";
+      "draft; in graphs, steps of their own that verify one full tree, else those phases by the "
+      "host's clock.\n";
   return out + "tok: committed a step, whatever the untrained target says.\n" +
          cold_reads_line(b.cold_reads);
 }

@@ -313,13 +313,17 @@ PriorFit carried_prior(const FittedModel& prior, const HardwareSpec& machine,
     throw Error(ExitCode::kAnswerNo, "the prior is a fit to points of " + prior.device + " in " +
                                          prior.dtype + ", these points are in " + dtype);
   }
-  if (std::find_first_of(runs.begin(), runs.end(), prior.runs.begin(), prior.runs.end()) !=
+  PriorFit out{prior.device, prior.points, prior.runs, rate_scale(machine, prior.machine)};
+  if (prior.prior) {
+    out.runs.insert(out.runs.end(), prior.prior->runs.begin(), prior.prior->runs.end());
+    out.scale = out.scale.times(prior.prior->scale);
+  }
+  if (std::find_first_of(runs.begin(), runs.end(), out.runs.begin(), out.runs.end()) !=
       runs.end()) {
     throw Error(ExitCode::kAnswerNo,
                 "the prior is a fit to runs that are among these: it knows what would be held out");
   }
-  const RateScale own = rate_scale(machine, prior.machine);
-  return {prior.device, prior.points, prior.prior ? own.times(prior.prior->scale) : own};
+  return out;
 }
 
 }  // namespace

@@ -190,6 +190,7 @@ ordered_json machine_of(const MachineShares& m) {
 ordered_json prior_of(const PriorFit& p) {
   return {{"device", p.device},
           {"points", p.points},
+          {"runs", p.runs},
           {"scale",
            {{"read", p.scale.read},
             {"written_time", p.scale.written_time},

@@ -157,6 +157,7 @@ class Reader {
     const json& scale = in.at("scale");
     return {in.at("device").get<std::string>(),
             in.at("points").get<std::int64_t>(),
+            in.at("runs").get<std::vector<std::string>>(),
             {.read = scale.at("read").get<double>(),
              .written_time = scale.at("written_time").get<double>(),
              .l2 = scale.at("l2").get<double>(),

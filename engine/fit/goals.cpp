@@ -65,7 +65,7 @@ class Goals {
     const auto [least, most] = std::minmax_element(ranges.begin(), ranges.end());
     add("- in each context range", wanted,
         percent(*least) + " to " + percent(*most) + " (" + std::to_string(ranges.size()) +
-            " ranges)",
+            (ranges.size() == 1 ? " range)" : " ranges)"),
         covers(*least) && covers(*most));
   }
 

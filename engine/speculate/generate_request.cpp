@@ -70,9 +70,9 @@ std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
   return strategies;
 }
 
-// What each strategy, and what it is compared with, decodes beforehand on a GPU, untimed: kernels
-// are loaded when they first run and clocks rise from idle, which took 8 % of a first run of 256
-// tokens.
+// What each strategy, and what it is compared with, decodes beforehand on a GPU, untimed. A
+// process's first run of 256 tokens took 8 % longer than the same run later: kernels are loaded
+// when they first run, and clocks rise from idle.
 template <class T>
 void warm_up(const GenerateRequest& request, const ComputeDevice& device,
              std::vector<Strategy> strategies, const std::vector<std::int32_t>& eos,

@@ -436,6 +436,8 @@ TEST_CASE("a fit begins at another machine's, by its file or its database") {
   CHECK(nlohmann::json::parse(by_points.out)["entries"] == table["entries"]);
   test::check_refused(ask + own.string(), 1, "runs that are among these");
   test::check_refused("fit --quick --prior " + out + " --db " + own.string(), 1, "are among these");
+  // Nor at a fit that began at one to them.
+  test::check_refused("fit --quick --prior " + out + db_option(), 1, "are among these");
   test::check_refused(ask + world().file("absent.json").string(), 3, "absent.json");
   test::check_refused(ask + own.string() + "x", 3, "own.dbx");
   test::check_refused(ask + "''", 2, "needs a file name");

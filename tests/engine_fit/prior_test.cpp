@@ -118,7 +118,7 @@ TEST_CASE("on top of another machine's campaign a survey tells what a campaign o
     const Misses alone = misses(fitted(survey, own, nullptr).model, own, all, survey);
     CAPTURE(own.device, on_top.attention.size(), *median(on_top.attention),
             *quantile(on_top.attention, 0.9), *median(on_top.steps), *median(alone.attention),
-            *quantile(alone.attention, 0.9));
+            *quantile(alone.attention, 0.9), *median(alone.steps));
     CHECK(on_top.attention.size() > 1500);
     CHECK(*median(on_top.attention) < 0.03);
     CHECK(*quantile(on_top.attention, 0.9) < 0.09);

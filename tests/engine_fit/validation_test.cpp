@@ -262,7 +262,7 @@ TEST_CASE("each goal is judged by its own figures") {
   CHECK(fit_text(report).find("NOT met") != std::string::npos);
   // A range of few points is shown and not judged.
   report.coverage[1].points = 19;
-  CHECK(fit_text(report).find("90.0 % to 90.0 % (1 ranges)") != std::string::npos);
+  CHECK(fit_text(report).find("90.0 % to 90.0 % (1 range)") != std::string::npos);
   for (const Goal& g : goals_of(report)) {
     CHECK((g.what != "- in each context range" || g.met));
   }
@@ -278,7 +278,7 @@ TEST_CASE("the report is one page that loads nothing and shows every part") {
   CHECK(page.find("<script") == std::string::npos);
   CHECK(page.find("on top of a fit") == std::string::npos);
   FitReport corrected = report();
-  corrected.model.prior = PriorFit{"NVIDIA <H100>", 12, {}};
+  corrected.model.prior = PriorFit{"NVIDIA <H100>", 12, {}, {}};
   CHECK(fit_html(corrected).find("on top of a fit to 12 points of NVIDIA &lt;H100&gt;") !=
         std::string::npos);
   CHECK(page.find("http") == std::string::npos);

@@ -77,9 +77,8 @@ TEST_CASE("cold reads take longer the more they read, and end at what the bus ca
   if (gpu_is_missing()) {
     return;
   }
-  GpuStream stream;
   const double start = steady_seconds();
-  const std::vector<ReadTime> table = measure_cold_reads(stream);
+  const std::vector<ReadTime> table = measure_cold_reads();
   WARN("measuring cold reads took " << steady_seconds() - start << " s");
   REQUIRE(table.size() >= 12);
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -247,6 +247,25 @@ TEST_CASE("a carried plan says how much further its intervals reach, other syste
   CHECK(!says("h200-sxm", "further"));
 }
 
+TEST_CASE("a fit that began at another machine's prices its own by the scale between them") {
+  FittedModel fit = fitted_by_hand();
+  fit.machine = {.read = 0.8};
+  const HardwareSpec& h100 = hardware_by_key("h100-sxm");
+  fit.prior = PriorFit{"NVIDIA H100", 1, {}, {.read = 0.9, .graph_gap = 1.5}};
+  CHECK(fit.priced_on(hardware_by_key("h200-sxm")).scale ==
+        RateScale{.read = 0.9, .graph_gap = 1.5});
+  HardwareSpec measured = h100;
+  measured.key = "measured";
+  measured.measured = {{"read_rate", {0.4 * h100.raw_bandwidth() * 1e-9, "a test", true}}};
+  CHECK(fit.priced_on(measured).scale.read == Approx(0.5 * 0.9));
+  CHECK(fit.priced_on(measured).scale.graph_gap == Approx(1.5));
+  const double us = predicted_step_us(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"),
+                                      Strategy::parse("nsa/ar"), 16384);
+  fit.prior->scale.read = 0.45;
+  CHECK(predicted_step_us(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"),
+                          Strategy::parse("nsa/ar"), 16384) > 1.25 * us);
+}
+
 TEST_CASE("a machine whose rates were measured is priced by them, with intervals in between") {
   FittedModel fit = fitted_by_hand();
   fit.machine = {.read = 0.86,
