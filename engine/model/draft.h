@@ -65,6 +65,8 @@ class Draft {
   // Room for entries up to `positions`, P of them a call, `rows` nodes a step and `slots` in all.
   void reserve_device(std::int64_t positions, std::int64_t rows, std::int64_t slots);
   void extend_device(const DeviceSlots& slots, const DeviceEntries& entries, const T* captured);
+  // The entries alone, of which nothing is read out: for steps that grow no tree.
+  void keep_device(const DeviceEntries& entries, const T* captured);
   // Runs slots first ... first + count - 1.
   void step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
                    const std::int32_t* token);

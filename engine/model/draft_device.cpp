@@ -39,8 +39,7 @@ kernels::TreeAttentionParams<T> Draft<T>::attention_over(const DeviceSlots& slot
 // The entries' keys and values go to the cache and to the first slots, whose own rows follow later;
 // slot 0 keeps the newest entry's.
 template <class T>
-void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entries,
-                             const T* captured) {
+void Draft<T>::keep_device(const DeviceEntries& entries, const T* captured) {
   VERSIEVE_ASSERT(entries.rows >= 1 && entries.rows <= rows_ && entries.rows <= slot_capacity_,
                   "rows were reserved");
   ops_->copy_rows({.rows = entries.rows,
@@ -54,6 +53,12 @@ void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entr
   embed(entries.rows, entries.token, entries.position);
   project(entries.rows);
   take_apart(entries.rows, k_tree_.data(), v_tree_.data(), entries.position);
+}
+
+template <class T>
+void Draft<T>::extend_device(const DeviceSlots& slots, const DeviceEntries& entries,
+                             const T* captured) {
+  keep_device(entries, captured);
   kernels::TreeAttentionParams<T> attention = attention_over(slots);
   attention.num_queries = 1;
   attention.num_nodes = 1;
@@ -127,6 +132,9 @@ template bool Draft<Bf16>::try_grow_device(const DeviceGrowth&, const DeviceEntr
 template void Draft<double>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
 template void Draft<float>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
 template void Draft<Bf16>::reserve_device(std::int64_t, std::int64_t, std::int64_t);
+template void Draft<double>::keep_device(const DeviceEntries&, const double*);
+template void Draft<float>::keep_device(const DeviceEntries&, const float*);
+template void Draft<Bf16>::keep_device(const DeviceEntries&, const Bf16*);
 template void Draft<double>::extend_device(const DeviceSlots&, const DeviceEntries&, const double*);
 template void Draft<float>::extend_device(const DeviceSlots&, const DeviceEntries&, const float*);
 template void Draft<Bf16>::extend_device(const DeviceSlots&, const DeviceEntries&, const Bf16*);

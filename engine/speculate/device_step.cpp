@@ -44,7 +44,7 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
       options_(options),
       levels_(options.choice.levels()),
       max_path_(kernels::longest_path(options.choice)) {
-  VERSIEVE_ASSERT(!drafts() || draft_ != nullptr, "a draft grows the tree");
+  VERSIEVE_ASSERT(!has_entries() || draft_ != nullptr, "a draft grows the tree or is fed");
   VERSIEVE_ASSERT(options_.drafts || options_.forced_yield > 0,
                   "a tree that nobody drafted says nothing about acceptance");
   VERSIEVE_ASSERT(options_.choice.nodes <= kernels::kMaxTreeNodes &&
@@ -130,6 +130,14 @@ typename Draft<T>::DeviceSlots DeviceStepRunner<T>::slots() const {
 }
 
 template <class T>
+typename Draft<T>::DeviceEntries DeviceStepRunner<T>::entries() const {
+  return {.rows = max_path_,
+          .token = lists_.entry_token,
+          .row = lists_.entry_row,
+          .position = lists_.entry_position};
+}
+
+template <class T>
 std::string DeviceStepRunner<T>::refusal(const Target<T>& target, const DeviceStepOptions& options,
                                          std::int64_t max_context) {
   const kernels::StepCounts counts;
@@ -166,7 +174,7 @@ void DeviceStepRunner<T>::begin(const Start& start) {
     fill_pool(ranked_tree(options_.choice, target_->shape().vocab, start.token), state.pool);
   }
   ops_->upload(state_.data(), &state, sizeof state);
-  if (!drafts()) {
+  if (!has_entries()) {
     return;
   }
   VERSIEVE_ASSERT(start.captured != nullptr, "a draft reads the streams before the newest token");
@@ -191,6 +199,28 @@ void DeviceStepRunner<T>::begin(const Start& start) {
 template <class T>
 bool DeviceStepRunner<T>::can_launch() const {
   return pending() < kernels::kYieldSlots && length_ + pending() * max_path_ <= max_context_;
+}
+
+template <class T>
+typename DeviceStepRunner<T>::Start DeviceStepRunner<T>::stop() {
+  VERSIEVE_ASSERT(pending() == 0 && waited_ > 0, "steps have run, and none is under way");
+  target_->cache().set_length(length_);
+  Start next{.context_len = length_, .token = newest_, .max_context = max_context_};
+  if (!has_entries()) {
+    return next;
+  }
+  draft_->keep_device(entries(), target_->captured());
+  draft_->set_length(length_ + 1);
+  const std::int64_t width = 3 * target_->shape().hidden;
+  newest_captured_ = kernels::OpsBuffer<T>(*ops_, width);
+  ops_->copy_rows({.rows = 1,
+                   .width = width,
+                   .src_row = lists_.entry_row,
+                   .src = target_->captured(),
+                   .dst = newest_captured_.data(),
+                   .term = TrafficTerm::kDraft});
+  next.captured = newest_captured_.data();
+  return next;
 }
 
 // A step beyond the recording's bound runs as it is, which also makes every buffer that it needs;
@@ -227,6 +257,7 @@ kernels::StepYield DeviceStepRunner<T>::wait() {
   const kernels::StepYield yield = yields_[static_cast<std::size_t>(slot)];
   VERSIEVE_ASSERT(yield.count >= 1 && yield.count <= max_path_, "a step yields a path");
   length_ += yield.count;
+  newest_ = yield.token[yield.count - 1];
   return yield;
 }
 
@@ -234,6 +265,8 @@ template <class T>
 void DeviceStepRunner<T>::enqueue() {
   if (drafts()) {
     draft_tree();
+  } else if (options_.feeds_draft) {
+    draft_->keep_device(entries(), target_->captured());
   }
   verify_tree();
   accept_tree();
@@ -242,20 +275,16 @@ void DeviceStepRunner<T>::enqueue() {
 template <class T>
 void DeviceStepRunner<T>::draft_tree() {
   const std::int64_t width = options_.choice.width;
-  const typename Draft<T>::DeviceEntries entries{.rows = max_path_,
-                                                 .token = lists_.entry_token,
-                                                 .row = lists_.entry_row,
-                                                 .position = lists_.entry_position};
   if (options_.draft_in_one_launch &&
       draft_->try_grow_device({.choice = options_.choice,
                                .scores_by_rank = options_.scores_by_rank,
                                .target_token = target_token_.data(),
                                .state = state_.data(),
                                .max_context = bound_},
-                              entries, target_->captured(), target_->shape().vocab)) {
+                              entries(), target_->captured(), target_->shape().vocab)) {
     return;
   }
-  draft_->extend_device(slots(), entries, target_->captured());
+  draft_->extend_device(slots(), entries(), target_->captured());
   for (std::int64_t level = 0; level < levels_; ++level) {
     if (level > 0) {
       draft_->step_device(slots(), 1 + (level - 1) * width, width, lists_.node_token);

@@ -27,6 +27,8 @@ struct DeviceStepOptions {
   bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
   // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
   bool drafts = true;
+  // Steps without a draft hand their tokens on to it, so that steps with one may follow.
+  bool feeds_draft = false;
   bool records = true;  // false: each step is enqueued launch by launch, so that it can be watched
 };
 
@@ -58,6 +60,10 @@ class DeviceStepRunner {
   };
   // Forgets what ran before. REQUIRES: refusal() is empty up to max_context.
   void begin(const Start& start);
+  // After the last step: what a runner of other steps begins with, up to the same context. The
+  // caches hold all committed tokens, the draft's too if this runner drafts or feeds it.
+  // `captured` is valid as long as this runner. REQUIRES: no step is under way, one has run.
+  Start stop();
 
   // Enqueues a step after those enqueued before. REQUIRES: can_launch().
   void launch();
@@ -75,6 +81,8 @@ class DeviceStepRunner {
 
  private:
   bool drafts() const { return options_.choice.speculates() && options_.drafts; }
+  bool has_entries() const { return drafts() || options_.feeds_draft; }
+  typename Draft<T>::DeviceEntries entries() const;
   std::int64_t lay_out(std::int32_t* base);
   void enqueue();
   void draft_tree();
@@ -107,6 +115,7 @@ class DeviceStepRunner {
   kernels::OpsBuffer<T, float> top_score_;            // [W, branch]
   kernels::OpsBuffer<T, std::int32_t> target_token_;  // [draft V], if it has its own
   kernels::OpsBuffer<T, kernels::StepState> state_;   // one
+  kernels::OpsBuffer<T> newest_captured_;             // [3 * hidden], once stopped
   std::unique_ptr<kernels::StepYield[], std::function<void(kernels::StepYield*)>> yields_;
   std::unique_ptr<kernels::Marker> markers_[kernels::kYieldSlots];
   std::unique_ptr<kernels::Recording> recording_;
@@ -114,6 +123,7 @@ class DeviceStepRunner {
   std::int64_t max_context_ = 0;  // of all steps
   std::int64_t bound_ = 0;        // of the recording
   std::int64_t length_ = 0;
+  std::int32_t newest_ = 0;  // token of the last step waited for
   std::int64_t launched_ = 0;
   std::int64_t waited_ = 0;
   std::int64_t recordings_ = 0;

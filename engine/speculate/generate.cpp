@@ -103,7 +103,8 @@ StepOptions Generator<T>::step_options(const GenerateOptions& options) const {
 }
 
 template <class T>
-std::unique_ptr<TreeSource<T>> Generator<T>::make_source(const GenerateOptions& options) {
+std::unique_ptr<TreeSource<T>> Generator<T>::make_source(const GenerateOptions& options,
+                                                         std::vector<std::int32_t> text) {
   const std::string reason = refusal(options);
   VERSIEVE_ASSERT(reason.empty(), "refused strategies are not run");
   if (!options.strategy.draft.speculates()) {
@@ -118,7 +119,8 @@ std::unique_ptr<TreeSource<T>> Generator<T>::make_source(const GenerateOptions& 
   }
   const bool chain = options.strategy.draft.width == 1;
   return std::make_unique<DraftSource<T>>(
-      *ops_, std::make_unique<ModelDrafter<T>>(*ops_, *draft_model_, prompt_, chain), choice);
+      *ops_, std::make_unique<ModelDrafter<T>>(*ops_, *draft_model_, std::move(text), chain),
+      choice);
 }
 
 // Back to the prompt's end, with `first_token` chosen to follow it.
@@ -154,7 +156,7 @@ Generation Generator<T>::run(const GenerateOptions& options) {
   if (options.records_steps && can_record(options)) {
     return run_recorded(options);
   }
-  const std::unique_ptr<TreeSource<T>> source = make_source(options);
+  const std::unique_ptr<TreeSource<T>> source = make_source(options, prompt_);
   return run(options, *source);
 }
 
@@ -271,7 +273,7 @@ Generation Generator<T>::teacher_forced(const GenerateOptions& options,
   VERSIEVE_ASSERT(prompt_len_ >= 1 && !text.empty(), "a text follows a prefilled prompt");
   VERSIEVE_ASSERT(options.strategy.attention != AttentionMethod::kSpecAttn,
                   "text is committed densely; engine/specattn walks texts with chosen tokens");
-  const std::unique_ptr<TreeSource<T>> source = make_source(options);
+  const std::unique_ptr<TreeSource<T>> source = make_source(options, prompt_);
   const StepOptions step_choice = step_options(options);
   Generation run;
   run.stopped = StopReason::kTextEnd;

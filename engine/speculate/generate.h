@@ -84,6 +84,7 @@ struct Generation {
   bool append(std::span<const std::int32_t> yielded, std::int64_t limit,
               std::span<const std::int32_t> eos);
   void count_yield(std::int64_t yield);
+  void count_move(std::size_t rank);
 };
 
 // Index of the first token that differs, and the reference's gap there; none: identical.
@@ -131,7 +132,16 @@ class Generator {
   bool begin_run(const GenerateOptions& options, Generation& run);
   std::int64_t token_limit(const GenerateOptions& options) const;
   StepOptions step_options(const GenerateOptions& options) const;
-  std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options);
+  Generation run_guarded_recorded(const GenerateOptions& options, std::span<const Strategy> ranked,
+                                  RuntimeGuard& guard);
+  Generation run_guarded_by_host(GenerateOptions options, std::span<const Strategy> ranked,
+                                 RuntimeGuard& guard);
+  void rewind_for_recorded(std::int64_t limit, std::int64_t longest_yield);
+  // `text`: all tokens so far, which a draft model reads.
+  std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options,
+                                             std::vector<std::int32_t> text);
+  std::unique_ptr<TreeSource<T>> make_guarded_source(const GenerateOptions& options,
+                                                     std::span<const std::int32_t> tokens);
   void rewind(TreeSource<T>& source, std::int32_t first_token);
   std::optional<Rectifier<T>> make_rectifier(const Strategy& strategy);
   void rectify(Rectifier<T>& rectifier, std::int32_t token, Generation& run);

@@ -1,7 +1,9 @@
 // Greedy generation through recorded steps (device_step.h): while one step runs the next is already
-// enqueued, because nothing in it waits for the host; a step enqueued in vain is dropped.
+// enqueued, because nothing in it waits for the host; a step enqueued in vain is dropped. Under a
+// runtime guard each tuple has recordings of its own, and the next takes over where it ends.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "engine/speculate/device_step.h"
 #include "engine/speculate/generate.h"
@@ -10,12 +12,70 @@
 namespace versieve::engine {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
 
-DeviceStepOptions device_options(const GenerateOptions& options, const LlmShape& target) {
-  return {.choice = options.strategy.draft,
-          .order = options.strategy.order,
-          .verify = verify_options(options.strategy, target)};
+DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& target) {
+  return {.choice = strategy.draft,
+          .order = strategy.order,
+          .verify = verify_options(strategy, target)};
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Enqueues up to two of `window` steps. The step after the one under way is needed for sure unless
+// that one may reach the limit.
+template <class T>
+void launch_ahead(DeviceStepRunner<T>& steps, std::int64_t window, std::int64_t limit,
+                  const Generation& run) {
+  const std::int64_t have = static_cast<std::int64_t>(run.tokens.size());
+  while (steps.pending() == 0 || (steps.pending() < std::min<std::int64_t>(2, window) &&
+                                  have + steps.longest_yield() < limit)) {
+    steps.launch();
+  }
+}
+
+// True when generation is over.
+bool take(const kernels::StepYield& yield, std::int64_t limit, std::span<const std::int32_t> eos,
+          Generation& run) {
+  run.count_yield(yield.count);
+  return run.append({yield.token, static_cast<std::size_t>(yield.count)}, limit, eos);
+}
+
+template <class T>
+void drop_pending(DeviceStepRunner<T>& steps) {
+  while (steps.pending() > 0) {
+    steps.wait();
+  }
+}
+
+// Steps of one tuple until generation is over or the guard has moved. A step that was under way
+// then still counts, and the guard does not weigh it: it is not of the tuple that is active now.
+// Nor does it weigh steps that were enqueued one by one to be recorded.
+template <class T>
+bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
+                    std::span<const std::int32_t> eos, RuntimeGuard& guard, Generation& run) {
+  bool over = false;
+  bool moves = false;
+  Clock::time_point begin = Clock::now();
+  while (!over && !moves) {
+    const std::int64_t recordings = steps.recordings();
+    launch_ahead(steps, limit, limit, run);
+    const kernels::StepYield yield = steps.wait();
+    over = take(yield, limit, eos, run);
+    const double seconds = seconds_since(begin);
+    begin = Clock::now();
+    moves = steps.recordings() == recordings &&
+            guard.observe(static_cast<double>(yield.count), 1e6 * seconds);
+  }
+  while (!over && steps.pending() > 0) {
+    over = take(steps.wait(), limit, eos, run);
+  }
+  drop_pending(steps);
+  return over;
 }
 
 }  // namespace
@@ -27,9 +87,19 @@ bool Generator<T>::can_record(const GenerateOptions& options) const {
   return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
          !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
          !options.on_step &&
-         DeviceStepRunner<T>::refusal(*target_, device_options(options, target_->shape()),
+         DeviceStepRunner<T>::refusal(*target_, device_options(options.strategy, target_->shape()),
                                       prompt_len_ + token_limit(options) + 2 * kDeepestPath)
              .empty();
+}
+
+// Caches back to the prompt's end, with room for `limit` tokens and what is drafted beyond them.
+template <class T>
+void Generator<T>::rewind_for_recorded(std::int64_t limit, std::int64_t longest_yield) {
+  target_->cache().truncate(prompt_len_);
+  if (draft_ != nullptr) {
+    draft_->set_length(prompt_len_);
+  }
+  target_->cache().reserve(prompt_len_ + limit + 2 * longest_yield + kDeepestPath);
 }
 
 template <class T>
@@ -38,12 +108,9 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   const std::int64_t limit = token_limit(options);
   Generation run{.recorded = true};
   bool over = begin_run(options, run);
-  DeviceStepRunner<T> steps(*ops_, *target_, draft_, device_options(options, target_->shape()));
-  target_->cache().truncate(prompt_len_);
-  if (draft_ != nullptr) {
-    draft_->set_length(prompt_len_);
-  }
-  target_->cache().reserve(prompt_len_ + limit + 2 * steps.longest_yield() + kDeepestPath);
+  DeviceStepRunner<T> steps(*ops_, *target_, draft_,
+                            device_options(options.strategy, target_->shape()));
+  rewind_for_recorded(limit, steps.longest_yield());
   std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
   if (rectifier) {
     rectifier->reserve();
@@ -52,29 +119,56 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
                .token = run.tokens.back(),
                .captured = last_captured_.data(),
                .max_context = prompt_len_ + limit + 2 * steps.longest_yield()});
-  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   while (!over) {
-    // The step after the one under way is needed for sure unless that one may reach the limit.
-    const std::int64_t have = static_cast<std::int64_t>(run.tokens.size());
-    const std::int64_t window = rectifier ? rectifier->steps_left() : limit;
-    while (steps.pending() == 0 || (steps.pending() < std::min<std::int64_t>(2, window) &&
-                                    have + steps.longest_yield() < limit)) {
-      steps.launch();
-    }
+    launch_ahead(steps, rectifier ? rectifier->steps_left() : limit, limit, run);
     const kernels::StepYield yield = steps.wait();
-    run.count_yield(yield.count);
     if (rectifier) {
       target_->cache().set_length(steps.length());  // the host's view, which steps do not move
       rectify(*rectifier, run.tokens.back(), run);
     }
-    over = run.append({yield.token, static_cast<std::size_t>(yield.count)}, limit, options.eos);
+    over = take(yield, limit, options.eos, run);
   }
-  while (steps.pending() > 0) {
-    steps.wait();
-  }
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  drop_pending(steps);
   run.record_seconds = steps.record_seconds();
-  run.recorded_seconds = taken.count() - run.record_seconds - run.rectify_seconds;
+  run.recorded_seconds = seconds_since(begin) - run.record_seconds - run.rectify_seconds;
+  return run;
+}
+
+template <class T>
+Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
+                                              std::span<const Strategy> ranked,
+                                              RuntimeGuard& guard) {
+  const std::int64_t limit = token_limit(options);
+  Generation run{.recorded = true};
+  bool over = begin_run(options, run);
+  std::int64_t longest_yield = 1;
+  for (const Strategy& strategy : ranked) {
+    longest_yield = std::max(longest_yield, kernels::longest_path(strategy.draft));
+  }
+  rewind_for_recorded(limit, longest_yield);
+  target_->drop_block_keys();
+  typename DeviceStepRunner<T>::Start start{.context_len = prompt_len_,
+                                            .token = run.tokens.back(),
+                                            .captured = last_captured_.data(),
+                                            .max_context = prompt_len_ + limit + 2 * longest_yield};
+  std::unique_ptr<DeviceStepRunner<T>> steps;  // the tuple before lives until the next has begun
+  const Clock::time_point begin = Clock::now();
+  while (!over) {
+    const Strategy& strategy = ranked[guard.active()];
+    DeviceStepOptions choice = device_options(strategy, target_->shape());
+    choice.feeds_draft = draft_ != nullptr && !strategy.draft.speculates();
+    auto next = std::make_unique<DeviceStepRunner<T>>(*ops_, *target_, draft_, choice);
+    next->begin(start);
+    steps = std::move(next);
+    over = run_until_move(*steps, limit, options.eos, guard, run);
+    run.record_seconds += steps->record_seconds();
+    if (!over) {
+      run.count_move(guard.active());
+      start = steps->stop();
+    }
+  }
+  run.recorded_seconds = seconds_since(begin) - run.record_seconds;
   return run;
 }
 
@@ -84,5 +178,13 @@ template bool Generator<Bf16>::can_record(const GenerateOptions&) const;
 template Generation Generator<double>::run_recorded(const GenerateOptions&);
 template Generation Generator<float>::run_recorded(const GenerateOptions&);
 template Generation Generator<Bf16>::run_recorded(const GenerateOptions&);
+template Generation Generator<double>::run_guarded_recorded(const GenerateOptions&,
+                                                            std::span<const Strategy>,
+                                                            RuntimeGuard&);
+template Generation Generator<float>::run_guarded_recorded(const GenerateOptions&,
+                                                           std::span<const Strategy>,
+                                                           RuntimeGuard&);
+template Generation Generator<Bf16>::run_guarded_recorded(const GenerateOptions&,
+                                                          std::span<const Strategy>, RuntimeGuard&);
 
 }  // namespace versieve::engine

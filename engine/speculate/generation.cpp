@@ -57,6 +57,11 @@ void Generation::count_yield(std::int64_t yield) {
   ++steps;
 }
 
+void Generation::count_move(std::size_t rank) {
+  moves.push_back(
+      {.token = static_cast<std::int64_t>(tokens.size()), .rank = static_cast<std::int64_t>(rank)});
+}
+
 double Generation::tokens_per_second() const {
   const double taken = decode_seconds();
   return taken > 0.0 ? static_cast<double>(tokens.size() - 1) / taken : 0.0;

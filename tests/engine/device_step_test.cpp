@@ -117,7 +117,8 @@ TEST_CASE("what asks for phases, blocks or gaps is led by the host") {
   }
 }
 
-// Committed rows and entries of a step that accepts long paths, whatever the model says.
+// Committed rows and entries of steps that accept long paths, whatever the model says; half of the
+// steps by a runner that takes over from the first.
 TEST_CASE("forced paths leave the caches that the host leaves") {
   const std::int64_t context_len = 37;
   for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
@@ -138,26 +139,36 @@ TEST_CASE("forced paths leave the caches that the host leaves") {
       DraftSource<float> source(*host.ops, host.draft, {.choice = choice, .order = order});
       StepRunner<float> steps(*host.ops, host.target);
       const bool records = forced != 2;  // else enqueued anew each time, to be watched
-      DeviceStepRunner<float> recorded(
-          *device.ops, device.target, &device.draft,
-          {.choice = choice, .order = order, .forced_yield = forced, .records = records});
+      const DeviceStepOptions options{
+          .choice = choice, .order = order, .forced_yield = forced, .records = records};
+      DeviceStepRunner<float> first(*device.ops, device.target, &device.draft, options);
+      DeviceStepRunner<float> second(*device.ops, device.target, &device.draft, options);
       source.observe(
           {.first = context_len - 1, .next_token = {5}, .captured = captured.data(), .rows = {0}});
-      recorded.begin({.context_len = context_len,
-                      .token = 5,
-                      .captured = captured.data(),
-                      .max_context = context_len + 100});
+      first.begin({.context_len = context_len,
+                   .token = 5,
+                   .captured = captured.data(),
+                   .max_context = context_len + 100});
       std::int32_t token = 5;
       for (int step = 0; step < 8; ++step) {
         const StepResult led = steps.run(source, token, {.forced_yield = forced});
         token = led.acceptance.next_token;
-        recorded.launch();
-        const kernels::StepYield yield = recorded.wait();
+        if (step == 4) {
+          second.begin(first.stop());
+        }
+        DeviceStepRunner<float>& runner = step < 4 ? first : second;
+        runner.launch();
+        const kernels::StepYield yield = runner.wait();
         REQUIRE(yield.count == led.acceptance.yield());
         CHECK(yield.token[yield.count - 1] == token);
       }
-      CHECK((recorded.recordings() > 0) == records);
-      REQUIRE(recorded.length() == host.target.length());
+      CHECK((first.recordings() > 0) == records);
+      REQUIRE(second.length() == host.target.length());
+      const std::int64_t draft_width =
+          host.draft.shape().num_kv_heads * host.draft.shape().head_dim;
+      CHECK(std::equal(host.draft.k() + context_len * draft_width,
+                       host.draft.k() + host.draft.length() * draft_width,
+                       device.draft.k() + context_len * draft_width));
       const LlmShape& shape = host.target.shape();
       for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
         const auto same = [&](const float* a, const float* b, std::int64_t rows) {

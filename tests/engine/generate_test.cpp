@@ -45,16 +45,6 @@ TEST_CASE("the histogram counts every step and every token of it") {
   CHECK(tree.accepted_per_step() * static_cast<double>(steps) >= 80.0);
 }
 
-TEST_CASE("a guard that changes the tuple keeps the text, and settles on the best one") {
-  Engine<double> engine;
-  const tiny::GuardedRuns runs = tiny::impatient_runs(engine, 90);
-  CHECK(runs.guarded.tokens == runs.plain.tokens);
-  REQUIRE(runs.guarded.moves.size() >= 2);
-  CHECK(runs.guarded.moves[0].rank == 1);
-  CHECK(runs.guarded.moves[1].rank == 2);
-  CHECK(runs.has_settled);
-}
-
 TEST_CASE("what has no kernel or no draft is refused with a sentence") {
   Engine<float> engine;
   CHECK(engine.generator.refusal(tiny::options("nsa/d4k3n14/bfs/c4e/F*")).empty());

@@ -9,31 +9,9 @@
 namespace versieve::engine {
 namespace {
 
+using tiny::DenseEngine;
+
 constexpr std::int64_t kTokens = 60;
-
-// A tiny dense target with a dense draft of other (or the same) weights.
-template <class T>
-struct DenseEngine {
-  explicit DenseEngine(std::uint64_t draft_seed, std::int64_t draft_layers = 3)
-      : ops(kernels::make_cpu_ops<T>(1)),
-        target(make(tiny::shape(AttentionKind::kDense), 11)),
-        draft(make(draft_shape(draft_layers), draft_seed)),
-        generator(*ops, target, nullptr, &draft) {}
-
-  static LlmShape draft_shape(std::int64_t layers) {
-    LlmShape shape = tiny::shape(AttentionKind::kDense);
-    shape.layers = layers;
-    return shape;
-  }
-  Target<T> make(const LlmShape& shape, std::uint64_t seed) {
-    return make_synthetic_target<T>(*ops, shape, tiny::draft_shape(tiny::shape()), seed);
-  }
-
-  std::unique_ptr<kernels::Ops<T>> ops;
-  Target<T> target;
-  Target<T> draft;
-  Generator<T> generator;
-};
 
 }  // namespace
 

@@ -64,6 +64,30 @@ struct Engine {
   Generator<T> generator;
 };
 
+// A tiny dense target with a dense draft of other (or the same) weights.
+template <class T>
+struct DenseEngine {
+  explicit DenseEngine(std::uint64_t draft_seed, std::int64_t draft_layers = 3)
+      : ops(kernels::make_cpu_ops<T>(1)),
+        target(make(shape(AttentionKind::kDense), 11)),
+        draft(make(draft_shape(draft_layers), draft_seed)),
+        generator(*ops, target, nullptr, &draft) {}
+
+  static LlmShape draft_shape(std::int64_t layers) {
+    LlmShape llm = shape(AttentionKind::kDense);
+    llm.layers = layers;
+    return llm;
+  }
+  Target<T> make(const LlmShape& llm, std::uint64_t seed) {
+    return make_synthetic_target<T>(*ops, llm, tiny::draft_shape(tiny::shape()), seed);
+  }
+
+  std::unique_ptr<kernels::Ops<T>> ops;
+  Target<T> target;
+  Target<T> draft;
+  Generator<T> generator;
+};
+
 inline std::vector<std::int32_t> prompt(std::int64_t length, std::uint64_t seed = 5) {
   std::mt19937_64 random(seed);
   std::vector<std::int32_t> tokens;
@@ -78,24 +102,29 @@ inline GenerateOptions options(const std::string& strategy, std::int64_t max_new
 }
 
 // Plain decoding, and the same under a guard that takes every step for a low one: it moves after
-// each until it settles.
+// each that it weighs until it settles. `records`: through recorded steps.
 struct GuardedRuns {
   Generation plain, guarded;
   bool has_settled = false;
 };
 
 template <class T>
-GuardedRuns impatient_runs(Engine<T>& engine, std::int64_t max_new_tokens) {
-  const std::vector<Strategy> ranked = {Strategy::parse("nsa/d4k3n12/bfs/c1/F*"),
-                                        Strategy::parse("nsa/d2k2n5/dfs/c4e/F*"),
-                                        Strategy::parse("nsa/d5k1n6/bfs/c2e/F*")};
+GuardedRuns impatient_runs(Engine<T>& engine, std::int64_t max_new_tokens, bool records,
+                           const std::vector<std::string>& ranked = {"nsa/d4k3n12/bfs/c1/F*",
+                                                                     "nsa/d2k2n5/dfs/c4e/F*",
+                                                                     "nsa/d5k1n6/bfs/c2e/F*"}) {
+  std::vector<Strategy> strategies;
+  for (const std::string& text : ranked) {
+    strategies.push_back(Strategy::parse(text));
+  }
   RuntimeGuard guard({.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1}, GuardRule::kNextRanked,
                      std::vector<GuardedTuple>(ranked.size(), {.expected_accepted = 4.0}));
-  const GenerateOptions plain = options("nsa/ar", max_new_tokens);
+  GenerateOptions choice = options("nsa/ar", max_new_tokens);
   engine.generator.prefill(prompt(61));
   GuardedRuns runs;
-  runs.plain = engine.generator.run(plain);
-  runs.guarded = engine.generator.run_guarded(plain, ranked, guard);
+  runs.plain = engine.generator.run(choice);
+  choice.records_steps = records;
+  runs.guarded = engine.generator.run_guarded(choice, strategies, guard);
   runs.has_settled = guard.has_settled();
   return runs;
 }

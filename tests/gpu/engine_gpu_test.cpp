@@ -62,9 +62,15 @@ void check_guarded(std::unique_ptr<kernels::Ops<T>> ops) {
     return;
   }
   tiny::Engine<T> engine(std::move(ops));
-  const tiny::GuardedRuns runs = tiny::impatient_runs(engine, kTokens);
-  CHECK(runs.guarded.moves.size() >= 2);
-  CHECK(!first_divergence(runs.guarded, runs.plain));
+  for (const bool records : {false, true}) {
+    for (const char* second : {"nsa/d2k2n5/dfs/c4e/F*", "nsa/ar"}) {
+      const tiny::GuardedRuns runs = tiny::impatient_runs(
+          engine, kTokens, records, {"nsa/d4k3n12/bfs/c1/F*", second, "nsa/d5k1n6/bfs/c2e/F*"});
+      CHECK(runs.guarded.moves.size() >= 2);
+      CHECK(!first_divergence(runs.guarded, runs.plain));
+      std::printf("guarded, %s: %s\n", second, runs.guarded.recorded ? "recorded" : "by the host");
+    }
+  }
 }
 
 TEST_CASE("a guard that changes the tuple keeps the autoregressive text on the GPU") {
