@@ -65,7 +65,7 @@ std::int64_t fused_share_count(std::int64_t tokens, bool few_queries);
 
 enum class FusedLaunch { kRoute, kAttend, kReuse };
 
-// Memory for parts that announce themselves (kernels/nsa_verify/README.md), and their sizes.
+// Memory for parts that announce themselves (kernels/nsa_verify/TRIED.md), and their sizes.
 inline constexpr std::int64_t kFusedPartBytes = std::int64_t{16} << 20;
 inline constexpr std::int64_t kMostAnnouncedSpans = 16;   // of a row
 inline constexpr std::int64_t kAnnouncedSeenEighths = 7;  // of the parts, before all are looked for

@@ -16,8 +16,9 @@ constexpr int kSegments = kFusedSelected + kFusedWindow;
 constexpr int kMostTurned = 8;  // CTAs of a group whose second half starts turned round
 
 // Chosen so that of the measured cuts the planner takes good ones: 793 of 32 to 128 queries at 4K
-// to 64K tokens, reuse and refresh, four overlaps each, on an H200 (kernels/nsa_verify/README.md).
-// They meet those times to 7 % (root mean square). In tiles of compressed tokens.
+// to 64K tokens, reuse and refresh, four overlaps each, on an H200
+// (kernels/nsa_verify/MEASURED.md). They meet those times to 7 % (root mean square). In tiles of
+// compressed tokens.
 constexpr double kOwn = 0.81;                 // a tile of selected blocks
 constexpr double kPassed = 0.11;              // one of selected blocks that other row tiles compute
 constexpr double kLongest = kLongestSegment;  // of a launch whose CTAs all run at once

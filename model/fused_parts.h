@@ -2,7 +2,7 @@
 // holds: which block runs which parts one after the other, and what the launch takes then. One
 // search for all who ask: the kernels' planner cuts by it (kernels/nsa_verify/fused_plan.cuh), the
 // simulator traces and the cost model prices the same cut. In tiles of 64 keys; where weights come
-// from: kernels/nsa_verify/README.md, "Many parts".
+// from: kernels/nsa_verify/MEASURED.md, "Many parts".
 #pragma once
 
 #include <array>
