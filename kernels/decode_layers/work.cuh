@@ -25,7 +25,7 @@ inline constexpr int kChosenStages = 4;   // of the ring, for chosen blocks
 inline constexpr int kMostStages = 6;
 // Stages that one CTA has under way: two where all wait for weights; one while the chain from a
 // layer's joint matrix to its MLP runs, whose packets come sooner the fewer bytes are under way
-// (linear/README.md). So many stages behind the parts of attention belong to that chain: what the
+// (linear/MEASURED.md). So many stages behind the parts of attention belong to that chain: what the
 // ring holds, and what `output` makes room for.
 inline constexpr int kStagesInFlight = 2;
 inline constexpr int kCalmStagesInFlight = 1;

@@ -275,7 +275,7 @@ void launch_plan(const LinearParams<Bf16>& p, unsigned slices, cudaStream_t stre
                   static_cast<unsigned>((p.m + step - 1) / step));
   const bool an_sm_each = grid.x * grid.y * grid.z <= kLinearBlocksWanted;
   // Gate and up start under the projection before them, whose blocks leave some SMs free: without
-  // this, two blocks of theirs meet on such an SM and end last. With few nodes it loses (README).
+  // this, two blocks of theirs meet on such an SM and end last. With few nodes it loses (TRIED.md).
   const bool alone = kNodes > 8 && p.swiglu && an_sm_each;
   const bool joint = p.residual == nullptr && !p.swiglu && an_sm_each;
   const StreamParams s{
