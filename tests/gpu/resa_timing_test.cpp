@@ -135,7 +135,7 @@ struct StepTimes {
   double resa() const { return sparse + rectify / static_cast<double>(every); }
 };
 
-// Dense over ReSA, a step, with room to what was measured (kernels/resa_decode/README.md).
+// Dense over ReSA, a step, with room to what was measured (kernels/resa_decode/MEASURED.md).
 double least_ratio(std::int64_t length) {
   return length < 65536 ? 0.93 : length < kLongest ? 1.07 : 1.5;
 }
