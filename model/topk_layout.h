@@ -1,6 +1,6 @@
 // How rows of scores are laid over the chip by top-k's launch (kernels/topk/select_plan.cu): blocks
 // of a row's cluster, and what of the row they keep in registers. Measured on an H200
-// (kernels/topk/README.md): radix wants a row's keys in registers, gvr reads once and may stream;
+// (kernels/topk/TRIED.md): radix wants a row's keys in registers, gvr reads once and may stream;
 // clusters that fill more than half the chip get in each other's way.
 #pragma once
 

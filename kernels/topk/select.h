@@ -24,7 +24,7 @@ template <class T>
 bool select_fits(const TopkParams<T>& p, const SelectShape& shape);
 template <class T>
 bool select_takes(const TopkParams<T>& p);
-// The shape that measured best for so many rows of that length (README.md).
+// The shape that measured best for so many rows of that length (TRIED.md).
 template <class T>
 SelectShape select_shape(const TopkParams<T>& p);
 // Shared memory of a block. REQUIRES: select_fits.
