@@ -35,7 +35,7 @@ std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
 // measured on the demo pair (engine/specattn/README.md), between those shares on a line.
 double chosen_share(double p);
 // Probability that a sigmoid test at the seed's scale accepts a drafted token, whatever it is
-// (kernels/spec_sample/README.md, 468 positions of the demo pair).
+// (kernels/spec_sample/MEASURED.md, 468 positions of the demo pair).
 inline constexpr double kSigmoidAcceptance = 0.9999;
 
 }  // namespace versieve

@@ -10,7 +10,7 @@
 // statistics, waits for the votes of those before it, and only a sample's first rejection reads its
 // rows again, from the second-level cache.
 // Bits are those of baseline.cu, whose order of sums is the same. Moves (2 gamma + 1) V logits once
-// (traffic::spec_chain); bound by latencies: README.md.
+// (traffic::spec_chain); bound by latencies: MEASURED.md.
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"

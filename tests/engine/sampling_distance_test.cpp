@@ -1,7 +1,7 @@
 // How far from the target's law do sigmoids take the emitted text? Measured on the demo pair's own
 // logits: chains sampled by the draft at temperature 1 on held-out prompts, and at each of their
 // positions the whole law of the next token, computed, not sampled. test_engine "[bench]" prints
-// the table of kernels/spec_sample/README.md.
+// the table of kernels/spec_sample/MEASURED.md.
 #include <catch2/catch.hpp>
 
 #include <cmath>
