@@ -21,7 +21,7 @@ struct CarriedWidth {
 constexpr CarriedWidth kOtherChip = {0.30, 0.15};
 // Of the same SMs with another memory, as far apart as an H100 and an H200 are. Between these two,
 // both ways, 0.02 and 0.01 would have held 90 % of 1,757 and 1,647 points, and the steps that a
-// plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/README.md). That they
+// plan is made of were 7.6 and 3.9 % off in the 90th percentile (engine/fit/MEASURED.md). That they
 // grow in proportion to the distance is an assumption.
 constexpr CarriedWidth kOtherMemory = {0.05, 0.02};
 // The same of the other systems: 0.048 and 0.030 would have held 90 % of an H100's 160 points,

@@ -238,7 +238,7 @@ constexpr std::string_view kCalibrate = R"({
      "rows": [256, 1024, 4096]}
   ]})";
 
-// Enough of a GPU to fit the cost model to it (engine/fit/README.md, "How few points will do"):
+// Enough of a GPU to fit the cost model to it (engine/fit/MEASURED.md, "How few points will do"):
 // corners of context, tree and group, two off the grid, and whole steps.
 constexpr std::string_view kSurvey = R"({
   "name": "survey", "trace_repetitions": 1, "counter_repetitions": 1,

@@ -148,7 +148,7 @@ TEST_CASE("a pair that cannot be planned with is refused with the ones that can"
 }
 
 // Each regime at each context stands for a foreign pair of which a chain of seven is known, the
-// others for the pair that lends. engine/fit/README.md quotes the figures.
+// others for the pair that lends. engine/fit/MEASURED.md quotes the figures.
 TEST_CASE("a pair's chain tells its trees within the intervals that a plan gives") {
   const std::vector<PointMeasurement> all =
       db::Store::open(kShipped, db::OpenMode::kReadOnly)
