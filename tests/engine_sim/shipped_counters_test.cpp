@@ -1,5 +1,6 @@
 // Simulated against counted on a few points of the shipped database. The whole comparison is
-// `versieve simulate --check --db db/measured/h200.db`; its figures stand in engine/sim/README.md.
+// `versieve simulate --check --db db/measured/h200.db`; its figures stand in
+// engine/sim/MEASURED.md.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -46,5 +47,5 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
   CHECK(all.count > 10);
   CHECK(all.read_median < 0.03);
   CHECK(all.bytes_median < 0.04);
-  CHECK(all.hit_rate_median < 0.05);  // looks for announced parts: engine/sim/README.md
+  CHECK(all.hit_rate_median < 0.05);  // looks for announced parts: engine/sim/MEASURED.md
 }
