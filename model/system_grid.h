@@ -32,7 +32,7 @@ std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
                              std::int64_t context_len);
 
 // Share of the context that carries a share p of the draft's attention in chunks of 16 tokens:
-// measured on the demo pair (engine/specattn/README.md), between those shares on a line.
+// measured on the demo pair (engine/specattn/MEASURED.md), between those shares on a line.
 double chosen_share(double p);
 // Probability that a sigmoid test at the seed's scale accepts a drafted token, whatever it is
 // (kernels/spec_sample/MEASURED.md, 468 positions of the demo pair).

@@ -9,7 +9,7 @@ namespace versieve::kernels {
 
 // Halvings that resolve the least threshold of an attention row: 2^-24 of its largest weight, below
 // which f32 weights of a row with one loud token hold less than a hundredth (measured:
-// engine/specattn/README.md).
+// engine/specattn/TRIED.md).
 inline constexpr std::int64_t kTopPHalvings = 24;
 
 // S = double or float; masses are summed in double on every device.
