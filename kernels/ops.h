@@ -352,6 +352,8 @@ class Ops {
   // Memory of this device; a GPU's is zeroed. Throws Error(kEnvironment) when there is none left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
+  // Blocks of memory released so far. A recording made before a release may name what is gone.
+  std::int64_t released() const { return released_; }
   virtual void upload(void* destination, const void* source, std::size_t bytes) = 0;
   virtual void download(void* destination, const void* source, std::size_t bytes) = 0;
   // Everything enqueued so far has run.
@@ -406,6 +408,9 @@ class Ops {
   virtual void finish_tree(const FinishTreeParams& p) = 0;
   virtual void accept_tree(const AcceptTreeParams& p) = 0;
   virtual void commit_path(const CommitPathParams<T>& p) = 0;
+
+ protected:
+  std::int64_t released_ = 0;
 };
 
 // T = double or float. `threads` >= 1; results do not depend on it.

@@ -73,7 +73,10 @@ class CpuOps final : public Ops<T> {
     }
     return memory;
   }
-  void release(void* memory) noexcept override { std::free(memory); }
+  void release(void* memory) noexcept override {
+    std::free(memory);
+    ++this->released_;
+  }
   void upload(void* destination, const void* source, std::size_t bytes) override {
     copy(destination, source, bytes);
   }

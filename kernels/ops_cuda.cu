@@ -129,7 +129,10 @@ class CudaOps final : public Ops<T> {
     return memory;
   }
   // Waits for the device: work that uses the memory has run.
-  void release(void* memory) noexcept override { cudaFree(memory); }
+  void release(void* memory) noexcept override {
+    cudaFree(memory);
+    ++this->released_;
+  }
   void upload(void* destination, const void* source, std::size_t bytes) override {
     check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, context_.stream));
     synchronize();  // the source may be pinned, and may go when this returns
@@ -279,7 +282,7 @@ class CudaOps final : public Ops<T> {
     }
     VERSIEVE_ASSERT(!is_capturing(), "scratch is reserved before a graph is captured");
     synchronize();
-    check(cudaFree(context_.scratch));
+    release(context_.scratch);
     context_.scratch = nullptr;
     context_.scratch_bytes = 0;
     context_.scratch = allocate(bytes);

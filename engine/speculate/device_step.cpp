@@ -11,7 +11,8 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kSmallestPiece = 512;
-constexpr std::int64_t kHeadroom = 256;  // positions, so that a new recording lasts a while
+constexpr std::int64_t kHeadroom = 256;     // positions, so that a new recording lasts a while
+constexpr std::size_t kMostRecordings = 4;  // of one runner: of different bounds
 
 // The pool of a tree that is grown already.
 void fill_pool(const DraftTree& tree, kernels::TreePool& pool) {
@@ -163,10 +164,7 @@ void DeviceStepRunner<T>::begin(const Start& start) {
   length_ = start.context_len;
   max_context_ = start.max_context;
   const std::int64_t rows = max_context_ + 2 * max_path_ + 1;  // padded entries lie past the newest
-  if (target_->cache().capacity() < rows) {
-    recording_.reset();
-    target_->cache().reserve(rows);
-  }
+  target_->cache().reserve(rows);
   kernels::StepState state;
   state.counts.context_len = static_cast<std::int32_t>(start.context_len);
   state.root_token = start.token;
@@ -212,7 +210,7 @@ typename DeviceStepRunner<T>::Start DeviceStepRunner<T>::stop() {
   draft_->keep_device(entries(), target_->captured());
   draft_->set_length(length_ + 1);
   const std::int64_t width = 3 * target_->shape().hidden;
-  newest_captured_ = kernels::OpsBuffer<T>(*ops_, width);
+  ensure_count(*ops_, newest_captured_, width);
   ops_->copy_rows({.rows = 1,
                    .width = width,
                    .src_row = lists_.entry_row,
@@ -223,27 +221,56 @@ typename DeviceStepRunner<T>::Start DeviceStepRunner<T>::stop() {
   return next;
 }
 
-// A step beyond the recording's bound runs as it is, which also makes every buffer that it needs;
-// then the steps after it are recorded.
+// A step of a bound that was not recorded runs as it is, which also makes every buffer that it
+// needs; then the steps after it are recorded.
 template <class T>
 void DeviceStepRunner<T>::launch() {
   VERSIEVE_ASSERT(can_launch(), "at most two steps are under way, within the promised context");
   const std::int64_t longest = length_ + pending() * max_path_;
-  if (recording_ != nullptr && longest <= bound_) {
-    recording_->launch();
-    markers_[launched_++ % kernels::kYieldSlots]->mark();
-    return;
+  const std::int64_t bound = std::min(recording_bound(longest), max_context_);
+  const bool replays = try_replay(longest, bound);
+  if (!replays) {
+    bound_ = bound;
+    enqueue();
   }
-  recording_.reset();
-  bound_ = std::min(recording_bound(longest), max_context_);
-  enqueue();
   markers_[launched_++ % kernels::kYieldSlots]->mark();
-  if (!options_.records) {
-    return;
+  if (!replays && options_.records) {
+    record();
   }
+}
+
+// The recording of the least bound from `longest` to `bound`, if there is one.
+template <class T>
+bool DeviceStepRunner<T>::try_replay(std::int64_t longest, std::int64_t bound) {
+  if (released_ != ops_->released()) {
+    recorded_.clear();
+  }
+  const Recorded* best = nullptr;
+  for (const Recorded& known : recorded_) {
+    if (known.bound >= longest && known.bound <= bound &&
+        (best == nullptr || known.bound < best->bound)) {
+      best = &known;
+    }
+  }
+  if (best == nullptr) {
+    return false;
+  }
+  bound_ = best->bound;
+  best->steps->launch();
+  return true;
+}
+
+template <class T>
+void DeviceStepRunner<T>::record() {
   ops_->synchronize();
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  recording_ = ops_->record([this] { enqueue(); });
+  if (released_ != ops_->released()) {
+    recorded_.clear();
+  } else if (recorded_.size() == kMostRecordings) {
+    recorded_.erase(recorded_.begin());
+  }
+  recorded_.push_back({bound_, ops_->record([this] { enqueue(); })});
+  released_ = ops_->released();
   record_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++recordings_;

@@ -1,8 +1,9 @@
 // Greedy steps that run whole on the device: draft levels, tree, verification, acceptance, commit
 // and the draft's new entries are enqueued as one recording (on a GPU a graph), replayed once a
 // step; the host reads back the accepted tokens and nothing else. The tokens are those of
-// StepRunner with a DraftSource. Sizes in the recording are bounds: it is made anew when the
-// context grows past its bound, so that short contexts do not pay for long ones.
+// StepRunner with a DraftSource. Sizes in the recording are bounds: another is made when the
+// context grows past its bound, so that short contexts do not pay for long ones. Recordings are
+// kept, also from one request to the next, until memory that they may name is released.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +91,8 @@ class DeviceStepRunner {
   void accept_tree();
   DeviceTree device_tree() const;
   typename Draft<T>::DeviceSlots slots() const;
+  bool try_replay(std::int64_t longest, std::int64_t bound);
+  void record();
 
   kernels::Ops<T>* ops_;
   Target<T>* target_;
@@ -118,10 +121,15 @@ class DeviceStepRunner {
   kernels::OpsBuffer<T> newest_captured_;             // [3 * hidden], once stopped
   std::unique_ptr<kernels::StepYield[], std::function<void(kernels::StepYield*)>> yields_;
   std::unique_ptr<kernels::Marker> markers_[kernels::kYieldSlots];
-  std::unique_ptr<kernels::Recording> recording_;
+  struct Recorded {
+    std::int64_t bound = 0;
+    std::unique_ptr<kernels::Recording> steps;
+  };
+  std::vector<Recorded> recorded_;  // oldest first
+  std::int64_t released_ = 0;       // of the Ops, when the newest was made
 
   std::int64_t max_context_ = 0;  // of all steps
-  std::int64_t bound_ = 0;        // of the recording
+  std::int64_t bound_ = 0;        // of the newest step
   std::int64_t length_ = 0;
   std::int32_t newest_ = 0;  // token of the last step waited for
   std::int64_t launched_ = 0;

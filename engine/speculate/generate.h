@@ -14,6 +14,7 @@
 
 #include "engine/model/draft.h"
 #include "engine/model/target.h"
+#include "engine/speculate/device_step.h"
 #include "engine/speculate/rectify.h"
 #include "engine/speculate/step.h"
 #include "model/runtime_guard.h"
@@ -136,7 +137,11 @@ class Generator {
                                   RuntimeGuard& guard);
   Generation run_guarded_by_host(GenerateOptions options, std::span<const Strategy> ranked,
                                  RuntimeGuard& guard);
-  void rewind_for_recorded(std::int64_t limit, std::int64_t longest_yield);
+  // Steps of that tuple, with the recordings of earlier runs; valid until those of
+  // kMostKeptTuples other tuples were asked for.
+  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, bool feeds_draft);
+  typename DeviceStepRunner<T>::Start rewind_for_recorded(std::span<const Strategy> strategies,
+                                                          std::int64_t limit, std::int32_t token);
   // `text`: all tokens so far, which a draft model reads.
   std::unique_ptr<TreeSource<T>> make_source(const GenerateOptions& options,
                                              std::vector<std::int32_t> text);
@@ -161,6 +166,13 @@ class Generator {
   double prefill_seconds_ = 0.0;
   kernels::OpsBuffer<T> last_logits_;    // [V]: after the prompt
   kernels::OpsBuffer<T> last_captured_;  // [3 * hidden]: of the prompt's last token
+
+  struct KeptSteps {
+    Strategy strategy;
+    bool feeds_draft = false;
+    std::unique_ptr<DeviceStepRunner<T>> steps;
+  };
+  std::vector<KeptSteps> kept_steps_;  // newest last
 };
 
 }  // namespace versieve::engine

@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
+constexpr std::size_t kMostKeptTuples = 32;
 
 DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& target) {
   return {.choice = strategy.draft,
@@ -92,14 +93,53 @@ bool Generator<T>::can_record(const GenerateOptions& options) const {
              .empty();
 }
 
-// Caches back to the prompt's end, with room for `limit` tokens and what is drafted beyond them.
 template <class T>
-void Generator<T>::rewind_for_recorded(std::int64_t limit, std::int64_t longest_yield) {
+DeviceStepRunner<T>& Generator<T>::recorded_steps(const Strategy& strategy, bool feeds_draft) {
+  auto found = std::find_if(kept_steps_.begin(), kept_steps_.end(), [&](const KeptSteps& kept) {
+    return kept.strategy == strategy && kept.feeds_draft == feeds_draft;
+  });
+  if (found != kept_steps_.end()) {
+    std::rotate(found, found + 1, kept_steps_.end());
+    return *kept_steps_.back().steps;
+  }
+  if (kept_steps_.size() == kMostKeptTuples) {
+    kept_steps_.erase(kept_steps_.begin());
+  }
+  DeviceStepOptions options = device_options(strategy, target_->shape());
+  options.feeds_draft = feeds_draft;
+  kept_steps_.push_back({strategy, feeds_draft,
+                         std::make_unique<DeviceStepRunner<T>>(*ops_, *target_, draft_, options)});
+  return *kept_steps_.back().steps;
+}
+
+// Caches back to the prompt's end, with room for `limit` tokens and what any of the strategies
+// drafts beyond them. Bounds of recordings are then those of any other request, so that it may
+// replay them.
+template <class T>
+typename DeviceStepRunner<T>::Start Generator<T>::rewind_for_recorded(
+    std::span<const Strategy> strategies, std::int64_t limit, std::int32_t token) {
+  std::int64_t longest_yield = 1;
+  for (const Strategy& strategy : strategies) {
+    longest_yield = std::max(longest_yield, kernels::longest_path(strategy.draft));
+  }
+  const std::int64_t needed = prompt_len_ + limit + 2 * longest_yield;
+  const std::int64_t bound = recording_bound(needed);
+  const bool take_bound =
+      std::all_of(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
+        return DeviceStepRunner<T>::refusal(*target_, device_options(strategy, target_->shape()),
+                                            bound)
+            .empty();
+      });
+  const std::int64_t max_context = take_bound ? bound : needed;
   target_->cache().truncate(prompt_len_);
   if (draft_ != nullptr) {
     draft_->set_length(prompt_len_);
   }
-  target_->cache().reserve(prompt_len_ + limit + 2 * longest_yield + kDeepestPath);
+  target_->cache().reserve(max_context + 2 * longest_yield + kDeepestPath);
+  return {.context_len = prompt_len_,
+          .token = token,
+          .captured = last_captured_.data(),
+          .max_context = max_context};
 }
 
 template <class T>
@@ -108,17 +148,15 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   const std::int64_t limit = token_limit(options);
   Generation run{.recorded = true};
   bool over = begin_run(options, run);
-  DeviceStepRunner<T> steps(*ops_, *target_, draft_,
-                            device_options(options.strategy, target_->shape()));
-  rewind_for_recorded(limit, steps.longest_yield());
+  DeviceStepRunner<T>& steps = recorded_steps(options.strategy, false);
+  const double recorded_before = steps.record_seconds();
+  const typename DeviceStepRunner<T>::Start start =
+      rewind_for_recorded({&options.strategy, 1}, limit, run.tokens.back());
   std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
   if (rectifier) {
     rectifier->reserve();
   }
-  steps.begin({.context_len = prompt_len_,
-               .token = run.tokens.back(),
-               .captured = last_captured_.data(),
-               .max_context = prompt_len_ + limit + 2 * steps.longest_yield()});
+  steps.begin(start);
   const Clock::time_point begin = Clock::now();
   while (!over) {
     launch_ahead(steps, rectifier ? rectifier->steps_left() : limit, limit, run);
@@ -130,7 +168,7 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
     over = take(yield, limit, options.eos, run);
   }
   drop_pending(steps);
-  run.record_seconds = steps.record_seconds();
+  run.record_seconds = steps.record_seconds() - recorded_before;
   run.recorded_seconds = seconds_since(begin) - run.record_seconds - run.rectify_seconds;
   return run;
 }
@@ -142,30 +180,20 @@ Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
   const std::int64_t limit = token_limit(options);
   Generation run{.recorded = true};
   bool over = begin_run(options, run);
-  std::int64_t longest_yield = 1;
-  for (const Strategy& strategy : ranked) {
-    longest_yield = std::max(longest_yield, kernels::longest_path(strategy.draft));
-  }
-  rewind_for_recorded(limit, longest_yield);
+  typename DeviceStepRunner<T>::Start start = rewind_for_recorded(ranked, limit, run.tokens.back());
   target_->drop_block_keys();
-  typename DeviceStepRunner<T>::Start start{.context_len = prompt_len_,
-                                            .token = run.tokens.back(),
-                                            .captured = last_captured_.data(),
-                                            .max_context = prompt_len_ + limit + 2 * longest_yield};
-  std::unique_ptr<DeviceStepRunner<T>> steps;  // the tuple before lives until the next has begun
   const Clock::time_point begin = Clock::now();
   while (!over) {
     const Strategy& strategy = ranked[guard.active()];
-    DeviceStepOptions choice = device_options(strategy, target_->shape());
-    choice.feeds_draft = draft_ != nullptr && !strategy.draft.speculates();
-    auto next = std::make_unique<DeviceStepRunner<T>>(*ops_, *target_, draft_, choice);
-    next->begin(start);
-    steps = std::move(next);
-    over = run_until_move(*steps, limit, options.eos, guard, run);
-    run.record_seconds += steps->record_seconds();
+    DeviceStepRunner<T>& steps =
+        recorded_steps(strategy, draft_ != nullptr && !strategy.draft.speculates());
+    const double recorded_before = steps.record_seconds();
+    steps.begin(start);
+    over = run_until_move(steps, limit, options.eos, guard, run);
+    run.record_seconds += steps.record_seconds() - recorded_before;
     if (!over) {
       run.count_move(guard.active());
-      start = steps->stop();
+      start = steps.stop();
     }
   }
   run.recorded_seconds = seconds_since(begin) - run.record_seconds;

@@ -191,7 +191,12 @@ constexpr std::string_view kH200DemoStep = R"({
      "strategy": ["nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/bfs/c8e/FRRRRRRF",
                   "nsa/d6k8n64/bfs/c4e/F*", "nsa/d6k8n64/bfs/c8a/FRRRRRRF",
                   "nsa/d10k4n32/bfs/c8e/F*", "nsa/d10k4n32/bfs/c8e/FRRRRRRF",
-                  "nsa/d10k8n64/bfs/c8a/FRRRRRRF", "nsa/d14k8n64/bfs/c8a/FRRRRRRF"]}
+                  "nsa/d10k8n64/bfs/c8a/FRRRRRRF", "nsa/d14k8n64/bfs/c8a/FRRRRRRF",
+                  "nsa/d8k2n24/bfs/c8e/F*", "nsa/d10k4n64/bfs/c8e/F*",
+                  "nsa/d12k4n48/bfs/c8e/FRRRRRRF", "nsa/d10k6n96/bfs/c8e/F*",
+                  "nsa/d12k8n96/bfs/c8a/FRRRRRRF", "nsa/d12k4n128/bfs/c4e/F*",
+                  "nsa/d12k6n128/bfs/c8e/F*", "nsa/d12k6n128/bfs/c8e/FRRRRRRF",
+                  "nsa/d14k8n128/bfs/c8a/FRRRRRRF"]}
   ]})";
 
 // The other systems: a layer's decoding over a dense cache and whole steps of it (dense, ReSA,

@@ -99,6 +99,32 @@ TEST_CASE("recorded steps stop where the host's do") {
   check_recorded(small, tiny::options("nsa/d3k2n8/bfs/c1/F*", 60), 30);
 }
 
+TEST_CASE("recordings serve later runs until memory is released") {
+  tiny::Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(60));
+  GenerateOptions options = tiny::options("nsa/d3k2n8/bfs/c1/F*", 60);
+  options.records_steps = true;
+  const Generation first = engine.generator.run(options);
+  CHECK(first.record_seconds > 0.0);
+  const Generation second = engine.generator.run(options);
+  CHECK(second.record_seconds == 0.0);
+  CHECK(second.tokens == first.tokens);
+  CHECK(second.accepted_histogram == first.accepted_histogram);
+  engine.generator.prefill(tiny::prompt(41, 9));
+  const Generation other = engine.generator.run(options);
+  CHECK(other.record_seconds == 0.0);
+  // A wider tree has the target's buffers made anew, which the recordings name.
+  GenerateOptions wide = tiny::options("nsa/d6k8n120/bfs/c1/F*", 20);
+  wide.records_steps = true;
+  CHECK(engine.generator.run(wide).record_seconds > 0.0);
+  const Generation again = engine.generator.run(options);
+  CHECK(again.record_seconds > 0.0);
+  CHECK(again.tokens == other.tokens);
+  // So does a context beyond the bound.
+  options.max_new_tokens = 1200;
+  CHECK(engine.generator.run(options).record_seconds > 0.0);
+}
+
 TEST_CASE("what asks for phases, blocks or gaps is led by the host") {
   tiny::Engine<float> engine;
   engine.generator.prefill(tiny::prompt(30));

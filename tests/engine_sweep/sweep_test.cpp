@@ -190,7 +190,7 @@ TEST_CASE("a grid names geometries that exist") {
 
 TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {
   const SweepPlan plan = built_in("h200-demo-step");
-  CHECK(plan.points.size() == 27);
+  CHECK(plan.points.size() == 54);
   const LlmShape demo = named_llm_shape("demo");
   for (const PointKey& key : plan.points) {
     CAPTURE(key.strategy);

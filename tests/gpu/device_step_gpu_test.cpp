@@ -160,6 +160,51 @@ TEST_CASE("graphs of steps generate the host's tokens by a draft with fewer toke
   check_tokens<Bf16>(AttentionKind::kNsa, 23);
 }
 
+// Requests of several prompts and tuples in turn through the same graphs; memory that earlier
+// graphs name is released on the way.
+TEST_CASE("graphs serve later requests with the host's tokens") {
+  struct Request {
+    const char* strategy;
+    std::int64_t prompt_len;
+    bool replays;
+  };
+  const char* const tree = "nsa/d4k4n20/dfs/c1/F*";
+  const std::vector<Request> requests = {
+      {"nsa/d6k8n100/bfs/c4e/F*", 300, false},
+      {tree, 300, false},
+      {"nsa/ar", 120, false},
+      {tree, 61, true},
+      {"nsa/ar", 200, true},
+      {tree, 290, true},
+      {"nsa/d6k8n256/bfs/c4e/F*", 300, false},  // more rows than any before: buffers made anew
+      {tree, 61, false},
+      {"nsa/ar", 200, false},
+      {tree, 290, true}};
+  std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  const auto run = [](tiny::Engine<Bf16>& engine, const Request& request, bool records) {
+    engine.generator.prefill(
+        tiny::prompt(request.prompt_len, static_cast<std::uint64_t>(request.prompt_len)));
+    GenerateOptions options = tiny::options(request.strategy, 60);
+    options.records_steps = records;
+    return engine.generator.run(options);
+  };
+  tiny::Engine<Bf16> host(test::try_gpu_ops<Bf16>());
+  tiny::Engine<Bf16> device(std::move(ops));
+  device.generator.prefill(tiny::prompt(300));
+  for (const Request& request : requests) {
+    INFO(request.strategy << " after " << request.prompt_len);
+    const Generation led = run(host, request, false);
+    const Generation recorded = run(device, request, true);
+    CHECK(recorded.recorded);
+    CHECK(recorded.tokens == led.tokens);
+    CHECK(recorded.accepted_histogram == led.accepted_histogram);
+    CHECK((recorded.record_seconds == 0.0) == request.replays);
+  }
+}
+
 TEST_CASE("the trained pair generates the same text in graphs in bf16", "[timing]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = test::try_gpu_ops<Bf16>();
   if (ops == nullptr) {
