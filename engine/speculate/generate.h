@@ -112,6 +112,9 @@ class Generator {
   // Begins a new sequence. Always with every layer refreshing. REQUIRES: not empty.
   void prefill(std::span<const std::int32_t> prompt);
   double prefill_seconds() const { return prefill_seconds_; }
+  // Room for runs of so many tokens from the prefilled prompt, so that none of them has caches made
+  // anew, which earlier recordings name.
+  void reserve(std::int64_t max_new_tokens);
 
   // Runs from the prefilled prompt, whatever ran before. REQUIRES: refusal() is empty.
   Generation run(const GenerateOptions& options);

@@ -143,6 +143,17 @@ typename DeviceStepRunner<T>::Start Generator<T>::rewind_for_recorded(
 }
 
 template <class T>
+void Generator<T>::reserve(std::int64_t max_new_tokens) {
+  const std::int64_t limit = token_limit({.max_new_tokens = max_new_tokens});
+  const std::int64_t rows =
+      recording_bound(prompt_len_ + limit + 2 * kDeepestPath) + 3 * kDeepestPath;
+  target_->cache().reserve(rows);
+  if (draft_ != nullptr) {
+    draft_->reserve(rows);
+  }
+}
+
+template <class T>
 Generation Generator<T>::run_recorded(const GenerateOptions& options) {
   VERSIEVE_ASSERT(refusal(options).empty(), "refused strategies are not run");
   const std::int64_t limit = token_limit(options);
@@ -203,6 +214,9 @@ Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
 template bool Generator<double>::can_record(const GenerateOptions&) const;
 template bool Generator<float>::can_record(const GenerateOptions&) const;
 template bool Generator<Bf16>::can_record(const GenerateOptions&) const;
+template void Generator<double>::reserve(std::int64_t);
+template void Generator<float>::reserve(std::int64_t);
+template void Generator<Bf16>::reserve(std::int64_t);
 template Generation Generator<double>::run_recorded(const GenerateOptions&);
 template Generation Generator<float>::run_recorded(const GenerateOptions&);
 template Generation Generator<Bf16>::run_recorded(const GenerateOptions&);

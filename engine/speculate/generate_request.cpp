@@ -89,6 +89,7 @@ void warm_up(const GenerateRequest& request, const ComputeDevice& device,
     }
   }
   constexpr int kMostRecordingRounds = 3;
+  generator.reserve(request.max_new_tokens);
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool recorded = true;
   for (int round = 0; (recorded && round < kMostRecordingRounds) ||

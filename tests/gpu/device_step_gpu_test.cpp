@@ -173,7 +173,7 @@ TEST_CASE("graphs serve later requests with the host's tokens") {
       {"nsa/d6k8n100/bfs/c4e/F*", 300, false},
       {tree, 300, false},
       {"nsa/ar", 120, false},
-      {tree, 61, true},
+      {tree, 320, true},
       {"nsa/ar", 200, true},
       {tree, 290, true},
       {"nsa/d6k8n256/bfs/c4e/F*", 300, false},  // more rows than any before: buffers made anew
