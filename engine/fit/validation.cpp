@@ -17,10 +17,15 @@ std::int64_t value_on(RegimeAxis axis, const FitPoint& p) {
   return axis == RegimeAxis::kContext ? p.key.context_len : p.key.num_queries;
 }
 
+// Else it teaches by its ranges alone.
+bool is_judged(const FitPoint& p) {
+  return p.time_us.has_value() || p.dram_bytes.has_value();
+}
+
 void predict_all(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                  const Calibration& calibration, std::vector<Unseen>& out) {
   for (const FitPoint* p : points) {
-    if (p->time_us || p->dram_bytes) {  // else it teaches by its ranges alone
+    if (is_judged(*p)) {
       out.push_back({p, predict(*p, hardware, calibration)});
     }
   }
@@ -66,7 +71,9 @@ std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& 
                                             const PartFit& part_fit) {
   std::set<std::int64_t> values;
   for (const FitPoint* p : train) {
-    values.insert(value_on(axis, *p));
+    if (is_judged(*p)) {
+      values.insert(value_on(axis, *p));
+    }
   }
   std::vector<LeftOutRegime> out;
   if (values.size() < 3) {

@@ -74,6 +74,26 @@ TEST_CASE("each context length and query count is left out once, the outermost m
   }
 }
 
+TEST_CASE("points that are not judged make no regime of their own") {
+  synthetic::Plan plan;
+  FitPoints points = fit_points(synthetic::attention_points(plan, h200()), 0.0);
+  points.points[0].key.num_queries = 24;  // watched: it teaches by its ranges alone
+  points.points[0].time_us.reset();
+  points.points[0].dram_bytes.reset();
+  std::vector<const FitPoint*> train;
+  for (const FitPoint& p : points.points) {
+    train.push_back(&p);
+  }
+  const auto part_fit = [](const std::vector<const FitPoint*>&) { return Calibration{}; };
+  const std::vector<LeftOutRegime> regimes =
+      predict_left_out(train, {}, RegimeAxis::kQueries, h200(), part_fit);
+  CHECK(regimes.size() >= 3);
+  for (const LeftOutRegime& regime : regimes) {
+    CHECK(regime.value != 24);
+    CHECK(!regime.points.empty());
+  }
+}
+
 TEST_CASE("predictions beyond the data are refused with the nearest measured regimes named") {
   const FittedModel& model = report().model;
   CHECK(model.outside_because(4096, 16).empty());
