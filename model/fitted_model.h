@@ -89,6 +89,8 @@ struct FittedModel {
   std::vector<ErrorQuantile> errors;
   std::vector<MeasuredRegime> regimes;
   std::vector<MeasuredStep> steps;
+  // Nodes of the largest tree whose steps were measured of a small pair (model/draft_levels.h).
+  std::int64_t small_pair_nodes = 0;
   AcceptanceModel acceptance;
   ResidualField system_time;  // of attention over a dense cache and steps with it, top-k, samplers
   std::vector<SystemQuantile> systems;

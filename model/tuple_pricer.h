@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/draft_levels.h"
 #include "model/planner.h"
 #include "model/step_parts.h"
 
@@ -126,7 +127,8 @@ class Pricer {
         calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
         carried_half_width_(fit.carried_half_width(hardware)),
         carried_system_half_width_(fit.carried_system_half_width(hardware)),
-        same_geometry_(fit.geometry == target.name) {}
+        same_geometry_(fit.geometry == target.name),
+        is_small_pair_(is_small_pair(draft, target.vocab)) {}
 
   bool scaled() const { return scaled_; }
   bool calibrated() const { return calibrated_; }
@@ -191,6 +193,10 @@ class Pricer {
         around(e.throughput, kNinety * std::hypot(accepted.log_error, latency.log_error));
     e.source = source_of(accepted.source, latency.source);
     note = note_of(strategy, accepted);
+    if (is_small_pair_ && strategy.draft.nodes > fit_.small_pair_nodes) {
+      note += std::string(note.empty() ? "" : "; ") +
+              "larger than any tree of a small pair whose steps were measured";
+    }
     return e;
   }
 
@@ -281,6 +287,7 @@ class Pricer {
   double carried_half_width_;
   double carried_system_half_width_;
   bool same_geometry_;
+  bool is_small_pair_;  // steps of others say little of its steps
 };
 
 }  // namespace versieve

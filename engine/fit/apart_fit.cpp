@@ -1,5 +1,6 @@
 #include "engine/fit/apart_fit.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/fit/cost_search.h"
@@ -39,6 +40,10 @@ class ApartFit {
     }
     report_.model.estimates = own.estimates;
     report_.model.step_time = own.step_time;
+    for (const FitPoint* p : points_) {
+      report_.model.small_pair_nodes =
+          std::max(report_.model.small_pair_nodes, p->strategy.draft.nodes);
+    }
     report_.apart = {target_name(points_.front()->key.model), before.summary(), unseen.summary()};
   }
 

@@ -360,6 +360,9 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.runs = runs;
   report.model.prior = prior;
   fit_systems(measured, machine, options.prior, report);
+  if (options.prior != nullptr) {
+    report.model.small_pair_nodes = options.prior->small_pair_nodes;
+  }
   fit_apart(apart, machine, report);
   report.model.acceptance = fit_acceptance(measured);
   if (options.prior != nullptr && report.model.acceptance.positional.empty()) {

@@ -291,6 +291,7 @@ std::string fit_json(const FitReport& r) {
       {"attention_residuals", field_of(m.attention_time)},
       {"step_residuals", field_of(m.step_time)},
       {"steps", steps_of(m)},
+      {"small_pair_nodes", m.small_pair_nodes},
       {"acceptance", acceptance_of(m.acceptance)},
       {"machine", machine_of(m.machine)},
       {"systems", systems_of(r)},

@@ -176,6 +176,7 @@ class Reader {
     m.evidence = provenance(file_.at("evidence"));
     m.points = file_.at("points").get<std::int64_t>();
     m.runs = file_.at("runs").get<std::vector<std::string>>();
+    m.small_pair_nodes = file_.value("small_pair_nodes", std::int64_t{0});
     m.acceptance = acceptance(file_.at("acceptance"));
     m.machine = machine(file_.at("machine"));
     if (file_.contains("prior")) {

@@ -39,6 +39,8 @@ TEST_CASE(
   CHECK(both.apart.before.points == 28);
   CHECK(*both.apart.before.median_ape > 0.15);
   CHECK(*both.apart.latency.median_ape < 0.05);
+  CHECK(before.model.small_pair_nodes == 0);
+  CHECK(both.model.small_pair_nodes == 128);
   CHECK(both.model.points == before.model.points);
   CHECK(both.model.geometry == "nsa-1b");
   CHECK(both.model.steps.size() == before.model.steps.size());

@@ -20,6 +20,25 @@ PlanTable planned(const FittedModel& fit, const PlanOptions& options = {}) {
 
 }  // namespace
 
+TEST_CASE(
+    "a plan for a small pair says which trees are larger than any whose steps were measured") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  fit.small_pair_nodes = 4;
+  const auto count_warned = [&](const std::string& geometry) {
+    std::int64_t warned = 0;
+    for (const PlanEntry& e :
+         plan(fit, hardware_by_key("h200-sxm"), named_llm_shape(geometry), {}).entries) {
+      const bool says = e.note.find("larger than any tree of a small pair") != std::string::npos;
+      CAPTURE(e.evaluation.strategy.text(), e.note);
+      CHECK(says == (geometry == "demo" && e.evaluation.strategy.draft.nodes > 4));
+      warned += says ? 1 : 0;
+    }
+    return warned;
+  };
+  CHECK(count_warned("demo") > 0);
+  CHECK(count_warned("nsa-1b") == 0);
+}
+
 TEST_CASE("every available cell has its ranks in falling throughput") {
   const PlanTable table = planned(fitted_by_hand());
   std::map<std::pair<std::int64_t, PrecisionClass>, std::vector<const PlanEntry*>> cells;
