@@ -310,7 +310,7 @@ std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
 }
 
 Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
-                         const std::string& baseline) {
+                         const std::string& baseline, const std::vector<std::string>& schedules) {
   const Strategy fixed = Strategy::parse(baseline);
   const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
   if (!refusal.empty()) {
@@ -319,7 +319,7 @@ Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
   Candidates out;
   std::vector<Strategy>& runnable = out.strategies.emplace_back();
   std::map<std::string, std::int64_t> reasons;
-  for (const Strategy& s : enumerate_space(target)) {
+  for (const Strategy& s : enumerate_space(target, schedules)) {
     out.enumerated += 1;
     const std::string reason = not_planned_because(s, target, fit.priced_form());
     if (reason.empty()) {
@@ -355,7 +355,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options) {
-  return plan(fit, hardware, target, options, candidates_of(fit, target, options.baseline));
+  return plan(fit, hardware, target, options,
+              candidates_of(fit, target, options.baseline, options.schedules));
 }
 
 PrecisionClass parse_class(const std::string& name) {

@@ -31,10 +31,16 @@ std::vector<ContextBucket> parse_buckets(const std::string& text);
 inline constexpr std::int64_t kBucketSamples = 3;
 std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample);
 
+// Of refresh and reuse layers, that a plan goes over.
+inline std::vector<std::string> default_schedules() {
+  return {"F*", "(FR)*", "(FRR)*", "(FRRR)*"};
+}
+
 struct PlanOptions {
   std::vector<ContextBucket> buckets = default_buckets();
   std::vector<PrecisionClass> classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
                                          PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse};
+  std::vector<std::string> schedules = default_schedules();  // F* among them: the baselines'
   std::int64_t ranks = 12;
   GuardConstants guard;
   // Seed 000, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are lost in the text
@@ -119,7 +125,8 @@ struct Candidates {
 };
 
 // Every tuple of the grid, legal or not, in a fixed order.
-std::vector<Strategy> enumerate_space(const LlmShape& target);
+std::vector<Strategy> enumerate_space(
+    const LlmShape& target, const std::vector<std::string>& schedules = default_schedules());
 // A chain of class Strict whose queries load for themselves: what an engine without trees drafts.
 bool is_plain_chain(const Strategy& strategy);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
@@ -144,7 +151,8 @@ inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hard
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
 // All that can run. Throws Error(kUsage) if the baseline cannot.
 Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
-                         const std::string& baseline);
+                         const std::string& baseline,
+                         const std::vector<std::string>& schedules = default_schedules());
 // A plan's fit has acceptance; throws Error(kAnswerNo) where it has none.
 const FittedModel& with_acceptance(const FittedModel& fit);
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,

@@ -9,7 +9,6 @@ namespace {
 constexpr std::int64_t kDepths[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
 constexpr std::int64_t kWidths[] = {1, 2, 3, 4, 6, 8, 10};
 constexpr std::int64_t kNodes[] = {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr const char* kSchedules[] = {"F*", "(FR)*", "(FRR)*", "(FRRR)*"};
 
 std::int64_t tree_pool(std::int64_t depth, std::int64_t width) {
   return 1 + width + (depth - 1) * width * width;
@@ -48,10 +47,11 @@ constexpr Group kGroups[] = {{1, GroupMode::kExact},  {2, GroupMode::kExact},
                              {2, GroupMode::kApprox}, {4, GroupMode::kApprox},
                              {8, GroupMode::kApprox}};
 
-void add_variants(const DraftChoice& draft, std::vector<Strategy>& space) {
+void add_variants(const DraftChoice& draft, const std::vector<std::string>& schedules,
+                  std::vector<Strategy>& space) {
   for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
     for (const Group& group : kGroups) {
-      for (const char* schedule : kSchedules) {
+      for (const std::string& schedule : schedules) {
         Strategy s;
         s.draft = draft;
         s.order = order;
@@ -66,15 +66,15 @@ void add_variants(const DraftChoice& draft, std::vector<Strategy>& space) {
 
 }  // namespace
 
-std::vector<Strategy> enumerate_space(const LlmShape&) {
+std::vector<Strategy> enumerate_space(const LlmShape&, const std::vector<std::string>& schedules) {
   std::vector<Strategy> space;
-  for (const char* schedule : kSchedules) {
+  for (const std::string& schedule : schedules) {
     Strategy ar;
     ar.schedule = schedule;
     space.push_back(ar);
   }
   for (const DraftChoice& draft : draft_grid()) {
-    add_variants(draft, space);
+    add_variants(draft, schedules, space);
   }
   return space;
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "engine/calibrate/calibrate_request.h"
+#include "engine/io/schedule_file.h"
 
 namespace versieve::engine {
 namespace {
@@ -43,7 +44,7 @@ nlohmann::ordered_json calibration_json(const CalibrateReport& report) {
   for (const ScheduleStep& step : report.search.curve) {
     curve.push_back(step_json(step));
   }
-  nlohmann::ordered_json out = {{"format", "versieve schedule"},
+  nlohmann::ordered_json out = {{"format", kScheduleFormat},
                                 {"schema", kScheduleSchema},
                                 {"model", report.model},
                                 {"backend", report.backend},

@@ -12,7 +12,6 @@
 
 namespace versieve::engine {
 
-inline constexpr std::int64_t kScheduleSchema = 1;
 
 struct CalibrateRequest {
   std::filesystem::path model;               // directory: config.json, weights, tokenizer

@@ -1,5 +1,6 @@
 // versieve plan: ranks every strategy that can run, for each context bucket and precision class.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "engine/fit/acceptance_fit.h"
 #include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/schedule_file.h"
 #include "engine/plan/hardware_file.h"
 #include "engine/plan/table_file.h"
 #include "model/planner.h"
@@ -26,6 +28,7 @@ struct Options {
   std::string pair_database;
   std::optional<double> rate;
   std::optional<std::int64_t> draft_vocab;
+  std::vector<std::string> schedules;
 };
 
 PlanOptions plan_options(const Options& options) {
@@ -40,6 +43,28 @@ PlanOptions plan_options(const Options& options) {
     out.baseline = Strategy::parse(*options.baseline).text();
   }
   return out;
+}
+
+// F*, and in the place of the usual patterns those that are given, as text or as a file of
+// `versieve calibrate`.
+std::vector<std::string> schedules_of(const Options& options, const LlmShape& target) {
+  if (options.schedules.empty()) {
+    return default_schedules();
+  }
+  std::vector<std::string> schedules = {"F*"};
+  for (const std::string& given : options.schedules) {
+    const bool is_file = given.find_first_not_of("FR()*") != std::string::npos;
+    const std::string schedule = is_file ? engine::read_schedule(given) : given;
+    const std::string reason =
+        illegal_because(Strategy::parse("nsa/ar/bfs/c1/" + schedule), target);
+    if (!reason.empty()) {
+      throw Error(ExitCode::kUsage, "the schedule '" + given + "': " + reason);
+    }
+    if (std::find(schedules.begin(), schedules.end(), schedule) == schedules.end()) {
+      schedules.push_back(schedule);
+    }
+  }
+  return schedules;
 }
 
 // Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
@@ -79,6 +104,7 @@ Answer run_plan(const Options& options) {
   const PairShape pair = pair_shape(options.model, options.draft_vocab);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
+  wanted.schedules = schedules_of(options, pair.target);
   engine::require_writable(options.out);
   FittedModel fit = fitted_model(options, hardware.key);
   choose_acceptance(options, fit.acceptance);
@@ -116,6 +142,10 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");
+  app.add_option(
+      "--schedule", options->schedules,
+      "layers that refresh and reuse, as FRRRRRRF or a file of `versieve calibrate`, in the "
+      "place of (FR)*, (FRR)* and (FRRR)*; may be repeated");
   CLI::Option* const pair = app.add_option(
       "--acceptance", options->pair,
       "tokens a step of this pair, as it was profiled or imported under that name; the measured "

@@ -69,7 +69,8 @@ Calibration corrected(const std::vector<const FitPoint*>& points, const Hardware
 }
 
 ResidualField step_residuals(const std::vector<const FitPoint*>& points,
-                             const HardwareSpec& hardware, const Calibration& c) {
+                             const HardwareSpec& hardware, const Calibration& c,
+                             std::size_t fewest) {
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     if (p->time_us && is_step(*p)) {
@@ -79,7 +80,7 @@ ResidualField step_residuals(const std::vector<const FitPoint*>& points,
                        c.step_time.at(regime)});
     }
   }
-  return fit_residual_field(residuals);
+  return fit_residual_field(residuals, fewest);
 }
 
 PointWork planned_work(const FitPoint& p, const Calibration& c) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/fit/fit_points.h"
+#include "engine/fit/residual_fit.h"
 #include "model/fitted_model.h"
 
 namespace versieve::engine {
@@ -38,7 +39,8 @@ Prediction predict(const FitPoint& point, const HardwareSpec& hardware,
 
 // What predictions lack of the times of the steps among these points.
 ResidualField step_residuals(const std::vector<const FitPoint*>& points,
-                             const HardwareSpec& hardware, const Calibration& calibration);
+                             const HardwareSpec& hardware, const Calibration& calibration,
+                             std::size_t fewest = kFewestOfFamily);
 
 // The point's launches by what a planner knows, attention corrected by the field.
 PointWork planned_work(const FitPoint& point, const Calibration& calibration);

@@ -8,7 +8,6 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::size_t kFewest = 6;
 constexpr std::array<double, 4> kLengths = {1.0, 2.0, 4.0, 8.0};
 constexpr std::array<double, 3> kNoises = {0.01, 0.1, 1.0};  // variance, against the kernel's
 
@@ -66,14 +65,14 @@ ResidualField::Family fit_family(int family, const std::vector<const Residual*>&
 
 }  // namespace
 
-ResidualField fit_residual_field(const std::vector<Residual>& residuals) {
+ResidualField fit_residual_field(const std::vector<Residual>& residuals, std::size_t fewest) {
   std::map<int, std::vector<const Residual*>> families;
   for (const Residual& residual : residuals) {
     families[residual.regime.family].push_back(&residual);
   }
   ResidualField field;
   for (const auto& [family, rows] : families) {
-    if (rows.size() >= kFewest) {
+    if (rows.size() >= fewest) {
       field.families.push_back(fit_family(family, rows));
     }
   }

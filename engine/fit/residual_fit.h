@@ -2,6 +2,7 @@
 // time, its length and its noise chosen by leave-one-out errors in closed form.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "model/residual_field.h"
@@ -13,9 +14,12 @@ struct Residual {
   double log_ratio = 0.0;  // of measured to predicted
 };
 
-// Deterministic. A family of fewer than six points is left out: it would say nothing that its
-// points do not.
-ResidualField fit_residual_field(const std::vector<Residual>& residuals);
+inline constexpr std::size_t kFewestOfFamily = 6;
+
+// Deterministic. A family of fewer than `fewest` points is left out: it would say nothing that its
+// points do not. REQUIRES: fewest >= 2.
+ResidualField fit_residual_field(const std::vector<Residual>& residuals,
+                                 std::size_t fewest = kFewestOfFamily);
 // The sum of both.
 void append(ResidualField further, ResidualField& field);
 

@@ -177,6 +177,36 @@ TEST_CASE("plans differ by class, buckets and machine as asked") {
         std::string::npos);
 }
 
+TEST_CASE("a plan takes the schedule that calibrate found, by its file or its text") {
+  const fs::path shipped = VERSIEVE_SOURCE_DIR "/engine/demo/nsa_schedule.json";
+  const fs::path fit = world().file("shipped_fit.json");
+  REQUIRE(test::run_versieve("fit --quick --db " VERSIEVE_SOURCE_DIR "/db/measured/h200.db --out " +
+                             fit.string())
+              .code == 0);
+  const std::string ask = "plan --hardware h200-sxm --model demo --class Reuse-only --fit " +
+                          fit.string() + " --schedule ";
+  const test::CommandResult by_file = test::run_versieve(ask + shipped.string() + " --json");
+  CAPTURE(by_file.err);
+  REQUIRE(by_file.code == 0);
+  std::int64_t reusing = 0;
+  const nlohmann::json table = nlohmann::json::parse(by_file.out);
+  for (const nlohmann::json& entry : table["entries"]) {
+    const std::string strategy = entry["strategy"].get<std::string>();
+    CAPTURE(strategy);
+    const bool reuses = strategy.ends_with("/FRRRRRRF");
+    CHECK((reuses || strategy.ends_with("/F*") || strategy == "nsa/ar"));
+    reusing += reuses ? 1 : 0;
+  }
+  CHECK(reusing > 10);
+  CHECK(test::run_versieve(ask + "FRRRRRRF --json").out == by_file.out);
+  CHECK(test::run_versieve(ask + "'(FRR)*' --schedule FRRRRRRF --json").out.find("/(FRR)*") !=
+        std::string::npos);
+  test::check_refused(ask + "FRR", 2, "the schedule has 3 letters, the model 8 layers");
+  test::check_refused(ask + "RFFFFFFF", 2, "must begin with F");
+  test::check_refused(ask + "nowhere.json", 3, "nowhere.json");
+  test::check_refused(ask + VERSIEVE_SOURCE_DIR "/engine/demo/record.json", 3, "no schedule");
+}
+
 TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
   const auto planned = [](const std::string& vocabulary) {
     const test::CommandResult result =

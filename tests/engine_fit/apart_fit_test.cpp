@@ -1,9 +1,12 @@
 // Steps of a pair whose draft is one launch, beside steps of others.
 #include "engine/fit/apart_fit.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "model/planner.h"
+#include "tests/support/shipped_points.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -82,5 +85,30 @@ TEST_CASE(
     if (m.key.num_queries > 1) {
       CHECK(us == Approx(m.time_ns[2] * 1e-3).epsilon(0.1));
     }
+  }
+}
+
+TEST_CASE("plain steps of the demo pair are told by the few that were measured") {
+  for (const auto& [file, device, key] :
+       {std::array{"h200.db", "NVIDIA H200", "h200-sxm"},
+        std::array{"h100.db", "NVIDIA H100 80GB HBM3", "h100-sxm"}}) {
+    const std::vector<PointMeasurement> points = test::shipped_points(file, device);
+    const HardwareSpec& machine = hardware_by_key(key);
+    const FittedModel model = fit_cost_model(points, device, machine, {"run"}, kQuick).model;
+    CHECK(model.small_pair_nodes >= 64);
+    std::int64_t plain = 0;
+    for (const PointMeasurement& m : points) {
+      if (m.key.model == "demo" && m.key.strategy == "nsa/ar" &&
+          m.key.workload == WorkloadKind::kStep) {
+        CAPTURE(device, m.key.context_len);
+        const double us = predicted_step_us(model, machine, named_llm_shape("demo"),
+                                            Strategy::parse("nsa/ar"), m.key.context_len);
+        std::vector<double> times = m.time_ns;
+        std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+        CHECK(us == Approx(1e-3 * times[times.size() / 2]).epsilon(0.03));
+        ++plain;
+      }
+    }
+    CHECK(plain == 3);
   }
 }
