@@ -49,8 +49,8 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
       target_(target),
       options_(std::move(options)),
       kept_(kept),
-      all_(candidates_of(fit, target, options_.baseline)),
-      space_(fit, target, sampled_contexts(options_.buckets)) {
+      all_(candidates_of(fit, target, options_.baseline, options_.schedules)),
+      space_(fit, target, sampled_contexts(options_.buckets), options_.schedules) {
   VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
   const Strategy autoregressive;
   const Strategy fixed = Strategy::parse(options_.baseline);

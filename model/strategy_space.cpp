@@ -25,10 +25,11 @@ constexpr L2Pressure kPassed = {.warm_miss = 1.0, .written_share = 1.0};  // a s
 }  // namespace
 
 StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
-                             std::vector<std::int64_t> contexts)
+                             std::vector<std::int64_t> contexts,
+                             const std::vector<std::string>& schedules)
     : fit_(fit), target_(target), parameters_(fit.parameters()), contexts_(std::move(contexts)) {
   VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
-  for (const Strategy& s : enumerate_space(target)) {
+  for (const Strategy& s : enumerate_space(target, schedules)) {
     if (illegal_because(s, target).empty()) {
       add_strategy(s);
     }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/fitted_model.h"
@@ -16,7 +17,8 @@ class StrategySpace {
  public:
   // The strategies of the planner's grid that are legal on the target, at each context length.
   // REQUIRES: the fit has acceptance.
-  StrategySpace(const FittedModel& fit, const LlmShape& target, std::vector<std::int64_t> contexts);
+  StrategySpace(const FittedModel& fit, const LlmShape& target, std::vector<std::int64_t> contexts,
+                const std::vector<std::string>& schedules = default_schedules());
 
   std::int64_t size() const;  // tuples: strategies x contexts
   // Tuple t is strategies()[t % strategies().size()] at contexts()[t / strategies().size()].

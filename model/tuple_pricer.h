@@ -195,7 +195,9 @@ class Pricer {
     note = note_of(strategy, accepted);
     if (is_small_pair_ && strategy.draft.nodes > fit_.small_pair_nodes) {
       note += std::string(note.empty() ? "" : "; ") +
-              "larger than any tree of a small pair whose steps were measured";
+              (fit_.small_pair_nodes == 0
+                   ? "no step of so small a pair was measured"
+                   : "larger than any tree of a small pair whose steps were measured");
     }
     return e;
   }

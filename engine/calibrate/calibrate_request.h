@@ -12,7 +12,6 @@
 
 namespace versieve::engine {
 
-
 struct CalibrateRequest {
   std::filesystem::path model;               // directory: config.json, weights, tokenizer
   std::vector<std::filesystem::path> texts;  // their bytes are the texts

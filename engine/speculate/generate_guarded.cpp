@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "engine/speculate/generate.h"
-#include "model/assert.h"
 
 namespace versieve::engine {
 namespace {

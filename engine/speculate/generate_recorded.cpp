@@ -3,7 +3,6 @@
 // runtime guard each tuple has recordings of its own, and the next takes over where it ends.
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "engine/speculate/device_step.h"
 #include "engine/speculate/generate.h"

@@ -37,6 +37,10 @@ TEST_CASE(
   };
   CHECK(count_warned("demo") > 0);
   CHECK(count_warned("nsa-1b") == 0);
+  fit.small_pair_nodes = 0;
+  const PlanTable table = plan(fit, hardware_by_key("h200-sxm"), named_llm_shape("demo"), {});
+  REQUIRE(!table.entries.empty());
+  CHECK(table.entries[0].note.find("no step of so small a pair") != std::string::npos);
 }
 
 TEST_CASE("every available cell has its ranks in falling throughput") {

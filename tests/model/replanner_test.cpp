@@ -1,6 +1,7 @@
 // Planning for machine after machine gives what a whole plan gives.
 #include "model/replanner.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "model/error.h"
@@ -68,6 +69,21 @@ TEST_CASE("a plan of those near the top is the plan of all, machine after machin
   }
   check_same(replanner.plan_on(hardware_by_key("h200-sxm")),
              plan(fit, hardware_by_key("h200-sxm"), target(), options));
+}
+
+TEST_CASE("plans with a schedule of one's own are replanned with it") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("0-4096");
+  options.schedules = {"F*", "FRRRRRRRFRRRRRRR"};
+  const Replanner replanner(fit, target(), options);
+  const HardwareSpec machine = with_bandwidth(2.0);
+  const PlanTable replanned = replanner.plan_on(machine);
+  check_same(replanned, plan(fit, machine, target(), options));
+  const auto reuses = [](const PlanEntry& e) {
+    return e.evaluation.strategy.schedule == "FRRRRRRRFRRRRRRR";
+  };
+  CHECK(std::any_of(replanned.entries.begin(), replanned.entries.end(), reuses));
 }
 
 TEST_CASE("steps measured on the fit's own machine lift tuples into a plan and out of it") {
