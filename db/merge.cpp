@@ -8,7 +8,7 @@
 #include "db/points.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace fs = std::filesystem;
 

@@ -6,7 +6,7 @@
 
 #include "db/runs.h"
 #include "db/schema.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace fs = std::filesystem;
 

@@ -1,7 +1,7 @@
 // Reads points, one line each or whole; the writer is in points_write.cpp.
 #include "db/points.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::db {
 namespace {

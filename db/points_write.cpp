@@ -3,7 +3,7 @@
 
 #include "db/points.h"
 #include "db/summary.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::db {
 namespace {

@@ -1,7 +1,7 @@
 #include "db/runs.h"
 
 #include "db/identity.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::db {
 namespace {

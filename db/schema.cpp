@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "db/identity.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace fs = std::filesystem;
 

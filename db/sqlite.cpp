@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::db {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/measurement.h"
+#include "model/words/measurement.h"
 
 namespace versieve::db {
 

@@ -11,13 +11,13 @@
 #include <memory>
 #include <optional>
 
-#include "engine/fit/fit_file.h"
+#include "engine/analyse/fit/fit_file.h"
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 using versieve::Error;
 using versieve::ExitCode;

@@ -27,7 +27,7 @@
 #include "kernels/token_list/params.h"
 #include "kernels/top_p/params.h"
 #include "kernels/topk/params.h"
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::kernels {
 
@@ -107,7 +107,8 @@ struct EmbedParams {
   RopeTableParams<T> angles = {};
 };
 
-// phi: compressed tokens (seed 000, section 2; pooling and stage by checkpoint family).
+// phi: compressed tokens (Sparse Speculative Verification, section 2; pooling and stage by
+// checkpoint family).
 //   key   = sum_j compress_key[g, j] * (k_raw[token_j] + intra_block_pe[g, j]), then rotary at
 //   block * s
 //           if `rotate` (families that compress before rotary);
@@ -247,7 +248,7 @@ struct TreeAttentionParams {
 };
 
 // How much one node attends to each position: softmax(q k / sqrt(d)) over the committed keys, its
-// ancestors and itself, averaged over the query heads (seed 003, section 3.3).
+// ancestors and itself, averaged over the query heads (SpecAttn, section 3.3).
 template <class T>
 struct AttentionWeightsParams {
   std::int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
@@ -291,8 +292,8 @@ struct TopLogitsParams {
 // pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
 enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
 
-// Speculative sampling of a chain (seed 002, section 3). Rules: README.md of kernels/spec_sample
-// (the door).
+// Speculative sampling of a chain (Optimized Speculative Sampling, section 3). Rules: README.md of
+// kernels/spec_sample (the door).
 template <class T>
 struct SpecSampleParams {
   SpecSampleVariant variant = SpecSampleVariant::kExact;

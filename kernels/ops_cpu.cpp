@@ -4,6 +4,7 @@
 
 #include "kernels/attention_weights/cpu.h"
 #include "kernels/block_keys/cpu.h"
+#include "kernels/block_keys/traffic_shape.h"
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/cpu.h"
 #include "kernels/compress/traffic.h"
@@ -32,9 +33,9 @@
 #include "kernels/tree_attention/joint.h"
 #include "kernels/tree_attention/traffic.h"
 #include "kernels/tree_sample/cpu.h"
-#include "model/assert.h"
-#include "model/error.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

@@ -32,9 +32,9 @@
 #include "kernels/topk/launch.h"
 #include "kernels/tree_attention/launch.h"
 #include "kernels/tree_sample/launch.h"
-#include "model/assert.h"
-#include "model/fused_cut.h"
-#include "model/hardware.h"
+#include "model/launches/fused_cut.h"
+#include "model/words/assert.h"
+#include "model/words/hardware.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,6 +1,6 @@
 // The CUDA engine of a build without CUDA: one sentence.
 #include "kernels/ops_cuda.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

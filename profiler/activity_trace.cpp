@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 #include "profiler/busy_time.h"
 #include "profiler/cupti_library.h"
 #include "profiler/driver_context.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/device_kernels.h"
 #include "profiler/gpu_timer.h"
 #include "profiler/sample_statistics.h"

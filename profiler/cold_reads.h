@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/hardware.h"
+#include "model/words/hardware.h"
 
 namespace versieve::profiler {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/counter_access.h"
 
 namespace versieve::profiler {

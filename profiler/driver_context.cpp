@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::profiler {
 

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "model/hardware.h"
+#include "model/words/hardware.h"
 #include "profiler/device_kernels.h"
 #include "profiler/driver_context.h"
 

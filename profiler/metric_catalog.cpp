@@ -1,7 +1,7 @@
 #include "profiler/metric_catalog.h"
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 #include "profiler/cupti_library.h"
 
 namespace versieve::profiler {

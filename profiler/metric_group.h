@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/measurement.h"
+#include "model/words/measurement.h"
 
 namespace versieve::profiler {
 

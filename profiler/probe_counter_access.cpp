@@ -2,7 +2,7 @@
 // in advance; they show when the counters are taken.
 #include <cuda_runtime.h>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/counter_access.h"
 #include "profiler/cupti_library.h"
 #include "profiler/driver_context.h"

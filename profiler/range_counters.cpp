@@ -5,8 +5,8 @@
 #include <charconv>
 #include <optional>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 #include "profiler/cupti_library.h"
 #include "profiler/driver_context.h"
 #include "profiler/metric_catalog.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::profiler {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/device_kernels.h"
 #include "profiler/driver_context.h"
 #include "profiler/gpu_timer.h"

@@ -1,5 +1,5 @@
 // The timer of a build without CUDA: the same questions, answered with a sentence.
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/cold_reads.h"
 #include "profiler/gpu_timer.h"
 

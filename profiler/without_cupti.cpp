@@ -1,6 +1,6 @@
 // The counters and the trace of a build that saw no CUPTI headers: the same questions, answered
 // "unsupported" with a sentence.
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/activity_trace.h"
 #include "profiler/counter_access.h"
 #include "profiler/metric_catalog.h"

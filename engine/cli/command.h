@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace CLI {
 class App;

@@ -5,7 +5,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
-#include "engine/specattn/align_request.h"
+#include "engine/run/specattn/align_request.h"
 
 namespace versieve::cli {
 namespace {

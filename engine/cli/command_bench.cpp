@@ -4,14 +4,14 @@
 #include <memory>
 #include <thread>
 
-#include "engine/bench/plan_bench.h"
-#include "engine/bench/step_bench.h"
-#include "engine/bench/verify_bench.h"
+#include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/plan/plan_bench.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
-#include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
-#include "model/llm_shape.h"
+#include "engine/measure/bench/step_bench.h"
+#include "engine/measure/bench/verify_bench.h"
+#include "model/words/llm_shape.h"
 #include "profiler/gpu_timer.h"
 
 namespace versieve::cli {
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 struct Options {
   std::string fit, what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
-  std::string peer_script = "engine/bench/peer_nsa_triton.py";
+  std::string peer_script = "engine/measure/bench/peer_nsa_triton.py";
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;

@@ -2,10 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "engine/calibrate/calibrate_request.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/run/calibrate/calibrate_request.h"
 
 namespace versieve::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "db/store.h"
+#include "engine/analyse/diagnose/diagnosis.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
-#include "engine/diagnose/diagnosis.h"
 
 namespace versieve::cli {
 namespace {

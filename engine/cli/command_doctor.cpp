@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "db/store.h"
+#include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
-#include "engine/fit/acceptance_evidence.h"
-#include "engine/sweep/machine_figures.h"
-#include "model/machine_rates.h"
+#include "engine/measure/sweep/machine_figures.h"
+#include "model/words/machine_rates.h"
 #include "profiler/counter_access.h"
 #include "profiler/environment.h"
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
-#include "engine/plan/deployment.h"
-#include "engine/plan/table_file.h"
 
 namespace versieve::cli {
 namespace {

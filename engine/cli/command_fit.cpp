@@ -6,16 +6,16 @@
 #include <optional>
 
 #include "db/store.h"
+#include "engine/analyse/fit/carry_over.h"
+#include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/fit/fit_report.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_shape.h"
-#include "engine/fit/carry_over.h"
-#include "engine/fit/fit_file.h"
-#include "engine/fit/fit_report.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
-#include "model/planner.h"
-#include "model/system_grid.h"
+#include "model/plan/planner.h"
+#include "model/plan/system_grid.h"
 
 namespace versieve::cli {
 namespace {

@@ -1,12 +1,12 @@
-// versieve generate: parses the request and hands it to engine/speculate, which answers it.
+// versieve generate: parses the request and hands it to engine/run/speculate, which answers it.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 
+#include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
-#include "engine/plan/table_file.h"
-#include "engine/speculate/generate_request.h"
-#include "model/error.h"
+#include "engine/run/speculate/generate_request.h"
+#include "model/words/error.h"
 
 namespace versieve::cli {
 namespace {

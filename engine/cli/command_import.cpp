@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "db/store.h"
+#include "engine/analyse/import/import.h"
 #include "engine/cli/commands.h"
-#include "engine/import/import.h"
 
 namespace versieve::cli {
 namespace {
@@ -99,7 +99,7 @@ Run declare_import(CLI::App& app, const CommandContext&) {
   engine::ImportRequest& request = options->request;
   app.add_option("--format", request.format,
                  "csv (a line a step), sglang (bench_speculative's JSON Lines) or vllm (the "
-                 "/metrics page): engine/import/README.md")
+                 "/metrics page): engine/analyse/import/README.md")
       ->required();
   app.add_option("--db", options->database, "database that takes the points; made if not there")
       ->required();

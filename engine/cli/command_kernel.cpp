@@ -1,11 +1,11 @@
-// versieve kernel: parses the request and hands it to engine/door, which answers it.
+// versieve kernel: parses the request and hands it to engine/measure/door, which answers it.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <thread>
 
 #include "engine/cli/commands.h"
-#include "engine/door/door.h"
 #include "engine/io/atomic_file.h"
+#include "engine/measure/door/door.h"
 
 namespace versieve::cli {
 namespace {

@@ -4,16 +4,16 @@
 #include <memory>
 #include <optional>
 
+#include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_shape.h"
-#include "engine/fit/acceptance_fit.h"
-#include "engine/fit/fit_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/schedule_file.h"
-#include "engine/plan/hardware_file.h"
-#include "engine/plan/table_file.h"
-#include "model/planner.h"
+#include "model/plan/planner.h"
 
 namespace versieve::cli {
 namespace {

@@ -9,16 +9,16 @@
 #include <thread>
 
 #include "db/store.h"
+#include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/strict_json.h"
-#include "engine/plan/hardware_file.h"
-#include "engine/sim/simulate_point.h"
-#include "engine/sweep/campaign.h"
-#include "engine/sweep/clock_log.h"
-#include "engine/sweep/machine_figures.h"
-#include "model/machine_rates.h"
+#include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/clock_log.h"
+#include "engine/measure/sweep/machine_figures.h"
+#include "model/words/machine_rates.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
 

@@ -5,7 +5,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
-#include "engine/specattn/quality.h"
+#include "engine/run/specattn/quality.h"
 
 namespace versieve::cli {
 namespace {

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "db/store.h"
+#include "engine/analyse/plan/table_file.h"
+#include "engine/analyse/replay/report.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
-#include "engine/plan/table_file.h"
-#include "engine/replay/report.h"
-#include "engine/sweep/sweep.h"
+#include "engine/measure/sweep/sweep.h"
 
 namespace versieve::cli {
 namespace {

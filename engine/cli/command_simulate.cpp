@@ -7,13 +7,13 @@
 #include <set>
 
 #include "db/store.h"
+#include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/sim/simulate_point.h"
+#include "engine/analyse/sim/validation.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
-#include "engine/plan/hardware_file.h"
-#include "engine/sim/simulate_point.h"
-#include "engine/sim/validation.h"
-#include "model/draft_tree.h"
-#include "model/strategy.h"
+#include "model/words/draft_tree.h"
+#include "model/words/strategy.h"
 
 namespace versieve::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "db/store.h"
-#include "engine/fit/fit_file.h"
-#include "engine/plan/hardware_file.h"
-#include "model/error.h"
+#include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/plan/hardware_file.h"
+#include "model/words/error.h"
 
 namespace versieve::cli {
 namespace {

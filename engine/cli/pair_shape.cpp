@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "engine/io/model_config.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::cli {
 namespace {

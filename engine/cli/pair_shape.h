@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::cli {
 

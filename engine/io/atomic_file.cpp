@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

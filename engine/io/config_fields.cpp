@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 

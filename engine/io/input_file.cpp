@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

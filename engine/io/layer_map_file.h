@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::engine {
 

@@ -8,7 +8,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/io/input_file.h"
 #include "engine/io/safetensors_header.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/io/strict_json.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

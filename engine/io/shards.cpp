@@ -3,7 +3,7 @@
 #include <set>
 
 #include "engine/io/strict_json.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine/io/input_file.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

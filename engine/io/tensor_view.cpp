@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

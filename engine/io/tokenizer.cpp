@@ -1,8 +1,8 @@
 #include "engine/io/tokenizer.h"
 
 #include "engine/io/strict_json.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::engine {
 

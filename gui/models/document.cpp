@@ -3,7 +3,7 @@
 #include <QFileInfo>
 
 #include "gui/models/point_filter.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 

@@ -3,8 +3,8 @@
 #include <QStringList>
 
 #include "gui/models/numbers.h"
-#include "model/error.h"
-#include "model/kernel_case.h"
+#include "model/words/error.h"
+#include "model/words/kernel_case.h"
 
 namespace versieve::gui {
 namespace {

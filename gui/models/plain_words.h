@@ -5,8 +5,8 @@
 #include <QString>
 #include <string>
 
-#include "model/measurement.h"
-#include "model/strategy.h"
+#include "model/words/measurement.h"
+#include "model/words/strategy.h"
 
 namespace versieve::gui {
 

@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "engine/fit/acceptance_fit.h"
+#include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
-#include "engine/plan/deployment.h"
-#include "engine/plan/table_file.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {

@@ -11,12 +11,12 @@
 #include <optional>
 #include <vector>
 
-#include "engine/fit/acceptance_evidence.h"
-#include "engine/fit/cost_fit.h"
+#include "engine/analyse/fit/acceptance_evidence.h"
+#include "engine/analyse/fit/cost_fit.h"
 #include "gui/models/document.h"
-#include "model/hardware.h"
-#include "model/planner.h"
-#include "model/replanner.h"
+#include "model/plan/planner.h"
+#include "model/plan/replanner.h"
+#include "model/words/hardware.h"
 
 namespace versieve::gui {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gui/models/point_column.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {

@@ -4,7 +4,7 @@
 #include <QString>
 
 #include "db/store.h"
-#include "model/measurement.h"
+#include "model/words/measurement.h"
 
 namespace versieve::gui {
 

@@ -46,7 +46,7 @@ const std::array<Column, 10> kColumns = {{
      [](const ReplayRow& r) { return fixed(r.base, 0); }},
     {"First tuple", "Tokens a second of the cell's first tuple, and its gain over the baseline",
      true, [](const ReplayRow& r) { return with_gain(r.static_best, r.base); }},
-    {"Next ranked", "The same with the seed's guard, which moves to the next ranked tuple", true,
+    {"Next ranked", "The same with the paper's guard, which moves to the next ranked tuple", true,
      [](const ReplayRow& r) { return with_gain(r.best_r.throughput, r.base); }},
     {"By promise", "The same with the guard that moves to what promises most", true,
      [](const ReplayRow& r) { return with_gain(r.best_p.throughput, r.base); }},

@@ -2,8 +2,8 @@
 
 #include "db/store.h"
 #include "engine/io/atomic_file.h"
-#include "engine/sweep/sweep.h"
-#include "model/error.h"
+#include "engine/measure/sweep/sweep.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {

@@ -1,13 +1,13 @@
 // What the planner's table is worth on texts that it was not made from: recorded requests played
-// through it (engine/replay), on a worker, again for each plan and choice of texts.
+// through it (engine/analyse/replay), on a worker, again for each plan and choice of texts.
 #pragma once
 
 #include <QObject>
 #include <memory>
 #include <string>
 
-#include "engine/replay/cell.h"
-#include "engine/replay/replay.h"
+#include "engine/analyse/replay/cell.h"
+#include "engine/analyse/replay/replay.h"
 #include "gui/models/planner.h"
 
 namespace versieve::gui {

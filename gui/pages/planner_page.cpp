@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/plan/hardware_file.h"
+#include "engine/analyse/plan/hardware_file.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/interval_bar.h"
@@ -27,7 +27,7 @@
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {

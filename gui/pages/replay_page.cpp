@@ -13,7 +13,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "engine/sweep/sweep.h"
+#include "engine/measure/sweep/sweep.h"
 #include "gui/views/gain_marks.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/table.h"

@@ -9,7 +9,7 @@
 #include <QTextBrowser>
 #include <QVBoxLayout>
 
-#include "engine/fit/fit_report.h"
+#include "engine/analyse/fit/fit_report.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {

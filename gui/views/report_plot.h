@@ -4,7 +4,7 @@
 
 #include <QWidget>
 
-#include "engine/fit/svg_plot.h"
+#include "engine/analyse/fit/svg_plot.h"
 #include "gui/views/axis.h"
 
 namespace versieve::gui {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/fit/cost_fit.h"
+#include "engine/analyse/fit/cost_fit.h"
 
 namespace versieve::gui {
 

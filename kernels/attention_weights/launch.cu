@@ -6,9 +6,9 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
-#include "model/assert.h"
-#include "model/error.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,6 +1,7 @@
 // block_keys: the elementwise least and greatest key of each block of b tokens, what ReSA scores a
-// block by. Source: seed 004, equation 2 (after Quest). Shapes: L tokens, G KV heads, d head size,
-// b tokens a block, M = ceil(L / b) blocks, the last of them possibly with fewer tokens.
+// block by. Source: Rectified Sparse Attention, equation 2 (after Quest). Shapes: L tokens, G KV
+// heads, d head size, b tokens a block, M = ceil(L / b) blocks, the last of them possibly with
+// fewer tokens.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <source_location>
 #include <string>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 

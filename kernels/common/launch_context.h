@@ -23,8 +23,8 @@ struct LaunchContext {
   // Device memory of kTicketBytes or null: zero at first, and left by each launch that uses it as
   // the next one expects it. Launches of one context follow each other on its stream.
   void* tickets = nullptr;
-  // Device memory of kFusedPartBytes (model/fused_cut.h) or null: all bits set; a launch leaves them
-  // set.
+  // Device memory of kFusedPartBytes (model/launches/fused_cut.h) or null: all bits set; a launch
+  // leaves them set.
   void* parts = nullptr;
 };
 

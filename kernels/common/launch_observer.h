@@ -3,7 +3,7 @@
 // (common/launch_range.h).
 #pragma once
 
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
 
 namespace versieve::kernels {
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

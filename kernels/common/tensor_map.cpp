@@ -3,8 +3,8 @@
 #include <cudaTypedefs.h>
 
 #include "kernels/common/cuda_check.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

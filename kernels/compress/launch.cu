@@ -7,9 +7,9 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
-#include "model/assert.h"
-#include "model/error.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

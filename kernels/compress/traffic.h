@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
 
 namespace versieve::kernels {
 

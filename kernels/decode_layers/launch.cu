@@ -25,7 +25,7 @@
 #include "kernels/decode_layers/plan.cuh"
 #include "kernels/decode_layers/stages.cuh"
 #include "kernels/decode_layers/traffic.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -16,7 +16,7 @@ std::shared_ptr<DecodeWorkspace> make_decode_workspace();
 
 // Whether one persistent launch computes it: heads of 64 or 128, at most 8 query heads a KV head,
 // blocks of 4 and compressed tokens of 2 strides, matrices whose blocks fit the chip at once
-// (model/decode_layers.h); reuse layers take the blocks of the newest layer that routes.
+// (model/launches/decode_layers.h); reuse layers take the blocks of the newest layer that routes.
 bool decode_layers_takes(const DecodeLayersParams<Bf16>& p);
 
 // Makes ready what a launch of these params needs: may allocate, upload and wait. Does nothing

@@ -11,7 +11,7 @@
 #include "kernels/common/element.h"
 #include "kernels/common/square_sum.h"
 #include "kernels/common/step_counts.h"
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::kernels {
 

@@ -1,6 +1,6 @@
 #include "kernels/decode_layers/parts.h"
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/decode_layers/params.h"
-#include "model/decode_layers.h"
+#include "model/launches/decode_layers.h"
 
 namespace versieve::kernels {
 

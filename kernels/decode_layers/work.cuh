@@ -9,8 +9,8 @@
 #include "kernels/decode_layers/table.h"
 #include "kernels/linear/async_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
-#include "model/decode_layers.h"
-#include "model/linear_cut.h"
+#include "model/launches/decode_layers.h"
+#include "model/launches/linear_cut.h"
 
 namespace versieve::kernels {
 
@@ -39,7 +39,7 @@ inline constexpr int kBranches = 3;
 inline constexpr int kBranchFloats = 130;  // of a sum that a warp hands another
 inline constexpr int kMatrixRows = 64;
 inline constexpr int kMostGathered = 4;  // slices: a warp of a product has rows of one alone
-// What a launch takes, by model/decode_layers.h.
+// What a launch takes, by model/launches/decode_layers.h.
 inline constexpr int kWorkBytes = static_cast<int>(kDecodeWorkBytes);
 inline constexpr int kMostDecodeHeads = static_cast<int>(kDecodeMostHeads);
 inline constexpr int kMostDecodeSpans = static_cast<int>(kDecodeMostSpans);

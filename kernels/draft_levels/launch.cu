@@ -24,7 +24,7 @@
 #include "kernels/draft_levels/growth.cuh"
 #include "kernels/draft_levels/mlp.cuh"
 #include "kernels/rope_append/angles.cuh"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

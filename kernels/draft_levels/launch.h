@@ -13,7 +13,7 @@ namespace versieve::kernels {
 class DraftWorkspace;
 std::shared_ptr<DraftWorkspace> make_draft_workspace();
 
-// Whether one persistent launch computes it (model/draft_levels.h).
+// Whether one persistent launch computes it (model/launches/draft_levels.h).
 bool draft_levels_takes(const DraftLevelsParams<Bf16>& p);
 
 // The tokens' table (Ops::draft_token_rows). Enqueues, never waits. REQUIRES:

@@ -9,8 +9,8 @@
 
 #include "kernels/common/element.h"
 #include "kernels/draft_tree/params.h"
-#include "model/llm_shape.h"
-#include "model/strategy.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
 
 namespace versieve::kernels {
 

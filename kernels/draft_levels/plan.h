@@ -1,13 +1,13 @@
 // What a draft_levels launch reads beside its weights: how CTAs are shared out and where packets
-// lie. Rows and K slices of a matrix are those of model/linear_cut.h, so that sums have the order
-// that kernels/linear gives them.
+// lie. Rows and K slices of a matrix are those of model/launches/linear_cut.h, so that sums have
+// the order that kernels/linear gives them.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/draft_levels/params.h"
 #include "kernels/ops.h"
-#include "model/draft_levels.h"
+#include "model/launches/draft_levels.h"
 
 namespace versieve::kernels {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "model/assert.h"
-#include "model/draft_tree.h"
+#include "model/words/assert.h"
+#include "model/words/draft_tree.h"
 
 namespace versieve::kernels {
 namespace {

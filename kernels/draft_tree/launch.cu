@@ -7,8 +7,8 @@
 #include "kernels/draft_tree/accept.cuh"
 #include "kernels/draft_tree/finish.cuh"
 #include "kernels/draft_tree/grow_kernels.cuh"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

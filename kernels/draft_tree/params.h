@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "kernels/common/step_counts.h"
-#include "model/llm_shape.h"
-#include "model/strategy.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
 
 namespace versieve::kernels {
 

@@ -8,7 +8,7 @@
 #include "kernels/embed/traffic.h"
 #include "kernels/rms_norm/row.cuh"
 #include "kernels/rope_append/angles.cuh"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "kernels/ops.h"
 #include "kernels/rms_norm/traffic.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
 
 namespace versieve::kernels {
 

@@ -1,4 +1,4 @@
-// The head-averaged weights of a chain's newest query beside its attention (seed 003, section 3.3):
+// The head-averaged weights of a chain's newest query beside its attention (SpecAttn, section 3.3):
 // the launch that attends keeps each tile's weights 2^(score - top) with the tile's top, the merge
 // leaves each head's maximum and sum, and one more launch, which reads no keys, makes the mean.
 #pragma once

@@ -17,7 +17,7 @@
 #include "kernels/flash_decode/flash_keys.cuh"
 #include "kernels/flash_decode/launch.h"
 #include "kernels/tree_attention/traffic.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

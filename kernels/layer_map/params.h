@@ -1,5 +1,5 @@
 // layer_map: the monotone alignment of verifier layers with draft layers whose attention is most
-// alike. Source: seed 003, appendix B, with the cost looked up at the cell being filled; rules:
+// alike. Source: SpecAttn, appendix B, with the cost looked up at the cell being filled; rules:
 // README.md of this folder (the door).
 #pragma once
 

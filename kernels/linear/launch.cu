@@ -13,7 +13,7 @@
 #include "kernels/linear/stream.h"
 #include "kernels/linear/traffic.h"
 #include "kernels/swiglu/activation.cuh"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

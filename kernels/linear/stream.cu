@@ -22,7 +22,7 @@
 #include "kernels/linear/stream_partials.cuh"
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/linear/stream_ring.cuh"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
 
 namespace versieve::kernels {
 

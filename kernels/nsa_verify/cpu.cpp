@@ -8,7 +8,7 @@
 #include "kernels/common/attention_chunk.h"
 #include "kernels/common/parallel_for.h"
 #include "kernels/nsa_verify/routing.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -13,8 +13,8 @@
 #include "kernels/nsa_verify/fused_plan.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
-#include "model/assert.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // nsa_verify on the GPU, fused form in bf16: routing and attending in a refresh layer, one launch
-// in a reuse layer (seed 000, section 4). fused.cuh says how work is cut.
+// in a reuse layer (Sparse Speculative Verification, section 4). fused.cuh says how work is cut.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA

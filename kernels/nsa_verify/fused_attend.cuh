@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_parts.cuh"
-#include "model/fused_parts.h"
+#include "model/launches/fused_parts.h"
 
 namespace versieve::kernels {
 

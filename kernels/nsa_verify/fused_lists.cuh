@@ -124,7 +124,8 @@ struct EarlyLists {
 };
 
 // Segments of selected blocks in the order in which CTAs of many parts share them out: that in
-// which the tree begins is the first, as the cut expects (model/fused_parts.h), the others follow.
+// which the tree begins is the first, as the cut expects (model/launches/fused_parts.h), the others
+// follow.
 struct SegmentTurn {
   int shift = 0;  // the first; CTAs of one part each do not turn
 

@@ -1,5 +1,5 @@
-// The cut of a fused launch (model/fused_cut.h) as the kernels take it. Host code; included by
-// fused.cu and its tests alone.
+// The cut of a fused launch (model/launches/fused_cut.h) as the kernels take it. Host code;
+// included by fused.cu and its tests alone.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
-#include "model/assert.h"
-#include "model/fused_cut.h"
-#include "model/fused_parts.h"
+#include "model/launches/fused_cut.h"
+#include "model/launches/fused_parts.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -11,9 +11,9 @@
 #include "kernels/nsa_verify/rank.cuh"
 #include "kernels/nsa_verify/tokens.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
-#include "model/assert.h"
-#include "model/error.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,6 +1,6 @@
-// nsa_verify on the GPU. Fused form: fused.h. Vanilla form (seed 000, section 3): compressed, select,
-// selected, window and combine as separate launches, one query and KV head a CTA, branch outputs
-// through memory; the baseline that the other is quoted against.
+// nsa_verify on the GPU. Fused form: fused.h. Vanilla form (Sparse Speculative Verification,
+// section 3): compressed, select, selected, window and combine as separate launches, one query and
+// KV head a CTA, branch outputs through memory; the baseline that the other is quoted against.
 #pragma once
 
 #ifdef VERSIEVE_HAS_CUDA

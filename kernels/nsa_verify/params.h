@@ -1,7 +1,8 @@
 // nsa_verify: one NSA layer's attention for the N nodes of a draft tree over a committed cache.
-// Source: seed 000, section 2; exact readings of every rule: README.md of this folder (the door).
-// Shapes: N queries, H query heads, G KV heads, d head size, L committed tokens, Lc committed
-// compressed tokens, E path-local compressed tokens, n selected blocks, S selection blocks.
+// Source: Sparse Speculative Verification, section 2; exact readings of every rule: README.md of
+// this folder (the door). Shapes: N queries, H query heads, G KV heads, d head size, L committed
+// tokens, Lc committed compressed tokens, E path-local compressed tokens, n selected blocks, S
+// selection blocks.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 #include "kernels/common/element.h"
 #include "kernels/common/step_counts.h"
 #include "kernels/topk/params.h"
-#include "model/llm_shape.h"
-#include "model/strategy.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
 
 namespace versieve::kernels {
 

@@ -1,13 +1,13 @@
 // From compressed probabilities to selected blocks: the importance sum with its multiplicities, the
-// forced blocks and the tie rule (seed 000, section 2). Host side, shared by the CPU kernel and by
-// the launch code of the GPU kernels.
+// forced blocks and the tie rule (Sparse Speculative Verification, section 2). Host side, shared by
+// the CPU kernel and by the launch code of the GPU kernels.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "kernels/topk/params.h"
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::kernels {
 

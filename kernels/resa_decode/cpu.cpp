@@ -9,7 +9,7 @@
 #include "kernels/common/attention_chunk.h"
 #include "kernels/common/parallel_for.h"
 #include "kernels/topk/order_key.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {
@@ -35,7 +35,7 @@ std::vector<SumOf<T>> mean_query(const ResaDecodeParams<T>& p, std::int64_t g) {
   return mean;
 }
 
-// Seed 004, equation 3.
+// Rectified Sparse Attention, equation 3.
 template <class T>
 SumOf<T> block_score(const ResaDecodeParams<T>& p, const std::vector<SumOf<T>>& mean,
                      std::int64_t block, std::int64_t g) {

@@ -15,8 +15,8 @@
 #include "kernels/resa_decode/fused_score.cuh"
 #include "kernels/resa_decode/fused_select.cuh"
 #include "kernels/resa_decode/traffic_shape.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

@@ -33,7 +33,7 @@ __device__ inline void mean_of_group(const ResaDecodeParams<Bf16>& p, int g, int
   }
 }
 
-// Seed 004, equation 3: this lane's share.
+// Rectified Sparse Attention, equation 3: this lane's share.
 __device__ inline float partial_score(const float (&mean)[8], const uint4& least,
                                       const uint4& most) {
   float low[8];

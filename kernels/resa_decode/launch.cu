@@ -11,8 +11,8 @@
 #include "kernels/resa_decode/score.cuh"
 #include "kernels/resa_decode/select.cuh"
 #include "kernels/resa_decode/traffic_shape.h"
-#include "model/assert.h"
-#include "model/error.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

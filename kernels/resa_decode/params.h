@@ -1,6 +1,6 @@
-// resa_decode: group block-sparse attention of one decoding query (seed 004, section 2.1). Exact
-// readings of every rule: README.md of this folder (the door). Shapes: H query heads, G KV heads, d
-// head size, L visible tokens, b tokens a block, M = ceil(L / b) blocks.
+// resa_decode: group block-sparse attention of one decoding query (Rectified Sparse Attention,
+// section 2.1). Exact readings of every rule: README.md of this folder (the door). Shapes: H query
+// heads, G KV heads, d head size, L visible tokens, b tokens a block, M = ceil(L / b) blocks.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace versieve::kernels {
 
-// Which blocks are attended. Defaults: seed 004, section 3.
+// Which blocks are attended. Defaults: Rectified Sparse Attention, section 3.
 struct ResaSelection {
   std::int64_t key_block = 16;  // b
   double active_ratio = 0.1;    // p: the active fraction of the blocks
@@ -22,8 +22,9 @@ struct ResaSelection {
   bool operator==(const ResaSelection&) const = default;
 };
 
-// Blocks attended of M: min(M, max(n_min, ceil(M p - 1e-9), n_local)), seed 004, equation 4. The
-// tenth's error of p as a double must not add a block: M = 10, p = 0.1 is one block.
+// Blocks attended of M: min(M, max(n_min, ceil(M p - 1e-9), n_local)), Rectified Sparse Attention,
+// equation 4. The tenth's error of p as a double must not add a block: M = 10, p = 0.1 is one
+// block.
 VERSIEVE_HOST_DEVICE inline std::int64_t resa_block_count(std::int64_t blocks,
                                                           const ResaSelection& s) {
   const std::int64_t share =

@@ -1,6 +1,6 @@
-// Scores of all blocks that are chosen from (seed 004, equation 3), as order keys. A row of block
-// keys (a block's, of one KV head) belongs to kLanes lanes, 16 bytes each. Traffic:
-// traffic::resa_score. Bound by memory.
+// Scores of all blocks that are chosen from (Rectified Sparse Attention, equation 3), as order
+// keys. A row of block keys (a block's, of one KV head) belongs to kLanes lanes, 16 bytes each.
+// Traffic: traffic::resa_score. Bound by memory.
 #pragma once
 
 #include "kernels/common/dependent_launch.cuh"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/resa_decode/params.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
 
 namespace versieve::kernels {
 
@@ -21,13 +21,6 @@ traffic::ResaShape resa_shape(const ResaDecodeParams<T>& p) {
 template <class T>
 Traffic resa_decode_traffic(const ResaDecodeParams<T>& p) {
   return traffic::resa_decode(resa_shape(p));
-}
-
-template <class T>
-Traffic block_keys_traffic(const BlockKeysParams<T>& p) {
-  const std::int64_t rebuilt = key_block_count(p.length, p.key_block) - p.first_token / p.key_block;
-  return traffic::block_keys(p.layers, rebuilt, p.key_block, p.num_kv_heads * p.head_dim,
-                             sizeof(T));
 }
 
 }  // namespace versieve::kernels

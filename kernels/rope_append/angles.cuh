@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/ops.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 

@@ -6,7 +6,7 @@
 #include "kernels/common/parallel_for.h"
 #include "kernels/common/small_work.h"
 #include "kernels/swiglu/cpu.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -13,7 +13,7 @@
 #include "kernels/rope_append/traffic.h"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/swiglu/activation.cuh"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

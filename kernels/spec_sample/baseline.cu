@@ -6,8 +6,8 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/spec_sample/chain_law.cuh"
 #include "kernels/spec_sample/launch.h"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

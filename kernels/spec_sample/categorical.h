@@ -24,8 +24,8 @@ inline double as_double(Bf16 value) {
 template <class T>
 std::vector<double> softmax_row(const T* logits, std::int64_t vocab, double temperature);
 
-// sigmoid((logits / temperature - alpha) / (beta - alpha)), which are not normalised (seed 002,
-// section 3.2.2). REQUIRES: temperature > 0, alpha < beta.
+// sigmoid((logits / temperature - alpha) / (beta - alpha)), which are not normalised (Optimized
+// Speculative Sampling, section 3.2.2). REQUIRES: temperature > 0, alpha < beta.
 struct SigmoidScale {
   double temperature = 1.0, alpha = 0.0, beta = 1.0;
 };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/spec_sample/chain_draw.cuh"
-#include "model/chain_form.h"
+#include "model/launches/chain_form.h"
 
 namespace versieve::kernels {
 

@@ -16,9 +16,9 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/spec_sample/chain_forms.cuh"
 #include "kernels/spec_sample/launch.h"
-#include "model/assert.h"
-#include "model/chain_form.h"
-#include "model/op_traffic.h"
+#include "model/launches/chain_form.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // spec_sample on CUDA: from a variant and a shape to its launches.
 #include "kernels/spec_sample/launch.h"
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/swiglu/activation.cuh"
 #include "kernels/swiglu/launch.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
 
 namespace versieve::kernels {
 namespace {

@@ -6,8 +6,8 @@
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -9,8 +9,8 @@
 #include "kernels/top_logits/launch.h"
 #include "kernels/top_logits/list_of_row.cuh"
 #include "kernels/top_logits/short_rows.cuh"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

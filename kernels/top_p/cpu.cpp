@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/common/parallel_for.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // top_p: which tokens carry a share p of the attention mass of each of several rows, found by
-// bisection without sorting, and the union over the rows. Source: seed 003, section 3.4 and
+// bisection without sorting, and the union over the rows. Source: SpecAttn, section 3.4 and
 // algorithm 2; rules: README.md of this folder (the door).
 #pragma once
 
@@ -9,7 +9,7 @@ namespace versieve::kernels {
 
 // Halvings that resolve the least threshold of an attention row: 2^-24 of its largest weight, below
 // which f32 weights of a row with one loud token hold less than a hundredth (measured:
-// engine/specattn/TRIED.md).
+// engine/run/specattn/TRIED.md).
 inline constexpr std::int64_t kTopPHalvings = 24;
 
 // S = double or float; masses are summed in double on every device.

@@ -9,7 +9,7 @@
 #include "kernels/common/parallel_for.h"
 #include "kernels/topk/cut.h"
 #include "kernels/topk/order_key.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

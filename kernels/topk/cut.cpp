@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

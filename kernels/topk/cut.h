@@ -1,5 +1,6 @@
 // Where a row is cut: everything above `key` is chosen, and of the scores with that key the first
-// `ties` by index. The CPU forms of `radix` and `gvr` differ in how they find it (seed 001).
+// `ties` by index. The CPU forms of `radix` and `gvr` differ in how they find it
+// (Guess-Verify-Refine top-k).
 #pragma once
 
 #include <cstdint>

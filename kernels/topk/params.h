@@ -1,5 +1,6 @@
-// topk: the k largest scores of each row, exactly. Source: seed 001; exact readings of every rule:
-// README.md of this folder (the door). Shapes: R rows, Lp scores a row, k wanted.
+// topk: the k largest scores of each row, exactly. Source: Guess-Verify-Refine top-k; exact
+// readings of every rule: README.md of this folder (the door). Shapes: R rows, Lp scores a row, k
+// wanted.
 #pragma once
 
 #include <cstdint>

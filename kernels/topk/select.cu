@@ -1,4 +1,5 @@
-// topk, variants `radix` and `gvr`, in one launch (seed 001). A cluster of blocks shares a row.
+// topk, variants `radix` and `gvr`, in one launch (Guess-Verify-Refine top-k). A cluster of blocks
+// shares a row.
 //   guess   gvr: a threshold from up to 512 hinted scores and 512 sampled ones (select_guess.cuh)
 //   verify  gvr: one comparison a score; those that reach it are listed. The cluster sums a
 //           histogram of the lists: the guess holds if there are at least k of them and no list
@@ -20,8 +21,8 @@
 #include "kernels/topk/select_plan.cuh"
 #include "kernels/topk/select_row.cuh"
 #include "kernels/topk/select_search.cuh"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

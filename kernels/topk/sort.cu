@@ -12,8 +12,8 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/topk/ranked_element.cuh"
 #include "kernels/topk/sort.h"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/common/attention_chunk.h"
 #include "kernels/common/parallel_for.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -7,10 +7,10 @@
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/tree_attention/traffic.h"
-#include "model/assert.h"
-#include "model/error.h"
-#include "model/traffic.h"
-#include "model/tree_attention_cut.h"
+#include "model/launches/traffic.h"
+#include "model/launches/tree_attention_cut.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "model/op_traffic.h"
-#include "model/traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/launches/traffic.h"
 
 namespace versieve::kernels {
 

@@ -8,8 +8,8 @@
 #include "kernels/spec_sample/block_law.cuh"
 #include "kernels/tree_sample/launch.h"
 #include "kernels/tree_sample/tree_law.cuh"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -13,8 +13,8 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/tree_sample/launch.h"
 #include "kernels/tree_sample/tree_row.cuh"
-#include "model/assert.h"
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

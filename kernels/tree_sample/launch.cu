@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/assert.h"
+#include "model/words/assert.h"
 
 namespace versieve::kernels {
 namespace {

@@ -1,5 +1,7 @@
 // Includes go down only: reads every #include of the project and compares it with the one table of
-// who may include whom; and keeps foreign headers in the folders that own them.
+// who may include whom, with the order within model, engine and gui, and with the rule that kernel
+// families form no circle; and keeps foreign headers in the folders that own them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +10,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "tests/support/paths.h"
 
 namespace fs = std::filesystem;
 
@@ -22,6 +26,18 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"engine", {"engine", "model", "kernels", "profiler"}},
     {"engine/cli", {"engine/cli", "engine", "db", "model", "kernels", "profiler"}},
     {"gui", {"gui", "engine", "db", "model"}},
+};
+
+// The order of rooms within a folder: each may include itself and those before it. A file that lies
+// in no room of a folder that has them is an error, but for the folder's own files that are named.
+struct Rooms {
+  std::string folder;
+  std::vector<std::string> order;
+};
+const std::vector<Rooms> kRooms = {
+    {"model", {"words", "launches", "cost", "plan"}},
+    {"engine", {"io", "run", "measure", "analyse"}},
+    {"gui", {"models", "views", "pages"}},
 };
 
 // Headers that stay in one folder: pattern -> folders.
@@ -44,6 +60,84 @@ struct Include {
   std::string file;
   std::string target;
 };
+
+// "engine/run/model/target.h" of folder "engine": "run"; empty for a file of the folder itself.
+std::string room_of(const std::string& path, const std::string& folder) {
+  const std::size_t begin = folder.size() + 1;
+  const std::size_t end = path.find('/', begin);
+  return end == std::string::npos ? "" : path.substr(begin, end - begin);
+}
+
+// Empty, or what is wrong with an include from one room of a folder to another.
+std::string room_complaint(const Include& include) {
+  for (const Rooms& rooms : kRooms) {
+    if (folder_of(include.file) != rooms.folder || folder_of(include.target) != rooms.folder ||
+        include.target.find('/') == std::string::npos) {
+      continue;
+    }
+    const std::string from = room_of(include.file, rooms.folder);
+    const std::string to = room_of(include.target, rooms.folder);
+    const auto place = [&](const std::string& room) {
+      return std::find(rooms.order.begin(), rooms.order.end(), room) - rooms.order.begin();
+    };
+    const bool composes = from.empty() && rooms.folder == "gui";  // main and the window
+    if (!composes && place(to) > place(from)) {
+      return include.file + " includes " + include.target + ": within " + rooms.folder + ", " +
+             from + " may not look at " + to;
+    }
+  }
+  return {};
+}
+
+// kernels: ptx includes no other room, common only ptx; a family neither ops tables nor, through
+// others, itself. ops.h is the words of all families: it sees their params alone.
+const std::set<std::string> kKernelShelves = {"ptx", "common"};
+
+std::string shelf_complaint(const Include& include) {
+  if (folder_of(include.file) != "kernels" || include.target.rfind("kernels/", 0) != 0) {
+    return {};
+  }
+  const std::string from = room_of(include.file, "kernels");
+  const std::string to = room_of(include.target, "kernels");
+  const bool from_ptx_up = from == "ptx" && to != "ptx";
+  const bool from_common_up = from == "common" && kKernelShelves.count(to) == 0;
+  const bool words_look_in = include.file == "kernels/ops.h" && !to.empty() &&
+                             include.target.find("/params.h") == std::string::npos &&
+                             kKernelShelves.count(to) == 0;
+  return from_ptx_up || from_common_up || words_look_in
+             ? include.file + " includes " + include.target + ": kernels go down only"
+             : "";
+}
+
+// Empty, or the families that include one another in a circle.
+std::string family_circle(const std::vector<Include>& all) {
+  std::map<std::string, std::set<std::string>> uses;
+  for (const Include& include : all) {
+    if (folder_of(include.file) != "kernels" || include.target.rfind("kernels/", 0) != 0) {
+      continue;
+    }
+    const std::string from = room_of(include.file, "kernels");
+    const std::string to = room_of(include.target, "kernels");
+    if (from != to && !from.empty() && !to.empty()) {
+      uses[from].insert(to);
+    }
+  }
+  // What is left after all that uses nothing (left) is taken away, again and again.
+  for (bool taken = true; taken;) {
+    taken = false;
+    for (auto family = uses.begin(); family != uses.end();) {
+      const bool ends = std::none_of(family->second.begin(), family->second.end(),
+                                     [&](const std::string& used) { return uses.count(used); });
+      taken = taken || ends;
+      family = ends ? uses.erase(family) : std::next(family);
+    }
+  }
+  std::string circle;
+  for (const auto& [family, used] : uses) {
+    circle += (circle.empty() ? "" : ", ") + family;
+  }
+  return circle;
+}
 
 std::vector<Include> includes_in(const std::string& file, std::istream& text) {
   static const std::regex line_form("^\\s*#\\s*include\\s*[<\"]([^>\"]+)[>\"]");
@@ -71,7 +165,8 @@ std::string complaint(const Include& include) {
       return include.file + " includes " + include.target + ", which belongs to another folder";
     }
   }
-  return {};
+  const std::string within = room_complaint(include);
+  return within.empty() ? shelf_complaint(include) : within;
 }
 
 std::vector<Include> all_includes() {
@@ -107,11 +202,55 @@ TEST_CASE("every include goes down the one table of folders") {
   }
 }
 
+TEST_CASE("every file of a folder with rooms lies in one of them") {
+  for (const Rooms& rooms : kRooms) {
+    std::set<std::string> allowed(rooms.order.begin(), rooms.order.end());
+    if (rooms.folder == "engine") {
+      allowed.insert({"cli", "demo"});
+    }
+    for (const fs::directory_entry& entry :
+         fs::directory_iterator(fs::path(VERSIEVE_SOURCE_DIR) / rooms.folder)) {
+      const std::string name = entry.path().filename().string();
+      CAPTURE(rooms.folder, name);
+      const bool own_file = entry.path().extension() != ".h" && entry.path().extension() != ".cpp";
+      CHECK((entry.is_directory() ? allowed.count(name) == 1 : own_file || rooms.folder == "gui"));
+    }
+  }
+}
+
+TEST_CASE("kernel families include one another in no circle") {
+  CHECK(family_circle(all_includes()) == "");
+  CHECK(family_circle({{"kernels/linear/cpu.h", "kernels/rope/cpu.h"},
+                       {"kernels/rope/cpu.h", "kernels/topk/cpu.h"},
+                       {"kernels/topk/cpu.h", "kernels/linear/cpu.h"},
+                       {"kernels/embed/cpu.h", "kernels/rope/cpu.h"}}) ==
+        "embed, linear, rope, topk");
+  CHECK(family_circle({{"kernels/linear/cpu.h", "kernels/rope/cpu.h"},
+                       {"kernels/embed/cpu.h", "kernels/rope/cpu.h"}}) == "");
+}
+
+TEST_CASE("planted violations of the order within a folder are noticed") {
+  CHECK(!complaint({"model/words/strategy.cpp", "model/launches/launch_work.h"}).empty());
+  CHECK(!complaint({"model/launches/fused_cut.cpp", "model/cost/cost_model.h"}).empty());
+  CHECK(!complaint({"model/cost/cost_model.cpp", "model/plan/planner.h"}).empty());
+  CHECK(complaint({"model/plan/planner.cpp", "model/words/error.h"}).empty());
+  CHECK(!complaint({"engine/io/shards.cpp", "engine/run/model/target.h"}).empty());
+  CHECK(!complaint({"engine/run/speculate/step.cpp", "engine/measure/sweep/sweep.h"}).empty());
+  CHECK(!complaint({"engine/measure/bench/step_bench.cpp", "engine/analyse/fit/validation.h"})
+             .empty());
+  CHECK(complaint({"engine/analyse/sim/validation.cpp", "engine/measure/sweep/sweep.h"}).empty());
+  CHECK(!complaint({"gui/models/point_table.cpp", "gui/pages/points_page.h"}).empty());
+  CHECK(!complaint({"kernels/ptx/mma.cuh", "kernels/common/element.h"}).empty());
+  CHECK(!complaint({"kernels/common/element.h", "kernels/linear/cpu.h"}).empty());
+  CHECK(!complaint({"kernels/ops.h", "kernels/linear/launch.h"}).empty());
+  CHECK(complaint({"kernels/ops.h", "kernels/topk/params.h"}).empty());
+}
+
 TEST_CASE("planted upward and foreign includes are noticed") {
-  CHECK(!complaint({"engine/speculate/generate.cpp", "db/store.h"}).empty());
+  CHECK(!complaint({"engine/run/speculate/generate.cpp", "db/store.h"}).empty());
   CHECK(!complaint({"kernels/linear/cpu.cpp", "engine/io/safetensors.h"}).empty());
   CHECK(!complaint({"profiler/self_check.cpp", "kernels/ops.h"}).empty());
-  CHECK(!complaint({"model/strategy.cpp", "cuda_runtime.h"}).empty());
+  CHECK(!complaint({"model/words/strategy.cpp", "cuda_runtime.h"}).empty());
   CHECK(!complaint({"engine/cli/main.cpp", "sqlite3.h"}).empty());
   CHECK(!complaint({"gui/main.cpp", "kernels/ops.h"}).empty());
   CHECK(complaint({"engine/cli/command_fit.cpp", "db/store.h"}).empty());

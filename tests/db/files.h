@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/support/temp_folder.h"
 
 namespace versieve::test {

@@ -10,6 +10,7 @@
 #include "db/store.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
+#include "tests/support/paths.h"
 
 using namespace versieve;
 using namespace versieve::db;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "model/measurement.h"
+#include "model/words/measurement.h"
 
 namespace versieve::test {
 

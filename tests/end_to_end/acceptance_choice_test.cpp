@@ -6,9 +6,10 @@
 #include <set>
 
 #include "db/store.h"
-#include "engine/fit/acceptance_fit.h"
+#include "engine/analyse/fit/acceptance_fit.h"
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 using namespace versieve;
 namespace fs = std::filesystem;
@@ -148,7 +149,7 @@ TEST_CASE("a pair that cannot be planned with is refused with the ones that can"
 }
 
 // Each regime at each context stands for a foreign pair of which a chain of seven is known, the
-// others for the pair that lends. engine/fit/MEASURED.md quotes the figures.
+// others for the pair that lends. engine/analyse/fit/MEASURED.md quotes the figures.
 TEST_CASE("a pair's chain tells its trees within the intervals that a plan gives") {
   const std::vector<PointMeasurement> all =
       db::Store::open(kShipped, db::OpenMode::kReadOnly)

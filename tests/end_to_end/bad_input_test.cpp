@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/end_to_end/refusals.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
 
 using namespace versieve;

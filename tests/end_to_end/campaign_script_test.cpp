@@ -6,6 +6,7 @@
 
 #include "db/store.h"
 #include "tests/end_to_end/command.h"
+#include "tests/support/paths.h"
 
 using namespace versieve;
 namespace fs = std::filesystem;
@@ -17,7 +18,7 @@ constexpr const char* kSweep = R"({"name": "tiny", "trace_repetitions": 0, "coun
   "grids": [{"context_len": [256, 512, 1024], "draft": ["ar", "d2k2n4"], "form": "vanilla"}]})";
 constexpr std::size_t kPoints = 6;
 
-const std::string kScript = VERSIEVE_SOURCE_DIR "/engine/sweep/slurm/campaign.sbatch";
+const std::string kScript = VERSIEVE_SOURCE_DIR "/engine/measure/sweep/slurm/campaign.sbatch";
 
 // warm_up: of each point, in seconds.
 std::string variables(const fs::path& folder, const std::string& warm_up = "0") {

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace versieve::test {

@@ -3,6 +3,7 @@
 
 #include "tests/end_to_end/command.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 using namespace versieve::test;
 

@@ -21,8 +21,9 @@
 #include <utility>
 
 #include "engine/io/checkpoint.h"
-#include "engine/speculate/generate_request.h"
-#include "model/planner.h"
+#include "engine/run/speculate/generate_request.h"
+#include "model/plan/planner.h"
+#include "tests/support/paths.h"
 
 namespace versieve::engine {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "db/store.h"
 #include "tests/end_to_end/refusals.h"
+#include "tests/support/paths.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;

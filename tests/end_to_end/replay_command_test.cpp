@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "tests/end_to_end/refusals.h"
+#include "tests/support/paths.h"
 
 using namespace versieve::test;
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@ set -euo pipefail
 
 program=$(realpath "${1:?path of the versieve program}")
 here=$(cd "$(dirname "$0")" && pwd)
-submit_file=$(realpath "$here/../../engine/sweep/slurm/campaign.sbatch")
+submit_file=$(realpath "$here/../../engine/measure/sweep/slurm/campaign.sbatch")
 tasks=3
 points=18
 

@@ -8,7 +8,7 @@
 
 #include "kernels/compress/launch.h"
 #include "kernels/tree_attention/launch.h"
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/nsa_run.h"
 #include "tests/support/compress_case.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/fused_cut.h"
+#include "model/launches/fused_cut.h"
 #include "tests/gpu/device.h"
 
 namespace versieve::testing {

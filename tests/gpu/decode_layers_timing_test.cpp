@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "engine/model/tree_layout.h"
+#include "engine/run/model/tree_layout.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/decode_pair.h"
 

@@ -9,11 +9,12 @@
 #include <numeric>
 #include <string>
 
-#include "engine/model/load.h"
-#include "engine/model/tree_layout.h"
+#include "engine/run/model/load.h"
+#include "engine/run/model/tree_layout.h"
 #include "kernels/common/parallel_for.h"
 #include "kernels/ops_cuda.h"
-#include "model/assert.h"
+#include "model/words/assert.h"
+#include "tests/support/paths.h"
 
 namespace versieve::testing {
 namespace {

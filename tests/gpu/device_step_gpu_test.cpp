@@ -9,13 +9,14 @@
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/tokenizer.h"
-#include "engine/model/load.h"
-#include "engine/speculate/device_step.h"
-#include "engine/speculate/draft_source.h"
-#include "engine/speculate/synthetic_session.h"
-#include "tests/engine/tiny_engine.h"
+#include "engine/run/model/load.h"
+#include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/draft_source.h"
+#include "engine/run/speculate/synthetic_session.h"
+#include "tests/engine/run/tiny_engine.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/device_tree_checks.h"
+#include "tests/support/paths.h"
 
 namespace versieve::engine {
 namespace {

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "engine/model/synthetic.h"
-#include "model/draft_levels.h"
+#include "engine/run/model/synthetic.h"
+#include "model/launches/draft_levels.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/draft_tree_case.h"
 

@@ -6,11 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "engine/speculate/generate_request.h"
-#include "engine/speculate/synthetic_session.h"
+#include "engine/run/speculate/generate_request.h"
+#include "engine/run/speculate/synthetic_session.h"
 #include "profiler/environment.h"
-#include "tests/engine/tiny_engine.h"
+#include "tests/engine/run/tiny_engine.h"
 #include "tests/gpu/gpu_ops.h"
+#include "tests/support/paths.h"
 
 namespace versieve::engine {
 namespace {

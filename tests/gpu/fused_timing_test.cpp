@@ -11,8 +11,8 @@
 #include <iterator>
 #include <string>
 
-#include "engine/sweep/imposed_blocks.h"
-#include "engine/sweep/synthetic_random.h"
+#include "engine/measure/sweep/imposed_blocks.h"
+#include "engine/measure/sweep/synthetic_random.h"
 #include "tests/gpu/layer_problem.h"
 
 using namespace versieve;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/ops_cuda.h"
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::test {

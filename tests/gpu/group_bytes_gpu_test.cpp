@@ -11,10 +11,10 @@
 #include <cstdio>
 #include <map>
 
-#include "engine/sweep/observe.h"
-#include "engine/sweep/synthetic_layer.h"
+#include "engine/measure/sweep/observe.h"
+#include "engine/measure/sweep/synthetic_layer.h"
 #include "kernels/common/bf16.h"
-#include "model/launch_work.h"
+#include "model/launches/launch_work.h"
 #include "profiler/counter_access.h"
 #include "profiler/gpu_timer.h"
 #include "profiler/metric_group.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/common/cuda_check.h"
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::kernels {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/activity_trace.h"
 #include "profiler/cold_reads.h"
 #include "profiler/counter_access.h"

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "engine/speculate/rectify.h"
-#include "tests/engine/tiny_engine.h"
+#include "engine/run/speculate/rectify.h"
+#include "tests/engine/run/tiny_engine.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::engine {

@@ -8,10 +8,10 @@
 #include <functional>
 #include <map>
 
-#include "engine/model/synthetic.h"
-#include "engine/speculate/device_step.h"
-#include "engine/speculate/rectify.h"
-#include "engine/sweep/observe.h"
+#include "engine/measure/sweep/observe.h"
+#include "engine/run/model/synthetic.h"
+#include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/rectify.h"
 #include "profiler/counter_access.h"
 #include "profiler/gpu_timer.h"
 #include "profiler/metric_group.h"
@@ -25,7 +25,8 @@ constexpr std::int64_t kLongest = 262144;
 constexpr std::int64_t kEvery = 32;
 const kernels::ResaSelection kSelection;  // the defaults: b 16, p 0.1, n_min 16, n_local 1
 
-// What a step is timed with: seed 004's default, and sparser settings of its ablation's range.
+// What a step is timed with: Rectified Sparse Attention's default, and sparser settings of its
+// ablation's range.
 struct Setting {
   kernels::ResaSelection selection;
   std::int64_t every = kEvery;

@@ -2,7 +2,7 @@
 // decoding and with useless ones, in one run. Captured graphs of 16 calls on one set of buffers:
 // scores are as the launch that made them leaves them, in L2 if they fit. Prints the tables of
 // kernels/topk/MEASURED.md and checks two goals: gvr at least 2.42 times under CUB's sort in the
-// mean (seed 001's greatest), and at most 1.1 times radix with a useless hint.
+// mean (Guess-Verify-Refine top-k's greatest), and at most 1.1 times radix with a useless hint.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

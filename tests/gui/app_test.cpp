@@ -21,7 +21,7 @@
 #include "gui/views/axis.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;

@@ -23,10 +23,10 @@
 #include <memory>
 #include <set>
 
-#include "engine/fit/fit_report.h"
+#include "engine/analyse/fit/fit_report.h"
+#include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
-#include "engine/plan/hardware_file.h"
-#include "engine/plan/table_file.h"
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/validation_page.h"

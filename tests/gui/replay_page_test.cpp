@@ -11,7 +11,7 @@
 #include <memory>
 #include <set>
 
-#include "engine/sweep/sweep.h"
+#include "engine/measure/sweep/sweep.h"
 #include "gui/models/numbers.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"

@@ -5,7 +5,7 @@
 #include <QSignalSpy>
 
 #include "gui/window.h"
-#include "model/hardware.h"
+#include "model/words/hardware.h"
 #include "tests/gui/made_up_sweep.h"
 #include "tests/support/synthetic_points.h"
 #include "tests/support/system_points.h"

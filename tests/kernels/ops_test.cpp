@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/ops.h"
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {

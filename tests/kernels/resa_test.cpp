@@ -6,7 +6,7 @@
 #include "kernels/block_keys/cpu.h"
 #include "kernels/resa_decode/cpu.h"
 #include "kernels/tree_attention/cpu.h"
-#include "model/traffic.h"
+#include "model/launches/traffic.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"
 #include "tests/support/rounding.h"
@@ -220,7 +220,7 @@ TEST_CASE("scores that are not numbers rank last and break nothing") {
 }
 
 TEST_CASE("a step's predicted bytes are those of the memory model") {
-  // Seed 004, section 2.3: KV(L) (1/b + p + 1/f); here of one layer, bf16.
+  // Rectified Sparse Attention, section 2.3: KV(L) (1/b + p + 1/f); here of one layer, bf16.
   const traffic::ResaShape shape{.num_heads = 32,
                                  .num_kv_heads = 8,
                                  .head_dim = 64,

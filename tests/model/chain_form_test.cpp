@@ -1,9 +1,9 @@
 // Which form a chain's sampler runs in, at the shapes where it changes.
-#include "model/chain_form.h"
+#include "model/launches/chain_form.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/op_traffic.h"
+#include "model/launches/op_traffic.h"
 
 using namespace versieve;
 

@@ -1,5 +1,5 @@
 // Bytes and times of the cost model against numbers worked out by hand.
-#include "model/cost_model.h"
+#include "model/cost/cost_model.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

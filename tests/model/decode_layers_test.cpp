@@ -1,11 +1,11 @@
 // One launch for all layers of a token: what it takes, and that its price is that of its parts but
 // for what lies between them.
-#include "model/decode_layers.h"
+#include "model/launches/decode_layers.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/cost_model.h"
-#include "model/launch_work.h"
+#include "model/cost/cost_model.h"
+#include "model/launches/launch_work.h"
 
 using namespace versieve;
 

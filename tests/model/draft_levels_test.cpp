@@ -1,10 +1,10 @@
 // Which drafts run their levels in one launch, and what that launch moves.
-#include "model/draft_levels.h"
+#include "model/launches/draft_levels.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "model/cost_model.h"
+#include "model/cost/cost_model.h"
 
 namespace versieve {
 namespace {

@@ -1,5 +1,5 @@
 // Draft trees: traversal orders keep parents first; the synthetic tree has the asked size.
-#include "model/draft_tree.h"
+#include "model/words/draft_tree.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,9 +1,9 @@
 // What a guarded request takes of a table.
-#include "model/guarded_plan.h"
+#include "model/plan/guarded_plan.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 

@@ -1,11 +1,11 @@
 // The catalogue: every derived number follows from its factors; keys and device names lead to it.
-#include "model/hardware.h"
+#include "model/words/hardware.h"
 
 #include <catch2/catch.hpp>
 #include <set>
 #include <span>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 

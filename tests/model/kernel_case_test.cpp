@@ -1,9 +1,9 @@
 // The texts of measured kernels: one canonical form, anything else refused.
-#include "model/kernel_case.h"
+#include "model/words/kernel_case.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 

@@ -1,9 +1,9 @@
 // Names of geometries: what may follow one, and that a pair has one name.
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 

@@ -1,12 +1,12 @@
 // The planner: ranks are by throughput, both baselines are always there, and what was not measured
 // is called predicted.
-#include "model/planner.h"
+#include "model/plan/planner.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/support/planned.h"
 
 using namespace versieve;

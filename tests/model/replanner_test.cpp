@@ -1,10 +1,10 @@
 // Planning for machine after machine gives what a whole plan gives.
-#include "model/replanner.h"
+#include "model/plan/replanner.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "tests/support/planned.h"
 
 using namespace versieve;

@@ -1,5 +1,5 @@
 // The guard by hand: when it moves, where to, and when it stops moving.
-#include "model/runtime_guard.h"
+#include "model/plan/runtime_guard.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@ using namespace versieve;
 
 namespace {
 
-// By the seed's rule, with steps of one microsecond.
+// By the paper's rule, with steps of one microsecond.
 RuntimeGuard next_ranked(const std::vector<double>& expected,
                          const GuardConstants& constants = {}) {
   std::vector<GuardedTuple> ranked;

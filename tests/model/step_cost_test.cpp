@@ -1,9 +1,9 @@
 // Steps by the cost model: what they launch, that their parts add up, and which way costs move.
 #include <catch2/catch.hpp>
 
-#include "model/cost_model.h"
-#include "model/linear_cut.h"
-#include "model/tree_attention_cut.h"
+#include "model/cost/cost_model.h"
+#include "model/launches/linear_cut.h"
+#include "model/launches/tree_attention_cut.h"
 
 using namespace versieve;
 

@@ -1,10 +1,10 @@
 // A step looked into: its launches are all of it, and each knows what holds it.
-#include "model/step_parts.h"
+#include "model/cost/step_parts.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "model/planner.h"
+#include "model/plan/planner.h"
 #include "tests/support/planned.h"
 
 using namespace versieve;

@@ -1,6 +1,6 @@
 // Tuples priced by parts cost what they cost as steps, and new machines are ranked without asking
 // for acceptance again.
-#include "model/strategy_space.h"
+#include "model/plan/strategy_space.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,9 +1,9 @@
 // Strategy text: one canonical form, every refusal names the part.
-#include "model/strategy.h"
+#include "model/words/strategy.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 using namespace versieve;
 

@@ -1,10 +1,10 @@
 // How top-k lays rows over the chip, and what that costs.
-#include "model/topk_layout.h"
+#include "model/launches/topk_layout.h"
 
 #include <catch2/catch.hpp>
 
-#include "model/cost_model.h"
-#include "model/system_work.h"
+#include "model/cost/cost_model.h"
+#include "model/launches/system_work.h"
 
 using namespace versieve;
 

@@ -2,7 +2,7 @@
 // answer and no crash.
 #include <catch2/catch.hpp>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/activity_trace.h"
 #include "profiler/counter_access.h"
 #include "profiler/gpu_timer.h"

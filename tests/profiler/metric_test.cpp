@@ -3,7 +3,7 @@
 #include <limits>
 #include <set>
 
-#include "model/error.h"
+#include "model/words/error.h"
 #include "profiler/metric_catalog.h"
 #include "profiler/metric_group.h"
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/random_block.h"
-#include "engine/speculate/device_step.h"
+#include "engine/run/model/random_block.h"
+#include "engine/run/speculate/device_step.h"
 #include "kernels/ops.h"
 
 namespace versieve::test {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/model/tree_layout.h"
-#include "engine/speculate/tree_growth.h"
+#include "engine/run/model/tree_layout.h"
+#include "engine/run/speculate/tree_growth.h"
 #include "tests/support/draft_tree_case.h"
 
 namespace versieve::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "model/draft_tree.h"
+#include "model/words/draft_tree.h"
 
 namespace versieve::test {
 

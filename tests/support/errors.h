@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "model/error.h"
+#include "model/words/error.h"
 
 namespace versieve::test {
 

@@ -1,7 +1,7 @@
 // A fitted model put together by hand, for tests of the planner and its files.
 #pragma once
 
-#include "model/fitted_model.h"
+#include "model/cost/fitted_model.h"
 
 namespace versieve::synthetic {
 

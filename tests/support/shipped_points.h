@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "db/store.h"
-#include "engine/fit/fit_points.h"
+#include "engine/analyse/fit/fit_points.h"
+#include "tests/support/paths.h"
 
 namespace versieve::test {
 

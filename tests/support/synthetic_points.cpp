@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "model/acceptance.h"
+#include "model/cost/acceptance.h"
 
 namespace versieve::synthetic {
 namespace {

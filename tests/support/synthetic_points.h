@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/cost_model.h"
-#include "model/hardware.h"
-#include "model/measurement.h"
+#include "model/cost/cost_model.h"
+#include "model/words/hardware.h"
+#include "model/words/measurement.h"
 
 namespace versieve::synthetic {
 

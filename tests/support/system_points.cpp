@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "model/system_work.h"
+#include "model/launches/system_work.h"
 
 namespace versieve::synthetic {
 namespace {

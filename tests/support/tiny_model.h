@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "engine/io/safetensors.h"
-#include "model/llm_shape.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::test {
 

@@ -1,0 +1,219 @@
+#include "engine/analyse/fit/acceptance_evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace versieve::engine {
+namespace {
+
+struct Sample {
+  const PointMeasurement* point;
+  Strategy strategy;
+  double mean;
+};
+
+// Accepted tokens of a point; none for looping output without a teacher-forced mean.
+std::optional<double> accepted_of(const PointMeasurement& m) {
+  if (m.key.workload != WorkloadKind::kAcceptance || m.status != "ok" || !m.acceptance ||
+      m.acceptance->steps < 1) {
+    return {};
+  }
+  if (m.acceptance->looping) {
+    return m.acceptance->teacher_forced;
+  }
+  return m.acceptance->accepted_per_step;
+}
+
+AcceptanceOrigin origin_of(const PointMeasurement& m) {
+  return is_imported(m) ? AcceptanceOrigin::kImported : AcceptanceOrigin::kMeasured;
+}
+
+std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
+                               const AcceptancePair& pair) {
+  std::vector<Sample> samples;
+  bool calibration = false;
+  for (const PointMeasurement& m : measured) {
+    const std::optional<double> accepted = accepted_of(m);
+    if (accepted && m.key.model == pair.name && origin_of(m) == pair.origin) {
+      samples.push_back({&m, Strategy::parse(m.key.strategy), *accepted});
+      calibration = calibration || m.key.split == "calibration";
+    }
+  }
+  std::erase_if(samples, [calibration](const Sample& s) {
+    return calibration && s.point->key.split != "calibration";
+  });
+  return samples;
+}
+
+// Of the point's mean: from its histogram, else that of steps that end at each token alike, which
+// is more than drafts of a bounded depth have.
+double variance_of_mean(const AcceptanceMeasurement& a) {
+  double count = 0.0;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (std::size_t tokens = 0; tokens < a.accepted_histogram.size(); ++tokens) {
+    const double steps = static_cast<double>(a.accepted_histogram[tokens]);
+    const double value = static_cast<double>(tokens);
+    count += steps;
+    sum += steps * value;
+    squares += steps * value * value;
+  }
+  if (count == 0.0) {
+    const double mean = a.accepted_per_step;
+    return std::max(0.0, mean * (mean - 1.0)) / static_cast<double>(a.steps);
+  }
+  if (count < 2.0) {
+    return 0.0;
+  }
+  return std::max(0.0, squares / count - sum * sum / count / count) / count;
+}
+
+// Mean over regimes, each regime the mean of its points.
+AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
+  std::map<std::string, std::vector<const Sample*>> regimes;
+  for (const Sample& s : samples) {
+    regimes[s.point->key.regime].push_back(&s);
+  }
+  AcceptanceModel::Measured out;
+  double variance = 0.0;
+  for (const auto& [regime, members] : regimes) {
+    double sum = 0.0;
+    double within = 0.0;
+    for (const Sample* s : members) {
+      sum += s->mean;
+      within += variance_of_mean(*s->point->acceptance);
+      out.steps += s->point->acceptance->steps;
+      out.looping = out.looping || s->point->acceptance->looping;
+    }
+    const double count = static_cast<double>(members.size());
+    out.mean += sum / count;
+    variance += within / count / count;
+  }
+  const double regime_count = static_cast<double>(regimes.size());
+  out.mean /= regime_count;
+  out.standard_error = std::sqrt(variance) / regime_count;
+  const Strategy& strategy = samples.front().strategy;
+  out.draft = strategy.draft;
+  out.schedule = strategy.schedule;
+  out.context_len = samples.front().point->key.context_len;
+  out.approximate_group = approximate_group(strategy);
+  out.order = out.approximate_group > 1 ? strategy.order : Traversal::kBfs;
+  return out;
+}
+
+std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>& samples) {
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t,
+                      std::int64_t, Traversal>,
+           std::vector<Sample>>
+      groups;
+  for (const Sample& s : samples) {
+    const DraftChoice& draft = s.strategy.draft;
+    const std::int64_t group = approximate_group(s.strategy);
+    if (draft.speculates()) {
+      groups[{s.point->key.context_len, draft.depth, draft.width, s.strategy.schedule, draft.nodes,
+              group, group > 1 ? s.strategy.order : Traversal::kBfs}]
+          .push_back(s);
+    }
+  }
+  std::vector<AcceptanceModel::Measured> out;
+  for (const auto& [key, members] : groups) {
+    out.push_back(measured_tuple(members));
+  }
+  return out;
+}
+
+// The chain of the point's draft cut at `depth`: a step that emitted more emits depth + 1 tokens.
+PointMeasurement cut_chain(const Sample& sample, std::int64_t depth) {
+  PointMeasurement point = *sample.point;
+  Strategy strategy = sample.strategy;
+  strategy.draft = {depth, 1, depth + 1};
+  point.key.strategy = strategy.text();
+  AcceptanceMeasurement& a = *point.acceptance;
+  const std::size_t most = static_cast<std::size_t>(depth) + 1;
+  std::vector<std::int64_t> cut(most + 1);
+  a.steps = 0;
+  a.generated_tokens = 0;
+  for (std::size_t tokens = 0; tokens < a.accepted_histogram.size(); ++tokens) {
+    const std::size_t emitted = std::min(tokens, most);
+    cut[emitted] += a.accepted_histogram[tokens];
+    a.steps += a.accepted_histogram[tokens];
+    a.generated_tokens += static_cast<std::int64_t>(emitted) * a.accepted_histogram[tokens];
+  }
+  a.accepted_histogram = std::move(cut);
+  a.accepted_per_step = static_cast<double>(a.generated_tokens) / static_cast<double>(a.steps);
+  return point;
+}
+
+// Of depths that no chain of the same context was run with.
+std::vector<AcceptanceModel::Measured> cut_chains(
+    const std::vector<Sample>& samples, const std::vector<AcceptanceModel::Measured>& tuples) {
+  std::vector<PointMeasurement> points;
+  for (const Sample& s : samples) {
+    const bool is_chain = s.strategy.draft.speculates() && s.strategy.draft.width == 1;
+    const bool is_counted = !s.point->acceptance->accepted_histogram.empty();
+    for (std::int64_t depth = 1; is_chain && is_counted && depth < s.strategy.draft.levels();
+         ++depth) {
+      const DraftChoice draft = {depth, 1, depth + 1};
+      if (std::none_of(tuples.begin(), tuples.end(), [&](const AcceptanceModel::Measured& m) {
+            return m.draft == draft && m.context_len == s.point->key.context_len;
+          })) {
+        points.push_back(cut_chain(s, depth));
+      }
+    }
+  }
+  std::vector<Sample> cut;
+  for (const PointMeasurement& m : points) {
+    cut.push_back({&m, Strategy::parse(m.key.strategy), m.acceptance->accepted_per_step});
+  }
+  return measured_tuples(cut);
+}
+
+}  // namespace
+
+std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured) {
+  std::map<std::pair<AcceptanceOrigin, std::string>, std::int64_t> counts;
+  for (const PointMeasurement& m : measured) {
+    if (accepted_of(m)) {
+      counts[{origin_of(m), m.key.model}] += 1;
+    }
+  }
+  std::vector<AcceptancePair> pairs;
+  for (const auto& [key, points] : counts) {
+    pairs.push_back({.name = key.second, .origin = key.first, .points = points});
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const AcceptancePair& a, const AcceptancePair& b) {
+                     return a.origin != b.origin ? a.origin < b.origin : a.points > b.points;
+                   });
+  return pairs;
+}
+
+std::string listed(const std::vector<AcceptancePair>& pairs) {
+  std::string text;
+  for (const AcceptancePair& p : pairs) {
+    text += (text.empty() ? "" : ", ") + p.name + " (" + name_of(p.origin) + ", " +
+            std::to_string(p.points) + (p.points == 1 ? " point)" : " points)");
+  }
+  return text.empty() ? "no acceptance at all" : text;
+}
+
+AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& measured,
+                                       const AcceptancePair& pair) {
+  AcceptanceEvidence out{.pair = pair};
+  const std::vector<Sample> samples = samples_of(measured, pair);
+  out.tuples = measured_tuples(samples);
+  if (pair.origin == AcceptanceOrigin::kImported) {
+    out.cut_chains = cut_chains(samples, out.tuples);
+  }
+  for (const Sample& s : samples) {
+    if (s.point->adjacent_overlap && approximate_group(s.strategy) == 1) {
+      out.overlaps.push_back({s.point->key.context_len, *s.point->adjacent_overlap});
+    }
+  }
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,48 @@
+// Which trained pairs' tokens a step are known from which points, and the means of one pair's
+// tuples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cost/acceptance.h"
+#include "model/words/measurement.h"
+
+namespace versieve::engine {
+
+// A pair as its points name it. What another program measured is of another pair, whatever its
+// name.
+struct AcceptancePair {
+  std::string name;
+  AcceptanceOrigin origin = AcceptanceOrigin::kMeasured;  // or imported
+  std::int64_t points = 0;
+};
+
+struct AcceptanceEvidence {
+  AcceptancePair pair;
+  std::vector<AcceptanceModel::Measured> tuples;  // ascending in context
+  // Chains cut from deeper imported ones, which draft the same tokens: of a histogram alone.
+  std::vector<AcceptanceModel::Measured> cut_chains;
+  // Overlap of adjacent queries' own choices at a context: points of approximate groups, whose rows
+  // share theirs, left out.
+  struct Overlap {
+    std::int64_t context_len = 0;
+    double value = 0.0;
+  };
+  std::vector<Overlap> overlaps;
+};
+
+// The measured ones first, each kind by its number of points.
+std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured);
+// "demo-nsa (measured, 690 points), llama (imported, 3 points)"; "no acceptance at all".
+std::string listed(const std::vector<AcceptancePair>& pairs);
+
+// Of points of the calibration split when the pair has any (the test split then stays unseen).
+// Looping output counts by its teacher-forced mean, or not at all.
+AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& measured,
+                                       const AcceptancePair& pair);
+
+}  // namespace versieve::engine

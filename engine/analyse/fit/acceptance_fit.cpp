@@ -1,0 +1,259 @@
+#include "engine/analyse/fit/acceptance_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "engine/analyse/fit/acceptance_evidence.h"
+#include "engine/analyse/fit/context_ranges.h"
+#include "engine/analyse/fit/positional_fit.h"
+#include "engine/io/formatted.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kDefaultOverlap = 0.6;
+constexpr double kLoneLogError = 0.05;  // of a single comparison (an assumption)
+// What the positional form misses on the measured pair is 0.020 to 0.027, by range.
+constexpr double kFormLogError = 0.03;
+// Of one pair from another (assumptions: one pair was measured).
+constexpr PriorSpread kBetweenPairs = {.first = 0.3, .spread = 0.4, .decay = 0.05};
+
+// Mean over the overlaps of a range of contexts, if there are any.
+std::optional<double> overlap_in(const AcceptanceEvidence& evidence, std::size_t range) {
+  double sum = 0.0;
+  double count = 0.0;
+  for (const AcceptanceEvidence::Overlap& o : evidence.overlaps) {
+    if (context_range_of(o.context_len) == range) {
+      sum += o.value;
+      count += 1.0;
+    }
+  }
+  return count == 0.0 ? std::optional<double>() : sum / count;
+}
+
+// Comparisons of one tree at one context with and without a schedule or groups.
+class VariantSum {
+ public:
+  void add(double log_ratio) {
+    count_ += 1.0;
+    sum_ += log_ratio;
+    squares_ += log_ratio * log_ratio;
+  }
+
+  void finish(AcceptanceModel::Variant& out) const {
+    out.log_ratio = sum_ / count_;
+    const double variance =
+        count_ > 1.0 ? std::max(0.0, squares_ - sum_ * out.log_ratio) / (count_ - 1.0) : 0.0;
+    out.log_error = std::max(count_ > 1.0 ? kLeastLogError : kLoneLogError, std::sqrt(variance));
+    out.comparisons = static_cast<std::int64_t>(count_);
+  }
+
+ private:
+  double count_ = 0.0, sum_ = 0.0, squares_ = 0.0;
+};
+
+bool is_plain(const AcceptanceModel::Measured& m) {
+  return m.schedule == "F*" && m.approximate_group == 1;
+}
+
+std::vector<AcceptanceModel::Variant> variants_of(
+    const std::vector<AcceptanceModel::Measured>& measured) {
+  std::map<std::tuple<std::string, std::int64_t, Traversal>, VariantSum> sums;
+  for (const AcceptanceModel::Measured& m : measured) {
+    const auto plain = std::find_if(measured.begin(), measured.end(), [&](const auto& other) {
+      return is_plain(other) && other.draft == m.draft && other.context_len == m.context_len;
+    });
+    if (!is_plain(m) && plain != measured.end()) {
+      sums[{m.schedule, m.approximate_group, m.order}].add(std::log(m.mean / plain->mean));
+    }
+  }
+  std::vector<AcceptanceModel::Variant> out;
+  for (const auto& [key, sum] : sums) {
+    AcceptanceModel::Variant variant{.schedule = std::get<0>(key),
+                                     .approximate_group = std::get<1>(key),
+                                     .order = std::get<2>(key)};
+    sum.finish(variant);
+    out.push_back(variant);
+  }
+  return out;
+}
+
+using TuplesByRange = std::map<std::size_t, Tuples>;
+
+TuplesByRange plain_by_range(const std::vector<AcceptanceModel::Measured>& tuples) {
+  TuplesByRange ranges;
+  for (const AcceptanceModel::Measured& m : tuples) {
+    if (is_plain(m)) {
+      ranges[context_range_of(m.context_len)].push_back(&m);
+    }
+  }
+  return ranges;
+}
+
+void place(std::size_t range, AcceptanceModel::Positional& model) {
+  model.context_low = kContextRanges[range].low;
+  model.context_high = kContextRanges[range].high;
+}
+
+AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
+  AcceptanceModel out{.pair = evidence.pair.name};
+  const TuplesByRange ranges = plain_by_range(evidence.tuples);
+  Tuples all;
+  for (const auto& [range, tuples] : ranges) {
+    all.insert(all.end(), tuples.begin(), tuples.end());
+  }
+  if (all.empty()) {
+    return out;
+  }
+  const AcceptanceModel::Positional pooled = fit_positional(all, {});
+  for (const auto& [range, tuples] : ranges) {
+    AcceptanceModel::Positional model = fit_positional(tuples, pooled);
+    model.log_error = tuples.size() > 3 ? model.log_error : pooled.log_error;
+    place(range, model);
+    model.overlap = overlap_in(evidence, range).value_or(kDefaultOverlap);
+    out.positional.push_back(model);
+  }
+  out.measured = evidence.tuples;
+  out.variants = variants_of(out.measured);
+  return out;
+}
+
+// The lender's at that range or the one next to it; the form's first guess without a lender.
+AcceptanceModel::Positional lent(const AcceptanceModel& lender, std::size_t range) {
+  const std::int64_t low = kContextRanges[range].low;
+  AcceptanceModel::Positional best;
+  best.overlap = kDefaultOverlap;
+  std::int64_t best_distance = -1;
+  for (const AcceptanceModel::Positional& p : lender.positional) {
+    const std::int64_t distance = std::abs(p.context_low - low);
+    if (best_distance < 0 || distance < best_distance) {
+      best = p;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+AcceptanceModel::Positional fit_imported(const Tuples& tuples,
+                                         const AcceptanceModel::Positional& prior) {
+  AcceptanceModel::Positional model = fit_positional(tuples, prior, kBetweenPairs);
+  model.log_error = std::max(kFormLogError, model.log_error);
+  model.covariance = covariance_of(tuples, model, kBetweenPairs);
+  return model;
+}
+
+// Ranges without a tuple take the nearest one's parameters, and the lender's overlap.
+void add_lenders_ranges(const AcceptanceModel& lender, AcceptanceModel& out) {
+  const std::vector<AcceptanceModel::Positional> fitted = out.positional;
+  for (const AcceptanceModel::Positional& theirs : lender.positional) {
+    const auto nearer = [&](const auto& a, const auto& b) {
+      return std::abs(a.context_low - theirs.context_low) <
+             std::abs(b.context_low - theirs.context_low);
+    };
+    AcceptanceModel::Positional model = *std::min_element(fitted.begin(), fitted.end(), nearer);
+    if (model.context_low != theirs.context_low) {
+      model.context_low = theirs.context_low;
+      model.context_high = theirs.context_high;
+      model.overlap = theirs.overlap;
+      model.other_context = true;
+      out.positional.push_back(model);
+    }
+  }
+  std::sort(out.positional.begin(), out.positional.end(),
+            [](const auto& a, const auto& b) { return a.context_low < b.context_low; });
+}
+
+std::string as_of(const AcceptanceModel& lender) {
+  return lender.pair.empty() ? std::string(" a guess") : " as of " + lender.pair;
+}
+
+std::string imported_note(const AcceptanceEvidence& evidence, const AcceptanceModel& lender) {
+  std::string note = "measured by another program in " + std::to_string(evidence.pair.points) +
+                     (evidence.pair.points == 1 ? " point" : " points");
+  if (std::none_of(evidence.tuples.begin(), evidence.tuples.end(),
+                   [](const AcceptanceModel::Measured& m) { return m.draft.width > 1; })) {
+    note += "; no tree was measured, so how siblings help is" + as_of(lender);
+  }
+  if (evidence.overlaps.empty()) {
+    note += "; overlap of selected blocks is" + as_of(lender);
+  }
+  return note;
+}
+
+AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const AcceptanceModel& lender) {
+  AcceptanceModel out{.pair = evidence.pair.name,
+                      .origin = AcceptanceOrigin::kImported,
+                      .note = imported_note(evidence, lender)};
+  TuplesByRange ranges = plain_by_range(evidence.tuples);
+  if (ranges.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "the points of '" + out.pair +
+                    "' hold no draft whose queries choose their own blocks in all layers (c1 or "
+                    "exact groups, F*), so its other tuples cannot be told from them");
+  }
+  for (const auto& [range, tuples] : plain_by_range(evidence.cut_chains)) {
+    Tuples& members = ranges[range];
+    members.insert(members.end(), tuples.begin(), tuples.end());
+  }
+  for (const auto& [range, tuples] : ranges) {
+    const AcceptanceModel::Positional prior = lent(lender, range);
+    AcceptanceModel::Positional model = fit_imported(tuples, prior);
+    place(range, model);
+    model.overlap = overlap_in(evidence, range).value_or(prior.overlap);
+    out.positional.push_back(model);
+  }
+  add_lenders_ranges(lender, out);
+  out.measured = evidence.tuples;
+  out.variants = variants_of(out.measured);
+  return out;
+}
+
+}  // namespace
+
+AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+  if (pairs.empty() || pairs.front().origin != AcceptanceOrigin::kMeasured) {
+    return {};
+  }
+  return fit_measured(acceptance_evidence(measured, pairs.front()));
+}
+
+AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
+                                  const std::string& pair, const AcceptanceModel& lender) {
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
+  const auto found = std::find_if(pairs.begin(), pairs.end(),
+                                  [&pair](const AcceptancePair& p) { return p.name == pair; });
+  if (found == pairs.end()) {
+    throw Error(ExitCode::kAnswerNo, "there is no acceptance of a pair '" + pair +
+                                         "': the points hold " + listed(pairs));
+  }
+  const AcceptanceEvidence evidence = acceptance_evidence(measured, *found);
+  return found->origin == AcceptanceOrigin::kImported ? fit_imported(evidence, lender)
+                                                      : fit_measured(evidence);
+}
+
+AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
+  if (!(rate > 0.0 && rate < 1.0)) {
+    throw Error(ExitCode::kUsage,
+                "an assumed acceptance rate is a probability between 0 and 1, both left out");
+  }
+  AcceptanceModel out{.pair = formatted("assumed %g", rate), .origin = AcceptanceOrigin::kAssumed};
+  out.note = formatted("the draft's best child is right with probability %g at every depth", rate) +
+             "; how siblings help and overlap of selected blocks are" + as_of(lender);
+  out.positional = lender.positional;
+  if (out.positional.empty()) {
+    out.positional.emplace_back().context_high = kContextRanges.back().high;
+  }
+  for (AcceptanceModel::Positional& p : out.positional) {
+    p.first = rate;
+    p.decay = 1.0;
+    p.log_error = 0.0;
+  }
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,29 @@
+// What a pair's points say about accepted tokens a step: means of measured tuples by context, and a
+// positional model a context range for the tuples that were not measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/cost/acceptance.h"
+#include "model/words/measurement.h"
+
+namespace versieve::engine {
+
+// Of the measured pair with most points; imported ones do not count. Empty when there are no such
+// points.
+AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured);
+
+// Of the pair of that name, a measured one before an imported one. What an imported pair's few
+// tuples leave open comes from `lender`, as far as pairs are alike, and the intervals say so.
+// Throws Error(kAnswerNo) naming the pairs that exist, or when the pair has no tuple that refreshes
+// in all layers.
+AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
+                                  const std::string& pair, const AcceptanceModel& lender);
+
+// The draft's best child is right with probability `rate` at every depth (Leviathan et al. 2023,
+// alpha); how its other children help, and overlap, are the lender's. Throws Error(kUsage) unless
+// 0 < rate < 1.
+AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender);
+
+}  // namespace versieve::engine

@@ -1,0 +1,124 @@
+// Fits the cost model to measured points and says how well it predicts points it has not seen.
+// Two stages: DRAM bytes against counters, then times with those bytes. Held-out errors come from
+// the inputs a planner has (context, queries, overlap), never from a point's own counters.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/analyse/fit/coverage.h"
+#include "engine/analyse/fit/error_summary.h"
+#include "engine/analyse/fit/fit_points.h"
+#include "engine/analyse/fit/ranking.h"
+#include "model/cost/fitted_model.h"
+
+namespace versieve::engine {
+
+struct FitOptions {
+  double holdout = 0.2;
+  bool leave_out_regimes = true;  // fits once more for each context length and query count
+  // A fit to keep the parameters of, carried to this machine by what both were measured to give;
+  // the points then say what it misses here. Null: parameters are searched. Not owned.
+  const FittedModel* prior = nullptr;
+};
+
+struct RegimeError {
+  std::string workload;  // attention, step
+  std::string context;   // "0-4096"
+  std::string queries;   // "1", "2-16", "17-64", "65-256"
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;
+};
+
+// Predicted against counted bytes and times of one kind of launch, over held-out points.
+struct TermError {
+  std::string launch;  // "nsa_selected"
+  double predicted_bytes = 0.0;
+  double measured_bytes = 0.0;
+  std::array<double, kTrafficTermCount> predicted_by_term{};
+  ErrorSummary dram_bytes;
+  ErrorSummary latency;
+};
+
+// A whole context length or query count that the fit did not see.
+struct LeftOutError {
+  std::string axis;  // "context", "queries"
+  std::int64_t value = 0;
+  bool beyond = false;  // at the end of what was measured: the tool would refuse it
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;
+  std::optional<double> interval_coverage_90;  // by the other regimes' quantile
+};
+
+// One point as a report shows it: predicted from a planner's knowledge, held out or not.
+struct ComparedPoint {
+  PointKey key;
+  bool held_out = false;
+  bool counters_warmed_up = true;
+  std::optional<double> measured_us, measured_bytes, measured_read;
+  double predicted_us = 0.0, closed_form_us = 0.0, predicted_bytes = 0.0, predicted_read = 0.0;
+};
+
+// How well a system beyond NSA is predicted by fits that had not seen the points.
+struct SystemError {
+  std::string name;  // "decode resa", "topk radix"
+  std::int64_t points = 0;
+  ErrorSummary latency;
+  ErrorSummary dram_bytes;   // of points that move kLeastJudgedBytes
+  double log_latency = 0.0;  // that 90 % stay under
+};
+
+// Steps of a small pair beside those of others (apart_fit.h).
+struct ApartSteps {
+  std::string geometry;
+  ErrorSummary before;   // by the fit to the others
+  ErrorSummary latency;  // by a fit to four fifths of these beside, which had not seen the point
+};
+
+struct FitReport {
+  FittedModel model;
+  double holdout = 0.0;
+  std::int64_t points_train = 0;
+  std::int64_t points_holdout = 0;
+  // Bytes of held-out points that move kLeastJudgedBytes or more, as collections that had warmed up
+  // counted them: read and written, and read.
+  ErrorSummary dram_bytes;
+  ErrorSummary dram_read;
+  ErrorSummary dram_fused, dram_vanilla;  // those of dram_bytes that each form moves
+  ErrorSummary dram_warm;                 // those of dram_bytes that were measured with warm caches
+  ErrorSummary dram_opened;   // the same where the collection's opening was counted along
+  std::int64_t dram_few = 0;  // held-out points that move less
+  std::optional<double> dram_few_error;  // bytes: their median |predicted - counted|
+  ErrorSummary latency;
+  ErrorSummary closed_form_latency;            // without the residual fields
+  std::optional<double> interval_coverage_90;  // of held-out points
+  std::optional<double> unseen_coverage_90;    // of all points, each unseen by its fit
+  std::vector<CoverageRow> coverage;           // the same by context range
+  std::vector<RankedClass> ranked;             // pairs of all points, each unseen by its fit
+  std::optional<double> kendall_tau;           // tau-b of all of them
+  std::optional<double> least_kendall_tau;     // of the classes that have one
+  std::optional<double> top1_regret;
+  std::optional<double> worst_regret;
+  std::string worst_choice;
+  std::vector<LeftOutError> left_out;
+  ErrorSummary left_out_latency, left_out_dram;  // between measured regimes
+  std::optional<double> left_out_coverage_90;    // there
+  std::vector<ComparedPoint> compared;
+  std::vector<RegimeError> by_regime;
+  std::vector<TermError> by_term;
+  std::vector<SystemError> systems;
+  ErrorSummary system_latency, system_dram;  // of all of them
+  ApartSteps apart;
+  std::map<std::string, std::int64_t> skipped;  // reason -> points
+};
+
+// `measured` are the points of one device, its runs' uuids beside. Throws Error(kAnswerNo) when
+// there is nothing to fit to, or when the prior is a fit of another dtype or to one of these runs.
+FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const std::string& device,
+                         const HardwareSpec& hardware, const std::vector<std::string>& runs,
+                         const FitOptions& options);
+
+}  // namespace versieve::engine

@@ -1,0 +1,38 @@
+// The search for the cost model's parameters: residuals of bytes and of times in log space, one
+// stage each.
+#pragma once
+
+#include <vector>
+
+#include "engine/analyse/fit/fit_points.h"
+#include "engine/analyse/fit/least_squares.h"
+#include "model/cost/fitted_model.h"
+
+namespace versieve::engine {
+
+// Parameters from the points, begun at `start`; `iterations` bounds each stage. Estimates with
+// intervals when wanted: Gauss-Newton covariance in log parameters, clustered by point, 90 %.
+std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
+                                                 const HardwareSpec& hardware,
+                                                 const CostParameters& start, int iterations);
+
+// The parameters of these kinds alone, begun at the estimates; all others stay as they are.
+using KindSet = std::array<bool, kLaunchKindCount>;
+void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
+                  const KindSet& kinds, int iterations, std::vector<ParameterEstimate>& estimates);
+
+// Cost of each kind of launch in a step.
+struct KindCost {
+  double time_us = 0.0;     // of all its launches, gaps left out
+  double dram_bytes = 0.0;  // as counters would count them
+  double read_bytes = 0.0;  // of them
+  std::array<double, kTrafficTermCount> term_bytes{};
+  bool present = false;
+};
+using KindCosts = std::array<KindCost, kLaunchKindCount>;
+// `opened_share` of the counted runs follow the opening of a collection.
+KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions,
+                       double opened_share);
+
+}  // namespace versieve::engine

@@ -1,0 +1,268 @@
+#include "engine/analyse/fit/fit_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "engine/analyse/fit/point_parts.h"
+#include "engine/analyse/fit/statistics.h"
+#include "engine/analyse/fit/system_points.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kDefaultOverlap = 0.6;  // where neither declared nor measured
+
+// FNV-1a: stable over machines and versions.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
+  StepShape s{.target = named_llm_shape(m.key.model)};
+  s.draft = draft_shape_for(s.target);
+  s.tree = strategy.draft;
+  s.context_len = m.key.context_len;
+  s.num_queries = m.key.num_queries;
+  const std::string letters = strategy.schedule_for(s.target.layers);
+  s.refresh_layers = std::count(letters.begin(), letters.end(), 'F');
+  s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
+  s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
+  s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
+  if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
+    s.overlap = m.key.overlap.value_or(s.overlap);  // measured are sets that groups share already
+  }
+  s.form = strategy.form;
+  s.group_size = strategy.group_size;
+  s.group_mode = strategy.group_mode;
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
+  return s;
+}
+
+// What was launched decides which form was measured: points older than the fused form, and those of
+// a dtype that has none, bear no mark of theirs.
+Strategy measured_strategy(const PointMeasurement& m) {
+  Strategy strategy = Strategy::parse(m.key.strategy);
+  if (has_range(m, name_of(LaunchKind::kNsaSelected))) {
+    strategy.form = NsaForm::kVanilla;
+  }
+  return strategy;
+}
+
+FitPoint fit_point(const PointMeasurement& m, double holdout) {
+  FitPoint p{.key = m.key, .strategy = measured_strategy(m)};
+  p.key.strategy = p.strategy.text();
+  p.shape = shape_of(m, p.strategy);
+  p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
+            !has_range(m, name_of(LaunchKind::kNsaSelect)) &&
+            !has_range(m, name_of(LaunchKind::kNsaRoute));
+  p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
+  p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
+  p.unique_blocks = m.unique_blocks;
+  p.device_ranges = has_range(m, name_of(LaunchKind::kFinishTree));
+  add_measurements(m, launch_kind, p);
+  p.held_out = cell_hash(p.key) < holdout;
+  return p;
+}
+
+// What a step that was watched on the device says of launches that do not depend on its pair.
+FitPoint around_the_tree(const FitPoint& step) {
+  FitPoint p = step;
+  p.time_us.reset();
+  p.dram_bytes.reset();
+  p.read_bytes.reset();
+  p.unique_blocks.reset();
+  p.held_out = false;
+  p.ranges.clear();
+  for (const RangeObservation& range : step.ranges) {
+    if (range.kind == LaunchKind::kFinishTree || range.kind == LaunchKind::kAcceptTree ||
+        range.kind == LaunchKind::kCommitPath) {
+      p.ranges.push_back({range.kind, range.time_us, {}, {}});
+    }
+  }
+  return p;
+}
+
+// Why a point cannot teach the cost model, or an empty text.
+std::string useless_because(const PointMeasurement& m) {
+  if (m.status != "ok") {
+    return "status " + m.status;
+  }
+  if (m.reliability != "ok") {
+    return m.reliability;  // suspect, throttled
+  }
+  if (m.key.backend == "cpu") {
+    return "measured on the CPU";
+  }
+  try {
+    named_llm_shape(m.key.model);
+    Strategy::parse(m.key.strategy);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  if (is_of_separate_launches(m)) {
+    return kSeparateLaunches;
+  }
+  return says_anything(m) ? std::string() : "neither time nor counters";
+}
+
+std::string most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
+  std::map<std::string, std::int64_t> counts;
+  for (const PointMeasurement* m : points) {
+    counts[m->key.dtype] += 1;
+  }
+  std::string best;
+  std::int64_t most = 0;
+  for (const auto& [dtype, count] : counts) {
+    if (count > most) {
+      best = dtype;
+      most = count;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string key_text(const PointKey& key) {
+  char overlap[32] = "-";
+  if (key.overlap) {
+    std::snprintf(overlap, sizeof overlap, "%.9g", *key.overlap);
+  }
+  std::string text = name_of(key.workload);
+  for (const std::string& part :
+       {key.model, key.regime, key.split, key.strategy, key.dtype, key.backend, key.cache_state,
+        key.launch, std::to_string(key.context_len), std::to_string(key.num_queries),
+        std::string(overlap)}) {
+    text += "|" + part;
+  }
+  return text;
+}
+
+std::string cell_text(const PointKey& key) {
+  PointKey cell = key;
+  cell.cache_state.clear();
+  if (key.workload == WorkloadKind::kTopk || key.workload == WorkloadKind::kSampling) {
+    return key_text(cell);
+  }
+  Strategy strategy = Strategy::parse(key.strategy);
+  if (strategy.group_size == 1) {
+    strategy.order = Traversal::kBfs;
+    cell.strategy = strategy.text();
+  }
+  return key_text(cell);
+}
+
+double cell_hash(const PointKey& key) {
+  const std::uint64_t mixed = hash_of(cell_text(key)) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<double>(mixed >> 32) / 4294967296.0;
+}
+
+FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout) {
+  FitPoints out;
+  std::vector<const PointMeasurement*> useful;
+  bool any_measured = false;
+  for (const PointMeasurement& m : measured) {
+    if (is_imported(m)) {
+      out.skipped[kImported] += 1;
+      continue;
+    }
+    if (is_simulated(m)) {
+      out.skipped[kSimulated] += 1;
+      continue;
+    }
+    const bool timed =
+        m.key.workload == WorkloadKind::kAttention || m.key.workload == WorkloadKind::kStep;
+    if (!timed || is_system_point(m)) {
+      continue;
+    }
+    const std::string reason = useless_because(m);
+    if (reason.empty()) {
+      useful.push_back(&m);
+      any_measured = any_measured || m.key.backend == "cuda";
+    } else {
+      out.skipped[reason] += 1;
+    }
+  }
+  out.evidence = any_measured || useful.empty() ? Provenance::kMeasured : Provenance::kSimulated;
+  out.dtype = most_frequent_dtype(useful);
+  const bool others = std::any_of(useful.begin(), useful.end(), [](const PointMeasurement* m) {
+    return m->key.workload == WorkloadKind::kStep && !is_step_of_small_pair(*m);
+  });
+  const auto is_apart = [&](const PointMeasurement& m) {
+    return others && is_step_of_small_pair(m);
+  };
+  const bool one_launch = std::any_of(useful.begin(), useful.end(), [&](const auto* m) {
+    return has_range(*m, name_of(LaunchKind::kDecodeLayers)) && !is_apart(*m);
+  });
+  for (const PointMeasurement* m : useful) {
+    if (m->key.dtype != out.dtype) {
+      out.skipped["dtype " + m->key.dtype] += 1;
+    } else if (one_launch && is_superseded_by_one_launch(*m)) {
+      out.skipped[kLaunchByLaunch] += 1;
+    } else if (any_measured && m->key.backend != "cuda") {
+      out.skipped["simulated, and there are measured points"] += 1;
+    } else {
+      (is_apart(*m) ? out.apart : out.points).push_back(fit_point(*m, holdout));
+    }
+  }
+  for (const FitPoint& p : out.apart) {
+    if (p.device_ranges) {
+      out.watched.push_back(around_the_tree(p));
+    }
+  }
+  for (std::vector<FitPoint>* points : {&out.points, &out.apart, &out.watched}) {
+    std::sort(points->begin(), points->end(), [](const FitPoint& a, const FitPoint& b) {
+      return key_text(a.key) < key_text(b.key);
+    });
+  }
+  return out;
+}
+
+bool counters_warmed_up(const std::string& configuration) {
+  const nlohmann::json plan = nlohmann::json::parse(configuration, nullptr, false);
+  return !plan.is_object() || plan.value("counter_warm_up", false);
+}
+
+double opened_share(const std::string& configuration) {
+  if (counters_warmed_up(configuration)) {
+    return 0.0;
+  }
+  const nlohmann::json plan = nlohmann::json::parse(configuration);
+  const std::int64_t repetitions = plan.value("counter_repetitions", std::int64_t{0});
+  return repetitions == 1 ? 1.0 : (repetitions == 2 ? 0.5 : 0.0);
+}
+
+double predicted_blocks(const FitPoint& point, double unique_growth) {
+  StepShape shape = point.shape;
+  shape.unique_blocks = 0.0;
+  return attention_shape(shape, unique_growth).unique_blocks;
+}
+
+PointWork work_of(const FitPoint& point, double unique_growth, bool known) {
+  if (point.system) {
+    return system_work(point);
+  }
+  PointWork work;
+  StepShape shape = point.shape;
+  shape.unique_blocks = known ? point.unique_blocks.value_or(0.0) : 0.0;
+  if (point.key.workload == WorkloadKind::kStep) {
+    add_step(shape, unique_growth, work.timed);
+    shape.recorded = point.device_ranges;
+    add_step(shape, unique_growth, work.observed);
+    return work;
+  }
+  add_attention(attention_shape(shape, unique_growth), shape.form, point.reuse, 1.0, work.timed);
+  work.observed = work.timed;
+  return work;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,91 @@
+// Which measured points the cost model learns from, and what each says: the launches that the model
+// composes for it, the time and the DRAM bytes that were measured for the whole and for each kind
+// of launch. Points that cannot be used are counted with the reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cost/cost_model.h"
+#include "model/words/kernel_case.h"
+#include "model/words/measurement.h"
+
+namespace versieve::engine {
+
+// The workloads whose points a fit takes: times and bytes, and what the machine gives.
+inline constexpr std::array<WorkloadKind, 6> kFittedWorkloads = {
+    WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kMachine,
+    WorkloadKind::kDecode,    WorkloadKind::kTopk, WorkloadKind::kSampling};
+
+struct RangeObservation {
+  LaunchKind kind = LaunchKind::kLinear;
+  std::optional<double> time_us;     // all launches of one repetition, the shortest
+  std::optional<double> dram_bytes;  // read + written
+  std::optional<double> read_bytes;  // of them; known where dram_bytes is
+};
+
+struct FitPoint {
+  PointKey key;
+  Strategy strategy;
+  StepShape shape;     // overlap as the planner would know it
+  bool reuse = false;  // an attention point whose layer inherits its indices
+  RunConditions conditions;
+  std::optional<double> unique_blocks;  // measured
+  std::optional<double> time_us;        // median
+  double time_log_error = 0.0;          // standard error of log(median)
+  double opened_share = 0.0;            // see PointMeasurement
+  bool counters_warmed_up = true;       // the same
+  std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
+  std::optional<double> read_bytes;     // of them
+  std::vector<RangeObservation> ranges;
+  bool held_out = false;
+  bool device_ranges = false;            // its ranges are of a step that no host led
+  bool system = false;                   // of system_points.h
+  std::optional<TopkCase> topk;          // such a kernel alone: key has lengths and rows
+  std::optional<SamplingCase> sampling;  // the same
+};
+
+struct FitPoints {
+  std::vector<FitPoint> points;
+  std::vector<FitPoint> apart;  // steps of a small pair, where there are steps of others too
+  // Of those that were watched on the device: the launches around a tree, which are any pair's and
+  // of which host-led steps have no ranges. Ranges' times alone, never judged.
+  std::vector<FitPoint> watched;
+  std::map<std::string, std::int64_t> skipped;  // reason -> points
+  Provenance evidence = Provenance::kMeasured;  // simulated: every point is the simulator's
+  std::string dtype;
+};
+
+// The attention and step points of NSA among `measured`, of the most frequent dtype. A point is
+// held out when the hash of its cell says so: the same points whatever their order and number.
+// Sorted by key.
+FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
+// Share of the counted repetitions that found L2 as the opening of a collection leaves it, from a
+// run's configuration (JSON). Runs whose collections counted from the first repetition on do not
+// say that they warmed up; of two repetitions' median that is half, of three or more it is a later
+// one.
+double opened_share(const std::string& configuration);
+// Whether uncounted runs went first.
+bool counters_warmed_up(const std::string& configuration);
+// The launches of a point; with `known` the measured distinct blocks are used, without it what
+// overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
+// are of: of most recorded steps the same work led by the host.
+struct PointWork {
+  StepWork timed;
+  StepWork observed;
+};
+PointWork work_of(const FitPoint& point, double unique_growth, bool known);
+// Distinct blocks of the point's queries by overlap and growth, to be held against unique_blocks.
+double predicted_blocks(const FitPoint& point, double unique_growth);
+std::string key_text(const PointKey& key);
+// What a planner would take for the same: the key without cache state and, for groups of one query,
+// traversal order. Points of one cell are held out together.
+std::string cell_text(const PointKey& key);
+// From 0 to below 1, by the cell alone.
+double cell_hash(const PointKey& key);
+
+}  // namespace versieve::engine

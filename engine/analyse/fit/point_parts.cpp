@@ -1,0 +1,131 @@
+#include "engine/analyse/fit/point_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/analyse/fit/statistics.h"
+#include "model/launches/decode_layers.h"
+#include "model/launches/draft_levels.h"
+
+namespace versieve::engine {
+namespace {
+
+std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
+  for (const CounterValue& c : range.counters) {
+    if (c.metric == metric) {
+      return c.value;
+    }
+  }
+  return {};
+}
+
+std::optional<double> dram_bytes(const RangeMeasurement& range) {
+  const std::optional<double> read = counter(range, "dram__bytes_read.sum");
+  const std::optional<double> written = counter(range, "dram__bytes_write.sum");
+  if (!read || !written) {
+    return {};
+  }
+  return *read + *written;
+}
+
+std::optional<double> median_us(const std::vector<double>& samples_ns) {
+  const std::optional<double> ns = median(samples_ns);
+  if (!ns || *ns <= 0.0) {
+    return {};
+  }
+  return *ns * 1e-3;
+}
+
+// Repetitions share a trace, and a dependent launch of a later one waits, which is counted: the
+// shortest is nearest to the launch alone.
+std::optional<double> shortest_us(const std::vector<double>& samples_ns) {
+  const auto least = std::min_element(samples_ns.begin(), samples_ns.end());
+  if (least == samples_ns.end() || *least <= 0.0) {
+    return {};
+  }
+  return *least * 1e-3;
+}
+
+// Of the median's logarithm, from the sample's median absolute deviation.
+double log_error_of_median(const std::vector<double>& samples_ns) {
+  const std::optional<double> centre = median(samples_ns);
+  if (!centre || *centre <= 0.0) {
+    return 0.0;
+  }
+  std::vector<double> deviations;
+  for (const double s : samples_ns) {
+    deviations.push_back(std::abs(s - *centre));
+  }
+  return 1.4826 * 1.2533 * *median(deviations) / *centre /
+         std::sqrt(static_cast<double>(samples_ns.size()));
+}
+
+void add_ranges(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p) {
+  double sum = 0.0;
+  double read = 0.0;
+  bool complete = !m.ranges.empty();
+  for (const RangeMeasurement& range : m.ranges) {
+    const std::optional<double> bytes = dram_bytes(range);
+    complete = complete && bytes.has_value();
+    sum += bytes.value_or(0.0);
+    read += bytes ? *counter(range, "dram__bytes_read.sum") : 0.0;
+    const std::optional<LaunchKind> kind = kind_of(range.path);
+    if (kind) {
+      p.ranges.push_back({*kind, shortest_us(range.gpu_time_ns), bytes,
+                          bytes ? counter(range, "dram__bytes_read.sum") : std::nullopt});
+    }
+  }
+  if (complete) {
+    p.dram_bytes = sum;
+    p.read_bytes = read;
+  }
+}
+
+}  // namespace
+
+bool has_range(const PointMeasurement& m, const char* path) {
+  return std::any_of(m.ranges.begin(), m.ranges.end(),
+                     [&](const RangeMeasurement& r) { return r.path == path; });
+}
+
+bool is_of_separate_launches(const PointMeasurement& m) {
+  if (m.key.workload != WorkloadKind::kStep) {
+    return false;
+  }
+  const std::int64_t layers = named_llm_shape(m.key.model).layers;
+  return std::any_of(m.ranges.begin(), m.ranges.end(), [&](const RangeMeasurement& r) {
+    return r.path == name_of(LaunchKind::kSwiglu) ||
+           (r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * layers);
+  });
+}
+
+bool is_superseded_by_one_launch(const PointMeasurement& m) {
+  return m.key.workload == WorkloadKind::kStep && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
+         has_range(m, name_of(LaunchKind::kNsaRoute)) &&
+         decodes_in_one_launch(named_llm_shape(m.key.model), m.key.context_len);
+}
+
+bool is_step_of_small_pair(const PointMeasurement& m) {
+  if (m.key.workload != WorkloadKind::kStep) {
+    return false;
+  }
+  const LlmShape target = named_llm_shape(m.key.model);
+  return is_small_pair(draft_shape_for(target), target.vocab);
+}
+
+bool says_anything(const PointMeasurement& m) {
+  return median_us(m.time_ns).has_value() ||
+         std::any_of(m.ranges.begin(), m.ranges.end(), [](const RangeMeasurement& r) {
+           return dram_bytes(r).has_value() || median_us(r.gpu_time_ns).has_value();
+         });
+}
+
+void add_measurements(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p) {
+  p.opened_share = m.opened_share;
+  p.counters_warmed_up = m.counters_warmed_up;
+  p.time_us = median_us(m.time_ns);
+  p.time_log_error = log_error_of_median(m.time_ns);
+  add_ranges(m, kind_of, p);
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,228 @@
+#include "engine/analyse/fit/system_points.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/analyse/fit/point_parts.h"
+#include "model/launches/system_work.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kChunk = 16.0;  // tokens that SpecAttn reads together
+
+bool is_kernel(WorkloadKind workload) {
+  return workload == WorkloadKind::kTopk || workload == WorkloadKind::kSampling;
+}
+
+DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
+  const bool step = m.key.workload == WorkloadKind::kStep;
+  DenseRead read{.method = strategy.attention,
+                 .split = !has_range(m, path_of(LaunchKind::kDenseAttention)),
+                 .key_block = strategy.resa_key_block,
+                 .active_ratio = strategy.resa_active_ratio,
+                 .whole_step = step};
+  read.weight_rows = std::max<std::int64_t>(1, strategy.draft.nodes - 1);
+  read.chosen_tokens =
+      std::min(static_cast<double>(m.key.context_len), kChunk * m.unique_blocks.value_or(0.0));
+  // A decode point keeps the keys of a whole block, a step those of the tokens that it has so far.
+  const std::int64_t b = strategy.resa_key_block;
+  read.filled = static_cast<double>(step ? m.key.context_len % b + 1 : b);
+  return read;
+}
+
+StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
+  StepShape s{.target = named_llm_shape(m.key.model)};
+  s.draft = draft_shape_for(s.target);
+  s.tree = strategy.draft;
+  s.context_len = m.key.context_len;
+  s.num_queries = m.key.num_queries;
+  s.refresh_layers = s.target.layers;
+  s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.dense = read_of(m, strategy);
+  return s;
+}
+
+std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
+  if (p.topk) {
+    StepWork work;
+    add_topk(*p.topk, p.key.context_len, p.key.num_queries, 4, true, work);
+    return path == "topk" ? std::optional(work.begin()->kind) : std::nullopt;
+  }
+  if (p.sampling && p.sampling->algorithm == SamplingAlgorithm::kBaseline && path == "tree_walk") {
+    return LaunchKind::kTreeWalkBaseline;
+  }
+  if (path == "flash_decode") {
+    return flash_kind(p.shape.target, p.key.num_queries);
+  }
+  if (path == "tree_walk") {
+    return LaunchKind::kTreeWalk;
+  }
+  if (path == "tree_attention") {
+    return LaunchKind::kDenseAttention;
+  }
+  return launch_kind(path);
+}
+
+FitPoint system_point(const PointMeasurement& m) {
+  FitPoint p{.key = m.key};
+  p.system = true;
+  p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
+  p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  if (m.key.workload == WorkloadKind::kTopk) {
+    p.topk = TopkCase::parse(m.key.strategy);
+  } else if (m.key.workload == WorkloadKind::kSampling) {
+    p.sampling = SamplingCase::parse(m.key.strategy);
+  } else {
+    p.strategy = Strategy::parse(m.key.strategy);
+    p.shape = shape_of(m, p.strategy);
+  }
+  add_measurements(
+      m, [&p](std::string_view path) { return kind_in(p, path); }, p);
+  return p;
+}
+
+std::string useless_because(const PointMeasurement& m) {
+  if (m.status != "ok") {
+    return "status " + m.status;
+  }
+  if (m.reliability != "ok") {
+    return m.reliability;
+  }
+  if (m.key.backend != "cuda") {
+    return "another system's point that no GPU has run";
+  }
+  return says_anything(m) ? std::string() : "neither time nor counters";
+}
+
+// Points of launches that newer ones of the same method replaced teach nothing of these.
+void leave_out_unsplit(FitPoints& out) {
+  const auto same = [](const FitPoint& a, const FitPoint& b) {
+    return a.key.workload == b.key.workload && a.shape.dense.method == b.shape.dense.method;
+  };
+  const std::vector<FitPoint> all = out.points;
+  std::erase_if(out.points, [&](const FitPoint& p) {
+    const bool replaced = !is_kernel(p.key.workload) && !p.shape.dense.split &&
+                          std::any_of(all.begin(), all.end(), [&](const FitPoint& other) {
+                            return same(p, other) && other.shape.dense.split;
+                          });
+    if (replaced) {
+      out.skipped["attention whose keys are not split, and there is attention that splits them"] +=
+          1;
+    }
+    return replaced;
+  });
+}
+
+}  // namespace
+
+bool is_system_point(const PointMeasurement& m) {
+  if (is_imported(m) || is_simulated(m)) {
+    return false;  // counted by fit_points
+  }
+  if (m.key.workload == WorkloadKind::kDecode || is_kernel(m.key.workload)) {
+    return true;
+  }
+  if (m.key.workload != WorkloadKind::kStep) {
+    return false;
+  }
+  try {
+    return Strategy::parse(m.key.strategy).attention != AttentionMethod::kNsa;
+  } catch (const Error&) {
+    return false;  // said elsewhere
+  }
+}
+
+FitPoints system_points(const std::vector<PointMeasurement>& measured) {
+  FitPoints out;
+  std::map<std::string, std::int64_t> dtypes;
+  for (const PointMeasurement& m : measured) {
+    if (is_system_point(m)) {
+      dtypes[m.key.dtype] += is_kernel(m.key.workload) ? 0 : 1;
+    }
+  }
+  for (const auto& [dtype, count] : dtypes) {
+    out.dtype = out.dtype.empty() || count > dtypes[out.dtype] ? dtype : out.dtype;
+  }
+  for (const PointMeasurement& m : measured) {
+    if (!is_system_point(m)) {
+      continue;
+    }
+    std::string reason = useless_because(m);
+    if (reason.empty() && !is_kernel(m.key.workload) && m.key.dtype != out.dtype) {
+      reason = "dtype " + m.key.dtype;
+    }
+    try {
+      if (reason.empty() && is_of_separate_launches(m)) {
+        reason = kSeparateLaunches;
+      }
+      if (reason.empty()) {
+        out.points.push_back(system_point(m));
+        continue;
+      }
+    } catch (const Error& e) {
+      reason = e.what();
+    }
+    out.skipped[reason] += 1;
+  }
+  leave_out_unsplit(out);
+  std::sort(out.points.begin(), out.points.end(),
+            [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
+  return out;
+}
+
+PointWork system_work(const FitPoint& p) {
+  PointWork work;
+  const bool cold = p.conditions.cache == CacheState::kCold;
+  const std::int64_t bytes = p.key.dtype == "f32" ? 4 : 2;
+  if (p.topk) {
+    add_topk(*p.topk, p.key.context_len, p.key.num_queries, bytes, cold, work.timed);
+  } else if (p.sampling) {
+    StepWork all;
+    add_sampling(*p.sampling, p.key.context_len, p.key.num_queries, bytes, cold, all);
+    for (const LaunchWork& launch : all) {
+      if (p.ranges.empty() ||
+          std::any_of(p.ranges.begin(), p.ranges.end(),
+                      [&](const RangeObservation& r) { return r.kind == launch.kind; })) {
+        work.timed.add(launch);
+      }
+    }
+  } else if (p.key.workload == WorkloadKind::kDecode) {
+    add_dense_attention(p.shape, 1.0, work.timed);
+  } else {
+    StepShape shape = p.shape;
+    add_step(shape, 1.0, work.timed);
+    shape.recorded = false;
+    add_step(shape, 1.0, work.observed);
+    return work;
+  }
+  work.observed = work.timed;
+  return work;
+}
+
+std::string system_name(const FitPoint& p) {
+  const std::string workload = name_of(p.key.workload);
+  if (p.topk) {
+    return workload + " " + name_of(p.topk->algorithm);
+  }
+  if (p.sampling) {
+    return workload + " " + name_of(p.sampling->algorithm) +
+           (p.sampling->width > 0 ? " tree" : " chain");
+  }
+  return workload + " " + name_of(p.strategy.attention);
+}
+
+std::optional<Regime> system_regime(const FitPoint& p) {
+  if (p.topk) {
+    return topk_regime(*p.topk, p.key.context_len, p.key.num_queries);
+  }
+  if (p.sampling) {
+    return sampling_regime(*p.sampling, p.key.context_len, p.key.num_queries);
+  }
+  return p.key.workload == WorkloadKind::kDecode ? std::optional(dense_regime(p.shape))
+                                                 : std::nullopt;
+}
+
+}  // namespace versieve::engine

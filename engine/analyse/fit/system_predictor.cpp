@@ -1,0 +1,28 @@
+#include "engine/analyse/fit/system_predictor.h"
+
+#include <cmath>
+
+#include "engine/analyse/fit/cost_search.h"
+#include "engine/analyse/fit/system_points.h"
+#include "model/launches/system_work.h"
+
+namespace versieve::engine {
+
+SystemPrediction predict_system(const FitPoint& p, const HardwareSpec& hardware,
+                                const CostParameters& values, const ResidualField& field) {
+  SystemPrediction out;
+  PointWork work = system_work(p);
+  for (const KindCost& kind :
+       cost_by_kind(work.observed, hardware, values, p.conditions, p.opened_share)) {
+    out.dram_bytes += kind.dram_bytes;
+  }
+  const std::optional<Regime> own = system_regime(p);
+  if (!own) {  // attention of a step by what decode points say of it, the step by what steps do
+    correct_dense_attention(p.shape, field, work.timed);
+  }
+  out.time_us = cost_of(work.timed, hardware, values, p.conditions).time_us *
+                std::exp(field.at(own ? *own : step_regime(p.shape)));
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,116 @@
+// Which entry of a planner table a serving engine gets: the best of the cell that it takes whole;
+// else the bucket's plain chain where it drafts chains only; else the best one cut to what fits.
+#include <algorithm>
+#include <vector>
+
+#include "engine/analyse/plan/deployment.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ExitCode::kAnswerNo, reason);
+}
+
+// Reuse and approximate groups only save work: an engine without them keeps a stronger promise.
+// The later classes decode something else altogether.
+void check_promise(const ServingEngine& engine, PrecisionClass precision) {
+  if (precision >= PrecisionClass::kSparseRectified) {
+    refuse(std::string(engine.name) + " has nothing like class " + name_of(precision) + " (" +
+           loss_of(precision) + "), so no entry of it can be exported for it");
+  }
+}
+
+std::int64_t bucket_for(const PlanTable& t, const DeploymentWish& wish) {
+  std::string known;
+  for (std::size_t b = 0; b < t.buckets.size(); ++b) {
+    const ContextBucket& bucket = t.buckets[b];
+    if (wish.context && bucket.low < *wish.context && *wish.context <= bucket.high) {
+      return static_cast<std::int64_t>(b);
+    }
+    known += (known.empty() ? "" : ", ") + name_of(bucket);
+  }
+  if (!wish.context && !t.buckets.empty()) {
+    return static_cast<std::int64_t>(t.buckets.size()) - 1;
+  }
+  refuse("no context bucket of the table holds " +
+         (wish.context ? std::to_string(*wish.context) + " tokens" : "a context") +
+         "; its buckets are " + (known.empty() ? "none" : known));
+}
+
+std::string why_empty(const PlanTable& t, std::int64_t bucket, PrecisionClass precision) {
+  for (const UnavailableCell& u : t.unavailable) {
+    if (u.bucket == bucket && u.precision == precision) {
+      return u.reason;
+    }
+  }
+  return "the table was planned without it";
+}
+
+std::vector<const PlanEntry*> cell_of(const PlanTable& t, std::int64_t bucket,
+                                      PrecisionClass precision) {
+  const std::vector<const PlanEntry*> cell = entries_of(t, bucket, precision);
+  if (cell.empty()) {
+    refuse(std::string("there are no entries of class ") + name_of(precision) +
+           " for contexts of " + name_of(t.buckets[static_cast<std::size_t>(bucket)]) +
+           " tokens: " + why_empty(t, bucket, precision));
+  }
+  return cell;
+}
+
+// The same tree with no more levels than its nodes can fill.
+DraftChoice grown(const DraftChoice& d) {
+  return {.depth = d.levels(), .width = d.width, .nodes = d.nodes};
+}
+
+DraftChoice carried(const ServingEngine& engine, const Evaluation& evaluation) {
+  const DraftChoice draft = grown(evaluation.strategy.draft);
+  return draft.speculates() ? engine.carried(draft) : draft;
+}
+
+bool takes_whole(const ServingEngine& engine, const Evaluation& evaluation) {
+  return carried(engine, evaluation) == grown(evaluation.strategy.draft);
+}
+
+// The bucket's plain chain, or plain decoding where that is faster. Null: a table older than that
+// baseline.
+const Evaluation* stand_in(const PlanTable& t, std::int64_t bucket) {
+  const Evaluation* chain = nullptr;
+  const Evaluation* plain = nullptr;
+  for (const PlanBaseline& b : t.baselines) {
+    if (b.bucket == bucket) {
+      chain = is_plain_chain(b.evaluation.strategy) ? &b.evaluation : chain;
+      plain = b.evaluation.strategy == Strategy{} ? &b.evaluation : plain;
+    }
+  }
+  const bool is_slower =
+      chain != nullptr && plain != nullptr && chain->throughput < plain->throughput;
+  return is_slower ? plain : chain;
+}
+
+}  // namespace
+
+DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& engine,
+                                   const DeploymentWish& wish) {
+  check_promise(engine, wish.precision);
+  const std::int64_t bucket = bucket_for(table, wish);
+  const std::vector<const PlanEntry*> cell = cell_of(table, bucket, wish.precision);
+  DeploymentChoice out{.bucket = &table.buckets[static_cast<std::size_t>(bucket)],
+                       .best = cell.front(),
+                       .last = cell.back(),
+                       .evaluation = &cell.front()->evaluation};
+  const auto fits = std::find_if(cell.begin(), cell.end(), [&](const PlanEntry* e) {
+    return takes_whole(engine, e->evaluation);
+  });
+  if (fits != cell.end()) {
+    out.entry = *fits;
+    out.evaluation = &out.entry->evaluation;
+  } else if (carried(engine, *out.evaluation).width == 1 && stand_in(table, bucket) != nullptr) {
+    out.evaluation = stand_in(table, bucket);
+  }
+  out.draft = carried(engine, *out.evaluation);
+  return out;
+}
+
+}  // namespace versieve::engine

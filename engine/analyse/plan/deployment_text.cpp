@@ -1,0 +1,191 @@
+// The file for a serving engine: its settings under comments that say which tuple they are of, what
+// that tuple yields, what was lost on the way, and where the numbers come from.
+#include <cstdio>
+#include <sstream>
+
+#include "engine/analyse/plan/deployment.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::size_t kColumns = 98;
+
+std::string decimal(double value, const char* form = "%.1f") {
+  char text[64];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
+// Line breaks of every kind, YAML's own included, are no printable ASCII.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    c = c == '\n' ? ' ' : (c < 0x20 || c > 0x7e ? '?' : c);
+  }
+  return text;
+}
+
+// A sentence as comment lines, which no text of the table can leave.
+std::string comment(const std::string& sentence) {
+  std::istringstream words(printable(sentence));
+  std::string out, line = "#";
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > kColumns) {
+      out += line + "\n";
+      line = "#  ";
+    }
+    line += " " + word;
+  }
+  return out + line + "\n";
+}
+
+std::string with_interval(double value, const Interval& i, const char* form = "%.1f") {
+  return decimal(value, form) + " [" + decimal(i.low, form) + ", " + decimal(i.high, form) + "]";
+}
+
+std::string draft_text(const DraftChoice& d) {
+  return "depth " + std::to_string(d.depth) + ", width " + std::to_string(d.width) + ", " +
+         std::to_string(d.nodes) + " nodes";
+}
+
+// Per cent of the best's throughput.
+std::string less_than_best(const DeploymentChoice& choice, double throughput) {
+  return decimal(100.0 * (1.0 - throughput / choice.best->evaluation.throughput)) + " % less";
+}
+
+std::string head(const PlanTable& t, const ServingEngine& engine) {
+  return comment(std::string("Speculative decoding for ") + engine.name +
+                 ", from a planner table of versieve, schema " +
+                 std::to_string(PlanTable::kSchema) + ".") +
+         comment(std::string("Use: ") + engine.command) +
+         comment(std::string("Written for ") + engine.name + " " + engine.versions +
+                 ". It was not run there: hold the names against the help text of yours.") +
+         "#\n" +
+         comment("Planned for " + t.hardware + ", geometry " + t.model + " (" + t.dtype + ", " +
+                 t.launch + " launches): " + t.provenance_note + ".") +
+         comment("Acceptance: " + acceptance_text(t) +
+                 ". All numbers are of versieve's own kernels, one request at a "
+                 "time; they rank drafts for " +
+                 engine.name + " and do not predict its speed.");
+}
+
+std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {
+  const std::string place = " for contexts of " + name_of(*c.bucket) + " tokens";
+  const std::string tuple = "Tuple: " + c.evaluation->strategy.text() + ", ";
+  if (c.entry != nullptr || c.is_cut()) {
+    const PlanEntry& e = c.entry != nullptr ? *c.entry : *c.best;
+    return comment(tuple + "rank " + std::to_string(e.rank) + " of class " +
+                   name_of(wish.precision) + place + ".") +
+           (e.note.empty() ? "" : comment("Its note: " + e.note + "."));
+  }
+  return comment(tuple + "a baseline" + place + ": none of the entries of class " +
+                 name_of(wish.precision) + " can be taken.");
+}
+
+std::string numbers_line(const Evaluation& v) {
+  return comment(
+      std::string("Its numbers (") + name_of(v.source) +
+      ", intervals 90 %): " + with_interval(v.throughput, v.throughput_interval) +
+      " accepted tokens/s; " + with_interval(v.expected_accepted, v.accepted_interval, "%.2f") +
+      " tokens a step of " + with_interval(v.cost->time_us, v.latency_interval_us) + " us.");
+}
+
+std::string loss_line(const ServingEngine& engine, const DeploymentChoice& c) {
+  if (c.entry == c.best) {
+    return comment("It is the best of its class and contexts.");
+  }
+  const Evaluation& best = c.best->evaluation;
+  const Evaluation& last = c.last->evaluation;
+  const std::string limit = std::string(engine.name) + " cannot take it: " + engine.limit + ".";
+  if (c.is_cut()) {
+    return comment(limit + " Nor any other that is listed. Cut to " + draft_text(c.draft) +
+                   ", for which the table has no number; the lowest that it lists has " +
+                   decimal(last.throughput) + " tokens/s (" + name_of(last.source) + "), " +
+                   less_than_best(c, last.throughput) + ": expect to lose at least that.");
+  }
+  return comment("The best is " + best.strategy.text() + " with " +
+                 with_interval(best.throughput, best.throughput_interval) + " tokens/s (" +
+                 name_of(best.source) + "). " + limit + " What is taken yields " +
+                 less_than_best(c, c.evaluation->throughput) + ".");
+}
+
+std::string budget_line(const ServingEngine& engine, const DraftChoice& d) {
+  return comment("A step verifies " + std::to_string(d.nodes) + " nodes with the root, " +
+                 std::to_string(d.nodes - 1) + " without it; " + engine.name +
+                 (engine.counts_root ? " counts the root." : " does not count the root."));
+}
+
+// What follows the draft in a strategy's text: order, group, schedule, options.
+std::string tail_of(const Strategy& s) {
+  const std::string text = s.text();
+  const std::size_t draft = text.find('/');
+  const std::size_t tail = text.find('/', draft + 1);
+  return tail == std::string::npos ? "" : text.substr(tail + 1);
+}
+
+std::string dropped_tuple(const ServingEngine& engine, const Strategy& s) {
+  const std::string tail = tail_of(s);
+  return comment(std::string("Dropped, having no counterpart: attention ") + name_of(s.attention) +
+                 " (" + engine.name + " verifies with the target's own)" +
+                 (tail.empty() ? ""
+                               : "; traversal order, group, schedule and options " + tail +
+                                     " (c: queries that share loads, e exact, a approximate; F "
+                                     "refreshes a layer's blocks, R reuses them)") +
+                 ".");
+}
+
+// Reuse and approximate groups are what those classes are about.
+std::string dropped_promise(const ServingEngine& engine, const Evaluation& v) {
+  const PrecisionClass precision = v.strategy.precision();
+  if (precision == PrecisionClass::kStrict) {
+    return "";
+  }
+  return comment(std::string("The numbers count on what is dropped (") + name_of(precision) + ": " +
+                 loss_of(precision) + "). " + engine.name +
+                 " keeps the stronger promise of Strict, and a draft chosen in that class suits "
+                 "it better.");
+}
+
+std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
+  std::string others;
+  for (const ContextBucket& b : t.buckets) {
+    others += b == *c.bucket ? "" : (others.empty() ? "" : ", ") + name_of(b);
+  }
+  const GuardConstants& g = t.guard;
+  return comment("Dropped, because one setting serves all requests: the other contexts (" +
+                 (others.empty() ? "none" : others) +
+                 "), classes and ranks, and the guard (alpha " + decimal(g.alpha, "%g") +
+                 ", drop ratio " + decimal(g.drop_ratio, "%g") + ", warm-up " +
+                 std::to_string(g.warmup) + ", hysteresis " + std::to_string(g.hysteresis) +
+                 ", at most " + std::to_string(g.max_transitions) + " transitions).");
+}
+
+std::string settings(const ServingEngine& engine, const DeploymentChoice& c,
+                     const DeploymentWish& wish) {
+  if (!c.draft.speculates()) {
+    // An empty mapping: a file of comments alone is refused by some of the readers.
+    return comment(
+               "Plain decoding is the fastest that it can take, so nothing is set here and "
+               "speculation stays off.") +
+           "{}\n";
+  }
+  return budget_line(engine, c.draft) +
+         comment(
+             "Acceptance stays the engine's exact rule: no threshold and no relaxed rule is "
+             "set, and none belongs here.") +
+         (*engine.caution(c.draft) == '\0' ? "" : comment(engine.caution(c.draft))) + "\n" +
+         engine.settings(c.draft, wish.draft_model);
+}
+
+}  // namespace
+
+std::string deployment_file(const PlanTable& table, const ServingEngine& engine,
+                            const DeploymentWish& wish) {
+  const DeploymentChoice choice = chosen_deployment(table, engine, wish);
+  const Evaluation& taken = *choice.evaluation;
+  return head(table, engine) + "#\n" + source_line(choice, wish) + numbers_line(taken) +
+         loss_line(engine, choice) + dropped_tuple(engine, taken.strategy) +
+         dropped_promise(engine, taken) + dropped_table(table, choice) +
+         settings(engine, choice, wish);
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,25 @@
+// The planner table as files: JSON (everything, read back by the app, the runtime guard and
+// export), CSV (one line an entry), a C++ header (a constexpr array that compiles alone), and text
+// for people. Every form says where its numbers come from and what it cannot carry.
+#pragma once
+
+#include <string>
+
+#include "model/plan/planner.h"
+
+namespace versieve::engine {
+
+std::string plan_table_json(const PlanTable& table);
+// Throws Error(kBadInput) for a file that is not a table or of another schema.
+PlanTable read_plan_table(const std::string& path);
+
+std::string plan_table_csv(const PlanTable& table);
+std::string plan_table_cpp(const PlanTable& table);
+// Top `ranks` of each cell with intervals, what bounds them, and where the numbers come from.
+std::string plan_table_text(const PlanTable& table, std::int64_t ranks);
+
+// `format`: json, csv, cpp, or a serving engine's (deployment.h), which gets class Strict in the
+// last bucket. Throws Error(kUsage) for an unknown one.
+std::string exported_table(const PlanTable& table, const std::string& format);
+
+}  // namespace versieve::engine

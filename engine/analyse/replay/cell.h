@@ -1,0 +1,37 @@
+// One bucket and class of a planner table as a replay needs it: the tuples that the guard can
+// reach, and the two baselines.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/analyse/replay/walks.h"
+#include "model/plan/planner.h"
+
+namespace versieve::engine {
+
+// A tuple that a policy may use, with what the table says of its steps.
+struct Choice {
+  Strategy strategy;
+  double step_us = 0.0;
+  double expected_accepted = 1.0;
+};
+
+struct Cell {
+  std::vector<Choice> ranked;      // as many as the guard can reach, best first
+  std::vector<Choice> with_plain;  // the same and plain decoding
+  std::optional<Choice> base, autoregressive;
+
+  std::vector<Choice> needed() const;  // whose walks must be recorded. REQUIRES: a base
+};
+
+Cell cell_of(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
+// Why the table alone forbids playing a cell, or an empty text.
+std::string unplayable_because(const PlanTable& table, std::int64_t bucket,
+                               PrecisionClass precision, const Cell& cell);
+// Those of the choices that no request has a walk of.
+std::vector<Strategy> unrecorded(const Walks& walks, const std::vector<ReplayRequest>& requests,
+                                 const std::vector<Choice>& choices);
+
+}  // namespace versieve::engine

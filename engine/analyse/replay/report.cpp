@@ -1,0 +1,144 @@
+#include "engine/analyse/replay/report.h"
+
+#include <map>
+#include <utility>
+
+#include "engine/io/formatted.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::json;
+
+const ContextBucket& bucket_of(const PlanTable& table, std::int64_t bucket) {
+  return table.buckets[static_cast<std::size_t>(bucket)];
+}
+
+json json_of(const PlanTable& table, const ReplayRow& row) {
+  const ContextBucket& bucket = bucket_of(table, row.bucket);
+  return {{"bucket", row.bucket},
+          {"context", {bucket.low, bucket.high}},
+          {"class", name_of(row.precision)},
+          {"requests", row.requests},
+          {"tokens", row.tokens},
+          {"base", row.base},
+          {"static_best", row.static_best},
+          {"best_r", row.best_r.throughput},
+          {"transitions", row.best_r.transitions},
+          {"moved", row.best_r.moved},
+          {"best_p", row.best_p.throughput},
+          {"transitions_p", row.best_p.transitions},
+          {"moved_p", row.best_p.moved},
+          {"no_speculation", row.no_speculation}};
+}
+
+// Throughput, and what it gains over the baseline.
+std::string column(double throughput, double base) {
+  return formatted("%9.0f %+6.1f %%", throughput, 100.0 * (throughput / base - 1.0));
+}
+
+std::string line_of(const PlanTable& table, const ReplayRow& row) {
+  const std::string context = name_of(bucket_of(table, row.bucket));
+  return formatted("%-12s %-13s %8lld %6.0f %6.0f", context.c_str(), name_of(row.precision),
+                   static_cast<long long>(row.requests), row.no_speculation, row.base) +
+         column(row.static_best, row.base) + column(row.best_r.throughput, row.base) +
+         column(row.best_p.throughput, row.base) +
+         formatted("  %3lld %3lld\n", static_cast<long long>(row.best_r.moved),
+                   static_cast<long long>(row.best_p.moved));
+}
+
+// Cells with one reason stand together.
+std::string gaps_text(const PlanTable& table, const std::vector<ReplayGap>& gaps) {
+  std::map<std::pair<PrecisionClass, std::string>, std::string> buckets;
+  for (const ReplayGap& gap : gaps) {
+    std::string& names = buckets[{gap.precision, gap.reason}];
+    names += (names.empty() ? "" : ", ") + name_of(bucket_of(table, gap.bucket));
+  }
+  std::string out;
+  for (const auto& [cell, names] : buckets) {
+    out += "not played: " + std::string(name_of(cell.first)) + " at " + names + ": " + cell.second +
+           "\n";
+  }
+  return out;
+}
+
+json json_of(const GuardConstants& g) {
+  return {{"alpha", g.alpha},
+          {"drop_ratio", g.drop_ratio},
+          {"warmup", g.warmup},
+          {"hysteresis", g.hysteresis},
+          {"max_transitions", g.max_transitions}};
+}
+
+json json_of(const GuardSetting& s) {
+  const Replay& replay = s.replay;
+  return {{"setting", s.name},
+          {"guard", json_of(s.guard)},
+          {"best_r", replay.best_r.throughput},
+          {"gain", replay.best_r_gain},
+          {"transitions", replay.best_r.transitions},
+          {"best_p", replay.best_p.throughput},
+          {"gain_p", replay.best_p_gain},
+          {"transitions_p", replay.best_p.transitions}};
+}
+
+}  // namespace
+
+json replay_json(const PlanTable& table, const Replay& replay) {
+  json out = {{"hardware", table.hardware},
+              {"model", table.model},
+              {"acceptance_pair", table.acceptance_pair},
+              {"rows", json::array()},
+              {"gaps", json::array()},
+              {"mean_gain",
+               {{"static_best", replay.static_best_gain},
+                {"best_r", replay.best_r_gain},
+                {"best_p", replay.best_p_gain}}}};
+  for (const ReplayRow& row : replay.rows) {
+    out["rows"].push_back(json_of(table, row));
+  }
+  for (const ReplayGap& gap : replay.gaps) {
+    out["gaps"].push_back(
+        {{"bucket", gap.bucket}, {"class", name_of(gap.precision)}, {"reason", gap.reason}});
+  }
+  return out;
+}
+
+std::string replay_text(const PlanTable& table, const Replay& replay) {
+  std::string out = table.model + " on " + table.hardware + ", walks of " + table.acceptance_pair +
+                    ": tokens a second, gain over the fixed baseline; requests that the guard "
+                    "moved\nbest+R: to the next ranked tuple (Sparse Speculative Verification); "
+                    "best+P: to what promises "
+                    "most, plain decoding included\n\n" +
+                    "context      class         requests  plain   base          static"
+                    "           best+R           best+P    R   P\n";
+  for (const ReplayRow& row : replay.rows) {
+    out += line_of(table, row);
+  }
+  out += formatted("\nmean gain over base: static %+.1f %%, best+R %+.1f %%, best+P %+.1f %%\n",
+                   100.0 * replay.static_best_gain, 100.0 * replay.best_r_gain,
+                   100.0 * replay.best_p_gain);
+  return out + gaps_text(table, replay.gaps);
+}
+
+json settings_json(const std::vector<GuardSetting>& settings) {
+  json out = json::array();
+  for (const GuardSetting& s : settings) {
+    out.push_back(json_of(s));
+  }
+  return out;
+}
+
+std::string settings_text(const std::vector<GuardSetting>& settings) {
+  std::string out = "\nguard              best+R, gain, moves       best+P, gain, moves\n";
+  for (const GuardSetting& s : settings) {
+    out += formatted("%-16s %8.0f %+6.1f %% %6lld  %8.0f %+6.1f %% %6lld\n", s.name.c_str(),
+                     s.replay.best_r.throughput, 100.0 * s.replay.best_r_gain,
+                     static_cast<long long>(s.replay.best_r.transitions),
+                     s.replay.best_p.throughput, 100.0 * s.replay.best_p_gain,
+                     static_cast<long long>(s.replay.best_p.transitions));
+  }
+  return out;
+}
+
+}  // namespace versieve::engine

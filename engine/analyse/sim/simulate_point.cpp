@@ -1,0 +1,149 @@
+#include "engine/analyse/sim/simulate_point.h"
+
+#include "engine/analyse/sim/attention_traces.h"
+#include "engine/analyse/sim/step_sequence.h"
+#include "engine/measure/sweep/cold_sets.h"
+#include "model/launches/decode_layers.h"
+#include "model/words/draft_tree.h"
+#include "model/words/error.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+namespace {
+
+// As engine/measure/sweep's instrument on a GPU.
+constexpr double kColdTimes = 1.5;     // of L2, that pass between two uses of a copy
+constexpr std::int64_t kWarmRuns = 8;  // of a sample of warm work
+
+// Throws Error(kAnswerNo) for what the engine would refuse or the simulator has no traces of.
+Strategy simulated_strategy(const PointKey& key, const LlmShape& shape) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  if (const std::string reason = illegal_because(strategy, shape); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, reason);
+  }
+  if (strategy.attention != AttentionMethod::kNsa) {
+    throw Error(ExitCode::kAnswerNo, "the simulator has traces of NSA's launches only");
+  }
+  return strategy;
+}
+
+DraftTree tree_of(const Strategy& strategy) {
+  const DraftTree grown = synthetic_tree(strategy.draft);
+  return reordered(grown, traversal_order(grown, strategy.order));
+}
+
+AttentionCase attention_of(const PointKey& key) {
+  const LlmShape shape = named_llm_shape(key.model);
+  const Strategy strategy = simulated_strategy(key, shape);
+  const DraftTree grown = synthetic_tree(strategy.draft);
+  AttentionCase a = attention_case(shape, reordered(grown, traversal_order(grown, strategy.order)),
+                                   key.context_len);
+  a.form = strategy.form;
+  a.group_size = strategy.group_size;
+  a.group_mode = strategy.group_mode;
+  a.reuse = strategy.schedule.find('R') != std::string::npos;
+  a.element_bytes = key.dtype == "f32" ? 4 : 2;
+  return a;
+}
+
+// Copies of the cache that the sweep rotates through: so many that each is cold again.
+std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
+                          const MemoryMachine& machine) {
+  const LlmShape shape = named_llm_shape(key.model);
+  const traffic::NsaVerifyShape touched{.nsa = shape.nsa,
+                                        .num_heads = shape.num_heads,
+                                        .num_kv_heads = shape.num_kv_heads,
+                                        .head_dim = shape.head_dim,
+                                        .context_len = key.context_len,
+                                        .num_queries = key.num_queries,
+                                        .element_bytes = key.dtype == "f32" ? 4 : 2,
+                                        .unique_blocks = known.unique_blocks.value_or(0.0)};
+  return cold_sets(kColdTimes * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
+}
+
+// What a sweep's collection runs: uncounted runs on all sets of a timed sample, then the counted.
+CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const SimulationPlan& plan) {
+  const std::int64_t repetitions = plan.protocol.repetitions;
+  const bool attention = key.workload == WorkloadKind::kAttention;
+  const bool rotates = attention && key.cache_state == "cold_rotate";
+  const std::int64_t rotated = rotates ? rotated_sets(key, known, plan.machine) : 1;
+  const std::int64_t sets = plan.protocol.warm_up ? rotated : repetitions;
+  CollectedRuns runs;
+  if (attention) {
+    runs.sets = attention_sequences(key, known, plan.seed, sets);
+  } else {
+    for (std::int64_t i = 0; i < sets; ++i) {
+      runs.sets.push_back(verification_sequence(key, known, plan.seed, plan.one_launch));
+    }
+  }
+  const std::int64_t uncounted = attention && key.cache_state == "warm" ? kWarmRuns : sets;
+  for (std::int64_t i = 0; plan.protocol.warm_up && i < uncounted; ++i) {
+    runs.uncounted.push_back(static_cast<std::size_t>(i % sets));
+  }
+  for (std::int64_t i = 0; i < repetitions; ++i) {
+    runs.counted.push_back(static_cast<std::size_t>(i % sets));
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
+                                                std::uint64_t seed, std::int64_t sets) {
+  AttentionCase a = attention_of(key);
+  a.indices = attended_blocks(a, key.overlap, known, seed);
+  AddressSpace space;
+  place_shared(space, a);
+  std::vector<LaunchSequence> sequences;
+  for (std::int64_t set = 0; set < sets; ++set) {
+    if (set == 0 || key.cache_state != "warm") {
+      place_cache(space, a);
+    }
+    sequences.push_back(attention_traces(a));
+  }
+  return sequences;
+}
+
+LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
+                                     std::uint64_t seed, bool one_launch) {
+  const LlmShape shape = named_llm_shape(key.model);
+  const Strategy strategy = simulated_strategy(key, shape);
+  const bool plain = !strategy.draft.speculates() && strategy.form == NsaForm::kFused;
+  return step_sequence({.shape = shape,
+                        .form = strategy.form,
+                        .group_size = strategy.group_size,
+                        .group_mode = strategy.group_mode,
+                        .schedule = strategy.schedule_for(shape.layers),
+                        .tree = tree_of(strategy),
+                        .context_len = key.context_len,
+                        .element_bytes = key.dtype == "f32" ? 4 : 2,
+                        .overlap = key.overlap,
+                        .known = known,
+                        .seed = seed,
+                        .captures = strategy.draft.speculates() ? 3 : 0,
+                        .one_launch = one_launch && plain && key.dtype == "bf16" &&
+                                      decodes_in_one_launch(shape, key.context_len)});
+}
+
+PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
+                                const SimulationPlan& plan) {
+  PointMeasurement point{.key = key};
+  point.key.backend = kSimulatedBackend;
+  point.adjacent_overlap = known.adjacent_overlap;
+  point.unique_blocks = known.unique_blocks;
+  try {
+    if (key.workload != WorkloadKind::kAttention && key.workload != WorkloadKind::kStep) {
+      throw Error(ExitCode::kAnswerNo, "the simulator knows the launches of attention and step");
+    }
+    fill_ranges(collect(plan.machine, plan.protocol, runs_of(key, known, plan)), point);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kAnswerNo) {
+      throw;
+    }
+    point.status = "refused";
+    point.reason = error.what();
+  }
+  return point;
+}
+
+}  // namespace versieve::engine

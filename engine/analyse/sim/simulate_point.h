@@ -1,0 +1,34 @@
+// A point of a sweep, simulated: the same key, the same ranges, counters of the same names.
+#pragma once
+
+#include <string>
+
+#include "engine/analyse/sim/attended_blocks.h"
+#include "engine/analyse/sim/simulated_run.h"
+
+namespace versieve::engine {
+
+struct SimulationPlan {
+  MemoryMachine machine;
+  CollectionProtocol protocol;
+  std::uint64_t seed = 1;  // of the sweep
+  // Plain steps that the engine runs so; false: launch by launch, as they were counted before.
+  bool one_launch = true;
+};
+
+// A step is the target's part of it (step_sequence.h). The key's backend becomes "sim". A point
+// that no GPU could run is refused with its reason; so is one that nobody simulates (acceptance).
+// Throws Error(kUsage) for a key that does not parse.
+PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
+                                const SimulationPlan& plan);
+
+// The launches of one NSA layer's attention of that key on a set of buffers of its own for each of
+// `sets`; the first refuses what is illegal by throwing Error(kAnswerNo).
+std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
+                                                std::uint64_t seed, std::int64_t sets);
+
+// The launches of the target's part of a step of that key. Refuses likewise.
+LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
+                                     std::uint64_t seed, bool one_launch);
+
+}  // namespace versieve::engine

@@ -1,0 +1,32 @@
+// The launches of the target's part of a step, in the engine's order: embedding, layers, read-out,
+// the newest logits. Drafting, acceptance and commit are not in it.
+#pragma once
+
+#include "engine/analyse/sim/attended_blocks.h"
+#include "engine/analyse/sim/simulated_run.h"
+
+namespace versieve::engine {
+
+// `schedule`: a letter a layer, F or R. The blocks of all refresh layers have the statistics of
+// `known`, each layer its own; reuse layers take those of the refresh layer before them.
+struct StepCase {
+  LlmShape shape;
+  NsaForm form = NsaForm::kFused;
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
+  std::string schedule;
+  DraftTree tree;
+  std::int64_t context_len = 0;
+  std::int64_t element_bytes = 2;
+  std::optional<double> overlap;
+  KnownBlocks known;
+  std::uint64_t seed = 1;
+  std::int64_t captures = 0;  // streams that are kept for the draft: 0 or 3
+  // All layers in one launch, whose bytes are those of the launches that it replaces; their times
+  // do not add up to its own.
+  bool one_launch = false;
+};
+
+LaunchSequence step_sequence(const StepCase& step);
+
+}  // namespace versieve::engine

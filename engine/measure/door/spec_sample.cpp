@@ -1,0 +1,125 @@
+// spec_sample at the door: speculative sampling of a chain, one sample or R of them.
+#include "engine/measure/door/family.h"
+#include "engine/measure/door/sampling.h"
+#include "engine/measure/door/workspace.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kCudaMaxGamma = 1 << 20;
+
+constexpr const char* kVariants[] = {"baseline", "exact", "sigmoid"};
+constexpr DoorTensor kInputs[] = {{"target_logits", "float", "gamma+1,V"},
+                                  {"draft_logits", "float", "gamma,V"},
+                                  {"draft_tokens", "I32", "[R,]gamma"},
+                                  {"uniforms", "float", "[R,]gamma+1"}};
+constexpr DoorKey kKeys[] = {
+    {"temperature", "T >= 0; 0 is one-hot at the lowest argmax; sigmoid needs T > 0"},
+    {"alpha", "sigmoid((z / T - alpha) / (beta - alpha)); sigmoid only"},
+    {"beta", "above alpha; sigmoid only"}};
+constexpr DoorTensor kOutputs[] = {{"accepted", "I32", "1 or R"},
+                                   {"tokens", "I32", "accepted+1 or R,gamma+1"},
+                                   {"tau", "float", "[R,]gamma"}};
+
+template <class T>
+struct Chain {
+  bool many = false;  // with a leading R
+  std::vector<T> target, draft;
+  std::vector<std::int32_t> draft_tokens;
+  std::vector<kernels::SumOf<T>> uniforms;
+  double temperature = 1.0;
+  double alpha = 0.0, beta = 1.0;  // of sigmoid
+};
+
+kernels::SpecSampleVariant variant_of(const std::string& name) {
+  return name == "baseline" ? kernels::SpecSampleVariant::kBaseline
+         : name == "exact"  ? kernels::SpecSampleVariant::kExact
+                            : kernels::SpecSampleVariant::kSigmoid;
+}
+
+template <class T>
+void read_scale(DoorInput& input, Chain<T>& chain) {
+  if (chain.temperature == 0.0) {
+    input.refuse("sigmoid needs a temperature above 0");
+  }
+  chain.alpha = input.number_key("alpha");
+  chain.beta = input.number_key("beta");
+  if (chain.alpha >= chain.beta) {
+    input.refuse("alpha must be below beta");
+  }
+}
+
+template <class T>
+Chain<T> read_chain(DoorInput& input, kernels::SpecSampleVariant variant) {
+  Chain<T> chain;
+  chain.many = input.rank("draft_tokens") == 2;
+  const std::string leading = chain.many ? "R," : "";
+  if (!chain.many) {
+    input.set_dim("R", 1);
+  }
+  chain.draft = logits<T>(input, "draft_logits", "gamma,V");
+  input.require_at_least("V", 1);
+  input.set_dim("gamma+1", input.dim("gamma") + 1);
+  chain.target = logits<T>(input, "target_logits", "gamma+1,V");
+  chain.draft_tokens = vocabulary_tokens(input, "draft_tokens", leading + "gamma");
+  input.require_at_least("R", 1);
+  chain.uniforms =
+      below_one<kernels::SumOf<T>>(unit_numbers(input, "uniforms", leading + "gamma+1"));
+  chain.temperature = temperature(input);
+  if (variant == kernels::SpecSampleVariant::kSigmoid) {
+    read_scale(input, chain);
+  }
+  return chain;
+}
+
+template <class T>
+TensorSet run_as(DoorInput& input, const DoorRequest& request) {
+  kernels::SpecSampleParams<T> p;
+  p.variant = variant_of(request.variant);
+  const Chain<T> chain = read_chain<T>(input, p.variant);
+  p.samples = input.dim("R");
+  p.gamma = input.dim("gamma");
+  p.vocab = input.dim("V");
+  p.temperature = chain.temperature;
+  p.alpha = chain.alpha;
+  p.beta = chain.beta;
+  if (request.backend == DoorBackend::kCuda &&
+      (p.vocab >= kCudaMaxVocab || p.gamma >= kCudaMaxGamma)) {
+    throw Error(ExitCode::kAnswerNo, "CUDA takes a vocabulary below 2^30 and gamma below 2^20");
+  }
+  std::vector<std::int32_t> accepted(static_cast<std::size_t>(p.samples));
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(p.samples * (p.gamma + 1)));
+  std::vector<kernels::SumOf<T>> tau(static_cast<std::size_t>(p.samples * p.gamma));
+  DoorWorkspace<T> work(request);
+  p.target_logits = work.in(chain.target);
+  p.draft_logits = work.in(chain.draft);
+  p.draft_tokens = work.in(chain.draft_tokens);
+  p.uniforms = work.in(chain.uniforms);
+  p.accepted = work.out(accepted);
+  p.tokens = work.out(tokens);
+  p.tau = work.out(tau);
+  work.run(p);
+  work.finish();
+  TensorSet results;
+  results.tensors["accepted"] = tensor_of(accepted, {p.samples});
+  if (chain.many) {
+    results.tensors["tokens"] = tensor_of(tokens, {p.samples, p.gamma + 1});
+    results.tensors["tau"] = float_result(tau, {p.samples, p.gamma});
+  } else {
+    tokens.resize(static_cast<std::size_t>(accepted[0]) + 1);
+    results.tensors["tokens"] = tensor_of(tokens, {accepted[0] + 1});
+    results.tensors["tau"] = float_result(tau, {p.gamma});
+  }
+  return results;
+}
+
+TensorSet run(DoorInput& input, const DoorRequest& request) {
+  return with_dtype(request.dtype, [&]<class T>() { return run_as<T>(input, request); });
+}
+
+}  // namespace
+
+const DoorFamily kSpecSampleDoor = {"spec_sample", kVariants, kInputs, kKeys, kOutputs, run};
+
+}  // namespace versieve::engine

@@ -1,0 +1,140 @@
+// Where a family of the door runs: the CPU kernels on the caller's own vectors, or the CUDA engine
+// on copies of them. T = double (CPU only), float or Bf16.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "engine/measure/door/door.h"
+#include "kernels/block_keys/cpu.h"
+#include "kernels/layer_map/cpu.h"
+#include "kernels/nsa_verify/cpu.h"
+#include "kernels/ops.h"
+#include "kernels/resa_decode/cpu.h"
+#include "kernels/spec_sample/cpu.h"
+#include "kernels/top_p/cpu.h"
+#include "kernels/topk/cpu.h"
+#include "kernels/tree_sample/cpu.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+
+template <class T>
+class DoorWorkspace {
+ public:
+  // Throws Error(kEnvironment) for CUDA without a GPU.
+  explicit DoorWorkspace(const DoorRequest& request) : threads_(request.threads) {
+    if (request.backend == DoorBackend::kCuda) {
+      if constexpr (std::is_same_v<T, double>) {
+        VERSIEVE_ASSERT(false, "door_request refuses f64 on CUDA");
+      } else {
+        ops_ = kernels::make_cuda_ops<T>();
+      }
+    }
+  }
+
+  // The values where the kernel reads them. REQUIRES: `values` lives until finish().
+  template <class E>
+  const E* in(const std::vector<E>& values) {
+    if (values.empty()) {
+      return nullptr;
+    }
+    if (ops_ == nullptr) {
+      return values.data();
+    }
+    return hold(values)->data();
+  }
+  // Room of the vector's size where the kernel writes; the vector holds the result after finish().
+  template <class E>
+  E* out(std::vector<E>& values) {
+    if (values.empty()) {
+      return nullptr;
+    }
+    if (ops_ == nullptr) {
+      return values.data();
+    }
+    const std::shared_ptr<kernels::OpsBuffer<T, E>> buffer = hold(values);
+    downloads_.push_back([buffer, &values] { values = buffer->read(); });
+    return buffer->data();
+  }
+
+  void run(const kernels::NsaVerifyParams<T>& p) {
+    ops_ ? ops_->nsa_verify(p) : kernels::nsa_verify_cpu(p, threads_);
+  }
+  void run(const kernels::TopkParams<T>& p) {
+    ops_ ? ops_->topk(p) : kernels::topk_cpu(p, threads_);
+  }
+  void run(const kernels::SpecSampleParams<T>& p) {
+    ops_ ? ops_->spec_sample(p) : kernels::spec_sample_cpu(p, threads_);
+  }
+  void run(const kernels::TreeSampleParams<T>& p) {
+    ops_ ? ops_->tree_sample(p) : kernels::tree_sample_cpu(p, threads_);
+  }
+
+  void run(const kernels::LayerMapParams& p) {
+    ops_ ? ops_->layer_map(p) : kernels::layer_map_cpu(p);
+  }
+  void run(const kernels::TopPParams<kernels::SumOf<T>>& p) {
+    ops_ ? ops_->top_p(p) : kernels::top_p_cpu(p, threads_);
+  }
+  void run(const kernels::BlockKeysParams<T>& p) {
+    ops_ ? ops_->block_keys(p) : kernels::block_keys_cpu(p, threads_);
+  }
+  void run(const kernels::ResaDecodeParams<T>& p) {
+    ops_ ? ops_->resa_decode(p) : kernels::resa_decode_cpu(p, threads_);
+  }
+
+  void finish() {
+    if (ops_ != nullptr) {
+      ops_->synchronize();
+    }
+    for (const std::function<void()>& download : downloads_) {
+      download();
+    }
+  }
+
+ private:
+  template <class E>
+  std::shared_ptr<kernels::OpsBuffer<T, E>> hold(const std::vector<E>& values) {
+    const auto buffer = std::make_shared<kernels::OpsBuffer<T, E>>(*ops_, values);
+    held_.push_back(buffer);
+    return buffer;
+  }
+
+  int threads_;
+  std::unique_ptr<kernels::Ops<T>> ops_;     // null: the CPU
+  std::vector<std::shared_ptr<void>> held_;  // freed before ops_
+  std::vector<std::function<void()>> downloads_;
+};
+
+// call.template operator()<T>() for the request's T.
+template <class Call>
+TensorSet with_dtype(kernels::Dtype dtype, const Call& call) {
+  switch (dtype) {
+    case kernels::Dtype::kF64:
+      return call.template operator()<double>();
+    case kernels::Dtype::kF32:
+      return call.template operator()<float>();
+    case kernels::Dtype::kBf16:
+      break;
+  }
+  return call.template operator()<Bf16>();
+}
+
+// Results leave as F64 under f64, else as F32.
+template <class T>
+Tensor float_result(const std::vector<T>& values, Shape shape) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    std::vector<float> wide(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      wide[i] = to_float(values[i]);
+    }
+    return tensor_of(wide, std::move(shape));
+  } else {
+    return tensor_of(values, std::move(shape));
+  }
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,208 @@
+#include "engine/measure/sweep/acceptance_point.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "engine/io/checkpoint.h"
+#include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/text_windows.h"
+#include "engine/run/model/load.h"
+#include "engine/run/speculate/generate.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kContinuation = 256;  // tokens of the text walked with the teacher
+constexpr const char* kModelName = "demo-nsa";
+
+// A model with a prefilled prompt of its own, so that the strategies of one context share it.
+template <class T>
+struct Reader {
+  Reader(kernels::Ops<T>& ops, const Checkpoint& checkpoint, const DraftCheckpoint& draft_weights)
+      : target(make_target(ops, checkpoint, &draft_weights)),
+        draft(make_draft(ops, draft_weights, target)),
+        generator(ops, target, &draft) {}
+
+  Target<T> target;
+  Draft<T> draft;
+  Generator<T> generator;
+  TextWindow window;
+};
+
+// Sums over prompts and steps, until they become a point.
+struct Totals {
+  AcceptanceMeasurement acceptance;
+  double overlap = 0.0;
+  std::int64_t overlap_steps = 0;
+  double unique_blocks = 0.0;
+  std::int64_t block_steps = 0;  // steps x layers
+  double forced_tokens = 0.0;
+  std::int64_t forced_steps = 0;
+};
+
+void add_generated(const Generation& run, Totals& totals) {
+  AcceptanceMeasurement& sum = totals.acceptance;
+  sum.steps += run.steps;
+  sum.generated_tokens += static_cast<std::int64_t>(run.tokens.size());
+  sum.accepted_histogram.resize(
+      std::max(sum.accepted_histogram.size(), run.accepted_histogram.size()));
+  for (std::size_t a = 0; a < run.accepted_histogram.size(); ++a) {
+    sum.accepted_histogram[a] += run.accepted_histogram[a];
+  }
+}
+
+void add_blocks(const Generation& run, Totals& totals) {
+  for (const LayerOverlap& layer : run.overlap) {
+    totals.overlap += layer.adjacent_overlap * static_cast<double>(layer.overlap_steps);
+    totals.overlap_steps += layer.overlap_steps;
+    totals.unique_blocks += layer.unique_blocks * static_cast<double>(run.steps);
+    totals.block_steps += run.steps;
+  }
+}
+
+double mean_of(const std::vector<std::int64_t>& histogram) {
+  double tokens = 0.0;
+  double steps = 0.0;
+  for (std::size_t a = 0; a < histogram.size(); ++a) {
+    tokens += static_cast<double>(a) * static_cast<double>(histogram[a]);
+    steps += static_cast<double>(histogram[a]);
+  }
+  return steps > 0.0 ? tokens / steps : 0.0;
+}
+
+PointMeasurement point_of(const PointKey& key, const Totals& totals) {
+  PointMeasurement point{.key = key};
+  point.stop_reason = "fixed";
+  point.acceptance = totals.acceptance;
+  point.acceptance->accepted_per_step = mean_of(totals.acceptance.accepted_histogram);
+  if (totals.forced_steps > 0) {
+    point.acceptance->teacher_forced =
+        totals.forced_tokens / static_cast<double>(totals.forced_steps);
+  }
+  if (totals.overlap_steps > 0) {
+    point.adjacent_overlap = totals.overlap / static_cast<double>(totals.overlap_steps);
+  }
+  if (totals.block_steps > 0) {
+    point.unique_blocks = totals.unique_blocks / static_cast<double>(totals.block_steps);
+  }
+  return point;
+}
+
+template <class T>
+class AcceptanceRunner final : public PointRunner {
+ public:
+  AcceptanceRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+                   const std::filesystem::path& demo)
+      : plan_(plan),
+        prompts_(demo / "prompts"),
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)),
+        checkpoint_(load_target(demo / "nsa")),
+        draft_(load_draft(demo / "nsa" / "draft", checkpoint_.shape)),
+        tokenizer_(ByteTokenizer::load(demo / "nsa", checkpoint_.shape)) {}
+
+  PointMeasurement run(const PointKey& key) override {
+    if (key.model != kModelName) {
+      return refused_point(key, "acceptance is measured on the trained pair '" +
+                                    std::string(kModelName) + "', not on '" + key.model + "'");
+    }
+    GenerateOptions options{.strategy = Strategy::parse(key.strategy),
+                            .max_new_tokens = plan_.new_tokens,
+                            .measures_blocks = true};
+    prepare(key);
+    if (used_ == 0) {
+      return refused_point(key, "no " + key.split + " prompt of regime '" + key.regime +
+                                    "' is as long as " + std::to_string(key.context_len) +
+                                    " tokens and a continuation");
+    }
+    const std::string refusal = readers_.front().generator.refusal(options);
+    return refusal.empty() ? measure(key, options) : refused_point(key, refusal);
+  }
+
+ private:
+  void prepare(const PointKey& key);
+  PointMeasurement measure(const PointKey& key, const GenerateOptions& options);
+
+  const SweepPlan& plan_;
+  std::filesystem::path prompts_;
+  std::unique_ptr<kernels::Ops<T>> ops_;
+  Checkpoint checkpoint_;
+  DraftCheckpoint draft_;
+  ByteTokenizer tokenizer_;
+  std::deque<Reader<T>> readers_;  // a reader's parts point at each other: it never moves
+  std::size_t used_ = 0;           // readers that hold a prompt of the current text
+  std::string current_;            // regime, split and context of those
+};
+
+template <class T>
+void AcceptanceRunner<T>::prepare(const PointKey& key) {
+  const std::string wanted = key.regime + "/" + key.split + "/" + std::to_string(key.context_len);
+  if (wanted == current_) {
+    return;
+  }
+  current_.clear();
+  const std::vector<TextWindow> windows = text_windows(prompts_, tokenizer_,
+                                                       {.regime = key.regime,
+                                                        .split = key.split,
+                                                        .context_len = key.context_len,
+                                                        .continuation_len = kContinuation,
+                                                        .count = plan_.prompts});
+  used_ = windows.size();
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (i == readers_.size()) {
+      readers_.emplace_back(*ops_, checkpoint_, draft_);
+    }
+    readers_[i].window = windows[i];
+    readers_[i].generator.prefill(readers_[i].window.prompt);
+  }
+  current_ = wanted;
+}
+
+// Looping output says nothing about text: it counts only where every prompt's loops, and is marked.
+template <class T>
+PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const GenerateOptions& options) {
+  Totals totals;
+  Totals looping;
+  std::vector<AcceptanceWalk> walks;
+  for (std::size_t i = 0; i < used_; ++i) {
+    Reader<T>& reader = readers_[i];
+    const Generation generated = reader.generator.run(options);
+    Totals& generated_into = is_looping(generated.tokens) ? looping : totals;
+    add_generated(generated, generated_into);
+    AcceptanceWalk walk{.text = reader.window.name(), .yields = {}};
+    GenerateOptions walking = options;
+    walking.on_step = [&walk](const StepResult& step) {
+      walk.yields.push_back(step.acceptance.yield());
+    };
+    const Generation forced = reader.generator.teacher_forced(walking, reader.window.continuation);
+    walks.push_back(std::move(walk));
+    add_blocks(forced, totals);
+    totals.forced_tokens += forced.accepted_per_step() * static_cast<double>(forced.steps);
+    totals.forced_steps += forced.steps;
+  }
+  if (totals.acceptance.steps == 0) {
+    totals.acceptance = looping.acceptance;
+    totals.acceptance.looping = true;
+  }
+  totals.acceptance.walks = std::move(walks);
+  return point_of(key, totals);
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<PointRunner> make_acceptance_runner(const SweepPlan& plan, Instrument& instrument,
+                                                    bool on_gpu, int threads,
+                                                    const std::filesystem::path& demo) {
+  return std::make_unique<AcceptanceRunner<T>>(plan, instrument, on_gpu, threads, demo);
+}
+
+template std::unique_ptr<PointRunner> make_acceptance_runner<float>(const SweepPlan&, Instrument&,
+                                                                    bool, int,
+                                                                    const std::filesystem::path&);
+template std::unique_ptr<PointRunner> make_acceptance_runner<Bf16>(const SweepPlan&, Instrument&,
+                                                                   bool, int,
+                                                                   const std::filesystem::path&);
+
+}  // namespace versieve::engine

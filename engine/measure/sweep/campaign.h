@@ -1,0 +1,56 @@
+// Runs a sweep: opens with the environment, the counter probe and the self-check, then measures the
+// points one by one. Results leave by a callback; nothing here knows where they are stored.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/measure/sweep/sweep.h"
+#include "model/words/measurement.h"
+
+namespace versieve::engine {
+
+// What the machine of a campaign is, all the points share it.
+struct CampaignMachine {
+  std::string backend;  // cuda, cpu, sim
+  RunRecord record;     // filled but for uuid and times
+};
+
+// "auto" becomes cuda where a GPU answers, else cpu; "sim" is itself. Throws Error(kEnvironment)
+// for cuda without a GPU, Error(kUsage) for another word.
+std::string resolved_backend(const std::string& backend);
+
+// Probes counters and runs the self-check (cuda), and fills the run's record. `hardware`: the key
+// of the simulated machine (sim).
+CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
+                              const std::string& hardware = "");
+
+// Throws Error(kBadInput) where every point wants the trained pair and the folder holds none.
+void require_pair(const SweepPlan& plan, const std::string& demo_folder);
+
+struct CampaignOptions {
+  int threads = 1;          // of the CPU backend
+  std::string demo_folder;  // of the trained pair, for acceptance points
+  // Of backend sim: takes the place of running (engine/analyse/sim/simulate_point.h).
+  std::function<PointMeasurement(const PointKey&)> simulate;
+};
+
+struct CampaignProgress {
+  std::int64_t done = 0;
+  std::int64_t total = 0;
+  std::int64_t refused = 0;
+  std::int64_t failed = 0;
+  double elapsed_s = 0.0;
+  double left_s = 0.0;  // by the mean of the points so far, weighted by workload
+};
+
+// Measures `points` in order. A point that throws an Error is reported as failed, with its
+// sentence, and the campaign goes on. `on_point` may throw to end it.
+CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>& points,
+                              const CampaignMachine& machine, const CampaignOptions& options,
+                              const std::function<void(const PointMeasurement&)>& on_point,
+                              const std::function<void(const CampaignProgress&)>& on_progress);
+
+}  // namespace versieve::engine

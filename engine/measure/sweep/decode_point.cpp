@@ -1,0 +1,316 @@
+#include "engine/measure/sweep/decode_point.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/measure/sweep/cold_sets.h"
+#include "engine/measure/sweep/sweep_ops.h"
+#include "engine/measure/sweep/synthetic_random.h"
+#include "engine/run/model/random_block.h"
+#include "engine/run/speculate/draft_choice.h"
+#include "model/words/assert.h"
+#include "model/words/draft_tree.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr double kMostCacheBytes = 8e9;  // of all copies
+// Draft attention comes in clusters and falls off as a log-normal's weights do: a share p of the
+// mass lies in a share Phi(Phi^-1(p) - sigma) of the chunks, 24 % at p = 0.9, 2 % at p = 0.5. Steps
+// agree but for a tenth of the variance.
+constexpr double kLogWeightSigma = 2.0;
+constexpr double kStepShare = 0.1;
+constexpr std::int64_t kChunk = 16;  // tokens that SpecAttn reads together, and a cluster
+
+template <class T>
+class DecodeRunner final : public PointRunner {
+ public:
+  DecodeRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+      : plan_(plan),
+        instrument_(instrument),
+        on_gpu_(on_gpu),
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
+
+  PointMeasurement run(const PointKey& key) override {
+    strategy_ = Strategy::parse(key.strategy);
+    shape_ = named_llm_shape(key.model);
+    const std::string refusal = illegal_because(strategy_, shape_);
+    if (!refusal.empty()) {
+      return refused_point(key, refusal);
+    }
+    if (strategy_.attention == AttentionMethod::kNsa) {
+      return refused_point(key, "decode points read a dense cache; nsa has attention points");
+    }
+    context_len_ = key.context_len;
+    const DraftTree grown = synthetic_tree(strategy_.draft);
+    make_queries(reordered(grown, traversal_order(grown, strategy_.order)));
+    return measure(key);
+  }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+  using Sum = kernels::SumOf<T>;
+
+  std::int64_t nodes() const { return strategy_.draft.nodes; }
+  T* in_set(const Buffer& buffer, std::int64_t set, std::int64_t rows) const {
+    return buffer.data() + set * rows * shape_.kv_width();
+  }
+  void make_queries(const DraftTree& tree);
+  void make_cache(const PointKey& key, double touched_bytes);
+  void make_block_keys();
+  std::vector<Sum> draft_weights(std::int64_t gamma) const;
+  void choose_tokens();
+  void prepare_method(const PointKey& key, PointMeasurement& point);
+  kernels::BlockKeysParams<T> block_keys(std::int64_t set) const;
+  kernels::ResaDecodeParams<T> resa(std::int64_t set) const;
+  void attend(std::int64_t set);
+  void run_set(std::int64_t set);
+  PointMeasurement measure(const PointKey& key);
+
+  const SweepPlan& plan_;
+  Instrument& instrument_;
+  bool on_gpu_;
+  std::unique_ptr<kernels::Ops<T>> ops_;
+
+  // The point.
+  Strategy strategy_;
+  LlmShape shape_;
+  std::int64_t context_len_ = 0;  // L
+  std::int64_t chosen_ = 0;       // SpecAttn's tokens
+
+  // Caches, kept for later points of their geometry and length.
+  std::string cached_model_;
+  std::int64_t cached_len_ = 0, sets_ = 0;
+  Buffer k_, v_;        // [sets, L, G, d]
+  Buffer kmin_, kmax_;  // [sets, M, G, d]
+
+  Buffer q_, out_;                                         // [N, H, d]
+  Buffer k_tree_, v_tree_;                                 // [N, G, d]
+  kernels::OpsBuffer<T, std::int32_t> parent_, position_;  // [N]
+  kernels::OpsBuffer<T, std::int32_t> indices_;            // ReSA's blocks
+  kernels::OpsBuffer<T, Sum> weights_, mass_;              // [gamma, L], [gamma]
+  kernels::OpsBuffer<T, std::int32_t> mask_, tokens_;      // [L], [chosen]
+};
+
+template <class T>
+void DecodeRunner<T>::make_queries(const DraftTree& tree) {
+  const std::int64_t width = nodes() * shape_.q_width();
+  const std::int64_t kv = nodes() * shape_.kv_width();
+  RandomBlock<T> block(plan_.seed, width);
+  q_ = Buffer(*ops_, width);
+  out_ = Buffer(*ops_, width);
+  k_tree_ = Buffer(*ops_, kv);
+  v_tree_ = Buffer(*ops_, kv);
+  block.fill(*ops_, q_.data(), width, 1.0);
+  block.fill(*ops_, k_tree_.data(), kv, 1.0);
+  block.fill(*ops_, v_tree_.data(), kv, 1.0);
+  std::vector<std::int32_t> position;
+  for (const std::int32_t depth : tree.depth) {
+    position.push_back(static_cast<std::int32_t>(context_len_) + depth);
+  }
+  parent_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, tree.parent);
+  position_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, position);
+}
+
+// As many copies as it takes to make one cold that moves `touched_bytes`, and memory allows.
+template <class T>
+void DecodeRunner<T>::make_cache(const PointKey& key, double touched_bytes) {
+  const std::int64_t count = context_len_ * shape_.kv_width();
+  const double bytes = 2.0 * static_cast<double>(count) * static_cast<double>(sizeof(T));
+  std::int64_t sets = 1;
+  if (key.cache_state == "cold_rotate" && on_gpu_) {
+    sets = std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes),
+                    std::max<std::int64_t>(2, static_cast<std::int64_t>(kMostCacheBytes / bytes)));
+  }
+  if (cached_model_ == key.model && cached_len_ == context_len_ && sets_ >= sets) {
+    return;
+  }
+  k_ = Buffer();  // frees first
+  v_ = Buffer();
+  k_ = Buffer(*ops_, sets * count);
+  v_ = Buffer(*ops_, sets * count);
+  RandomBlock<T> block(plan_.seed + 1, sets * count);
+  block.fill(*ops_, k_.data(), sets * count, 1.0);
+  block.fill(*ops_, v_.data(), sets * count, 1.0);
+  cached_model_ = key.model;
+  cached_len_ = context_len_;
+  sets_ = sets;
+}
+
+template <class T>
+kernels::BlockKeysParams<T> DecodeRunner<T>::block_keys(std::int64_t set) const {
+  const std::int64_t blocks = kernels::key_block_count(context_len_ + 1, strategy_.resa_key_block);
+  return {.num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .key_block = strategy_.resa_key_block,
+          .first_token = context_len_ - 1,  // as a step leaves them: of the newest token's block
+          .length = context_len_,
+          .k_layer_rows = context_len_,
+          .key_layer_rows = blocks,
+          .k = in_set(k_, set, context_len_),
+          .kmin = in_set(kmin_, set, blocks),
+          .kmax = in_set(kmax_, set, blocks)};
+}
+
+template <class T>
+kernels::ResaDecodeParams<T> DecodeRunner<T>::resa(std::int64_t set) const {
+  const kernels::BlockKeysParams<T> keys = block_keys(set);
+  return {.selection = {.key_block = strategy_.resa_key_block,
+                        .active_ratio = strategy_.resa_active_ratio},
+          .num_heads = shape_.num_heads,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .context_len = context_len_,
+          .q = q_.data(),
+          .k = keys.k,
+          .v = in_set(v_, set, context_len_),
+          .k_new = k_tree_.data(),
+          .v_new = v_tree_.data(),
+          .kmin = keys.kmin,
+          .kmax = keys.kmax,
+          .out = out_.data(),
+          .indices = indices_.data()};
+}
+
+template <class T>
+void DecodeRunner<T>::make_block_keys() {
+  const std::int64_t blocks = kernels::key_block_count(context_len_ + 1, strategy_.resa_key_block);
+  kmin_ = Buffer(*ops_, sets_ * blocks * shape_.kv_width());
+  kmax_ = Buffer(*ops_, sets_ * blocks * shape_.kv_width());
+  indices_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, shape_.num_kv_heads * blocks);
+  for (std::int64_t set = 0; set < sets_; ++set) {
+    kernels::BlockKeysParams<T> all = block_keys(set);
+    all.first_token = 0;
+    ops_->block_keys(all);
+  }
+}
+
+// The draft's attention in each of `gamma` steps: [gamma, L].
+template <class T>
+auto DecodeRunner<T>::draft_weights(std::int64_t gamma) const -> std::vector<Sum> {
+  SyntheticRandom random(plan_.seed + 2);
+  std::vector<Sum> weights(static_cast<std::size_t>(gamma * context_len_));
+  for (std::int64_t first = 0; first < context_len_; first += kChunk) {
+    const double common = std::sqrt(1.0 - kStepShare) * random.normal();
+    const std::int64_t end = std::min(context_len_, first + kChunk);
+    for (std::int64_t step = 0; step < gamma; ++step) {
+      const double own = std::sqrt(kStepShare) * random.normal();
+      const double weight = std::exp(kLogWeightSigma * (common + own));
+      const auto row = weights.begin() + step * context_len_;
+      std::fill(row + first, row + end,
+                static_cast<Sum>(weight / static_cast<double>(context_len_)));
+    }
+  }
+  return weights;
+}
+
+// The tokens that carry a share p of that attention.
+template <class T>
+void DecodeRunner<T>::choose_tokens() {
+  const std::int64_t gamma = strategy_.draft.levels();
+  weights_ = kernels::OpsBuffer<T, Sum>(*ops_, draft_weights(gamma));
+  mass_ = kernels::OpsBuffer<T, Sum>(*ops_, gamma);
+  mask_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, context_len_);
+  const std::vector<TokenList> chosen =
+      chosen_tokens(*ops_,
+                    {.steps = gamma,
+                     .context_len = context_len_,
+                     .stride = context_len_,
+                     .layer_stride = gamma * context_len_,
+                     .weights = weights_.data()},
+                    1, {.p = strategy_.specattn_p, .chunk = kChunk});
+  tokens_ = kernels::OpsBuffer<T, std::int32_t>(*ops_, chosen[0]);
+  chosen_ = static_cast<std::int64_t>(chosen[0].size());
+}
+
+// Everything that the method needs beside queries, and what it reads of the cache.
+template <class T>
+void DecodeRunner<T>::prepare_method(const PointKey& key, PointMeasurement& point) {
+  const double pair = 2.0 * static_cast<double>(shape_.kv_width()) * sizeof(T);
+  if (strategy_.attention == AttentionMethod::kResa) {
+    const std::int64_t active = resa(0).active_count();
+    const std::int64_t blocks =
+        kernels::key_block_count(context_len_ + 1, strategy_.resa_key_block);
+    make_cache(key, pair * static_cast<double>(active * strategy_.resa_key_block + blocks));
+    make_block_keys();
+    point.unique_blocks = static_cast<double>(active);
+    return;
+  }
+  chosen_ = 0;
+  if (strategy_.attention == AttentionMethod::kSpecAttn) {
+    choose_tokens();
+    point.unique_blocks = static_cast<double>((chosen_ + kChunk - 1) / kChunk);
+  }
+  make_cache(key, pair * static_cast<double>(chosen_ > 0 ? chosen_ : context_len_));
+}
+
+template <class T>
+void DecodeRunner<T>::attend(std::int64_t set) {
+  const bool chooses = strategy_.attention == AttentionMethod::kSpecAttn;
+  ops_->tree_attention(
+      {.selected = chooses ? kernels::SelectedTokens{.token = tokens_.data(), .count = chosen_}
+                           : kernels::SelectedTokens{},
+       .num_heads = shape_.num_heads,
+       .num_kv_heads = shape_.num_kv_heads,
+       .head_dim = shape_.head_dim,
+       .context_len = context_len_,
+       .num_queries = nodes(),
+       .num_nodes = nodes(),
+       .parent = parent_.data(),
+       .position = position_.data(),
+       .q = q_.data(),
+       .k = in_set(k_, set, context_len_),
+       .v = in_set(v_, set, context_len_),
+       .k_tree = k_tree_.data(),
+       .v_tree = v_tree_.data(),
+       .out = out_.data(),
+       .cache_term = chooses ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow,
+       .splits_chain = strategy_.draft.width <= 1});
+}
+
+template <class T>
+void DecodeRunner<T>::run_set(std::int64_t set) {
+  switch (strategy_.attention) {
+    case AttentionMethod::kResa:
+      ops_->resa_decode(resa(set));
+      ops_->block_keys(block_keys(set));
+      return;
+    case AttentionMethod::kSpecAttn:
+      ops_->top_p({.rows = mass_.count(),
+                   .length = context_len_,
+                   .p = strategy_.specattn_p,
+                   .weights = weights_.data(),
+                   .mask = mask_.data(),
+                   .mass = mass_.data()});
+      attend(set);
+      return;
+    case AttentionMethod::kDense:
+    case AttentionMethod::kNsa:
+      attend(set);
+  }
+}
+
+template <class T>
+PointMeasurement DecodeRunner<T>::measure(const PointKey& key) {
+  PointMeasurement point{.key = key};
+  prepare_method(key, point);
+  instrument_.measure(work_on<T>(*ops_, sets_, [this](std::int64_t set) { run_set(set); }),
+                      measure_plan(plan_, key), point);
+  return point;
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<PointRunner> make_decode_runner(const SweepPlan& plan, Instrument& instrument,
+                                                bool on_gpu, int threads) {
+  return std::make_unique<DecodeRunner<T>>(plan, instrument, on_gpu, threads);
+}
+
+template std::unique_ptr<PointRunner> make_decode_runner<float>(const SweepPlan&, Instrument&, bool,
+                                                                int);
+template std::unique_ptr<PointRunner> make_decode_runner<Bf16>(const SweepPlan&, Instrument&, bool,
+                                                               int);
+
+}  // namespace versieve::engine

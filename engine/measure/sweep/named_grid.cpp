@@ -1,0 +1,134 @@
+#include "engine/measure/sweep/named_grid.h"
+
+#include "engine/measure/sweep/sweep_fields.h"
+#include "model/words/kernel_case.h"
+
+namespace versieve::engine {
+namespace {
+
+using Texts = std::vector<std::string>;
+using Counts = std::vector<std::int64_t>;
+
+constexpr std::int64_t kMostRows = 4096;
+constexpr std::int64_t kLongest = std::int64_t{1} << 20;
+
+bool is_kernel(WorkloadKind workload) {
+  return workload == WorkloadKind::kTopk || workload == WorkloadKind::kSampling ||
+         workload == WorkloadKind::kMachine;
+}
+
+struct NamedGrid {
+  WorkloadKind workload = WorkloadKind::kDecode;
+  Texts model, text, dtype, cache_state, launch;
+  Counts length, rows;  // rows: of kernels; strategies say their own
+};
+
+void require_within(const std::string& where, const char* key, const Counts& values,
+                    std::int64_t most) {
+  for (const std::int64_t value : values) {
+    if (value < 1 || value > most) {
+      throw Error(ExitCode::kBadInput,
+                  where + ": '" + key + "' must lie within 1 and " + std::to_string(most));
+    }
+  }
+}
+
+NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
+  Fields fields(object, where);
+  NamedGrid grid;
+  grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
+  const bool kernel = is_kernel(grid.workload);
+  const bool step = grid.workload == WorkloadKind::kStep;
+  const char* const text = kernel ? "case" : "strategy";
+  const char* const length = kernel ? "length" : "context_len";
+  grid.text = fields.axis<std::string>(text, {});
+  if (grid.text.empty()) {
+    throw Error(ExitCode::kBadInput, where + ": '" + text + "' is missing");
+  }
+  grid.model = kernel ? Texts{"kernel"} : fields.axis<std::string>("model", {"dense-1b"});
+  grid.rows = kernel ? fields.axis<std::int64_t>("rows", {1}) : Counts{0};
+  grid.length = fields.axis<std::int64_t>(length, {4096});
+  grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
+  grid.cache_state = fields.axis<std::string>("cache_state", {step ? "as_is" : "cold_rotate"});
+  grid.launch = fields.axis<std::string>("launch", {"graph"});
+  fields.refuse_the_rest();
+  require_targets(where, grid.workload, grid.model);
+  require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
+  require_known(fields, "launch", grid.launch, {"stream", "graph"});
+  if (step) {
+    require_known(fields, "cache_state", grid.cache_state, {"as_is"});
+  }
+  require_known(fields, "cache_state", grid.cache_state, {"warm", "cold_rotate", "as_is"});
+  require_within(where, length, grid.length, kLongest);
+  if (kernel) {
+    require_within(where, "rows", grid.rows, kMostRows);
+  }
+  return grid;
+}
+
+// The canonical text and rows of a point.
+void name_point(const NamedGrid& grid, const std::string& text, std::int64_t rows, PointKey& key) {
+  key.num_queries = rows;
+  switch (grid.workload) {
+    case WorkloadKind::kTopk:
+      key.strategy = TopkCase::parse(text).text();
+      return;
+    case WorkloadKind::kSampling:
+      key.strategy = SamplingCase::parse(text).text();
+      return;
+    case WorkloadKind::kMachine:
+      key.strategy = MachineCase::parse(text).text();
+      return;
+    case WorkloadKind::kAttention:
+    case WorkloadKind::kStep:
+    case WorkloadKind::kAcceptance:
+    case WorkloadKind::kDecode:
+      break;
+  }
+  const Strategy strategy = Strategy::parse(text);
+  key.strategy = strategy.text();
+  key.num_queries = strategy.draft.nodes;
+}
+
+}  // namespace
+
+bool names_points(const nlohmann::json& grid) {
+  const std::string workload =
+      grid.is_object() && grid.contains("workload") && grid.at("workload").is_string()
+          ? grid.at("workload").get<std::string>()
+          : "";
+  const bool step = workload == name_of(WorkloadKind::kStep) && grid.contains("strategy");
+  return step || workload == name_of(WorkloadKind::kDecode) ||
+         workload == name_of(WorkloadKind::kTopk) || workload == name_of(WorkloadKind::kSampling) ||
+         workload == name_of(WorkloadKind::kMachine);
+}
+
+// Innermost axes change fastest; tensors depend on the outer ones.
+void expand_named(const nlohmann::json& object, const std::string& where,
+                  const std::string& backend, SweepPlan& plan) {
+  const NamedGrid grid = read_named(object, where);
+  PointKey key{.workload = grid.workload, .regime = "synthetic", .backend = backend};
+  for (const std::string& model : grid.model) {
+    for (const std::string& dtype : grid.dtype) {
+      for (const std::int64_t length : grid.length) {
+        for (const std::int64_t rows : grid.rows) {
+          for (const std::string& text : grid.text) {
+            for (const std::string& cache_state : grid.cache_state) {
+              for (const std::string& launch : grid.launch) {
+                key.model = model;
+                key.dtype = backend == "cpu" ? "f32" : dtype;
+                key.context_len = length;
+                key.cache_state = cache_state;
+                key.launch = launch;
+                name_point(grid, text, rows, key);
+                add_point(key, plan);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace versieve::engine

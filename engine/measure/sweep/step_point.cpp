@@ -1,0 +1,278 @@
+#include "engine/measure/sweep/step_point.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/measure/sweep/sweep_ops.h"
+#include "engine/run/model/synthetic.h"
+#include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/draft_source.h"
+#include "engine/run/speculate/step.h"
+#include "model/launches/draft_levels.h"
+#include "model/words/assert.h"
+#include "model/words/strategy.h"
+#include "profiler/timing.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
+constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
+constexpr std::int32_t kToken = 17;          // any token: weights are random
+
+template <class T>
+class StepRunnerPoint final : public StepPointRunner {
+ public:
+  StepRunnerPoint(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+      : plan_(plan),
+        instrument_(instrument),
+        ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
+
+  PointMeasurement run(const PointKey& key) override {
+    const std::string reason = make_ready(key, /*drafts=*/true);
+    return reason.empty() ? measure(key) : refused_point(key, reason);
+  }
+
+  PointMeasurement run_verification(const PointKey& key) override {
+    const std::string reason = make_ready(key, /*drafts=*/false);
+    if (!reason.empty()) {
+      return refused_point(key, reason);
+    }
+    PointMeasurement point{.key = key};
+    const auto sample_ns = [this] {
+      return recorded_ ? profiler::host_time_ns([this] { recorded_step(); })
+                       : led_verification_ns();
+    };
+    const profiler::TimingResult time = profiler::collect_samples(sample_ns, plan_.timing);
+    finish_recorded();
+    point.time_ns = time.samples_ns;
+    point.stop_reason = time.stop_reason;
+    return point;
+  }
+
+ private:
+  // Everything for steps of that key, or why there are none.
+  std::string make_ready(const PointKey& key, bool drafts);
+  void prepare(const LlmShape& shape, const PointKey& key);
+  void make_source(const Strategy& strategy);
+  StepResult step(bool measures_blocks);
+  double led_verification_ns();
+  void finish_recorded();
+  void begin_recorded();
+  void recorded_step();
+  void begin(DeviceStepRunner<T>& runner);
+  void watched_step();
+  PointMeasurement measure(const PointKey& key);
+
+  const SweepPlan& plan_;
+  Instrument& instrument_;
+  std::unique_ptr<kernels::Ops<T>> ops_;
+  std::string model_;
+  std::int64_t context_len_ = 0;
+  std::optional<Target<T>> target_;
+  std::optional<Draft<T>> draft_;
+  std::optional<StepRunner<T>> runner_;
+  kernels::OpsBuffer<T> captured_;  // [3 * hidden]: what the newest token left for the draft
+  std::unique_ptr<TreeSource<T>> source_;
+  std::optional<DeviceStepRunner<T>> recorded_;
+  // What trace and counters watch in the place of a step that the host leads: one whose draft runs
+  // all levels in one launch, which no host-led step has.
+  std::optional<DeviceStepRunner<T>> watched_;
+  StepOptions options_;
+};
+
+template <class T>
+std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
+  const Strategy strategy = Strategy::parse(key.strategy);
+  const LlmShape shape = named_llm_shape(key.model);
+  const std::string refusal = untimed_because(strategy, shape);
+  if (!refusal.empty()) {
+    return refusal;
+  }
+  prepare(shape, key);
+  if (strategy.attention == AttentionMethod::kResa) {
+    target_->keep_block_keys(strategy.resa_key_block);
+  } else {
+    target_->drop_block_keys();
+  }
+  make_source(strategy);
+  options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
+  recorded_.reset();
+  watched_.reset();
+  if (key.launch != "graph") {
+    return {};
+  }
+  DeviceStepOptions steps{.choice = strategy.draft,
+                          .order = strategy.order,
+                          .verify = options_.verify,
+                          .scores_by_rank = true,
+                          .forced_yield = kCommittedNodes,
+                          .drafts = drafts};
+  const std::string reason = DeviceStepRunner<T>::refusal(*target_, steps, context_len_ + kRoom);
+  if (!reason.empty()) {
+    return reason + " (launch \"stream\" can be measured)";
+  }
+  recorded_.emplace(*ops_, *target_, &*draft_, steps);
+  if (drafts && std::is_same_v<T, Bf16> &&
+      drafts_in_one_launch(draft_->shape(), shape.vocab, strategy.draft)) {
+    steps.records = false;
+    watched_.emplace(*ops_, *target_, &*draft_, steps);
+  }
+  return {};
+}
+
+// The model stays from point to point, the context as long as its length does.
+template <class T>
+void StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
+  source_.reset();
+  recorded_.reset();
+  watched_.reset();
+  if (model_ != key.model) {
+    runner_.reset();
+    draft_.reset();
+    target_.reset();
+    model_.clear();
+    const DraftShape draft = draft_shape_for(shape);
+    target_.emplace(make_synthetic_target<T>(*ops_, shape, draft, plan_.seed));
+    draft_.emplace(make_synthetic_draft<T>(*ops_, draft, *target_, plan_.seed + 1));
+    runner_.emplace(*ops_, *target_);
+    captured_ = kernels::OpsBuffer<T>(
+        *ops_, std::vector<T>(static_cast<std::size_t>(3 * shape.hidden), T{}));
+    model_ = key.model;
+    context_len_ = 0;
+  }
+  if (context_len_ != key.context_len) {
+    target_->cache().truncate(0);
+    target_->cache().reserve(key.context_len + kRoom);
+    draft_->reserve(key.context_len + kRoom);
+    fill_context(*ops_, *target_, key.context_len, plan_.seed + 2);
+    fill_context(*ops_, *draft_, key.context_len, plan_.seed + 3);
+    ops_->synchronize();
+    context_len_ = key.context_len;
+  }
+}
+
+template <class T>
+void StepRunnerPoint<T>::make_source(const Strategy& strategy) {
+  if (!strategy.draft.speculates()) {
+    source_ = std::make_unique<NoDraft<T>>();
+    return;
+  }
+  source_ = std::make_unique<DraftSource<T>>(
+      *ops_, *draft_,
+      DraftSourceOptions{
+          .choice = strategy.draft, .order = strategy.order, .scores_by_rank = true});
+}
+
+// One step from the same context each time; what the last one committed is forgotten first.
+template <class T>
+StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
+  finish_recorded();
+  target_->cache().truncate(context_len_);
+  draft_->set_length(context_len_);
+  source_->observe({.first = context_len_ - 1,
+                    .next_token = {kToken},
+                    .captured = captured_.data(),
+                    .rows = {0}});
+  StepOptions options = options_;
+  options.measures_blocks = measures_blocks;
+  return runner_->run(*source_, kToken, options);
+}
+
+template <class T>
+double StepRunnerPoint<T>::led_verification_ns() {
+  const PhaseSeconds seconds = step(false).seconds;
+  double ns = 0.0;
+  for (const StepPhase phase : {StepPhase::kVerify, StepPhase::kAccept, StepPhase::kCommit}) {
+    ns += 1e9 * seconds[static_cast<std::size_t>(phase)];
+  }
+  return ns;
+}
+
+template <class T>
+void StepRunnerPoint<T>::finish_recorded() {
+  while (recorded_ && recorded_->pending() > 0) {
+    recorded_->wait();
+  }
+}
+
+template <class T>
+void StepRunnerPoint<T>::begin_recorded() {
+  finish_recorded();
+  begin(*recorded_);
+  recorded_->launch();
+}
+
+template <class T>
+void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
+  runner.begin({.context_len = context_len_,
+                .token = kToken,
+                .captured = captured_.data(),
+                .max_context = context_len_ + kRecordedRoom});
+}
+
+// Begun before anybody watches; the few that are watched find room.
+template <class T>
+void StepRunnerPoint<T>::watched_step() {
+  finish_recorded();
+  watched_->launch();
+  watched_->wait();
+}
+
+// The steady state of generation: one more step is enqueued, then the oldest is waited for. Each
+// begins where the last one ended, until the room is used up.
+template <class T>
+void StepRunnerPoint<T>::recorded_step() {
+  if (recorded_->pending() == 0 || !recorded_->can_launch()) {
+    begin_recorded();
+  }
+  recorded_->launch();
+  recorded_->wait();
+}
+
+template <class T>
+PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
+  const StepResult first = step(true);
+  VERSIEVE_ASSERT(first.tree.size() == key.num_queries, "a tree scored by rank has all its nodes");
+  PointMeasurement point{.key = key};
+  point.unique_blocks = 0.0;
+  for (const BlockStatistics& layer : first.blocks) {
+    const double share = 1.0 / static_cast<double>(first.blocks.size());
+    *point.unique_blocks += share * layer.unique_blocks;
+    if (layer.adjacent_overlap) {
+      point.adjacent_overlap =
+          point.adjacent_overlap.value_or(0.0) + share * *layer.adjacent_overlap;
+    }
+  }
+  if (watched_) {
+    begin(*watched_);
+  }
+  RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) {
+    if (watched_) {
+      watched_step();
+    } else {
+      step(false);
+    }
+  });
+  work.host_timed = true;
+  if (recorded_) {
+    work.run_timed = [this] { recorded_step(); };
+  }
+  instrument_.measure(work, measure_plan(plan_, key), point);
+  return point;
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
+                                                  bool on_gpu, int threads) {
+  return std::make_unique<StepRunnerPoint<T>>(plan, instrument, on_gpu, threads);
+}
+
+template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&, Instrument&,
+                                                                  bool, int);
+template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&,
+                                                                 bool, int);
+
+}  // namespace versieve::engine

@@ -1,0 +1,37 @@
+// WorkloadKind::kStep: a whole speculative step (draft, verification, acceptance, commit) of a
+// geometry with synthetic weights, through the engine itself. The time is the host's: launch
+// `graph` times recorded steps one after the other as generation runs them (the next is enqueued
+// while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels.
+#pragma once
+
+#include <memory>
+
+#include "engine/measure/sweep/point_runner.h"
+#include "kernels/common/bf16.h"
+
+namespace versieve::engine {
+
+// Nodes of the path that is committed whatever the untrained target says (fewer where a tree is
+// less deep, one without a tree): a trained pair yields some four tokens a step, and a commit's
+// cost grows with them.
+inline constexpr std::int64_t kCommittedNodes = 4;
+
+class StepPointRunner : public PointRunner {
+ public:
+  // The time of verification, acceptance and commit alone, in `time_ns`; no ranges. Launch `graph`:
+  // recorded steps without a draft that verify one full tree again and again; `stream`: those
+  // phases of steps that the host leads, by its clock. Refused where run() is.
+  virtual PointMeasurement run_verification(const PointKey& key) = 0;
+};
+
+// As make_attention_runner.
+template <class T>
+std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
+                                                  bool on_gpu, int threads);
+
+extern template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&,
+                                                                         Instrument&, bool, int);
+extern template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&,
+                                                                        Instrument&, bool, int);
+
+}  // namespace versieve::engine

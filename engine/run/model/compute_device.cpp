@@ -1,0 +1,25 @@
+#include "engine/run/model/compute_device.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "profiler/environment.h"
+
+namespace versieve::engine {
+
+ComputeDevice compute_device(const std::string& backend, int threads) {
+  if (backend != "cpu" && backend != "cuda" && backend != "auto") {
+    throw Error(ExitCode::kUsage, "backend '" + backend + "' is none of cpu, cuda and auto");
+  }
+  const profiler::Environment environment = profiler::read_environment();
+  if (backend == "cuda" || (backend == "auto" && environment.gpu.has_value())) {
+    if (!environment.gpu) {
+      throw Error(ExitCode::kEnvironment, environment.gpu_missing_because);
+    }
+    return {.backend = "cuda", .name = environment.gpu->name};
+  }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return {.backend = "cpu", .name = environment.cpu_name, .threads = threads > 0 ? threads : cores};
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,152 @@
+// The EAGLE-3 draft head: entries by position, each made of its token and of the feature of the
+// position before it. `extend` appends entries with the target's true features; `step` runs nodes
+// of a growing tree, whose features are the draft's own outputs. Nothing here touches the target's
+// results, so it may be wrong without harm to the text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/run/model/device_ints.h"
+#include "engine/run/model/weights.h"
+#include "kernels/ops.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+template <class T>
+class Draft {
+ public:
+  // `embedding` [V, hidden] is the target's and outlives the draft.
+  Draft(kernels::Ops<T>& ops, const DraftShape& shape, DraftWeights<T> weights, const T* embedding);
+
+  const DraftShape& shape() const { return shape_; }
+  // The target's token of a draft token.
+  std::int32_t target_token(std::int32_t draft_token) const;
+  bool has_own_vocabulary() const { return !weights_.target_token.empty(); }
+
+  // Rows for positions below length() are there (those a window away or more may be unset).
+  std::int64_t length() const { return length_; }
+  void reserve(std::int64_t positions);
+  void truncate(std::int64_t length);
+  void set_length(std::int64_t length) { length_ = length; }
+
+  // Entries for positions first, first + 1, ...: entry i has tokens[i] and the captured streams of
+  // the position before it, row rows[i] of `captured` [*, 3 * hidden]. With `read_out` the newest
+  // entry's logits and output follow: logits() row 0, and the root's feature for `step`.
+  void extend(std::int64_t first, std::span<const std::int32_t> tokens, const T* captured,
+              std::span<const std::int32_t> rows, bool read_out);
+
+  // Runs nodes over the committed entries and their ancestors. Slot s is the s-th node given since
+  // the last extend; parent -1 is the newest entry. logits() then has a row a node.
+  struct Nodes {
+    std::vector<std::int32_t> token;     // target's tokens
+    std::vector<std::int32_t> position;  // newest entry's position + depth
+    std::vector<std::int32_t> parent;    // slot, or -1
+  };
+  void step(const Nodes& nodes);
+
+  // The same two in device memory, for steps that no host takes part in; they only enqueue, once
+  // reserve_device was called. Slot 0 is the newest entry.
+  struct DeviceSlots {
+    const kernels::StepCounts* counts = nullptr;  // context_len: the newest entry's position
+    std::int64_t max_context = 0;                 // its bound
+    const std::int32_t* identity = nullptr;       // [slots]: 0, 1, ...
+    const std::int32_t* parent = nullptr;         // [slots], -1 for slot 0
+    const std::int32_t* position = nullptr;       // [slots]
+  };
+  struct DeviceEntries {
+    std::int64_t rows = 0;                   // P
+    const std::int32_t* token = nullptr;     // [P], row 0 the newest
+    const std::int32_t* row = nullptr;       // [P]: of `captured`
+    const std::int32_t* position = nullptr;  // [P]; padding lies beyond the newest
+  };
+  // Room for entries up to `positions`, P of them a call, `rows` nodes a step and `slots` in all.
+  void reserve_device(std::int64_t positions, std::int64_t rows, std::int64_t slots);
+  void extend_device(const DeviceSlots& slots, const DeviceEntries& entries, const T* captured);
+  // The entries alone, of which nothing is read out: for steps that grow no tree.
+  void keep_device(const DeviceEntries& entries, const T* captured);
+  // Runs slots first ... first + count - 1.
+  void step_device(const DeviceSlots& slots, std::int64_t first, std::int64_t count,
+                   const std::int32_t* token);
+
+  // Entries, levels and growth of a tree in one launch (Ops::draft_levels), which writes the tree's
+  // pool; false: the device has none for this draft and tree, and nothing ran. No bit depends on
+  // it.
+  struct DeviceGrowth {
+    DraftChoice choice;
+    bool scores_by_rank = false;
+    const std::int32_t* target_token = nullptr;  // in device memory, or null: the same vocabulary
+    kernels::StepState* state = nullptr;
+    std::int64_t max_context = 0;  // bound of the newest entry's position
+  };
+  bool try_grow_device(const DeviceGrowth& growth, const DeviceEntries& entries, const T* captured,
+                       std::int64_t target_vocab);
+
+  const T* logits() const { return logits_.data(); }  // [rows, draft V]
+  std::vector<T> newest_feature() const;              // [hidden]: the newest entry's output
+  T* k() const { return k_.data(); }                  // [capacity, G, d]
+  T* v() const { return v_.data(); }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+
+  void ensure_rows(std::int64_t rows);
+  void ensure_slots(std::int64_t slots);
+  // The tokens' embeddings and features -> input_ [rows, 2 * hidden], and the rows' rotary angles.
+  // Features lie in feature_, or in the rows `feature_row` [rows] of output_, which are copied
+  // there.
+  void embed(std::int64_t rows, const std::int32_t* tokens, const std::int32_t* positions,
+             const std::int32_t* feature_row = nullptr);
+  // input_ [rows, 2 * hidden] -> joint_.
+  void project(std::int64_t rows);
+  // joint_ -> query_, keys and values; these also to the cache's rows `cache_row` [rows] if not
+  // null.
+  void take_apart(std::int64_t rows, T* k, T* v, const std::int32_t* cache_row = nullptr);
+  // joint_ as queries of nodes, which attention takes apart.
+  kernels::JointQueries<T> joint_queries() const;
+  // attention_, the residual in `feature` -> `output` [rows, hidden] and logits.
+  void finish(std::int64_t rows, const T* feature, T* output);
+  kernels::TreeAttentionParams<T> attention_over(const DeviceSlots& slots) const;
+  void read_out(std::int64_t row, const std::int32_t* ints, std::int64_t rows);
+  void linear(std::int64_t rows, const T* x, const T* w, std::int64_t k, std::int64_t m, T* y,
+              const T* residual = nullptr);
+
+  std::int64_t kv_width() const { return shape_.num_kv_heads * shape_.head_dim; }
+  std::int64_t q_width() const { return shape_.num_heads * shape_.head_dim; }
+
+  kernels::Ops<T>* ops_;
+  DraftShape shape_;
+  DraftWeights<T> weights_;
+  const T* embedding_;       // [V, hidden]
+  std::int64_t length_ = 1;  // position 0 has no entry
+  std::int64_t capacity_ = 0;
+  std::int64_t rows_ = 0;
+  DeviceInts<T> staged_;
+
+  // Slots since the last extend.
+  std::vector<std::int32_t> slot_parent_;
+  std::vector<std::int32_t> slot_position_;
+  std::int64_t slot_capacity_ = 0;
+  Buffer k_tree_;  // [slots, G, d]
+  Buffer v_tree_;  // [slots, G, d]
+  Buffer output_;  // [1 + slots, hidden]: row 0 the newest entry's, then the slots'
+
+  Buffer k_, v_;                                            // [capacity, G, d]
+  Buffer captured_;                                         // [rows, 3 * hidden]
+  Buffer feature_;                                          // [rows, hidden]
+  Buffer input_;                                            // [rows, 2 * hidden]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [rows, d/2]: rotary angles
+  Buffer query_;                                            // [rows, H, d]
+  Buffer attention_;                                        // [rows, H, d]
+  Buffer weighted_;  // [rows, hidden]: outputs times the next norm's weight
+  kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [rows]: after attention, at the end
+  Buffer joint_;   // [rows, (H + 2 G) d]: the joint projection
+  Buffer mlp_;     // [rows, intermediate]: silu(gate) * up
+  Buffer logits_;  // [rows, draft V]
+  // [target V, (H + 2 G) d]: Ops::draft_token_rows, once a launch asks for it.
+  kernels::OpsBuffer<T, kernels::SumOf<T>> token_rows_;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,77 @@
+// The committed tokens of one sequence on the device: keys and values by position, compressed keys
+// and values by block index, and for families that compress before rotary the raw keys, from which
+// compressed tokens that reach into a draft tree are built. All layers lie in one buffer a kind, so
+// that a commit is one row copy a kind. Rows are only appended: dropping the newest ones is setting
+// the length.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/run/model/device_ints.h"
+#include "kernels/ops.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+// What a verification step leaves for the commit, one row a tree node (compressed rows: one an
+// owning node), layer after layer.
+template <class T>
+struct TreeRows {
+  std::int64_t layer_rows = 0;  // rows between two layers
+  const T* k = nullptr;         // [layers, rows, G, d]
+  const T* v = nullptr;
+  const T* k_raw = nullptr;  // or null
+  const T* k_cmp = nullptr;
+  const T* v_cmp = nullptr;
+};
+
+template <class T>
+class KvCache {
+ public:
+  KvCache(kernels::Ops<T>& ops, const LlmShape& shape);
+
+  std::int64_t length() const { return length_; }
+  std::int64_t compressed_length() const;
+  std::int64_t capacity() const { return capacity_; }
+  std::int64_t compressed_capacity() const { return cmp_capacity_; }
+  // Makes room for that many tokens, at least doubling; the committed rows stay.
+  void reserve(std::int64_t tokens);
+  // Forgets all but the oldest `length` tokens. REQUIRES: length <= length().
+  void truncate(std::int64_t length);
+  // Declares rows filled by other means (synthetic contexts). REQUIRES: reserved.
+  void set_length(std::int64_t length);
+  // Appends the tree rows `nodes` and the compressed rows `compressed`, both in order of position.
+  void append(const TreeRows<T>& rows, std::span<const std::int32_t> nodes,
+              std::span<const std::int32_t> compressed);
+
+  T* k(std::int64_t layer) const { return k_.data() + layer * capacity_ * width_; }  // [cap, G, d]
+  T* v(std::int64_t layer) const { return v_.data() + layer * capacity_ * width_; }
+  T* k_raw(std::int64_t layer) const { return k_raw_.data() + layer * capacity_ * width_; }
+  T* k_cmp(std::int64_t layer) const { return k_cmp_.data() + layer * cmp_capacity_ * width_; }
+  T* v_cmp(std::int64_t layer) const { return v_cmp_.data() + layer * cmp_capacity_ * width_; }
+  bool keeps_raw_keys() const { return keeps_raw_; }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+  void regrow(Buffer& buffer, std::int64_t length, std::int64_t old_capacity,
+              std::int64_t capacity);
+  std::vector<std::int32_t> row_pairs(std::int64_t layer_rows, std::span<const std::int32_t> source,
+                                      std::int64_t capacity, std::int64_t first) const;
+  void copy(const T* source, T* destination, const std::int32_t* pairs, std::int64_t rows);
+
+  kernels::Ops<T>* ops_;
+  NsaGeometry nsa_;
+  bool sparse_;
+  bool keeps_raw_;
+  std::int64_t layers_;
+  std::int64_t width_;  // G*d
+  std::int64_t length_ = 0;
+  std::int64_t capacity_ = 0;
+  std::int64_t cmp_capacity_ = 0;
+  Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
+  DeviceInts<T> staged_;
+};
+
+}  // namespace versieve::engine

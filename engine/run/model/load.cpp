@@ -1,0 +1,142 @@
+#include "engine/run/model/load.h"
+
+#include <utility>
+#include <vector>
+
+namespace versieve::engine {
+namespace {
+
+template <class T>
+class Uploader {
+ public:
+  Uploader(kernels::Ops<T>& ops, const WeightTable& table) : ops_(&ops), table_(&table) {}
+
+  kernels::OpsBuffer<T> operator()(const std::string& name) const {
+    return {*ops_, table_->values<T>(name)};
+  }
+  // Their rows under each other.
+  kernels::OpsBuffer<T> stacked(const std::vector<std::string>& names) const {
+    std::vector<T> rows;
+    for (const std::string& name : names) {
+      const std::vector<T> values = table_->values<T>(name);
+      rows.insert(rows.end(), values.begin(), values.end());
+    }
+    return {*ops_, rows};
+  }
+  // An empty buffer where the checkpoint has no such weight.
+  kernels::OpsBuffer<T> optional(const std::string& name) const {
+    return table_->has(name) ? (*this)(name) : kernels::OpsBuffer<T>();
+  }
+
+ private:
+  kernels::Ops<T>* ops_;
+  const WeightTable* table_;
+};
+
+// Matrices and norms that a target layer and the draft's layer share; `prefix` ends with a dot.
+// `gated`: a layer of NSA.
+template <class T>
+LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& prefix, bool gated) {
+  LayerWeights<T> w;
+  w.input_norm = upload(prefix + "input_layernorm.weight");
+  std::vector<std::string> joint;
+  for (const char* part : {"q_proj", "k_proj", "v_proj"}) {
+    joint.push_back(prefix + "self_attn." + part + ".weight");
+  }
+  if (gated) {
+    joint.push_back(prefix + "self_attn.g_proj.weight");
+  }
+  w.joint = upload.stacked(joint);
+  w.output = upload(prefix + "self_attn.o_proj.weight");
+  w.post_norm = upload(prefix + "post_attention_layernorm.weight");
+  w.mlp_gate_up = upload.stacked({prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"});
+  w.mlp_down = upload(prefix + "mlp.down_proj.weight");
+  return w;
+}
+
+// Mean pooling is weights 1/l.
+template <class T>
+kernels::OpsBuffer<T> mean_pooling(kernels::Ops<T>& ops, const LlmShape& shape) {
+  const double weight = 1.0 / static_cast<double>(shape.nsa.cmp_block);
+  std::vector<T> values(static_cast<std::size_t>(shape.num_kv_heads * shape.nsa.cmp_block));
+  for (T& value : values) {
+    if constexpr (std::is_same_v<T, Bf16>) {
+      value = to_bf16(weight);
+    } else {
+      value = static_cast<T>(weight);
+    }
+  }
+  return {ops, values};
+}
+
+template <class T>
+void add_sparse_weights(kernels::Ops<T>& ops, const Uploader<T>& upload, const LlmShape& shape,
+                        std::int64_t layer, LayerWeights<T>& w) {
+  const auto name = [&](const char* rest) {
+    return layer_name(layer, std::string("self_attn.") + rest);
+  };
+  w.intra_block_pe = upload.optional(name("intra_block_pe"));
+  if (shape.pooling == CompressPooling::kMean) {
+    w.compress_key = mean_pooling(ops, shape);
+    w.compress_value = mean_pooling(ops, shape);
+  } else {
+    w.compress_key = upload(name("compress_key"));
+    w.compress_value = upload(name("compress_value"));
+  }
+}
+
+}  // namespace
+
+template <class T>
+Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
+                      const DraftCheckpoint* draft) {
+  const Uploader<T> upload(ops, checkpoint.weights);
+  TargetWeights<T> weights;
+  weights.embedding = upload("model.embed_tokens.weight");
+  weights.norm = upload("model.norm.weight");
+  if (!checkpoint.shape.tied_embeddings) {
+    weights.head = upload("lm_head.weight");
+  }
+  for (std::int64_t layer = 0; layer < checkpoint.shape.layers; ++layer) {
+    const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
+    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse);
+    if (sparse) {
+      add_sparse_weights(ops, upload, checkpoint.shape, layer, w);
+    }
+    weights.layers.push_back(std::move(w));
+  }
+  std::vector<std::int64_t> capture;
+  if (draft != nullptr) {
+    capture.assign(std::begin(draft->shape.capture_layers), std::end(draft->shape.capture_layers));
+  }
+  return {ops, checkpoint.shape, std::move(weights), std::move(capture)};
+}
+
+template <class T>
+Draft<T> make_draft(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,
+                    const Target<T>& target) {
+  const Uploader<T> upload(ops, checkpoint.weights);
+  DraftWeights<T> weights;
+  weights.fuse = upload("fc.weight");
+  weights.hidden_norm = upload("midlayer.hidden_norm.weight");
+  weights.layer = decoder_layer(upload, "midlayer.", false);
+  weights.norm = upload("norm.weight");
+  weights.head = upload("lm_head.weight");
+  for (std::size_t i = 0; i < checkpoint.d2t.size(); ++i) {
+    weights.target_token.push_back(
+        static_cast<std::int32_t>(static_cast<std::int64_t>(i) + checkpoint.d2t[i]));
+  }
+  return {ops, checkpoint.shape, std::move(weights), target.embedding()};
+}
+
+template Target<double> make_target(kernels::Ops<double>&, const Checkpoint&,
+                                    const DraftCheckpoint*);
+template Target<float> make_target(kernels::Ops<float>&, const Checkpoint&, const DraftCheckpoint*);
+template Target<Bf16> make_target(kernels::Ops<Bf16>&, const Checkpoint&, const DraftCheckpoint*);
+template Draft<double> make_draft(kernels::Ops<double>&, const DraftCheckpoint&,
+                                  const Target<double>&);
+template Draft<float> make_draft(kernels::Ops<float>&, const DraftCheckpoint&,
+                                 const Target<float>&);
+template Draft<Bf16> make_draft(kernels::Ops<Bf16>&, const DraftCheckpoint&, const Target<Bf16>&);
+
+}  // namespace versieve::engine

@@ -1,0 +1,167 @@
+#include "engine/run/model/synthetic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/run/model/random_block.h"
+
+namespace versieve::engine {
+namespace {
+
+template <class T>
+class Filler {
+ public:
+  using Buffer = kernels::OpsBuffer<T>;
+
+  Filler(kernels::Ops<T>& ops, std::uint64_t seed, std::int64_t largest)
+      : ops_(&ops), block_(seed, largest) {}
+
+  Buffer matrix(std::int64_t rows, std::int64_t columns) {
+    return normal(rows * columns, 1.0 / std::sqrt(static_cast<double>(columns)));
+  }
+  Buffer normal(std::int64_t count, double scale) {
+    Buffer buffer(*ops_, count);
+    block_.fill(*ops_, buffer.data(), count, scale);
+    return buffer;
+  }
+  Buffer ones(std::int64_t count) {
+    return {*ops_, std::vector<T>(static_cast<std::size_t>(count), rounded_to<T>(1.0))};
+  }
+
+ private:
+  kernels::Ops<T>* ops_;
+  RandomBlock<T> block_;
+};
+
+struct LayerSizes {
+  std::int64_t input = 0, hidden = 0, intermediate = 0, q_width = 0, kv_width = 0, gates = 0;
+};
+
+template <class T>
+LayerWeights<T> random_layer(Filler<T>& fill, const LayerSizes& sizes) {
+  LayerWeights<T> w;
+  w.input_norm = fill.ones(sizes.hidden);
+  w.joint = fill.matrix(sizes.q_width + 2 * sizes.kv_width + sizes.gates, sizes.input);
+  w.output = fill.matrix(sizes.hidden, sizes.q_width);
+  w.post_norm = fill.ones(sizes.hidden);
+  w.mlp_gate_up = fill.matrix(2 * sizes.intermediate, sizes.hidden);
+  w.mlp_down = fill.matrix(sizes.hidden, sizes.intermediate);
+  return w;
+}
+
+template <class T>
+LayerWeights<T> random_target_layer(Filler<T>& fill, const LlmShape& shape) {
+  const bool sparse = shape.attention == AttentionKind::kNsa;
+  LayerWeights<T> w = random_layer(fill, {.input = shape.hidden,
+                                          .hidden = shape.hidden,
+                                          .intermediate = shape.intermediate,
+                                          .q_width = shape.q_width(),
+                                          .kv_width = shape.kv_width(),
+                                          .gates = sparse ? 3 * shape.num_heads : 0});
+  if (sparse) {
+    const std::int64_t pooled = shape.num_kv_heads * shape.nsa.cmp_block;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.nsa.cmp_block));
+    w.compress_key = fill.normal(pooled, scale);
+    w.compress_value = fill.normal(pooled, scale);
+    w.intra_block_pe = fill.normal(pooled * shape.head_dim, 0.1);
+  }
+  return w;
+}
+
+}  // namespace
+
+template <class T>
+Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
+                                const DraftShape& draft, std::uint64_t seed) {
+  Filler<T> fill(ops, seed, shape.parameter_count());
+  TargetWeights<T> weights;
+  weights.embedding = fill.matrix(shape.vocab, shape.hidden);
+  weights.norm = fill.ones(shape.hidden);
+  if (!shape.tied_embeddings) {
+    weights.head = fill.matrix(shape.vocab, shape.hidden);
+  }
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    weights.layers.push_back(random_target_layer(fill, shape));
+  }
+  return {ops,
+          shape,
+          std::move(weights),
+          {std::begin(draft.capture_layers), std::end(draft.capture_layers)}};
+}
+
+template <class T>
+Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
+                              const Target<T>& target, std::uint64_t seed) {
+  Filler<T> fill(ops, seed, shape.parameter_count());
+  DraftWeights<T> weights;
+  weights.fuse = fill.matrix(shape.hidden, 3 * shape.hidden);
+  weights.hidden_norm = fill.ones(shape.hidden);
+  weights.layer = random_layer(fill, {.input = 2 * shape.hidden,
+                                      .hidden = shape.hidden,
+                                      .intermediate = shape.intermediate,
+                                      .q_width = shape.num_heads * shape.head_dim,
+                                      .kv_width = shape.num_kv_heads * shape.head_dim});
+  weights.norm = fill.ones(shape.hidden);
+  weights.head = fill.matrix(shape.vocab, shape.hidden);
+  const std::int64_t tokens = target.shape().vocab;
+  for (std::int64_t i = 0; shape.vocab < tokens && i < shape.vocab; ++i) {  // spread over all
+    weights.target_token.push_back(static_cast<std::int32_t>(i * tokens / shape.vocab));
+  }
+  return {ops, shape, std::move(weights), target.embedding()};
+}
+
+template <class T>
+void fill_context(kernels::Ops<T>& ops, Target<T>& target, std::int64_t context_len,
+                  std::uint64_t seed) {
+  KvCache<T>& cache = target.cache();
+  const LlmShape& shape = target.shape();
+  cache.truncate(0);
+  cache.reserve(context_len);
+  cache.set_length(context_len);
+  const std::int64_t count = context_len * shape.kv_width();
+  RandomBlock<T> block(seed, count);
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    block.fill(ops, cache.k(layer), count, 1.0);
+    block.fill(ops, cache.v(layer), count, 1.0);
+    if (cache.keeps_raw_keys()) {
+      block.fill(ops, cache.k_raw(layer), count, 1.0);
+    }
+    const std::int64_t compressed = cache.compressed_length() * shape.kv_width();
+    if (compressed > 0) {
+      block.fill(ops, cache.k_cmp(layer), compressed, 1.0);
+      block.fill(ops, cache.v_cmp(layer), compressed, 1.0);
+    }
+  }
+}
+
+template <class T>
+void fill_context(kernels::Ops<T>& ops, Draft<T>& draft, std::int64_t context_len,
+                  std::uint64_t seed) {
+  const std::int64_t count = context_len * draft.shape().num_kv_heads * draft.shape().head_dim;
+  draft.reserve(context_len);
+  draft.set_length(context_len);
+  RandomBlock<T> block(seed, count);
+  block.fill(ops, draft.k(), count, 1.0);
+  block.fill(ops, draft.v(), count, 1.0);
+}
+
+template Target<double> make_synthetic_target(kernels::Ops<double>&, const LlmShape&,
+                                              const DraftShape&, std::uint64_t);
+template Target<float> make_synthetic_target(kernels::Ops<float>&, const LlmShape&,
+                                             const DraftShape&, std::uint64_t);
+template Target<Bf16> make_synthetic_target(kernels::Ops<Bf16>&, const LlmShape&, const DraftShape&,
+                                            std::uint64_t);
+template Draft<double> make_synthetic_draft(kernels::Ops<double>&, const DraftShape&,
+                                            const Target<double>&, std::uint64_t);
+template Draft<float> make_synthetic_draft(kernels::Ops<float>&, const DraftShape&,
+                                           const Target<float>&, std::uint64_t);
+template Draft<Bf16> make_synthetic_draft(kernels::Ops<Bf16>&, const DraftShape&,
+                                          const Target<Bf16>&, std::uint64_t);
+template void fill_context(kernels::Ops<double>&, Target<double>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<float>&, Target<float>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<Bf16>&, Target<Bf16>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<double>&, Draft<double>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<float>&, Draft<float>&, std::int64_t, std::uint64_t);
+template void fill_context(kernels::Ops<Bf16>&, Draft<Bf16>&, std::int64_t, std::uint64_t);
+
+}  // namespace versieve::engine

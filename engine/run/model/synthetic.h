@@ -1,0 +1,31 @@
+// Models of a named geometry with random weights and contexts that were never prefilled: time and
+// bytes of a step do not depend on what the weights say. Never used for acceptance.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/run/model/draft.h"
+#include "engine/run/model/target.h"
+
+namespace versieve::engine {
+
+// Normal weights with variance 1 / inputs, norms 1. Large matrices repeat a random block.
+template <class T>
+Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
+                                const DraftShape& draft, std::uint64_t seed);
+// `target` outlives the draft.
+template <class T>
+Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
+                              const Target<T>& target, std::uint64_t seed);
+
+// Makes the cache hold `context_len` tokens of random normal values: keys, values, raw keys and
+// compressed tokens.
+template <class T>
+void fill_context(kernels::Ops<T>& ops, Target<T>& target, std::int64_t context_len,
+                  std::uint64_t seed);
+// Entries for every position before `context_len`.
+template <class T>
+void fill_context(kernels::Ops<T>& ops, Draft<T>& draft, std::int64_t context_len,
+                  std::uint64_t seed);
+
+}  // namespace versieve::engine

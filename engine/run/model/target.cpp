@@ -1,0 +1,309 @@
+#include "engine/run/model/target.h"
+
+#include <algorithm>
+
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kCaptureCount = 3;
+
+bool is_sparse(const LlmShape& shape) {
+  return shape.attention == AttentionKind::kNsa;
+}
+
+void append(std::vector<std::int32_t>& out, const std::vector<std::int32_t>& values) {
+  out.insert(out.end(), values.begin(), values.end());
+}
+
+bool is_chain(const DraftTree& tree) {
+  for (std::size_t i = 1; i < tree.parent.size(); ++i) {
+    if (tree.parent[i] != static_cast<std::int32_t>(i) - 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+template <class T>
+Target<T>::Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights,
+                  std::vector<std::int64_t> capture_layers)
+    : ops_(&ops),
+      shape_(std::move(shape)),
+      weights_(std::move(weights)),
+      capture_layers_(std::move(capture_layers)),
+      cache_(ops, shape_) {
+  VERSIEVE_ASSERT(static_cast<std::int64_t>(weights_.layers.size()) == shape_.layers,
+                  "one set of weights a layer");
+  VERSIEVE_ASSERT(capture_layers_.empty() || capture_layers_.size() == kCaptureCount,
+                  "a draft reads three streams");
+}
+
+template <class T>
+void Target<T>::ensure_rows(std::int64_t nodes) {
+  if (nodes <= rows_) {
+    return;
+  }
+  rows_ = std::max(nodes, std::min<std::int64_t>(2 * rows_, 256));
+  const std::int64_t cache_rows = shape_.layers * rows_ * shape_.kv_width();
+  ensure_count(*ops_, hidden_, rows_ * shape_.hidden);
+  ensure_count(*ops_, weighted_, rows_ * shape_.hidden);
+  ensure_count(*ops_, squares_[0], rows_);
+  ensure_count(*ops_, squares_[1], rows_);
+  ensure_count(*ops_, query_, rows_ * shape_.q_width());
+  ensure_count(*ops_, attention_, rows_ * shape_.q_width());
+  ensure_count(*ops_, joint_, rows_ * joint_width());
+  ensure_count(*ops_, cosine_, rows_ * shape_.head_dim / 2);
+  ensure_count(*ops_, sine_, rows_ * shape_.head_dim / 2);
+  ensure_count(*ops_, mlp_, rows_ * shape_.intermediate);
+  ensure_count(*ops_, k_tree_, cache_rows);
+  ensure_count(*ops_, v_tree_, cache_rows);
+  if (!capture_layers_.empty()) {
+    ensure_count(*ops_, captured_, rows_ * kCaptureCount * shape_.hidden);
+  }
+  if (is_sparse(shape_)) {
+    ensure_count(*ops_, gates_, rows_ * shape_.num_heads * 3);
+    ensure_count(*ops_, k_cmp_tree_, cache_rows);
+    ensure_count(*ops_, v_cmp_tree_, cache_rows);
+    ensure_count(*ops_, indices_,
+                 shape_.layers * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count);
+    hint_row_ = -1;
+  }
+  if (cache_.keeps_raw_keys()) {
+    ensure_count(*ops_, k_raw_tree_, cache_rows);
+  }
+}
+
+template <class T>
+void Target<T>::upload_layout() {
+  std::vector<std::int32_t> all = tree_.token;
+  append(all, tree_.parent);
+  append(all, layout_.position);
+  append(all, layout_.owner);
+  append(all, layout_.block);
+  append(all, layout_.source);
+  tokens_ = staged_.upload(*ops_, all);
+  parents_ = tokens_ + tree_.size();
+  positions_ = parents_ + tree_.size();
+  owners_ = positions_ + tree_.size();
+  blocks_ = owners_ + layout_.compressed_rows();
+  sources_ = blocks_ + layout_.compressed_rows();
+}
+
+template <class T>
+void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
+  VERSIEVE_ASSERT(tree.size() >= 1 && tree.parent[0] == -1, "a tree has a root");
+  VERSIEVE_ASSERT(options.schedule.empty() ||
+                      static_cast<std::int64_t>(options.schedule.size()) == shape_.layers,
+                  "the schedule has one letter a layer");
+  tree_ = tree;
+  chain_ = is_chain(tree_);
+  options_ = options;
+  layout_ = tree_layout(tree_, length(), shape_.nsa, is_sparse(shape_));
+  ensure_rows(tree_.size());
+  cache_.reserve(std::max<std::int64_t>(length(), 1));
+  upload_layout();
+  counts_ = nullptr;
+  context_len_ = length();
+  compressed_rows_ = layout_.compressed_rows();
+  newest_position_ = layout_.newest_position();
+  run_nodes();
+}
+
+// The forward over the nodes whose arrays and sizes are set.
+template <class T>
+void Target<T>::run_nodes() {
+  squares_turn_ = 0;
+  ops_->embed({.token = {.n = tree_.size(),
+                         .k = shape_.hidden,
+                         .x_row = tokens_,
+                         .x = weights_.embedding.data(),
+                         .weight = weights_.layers.front().input_norm.data(),
+                         .y = weighted_.data(),
+                         .copy = hidden_.data(),
+                         .squares = squares_[0].data()},
+               .angles = {.n = tree_.size(),
+                          .head_dim = shape_.head_dim,
+                          .theta = shape_.rope_theta,
+                          .position = positions_,
+                          .cosine = cosine_.data(),
+                          .sine = sine_.data()}});
+  capture_embedding();
+  if (!try_decode_layers()) {
+    run_layers();
+  }
+  repeat_captures();
+  read_out();
+}
+
+template <class T>
+void Target<T>::run_layers() {
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    run_layer(layer);
+  }
+}
+
+// The stream that enters layer 0, which no layer writes.
+template <class T>
+void Target<T>::capture_embedding() {
+  if (T* const captured = captured_before(0); captured != nullptr) {
+    ops_->copy_rows({.rows = tree_.size(),
+                     .width = shape_.hidden,
+                     .dst_stride = kCaptureCount * shape_.hidden,
+                     .src = hidden_.data(),
+                     .dst = captured,
+                     .term = TrafficTerm::kDraft});
+  }
+}
+
+// A stream is written once: further slots of the same layer take it from the first.
+template <class T>
+void Target<T>::repeat_captures() {
+  for (std::size_t slot = 1; slot < capture_layers_.size(); ++slot) {
+    T* const first = captured_before(capture_layers_[slot]);
+    if (first != captured_slot(slot)) {
+      ops_->copy_rows({.rows = tree_.size(),
+                       .width = shape_.hidden,
+                       .src_stride = kCaptureCount * shape_.hidden,
+                       .dst_stride = kCaptureCount * shape_.hidden,
+                       .src = first,
+                       .dst = captured_slot(slot),
+                       .term = TrafficTerm::kDraft});
+    }
+  }
+}
+
+template <class T>
+T* Target<T>::captured_before(std::int64_t layer) const {
+  const auto slot = std::find(capture_layers_.begin(), capture_layers_.end(), layer);
+  return slot == capture_layers_.end()
+             ? nullptr
+             : captured_slot(static_cast<std::size_t>(slot - capture_layers_.begin()));
+}
+
+// The layer that reads the normed stream, from node `first` on.
+template <class T>
+void Target<T>::linear_of_norm(kernels::LinearParams<T> p, std::int64_t first) {
+  p.n = tree_.size() - first;
+  p.k = shape_.hidden;
+  p.x = weighted_.data() + first * shape_.hidden;
+  p.norm = {.x_squares = squares_[squares_turn_].data() + first,
+            .eps = shape_.norm_eps,
+            .cleared = squares_[1 - squares_turn_].data() + first};
+  ops_->linear(p);
+}
+
+// The layer that adds to the residual stream, which `norm` follows; the new stream also goes to
+// `captured` if not null.
+template <class T>
+void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
+                               T* captured) {
+  squares_turn_ = 1 - squares_turn_;
+  ops_->linear({.n = tree_.size(),
+                .k = k,
+                .m = shape_.hidden,
+                .x = x,
+                .w = w.data(),
+                .residual = hidden_.data(),
+                .y = hidden_.data(),
+                .y_copy = captured,
+                .y_copy_stride = captured == nullptr ? 0 : kCaptureCount * shape_.hidden,
+                .norm = {.y_weight = norm.data(),
+                         .y_weighted = weighted_.data(),
+                         .y_squares = squares_[squares_turn_].data()}});
+}
+
+template <class T>
+void Target<T>::run_layer(std::int64_t layer) {
+  const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
+  project(w, layer);
+  if (is_sparse(shape_)) {
+    attend_sparse(layer);
+  } else if (options_.resa) {
+    attend_blocks(layer);
+  } else {
+    attend_dense(layer);
+  }
+  linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
+  linear_of_norm(
+      {.m = shape_.intermediate, .swiglu = true, .w = w.mlp_gate_up.data(), .y = mlp_.data()});
+  linear_to_norm(mlp_.data(), w.mlp_down, shape_.intermediate, norm_after(layer),
+                 captured_before(layer + 1));
+}
+
+template <class T>
+void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
+  linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
+  ops_->rope_append({.n = tree_.size(),
+                     .num_heads = shape_.num_heads,
+                     .num_kv_heads = shape_.num_kv_heads,
+                     .head_dim = shape_.head_dim,
+                     .gate_count = gate_count(),
+                     .x = joint_.data(),
+                     .cosine = cosine_.data(),
+                     .sine = sine_.data(),
+                     .q = query_.data(),
+                     .k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : nullptr,
+                     .k = tree_row(k_tree_, layer),
+                     .v = tree_row(v_tree_, layer),
+                     .gates = gates_.data(),
+                     .compress = compressed_tokens(w, layer)});
+}
+
+template <class T>
+void Target<T>::read_out() {
+  const std::int64_t rows = options_.last_logits_only ? 1 : tree_.size();
+  ensure_count(*ops_, logits_, rows * shape_.vocab);
+  const Buffer& head = shape_.tied_embeddings ? weights_.embedding : weights_.head;
+  linear_of_norm({.m = shape_.vocab, .w = head.data(), .y = logits_.data()}, tree_.size() - rows);
+}
+
+template <class T>
+void Target<T>::commit(std::span<const std::int32_t> path) {
+  std::vector<std::int32_t> compressed;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::int32_t parent = tree_.parent[static_cast<std::size_t>(path[i])];
+    VERSIEVE_ASSERT(parent == (i == 0 ? -1 : path[i - 1]), "a path descends from the root");
+    const std::vector<std::int32_t>::iterator owner =
+        std::lower_bound(layout_.owner.begin(), layout_.owner.end(), path[i]);
+    if (owner != layout_.owner.end() && *owner == path[i]) {
+      compressed.push_back(static_cast<std::int32_t>(owner - layout_.owner.begin()));
+    }
+  }
+  const TreeRows<T> rows{.layer_rows = rows_,
+                         .k = k_tree_.data(),
+                         .v = v_tree_.data(),
+                         .k_raw = k_raw_tree_.data(),
+                         .k_cmp = k_cmp_tree_.data(),
+                         .v_cmp = v_cmp_tree_.data()};
+  cache_.append(rows, path, compressed);
+  hint_row_ = is_sparse(shape_) ? path.back() : -1;
+  if (block_keys_) {
+    block_keys_->update(cache_, length() - static_cast<std::int64_t>(path.size()));
+  }
+}
+
+template <class T>
+void Target<T>::keep_block_keys(std::int64_t key_block) {
+  VERSIEVE_ASSERT(!is_sparse(shape_), "block keys are for dense targets");
+  if (!block_keys_ || block_keys_->key_block() != key_block) {
+    block_keys_.emplace(*ops_, shape_, key_block);
+  }
+  block_keys_->update(cache_, 0);
+}
+
+template <class T>
+std::vector<T> Target<T>::read(const Buffer& buffer, std::int64_t count) const {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  ops_->download(values.data(), buffer.data(), values.size() * sizeof(T));
+  return values;
+}
+
+template class Target<double>;
+template class Target<float>;
+template class Target<Bf16>;
+
+}  // namespace versieve::engine

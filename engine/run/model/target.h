@@ -1,0 +1,213 @@
+// The target model: one forward, `verify`, over the nodes of a draft tree (root = the newest token,
+// not yet in the cache), and `commit`, which appends an accepted path to the cache. Prefill is
+// chains through the same forward, autoregressive decoding is a tree of one node; because every op
+// is batch invariant all three give the same bits (design: tree verification is exact).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/run/model/block_key_cache.h"
+#include "engine/run/model/device_ints.h"
+#include "engine/run/model/kv_cache.h"
+#include "engine/run/model/token_selector.h"
+#include "engine/run/model/tree_layout.h"
+#include "engine/run/model/weights.h"
+#include "kernels/ops.h"
+#include "model/words/draft_tree.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+
+struct VerifyOptions {
+  // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
+  std::string schedule;
+  // Of nodes in the tree's order. Exact groups of any size give the bits of single queries.
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
+  bool last_logits_only = false;  // prefill: one row of logits, the last node's
+  // Planted fault for tests: attention does not see path-local compressed tokens.
+  bool hide_tree_compressed = false;
+  NsaForm form = NsaForm::kFused;
+  // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
+  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
+  // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
+  // made are seen as such without it.
+  bool splits_chain = false;
+  // A tree of one node of an NSA target runs its layers in one launch where the device has one
+  // (Ops::decode_layers); false: launch by launch. No bit depends on it.
+  bool one_launch = true;
+  // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
+  std::optional<kernels::ResaSelection> resa;
+};
+
+// A tree that device code made: its sizes are bounds, the true ones are read where it runs. Nodes
+// beyond the grown tree are padding that belongs to no path.
+struct DeviceTree {
+  std::int64_t nodes = 1;        // N
+  std::int64_t max_depth = 0;    // of a node
+  std::int64_t max_context = 0;  // bound of counts->context_len
+  const kernels::StepCounts* counts = nullptr;
+  const std::int32_t* token = nullptr;     // [N]
+  const std::int32_t* parent = nullptr;    // [N]
+  const std::int32_t* position = nullptr;  // [N]
+  const std::int32_t* owner = nullptr;     // [E <= N], as TreeLayout's
+  const std::int32_t* block = nullptr;     // [E]
+  const std::int32_t* source = nullptr;    // [E, l]
+};
+
+// Where the attention weights of each layer's last query go (ops.h, AttentionWeightsParams).
+template <class T>
+struct AttentionCapture {
+  std::int64_t first_layer = 0;          // layers before it are left out
+  std::int64_t layer_stride = 0;         // elements between layers
+  kernels::SumOf<T>* weights = nullptr;  // [layers, position + 1], or null: nowhere
+};
+
+template <class T>
+class Target {
+ public:
+  // `capture_layers`: the streams (entering layer j; j = layers: leaving the last) that a draft
+  // reads; empty or three.
+  Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights,
+         std::vector<std::int64_t> capture_layers);
+
+  const LlmShape& shape() const { return shape_; }
+  const T* embedding() const { return weights_.embedding.data(); }  // [V, hidden]
+  KvCache<T>& cache() { return cache_; }
+  std::int64_t length() const { return cache_.length(); }
+
+  // Runs the tree's nodes over the committed context; results stay valid until the next verify.
+  void verify(const DraftTree& tree, const VerifyOptions& options);
+  // The same of a tree in device memory; only enqueues. REQUIRES: the cache is reserved up to
+  // max_context + max_depth + 1, can_verify_device().
+  void verify_device(const DeviceTree& tree, const VerifyOptions& options);
+  // Whether every op of verify_device takes its sizes from device memory.
+  bool can_verify_device(const DeviceTree& tree, const VerifyOptions& options) const;
+  // Appends the path that `state` holds; the cache's length on the host stays as it is.
+  void commit_device(const kernels::StepState* state, std::int64_t max_path);
+  // Appends the path, node 0 first, each the parent of the next, of the last verify.
+  void commit(std::span<const std::int32_t> path);
+
+  // For dense targets, from the next verify on. Both null: every token is read, nothing is kept.
+  void set_attention_capture(const AttentionCapture<T>& capture) { attention_capture_ = capture; }
+  void set_token_selector(TokenSelector<T>* selector) { selector_ = selector; }
+  // Builds the block keys of the committed tokens; from now on every commit keeps them.
+  void keep_block_keys(std::int64_t key_block);
+  void drop_block_keys() { block_keys_.reset(); }
+  const BlockKeyCache<T>& block_keys() const { return *block_keys_; }
+
+  // Of the last verify.
+  std::int64_t node_count() const { return tree_.size(); }
+  const T* logits() const { return logits_.data(); }      // [N or 1, V]
+  const T* captured() const { return captured_.data(); }  // [N, 3 * hidden]
+  // Room for the captured streams of that many nodes, to be filled by hand.
+  T* reserve_captured(std::int64_t nodes);
+  std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
+  // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
+  std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;
+  std::vector<T> hidden_states() const { return read(hidden_, node_count() * shape_.hidden); }
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+
+  void ensure_rows(std::int64_t nodes);
+  void run_nodes();
+  void upload_layout();
+  void capture_embedding();
+  void repeat_captures();
+  // Where the stream entering that layer is kept (the first slot that asks for it), or null.
+  T* captured_before(std::int64_t layer) const;
+  T* captured_slot(std::size_t slot) const {
+    return captured_.data() + static_cast<std::int64_t>(slot) * shape_.hidden;
+  }
+  void run_layers();
+  bool try_decode_layers();  // target_decode.cpp, as the next two
+  kernels::DecodeLayersParams<T> decode_params();
+  kernels::DecodeLayer<T> decode_layer(std::int64_t layer);
+  void run_layer(std::int64_t layer);
+  void project(const LayerWeights<T>& w, std::int64_t layer);
+  kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer);
+  const std::int32_t* reused_blocks(std::int64_t layer);
+  std::int32_t* blocks_of(std::int64_t layer) const {
+    return indices_.data() + layer * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count;
+  }
+  void attend_sparse(std::int64_t layer);
+  void attend_dense(std::int64_t layer);
+  const std::int32_t* hint_of(std::int64_t layer) const;
+  void attend_blocks(std::int64_t layer);
+  void read_out();
+  void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
+  void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
+                      T* captured = nullptr);
+  const Buffer& norm_after(std::int64_t layer) const {
+    const bool last = layer + 1 == shape_.layers;
+    return last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm;
+  }
+  std::int64_t gate_count() const {
+    return shape_.attention == AttentionKind::kNsa ? 3 * shape_.num_heads : 0;
+  }
+  std::int64_t joint_width() const {
+    return shape_.q_width() + 2 * shape_.kv_width() + gate_count();
+  }
+  T* tree_row(const Buffer& buffer, std::int64_t layer) const {
+    return buffer.data() + layer * rows_ * shape_.kv_width();
+  }
+  std::vector<T> read(const Buffer& buffer, std::int64_t count) const;
+
+  kernels::Ops<T>* ops_;
+  LlmShape shape_;
+  TargetWeights<T> weights_;
+  std::vector<std::int64_t> capture_layers_;
+  KvCache<T> cache_;
+  std::optional<BlockKeyCache<T>> block_keys_;
+
+  // The running step.
+  DraftTree tree_;                               // after verify_device: N nodes without content
+  TreeLayout layout_;                            // after verify_device: empty
+  const kernels::StepCounts* counts_ = nullptr;  // null: the sizes are the host's, not bounds
+  std::int64_t context_len_ = 0;
+  std::int64_t compressed_rows_ = 0;  // E
+  std::int64_t newest_position_ = 0;
+  VerifyOptions options_;
+  bool chain_ = false;  // each node of tree_ follows the one before it
+  DeviceInts<T> staged_;
+  const std::int32_t* tokens_ = nullptr;     // [N]
+  const std::int32_t* parents_ = nullptr;    // [N]
+  const std::int32_t* positions_ = nullptr;  // [N]
+  const std::int32_t* owners_ = nullptr;     // [E]
+  const std::int32_t* blocks_ = nullptr;     // [E]
+  const std::int32_t* sources_ = nullptr;    // [E, l]
+  std::int64_t refresh_layer_ = 0;           // newest F layer
+  std::int64_t hint_row_ = -1;  // node whose blocks in indices_ the next step may begin with
+  AttentionCapture<T> attention_capture_;
+  TokenSelector<T>* selector_ = nullptr;
+
+  // Activations for up to rows_ nodes.
+  std::int64_t rows_ = 0;
+  Buffer hidden_;    // [N, hidden]: the residual stream
+  Buffer weighted_;  // [N, hidden]: times the next norm's weight
+  kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [N] of weighted_'s rows, in turn
+  int squares_turn_ = 0;
+  kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [N, d/2]: the step's rotary angles
+  Buffer query_;                                            // [N, H, d]
+  Buffer gates_;                                            // [N, H, 3]
+  Buffer attention_;                                        // [N, H, d]
+  Buffer joint_;                                 // [N, (H + 2 G) d + gates]: the joint projection
+  Buffer mlp_;                                   // [N, intermediate]: silu(gate) * up
+  Buffer captured_;                              // [N, 3, hidden]
+  Buffer logits_;                                // [N or 1, V]
+  Buffer k_tree_;                                // [layers, rows, G, d], after rotary
+  Buffer v_tree_;                                // [layers, rows, G, d]
+  Buffer k_raw_tree_;                            // [layers, rows, G, d], before rotary
+  Buffer k_cmp_tree_;                            // [layers, rows, G, d]
+  Buffer v_cmp_tree_;                            // [layers, rows, G, d]
+  kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
+  kernels::OpsBuffer<T, std::int32_t> active_;   // [layers, G, count]: ReSA's blocks
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,78 @@
+// An autoregressive step's layers of an NSA target as one launch (Ops::decode_layers), with the
+// bits of the launches in target.cpp.
+#include "engine/run/model/target.h"
+
+namespace versieve::engine {
+
+// False: this step is not of the kind, or the device has no such launch of it; nothing ran.
+template <class T>
+bool Target<T>::try_decode_layers() {
+  if (!options_.one_launch || tree_.size() != 1 || shape_.attention != AttentionKind::kNsa ||
+      options_.form != NsaForm::kFused || options_.topk != kernels::TopkVariant::kSort ||
+      options_.hide_tree_compressed) {
+    return false;
+  }
+  const kernels::DecodeLayersParams<T> p = decode_params();
+  if (!ops_->decode_layers_takes(p)) {
+    return false;
+  }
+  ops_->decode_layers(p);
+  squares_turn_ = 1;
+  return true;
+}
+
+template <class T>
+kernels::DecodeLayersParams<T> Target<T>::decode_params() {
+  kernels::DecodeLayersParams<T> p{.shape = shape_,
+                                   .counts = counts_,
+                                   .context_len = context_len_,
+                                   .tree_compressed = compressed_rows_,
+                                   .cache_rows = cache_.capacity(),
+                                   .compressed_rows = cache_.compressed_capacity(),
+                                   .source = sources_,
+                                   .block = blocks_,
+                                   .cosine = cosine_.data(),
+                                   .sine = sine_.data(),
+                                   .hidden = hidden_.data(),
+                                   .weighted = weighted_.data(),
+                                   .squares = squares_[0].data(),
+                                   .out_squares = squares_[1].data()};
+  for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+    p.layers.push_back(decode_layer(layer));
+  }
+  return p;
+}
+
+template <class T>
+kernels::DecodeLayer<T> Target<T>::decode_layer(std::int64_t layer) {
+  const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
+  const bool keeps_raw = cache_.keeps_raw_keys();
+  return {.joint = w.joint.data(),
+          .output = w.output.data(),
+          .gate_up = w.mlp_gate_up.data(),
+          .down = w.mlp_down.data(),
+          .post_norm = w.post_norm.data(),
+          .next_norm = norm_after(layer).data(),
+          .compress_key = w.compress_key.data(),
+          .compress_value = w.compress_value.data(),
+          .intra_block_pe = w.intra_block_pe.data(),
+          .k = cache_.k(layer),
+          .v = cache_.v(layer),
+          .k_raw = keeps_raw ? cache_.k_raw(layer) : nullptr,
+          .k_cmp = cache_.k_cmp(layer),
+          .v_cmp = cache_.v_cmp(layer),
+          .k_tree = tree_row(k_tree_, layer),
+          .v_tree = tree_row(v_tree_, layer),
+          .k_raw_tree = keeps_raw ? tree_row(k_raw_tree_, layer) : nullptr,
+          .k_cmp_tree = tree_row(k_cmp_tree_, layer),
+          .v_cmp_tree = tree_row(v_cmp_tree_, layer),
+          .indices_in = reused_blocks(layer),
+          .indices = blocks_of(layer),
+          .captured = captured_before(layer + 1)};
+}
+
+template bool Target<double>::try_decode_layers();
+template bool Target<float>::try_decode_layers();
+template bool Target<Bf16>::try_decode_layers();
+
+}  // namespace versieve::engine

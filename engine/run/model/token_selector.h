@@ -1,0 +1,30 @@
+// Which committed tokens a dense target's layer reads when it verifies: SpecAttn's choice or
+// another's (engine/run/specattn). The drafted tokens are always read.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops.h"
+
+namespace versieve::engine {
+
+// One layer of the running verify, in the target's memory.
+template <class T>
+struct LayerQueries {
+  std::int64_t layer = 0;
+  std::int64_t num_queries = 0;   // N
+  std::int64_t num_kv_heads = 0;  // G
+  std::int64_t context_len = 0;   // L
+  const T* q = nullptr;           // [N, H, d], after rotary
+  const T* k = nullptr;           // [L, G, d]
+};
+
+template <class T>
+class TokenSelector {
+ public:
+  virtual ~TokenSelector() = default;
+  // Called once a layer, in order. The list stays valid until the next call.
+  virtual kernels::SelectedTokens select(const LayerQueries<T>& layer) = 0;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,65 @@
+// Which path of a verified tree the target agrees with, and the token that follows it: at
+// temperature 0 the longest path of argmaxes (the lowest index among equals); above it the samplers
+// of kernels/spec_sample (chains sampled by the draft) and kernels/tree_sample (all else).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/run/model/device_ints.h"
+#include "kernels/ops.h"
+#include "model/words/draft_tree.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+
+struct Acceptance {
+  std::vector<std::int32_t> path;  // accepted nodes, the root first
+  std::int32_t next_token = 0;     // the target's own token after the last of them
+  // Greedy and asked for: logit of next_token less that of the runner-up.
+  float logit_gap = 0.0F;
+
+  // Tokens that the step yields, next_token counted.
+  std::int64_t yield() const { return static_cast<std::int64_t>(path.size()); }
+};
+
+struct AcceptanceOptions {
+  double temperature = 0.0;
+  std::uint64_t seed = 0;
+  bool measures_gap = false;
+  // Above temperature 0: baseline and exact decide alike; sigmoid is lossy and for chains alone.
+  SamplingAlgorithm sampling = SamplingAlgorithm::kExact;
+};
+
+template <class T>
+class Acceptor {
+ public:
+  explicit Acceptor(kernels::Ops<T>& ops) : ops_(&ops) {}
+
+  // `tree` with its root at `position` and the target's `logits` after each node.
+  struct Verified {
+    const DraftTree& tree;
+    std::int64_t position = 0;
+    std::int64_t vocab = 0;
+    const T* logits = nullptr;          // [N, V]
+    const T* sampled_logits = nullptr;  // [N - 1, V] or null (tree_source.h)
+  };
+  Acceptance accept(const Verified& verified, const AcceptanceOptions& options);
+
+ private:
+  using Sum = kernels::SumOf<T>;
+
+  Acceptance greedy(const Verified& verified, bool measures_gap);
+  Acceptance sample_tree(const Verified& verified, const AcceptanceOptions& options);
+  Acceptance sample_chain(const Verified& verified, const AcceptanceOptions& options);
+  void upload_uniforms(const Verified& verified, std::uint64_t seed);
+
+  kernels::Ops<T>* ops_;
+  kernels::OpsBuffer<T, std::int32_t> ints_;
+  kernels::OpsBuffer<T, float> scores_;
+  kernels::OpsBuffer<T, Sum> uniforms_;
+  kernels::OpsBuffer<T, Sum> tau_;
+  DeviceInts<T> staged_;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,141 @@
+// Greedy steps that run whole on the device: draft levels, tree, verification, acceptance, commit
+// and the draft's new entries are enqueued as one recording (on a GPU a graph), replayed once a
+// step; the host reads back the accepted tokens and nothing else. The tokens are those of
+// StepRunner with a DraftSource. Sizes in the recording are bounds: another is made when the
+// context grows past its bound, so that short contexts do not pay for long ones. Recordings are
+// kept, also from one request to the next, until memory that they may name is released.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/run/model/draft.h"
+#include "engine/run/model/target.h"
+#include "kernels/draft_tree/params.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+
+struct DeviceStepOptions {
+  DraftChoice choice;  // one node: autoregressive decoding
+  Traversal order = Traversal::kBfs;
+  VerifyOptions verify;
+  bool scores_by_rank = false;      // DraftSourceOptions
+  std::int64_t forced_yield = 0;    // StepOptions
+  bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
+  // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
+  bool drafts = true;
+  // Steps without a draft hand their tokens on to it, so that steps with one may follow.
+  bool feeds_draft = false;
+  bool records = true;  // false: each step is enqueued launch by launch, so that it can be watched
+};
+
+// Positions that a recording made at this context serves: the next piece of 512, or of a sixteenth
+// to a thirty-second of a long context, some way ahead. Work is cut by the bound, so it is tight; a
+// recording costs about a millisecond.
+std::int64_t recording_bound(std::int64_t context_len);
+
+template <class T>
+class DeviceStepRunner {
+ public:
+  // `draft` may be null where none runs. All outlive the runner.
+  DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft,
+                   const DeviceStepOptions& options);
+  DeviceStepRunner(const DeviceStepRunner&) = delete;
+  DeviceStepRunner& operator=(const DeviceStepRunner&) = delete;
+  ~DeviceStepRunner();
+
+  // Why such steps cannot run up to that context, or an empty text.
+  static std::string refusal(const Target<T>& target, const DeviceStepOptions& options,
+                             std::int64_t max_context);
+
+  struct Start {
+    std::int64_t context_len =
+        0;                        // committed tokens: the target's and the draft's caches hold them
+    std::int32_t token = 0;       // the newest, at that position
+    const T* captured = nullptr;  // [3 * hidden]: streams of the token before it; null: no draft
+    std::int64_t max_context = 0;  // no step will begin at a longer context
+  };
+  // Forgets what ran before. REQUIRES: refusal() is empty up to max_context.
+  void begin(const Start& start);
+  // After the last step: what a runner of other steps begins with, up to the same context. The
+  // caches hold all committed tokens, the draft's too if this runner drafts or feeds it.
+  // `captured` is valid as long as this runner. REQUIRES: no step is under way, one has run.
+  Start stop();
+
+  // Enqueues a step after those enqueued before. REQUIRES: can_launch().
+  void launch();
+  // The accepted tokens of the oldest step not yet waited for. REQUIRES: pending() > 0.
+  kernels::StepYield wait();
+
+  std::int64_t pending() const { return launched_ - waited_; }  // 0 to 2
+  bool can_launch() const;
+  std::int64_t length() const {
+    return length_;
+  }  // committed tokens after the last step waited for
+  std::int64_t longest_yield() const { return max_path_; }
+  std::int64_t recordings() const { return recordings_; }    // made so far
+  double record_seconds() const { return record_seconds_; }  // what making them took
+
+ private:
+  bool drafts() const { return options_.choice.speculates() && options_.drafts; }
+  bool has_entries() const { return drafts() || options_.feeds_draft; }
+  typename Draft<T>::DeviceEntries entries() const;
+  std::int64_t lay_out(std::int32_t* base);
+  void enqueue();
+  void draft_tree();
+  void verify_tree();
+  void accept_tree();
+  DeviceTree device_tree() const;
+  typename Draft<T>::DeviceSlots slots() const;
+  bool try_replay(std::int64_t longest, std::int64_t bound);
+  void record();
+
+  kernels::Ops<T>* ops_;
+  Target<T>* target_;
+  Draft<T>* draft_;
+  DeviceStepOptions options_;
+  std::int64_t levels_;
+  std::int64_t max_path_;
+  std::int64_t branch_ = 1;  // children listed a node
+  std::int64_t slot_count_ = 1;
+
+  // Integer lists in device memory, one block.
+  struct Lists {
+    std::int32_t *entry_token = nullptr, *entry_row = nullptr, *entry_position = nullptr;  // [P]
+    std::int32_t *slot_parent = nullptr, *slot_position = nullptr, *identity = nullptr;  // [slots]
+    std::int32_t* node_token = nullptr;                                                  // [W]
+    std::int32_t* top_index = nullptr;                                      // [W, branch]
+    std::int32_t *token = nullptr, *parent = nullptr, *position = nullptr;  // [N]
+    std::int32_t *owner = nullptr, *block = nullptr, *choice = nullptr;     // [N]
+    std::int32_t* source = nullptr;                                         // [N, l]
+  };
+  Lists lists_;
+  kernels::OpsBuffer<T, std::int32_t> ints_;
+  kernels::OpsBuffer<T, float> top_score_;            // [W, branch]
+  kernels::OpsBuffer<T, std::int32_t> target_token_;  // [draft V], if it has its own
+  kernels::OpsBuffer<T, kernels::StepState> state_;   // one
+  kernels::OpsBuffer<T> newest_captured_;             // [3 * hidden], once stopped
+  std::unique_ptr<kernels::StepYield[], std::function<void(kernels::StepYield*)>> yields_;
+  std::unique_ptr<kernels::Marker> markers_[kernels::kYieldSlots];
+  struct Recorded {
+    std::int64_t bound = 0;
+    std::unique_ptr<kernels::Recording> steps;
+  };
+  std::vector<Recorded> recorded_;  // oldest first
+  std::int64_t released_ = 0;       // of the Ops, when the newest was made
+
+  std::int64_t max_context_ = 0;  // of all steps
+  std::int64_t bound_ = 0;        // of the newest step
+  std::int64_t length_ = 0;
+  std::int32_t newest_ = 0;  // token of the last step waited for
+  std::int64_t launched_ = 0;
+  std::int64_t waited_ = 0;
+  std::int64_t recordings_ = 0;
+  double record_seconds_ = 0.0;
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,121 @@
+#include "engine/run/speculate/draft_choice.h"
+
+#include <algorithm>
+
+#include "engine/run/model/device_ints.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+
+template <class T>
+void ChosenLists<T>::choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
+                            std::int64_t draft_layers, const SpecAttnOptions& options) {
+  VERSIEVE_ASSERT(attention.steps >= 1, "a chain attended to something");
+  first_layer_ = attention.first_layer;
+  length_ = attention.context_len;
+  const std::int64_t lists = std::max<std::int64_t>(0, draft_layers - first_layer_);
+  if (lists != lists_) {
+    lists_ = lists;
+    total_ = kernels::OpsBuffer<T, std::int64_t>(
+        ops, std::vector<std::int64_t>(static_cast<std::size_t>(lists), 0));
+  }
+  if (lists == 0 || length_ == 0) {
+    return;
+  }
+  // The rows' stride is longer than the context by a while: no growth in each step.
+  ensure_count(ops, mask_, lists * attention.stride);
+  ensure_count(ops, token_, lists * attention.stride);
+  ensure_count(ops, count_, lists);
+  ensure_count(ops, mass_, attention.steps);
+  for (std::int64_t i = 0; i < lists; ++i) {
+    ops.top_p({.rows = attention.steps,
+               .length = length_,
+               .row_stride = attention.stride,
+               .p = options.p,
+               .iterations = options.iterations,
+               .weights = attention.weights + (first_layer_ + i) * attention.layer_stride,
+               .mask = mask_.data() + i * length_,
+               .mass = mass_.data()});
+  }
+  ops.token_list({.lists = lists,
+                  .length = length_,
+                  .chunk = options.chunk,
+                  .mask = mask_.data(),
+                  .token = token_.data(),
+                  .count = count_.data(),
+                  .total = total_.data()});
+}
+
+template <class T>
+kernels::SelectedTokens ChosenLists<T>::of_layer(std::int64_t draft_layer) const {
+  const std::int64_t list = draft_layer - first_layer_;
+  VERSIEVE_ASSERT(list >= 0 && list < lists_, "the layer's attention was kept");
+  return {.token = token_.data() + list * length_,
+          .count = length_,
+          .known_count = count_.data() + list};
+}
+
+template <class T>
+std::vector<TokenList> ChosenLists<T>::read(kernels::Ops<T>& ops) const {
+  std::vector<TokenList> read(static_cast<std::size_t>(first_layer_));
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(lists_));
+  if (length_ > 0 && lists_ > 0) {
+    ops.download(counts.data(), count_.data(), counts.size() * sizeof(std::int32_t));
+  }
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    TokenList list(static_cast<std::size_t>(counts[i]));
+    if (!list.empty()) {
+      ops.download(list.data(), token_.data() + static_cast<std::int64_t>(i) * length_,
+                   list.size() * sizeof(std::int32_t));
+    }
+    read.push_back(std::move(list));
+  }
+  return read;
+}
+
+template <class T>
+SpecAttnSelector<T>::SpecAttnSelector(kernels::Ops<T>& ops, const ModelDrafter<T>& drafter,
+                                      std::vector<std::int32_t> layer_map,
+                                      const SpecAttnOptions& options)
+    : ops_(&ops), drafter_(&drafter), layer_map_(std::move(layer_map)), options_(options) {
+  VERSIEVE_ASSERT(!layer_map_.empty(), "every target layer has a draft layer");
+}
+
+template <class T>
+kernels::SelectedTokens SpecAttnSelector<T>::select(const LayerQueries<T>& layer) {
+  if (layer.layer == 0) {
+    const DraftAttention<T> attention = drafter_->attention();
+    VERSIEVE_ASSERT(attention.context_len == layer.context_len, "one step's draft and verify");
+    chosen_.choose(*ops_, attention, layer_map_.back() + 1, options_);
+  }
+  dense_.present += layer.context_len;
+  if (reads_all(layer.layer)) {
+    dense_.read += layer.context_len;
+    return {};
+  }
+  return chosen_.of_layer(layer_map_[static_cast<std::size_t>(layer.layer)]);
+}
+
+template <class T>
+ReadCount SpecAttnSelector<T>::reads() const {
+  ReadCount reads = dense_;
+  if (chosen_.lists() == 0) {
+    return reads;
+  }
+  const std::vector<std::int64_t> totals = chosen_.totals();
+  for (std::size_t layer = 0; layer < layer_map_.size(); ++layer) {
+    if (!reads_all(static_cast<std::int64_t>(layer))) {
+      reads.read += totals[static_cast<std::size_t>(layer_map_[layer] - chosen_.first_layer())];
+    }
+  }
+  return reads;
+}
+
+template class ChosenLists<double>;
+template class ChosenLists<float>;
+template class ChosenLists<Bf16>;
+template class SpecAttnSelector<double>;
+template class SpecAttnSelector<float>;
+template class SpecAttnSelector<Bf16>;
+
+}  // namespace versieve::engine

@@ -1,0 +1,82 @@
+// SpecAttn's choice (SpecAttn, algorithm 1): the tokens that carry a share p of the draft's
+// attention in any of its steps, draft layer by draft layer; a target layer reads the tokens of the
+// draft layer that speaks for it. Lists are made and stay where the attention is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/run/speculate/model_drafter.h"
+#include "engine/run/speculate/token_lists.h"
+#include "kernels/top_p/params.h"
+
+namespace versieve::engine {
+
+struct SpecAttnOptions {
+  double p = 0.97;
+  std::int64_t iterations = kernels::kTopPHalvings;  // of the bisection
+  std::int64_t chunk = 16;                           // tokens that are read together
+  std::int64_t dense_layers = 2;  // first layers, whose attention is diffuse, read everything
+};
+
+// The lists of one choice, a kept draft layer each, in memory of the Ops.
+template <class T>
+class ChosenLists {
+ public:
+  // Chooses from the attention of one chain, for the layers below `draft_layers` that were kept.
+  // Enqueues, never waits. Memory only grows.
+  void choose(kernels::Ops<T>& ops, const DraftAttention<T>& attention, std::int64_t draft_layers,
+              const SpecAttnOptions& options);
+
+  std::int64_t first_layer() const { return first_layer_; }
+  std::int64_t lists() const { return lists_; }
+  // REQUIRES: the layer was kept.
+  kernels::SelectedTokens of_layer(std::int64_t draft_layer) const;
+  // The newest lists by draft layer, empty where none was kept. Waits.
+  std::vector<TokenList> read(kernels::Ops<T>& ops) const;
+  // Tokens listed since the first choice, by kept layer. Waits.
+  std::vector<std::int64_t> totals() const { return total_.read(); }
+
+ private:
+  std::int64_t first_layer_ = 0, lists_ = 0, length_ = 0;
+  kernels::OpsBuffer<T, std::int32_t> mask_;       // [lists, L]
+  kernels::OpsBuffer<T, std::int32_t> token_;      // [lists, L]
+  kernels::OpsBuffer<T, std::int32_t> count_;      // [lists]
+  kernels::OpsBuffer<T, std::int64_t> total_;      // [lists]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> mass_;  // [steps]
+};
+
+// Tokens by draft layer, on the host.
+template <class T>
+std::vector<TokenList> chosen_tokens(kernels::Ops<T>& ops, const DraftAttention<T>& attention,
+                                     std::int64_t draft_layers, const SpecAttnOptions& options) {
+  ChosenLists<T> lists;
+  lists.choose(ops, attention, draft_layers, options);
+  return lists.read(ops);
+}
+
+// Chooses anew for each verify, from what the drafter's newest chain attended to; nothing of it
+// waits for the device.
+template <class T>
+class SpecAttnSelector final : public TokenSelector<T> {
+ public:
+  // `drafter` keeps its attention (capture_attention) and outlives this.
+  SpecAttnSelector(kernels::Ops<T>& ops, const ModelDrafter<T>& drafter,
+                   std::vector<std::int32_t> layer_map, const SpecAttnOptions& options);
+
+  kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
+  // Of all verifies so far. Waits.
+  ReadCount reads() const;
+
+ private:
+  bool reads_all(std::int64_t layer) const { return layer < options_.dense_layers; }
+
+  kernels::Ops<T>* ops_;
+  const ModelDrafter<T>* drafter_;
+  std::vector<std::int32_t> layer_map_;  // [target layers]
+  SpecAttnOptions options_;
+  ChosenLists<T> chosen_;
+  ReadCount dense_;  // `read` is of the layers that read everything, `present` of all
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,60 @@
+// Trees grown by a draft: it takes what was committed, then level by level its best
+// children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0 a
+// chain is sampled from the draft's own distribution instead.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/run/speculate/drafter.h"
+#include "engine/run/speculate/tree_growth.h"
+#include "engine/run/speculate/tree_source.h"
+
+namespace versieve::engine {
+
+struct DraftSourceOptions {
+  DraftChoice choice;
+  Traversal order = Traversal::kBfs;
+  double temperature = 0.0;
+  std::uint64_t seed = 0;
+  // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
+  // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
+  bool scores_by_rank = false;
+};
+
+template <class T>
+class DraftSource final : public TreeSource<T> {
+ public:
+  DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> drafter,
+              const DraftSourceOptions& options);
+  DraftSource(kernels::Ops<T>& ops, Draft<T>& draft, const DraftSourceOptions& options)
+      : DraftSource(ops, std::make_unique<HeadDrafter<T>>(draft), options) {}
+
+  void observe(const Observation<T>& observation) override { pending_ = observation; }
+  DraftTree propose(std::int64_t position, std::int32_t token) override;
+  const T* sampled_logits() const override { return sampled_ ? chain_logits_.data() : nullptr; }
+
+ private:
+  void expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
+  void run_nodes(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
+  DraftTree grow(std::int32_t token);
+  DraftTree sample_chain(std::int32_t token);
+  std::int32_t sample_token(std::int64_t index);
+
+  kernels::Ops<T>* ops_;
+  std::unique_ptr<Drafter<T>> draft_;
+  DraftSourceOptions options_;
+  bool sampled_ = false;
+  Observation<T> pending_;
+  std::int64_t position_ = 0;                      // of the root
+  std::vector<std::int32_t> slots_;                // of each candidate in the draft, -1: not run
+  kernels::OpsBuffer<T, std::int32_t> top_index_;  // [width, width]
+  kernels::OpsBuffer<T, float> top_score_;         // [width, width]
+  kernels::OpsBuffer<T> chain_logits_;             // [depth, V]
+  kernels::OpsBuffer<T, kernels::SumOf<T>> uniform_;
+  kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
+  kernels::OpsBuffer<T, std::int32_t> drawn_;  // accepted, token
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,231 @@
+// Greedy generation through recorded steps (device_step.h): while one step runs the next is already
+// enqueued, because nothing in it waits for the host; a step enqueued in vain is dropped. Under a
+// runtime guard each tuple has recordings of its own, and the next takes over where it ends.
+#include <algorithm>
+#include <chrono>
+
+#include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/generate.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
+constexpr std::size_t kMostKeptTuples = 32;
+
+DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& target) {
+  return {.choice = strategy.draft,
+          .order = strategy.order,
+          .verify = verify_options(strategy, target)};
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Enqueues up to two of `window` steps. The step after the one under way is needed for sure unless
+// that one may reach the limit.
+template <class T>
+void launch_ahead(DeviceStepRunner<T>& steps, std::int64_t window, std::int64_t limit,
+                  const Generation& run) {
+  const std::int64_t have = static_cast<std::int64_t>(run.tokens.size());
+  while (steps.pending() == 0 || (steps.pending() < std::min<std::int64_t>(2, window) &&
+                                  have + steps.longest_yield() < limit)) {
+    steps.launch();
+  }
+}
+
+// True when generation is over.
+bool take(const kernels::StepYield& yield, std::int64_t limit, std::span<const std::int32_t> eos,
+          Generation& run) {
+  run.count_yield(yield.count);
+  return run.append({yield.token, static_cast<std::size_t>(yield.count)}, limit, eos);
+}
+
+template <class T>
+void drop_pending(DeviceStepRunner<T>& steps) {
+  while (steps.pending() > 0) {
+    steps.wait();
+  }
+}
+
+// Steps of one tuple until generation is over or the guard has moved. A step that was under way
+// then still counts, and the guard does not weigh it: it is not of the tuple that is active now.
+// Nor does it weigh steps that were enqueued one by one to be recorded.
+template <class T>
+bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
+                    std::span<const std::int32_t> eos, RuntimeGuard& guard, Generation& run) {
+  bool over = false;
+  bool moves = false;
+  Clock::time_point begin = Clock::now();
+  while (!over && !moves) {
+    const std::int64_t recordings = steps.recordings();
+    launch_ahead(steps, limit, limit, run);
+    const kernels::StepYield yield = steps.wait();
+    over = take(yield, limit, eos, run);
+    const double seconds = seconds_since(begin);
+    begin = Clock::now();
+    moves = steps.recordings() == recordings &&
+            guard.observe(static_cast<double>(yield.count), 1e6 * seconds);
+  }
+  while (!over && steps.pending() > 0) {
+    over = take(steps.wait(), limit, eos, run);
+  }
+  drop_pending(steps);
+  return over;
+}
+
+}  // namespace
+
+template <class T>
+bool Generator<T>::can_record(const GenerateOptions& options) const {
+  // A draft model is led by the host.
+  const bool model_drafts = draft_model_ != nullptr && options.strategy.draft.speculates();
+  return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
+         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
+         !options.on_step &&
+         DeviceStepRunner<T>::refusal(*target_, device_options(options.strategy, target_->shape()),
+                                      prompt_len_ + token_limit(options) + 2 * kDeepestPath)
+             .empty();
+}
+
+template <class T>
+DeviceStepRunner<T>& Generator<T>::recorded_steps(const Strategy& strategy, bool feeds_draft) {
+  auto found = std::find_if(kept_steps_.begin(), kept_steps_.end(), [&](const KeptSteps& kept) {
+    return kept.strategy == strategy && kept.feeds_draft == feeds_draft;
+  });
+  if (found != kept_steps_.end()) {
+    std::rotate(found, found + 1, kept_steps_.end());
+    return *kept_steps_.back().steps;
+  }
+  if (kept_steps_.size() == kMostKeptTuples) {
+    kept_steps_.erase(kept_steps_.begin());
+  }
+  DeviceStepOptions options = device_options(strategy, target_->shape());
+  options.feeds_draft = feeds_draft;
+  kept_steps_.push_back({strategy, feeds_draft,
+                         std::make_unique<DeviceStepRunner<T>>(*ops_, *target_, draft_, options)});
+  return *kept_steps_.back().steps;
+}
+
+// Caches back to the prompt's end, with room for `limit` tokens and what any of the strategies
+// drafts beyond them. Bounds of recordings are then those of any other request, so that it may
+// replay them.
+template <class T>
+typename DeviceStepRunner<T>::Start Generator<T>::rewind_for_recorded(
+    std::span<const Strategy> strategies, std::int64_t limit, std::int32_t token) {
+  std::int64_t longest_yield = 1;
+  for (const Strategy& strategy : strategies) {
+    longest_yield = std::max(longest_yield, kernels::longest_path(strategy.draft));
+  }
+  const std::int64_t needed = prompt_len_ + limit + 2 * longest_yield;
+  const std::int64_t bound = recording_bound(needed);
+  const bool take_bound =
+      std::all_of(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
+        return DeviceStepRunner<T>::refusal(*target_, device_options(strategy, target_->shape()),
+                                            bound)
+            .empty();
+      });
+  const std::int64_t max_context = take_bound ? bound : needed;
+  target_->cache().truncate(prompt_len_);
+  if (draft_ != nullptr) {
+    draft_->set_length(prompt_len_);
+  }
+  target_->cache().reserve(max_context + 2 * longest_yield + kDeepestPath);
+  return {.context_len = prompt_len_,
+          .token = token,
+          .captured = last_captured_.data(),
+          .max_context = max_context};
+}
+
+template <class T>
+void Generator<T>::reserve(std::int64_t max_new_tokens) {
+  const std::int64_t limit = token_limit({.max_new_tokens = max_new_tokens});
+  const std::int64_t rows =
+      recording_bound(prompt_len_ + limit + 2 * kDeepestPath) + 3 * kDeepestPath;
+  target_->cache().reserve(rows);
+  if (draft_ != nullptr) {
+    draft_->reserve(rows);
+  }
+}
+
+template <class T>
+Generation Generator<T>::run_recorded(const GenerateOptions& options) {
+  VERSIEVE_ASSERT(refusal(options).empty(), "refused strategies are not run");
+  const std::int64_t limit = token_limit(options);
+  Generation run{.recorded = true};
+  bool over = begin_run(options, run);
+  DeviceStepRunner<T>& steps = recorded_steps(options.strategy, false);
+  const double recorded_before = steps.record_seconds();
+  const typename DeviceStepRunner<T>::Start start =
+      rewind_for_recorded({&options.strategy, 1}, limit, run.tokens.back());
+  std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
+  if (rectifier) {
+    rectifier->reserve();
+  }
+  steps.begin(start);
+  const Clock::time_point begin = Clock::now();
+  while (!over) {
+    launch_ahead(steps, rectifier ? rectifier->steps_left() : limit, limit, run);
+    const kernels::StepYield yield = steps.wait();
+    if (rectifier) {
+      target_->cache().set_length(steps.length());  // the host's view, which steps do not move
+      rectify(*rectifier, run.tokens.back(), run);
+    }
+    over = take(yield, limit, options.eos, run);
+  }
+  drop_pending(steps);
+  run.record_seconds = steps.record_seconds() - recorded_before;
+  run.recorded_seconds = seconds_since(begin) - run.record_seconds - run.rectify_seconds;
+  return run;
+}
+
+template <class T>
+Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
+                                              std::span<const Strategy> ranked,
+                                              RuntimeGuard& guard) {
+  const std::int64_t limit = token_limit(options);
+  Generation run{.recorded = true};
+  bool over = begin_run(options, run);
+  typename DeviceStepRunner<T>::Start start = rewind_for_recorded(ranked, limit, run.tokens.back());
+  target_->drop_block_keys();
+  const Clock::time_point begin = Clock::now();
+  while (!over) {
+    const Strategy& strategy = ranked[guard.active()];
+    DeviceStepRunner<T>& steps =
+        recorded_steps(strategy, draft_ != nullptr && !strategy.draft.speculates());
+    const double recorded_before = steps.record_seconds();
+    steps.begin(start);
+    over = run_until_move(steps, limit, options.eos, guard, run);
+    run.record_seconds += steps.record_seconds() - recorded_before;
+    if (!over) {
+      run.count_move(guard.active());
+      start = steps.stop();
+    }
+  }
+  run.recorded_seconds = seconds_since(begin) - run.record_seconds;
+  return run;
+}
+
+template bool Generator<double>::can_record(const GenerateOptions&) const;
+template bool Generator<float>::can_record(const GenerateOptions&) const;
+template bool Generator<Bf16>::can_record(const GenerateOptions&) const;
+template void Generator<double>::reserve(std::int64_t);
+template void Generator<float>::reserve(std::int64_t);
+template void Generator<Bf16>::reserve(std::int64_t);
+template Generation Generator<double>::run_recorded(const GenerateOptions&);
+template Generation Generator<float>::run_recorded(const GenerateOptions&);
+template Generation Generator<Bf16>::run_recorded(const GenerateOptions&);
+template Generation Generator<double>::run_guarded_recorded(const GenerateOptions&,
+                                                            std::span<const Strategy>,
+                                                            RuntimeGuard&);
+template Generation Generator<float>::run_guarded_recorded(const GenerateOptions&,
+                                                           std::span<const Strategy>,
+                                                           RuntimeGuard&);
+template Generation Generator<Bf16>::run_guarded_recorded(const GenerateOptions&,
+                                                          std::span<const Strategy>, RuntimeGuard&);
+
+}  // namespace versieve::engine

@@ -1,0 +1,186 @@
+// The report of `versieve generate` as JSON (a stable contract: ../cli/README.md) and as text.
+#include <cstdio>
+
+#include "engine/run/speculate/generate_request.h"
+
+namespace versieve::engine {
+namespace {
+
+std::string fixed(double value, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return buffer;
+}
+
+// Text for JSON: bytes that are not UTF-8 (a cut character, an untrained model) become U+FFFD.
+std::string printable(const std::string& bytes) {
+  const nlohmann::json quoted = bytes;
+  const std::string valid = quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json::parse(valid).get<std::string>();
+}
+
+nlohmann::json phases_json(const Generation& run) {
+  nlohmann::json phases = nlohmann::json::object();
+  for (std::size_t i = 0; i < kStepPhaseCount; ++i) {
+    phases[name_of(static_cast<StepPhase>(i))] = run.seconds[i];
+  }
+  phases["recorded_step"] = run.recorded_seconds;
+  phases["rectify"] = run.rectify_seconds;
+  return phases;
+}
+
+nlohmann::json guard_json(const StrategyRun& run) {
+  const GuardedRun& guarded = *run.guarded;
+  nlohmann::json moves = nlohmann::json::array();
+  for (const GuardMove& move : run.generation.moves) {
+    moves.push_back({{"token", move.token},
+                     {"rank", move.rank + 1},
+                     {"strategy", guarded.ranked[static_cast<std::size_t>(move.rank)].text()}});
+  }
+  return {{"rule", name_of(guarded.rule)},
+          {"bucket", {guarded.bucket.low, guarded.bucket.high}},
+          {"moves", moves}};
+}
+
+// Whose kernels attended: f32 on a GPU runs the vanilla form whatever the strategy says.
+const char* kernel_of(const GenerateReport& report, const Strategy& strategy) {
+  if (report.backend == "cpu") {
+    return "reference";
+  }
+  return name_of(report.dtype == "bf16" ? strategy.form : NsaForm::kVanilla);
+}
+
+nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
+  const Generation& generation = run.generation;
+  const PrecisionClass precision = run.strategy.precision();
+  nlohmann::json out = {{"strategy", run.strategy.text()},
+                        {"precision_class", name_of(precision)},
+                        {"lossy", !claims_autoregressive_text(precision)},
+                        {"loss", loss_of(precision)},
+                        {"kernel", kernel_of(report, run.strategy)},
+                        {"generated_tokens", generation.tokens.size()},
+                        {"steps", generation.steps},
+                        {"accepted_per_step_mean", generation.accepted_per_step()},
+                        {"accepted_histogram", generation.accepted_histogram},
+                        {"tokens_per_s", generation.tokens_per_second()},
+                        {"ar_tokens_per_s", nullptr},
+                        {"identical_to_ar", nullptr},
+                        {"first_divergence", nullptr},
+                        {"decode_s", generation.decode_seconds()},
+                        {"phase_s", phases_json(generation)},
+                        {"launch", generation.recorded ? "graph" : "stream"},
+                        {"record_s", generation.record_seconds},
+                        {"rectifications", generation.rectifications},
+                        {"stopped", name_of(generation.stopped)},
+                        {"text", printable(run.text)}};
+  if (run.reference) {
+    out["ar_tokens_per_s"] = run.reference->tokens_per_second();
+    out["identical_to_ar"] = run.identical();
+  }
+  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+    out["kv_reads_saved"] = generation.reads_saved;
+  }
+  if (run.guarded) {
+    out["guard"] = guard_json(run);
+  }
+  if (run.divergence) {
+    out["first_divergence"] = {{"index", run.divergence->index},
+                               {"logit_gap", run.divergence->logit_gap}};
+  }
+  return out;
+}
+
+std::string guard_text(const StrategyRun& run) {
+  const GuardedRun& guarded = *run.guarded;
+  std::string out = "; first of the table's tuples for " + name_of(guarded.bucket);
+  for (const GuardMove& move : run.generation.moves) {
+    out += ", after " + std::to_string(move.token) + " tokens " +
+           guarded.ranked[static_cast<std::size_t>(move.rank)].text();
+  }
+  return out + (run.generation.moves.empty() ? ", which the guard kept" : "");
+}
+
+std::string run_text(const StrategyRun& run) {
+  const Generation& generation = run.generation;
+  const PrecisionClass precision = run.strategy.precision();
+  std::string out = run.strategy.text() + " (" + name_of(precision) +
+                    (run.claims_identity() ? "" : std::string(", lossy: ") + loss_of(precision)) +
+                    "): " + std::to_string(generation.tokens.size()) + " tokens in " +
+                    std::to_string(generation.steps) + " steps, " +
+                    fixed(generation.accepted_per_step(), 2) + " a step, " +
+                    fixed(generation.tokens_per_second(), 1) + " tokens/s" +
+                    (generation.recorded ? " in graphs" : "");
+  if (run.strategy.attention == AttentionMethod::kSpecAttn) {
+    out += ", " + fixed(100.0 * generation.reads_saved, 1) + " % of the KV reads saved";
+  }
+  if (run.guarded) {
+    out += guard_text(run);
+  }
+  if (run.reference) {
+    const double plain = run.reference->tokens_per_second();
+    out += "; autoregressive " + fixed(plain, 1) + " tokens/s";
+    if (plain > 0.0) {
+      out += " (" + fixed(generation.tokens_per_second() / plain, 2) + "x)";
+    }
+    const bool reuses = run.strategy.schedule.find('R') != std::string::npos;
+    out += std::string("; text ") + (run.identical() ? "identical to" : "DIFFERENT from") +
+           " autoregressive decoding" + (reuses ? " of the same schedule" : "") +
+           (run.claims_identity() ? "" : " (approximate strategies do not claim it)");
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string GenerateReport::failure() const {
+  for (const StrategyRun& run : runs) {
+    if (run.divergence && run.claims_identity()) {
+      return "strategy '" + run.strategy.text() +
+             "' left the autoregressive text at generated token " +
+             std::to_string(run.divergence->index) + ", where the two best logits are " +
+             fixed(static_cast<double>(run.divergence->logit_gap), 6) + " apart";
+    }
+  }
+  return {};
+}
+
+nlohmann::json report_json(const GenerateReport& report) {
+  nlohmann::json out = {{"backend", report.backend},
+                        {"device", report.device},
+                        {"dtype", report.dtype},
+                        {"prompt_tokens", report.prompt_tokens},
+                        {"prefill_s", report.prefill_seconds}};
+  if (report.runs.size() == 1) {
+    out.update(run_json(report, report.runs[0]));
+  } else {
+    for (const StrategyRun& run : report.runs) {
+      out["runs"].push_back(run_json(report, run));
+    }
+  }
+  const std::string reason = report.failure();
+  if (!reason.empty()) {
+    out["reason"] = reason;
+  }
+  return out;
+}
+
+std::string report_text(const GenerateReport& report) {
+  std::string out;
+  const std::string* shown = nullptr;
+  for (const StrategyRun& run : report.runs) {
+    if (shown == nullptr || *shown != run.text) {
+      out += run.text + "\n\n";
+      shown = &run.text;
+    }
+  }
+  out += report.device + ", " + report.dtype + "; prompt of " +
+         std::to_string(report.prompt_tokens) + " tokens read in " +
+         fixed(report.prefill_seconds, 2) + " s\n";
+  for (const StrategyRun& run : report.runs) {
+    out += run_text(run);
+  }
+  const std::string reason = report.failure();
+  return reason.empty() ? out : out + reason + "\n";
+}
+
+}  // namespace versieve::engine

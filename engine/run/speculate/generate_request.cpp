@@ -1,0 +1,266 @@
+#include "engine/run/speculate/generate_request.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/layer_map_file.h"
+#include "engine/io/tokenizer.h"
+#include "engine/run/model/compute_device.h"
+#include "engine/run/model/load.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+void check_request(const GenerateRequest& request) {
+  if (request.strategies.empty() != request.plan.has_value()) {
+    throw Error(ExitCode::kUsage,
+                request.plan ? "generate takes a strategy or a table, not both"
+                             : "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*, or a "
+                               "planner table");
+  }
+  if (!std::isfinite(request.temperature) || request.temperature < 0.0) {
+    throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
+  }
+  if (request.max_new_tokens < 1) {
+    throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
+  }
+  if (request.compares_ar && request.temperature > 0.0) {
+    throw Error(ExitCode::kUsage,
+                "compare-ar needs temperature 0: above it, speculative and autoregressive text are "
+                "equal in distribution, not token for token");
+  }
+}
+
+GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& device,
+                           const Strategy& strategy, const std::vector<std::int32_t>& eos) {
+  return {.strategy = strategy,
+          .max_new_tokens = request.max_new_tokens,
+          .temperature = request.temperature,
+          .seed = request.seed,
+          .eos = eos,
+          .records_steps = request.uses_graphs && device.backend == "cuda"};
+}
+
+// Autoregressive decoding with the strategy's attention and schedule.
+Strategy reference_of(const Strategy& strategy) {
+  Strategy plain = strategy;
+  if (strategy.attention == AttentionMethod::kSpecAttn) {
+    plain.attention = AttentionMethod::kDense;
+  }
+  plain.draft = {};
+  plain.order = Traversal::kBfs;
+  plain.group_size = 1;
+  plain.group_mode = GroupMode::kExact;
+  if (plain.attention == AttentionMethod::kResa) {
+    plain.attention = AttentionMethod::kDense;
+  }
+  return plain;
+}
+
+std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
+  std::vector<Strategy> strategies;
+  for (const std::string& text : texts) {
+    strategies.push_back(Strategy::parse(text));
+  }
+  return strategies;
+}
+
+// What each strategy, and what it is compared with, decodes beforehand on a GPU, untimed. A
+// process's first run of 256 tokens took 8 % longer than the same run later: kernels are loaded
+// when they first run, and clocks rise from idle. Recordings are made here too: a later strategy
+// may have had the memory released that an earlier one's name, hence up to three rounds.
+template <class T>
+void warm_up(const GenerateRequest& request, const ComputeDevice& device,
+             std::vector<Strategy> strategies, const std::vector<std::int32_t>& eos,
+             Generator<T>& generator) {
+  constexpr std::int64_t kTokens = 32;
+  constexpr std::chrono::milliseconds kLeast(100);
+  if (device.backend != "cuda") {
+    return;
+  }
+  if (request.compares_ar) {
+    for (std::size_t i = 0, count = strategies.size(); i < count; ++i) {
+      strategies.push_back(reference_of(strategies[i]));
+    }
+  }
+  constexpr int kMostRecordingRounds = 3;
+  generator.reserve(request.max_new_tokens);
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  bool recorded = true;
+  for (int round = 0; (recorded && round < kMostRecordingRounds) ||
+                      std::chrono::steady_clock::now() - begin < kLeast;
+       ++round) {
+    recorded = false;
+    for (const Strategy& strategy : strategies) {
+      GenerateOptions options = options_of(request, device, strategy, eos);
+      options.max_new_tokens = std::min(options.max_new_tokens, kTokens);
+      recorded |= generator.run(options).record_seconds > 0.0;
+    }
+  }
+}
+
+// How close the reference's choice was where a text left it: decoded once more, with gaps.
+template <class T>
+void measure_gap(GenerateOptions options, Generator<T>& generator, Divergence& divergence) {
+  options.max_new_tokens = divergence.index + 1;
+  options.measures_gaps = true;
+  const Generation measured = generator.run(options);
+  if (static_cast<std::size_t>(divergence.index) < measured.gaps.size()) {
+    divergence.logit_gap = measured.gaps[static_cast<std::size_t>(divergence.index)];
+  }
+}
+
+// Compares with decoding of the same schedule; `references` holds what was decoded so far, since
+// decoding is deterministic.
+template <class T>
+class Comparison {
+ public:
+  Comparison(const GenerateRequest& request, const ComputeDevice& device,
+             const std::vector<std::int32_t>& eos, Generator<T>& generator)
+      : request_(request), device_(device), eos_(eos), generator_(generator) {}
+
+  void compare(StrategyRun& run) {
+    const Strategy plain = reference_of(run.strategy);
+    const GenerateOptions options = options_of(request_, device_, plain, eos_);
+    if (references_.count(plain.text()) == 0) {
+      references_[plain.text()] = generator_.run(options);
+    }
+    run.reference = references_[plain.text()];
+    run.divergence = first_divergence(run.generation, *run.reference);
+    if (run.divergence) {
+      measure_gap(options, generator_, *run.divergence);
+    }
+  }
+
+ private:
+  const GenerateRequest& request_;
+  const ComputeDevice& device_;
+  const std::vector<std::int32_t>& eos_;
+  Generator<T>& generator_;
+  std::map<std::string, Generation> references_;  // by schedule
+};
+
+// Whether all tuples that verified a step promise the text of the same plain decoding.
+bool is_of_one_text(const StrategyRun& run) {
+  return std::all_of(run.generation.moves.begin(), run.generation.moves.end(),
+                     [&](const GuardMove& move) {
+                       const Strategy& s = run.guarded->ranked[static_cast<std::size_t>(move.rank)];
+                       return reference_of(s) == reference_of(run.strategy);
+                     });
+}
+
+template <class T>
+StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
+                     const GuardedBucket& bucket, const std::vector<std::int32_t>& eos,
+                     Generator<T>& generator) {
+  RuntimeGuard guard(request.plan->constants, request.plan->rule, bucket.expected);
+  return {.strategy = bucket.ranked.front(),
+          .generation = generator.run_guarded(
+              options_of(request, device, bucket.ranked.front(), eos), bucket.ranked, guard),
+          .guarded = GuardedRun{bucket.range, request.plan->rule, bucket.ranked}};
+}
+
+// Texts, and what they are compared with.
+template <class T>
+void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
+                 Generator<T>& generator, const ByteTokenizer& tokenizer,
+                 const std::vector<std::int32_t>& eos, GenerateReport& report) {
+  Comparison<T> comparison(request, device, eos, generator);
+  for (StrategyRun& run : report.runs) {
+    run.text = tokenizer.decode(run.generation.tokens);
+    if (request.compares_ar && is_of_one_text(run)) {
+      comparison.compare(run);
+    }
+  }
+}
+
+// Block keys and chosen tokens begin with a request; a guard begins in its middle.
+bool can_be_guarded(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa ||
+         strategy.attention == AttentionMethod::kDense;
+}
+
+template <class T>
+GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device,
+                      std::unique_ptr<kernels::Ops<T>> ops) {
+  const std::string prompt = read_prompt(request.prompt_file);
+  const Checkpoint checkpoint = load_target(request.model);
+  const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
+  const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+  const GuardedBucket* const bucket =
+      request.plan ? &bucket_for(*request.plan, static_cast<std::int64_t>(tokens.size())) : nullptr;
+  const std::vector<Strategy> strategies =
+      bucket != nullptr ? bucket->ranked : parsed(request.strategies);
+  const bool drafts = std::any_of(strategies.begin(), strategies.end(),
+                                  [](const Strategy& s) { return s.draft.speculates(); });
+  const std::filesystem::path draft_folder = request.model / "draft";
+  std::optional<DraftCheckpoint> draft_checkpoint;
+  std::optional<Target<T>> draft_model;
+  std::error_code ignored;
+  if (drafts && std::filesystem::exists(draft_folder, ignored)) {
+    if (is_draft_model(draft_folder)) {
+      draft_model.emplace(
+          make_target(*ops, load_draft_model(draft_folder, checkpoint.shape), nullptr));
+    } else {
+      draft_checkpoint = load_draft(draft_folder, checkpoint.shape);
+    }
+  }
+  Target<T> target = make_target(*ops, checkpoint, draft_checkpoint ? &*draft_checkpoint : nullptr);
+  std::optional<Draft<T>> draft;
+  if (draft_checkpoint) {
+    draft.emplace(make_draft(*ops, *draft_checkpoint, target));
+  }
+  Generator<T> generator(*ops, target, draft ? &*draft : nullptr,
+                         draft_model ? &*draft_model : nullptr);
+  if (draft_model && has_layer_map(request.model)) {
+    generator.set_layer_map(
+        read_layer_map(request.model, checkpoint.shape, draft_model->shape().layers).draft_layer);
+  }
+  for (const Strategy& strategy : strategies) {
+    std::string reason =
+        generator.refusal(options_of(request, device, strategy, checkpoint.special.eos));
+    if (reason.empty() && bucket != nullptr && !can_be_guarded(strategy)) {
+      reason = "a guard changes between tuples of the target's own attention alone";
+    }
+    if (!reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
+    }
+  }
+  generator.prefill(tokens);
+  GenerateReport report{.backend = device.backend,
+                        .device = device.name,
+                        .dtype = request.dtype,
+                        .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
+                        .prefill_seconds = generator.prefill_seconds()};
+  const std::vector<std::int32_t>& eos = checkpoint.special.eos;
+  warm_up(request, device, strategies, eos, generator);
+  if (bucket != nullptr) {
+    report.runs.push_back(run_plan(request, device, *bucket, eos, generator));
+  } else {
+    for (const Strategy& strategy : strategies) {
+      report.runs.push_back(
+          {.strategy = strategy,
+           .generation = generator.run(options_of(request, device, strategy, eos))});
+    }
+  }
+  finish_runs(request, device, generator, tokenizer, eos, report);
+  return report;
+}
+
+}  // namespace
+
+GenerateReport run_request(const GenerateRequest& request) {
+  check_request(request);
+  parsed(request.strategies);  // a wrong text is said before anything is loaded
+  const ComputeDevice device = compute_device(request.backend, request.threads);
+  return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    return run_on<T>(request, device, std::move(ops));
+  });
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,74 @@
+// What `versieve generate` does: one prompt, one prefill, any number of strategies, each compared
+// with autoregressive decoding if asked; and its report as JSON and text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/run/speculate/generate.h"
+#include "model/plan/guarded_plan.h"
+
+namespace versieve::engine {
+
+struct GenerateRequest {
+  std::filesystem::path model;        // directory: config.json, weights, tokenizer, maybe draft/
+  std::filesystem::path prompt_file;  // its bytes are the prompt
+  std::vector<std::string> strategies;
+  // In their place: the tuples of a planner table, under its guard.
+  std::optional<GuardedPlan> plan;
+  bool compares_ar = false;
+  std::int64_t max_new_tokens = 64;
+  double temperature = 0.0;
+  std::uint64_t seed = 0;
+  std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
+  std::string dtype = "f32";     // f32, bf16 (cuda), f64 (cpu)
+  int threads = 0;               // of the CPU; 0: all
+  bool uses_graphs = true;       // cuda: whole steps in CUDA graphs where they can be
+};
+
+// Of a run whose tuple a guard chose.
+struct GuardedRun {
+  ContextBucket bucket;
+  GuardRule rule = GuardRule::kMostPromising;
+  std::vector<Strategy> ranked;
+};
+
+struct StrategyRun {
+  Strategy strategy;  // under a guard: the first
+  Generation generation;
+  std::string text;
+  std::optional<GuardedRun> guarded;
+  // With compares_ar: the autoregressive run of the same schedule.
+  std::optional<Generation> reference;
+  std::optional<Divergence> divergence;
+
+  // Whether a strategy that does not claim the autoregressive text kept it is reported all the
+  // same.
+  bool claims_identity() const { return claims_autoregressive_text(strategy.precision()); }
+  bool identical() const { return reference.has_value() && !divergence.has_value(); }
+};
+
+struct GenerateReport {
+  std::string backend, device, dtype;
+  std::int64_t prompt_tokens = 0;
+  double prefill_seconds = 0.0;
+  std::vector<StrategyRun> runs;
+
+  // Why the answer is "no" (the text of a strategy that claims it is not the autoregressive one),
+  // or empty.
+  std::string failure() const;
+};
+
+// Throws Error: kUsage for a contradictory request, kAnswerNo for a strategy that cannot run on the
+// model, kBadInput for model or prompt files, kEnvironment without the GPU asked for.
+GenerateReport run_request(const GenerateRequest& request);
+
+// With one strategy its keys stand beside those of the request, with several in `runs`.
+nlohmann::json report_json(const GenerateReport& report);
+std::string report_text(const GenerateReport& report);
+
+}  // namespace versieve::engine

@@ -1,0 +1,221 @@
+#include "model/cost/acceptance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+constexpr const char* kAllRefresh = "F*";
+
+// One context range without any evidence of its own borrows the nearest one's and says so.
+const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::int64_t low,
+                                           std::int64_t high) {
+  const std::int64_t middle = (low + high) / 2;
+  const AcceptanceModel::Positional* best = nullptr;
+  std::int64_t best_distance = 0;
+  for (const AcceptanceModel::Positional& p : model.positional) {
+    const std::int64_t distance =
+        std::max<std::int64_t>({0, p.context_low - middle, middle - p.context_high});
+    if (best == nullptr || distance < best_distance) {
+      best = &p;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+// Mean over the measured contexts of the range; steps weigh nothing, as regimes and prompts do not.
+bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
+                   const std::string& schedule, std::int64_t group, std::int64_t low,
+                   std::int64_t high, AcceptedTokens& out) {
+  double sum = 0.0;
+  double variance = 0.0;
+  double count = 0.0;
+  for (const AcceptanceModel::Measured& m : model.measured) {
+    if (m.draft == strategy.draft && m.schedule == schedule && m.approximate_group == group &&
+        (group == 1 || m.order == strategy.order) && in_range(m.context_len, low, high)) {
+      sum += m.mean;
+      variance += m.standard_error * m.standard_error;
+      count += 1.0;
+    }
+  }
+  if (count == 0.0) {
+    return false;
+  }
+  out.mean = sum / count;
+  out.log_error = std::sqrt(variance) / sum;
+  out.source =
+      model.origin == AcceptanceOrigin::kImported ? Provenance::kImported : Provenance::kMeasured;
+  return true;
+}
+
+// Probabilities of the children of a node at `depth` - 1, best first.
+std::vector<double> child_probabilities(const AcceptanceModel::Positional& model,
+                                        std::int64_t depth, std::int64_t width) {
+  const double first =
+      std::clamp(model.first * std::pow(model.decay, static_cast<double>(depth - 1)), 0.0, 1.0);
+  std::vector<double> children;
+  double reached = 0.0;
+  for (std::int64_t j = 1; j <= width; ++j) {
+    const double within = 1.0 - (1.0 - first) * std::pow(static_cast<double>(j), -model.spread);
+    children.push_back(within - reached);
+    reached = within;
+  }
+  return children;
+}
+
+bool deeper_than_measured(const AcceptanceModel& model, std::int64_t depth) {
+  return !model.measured.empty() &&
+         std::all_of(model.measured.begin(), model.measured.end(),
+                     [depth](const AcceptanceModel::Measured& m) { return m.draft.depth < depth; });
+}
+
+// Of the strategy's tree with all layers refreshing and no sharing, as evidence for another.
+AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                            std::int64_t context_low, std::int64_t context_high) {
+  AcceptedTokens out;
+  if (measured_mean(model, strategy, kAllRefresh, 1, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+    return out;
+  }
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  out.mean = positional_accepted(*range, strategy.draft);
+  out.log_error = positional_log_error(*range, strategy.draft);
+  out.source = Provenance::kPredicted;
+  out.deeper = deeper_than_measured(model, strategy.draft.depth);
+  out.outside_data = range->other_context || range->context_low > context_low ||
+                     range->context_high < context_high;
+  return out;
+}
+
+const AcceptanceModel::Variant* variant_of(const AcceptanceModel& model, const Strategy& strategy) {
+  const std::int64_t group = approximate_group(strategy);
+  for (const AcceptanceModel::Variant& v : model.variants) {
+    if (v.schedule == strategy.schedule && v.approximate_group == group &&
+        (group == 1 || v.order == strategy.order)) {
+      return &v;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* name_of(AcceptanceOrigin origin) {
+  switch (origin) {
+    case AcceptanceOrigin::kMeasured:
+      return "measured";
+    case AcceptanceOrigin::kImported:
+      return "imported";
+    case AcceptanceOrigin::kAssumed:
+      return "assumed";
+  }
+  return "";
+}
+
+std::int64_t approximate_group(const Strategy& strategy) {
+  return strategy.group_mode == GroupMode::kApprox ? strategy.group_size : 1;
+}
+
+bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high) {
+  return (context_len > low || (low == 0 && context_len == 0)) && context_len <= high;
+}
+
+double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
+  if (!draft.speculates()) {
+    return 1.0;
+  }
+  const std::size_t width = static_cast<std::size_t>(draft.width);
+  std::vector<double> parents = {1.0};
+  std::vector<double> pool;
+  for (std::int64_t depth = 1; depth <= draft.depth; ++depth) {
+    const std::vector<double> children = child_probabilities(model, depth, draft.width);
+    std::vector<double> level;
+    for (const double parent : parents) {
+      for (const double child : children) {
+        level.push_back(parent * child);
+      }
+    }
+    pool.insert(pool.end(), level.begin(), level.end());
+    const std::size_t kept = std::min(width, level.size());
+    std::partial_sort(level.begin(), level.begin() + static_cast<std::ptrdiff_t>(kept), level.end(),
+                      std::greater<>());
+    level.resize(kept);
+    parents = level;
+  }
+  const std::size_t taken = std::min(pool.size(), static_cast<std::size_t>(draft.nodes - 1));
+  std::partial_sort(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(taken), pool.end(),
+                    std::greater<>());
+  double accepted = 1.0;  // the bonus token
+  for (std::size_t i = 0; i < taken; ++i) {
+    accepted += pool[i];
+  }
+  return accepted;
+}
+
+double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
+  constexpr double kDifference = 1e-4;
+  const std::array<double, 9>& c = model.covariance;
+  if (std::all_of(c.begin(), c.end(), [](double value) { return value == 0.0; })) {
+    return model.log_error;
+  }
+  const double mean = positional_accepted(model, draft);
+  std::array<double, 3> slope{};  // of the logarithm, to first, spread and decay
+  for (std::size_t j = 0; j < slope.size(); ++j) {
+    AcceptanceModel::Positional moved = model;
+    (j == 0 ? moved.first : (j == 1 ? moved.spread : moved.decay)) -= kDifference;
+    slope[j] = std::log(mean / positional_accepted(moved, draft)) / kDifference;
+  }
+  double variance = model.log_error * model.log_error;
+  for (std::size_t i = 0; i < slope.size(); ++i) {
+    for (std::size_t j = 0; j < slope.size(); ++j) {
+      variance += slope[i] * slope[j] * c[3 * i + j];
+    }
+  }
+  return std::sqrt(variance);
+}
+
+AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                               std::int64_t context_low, std::int64_t context_high) {
+  AcceptedTokens out;
+  if (!strategy.draft.speculates()) {
+    out.source = Provenance::kMeasured;  // one token a step, by definition
+    return out;
+  }
+  const std::int64_t group = approximate_group(strategy);
+  if (measured_mean(model, strategy, strategy.schedule, group, context_low, context_high, out)) {
+    return out;
+  }
+  if (const AcceptanceModel::Variant* variant = variant_of(model, strategy)) {
+    out = plain_tokens(model, strategy, context_low, context_high);
+    out.mean = std::max(1.0, out.mean * std::exp(variant->log_ratio));
+    out.log_error = std::hypot(out.log_error, variant->log_error);
+    out.other_tree = true;
+    return out;
+  }
+  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
+  if (group > 1 &&
+      measured_mean(model, strategy, strategy.schedule, 1, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+  } else {
+    out = plain_tokens(model, strategy, context_low, context_high);
+    out.other_schedule = strategy.schedule != kAllRefresh;
+  }
+  out.other_group = group > 1;
+  return out;
+}
+
+double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
+                        std::int64_t context_high) {
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  return range->overlap;
+}
+
+}  // namespace versieve

@@ -1,0 +1,94 @@
+// How many tokens a step yields. Measured tuples answer for themselves; for the others a positional
+// model fitted to them does: the probability that the right token is among the draft's j best at
+// depth i, 1 - (1 - first decay^(i-1)) j^-spread, summed over the best-first tree of the tuple.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/words/evaluation.h"
+#include "model/words/strategy.h"
+
+namespace versieve {
+
+// Whose word the tokens a step are: measured by this project's engine, by another program, or
+// nobody's (a rate that the user put in their place).
+enum class AcceptanceOrigin { kMeasured, kImported, kAssumed };
+inline constexpr std::size_t kAcceptanceOriginCount = 3;
+const char* name_of(AcceptanceOrigin origin);  // "measured", ...
+
+struct AcceptanceModel {
+  // Mean tokens a step (bonus counted) of one measured tuple in one context range.
+  struct Measured {
+    DraftChoice draft;
+    Traversal order = Traversal::kBfs;
+    std::string schedule;  // "F*"
+    std::int64_t context_len = 0;
+    double mean = 0.0;
+    double standard_error = 0.0;  // of the mean over regimes
+    std::int64_t steps = 0;
+    bool looping = false;  // at least one prompt looped; its teacher-forced mean stands in
+    // C of an approximate group, whose `order` then matters. 1: none; exact groups of any size
+    // accept what single queries accept.
+    std::int64_t approximate_group = 1;
+  };
+  // What a schedule or approximate groups keep of the tokens that the same tree yields with all
+  // layers refreshing and each query on its own, over the trees and contexts that were measured
+  // both ways.
+  struct Variant {
+    std::string schedule;
+    std::int64_t approximate_group = 1;
+    Traversal order = Traversal::kBfs;  // matters for groups alone
+    double log_ratio = 0.0;             // mean of log(tokens / tokens without)
+    double log_error = 0.0;             // standard deviation of one such comparison
+    std::int64_t comparisons = 0;
+  };
+  // Of one context range.
+  struct Positional {
+    std::int64_t context_low = 0, context_high = 0;
+    double first = 0.8;      // the best child is right
+    double spread = 0.9;     // how fast more children close the gap
+    double decay = 1.0;      // of `first`, per level
+    double log_error = 0.1;  // standard deviation of log(model / measured)
+    double overlap = 0.6;    // measured mean overlap of adjacent queries' selected blocks
+    // Covariance of first, spread and decay, by rows: what too few measured tuples leave open, on
+    // top of log_error. Zeros where they leave nothing.
+    std::array<double, 9> covariance{};
+    bool other_context = false;  // no tuple was measured here: first to decay are the nearest's
+  };
+  std::string pair;  // the trained pair it was measured on: "demo-nsa"
+  AcceptanceOrigin origin = AcceptanceOrigin::kMeasured;
+  std::string note;  // what was not measured and where it comes from; empty if nothing
+  std::vector<Measured> measured;
+  std::vector<Positional> positional;
+  std::vector<Variant> variants;
+};
+
+struct AcceptedTokens {
+  double mean = 1.0;
+  double log_error = 0.0;  // standard deviation of log(mean)
+  Provenance source = Provenance::kPredicted;
+  bool other_schedule = false;  // no evidence for this schedule: taken from all-F
+  bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
+  bool other_tree = false;      // what this schedule or grouping keeps was measured on other trees
+  bool deeper = false;  // than every measured tree: decay goes on beyond what it was fitted to
+  bool outside_data = false;  // the nearest context range stands in for one without evidence
+};
+
+// C if the strategy's groups are approximate, else 1.
+std::int64_t approximate_group(const Strategy& strategy);
+// A context range is (low, high], so that 4096 belongs to 0-4K; an empty context to the first.
+bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
+// Expected tokens a step of the best-first tree of that choice, bonus counted.
+double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft);
+// Standard deviation of its logarithm.
+double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft);
+AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                               std::int64_t context_low, std::int64_t context_high);
+// Overlap of adjacent queries' selected blocks that the trained pair showed in that range.
+double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
+                        std::int64_t context_high);
+
+}  // namespace versieve

@@ -1,0 +1,64 @@
+// Bytes and time of a launch and of a step on a machine: per launch the soft maximum of DRAM
+// bytes / bandwidth, L2 bytes / L2 bandwidth, flop / peak and latency floor, + launch gap; a step
+// is the sum of its launches less what dependent ones hide behind those before them. Pure
+// arithmetic on fixed stores: nothing is allocated by an evaluation.
+#pragma once
+
+#include "model/cost/cost_parameters.h"
+#include "model/launches/launch_work.h"
+#include "model/words/evaluation.h"
+#include "model/words/hardware.h"
+
+namespace versieve {
+
+// The state of L2 before the measured work, and how launches are enqueued.
+enum class CacheState { kWarm, kCold };
+enum class LaunchMode { kStream, kGraph };
+
+struct RunConditions {
+  CacheState cache = CacheState::kCold;
+  LaunchMode launch = LaunchMode::kStream;
+  // Counted right after a collection of counters was opened: L2 holds nothing but lines of the
+  // instrument that wait to be written back.
+  bool opened = false;
+};
+
+// What L2 does to a launch by what all launches of a point move between two runs of it.
+struct L2Pressure {
+  double warm_miss = 0.0;      // of bytes that the run before read
+  double written_share = 0.0;  // of written bytes that reach DRAM
+  // Of one layer alone: written bytes that reach DRAM for a byte moved, whoever wrote them; they
+  // leave L2 when later bytes push them out. 0: each launch's own, as in steps, whose weights pass
+  // between any two of them.
+  double pushed = 0.0;
+  double opened_dirty = 0.0;  // bytes written back for the instrument, for a byte read
+};
+
+struct LaunchCost {
+  double read_bytes = 0.0;     // DRAM
+  double write_bytes = 0.0;    // DRAM
+  double time_us = 0.0;        // standing alone, without the gap
+  double overlapped_us = 0.0;  // of it, beside the launch before; less than time_us
+  double gap_us = 0.0;
+
+  // What the launch adds to a step.
+  double added_us() const { return time_us - overlapped_us + gap_us; }
+  Bound bound = Bound::kLaunch;
+  std::array<double, kTrafficTermCount> term_bytes{};
+};
+
+L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware,
+                       const CostParameters& parameters, const RunConditions& conditions);
+// Of one launch among those of its point; multiply by work.launches.
+LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions);
+// Of one launch that is the whole point.
+LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions);
+// Time in which a step waits for the host.
+double host_wait_us(const StepWork& step, const CostParameters& parameters,
+                    const RunConditions& conditions);
+StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
+                 const CostParameters& parameters, const RunConditions& conditions);
+
+}  // namespace versieve

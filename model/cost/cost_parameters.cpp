@@ -1,0 +1,123 @@
+#include "model/cost/cost_parameters.h"
+
+#include <algorithm>
+#include <string>
+
+namespace versieve {
+namespace {
+
+struct Range {
+  const char* unit;
+  double low;
+  double high;
+  double initial;
+  Evidence evidence;
+};
+
+struct NamedRange {
+  const char* name;
+  Range range;
+};
+
+// Initial values: the fields measured on an H200 before the first campaign where there is one
+// (effective L2 40 of 60 MiB, 4.64 of 4.92 TB/s, 6.8 TB/s of L2, gaps of 3.0 and 0.5 us), else the
+// middle of what is possible.
+constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
+    {"effective_l2", {"of L2", 0.2, 1.2, 0.5, Evidence::kBytes}},
+    {"l2_knee", {"1", 1.0, 12.0, 5.0, Evidence::kBytes}},
+    {"reload_miss", {"of reloads", 0.001, 1.0, 0.3, Evidence::kBytes}},
+    {"handover_miss", {"of bytes", 1e-5, 1.0, 0.01, Evidence::kBytes}},
+    {"handover_l2", {"of L2", 0.3, 1.5, 0.62, Evidence::kBytes}},
+    {"handover_knee", {"1", 2.0, 12.0, 5.0, Evidence::kBytes}},
+    {"write_back", {"of bytes", 1e-5, 1.0, 0.05, Evidence::kBytes}},
+    {"write_l2", {"of L2", 0.005, 1.5, 0.1, Evidence::kBytes}},
+    {"write_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
+    {"write_fill", {"of a byte", 0.01, 4.0, 1.0, Evidence::kBytes}},
+    {"fixed_write", {"B", 100.0, 4e6, 2e3, Evidence::kBytes}},
+    {"overfetch_sparse", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
+    {"overfetch_stream", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
+    {"unique_growth", {"1", 0.05, 0.999, 0.6, Evidence::kBytes}},
+    {"opened_dirty", {"B", 1e5, 1e8, 2.4e7, Evidence::kBytes}},
+    {"opened_l2", {"of L2", 0.02, 1.5, 0.3, Evidence::kBytes}},
+    {"opened_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
+    {"opened_write_back", {"of bytes", 0.001, 1.0, 0.5, Evidence::kBytes}},
+    {"dram_efficiency", {"of raw", 0.2, 1.0, 0.9, Evidence::kTime}},
+    {"l2_rate", {"B/clock/SM", 4.0, 128.0, 26.0, Evidence::kTime}},
+    // What regressions of the linear layers' ranges alone give, and of kernels/linear's own
+    // timings.
+    {"stream_l2_rate", {"B/clock/SM", 4.0, 128.0, 21.0, Evidence::kTime}},
+    {"stream_gap", {"us", 0.1, 20.0, 3.0, Evidence::kTime}},
+    {"graph_gap", {"us", 0.1, 5.0, 0.6, Evidence::kTime}},
+    {"host_trip", {"us", 1.0, 500.0, 20.0, Evidence::kTime}},
+    // A launch cannot hide more than itself, and what reads its predecessor's results waits.
+    {"overlap", {"of a launch", 0.001, 0.8, 0.05, Evidence::kTime}},
+    {"start_overlap", {"of its base", 0.001, 0.8, 0.2, Evidence::kTime}},
+}};
+
+constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{
+    {".fixed_read", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
+    {".write_share", {"of bytes", 0.05, 5.0, 1.0, Evidence::kBytes}},
+    {".opened_write", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
+    {".compute_share", {"of fp32 peak", 1e-3, 16.0, 0.2, Evidence::kTime}},
+    {".base", {"us", 0.2, 50.0, 2.0, Evidence::kTime}},
+    {".step", {"ns", 1.0, 1e5, 500.0, Evidence::kTime}},
+    {".resident", {"blocks/SM", 1.0, 32.0, 4.0, Evidence::kTime}},
+}};
+
+// The launches around a tree are a block or a few that walk over its nodes: 1 to 3 us for 8 to 64
+// nodes, up to 7 for 256 (kernels/draft_tree, ranges of h200-demo-step). Wider bounds would let
+// them stand for what is missed elsewhere in a step.
+Range range_of(LaunchKind kind, std::size_t parameter) {
+  Range r = kPerKind[parameter].range;
+  const bool of_tree = kind == LaunchKind::kGrowTree || kind == LaunchKind::kFinishTree ||
+                       kind == LaunchKind::kAcceptTree || kind == LaunchKind::kCommitPath;
+  if (of_tree && parameter == static_cast<std::size_t>(KindParameter::kBaseUs)) {
+    r.high = 5.0;
+  } else if (of_tree && parameter == static_cast<std::size_t>(KindParameter::kStepNs)) {
+    r.high = 2e3;
+  }
+  return r;
+}
+
+struct Table {
+  std::array<std::string, kParameterCount> names;
+  std::array<ParameterInfo, kParameterCount> rows;
+
+  Table() {
+    for (std::size_t i = 0; i < kSharedParameterCount; ++i) {
+      set(i, kShared[i].name, kShared[i].range);
+    }
+    for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
+      for (std::size_t p = 0; p < kKindParameterCount; ++p) {
+        const std::string name = name_of(static_cast<LaunchKind>(kind));
+        set(index_of(static_cast<LaunchKind>(kind), static_cast<KindParameter>(p)),
+            name + kPerKind[p].name, range_of(static_cast<LaunchKind>(kind), p));
+      }
+    }
+  }
+
+  void set(std::size_t index, const std::string& name, const Range& r) {
+    names[index] = name;
+    rows[index] = {names[index].c_str(), r.unit, r.low, r.high, r.initial, r.evidence};
+  }
+};
+
+const Table& table() {
+  static const Table instance;
+  return instance;
+}
+
+}  // namespace
+
+std::span<const ParameterInfo, kParameterCount> parameter_table() {
+  return table().rows;
+}
+
+CostParameters initial_parameters() {
+  CostParameters values;
+  std::transform(table().rows.begin(), table().rows.end(), values.begin(),
+                 [](const ParameterInfo& info) { return info.initial; });
+  return values;
+}
+
+}  // namespace versieve

@@ -1,0 +1,148 @@
+#include "model/cost/residual_field.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/launches/draft_levels.h"
+
+namespace versieve {
+namespace {
+
+constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 4e-4
+
+// Of families that no layer of NSA has.
+constexpr int kOneLaunchFamilies = 20;  // of steps, added
+constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
+constexpr int kDenseSteps = 60;  // of steps of a target with a dense cache, whatever it reads
+constexpr int kDenseFamilies = 100, kTopkFamilies = 120, kSamplingFamilies = 140;
+
+double logarithm(std::int64_t value, double unit) {
+  return std::log(static_cast<double>(std::max<std::int64_t>(1, value))) / std::log(unit);
+}
+
+double squared_distance(const std::array<double, kRegimeAxes>& a,
+                        const std::array<double, kRegimeAxes>& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < kRegimeAxes; ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+  }
+  return sum;
+}
+
+std::array<double, kRegimeAxes> shared_axes(const StepShape& s) {
+  return {logarithm(s.context_len, 4.0),
+          logarithm(s.num_queries, 4.0),
+          (s.num_queries > 1 ? s.overlap : 1.0) / 0.3,
+          logarithm(std::min(s.group_size, s.num_queries), 4.0),
+          s.group_mode == GroupMode::kApprox && s.group_size > 1 ? 1.0 : 0.0,
+          0.0,
+          0.0,
+          0.0};
+}
+
+}  // namespace
+
+Regime attention_regime(const StepShape& s, bool reuse, bool warm) {
+  Regime regime{(s.form == NsaForm::kFused ? 0 : 2) + (reuse ? 1 : 0), shared_axes(s)};
+  regime.at[5] = warm ? 1.0 : 0.0;
+  regime.at[7] = logarithm(2 * s.target.kv_width() * s.element_bytes, 2.0);
+  return regime;
+}
+
+Regime step_regime(const StepShape& s) {
+  if (s.target.attention == AttentionKind::kDense) {
+    return {kDenseSteps, {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+  }
+  Regime regime{s.form == NsaForm::kFused ? 4 : 5, shared_axes(s)};
+  regime.family += s.recorded ? 0 : 2;
+  regime.family += s.one_launch ? kOneLaunchFamilies : 0;
+  regime.family += is_small_pair(s.draft, s.target.vocab) ? kSmallPairFamilies : 0;
+  const double layers = static_cast<double>(std::max<std::int64_t>(1, s.target.layers));
+  regime.at[6] = static_cast<double>(s.reuse_layers) / layers;
+  regime.at[7] = std::log(1.0 + static_cast<double>(s.tree.depth)) / std::log(4.0);
+  return regime;
+}
+
+Regime dense_regime(const StepShape& s) {
+  const DenseRead& read = s.dense;
+  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) + (read.split ? 1 : 0),
+                {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
+  if (read.method == AttentionMethod::kResa) {
+    regime.at[2] = std::log(read.active_ratio) / std::log(4.0);
+    regime.at[3] = logarithm(read.key_block, 4.0);
+  } else if (read.method == AttentionMethod::kSpecAttn) {
+    regime.at[2] = logarithm(std::llround(read.chosen_tokens), 4.0);
+  }
+  return regime;
+}
+
+Regime topk_regime(const TopkCase& c, std::int64_t length, std::int64_t rows) {
+  return {
+      kTopkFamilies + static_cast<int>(c.algorithm),
+      {logarithm(length, 4.0), logarithm(rows, 4.0), logarithm(c.k, 8.0), c.hint.value_or(0.0)}};
+}
+
+Regime sampling_regime(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes) {
+  // The sigmoid test is a launch of the exact one's.
+  const bool sigmoid = c.algorithm == SamplingAlgorithm::kSigmoid;
+  const int algorithm = static_cast<int>(sigmoid ? SamplingAlgorithm::kExact : c.algorithm);
+  return {kSamplingFamilies + 2 * algorithm + (c.width > 0 ? 1 : 0),
+          {logarithm(vocab, 4.0), logarithm(nodes, 4.0), logarithm(c.samples, 4.0),
+           sigmoid ? 0.5 : 0.0}};
+}
+
+double distance(const Regime& a, const Regime& b) {
+  return a.family == b.family ? std::sqrt(squared_distance(a.at, b.at))
+                              : std::numeric_limits<double>::infinity();
+}
+
+double residual_kernel(double d) {
+  const double scaled = std::sqrt(3.0) * d;
+  return (1.0 + scaled) * std::exp(-scaled);
+}
+
+double ResidualField::at(const Regime& regime) const {
+  double sum = 0.0;
+  for (const Family& family : families) {
+    if (family.family != regime.family) {
+      continue;
+    }
+    const double reach = kNegligible * family.length;
+    for (std::size_t i = 0; i < family.anchors.size(); ++i) {
+      const double square = squared_distance(family.anchors[i], regime.at);
+      if (square < reach * reach) {
+        sum += family.weights[i] * residual_kernel(std::sqrt(square) / family.length);
+      }
+    }
+  }
+  return sum;
+}
+
+void correct_dense_attention(const StepShape& shape, const ResidualField& field, StepWork& work) {
+  if (field.families.empty()) {
+    return;
+  }
+  const double factor = std::exp(field.at(dense_regime(shape)));
+  for (std::size_t i = 0; i < work.count; ++i) {
+    if (work.work[i].layer != LayerKind::kNone) {
+      work.work[i].time_factor = factor;
+    }
+  }
+}
+
+void correct_attention(const StepShape& shape, bool warm, const ResidualField& field,
+                       StepWork& work) {
+  if (field.families.empty()) {
+    return;
+  }
+  const double refresh = std::exp(field.at(attention_regime(shape, false, warm)));
+  const double reuse = std::exp(field.at(attention_regime(shape, true, warm)));
+  for (std::size_t i = 0; i < work.count; ++i) {
+    if (work.work[i].layer != LayerKind::kNone) {
+      work.work[i].time_factor = work.work[i].layer == LayerKind::kReuse ? reuse : refresh;
+    }
+  }
+}
+
+}  // namespace versieve

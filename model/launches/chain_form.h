@@ -1,0 +1,41 @@
+// How the samplers of drafted chains run (kernels/spec_sample): which form their launch takes and
+// what it reads. One rule for the launch, which takes it, and the prices.
+#pragma once
+
+#include <cstdint>
+
+#include "model/launches/traffic.h"
+
+namespace versieve {
+
+// By the blocks of 512 threads that an SM holds of it: 128, 64, 40 registers a thread. Roomy and
+// held keep a position's logits in registers as weights; voting keeps its statistics, and reads the
+// rows of a sample's first rejection again.
+enum class ChainForm { kRoomy = 1, kHeld = 2, kVoting = 3 };
+
+inline constexpr int kVoteSamples = 32;    // a lane each
+inline constexpr int kVotePositions = 31;  // bits of half a word, and lanes that write tokens
+
+struct ChainGrid {
+  std::int64_t gamma = 0;  // drafted tokens; a position more is drawn
+  std::int64_t samples = 1;
+  std::int64_t position_threads = 0;  // of a position's cluster of blocks
+
+  bool votes() const { return samples <= kVoteSamples && gamma <= kVotePositions; }
+  // Copies of a position's cluster that share out the samples.
+  std::int64_t slices() const;
+};
+
+// Threads of a position's cluster for a row of `vocab` logits, up to 131,072 (one round): a warp a
+// chunk of 512 logits, up to 16 chunks a block, blocks a power of two.
+std::int64_t chain_position_threads(std::int64_t vocab);
+
+// `votes`: positions may vote. Without, what does not fit the chip at once is held all the same.
+ChainForm chain_form(const ChainGrid& grid, bool votes);
+
+// What the launch must read. A sigmoid's test looks at single logits: where statistics are kept
+// alone, no row is read but the one from which a token is drawn.
+Traffic chain_traffic(ChainForm form, bool sigmoid, std::int64_t gamma, std::int64_t vocab,
+                      std::int64_t element_bytes);
+
+}  // namespace versieve

@@ -1,0 +1,393 @@
+#include "model/launches/fused_cut.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "model/launches/fused_parts.h"
+
+namespace versieve {
+namespace {
+
+constexpr std::int64_t kMostFinished = 4;  // times the nodes that a finishing CTA takes at once
+constexpr std::int64_t kTeamUnits = 3;     // of a team at least
+constexpr std::int64_t kMostUnits = 12;    // of a CTA where two share an SM
+constexpr std::int64_t kMaxShared = 227 * 1024;  // of one CTA on compute capability 9.0
+// Of which two CTAs fit an SM: 228 KB less 1 KB that each CTA reserves.
+constexpr std::int64_t kHalfShared = 113 * 1024;
+
+std::int64_t power_of_two_above(std::int64_t x) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(x)));
+}
+std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
+  return (x + by - 1) / by;
+}
+
+// Whose rows a row tile has room for.
+std::int64_t most_tile_queries(const FusedCall& call) {
+  return kFusedRows / power_of_two_above(call.num_heads / call.num_kv_heads);
+}
+// Row tiles of a CTA.
+std::int64_t row_tiles_of(const FusedCall& call, std::int64_t tile_queries) {
+  return std::min(kFusedWarps, power_of_two_above(quotient_up(call.num_queries, tile_queries)));
+}
+// Groups of queries, times KV heads.
+std::int64_t groups_of(const FusedCall& call, std::int64_t tile_queries) {
+  const std::int64_t cta_queries = row_tiles_of(call, tile_queries) * tile_queries;
+  return quotient_up(call.num_queries, cta_queries) * call.num_kv_heads;
+}
+constexpr std::int64_t kLeastShare = 256;  // compressed tokens of a row tile of few queries
+
+class Planner {
+ public:
+  Planner(const FusedCall& call, FusedLaunch launch)
+      : call_(call),
+        launch_(launch),
+        queries_(call.num_queries),
+        tile_queries_(fused_tile_queries(call, launch)),
+        depth_(call.counted ? queries_
+                            : std::max<std::int64_t>(
+                                  1, std::min(queries_, call.num_blocks * call.nsa.sel_block -
+                                                            call.context_len))),
+        path_compressed_(quotient_up(depth_, call.nsa.cmp_stride) + 1),
+        tails_(quotient_up(tile_queries_, kFusedTailQueries)) {
+    // Where row tiles hold few queries no more share loads than one has room for, since a team's
+    // list passes by all of them.
+    const std::int64_t most = few_queries() ? most_tile_queries(call) : kFusedMostShared;
+    while (group_ < most && group_ * 2 <= call.group_size) {
+      group_ *= 2;
+    }
+  }
+
+  std::optional<FusedCut> best() const {
+    for (std::int64_t tiles = row_tiles_of(call_, tile_queries_); tiles >= 1; tiles /= 2) {
+      const std::int64_t team =
+          launch_ == FusedLaunch::kRoute
+              ? tiles
+              : std::min(tiles, std::max<std::int64_t>(1, group_ / tile_queries_));
+      for (const auto& [room, team_tiles] :
+           {std::pair{kHalfShared, team}, {kMaxShared, team}, {kMaxShared, tiles}}) {
+        const FusedCut cut = with_row_tiles(tiles, team_tiles, room);
+        const bool one_each =
+            queries_ > 1 &&  // a lone node leaves room for the launches around it
+            (cut.part_blocks * cut.query_tiles + queries_) * call_.num_kv_heads <= kFusedSms;
+        if (cut.units >= least_units(team_tiles) * (tiles / team_tiles) &&
+            !(one_each && room == kHalfShared)) {
+          return cut;
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  FusedCut with_row_tiles(std::int64_t tiles, std::int64_t team_tiles, std::int64_t room) const {
+    FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
+    cut.half = 2 * std::min(tile_queries_, queries_) <= most_tile_queries(call_);
+    cut.team_tiles = team_tiles;
+    cut.group = std::min(group_, cut.team_queries());
+    cut.query_tiles = quotient_up(queries_, cut.cta_queries());
+    cut.depth = depth_;
+    cut.path_compressed = path_compressed_;
+    cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
+                                    span_count(call_.max_compressed()));
+    share_out(cut);
+    cut.finish_warps = finish_warps(cut);
+    cut.finish_nodes = finish_nodes(cut);
+    lay_out_lists(cut);
+    cut.map_words = map_words(cut);
+    fit_units(room, cut);
+    return cut;
+  }
+
+  // A team's ring holds a tile's keys, its values and the next keys, and at once all keys of a
+  // slice of the tail: committed rows and the tree's; one more where row tiles share it.
+  std::int64_t least_units(std::int64_t team_tiles) const {
+    return std::max(kTeamUnits, tree_units() + 1 + (team_tiles > 1 ? 1 : 0));
+  }
+  std::int64_t tree_units() const { return quotient_up(queries_, kFusedTile); }
+
+  bool few_queries() const { return tile_queries_ < most_tile_queries(call_); }
+  std::int64_t resident_ctas() const { return fused_resident(call_.head_dim); }
+  std::int64_t segments() const { return launch_ == FusedLaunch::kRoute ? 0 : kFusedSegments; }
+
+  std::int64_t select_bytes(std::int64_t nodes) const {
+    return kFusedFinishRows * 8 +
+           nodes * fused_select_words(call_.num_blocks, call_.nsa.sel_count) * 4;
+  }
+
+  // All of a CTA's where kernels have registers for it (kernels/nsa_verify/fused_attend.cuh), else
+  // those that work.
+  std::int64_t finish_warps(const FusedCut& cut) const {
+    const bool all = launch_ != FusedLaunch::kRoute && queries_ > 1 &&
+                     call_.head_dim <= kFusedManyHead &&
+                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
+    return all ? 2 * kFusedWarps : kFusedWarps;
+  }
+
+  // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
+  // not fit the chip at once.
+  std::int64_t finish_nodes(const FusedCut& cut) const {
+    const std::int64_t cta_queries = cut.cta_queries();
+    const bool routes = launch_ == FusedLaunch::kRoute;
+    const std::int64_t rows = 2 * cut.finish_warps;
+    const std::int64_t at_once =
+        routes ? 1
+               : std::clamp<std::int64_t>(rows * most_tile_queries(call_) / kFusedRows, 1,
+                                          cta_queries);
+    std::int64_t nodes = at_once;
+    while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
+           quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas() &&
+           !(routes && select_bytes(nodes * 2) > kHalfShared)) {
+      nodes *= 2;
+    }
+    return nodes;
+  }
+
+  // One part a slot, or several where such slots would not fit the chip at once. Where there are
+  // many groups the few tokens of the tree get no share of their own.
+  void share_out(FusedCut& cut) const {
+    const std::int64_t groups = cut.query_tiles * call_.num_kv_heads;
+    const bool many =
+        cut.slots == 1 && groups >= kFusedManyGroups && call_.head_dim <= kFusedManyHead;
+    const std::int64_t tokens =
+        many ? compressed_count(call_.nsa, call_.context_len) : call_.max_compressed();
+    cut.ranks = launch_ == FusedLaunch::kAttend ? 0 : fused_share_count(tokens, few_queries());
+    if (many && groups * (cut.ranks + segments()) > resident_ctas()) {
+      join_parts(groups, tokens, cut);
+      return;
+    }
+    cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
+  }
+
+  // Which CTAs run several parts: model/launches/fused_parts.h.
+  void join_parts(std::int64_t groups, std::int64_t tokens, FusedCut& cut) const {
+    const NsaGeometry& nsa = call_.nsa;
+    const std::int64_t joins = launch_ == FusedLaunch::kAttend
+                                   ? 0
+                                   : std::max<std::int64_t>(1, quotient_up(tokens, kFusedJoin));
+    const FusedShares shares = fused_shares(
+        {.groups = groups,
+         .resident = resident_ctas(),
+         .shared_sms = resident_ctas() > kFusedSms,
+         .joins = joins,
+         .compressed_tiles = static_cast<double>(quotient_up(tokens, kFusedTile)),
+         .window_tiles = segments() > 0 ? window_segment(nsa.window, call_.context_len) : 0.0,
+         .queries = {.sel_count = nsa.sel_count,
+                     .sel_block = nsa.sel_block,
+                     .num_blocks = call_.num_blocks,
+                     .tile_queries = tile_queries_,
+                     .group = cut.group,
+                     .one_list = call_.group_mode == GroupMode::kApprox}});
+    cut.many = true;
+    cut.joined = joins > 0;
+    cut.ranks = shares.ranks;
+    cut.part_blocks = shares.ctas;
+    std::copy(shares.segment_end.begin(), shares.segment_end.end(), cut.segment_ends.begin());
+    std::copy(shares.order.begin(), shares.order.end(), cut.slot_order.begin());
+    for (std::int64_t slot = 0; slot < kFusedSlots; ++slot) {
+      const auto [window, window_end] = cut.window_of(slot);
+      const auto [selected, selected_end] = cut.selected_of(slot);
+      cut.slot_segments =
+          std::max({cut.slot_segments, window_end - window, selected_end - selected});
+    }
+  }
+
+  // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
+  void fit_units(std::int64_t room, FusedCut& cut) const {
+    const std::int64_t fixed =
+        cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
+        kFusedReadyBytes + 16 +
+        fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
+    const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
+    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
+    const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
+    const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
+    cut.units = std::min(units, most) / cut.slots / teams * teams;
+    cut.shared_bytes =
+        std::max(cut.slots * cut.units * unit + fixed,
+                 launch_ == FusedLaunch::kRoute ? select_bytes(cut.finish_nodes) : 0);
+    if (cut.shared_bytes > room) {
+      cut.units = 0;
+    }
+  }
+
+  std::int64_t map_words(const FusedCut& cut) const {
+    return launch_ == FusedLaunch::kRoute
+               ? 0
+               : cut.cta_queries() * cut.slot_segments * fused_map_words(call_.num_blocks);
+  }
+
+  // Lists of spans, of the window, of selected blocks; each team of a slot has one of those.
+  void lay_out_lists(FusedCut& cut) const {
+    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
+    const std::int64_t slices = std::max(depth_, path_compressed_) / kFusedSlice + 2;
+    const std::array<std::int64_t, kFusedKinds> entries = list_entries(cut);
+    for (std::size_t kind = 0; kind < entries.size(); ++kind) {
+      // Two units an entry, or a tail slice's all.
+      const std::int64_t lists = kind + 1 == entries.size() ? teams : 1;
+      const std::int64_t units =
+          2 * entries[kind] + (entries[kind] > 0 ? lists * slices * 2 * (tree_units() + 1) : 0);
+      cut.list_starts[kind] = cut.many ? cut.list_entries : 0;
+      cut.unit_starts[kind] = cut.many ? cut.unit_entries : 0;
+      cut.list_entries = std::max(cut.list_entries, cut.list_starts[kind] + entries[kind]);
+      cut.unit_entries = std::max(cut.unit_entries, cut.unit_starts[kind] + units);
+    }
+  }
+
+  // All blocks of a list may fall into one slot's segments. Of compressed tokens the longest share:
+  // an even one and the span or join that its end falls into.
+  std::array<std::int64_t, kFusedKinds> list_entries(const FusedCut& cut) const {
+    const std::int64_t tails = tails_ * cut.row_tiles;
+    const std::int64_t tokens = call_.max_compressed();
+    const std::int64_t share =
+        cut.ranks == 0 ? 0
+                       : std::min(tokens, quotient_up(tokens, cut.ranks) +
+                                              (cut.joined ? kFusedJoin : kFusedLongSpan));
+    const std::int64_t compressed =
+        cut.ranks == 0 ? 0 : share / kFusedTile + 2 + (path_compressed_ / kFusedSlice + 2) * tails;
+    if (launch_ == FusedLaunch::kRoute) {
+      return {compressed, 0, 0};
+    }
+    const NsaGeometry& nsa = call_.nsa;
+    const std::int64_t window = std::min(nsa.window, call_.context_len) + depth_;
+    const std::int64_t chunks =
+        cut.slot_segments * (window / kFusedTile / kFusedWindowSegments + 3);
+    const std::int64_t selected =
+        cut.cta_queries() * nsa.sel_count * quotient_up(nsa.sel_block, kFusedTile);
+    const std::int64_t ends = (depth_ / kFusedSlice + 2) * tails;
+    return {compressed, chunks + ends, selected + ends};
+  }
+
+  const FusedCall& call_;
+  FusedLaunch launch_;
+  std::int64_t queries_, tile_queries_, depth_, path_compressed_, tails_, group_ = 1;
+};
+
+}  // namespace
+
+std::int64_t fused_width(std::int64_t head_dim) {
+  return head_dim <= 64 ? 64 : 128;
+}
+
+std::int64_t fused_resident(std::int64_t head_dim) {
+  return kFusedSms * (fused_width(head_dim) == 64 ? 2 : 1);
+}
+
+std::int64_t fused_map_words(std::int64_t num_blocks) {
+  return (num_blocks / kFusedSelectedSegments + 32) / 32;
+}
+
+std::int64_t fused_table_bytes(std::int64_t nodes, std::int64_t cta_queries, std::int64_t depths,
+                               std::int64_t paths) {
+  return cta_queries * 4 + (nodes + 1) / 2 * 8 + cta_queries * (depths + paths) * 2;
+}
+
+std::int64_t fused_select_words(std::int64_t num_blocks, std::int64_t sel_count) {
+  return quotient_up(num_blocks, 4) * 4 + quotient_up(sel_count, 4) * 4 + 2 * kFusedMostRanked;
+}
+
+std::int64_t FusedCall::max_compressed() const {
+  const std::int64_t most = context_len + num_queries;
+  return compressed_count(nsa, counted ? most : std::min(most, num_blocks * nsa.sel_block));
+}
+
+std::int64_t FusedCall::max_slices() const {
+  return std::max(quotient_up(max_compressed(), kFusedSlice), quotient_up(num_blocks, 4));
+}
+
+std::int64_t span_of(std::int64_t token) {
+  return token < kFusedShortSpanEnd
+             ? token / kFusedShortSpan
+             : kFusedShortSpanEnd / kFusedShortSpan + (token - kFusedShortSpanEnd) / kFusedLongSpan;
+}
+
+std::int64_t span_start(std::int64_t span) {
+  constexpr std::int64_t kShortSpans = kFusedShortSpanEnd / kFusedShortSpan;
+  return span <= kShortSpans ? span * kFusedShortSpan
+                             : kFusedShortSpanEnd + (span - kShortSpans) * kFusedLongSpan;
+}
+
+std::int64_t span_count(std::int64_t tokens) {
+  return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
+}
+
+std::int64_t fused_share_count(std::int64_t tokens, bool few_queries) {
+  const std::int64_t most =
+      few_queries ? std::max<std::int64_t>(2, quotient_up(tokens, kLeastShare)) : kMaxFusedRanks;
+  return std::clamp<std::int64_t>(span_count(tokens), 1, std::min(most, kMaxFusedRanks));
+}
+
+std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max(segment, kFusedSelectedSegments), std::min(segment + 1, kFusedSegments)};
+  }
+  const auto end = segment_ends.begin() + slot;
+  return {kFusedSelectedSegments + (slot == 0 ? 0 : *(end - 1)),
+          kFusedSelectedSegments + std::min(*end, kFusedWindowSegments)};
+}
+
+std::pair<std::int64_t, std::int64_t> FusedCut::selected_of(std::int64_t slot) const {
+  if (!many) {
+    const std::int64_t segment = slot - ranks;
+    return {std::max<std::int64_t>(segment, 0), std::min(segment + 1, kFusedSelectedSegments)};
+  }
+  const auto end = segment_ends.begin() + slot;
+  return {std::max(slot == 0 ? 0 : *(end - 1), kFusedWindowSegments) - kFusedWindowSegments,
+          *end - kFusedWindowSegments};
+}
+
+std::int64_t FusedCut::compressed_parts(std::int64_t seen) const {
+  return joined ? quotient_up(seen, kFusedJoin) : span_count(seen);
+}
+
+std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const {
+  if (joined) {
+    const std::int64_t token = rank * quotient_up(tokens, kFusedJoin) / ranks * kFusedJoin;
+    return token < tokens ? span_of(token) : span_count(tokens);
+  }
+  std::int64_t span = 0;
+  // A span goes where its middle falls.
+  while (span < span_count(tokens) &&
+         (span_start(span) + std::min(span_start(span + 1), tokens)) * ranks < 2 * rank * tokens) {
+    ++span;
+  }
+  return span;
+}
+
+std::int64_t fused_tile_queries(const FusedCall& call, FusedLaunch launch) {
+  const std::int64_t most = most_tile_queries(call);
+  const bool one_list = call.group_mode == GroupMode::kApprox && call.group_size > 1;
+  if (launch == FusedLaunch::kRoute || call.num_queries == 1 || call.head_dim > kFusedManyHead ||
+      one_list) {
+    return most;
+  }
+  const std::int64_t tokens = call.max_compressed();
+  const std::int64_t shares = launch == FusedLaunch::kAttend ? 0 : fused_share_count(tokens, true);
+  for (std::int64_t queries = 1; queries < most; queries *= 2) {
+    if (groups_of(call, queries) * (shares + kFusedSegments) <= fused_resident(call.head_dim)) {
+      return queries;
+    }
+  }
+  // Or half as many, several parts a CTA, while shares are no longer than others are.
+  const bool halved = most > 1 && groups_of(call, most) < kFusedManyGroups &&
+                      groups_of(call, most / 2) >= kFusedManyGroups &&
+                      tokens <= kMaxFusedRanks * kLeastShare;
+  return halved ? most / 2 : most;
+}
+
+bool fused_announces(FusedLaunch launch, std::int64_t num_queries, std::int64_t num_heads,
+                     std::int64_t head_dim, std::int64_t spans) {
+  const bool reuses = launch == FusedLaunch::kReuse;
+  const std::int64_t parts = kFusedSegments + (reuses ? spans : 0);
+  return launch != FusedLaunch::kRoute && fused_width(head_dim) == kFusedManyHead &&
+         num_queries <= (reuses ? kMostAnnouncedReuse : kMostAnnouncedRefresh) &&
+         (!reuses || spans <= kMostAnnouncedSpans) &&
+         num_queries * num_heads * parts * (kFusedManyHead + 2) * 4 <= kFusedPartBytes;
+}
+
+std::optional<FusedCut> cut_fused(const FusedCall& call, FusedLaunch launch) {
+  return Planner(call, launch).best();
+}
+
+}  // namespace versieve

@@ -1,0 +1,69 @@
+#include "model/plan/guarded_plan.h"
+
+#include <algorithm>
+
+#include "model/words/error.h"
+
+namespace versieve {
+namespace {
+
+void add(const Evaluation& e, GuardedBucket& out) {
+  out.ranked.push_back(e.strategy);
+  out.expected.push_back({.expected_accepted = e.expected_accepted, .step_us = e.cost->time_us});
+}
+
+bool decodes_plainly(const Strategy& strategy) {
+  return !strategy.draft.speculates();
+}
+
+}  // namespace
+
+GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+                             GuardRule rule) {
+  const std::vector<const PlanEntry*> entries = entries_of(table, bucket, precision);
+  GuardedBucket out{.range = table.buckets[static_cast<std::size_t>(bucket)]};
+  for (const PlanEntry* e : entries) {
+    if (static_cast<std::int64_t>(out.ranked.size()) <= table.guard.max_transitions) {
+      add(e->evaluation, out);
+    }
+  }
+  if (rule == GuardRule::kNextRanked || entries.empty() ||
+      std::any_of(out.ranked.begin(), out.ranked.end(), decodes_plainly)) {
+    return out;
+  }
+  for (const PlanBaseline& b : table.baselines) {
+    if (b.bucket == bucket && b.evaluation.strategy == Strategy{}) {
+      add(b.evaluation, out);
+    }
+  }
+  return out;
+}
+
+GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule) {
+  GuardedPlan plan{.precision = precision, .constants = table.guard, .rule = rule};
+  for (std::size_t b = 0; b < table.buckets.size(); ++b) {
+    GuardedBucket bucket = guarded_bucket(table, static_cast<std::int64_t>(b), precision, rule);
+    if (!bucket.ranked.empty()) {
+      plan.buckets.push_back(std::move(bucket));
+    }
+  }
+  if (plan.buckets.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                std::string("the table has no entries of class ") + name_of(precision));
+  }
+  return plan;
+}
+
+const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len) {
+  std::string known;
+  for (const GuardedBucket& bucket : plan.buckets) {
+    if (in_range(context_len, bucket.range.low, bucket.range.high)) {
+      return bucket;
+    }
+    known += (known.empty() ? "" : ", ") + name_of(bucket.range);
+  }
+  throw Error(ExitCode::kAnswerNo, "no bucket of the table holds a context of " +
+                                       std::to_string(context_len) + " tokens: it has " + known);
+}
+
+}  // namespace versieve

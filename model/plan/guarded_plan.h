@@ -1,0 +1,35 @@
+// What a guarded request needs of a planner table: for each context bucket the ranked tuples of one
+// class, with what the table expects of their steps.
+#pragma once
+
+#include <vector>
+
+#include "model/plan/planner.h"
+#include "model/plan/runtime_guard.h"
+
+namespace versieve {
+
+struct GuardedBucket {
+  ContextBucket range;
+  // Best first, as many as the guard can reach one after the other; by promise plain decoding
+  // stands last if it is none of them.
+  std::vector<Strategy> ranked;
+  std::vector<GuardedTuple> expected;  // of each
+};
+
+struct GuardedPlan {
+  PrecisionClass precision = PrecisionClass::kStrict;
+  GuardConstants constants;
+  GuardRule rule = GuardRule::kMostPromising;
+  std::vector<GuardedBucket> buckets;  // those with entries
+};
+
+// One bucket of the table; without tuples where it has no entries of that class.
+GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
+                             GuardRule rule);
+// Throws Error(kAnswerNo) where the table has no entries of that class.
+GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule);
+// The bucket that holds a context of that many tokens. Throws Error(kAnswerNo), naming the buckets.
+const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len);
+
+}  // namespace versieve

@@ -1,0 +1,407 @@
+#include "model/plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "model/plan/system_pricer.h"
+#include "model/plan/tuple_grid.h"
+#include "model/plan/tuple_pricer.h"
+#include "model/words/assert.h"
+#include "model/words/error.h"
+
+namespace versieve {
+namespace {
+
+constexpr const char* kAutoregressive = "autoregressive";
+constexpr const char* kFixed = "fixed";
+constexpr const char* kChain = "chain";
+
+double log_spread(const Interval& interval) {
+  return (std::log(interval.high) - std::log(interval.low)) / (2.0 * kNinety);
+}
+
+// Of independent log-normal throughputs; 0.5 for a tuple against itself.
+double probability_of_beating(const Evaluation& a, const Evaluation& b) {
+  const double gap = std::log(a.throughput / b.throughput);
+  const double spread =
+      std::hypot(log_spread(a.throughput_interval), log_spread(b.throughput_interval));
+  if (a.strategy == b.strategy || spread == 0.0) {
+    return gap > 0.0 ? 1.0 : (gap < 0.0 ? 0.0 : 0.5);
+  }
+  return 0.5 * std::erfc(-gap / spread / std::sqrt(2.0));
+}
+
+double overlap_at(const FittedModel& fit, std::int64_t context_len) {
+  return fit.acceptance.positional.empty()
+             ? StepShape{}.overlap
+             : accepted_overlap(fit.acceptance, context_len - 1, context_len);
+}
+
+bool is_priced_as_nsa(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa && !strategy.sampling;
+}
+
+class Planner {
+ public:
+  Planner(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+          const PlanOptions& options, const Candidates& candidates)
+      : options_(options),
+        candidates_(candidates),
+        target_(target),
+        pricer_(fit, hardware, target, options.draft.value_or(draft_shape_for(target))),
+        systems_(fit, hardware, target, pricer_),
+        fit_(fit),
+        autoregressive_(Strategy::parse("nsa/ar")),
+        fixed_(Strategy::parse(options.baseline)) {
+    describe(fit, hardware);
+  }
+
+  PlanTable run() {
+    for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+      plan_bucket(static_cast<std::int64_t>(b));
+    }
+    return std::move(table_);
+  }
+
+ private:
+  void describe(const FittedModel& fit, const HardwareSpec& hardware) {
+    table_.hardware = hardware.key;
+    table_.model = target_.name;
+    table_.fit_device = fit.device;
+    table_.fit_hardware = fit.hardware_key;
+    table_.acceptance_pair = fit.acceptance.pair;
+    table_.acceptance_origin = fit.acceptance.origin;
+    table_.acceptance_note = fit.acceptance.note;
+    table_.dtype = fit.dtype;
+    table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
+    table_.form = pricer_.form();
+    table_.evidence = fit.evidence;
+    table_.scaled = pricer_.scaled();
+    table_.calibrated = pricer_.calibrated();
+    table_.fit_points = fit.points;
+    table_.runs = fit.runs;
+    table_.buckets = options_.buckets;
+    table_.classes = options_.classes;
+    table_.guard = options_.guard;
+    table_.enumerated = candidates_.enumerated;
+    table_.runnable = candidates_.runnable;
+    table_.excluded = candidates_.excluded;
+    table_.provenance_note = origin_of(fit, hardware);
+    table_.provenance_note +=
+        std::string("; attention by the ") + name_of(table_.form) + " launches";
+    if (table_.form == NsaForm::kVanilla) {
+      table_.provenance_note += ", as the fused ones were not measured";
+    }
+    const std::int64_t tokens = pricer_.draft().vocab;
+    if (tokens < target_.vocab) {
+      table_.provenance_note += "; the draft proposes " + std::to_string(tokens) + " of " +
+                                std::to_string(target_.vocab) + " tokens";
+      const bool measured = fit.geometry == target_.name &&
+                            std::any_of(fit.steps.begin(), fit.steps.end(),
+                                        [&](const auto& m) { return m.draft_vocab == tokens; });
+      table_.provenance_note += measured ? "" : ", which no measured step does";
+    }
+  }
+
+  std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
+    if (!table_.scaled) {
+      const std::string own = "step times come from a fit to " + std::to_string(fit.points) +
+                              " points " + name_of(fit.evidence) + " on " + fit.device;
+      return fit.prior ? own + ", which corrects a fit to " + std::to_string(fit.prior->points) +
+                             " points of " + fit.prior->device
+                       : own;
+    }
+    const std::string scaled =
+        "step times are scaled from a fit on " + fit.device + " to " + hardware.name + " by ";
+    const auto percent = [](double half_width) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.0f %%", 100.0 * std::expm1(half_width));
+      return std::string(text);
+    };
+    std::string further =
+        "so intervals reach " + percent(pricer_.transfer_width()) + " further than the fit's";
+    if (pricer_.system_transfer_width() != pricer_.transfer_width() && !fit.systems.empty()) {
+      further += " (of other systems " + percent(pricer_.system_transfer_width()) + ")";
+    }
+    if (!table_.calibrated) {
+      return scaled + "bandwidth, clocks and SM count; nothing was measured on it, " + further;
+    }
+    const RateScale& s = pricer_.scale();
+    char rates[160];
+    std::snprintf(rates, sizeof rates,
+                  "reads %.2f, L2 %.2f, products %.2f, launches %.2f times what its data sheet "
+                  "lets expect",
+                  s.read, s.l2, s.products, s.graph_gap);
+    return scaled + "rates measured there (" + rates + "); no step was timed on it, " + further;
+  }
+
+  void plan_bucket(std::int64_t bucket) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    std::string note;
+    ar_ = pricer_.evaluate(autoregressive_, range, note);
+    base_ = pricer_.evaluate(fixed_, range, note);
+    table_.baselines.push_back({bucket, kAutoregressive, ar_});
+    table_.baselines.push_back({bucket, kFixed, base_});
+    if (fit_.system("step dense") != nullptr) {
+      Strategy dense;
+      dense.attention = AttentionMethod::kDense;
+      table_.baselines.push_back({bucket, "dense target", systems_.evaluate(dense, range, note)});
+    }
+    add_chain(bucket);
+    for (const PrecisionClass precision : options_.classes) {
+      if (precision < PrecisionClass::kSparseRectified) {
+        plan_cell(bucket, precision);
+      } else {
+        plan_system_cell(bucket, precision);
+      }
+    }
+  }
+
+  // Chains rank too low to be listed where trees pay, and some engines draft nothing else.
+  void add_chain(std::int64_t bucket) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    std::optional<Evaluation> best;
+    std::string note;
+    for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
+      if (is_plain_chain(s) && pricer_.is_measured_width(s, range)) {
+        const Evaluation chain = pricer_.evaluate(s, range, note);
+        best = !best || chain.throughput > best->throughput ? chain : best;
+      }
+    }
+    if (best) {
+      table_.baselines.push_back({bucket, kChain, *best});
+    }
+  }
+
+  // Tuples of the other systems; the target's own two baselines are candidates here too.
+  void plan_system_cell(std::int64_t bucket, PrecisionClass precision) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    const std::string reason = unpriced_because(precision, fit_, range.low + 1);
+    if (!reason.empty()) {
+      table_.unavailable.push_back({bucket, precision, reason});
+      return;
+    }
+    std::vector<PlanEntry> cell = {entry(bucket, precision, autoregressive_, range),
+                                   entry(bucket, precision, fixed_, range)};
+    for (const Strategy& s : system_space(precision)) {
+      std::string why;
+      if (system_evidence(s, fit_, range.low + 1, why)) {
+        PlanEntry e{.bucket = bucket, .precision = precision};
+        e.evaluation = systems_.evaluate(s, range, e.note);
+        compare(e);
+        cell.push_back(e);
+      }
+    }
+    rank(cell);
+  }
+
+  void compare(PlanEntry& e) const {
+    e.gain_over_ar = e.evaluation.throughput / ar_.throughput;
+    e.gain_over_baseline = e.evaluation.throughput / base_.throughput;
+    e.beats_baseline = probability_of_beating(e.evaluation, base_);
+    const Strategy& tuple = e.evaluation.strategy;
+    e.baseline = tuple == autoregressive_ ? kAutoregressive : (tuple == fixed_ ? kFixed : "");
+    e.lossy = tuple.precision() != PrecisionClass::kStrict;
+  }
+
+  void rank(std::vector<PlanEntry>& cell) {
+    std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
+      return a.evaluation.throughput > b.evaluation.throughput;
+    });
+    cell.resize(std::min(cell.size(), static_cast<std::size_t>(options_.ranks)));
+    for (std::size_t i = 0; i < cell.size(); ++i) {
+      cell[i].rank = static_cast<std::int64_t>(i) + 1;
+      table_.entries.push_back(cell[i]);
+    }
+  }
+
+  void plan_cell(std::int64_t bucket, PrecisionClass precision) {
+    const ContextBucket& range = options_.buckets[static_cast<std::size_t>(bucket)];
+    const std::string outside = pricer_.bucket_outside_because(range);
+    if (!outside.empty()) {
+      table_.unavailable.push_back({bucket, precision, outside});
+      return;
+    }
+    std::vector<PlanEntry> cell;
+    bool own = false;
+    for (const Strategy& s : candidates_.of(static_cast<std::size_t>(bucket))) {
+      const bool in_class = s.precision() == precision && pricer_.is_measured_width(s, range);
+      own = own || in_class;
+      if (in_class || s == autoregressive_ || s == fixed_) {
+        cell.push_back(entry(bucket, precision, s, range));
+      }
+    }
+    if (!own) {
+      table_.unavailable.push_back(
+          {bucket, precision,
+           std::string(name_of(precision)) +
+               " is not yet available: no tuple of this class is planned on this target"});
+      return;
+    }
+    rank(cell);
+  }
+
+  PlanEntry entry(std::int64_t bucket, PrecisionClass precision, const Strategy& s,
+                  const ContextBucket& range) const {
+    PlanEntry e{.bucket = bucket, .precision = precision};
+    e.evaluation = pricer_.evaluate(s, range, e.note);
+    compare(e);
+    return e;
+  }
+
+  const PlanOptions& options_;
+  const Candidates& candidates_;
+  const LlmShape& target_;
+  Pricer pricer_;
+  SystemPricer systems_;
+  const FittedModel& fit_;
+  Strategy autoregressive_;
+  Strategy fixed_;
+  Evaluation ar_;
+  Evaluation base_;
+  PlanTable table_;
+};
+
+}  // namespace
+
+std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample) {
+  return bucket.low + (bucket.high - bucket.low) * (2 * sample + 1) / (2 * kBucketSamples);
+}
+
+double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                         const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
+                         std::int64_t context_len) {
+  const Pricer own(fit, hardware, target, draft);
+  if (is_priced_as_nsa(strategy)) {
+    return own.predict(strategy, context_len, overlap_at(fit, context_len)).time_us;
+  }
+  return SystemPricer(fit, hardware, target, own).predict(strategy, context_len).time_us;
+}
+
+std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const HardwareSpec& hardware,
+                                           const LlmShape& target, const DraftShape& draft,
+                                           const Strategy& strategy, std::int64_t context_len) {
+  const Pricer own(fit, hardware, target, draft);
+  std::vector<StepPart> parts =
+      is_priced_as_nsa(strategy)
+          ? own.parts(strategy, context_len, overlap_at(fit, context_len))
+          : SystemPricer(fit, hardware, target, own).parts(strategy, context_len);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const StepPart& a, const StepPart& b) { return a.time_us > b.time_us; });
+  return parts;
+}
+
+bool is_plain_chain(const Strategy& s) {
+  return s.draft.speculates() && s.draft.width == 1 && s.group_size == 1 &&
+         s.precision() == PrecisionClass::kStrict;
+}
+
+std::vector<PrecisionClass> priced_classes(const FittedModel& fit) {
+  std::vector<PrecisionClass> classes = PlanOptions{}.classes;
+  for (const PrecisionClass precision : {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
+                                         PrecisionClass::kApproxSampling}) {
+    if (unpriced_because(precision, fit, 1).empty()) {
+      classes.push_back(precision);
+    }
+  }
+  return classes;
+}
+
+Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
+                         const std::string& baseline, const std::vector<std::string>& schedules) {
+  const Strategy fixed = Strategy::parse(baseline);
+  const std::string refusal = not_planned_because(fixed, target, fit.priced_form());
+  if (!refusal.empty()) {
+    throw Error(ExitCode::kUsage, "the baseline '" + baseline + "': " + refusal);
+  }
+  Candidates out;
+  std::vector<Strategy>& runnable = out.strategies.emplace_back();
+  std::map<std::string, std::int64_t> reasons;
+  for (const Strategy& s : enumerate_space(target, schedules)) {
+    out.enumerated += 1;
+    const std::string reason = not_planned_because(s, target, fit.priced_form());
+    if (reason.empty()) {
+      runnable.push_back(s);
+    } else {
+      reasons[reason] += 1;
+    }
+  }
+  if (std::find(runnable.begin(), runnable.end(), fixed) == runnable.end()) {
+    runnable.push_back(fixed);
+  }
+  out.runnable = static_cast<std::int64_t>(runnable.size());
+  for (const auto& [reason, tuples] : reasons) {
+    out.excluded.push_back({reason, tuples});
+  }
+  return out;
+}
+
+const FittedModel& with_acceptance(const FittedModel& fit) {
+  if (fit.acceptance.positional.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "there are no acceptance measurements to plan with: profile a trained pair, name "
+                "one that was imported, or assume a rate");
+  }
+  return fit;
+}
+
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options, const Candidates& candidates) {
+  VERSIEVE_ASSERT(!options.buckets.empty() && options.ranks >= 1, "a plan has cells and ranks");
+  return Planner(with_acceptance(fit), hardware, target, options, candidates).run();
+}
+
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options) {
+  return plan(fit, hardware, target, options,
+              candidates_of(fit, target, options.baseline, options.schedules));
+}
+
+PrecisionClass parse_class(const std::string& name) {
+  std::string known;
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    const PrecisionClass precision = static_cast<PrecisionClass>(i);
+    if (name == name_of(precision)) {
+      return precision;
+    }
+    known += std::string(known.empty() ? "" : ", ") + name_of(precision);
+  }
+  throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
+std::string acceptance_text(const PlanTable& table) {
+  if (table.acceptance_origin == AcceptanceOrigin::kMeasured) {
+    return table.acceptance_pair + " on real text";
+  }
+  const std::string kind =
+      table.acceptance_origin == AcceptanceOrigin::kImported ? " (imported)" : "";
+  return table.acceptance_pair + kind +
+         (table.acceptance_note.empty() ? "" : ": " + table.acceptance_note);
+}
+
+std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
+                                         PrecisionClass precision) {
+  std::vector<const PlanEntry*> entries;
+  for (const PlanEntry& e : table.entries) {
+    if (e.bucket == bucket && e.precision == precision) {
+      entries.push_back(&e);
+    }
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const PlanEntry* a, const PlanEntry* b) { return a->rank < b->rank; });
+  return entries;
+}
+
+PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes) {
+  const auto left_out = [&classes](PrecisionClass precision) {
+    return std::find(classes.begin(), classes.end(), precision) == classes.end();
+  };
+  std::erase_if(table.classes, left_out);
+  std::erase_if(table.entries, [&](const PlanEntry& e) { return left_out(e.precision); });
+  std::erase_if(table.unavailable, [&](const UnavailableCell& u) { return left_out(u.precision); });
+  return table;
+}
+
+}  // namespace versieve

@@ -1,0 +1,173 @@
+// Which tuple yields the most accepted tokens a second: enumerates the space, keeps what the engine
+// can run (the rest with reasons), ranks by J = E[accepted] / E[step time] for each context bucket
+// and precision class. Autoregressive decoding and the fixed baseline are always candidates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/cost/fitted_model.h"
+#include "model/cost/step_parts.h"
+#include "model/plan/runtime_guard.h"
+#include "model/words/evaluation.h"
+
+namespace versieve {
+
+struct ContextBucket {
+  std::int64_t low = 0;  // tokens; (low, high]
+  std::int64_t high = 0;
+
+  bool operator==(const ContextBucket&) const = default;
+};
+// 0-4K, 4-8K, 8-12K, 12-16K (Sparse Speculative Verification, section 6.2).
+std::vector<ContextBucket> default_buckets();
+std::string name_of(const ContextBucket& bucket);  // "0-4096"
+// "0-4096,4096-8192"; throws Error(kUsage) unless 0 <= low < high <= 262144, ascending.
+std::vector<ContextBucket> parse_buckets(const std::string& text);
+
+// Contexts at which a bucket's tuples are priced: the middles of its thirds.
+inline constexpr std::int64_t kBucketSamples = 3;
+std::int64_t sampled_context(const ContextBucket& bucket, std::int64_t sample);
+
+// Of refresh and reuse layers, that a plan goes over.
+inline std::vector<std::string> default_schedules() {
+  return {"F*", "(FR)*", "(FRR)*", "(FRRR)*"};
+}
+
+struct PlanOptions {
+  std::vector<ContextBucket> buckets = default_buckets();
+  std::vector<PrecisionClass> classes = {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
+                                         PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse};
+  std::vector<std::string> schedules = default_schedules();  // F* among them: the baselines'
+  std::int64_t ranks = 12;
+  GuardConstants guard;
+  // Sparse Speculative Verification, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are
+  // lost in the text extraction.
+  std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
+  std::optional<DraftShape> draft;  // of the pair; what draft_shape_for says where there is none
+};
+
+struct PlanEntry {
+  std::int64_t bucket = 0;  // index into buckets
+  PrecisionClass precision = PrecisionClass::kStrict;
+  std::int64_t rank = 1;
+  Evaluation evaluation;
+  double gain_over_ar = 0.0;        // throughput ratio
+  double gain_over_baseline = 0.0;  // throughput ratio
+  double beats_baseline = 0.0;      // probability
+  // "autoregressive" or "fixed" where the tuple is one of the two baselines, which are candidates
+  // of every class; else empty.
+  std::string baseline;
+  bool lossy = false;  // may change tokens
+  std::string note;    // what a reader must know; empty if nothing
+};
+
+// Autoregressive decoding, the fixed baseline and the best plain chain in one bucket.
+struct PlanBaseline {
+  std::int64_t bucket = 0;
+  std::string role;  // "autoregressive", "fixed", "dense target", "chain"
+  Evaluation evaluation;
+};
+
+struct UnavailableCell {
+  std::int64_t bucket = 0;
+  PrecisionClass precision = PrecisionClass::kApproxOnly;
+  std::string reason;
+};
+
+struct ExclusionCount {
+  std::string reason;
+  std::int64_t tuples = 0;
+};
+
+struct PlanTable {
+  static constexpr std::int64_t kSchema = 1;
+  std::string hardware;         // key
+  std::string model;            // geometry
+  std::string provenance_note;  // one sentence: measured here, or scaled from which machine
+  std::string fit_device;       // what the step times were measured on
+  std::string fit_hardware;     // its key
+  std::string acceptance_pair;
+  AcceptanceOrigin acceptance_origin = AcceptanceOrigin::kMeasured;
+  std::string acceptance_note;  // what was not measured of it; empty if nothing
+  std::string dtype;
+  std::string launch;              // stream, graph
+  NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
+  Provenance evidence = Provenance::kMeasured;
+  bool scaled = false;      // planned for another machine than the fit's
+  bool calibrated = false;  // and by rates that were measured there
+  std::int64_t fit_points = 0;
+  std::vector<std::string> runs;
+  std::int64_t enumerated = 0;
+  std::int64_t runnable = 0;
+  std::vector<ExclusionCount> excluded;
+  std::vector<ContextBucket> buckets;
+  std::vector<PrecisionClass> classes;
+  GuardConstants guard;
+  std::vector<PlanEntry> entries;
+  std::vector<UnavailableCell> unavailable;
+  std::vector<PlanBaseline> baselines;
+};
+
+// The tuples of the target's grid that a plan prices, the fixed baseline among them, and how many
+// were left out for which reasons.
+struct Candidates {
+  std::vector<std::vector<Strategy>> strategies;  // [bucket]; one alone serves all
+  std::int64_t enumerated = 0;
+  std::int64_t runnable = 0;  // not fewer than are priced
+  std::vector<ExclusionCount> excluded;
+
+  const std::vector<Strategy>& of(std::size_t bucket) const {
+    return strategies[strategies.size() == 1 ? 0 : bucket];
+  }
+};
+
+// Every tuple of the grid, legal or not, in a fixed order.
+std::vector<Strategy> enumerate_space(
+    const LlmShape& target, const std::vector<std::string>& schedules = default_schedules());
+// A chain of class Strict whose queries load for themselves: what an engine without trees drafts.
+bool is_plain_chain(const Strategy& strategy);
+// Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
+// are priced; the vanilla one loads for each query alone.
+std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
+// The step of one tuple at one context by its launches, those that take most first, as
+// predicted_step_us adds them up.
+std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const HardwareSpec& hardware,
+                                           const LlmShape& target, const DraftShape& draft,
+                                           const Strategy& strategy, std::int64_t context_len);
+// Step time of one tuple at one context, by the fit alone (no measured step corrects it).
+double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                         const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
+                         std::int64_t context_len);
+// The same with the draft that draft_shape_for says.
+inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
+                                const LlmShape& target, const Strategy& strategy,
+                                std::int64_t context_len) {
+  return predicted_step_us(fit, hardware, target, draft_shape_for(target), strategy, context_len);
+}
+// The target's own classes, and those of the other systems that the fit has points of.
+std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
+// All that can run. Throws Error(kUsage) if the baseline cannot.
+Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
+                         const std::string& baseline,
+                         const std::vector<std::string>& schedules = default_schedules());
+// A plan's fit has acceptance; throws Error(kAnswerNo) where it has none.
+const FittedModel& with_acceptance(const FittedModel& fit);
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options);
+// The same over these candidates alone. REQUIRES: both baselines are among them.
+PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const PlanOptions& options, const Candidates& candidates);
+// Throws Error(kUsage), naming the classes.
+PrecisionClass parse_class(const std::string& name);
+// "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
+std::string acceptance_text(const PlanTable& table);
+// Of one bucket and class in rank order; a file that people have edited may have another.
+std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
+                                         PrecisionClass precision);
+// Only these classes of a table, in its own order; ranks stay.
+PlanTable of_classes(PlanTable table, const std::vector<PrecisionClass>& classes);
+
+}  // namespace versieve

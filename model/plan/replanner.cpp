@@ -1,0 +1,193 @@
+#include "model/plan/replanner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "model/plan/tuple_pricer.h"
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+// The contexts at which a plan prices a bucket's tuples, bucket after bucket.
+std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buckets) {
+  std::vector<std::int64_t> contexts;
+  for (const ContextBucket& bucket : buckets) {
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      contexts.push_back(sampled_context(bucket, i));
+    }
+  }
+  return contexts;
+}
+
+// What accepted_tokens reads of a strategy.
+using YieldKey =
+    std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t, Traversal>;
+YieldKey yield_key(const Strategy& s) {
+  const std::int64_t group = approximate_group(s);
+  return {s.draft.depth, s.draft.width, s.draft.nodes,
+          s.schedule,    group,         group > 1 ? s.order : Traversal::kBfs};
+}
+
+bool was_measured(const Strategy& strategy, const FittedModel& fit) {
+  return std::any_of(fit.steps.begin(), fit.steps.end(), [&](const MeasuredStep& m) {
+    return same_launches(m.strategy, strategy, fit.priced_form());
+  });
+}
+
+std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
+  return std::max(bucket.low + 1, fit.shortest_context());
+}
+
+}  // namespace
+
+Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions options,
+                     std::int64_t kept)
+    : fit_(with_acceptance(fit)),
+      target_(target),
+      options_(std::move(options)),
+      kept_(kept),
+      all_(candidates_of(fit, target, options_.baseline, options_.schedules)),
+      space_(fit, target, sampled_contexts(options_.buckets), options_.schedules) {
+  VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
+  const Strategy autoregressive;
+  const Strategy fixed = Strategy::parse(options_.baseline);
+  std::map<YieldKey, std::int32_t> yields;
+  for (const Strategy& s : all_.of(0)) {
+    const std::int32_t candidate = static_cast<std::int32_t>(baselines_.size());
+    baselines_.push_back(s == autoregressive || s == fixed || is_plain_chain(s));
+    measured_.push_back(was_measured(s, fit));
+    const auto [yield, fresh] =
+        yields.try_emplace(yield_key(s), static_cast<std::int32_t>(yields_.size()));
+    if (fresh) {
+      yields_.push_back(candidate);
+    }
+    yield_of_.push_back(yield->second);
+  }
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    for (const PrecisionClass precision : options_.classes) {
+      if (precision < PrecisionClass::kSparseRectified) {
+        fill(cells_.emplace_back(), b, precision);
+      }
+    }
+  }
+  accepted_ = accepted_of(fit_.acceptance);
+}
+
+// By how much steps like a tuple's were measured to differ depends on no machine.
+void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
+  const ContextBucket& range = options_.buckets[bucket];
+  const std::vector<Strategy>& candidates = all_.of(bucket);
+  const std::int32_t count = static_cast<std::int32_t>(candidates.size());
+  const std::int32_t size = static_cast<std::int32_t>(space_.strategies().size());
+  const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
+  std::map<std::int64_t, bool> measured;  // [nodes]
+  std::int32_t place = 0;                 // both lists are in the order of the grid
+  for (std::int32_t candidate = 0; candidate < count; ++candidate) {
+    const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
+    if (s.precision() != precision) {
+      continue;
+    }
+    while (place < size && !(space_.strategies()[static_cast<std::size_t>(place)] == s)) {
+      ++place;
+    }
+    if (place == size) {  // the fixed baseline, which the grid need not hold
+      break;
+    }
+    const auto [width, fresh] = measured.try_emplace(s.draft.nodes, false);
+    if (fresh) {
+      width->second = fit_.outside_because(context_in(range, fit_), s.draft.nodes).empty();
+    }
+    if (!width->second) {
+      continue;
+    }
+    Tuple& tuple = cell.emplace_back();
+    tuple.strategy = place;
+    tuple.candidate = candidate;
+    tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const StepShape shape = step_shape(s, target_, draft_shape_for(target_),
+                                         sampled_context(range, i), overlap, fit_);
+      tuple.factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
+    }
+  }
+}
+
+Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) const {
+  Accepted out;
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    const ContextBucket& range = options_.buckets[b];
+    std::vector<double>& bucket = out.emplace_back();
+    for (const std::int32_t candidate : yields_) {
+      const Strategy& s = all_.of(b)[static_cast<std::size_t>(candidate)];
+      bucket.push_back(accepted_tokens(acceptance, s, range.low, range.high).mean);
+    }
+  }
+  return out;
+}
+
+void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
+                          const std::vector<double>& accepted, std::vector<bool>& marked) const {
+  const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
+  std::vector<std::pair<double, std::int32_t>> order;  // minus tokens a second
+  order.reserve(cell.size());
+  for (const Tuple& tuple : cell) {
+    double us = 0.0;
+    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+      const std::int64_t context = static_cast<std::int64_t>(bucket) * kBucketSamples + i;
+      us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
+            space_.time_us(times, context * count + tuple.strategy);
+    }
+    order.push_back({-accepted[static_cast<std::size_t>(tuple.yield)] / us, tuple.candidate});
+  }
+  const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(kept_));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end());
+  for (std::size_t i = 0; i < kept; ++i) {
+    marked[static_cast<std::size_t>(order[i].second)] = true;
+  }
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
+  return plan_with(fit_, accepted_, hardware, draft_shape_for(target_));
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware,
+                             const AcceptanceModel& acceptance) const {
+  return plan_on(hardware, acceptance, draft_shape_for(target_));
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                             const DraftShape& draft) const {
+  FittedModel fit = fit_;
+  fit.acceptance = acceptance;
+  with_acceptance(fit);
+  return plan_with(fit, accepted_of(acceptance), hardware, draft);
+}
+
+PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
+                               const HardwareSpec& hardware, const DraftShape& draft) const {
+  const StrategySpace::Times times = space_.times_on(hardware, draft);
+  const std::size_t own_classes = cells_.size() / options_.buckets.size();
+  Candidates best{
+      .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
+  for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
+    std::vector<bool> marked = baselines_;
+    for (std::size_t c = 0; c < own_classes; ++c) {
+      mark_best(cells_[b * own_classes + c], b, times, accepted[b], marked);
+    }
+    const bool corrected = hardware.key == fit.hardware_key;  // by measured steps of single tuples
+    std::vector<Strategy>& listed = best.strategies.emplace_back();
+    for (std::size_t i = 0; i < marked.size(); ++i) {
+      if (marked[i] || (corrected && measured_[i])) {
+        listed.push_back(all_.of(b)[i]);
+      }
+    }
+  }
+  PlanOptions options = options_;
+  options.draft = draft;
+  return plan(fit, hardware, target_, options, best);
+}
+
+}  // namespace versieve

@@ -1,0 +1,56 @@
+// Plans for machine after machine and draft after draft, each within a frame: a model of steps by
+// parts (strategy_space.h) ranks all tuples, and those near the top of a cell alone are priced as a
+// plan prices them. The answer is the full plan's as long as both rank alike but for `kept` places.
+#pragma once
+
+#include "model/plan/planner.h"
+#include "model/plan/strategy_space.h"
+
+namespace versieve {
+
+class Replanner {
+ public:
+  // Keeps a reference to the fit. Throws as plan() does.
+  Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions options,
+            std::int64_t kept = 20);
+
+  PlanTable plan_on(const HardwareSpec& hardware) const;
+  // With another pair's tokens a step in place of the fit's. Throws as plan() does.
+  PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance) const;
+  // And with another draft of the same window.
+  PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                    const DraftShape& draft) const;
+
+ private:
+  struct Tuple {
+    std::int32_t strategy = 0;   // index into space_.strategies()
+    std::int32_t candidate = 0;  // index into the candidates
+    std::int32_t yield = 0;      // index into yields_
+    std::vector<float> factor;   // [sample]: measured over composed time
+  };
+  using Cell = std::vector<Tuple>;                    // the tuples of one class in one bucket
+  using Accepted = std::vector<std::vector<double>>;  // [bucket, yield]: tokens a step
+
+  void fill(Cell& cell, std::size_t bucket, PrecisionClass precision);
+  // Marks those that rank first, by their places among the candidates.
+  void mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
+                 const std::vector<double>& accepted, std::vector<bool>& marked) const;
+  Accepted accepted_of(const AcceptanceModel& acceptance) const;
+  PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
+                      const HardwareSpec& hardware, const DraftShape& draft) const;
+
+  const FittedModel& fit_;
+  LlmShape target_;
+  PlanOptions options_;
+  std::int64_t kept_;
+  Candidates all_;
+  std::vector<bool> baselines_;         // [candidate]
+  std::vector<bool> measured_;          // [candidate]: a step of it was timed on the fit's machine
+  std::vector<std::int32_t> yield_of_;  // [candidate], index into yields_
+  std::vector<std::int32_t> yields_;    // candidates that differ in what tokens a step depend on
+  Accepted accepted_;                   // by the fit's pair
+  StrategySpace space_;
+  std::vector<Cell> cells_;  // [bucket, own class]
+};
+
+}  // namespace versieve

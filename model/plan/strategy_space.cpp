@@ -1,0 +1,224 @@
+#include "model/plan/strategy_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+template <class T>
+std::int32_t index_in(std::vector<T>& values, const T& value) {
+  const auto found = std::find(values.begin(), values.end(), value);
+  if (found != values.end()) {
+    return static_cast<std::int32_t>(found - values.begin());
+  }
+  values.push_back(value);
+  return static_cast<std::int32_t>(values.size() - 1);
+}
+
+constexpr L2Pressure kPassed = {.warm_miss = 1.0, .written_share = 1.0};  // a step passes far more
+
+}  // namespace
+
+StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
+                             std::vector<std::int64_t> contexts,
+                             const std::vector<std::string>& schedules)
+    : fit_(fit), target_(target), parameters_(fit.parameters()), contexts_(std::move(contexts)) {
+  VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
+  for (const Strategy& s : enumerate_space(target, schedules)) {
+    if (illegal_because(s, target).empty()) {
+      add_strategy(s);
+    }
+  }
+  const DraftShape draft = draft_shape_for(target);
+  for (const std::int64_t context : contexts_) {
+    window_of_.push_back(index_in(windows_, std::min(draft.window, context)));
+    overlap_.push_back(accepted_overlap(fit_.acceptance, context - 1, context));
+    add_accepted(context);
+    for (const Attention& attention : attentions_) {
+      const StepShape shape = shape_of({}, attention, context, draft);
+      refresh_factor_.push_back(
+          std::exp(fit_.attention_time.at(attention_regime(shape, false, false))));
+      reuse_factor_.push_back(
+          std::exp(fit_.attention_time.at(attention_regime(shape, true, false))));
+    }
+  }
+}
+
+void StrategySpace::add_strategy(const Strategy& s) {
+  const std::string letters = s.schedule_for(target_.layers);
+  const auto refresh = std::count(letters.begin(), letters.end(), 'F');
+  const std::int64_t reuse = target_.layers - refresh;
+  const bool drafts = s.draft.speculates();
+  strategies_.push_back(s);
+  parts_.push_back({.draft = index_in(drafts_, s.draft),
+                    .attention = index_in(attentions_, {s.draft.nodes, s.group_size, s.group_mode,
+                                                        drafts ? -1 : reuse}),
+                    .refresh_layers = drafts ? static_cast<float>(refresh) : 1.0F,
+                    .reuse_layers = drafts ? static_cast<float>(reuse) : 0.0F});
+}
+
+// What a tuple yields depends on its draft, schedule and approximate group alone; the order counts
+// only in approximate groups.
+void StrategySpace::add_accepted(std::int64_t context) {
+  std::map<std::tuple<std::int32_t, std::string, std::int64_t, Traversal>, float> known;
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    const Strategy& s = strategies_[i];
+    const std::int64_t group = approximate_group(s);
+    const auto [found, fresh] = known.try_emplace(
+        {parts_[i].draft, s.schedule, group, group > 1 ? s.order : Traversal::kBfs}, 0.0F);
+    if (fresh) {
+      found->second =
+          static_cast<float>(1e6 * accepted_tokens(fit_.acceptance, s, context - 1, context).mean);
+    }
+    accepted_.push_back(found->second);
+  }
+}
+
+std::int64_t StrategySpace::size() const {
+  return static_cast<std::int64_t>(strategies_.size() * contexts_.size());
+}
+
+StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& attention,
+                                  std::int64_t context, const DraftShape& draft) const {
+  const std::size_t at = static_cast<std::size_t>(
+      std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
+  const std::int64_t reuse = std::max<std::int64_t>(attention.plain_reuse, 0);
+  return {.target = target_,
+          .draft = draft,
+          .tree = tree,
+          .context_len = context,
+          .num_queries = attention.nodes,
+          .refresh_layers = target_.layers - reuse,
+          .reuse_layers = reuse,
+          .element_bytes = fit_.dtype == "f32" ? 4 : 2,
+          .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
+          .form = fit_.priced_form(),
+          .group_size = attention.group_size,
+          .group_mode = attention.group_mode,
+          .recorded = fit_.conditions.launch == LaunchMode::kGraph,
+          .one_launch =
+              attention.plain_reuse >= 0 && fit_.prices_one_launch(Strategy{}, target_, context)};
+}
+
+double StrategySpace::plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
+                               const HardwareSpec& hardware, StepWork& scratch) const {
+  scratch.count = 0;
+  scratch.host_trips = 0.0;
+  add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
+  double us = host_wait_us(scratch, parameters_, fit_.conditions);
+  for (const LaunchWork& launch : scratch) {
+    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
+    const double factor = launch.layer == LayerKind::kRefresh ? refresh_factor
+                          : launch.layer == LayerKind::kReuse ? reuse_factor
+                                                              : 1.0;
+    us += launch.launches * (factor * (cost.time_us - cost.overlapped_us) + cost.gap_us);
+  }
+  return us;
+}
+
+double StrategySpace::attention_us(const StepShape& shape, bool reuse, double factor,
+                                   const HardwareSpec& hardware, StepWork& scratch) const {
+  scratch.count = 0;
+  add_attention(attention_shape(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)]),
+                shape.form, reuse, 1.0, scratch);
+  double us = 0.0;
+  for (const LaunchWork& launch : scratch) {
+    const LaunchCost cost = cost_of(launch, kPassed, hardware, parameters_, fit_.conditions);
+    us += factor * (cost.time_us - cost.overlapped_us) + cost.gap_us;
+  }
+  return us;
+}
+
+double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
+                              const DraftShape& draft, const HardwareSpec& hardware,
+                              StepWork& scratch) const {
+  if (!tree.speculates()) {
+    return 0.0;  // plain_us
+  }
+  scratch.count = 0;
+  scratch.host_trips = 0.0;
+  add_step(shape_of(tree, {.nodes = tree.nodes}, context, draft),
+           parameters_[index_of(SharedParameter::kUniqueGrowth)], scratch);
+  double us = host_wait_us(scratch, parameters_, fit_.conditions);
+  for (const LaunchWork& launch : scratch) {
+    if (launch.layer == LayerKind::kNone) {
+      us += launch.launches *
+            cost_of(launch, kPassed, hardware, parameters_, fit_.conditions).added_us();
+    }
+  }
+  return us;
+}
+
+StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
+  return times_on(machine, draft_shape_for(target_));
+}
+
+StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,
+                                             const DraftShape& draft) const {
+  VERSIEVE_ASSERT(draft.window == draft_shape_for(target_).window,
+                  "contexts are told apart by the draft's window");
+  const HardwareSpec hardware = fit_.priced_on(machine);
+  Times out;
+  StepWork scratch;
+  std::size_t at = 0;
+  for (const std::int64_t context : contexts_) {
+    for (const Attention& attention : attentions_) {
+      const StepShape shape = shape_of({}, attention, context, draft);
+      const double refresh = refresh_factor_[at], reuse = reuse_factor_[at];
+      const bool whole = attention.plain_reuse >= 0;
+      out.refresh_us.push_back(whole ? plain_us(shape, refresh, reuse, hardware, scratch)
+                                     : attention_us(shape, false, refresh, hardware, scratch));
+      out.reuse_us.push_back(whole ? 0.0 : attention_us(shape, true, reuse, hardware, scratch));
+      at += 1;
+    }
+  }
+  for (const std::int64_t window : windows_) {
+    for (const DraftChoice& tree : drafts_) {
+      out.rest_us.push_back(rest_us(tree, window, draft, hardware, scratch));
+    }
+  }
+  return out;
+}
+
+double StrategySpace::time_us(const Times& times, std::int64_t tuple) const {
+  const std::size_t count = strategies_.size();
+  const std::size_t context = static_cast<std::size_t>(tuple) / count;
+  const Parts& p = parts_[static_cast<std::size_t>(tuple) % count];
+  const std::size_t attention =
+      context * attentions_.size() + static_cast<std::size_t>(p.attention);
+  const std::size_t window = static_cast<std::size_t>(window_of_[context]);
+  return times.rest_us[window * drafts_.size() + static_cast<std::size_t>(p.draft)] +
+         static_cast<double>(p.refresh_layers) * times.refresh_us[attention] +
+         static_cast<double>(p.reuse_layers) * times.reuse_us[attention];
+}
+
+void StrategySpace::evaluate(const Times& times, std::int64_t first,
+                             std::span<float> throughput) const {
+  VERSIEVE_ASSERT(first >= 0 && first + static_cast<std::int64_t>(throughput.size()) <= size(),
+                  "the tuples exist");
+  const std::size_t count = strategies_.size();
+  std::size_t tuple = static_cast<std::size_t>(first);
+  std::size_t done = 0;
+  while (done < throughput.size()) {  // a context's tuples at a time
+    const std::size_t context = tuple / count;
+    const std::size_t end = std::min(throughput.size(), done + (context + 1) * count - tuple);
+    const double* rest =
+        times.rest_us.data() + static_cast<std::size_t>(window_of_[context]) * drafts_.size();
+    const double* refresh = times.refresh_us.data() + context * attentions_.size();
+    const double* reuse = times.reuse_us.data() + context * attentions_.size();
+    const Parts* parts = parts_.data() + tuple % count;
+    for (; done < end; ++done, ++tuple, ++parts) {
+      const double us = rest[parts->draft] +
+                        static_cast<double>(parts->refresh_layers) * refresh[parts->attention] +
+                        static_cast<double>(parts->reuse_layers) * reuse[parts->attention];
+      throughput[done] = accepted_[tuple] / static_cast<float>(us);
+    }
+  }
+}
+
+}  // namespace versieve

@@ -1,0 +1,85 @@
+// Many tuples at once: a step is its attention, by layers of each kind, and the rest of it, so a
+// few thousand launches' costs on a machine price a million tuples. What does not depend on the
+// machine (acceptance, residual corrections) is worked out once and kept for every machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/cost/fitted_model.h"
+#include "model/plan/planner.h"
+
+namespace versieve {
+
+class StrategySpace {
+ public:
+  // The strategies of the planner's grid that are legal on the target, at each context length.
+  // REQUIRES: the fit has acceptance.
+  StrategySpace(const FittedModel& fit, const LlmShape& target, std::vector<std::int64_t> contexts,
+                const std::vector<std::string>& schedules = default_schedules());
+
+  std::int64_t size() const;  // tuples: strategies x contexts
+  // Tuple t is strategies()[t % strategies().size()] at contexts()[t / strategies().size()].
+  std::span<const Strategy> strategies() const { return strategies_; }
+  std::span<const std::int64_t> contexts() const { return contexts_; }
+
+  // Step times on one machine, part by part.
+  struct Times {
+    std::vector<double> rest_us;     // [window, draft]: all but the target's attention
+    std::vector<double> refresh_us;  // [context, attention]: of one refresh layer; a plain step
+    std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
+  };
+  Times times_on(const HardwareSpec& hardware) const;
+  // With another draft of the same window than draft_shape_for says.
+  Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
+  double time_us(const Times& times, std::int64_t tuple) const;
+  // Accepted tokens a second of tuples first, first + 1, ... Independent ranges may be evaluated
+  // side by side.
+  void evaluate(const Times& times, std::int64_t first, std::span<float> throughput) const;
+
+ private:
+  struct Parts {
+    std::int32_t draft = 0;      // index into drafts_
+    std::int32_t attention = 0;  // index into attentions_
+    float refresh_layers = 0.0F, reuse_layers = 0.0F;
+  };
+  struct Attention {
+    std::int64_t nodes = 1, group_size = 1;
+    GroupMode group_mode = GroupMode::kExact;
+    // Of a plain step, which is priced whole, since one launch may run all its layers: how many of
+    // them reuse. -1: a layer's attention.
+    std::int64_t plain_reuse = -1;
+
+    bool operator==(const Attention&) const = default;
+  };
+
+  StepShape shape_of(const DraftChoice& tree, const Attention& attention, std::int64_t context,
+                     const DraftShape& draft) const;
+  void add_strategy(const Strategy& strategy);
+  void add_accepted(std::int64_t context);
+  double rest_us(const DraftChoice& tree, std::int64_t context, const DraftShape& draft,
+                 const HardwareSpec& hardware, StepWork& scratch) const;
+  double plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,
+                  const HardwareSpec& hardware, StepWork& scratch) const;
+  double attention_us(const StepShape& shape, bool reuse, double factor,
+                      const HardwareSpec& hardware, StepWork& scratch) const;
+
+  const FittedModel& fit_;
+  LlmShape target_;
+  CostParameters parameters_;
+  std::vector<std::int64_t> contexts_;
+  std::vector<Strategy> strategies_;
+  std::vector<Parts> parts_;  // [strategy]
+  std::vector<DraftChoice> drafts_;
+  std::vector<Attention> attentions_;
+  std::vector<double> refresh_factor_, reuse_factor_;  // [context, attention]
+  std::vector<double> overlap_;                        // [context]
+  // The rest of a step sees of the context only what fits the draft's window.
+  std::vector<std::int64_t> windows_;
+  std::vector<std::int32_t> window_of_;  // [context], index into windows_
+  std::vector<float> accepted_;          // [context, strategy], x 1e6
+};
+
+}  // namespace versieve

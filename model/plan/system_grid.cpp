@@ -1,0 +1,135 @@
+#include "model/plan/system_grid.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace versieve {
+namespace {
+
+constexpr std::int64_t kKeyBlocks[] = {16, 32, 64};
+constexpr double kActiveRatios[] = {0.02, 0.05, 0.1, 0.2};
+constexpr std::int64_t kPeriods[] = {16, 32, 64, 128};
+constexpr double kShares[] = {0.9, 0.95, 0.97, 0.99};
+constexpr std::int64_t kChains[] = {1, 2, 3, 4, 5, 6, 7, 8, 10};
+constexpr std::array<std::pair<double, double>, 7> kChosen = {{{0.5, 0.089},
+                                                               {0.7, 0.203},
+                                                               {0.8, 0.288},
+                                                               {0.9, 0.408},
+                                                               {0.95, 0.511},
+                                                               {0.97, 0.587},
+                                                               {0.99, 0.744}}};
+
+Strategy resa(std::int64_t block, double ratio, std::int64_t period) {
+  Strategy s;
+  s.attention = AttentionMethod::kResa;
+  s.resa_key_block = block;
+  s.resa_active_ratio = ratio;
+  s.resa_rectify_every = period;
+  return s;
+}
+
+Strategy chain(AttentionMethod attention, std::int64_t depth) {
+  Strategy s;
+  s.attention = attention;
+  s.draft = {.depth = depth, .width = 1, .nodes = depth + 1};
+  return s;
+}
+
+void add_resa(bool rectified, std::vector<Strategy>& space) {
+  for (const std::int64_t block : kKeyBlocks) {
+    for (const double ratio : kActiveRatios) {
+      if (!rectified) {
+        space.push_back(resa(block, ratio, 0));
+        continue;
+      }
+      for (const std::int64_t period : kPeriods) {
+        space.push_back(resa(block, ratio, period));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+LlmShape dense_sibling(const LlmShape& target) {
+  LlmShape dense = target;
+  dense.attention = AttentionKind::kDense;
+  const std::string nsa = "nsa-";
+  dense.name = target.name.rfind(nsa, 0) == 0 ? "dense-" + target.name.substr(nsa.size())
+                                              : target.name + " with dense attention";
+  return dense;
+}
+
+std::vector<Strategy> system_space(PrecisionClass precision) {
+  std::vector<Strategy> space;
+  if (precision == PrecisionClass::kSparseRectified) {
+    add_resa(true, space);
+  } else if (precision == PrecisionClass::kSparse) {
+    add_resa(false, space);
+    for (const double share : kShares) {
+      for (const std::int64_t depth : kChains) {
+        Strategy s = chain(AttentionMethod::kSpecAttn, depth);
+        s.specattn_p = share;
+        space.push_back(s);
+      }
+    }
+  } else if (precision == PrecisionClass::kApproxSampling) {
+    for (const std::int64_t depth : kChains) {
+      Strategy s = chain(AttentionMethod::kNsa, depth);
+      s.sampling = SamplingAlgorithm::kSigmoid;
+      space.push_back(s);
+    }
+  }
+  return space;
+}
+
+std::optional<SystemEvidence> system_evidence(const Strategy& s, const FittedModel& fit,
+                                              std::int64_t context_len, std::string& reason) {
+  if (s.sampling == SamplingAlgorithm::kSigmoid) {
+    if (fit.system("sampling sigmoid chain") != nullptr) {
+      return SystemEvidence{fit.half_width(context_len - 1, context_len), true};
+    }
+    reason = "what sampling=sigmoid takes was not measured; profile --sweep h200-systems does";
+    return {};
+  }
+  const std::string method = name_of(s.attention);
+  const SystemQuantile* const step = fit.system("step " + method);
+  const SystemQuantile* const layer = fit.system("decode " + method);
+  if (step != nullptr && context_len <= step->longest) {
+    return SystemEvidence{step->log_latency, true};
+  }
+  if (layer != nullptr && context_len <= layer->longest) {
+    return SystemEvidence{std::hypot(layer->log_latency, kUnmeasuredStep), false};
+  }
+  if (step == nullptr && layer == nullptr) {
+    reason = "attention of " + method +
+             " over a dense cache was not measured; profile --sweep h200-systems does";
+  } else {
+    const std::int64_t longest =
+        std::max(step == nullptr ? 0 : step->longest, layer == nullptr ? 0 : layer->longest);
+    reason = "the points of " + method + " end at " + std::to_string(longest) + " tokens";
+  }
+  return {};
+}
+
+std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
+                             std::int64_t context_len) {
+  std::string reason;
+  for (const Strategy& s : system_space(precision)) {
+    if (system_evidence(s, fit, context_len, reason)) {
+      return {};
+    }
+  }
+  return std::string(name_of(precision)) + " is not planned: " + reason;
+}
+
+double chosen_share(double p) {
+  const auto above = std::find_if(kChosen.begin() + 1, kChosen.end() - 1,
+                                  [&](const auto& row) { return row.first >= p; });
+  const auto below = above - 1;
+  const double at = (p - below->first) / (above->first - below->first);
+  return std::clamp(below->second + at * (above->second - below->second), 0.0, 1.0);
+}
+
+}  // namespace versieve

@@ -1,0 +1,41 @@
+// The tuples of the other systems that a plan goes over, beside the NSA target's own: lossy classes
+// of the dense target of the same geometry, and chains whose drafts are tested by sigmoids.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/cost/fitted_model.h"
+#include "model/words/strategy.h"
+
+namespace versieve {
+
+// Dense attention in the place of NSA, all else the same: "dense-1b" for "nsa-1b".
+LlmShape dense_sibling(const LlmShape& target);
+// Sparse+Rectify: ReSA over its block sizes, ratios and periods. Sparse: the same without
+// rectification, SpecAttn over shares and chains. Approx-sampling: chains of the target itself.
+std::vector<Strategy> system_space(PrecisionClass precision);
+// Half-width of log latency that the rest of a step adds where attention alone was measured: an
+// assumption; measured steps lie within 4 % of what is composed.
+inline constexpr double kUnmeasuredStep = 0.15;
+
+// What a tuple of another system is priced by.
+struct SystemEvidence {
+  double log_latency = 0.0;  // of a step, that 90 % stay under
+  bool whole_steps = false;  // steps were measured to that context; else attention alone
+};
+// None, with the reason, where nothing was measured or no context as long.
+std::optional<SystemEvidence> system_evidence(const Strategy& strategy, const FittedModel& fit,
+                                              std::int64_t context_len, std::string& reason);
+// Why no tuple of the class can be priced at that context, or an empty text.
+std::string unpriced_because(PrecisionClass precision, const FittedModel& fit,
+                             std::int64_t context_len);
+
+// Share of the context that carries a share p of the draft's attention in chunks of 16 tokens:
+// measured on the demo pair (engine/run/specattn/MEASURED.md), between those shares on a line.
+double chosen_share(double p);
+// Probability that a sigmoid test at the paper's scale accepts a drafted token, whatever it is
+// (kernels/spec_sample/MEASURED.md, 468 positions of the demo pair).
+inline constexpr double kSigmoidAcceptance = 0.9999;
+
+}  // namespace versieve

@@ -1,0 +1,324 @@
+#include "model/words/strategy.h"
+
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "model/words/error.h"
+
+namespace versieve {
+namespace {
+
+constexpr std::int64_t kMaxDepth = 32;
+constexpr std::int64_t kMaxWidth = 64;
+constexpr std::int64_t kMaxNodes = 256;
+
+[[noreturn]] void refuse(std::string_view text, const std::string& reason) {
+  throw Error(ExitCode::kUsage, "strategy '" + std::string(text) + "': " + reason);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t cut = text.find(separator);
+    parts.push_back(text.substr(0, cut));
+    if (cut == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(cut + 1);
+  }
+}
+
+// Takes `prefix` and a number off the front of `text`; false if they are not there.
+template <class Number>
+bool take(std::string_view& text, std::string_view prefix, Number& value) {
+  if (!text.starts_with(prefix)) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc()) {
+    return false;
+  }
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+std::string shortest(double value) {
+  char buffer[32];
+  const auto result =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed);
+  return {buffer, result.ptr};
+}
+
+bool is_fraction(double value) {
+  return std::isfinite(value) && value > 0.0 && value <= 1.0;
+}
+
+void parse_attention(std::string_view text, std::string_view part, Strategy& s) {
+  if (part == "nsa") {
+    s.attention = AttentionMethod::kNsa;
+  } else if (part == "dense") {
+    s.attention = AttentionMethod::kDense;
+  } else if (part.starts_with("resa:")) {
+    s.attention = AttentionMethod::kResa;
+    part.remove_prefix(5);
+    const bool read = take(part, "b", s.resa_key_block) && take(part, "p", s.resa_active_ratio) &&
+                      take(part, "f", s.resa_rectify_every) && part.empty();
+    if (!read || s.resa_key_block < 1 || s.resa_rectify_every < 0 ||
+        !is_fraction(s.resa_active_ratio)) {
+      refuse(text,
+             "the attention part 'resa:' needs b<block>p<active ratio in (0,1]>f<period, 0 for "
+             "never>, as in resa:b16p0.1f32");
+    }
+  } else if (part.starts_with("specattn:")) {
+    s.attention = AttentionMethod::kSpecAttn;
+    part.remove_prefix(9);
+    if (!(take(part, "p", s.specattn_p) && part.empty()) || !is_fraction(s.specattn_p)) {
+      refuse(text, "the attention part 'specattn:' needs p<mass in (0,1]>, as in specattn:p0.97");
+    }
+  } else {
+    refuse(text, "the attention part '" + std::string(part) +
+                     "' is none of nsa, dense, resa:b<block>p<ratio>f<period>, specattn:p<mass>");
+  }
+}
+
+void parse_draft(std::string_view text, std::string_view part, DraftChoice& draft) {
+  if (part == "ar") {
+    return;
+  }
+  const std::string whole(part);
+  const bool read = take(part, "d", draft.depth) && take(part, "k", draft.width) &&
+                    take(part, "n", draft.nodes) && part.empty();
+  if (!read) {
+    refuse(text, "the draft part '" + whole + "' is neither ar nor d<depth>k<width>n<nodes>");
+  }
+  if (draft.depth < 1 || draft.depth > kMaxDepth || draft.width < 1 || draft.width > kMaxWidth ||
+      draft.nodes < 2 || draft.nodes > kMaxNodes) {
+    refuse(text, "the draft part '" + whole +
+                     "' is out of range: depth 1 to 32, width 1 to 64, nodes 2 to 256");
+  }
+  // Level 1 offers `width` nodes, each later level `width` children of `width` parents.
+  const std::int64_t pool = 1 + draft.width + (draft.depth - 1) * draft.width * draft.width;
+  if (draft.nodes > pool) {
+    refuse(text, "the draft part '" + whole +
+                     "' asks for more nodes than a tree of that depth and " + "width offers (" +
+                     std::to_string(pool) + ", root included)");
+  }
+}
+
+void parse_order(std::string_view text, std::string_view part, Strategy& s) {
+  if (part == "bfs") {
+    s.order = Traversal::kBfs;
+  } else if (part == "dfs") {
+    s.order = Traversal::kDfs;
+  } else {
+    refuse(text, "the order part '" + std::string(part) + "' is neither bfs nor dfs");
+  }
+}
+
+void parse_group(std::string_view text, std::string_view part, Strategy& s) {
+  for (const std::int64_t size : {1, 2, 4, 8}) {
+    for (const GroupMode mode : {GroupMode::kExact, GroupMode::kApprox}) {
+      s.group_size = size;
+      s.group_mode = size == 1 ? GroupMode::kExact : mode;
+      const std::string name =
+          "c" + std::to_string(size) + (size == 1 ? "" : (mode == GroupMode::kExact ? "e" : "a"));
+      if (part == name) {
+        return;
+      }
+    }
+  }
+  refuse(text,
+         "the group part '" + std::string(part) + "' is none of c1, c2e, c4e, c8e, c2a, c4a, c8a");
+}
+
+// The shortest pattern that repeats to `pattern`.
+std::string period_of(const std::string& pattern) {
+  for (std::size_t length = 1; length < pattern.size(); ++length) {
+    bool repeats = pattern.size() % length == 0;
+    for (std::size_t i = length; repeats && i < pattern.size(); ++i) {
+      repeats = pattern[i] == pattern[i - length];
+    }
+    if (repeats) {
+      return pattern.substr(0, length);
+    }
+  }
+  return pattern;
+}
+
+// "FR" -> "(FR)*", "F" -> "F*".
+std::string repeated(const std::string& pattern) {
+  return pattern.size() == 1 ? pattern + "*" : "(" + pattern + ")*";
+}
+
+// The letters of a schedule text without its repetition mark; empty if it is malformed.
+std::string letters_of(std::string_view schedule, bool& repeats) {
+  repeats = schedule.ends_with("*");
+  if (repeats) {
+    schedule.remove_suffix(1);
+    if (schedule.starts_with("(") && schedule.ends_with(")")) {
+      schedule = schedule.substr(1, schedule.size() - 2);
+    } else if (schedule.size() != 1) {
+      return {};
+    }
+  }
+  const bool valid = schedule.find_first_not_of("FR") == std::string_view::npos;
+  return valid ? std::string(schedule) : std::string();
+}
+
+void parse_schedule(std::string_view text, std::string_view part, Strategy& s) {
+  bool repeats = false;
+  const std::string letters = letters_of(part, repeats);
+  if (letters.empty()) {
+    refuse(text,
+           "the schedule part '" + std::string(part) +
+               "' is neither letters F and R, one a layer, nor a repeated pattern as F* or (FR)*");
+  }
+  if (letters[0] != 'F') {
+    refuse(text, "the schedule part '" + std::string(part) +
+                     "' must begin with F: the first layer has no indices to reuse");
+  }
+  s.schedule = repeats ? repeated(period_of(letters)) : letters;
+}
+
+void parse_option(std::string_view text, std::string_view part, Strategy& s) {
+  for (const TopkAlgorithm a : {TopkAlgorithm::kSort, TopkAlgorithm::kRadix, TopkAlgorithm::kGvr}) {
+    if (part == std::string("topk=") + name_of(a)) {
+      s.topk = a;
+      return;
+    }
+  }
+  for (const SamplingAlgorithm a : {SamplingAlgorithm::kGreedy, SamplingAlgorithm::kBaseline,
+                                    SamplingAlgorithm::kExact, SamplingAlgorithm::kSigmoid}) {
+    if (part == std::string("sampling=") + name_of(a)) {
+      s.sampling = a;
+      return;
+    }
+  }
+  if (part == std::string("form=") + name_of(NsaForm::kVanilla)) {
+    s.form = NsaForm::kVanilla;
+    return;
+  }
+  refuse(text, "the option '" + std::string(part) +
+                   "' is none of topk=sort|radix|gvr, sampling=greedy|baseline|exact|sigmoid, "
+                   "form=vanilla");
+}
+
+void parse_tail(std::string_view text, const std::vector<std::string_view>& parts, Strategy& s) {
+  if (parts.size() < 5) {
+    refuse(text, "the parts after the draft are order, group and schedule, all three");
+  }
+  parse_order(text, parts[2], s);
+  parse_group(text, parts[3], s);
+  parse_schedule(text, parts[4], s);
+  for (std::size_t i = 5; i < parts.size(); ++i) {
+    parse_option(text, parts[i], s);
+  }
+}
+
+std::string attention_text(const Strategy& s) {
+  switch (s.attention) {
+    case AttentionMethod::kNsa:
+    case AttentionMethod::kDense:
+      return name_of(s.attention);
+    case AttentionMethod::kResa:
+      return "resa:b" + std::to_string(s.resa_key_block) + "p" + shortest(s.resa_active_ratio) +
+             "f" + std::to_string(s.resa_rectify_every);
+    case AttentionMethod::kSpecAttn:
+      return "specattn:p" + shortest(s.specattn_p);
+  }
+  return {};
+}
+
+std::string group_text(const Strategy& s) {
+  if (s.group_size == 1) {
+    return "c1";
+  }
+  return "c" + std::to_string(s.group_size) + (s.group_mode == GroupMode::kExact ? "e" : "a");
+}
+
+}  // namespace
+
+Strategy Strategy::parse(std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, '/');
+  if (parts.size() < 2) {
+    refuse(text,
+           "write attention/draft/order/group/schedule, as in nsa/d6k8n64/dfs/c4e/(FR)* or nsa/ar");
+  }
+  Strategy s;
+  parse_attention(text, parts[0], s);
+  parse_draft(text, parts[1], s.draft);
+  if (parts.size() > 2) {
+    parse_tail(text, parts, s);
+  } else if (s.draft.speculates()) {
+    refuse(text, "a draft tree needs the parts order, group and schedule after it");
+  }
+  if (!s.draft.speculates() && (s.order != Traversal::kBfs || s.group_size != 1)) {
+    refuse(text, "without a draft tree there is one query: the order must be bfs and the group c1");
+  }
+  if (s.text() != text) {
+    refuse(text, "the canonical text is '" + s.text() + "'");
+  }
+  return s;
+}
+
+std::string Strategy::text() const {
+  std::string out = attention_text(*this) + "/";
+  if (draft.speculates()) {
+    out += "d" + std::to_string(draft.depth) + "k" + std::to_string(draft.width) + "n" +
+           std::to_string(draft.nodes);
+  } else {
+    out += "ar";
+    if (schedule == "F*" && !topk && !sampling && form == NsaForm::kFused && group_size == 1 &&
+        order == Traversal::kBfs) {
+      return out;
+    }
+  }
+  out += std::string("/") + name_of(order) + "/" + group_text(*this) + "/" + schedule;
+  if (topk) {
+    out += std::string("/topk=") + name_of(*topk);
+  }
+  if (sampling) {
+    out += std::string("/sampling=") + name_of(*sampling);
+  }
+  if (form != NsaForm::kFused) {
+    out += std::string("/form=") + name_of(form);
+  }
+  return out;
+}
+
+PrecisionClass Strategy::precision() const {
+  if (sampling == SamplingAlgorithm::kSigmoid) {
+    return PrecisionClass::kApproxSampling;
+  }
+  if (attention == AttentionMethod::kSpecAttn) {
+    return PrecisionClass::kSparse;
+  }
+  if (attention == AttentionMethod::kResa) {
+    return resa_rectify_every > 0 ? PrecisionClass::kSparseRectified : PrecisionClass::kSparse;
+  }
+  const bool reuse = schedule.find('R') != std::string::npos;
+  const bool approx = group_size > 1 && group_mode == GroupMode::kApprox;
+  if (approx) {
+    return reuse ? PrecisionClass::kApproxReuse : PrecisionClass::kApproxOnly;
+  }
+  return reuse ? PrecisionClass::kReuseOnly : PrecisionClass::kStrict;
+}
+
+std::string Strategy::schedule_for(std::int64_t layers) const {
+  bool repeats = false;
+  const std::string letters = letters_of(schedule, repeats);
+  if (!repeats && static_cast<std::int64_t>(letters.size()) != layers) {
+    throw Error(ExitCode::kUsage, "strategy '" + text() + "': the schedule has " +
+                                      std::to_string(letters.size()) + " letters, the model " +
+                                      std::to_string(layers) + " layers");
+  }
+  std::string out;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    out += letters[static_cast<std::size_t>(i) % letters.size()];
+  }
+  return out;
+}
+
+}  // namespace versieve

@@ -1,0 +1,98 @@
+// Which strategies a target can run, and what is missing for the others.
+#include "model/words/strategy.h"
+
+namespace versieve {
+namespace {
+
+std::string attention_refusal(const Strategy& strategy, const LlmShape& target) {
+  const bool sparse = strategy.attention == AttentionMethod::kNsa;
+  if (sparse != (target.attention == AttentionKind::kNsa)) {
+    return sparse ? "nsa needs a target trained with Native Sparse Attention, and this one is dense"
+                  : std::string(name_of(strategy.attention)) +
+                        " needs a dense target, and this one was trained with Native Sparse "
+                        "Attention";
+  }
+  if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
+    return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
+  }
+  if (strategy.attention == AttentionMethod::kSpecAttn && strategy.draft.width != 1) {
+    return "specattn chooses tokens by the attention of a draft chain: the draft must be a chain, "
+           "width 1";
+  }
+  return {};
+}
+
+std::string schedule_refusal(const Strategy& strategy, const LlmShape& target) {
+  const std::string& schedule = strategy.schedule;
+  const bool literal = !schedule.ends_with("*");
+  if (literal && static_cast<std::int64_t>(schedule.size()) != target.layers) {
+    return "the schedule has " + std::to_string(schedule.size()) + " letters, the model " +
+           std::to_string(target.layers) + " layers";
+  }
+  if (strategy.attention == AttentionMethod::kNsa) {
+    return {};
+  }
+  const std::string why =
+      strategy.attention == AttentionMethod::kDense
+          ? "a dense target selects no blocks"
+          : std::string(name_of(strategy.attention)) + " selects anew for every token and layer";
+  if (schedule.find('R') != std::string::npos) {
+    return why + ", so there is nothing for an R layer to reuse";
+  }
+  if (strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox) {
+    return why + ", so there is nothing for an approximate group to share";
+  }
+  return {};
+}
+
+// Which attention can select with a kernel of its own.
+std::string selection_refusal(const Strategy& strategy, const LlmShape&) {
+  if (!strategy.topk || *strategy.topk == TopkAlgorithm::kSort) {
+    return {};
+  }
+  const std::string option = std::string("topk=") + name_of(*strategy.topk);
+  switch (strategy.attention) {
+    case AttentionMethod::kNsa:
+      if (strategy.form == NsaForm::kFused) {
+        return "the fused launches rank blocks within: " + option + " needs form=vanilla";
+      }
+      return {};
+    case AttentionMethod::kDense:
+      return "dense attends to every token, so " + option + " has nothing to choose";
+    case AttentionMethod::kSpecAttn:
+      return "specattn chooses tokens by their share of the attention, not by number, so " +
+             option + " has nothing to choose";
+    case AttentionMethod::kResa:
+      return "the launches of resa rank blocks within, so " + option + " has nothing to choose";
+  }
+  return {};
+}
+
+std::string sampling_refusal(const Strategy& strategy, const LlmShape&) {
+  if (strategy.sampling != SamplingAlgorithm::kSigmoid) {
+    return {};
+  }
+  if (!strategy.draft.speculates()) {
+    return "sampling=sigmoid tests drafted tokens, and without a draft there are none";
+  }
+  if (strategy.draft.width != 1) {
+    return "sampling=sigmoid tests a chain that the draft sampled: the draft must be a chain, "
+           "width 1";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string illegal_because(const Strategy& strategy, const LlmShape& target) {
+  for (const auto& refusal :
+       {attention_refusal, schedule_refusal, selection_refusal, sampling_refusal}) {
+    const std::string reason = refusal(strategy, target);
+    if (!reason.empty()) {
+      return reason;
+    }
+  }
+  return {};
+}
+
+}  // namespace versieve

@@ -1,0 +1,272 @@
+// Acceptance: planted parameters come back, looping output is judged by its teacher-forced mean.
+#include "engine/analyse/fit/acceptance_fit.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "engine/analyse/fit/acceptance_evidence.h"
+#include "tests/support/synthetic_points.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+TEST_CASE("a positional model is found again from the means of tuples") {
+  const AcceptanceModel model = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  CHECK(model.pair == "demo-nsa");
+  REQUIRE(model.positional.size() == 4);
+  for (const AcceptanceModel::Positional& p : model.positional) {
+    CHECK(p.first == Approx(0.75).margin(0.02));
+    CHECK(p.spread == Approx(1.2).margin(0.15));
+    CHECK(p.decay == Approx(0.97).margin(0.02));
+    CHECK(p.overlap == Approx(0.55));
+  }
+  const AcceptedTokens other =
+      accepted_tokens(model, Strategy::parse("nsa/d5k4n24/bfs/c1/F*"), 0, 4096);
+  AcceptanceModel::Positional truth;
+  truth.first = 0.75;
+  truth.spread = 1.2;
+  truth.decay = 0.97;
+  CHECK(other.source == Provenance::kPredicted);
+  CHECK(other.mean == Approx(positional_accepted(truth, {5, 4, 24})).epsilon(0.02));
+}
+
+TEST_CASE("measured tuples answer for themselves") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  for (PointMeasurement& m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*" && m.key.context_len == 1024) {
+      m.acceptance->accepted_per_step = m.key.regime == "code" ? 6.0 : 4.0;
+    }
+  }
+  const AcceptedTokens a =
+      accepted_tokens(fit_acceptance(points), Strategy::parse("nsa/d7k1n8/bfs/c1/F*"), 0, 4096);
+  CHECK(a.source == Provenance::kMeasured);
+  CHECK(a.mean == Approx(4.5));  // regimes weigh alike
+}
+
+TEST_CASE("looping output counts by its teacher-forced mean or not at all") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  for (PointMeasurement& m : points) {
+    m.acceptance->looping = true;
+    m.acceptance->accepted_per_step = 7.9;
+    m.acceptance->teacher_forced = 3.0;
+  }
+  const AcceptanceModel forced = fit_acceptance(points);
+  CHECK(forced.measured.at(0).mean == Approx(3.0));
+  CHECK(forced.measured.at(0).looping);
+  for (PointMeasurement& m : points) {
+    m.acceptance->teacher_forced.reset();
+  }
+  CHECK(fit_acceptance(points).positional.empty());
+}
+
+TEST_CASE("approximate groups are evidence for themselves alone") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (PointMeasurement m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*") {
+      m.key.strategy = "nsa/d7k1n8/bfs/c4a/F*";
+      m.acceptance->accepted_per_step = 1.5;
+      m.adjacent_overlap = 1.0;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel without = fit_acceptance(points);
+  const AcceptanceModel with = fit_acceptance(more);
+  const auto mean_of = [&](const AcceptanceModel& model, const char* text) {
+    return accepted_tokens(model, Strategy::parse(text), 0, 4096).mean;
+  };
+  CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4a/F*") == Approx(1.5));
+  CHECK(mean_of(with, "nsa/d7k1n8/dfs/c4a/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
+  CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4e/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
+  CHECK(with.positional.at(0).first == without.positional.at(0).first);
+  CHECK(with.positional.at(0).overlap == without.positional.at(0).overlap);
+}
+
+TEST_CASE("what a schedule and groups keep on measured trees is taken for the others") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (PointMeasurement m : points) {
+    if (m.key.strategy == "nsa/d7k1n8/bfs/c1/F*") {
+      m.key.strategy = "nsa/d7k1n8/bfs/c4a/(FR)*";
+      m.acceptance->accepted_per_step *= 0.9;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel with = fit_acceptance(more);
+  REQUIRE(with.variants.size() == 1);
+  CHECK(with.variants[0].schedule == "(FR)*");
+  CHECK(with.variants[0].approximate_group == 4);
+  CHECK(with.variants[0].log_ratio == Approx(std::log(0.9)));
+  CHECK(with.variants[0].comparisons > 1);
+  const auto tokens = [&](const char* text) {
+    return accepted_tokens(with, Strategy::parse(text), 0, 4096);
+  };
+  const AcceptedTokens other = tokens("nsa/d5k4n16/bfs/c4a/(FR)*");
+  const AcceptedTokens plain = tokens("nsa/d5k4n16/bfs/c1/F*");
+  CHECK(other.mean == Approx(0.9 * plain.mean));
+  CHECK(other.source == Provenance::kPredicted);
+  CHECK(other.other_tree);
+  CHECK(!other.other_group);
+  CHECK(!other.other_schedule);
+  CHECK(other.log_error > plain.log_error);
+  CHECK(!tokens("nsa/d7k1n8/bfs/c4a/(FR)*").other_tree);  // measured itself
+  const AcceptedTokens unlike = tokens("nsa/d5k4n16/dfs/c4a/(FR)*");
+  CHECK(unlike.other_group);
+  CHECK(!unlike.other_tree);
+}
+
+TEST_CASE("the test split stays unseen where there is a calibration split") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> with_test = points;
+  for (PointMeasurement m : points) {
+    m.key.split = "test";
+    m.acceptance->accepted_per_step = 1.0;
+    with_test.push_back(m);
+  }
+  CHECK(fit_acceptance(with_test).measured.at(0).mean ==
+        fit_acceptance(points).measured.at(0).mean);
+}
+
+TEST_CASE("what another program measured is never blended in, whatever pair it names") {
+  const std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  std::vector<PointMeasurement> more = points;
+  for (const char* name : {"demo-nsa", "pair-7b", "pair-7b"}) {  // the other pair has the majority
+    for (PointMeasurement m : points) {
+      m.key.model = name;
+      m.key.backend = kImportedBackend;
+      m.acceptance->accepted_per_step = 1.0;
+      more.push_back(m);
+    }
+  }
+  const AcceptanceModel without = fit_acceptance(points);
+  const AcceptanceModel with = fit_acceptance(more);
+  CHECK(with.pair == "demo-nsa");
+  REQUIRE(with.measured.size() == without.measured.size());
+  CHECK(with.measured.at(0).mean == without.measured.at(0).mean);
+  CHECK(with.positional.at(0).first == without.positional.at(0).first);
+  more.erase(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(points.size()));
+  CHECK(fit_acceptance(more).measured.empty());
+}
+
+namespace {
+
+// Steps of an imported chain of `depth`, each token right with probability `rate` on its own.
+PointMeasurement imported_chain(double rate, std::int64_t depth) {
+  PointMeasurement m;
+  const DraftChoice draft = {depth, 1, depth + 1};
+  m.key = {.workload = WorkloadKind::kAcceptance,
+           .model = "pair-7b",
+           .regime = "unstated",
+           .strategy = Strategy{.attention = AttentionMethod::kDense, .draft = draft}.text(),
+           .backend = kImportedBackend,
+           .context_len = 6144};
+  m.acceptance = AcceptanceMeasurement{.steps = 100000};
+  AcceptanceMeasurement& a = *m.acceptance;
+  a.accepted_histogram = {0};
+  for (std::int64_t tokens = 1; tokens <= depth + 1; ++tokens) {
+    const double reached = std::pow(rate, static_cast<double>(tokens - 1));
+    a.accepted_histogram.push_back(
+        std::llround(100000.0 * reached * (tokens <= depth ? 1.0 - rate : 1.0)));
+    a.generated_tokens += tokens * a.accepted_histogram.back();
+  }
+  a.accepted_per_step = static_cast<double>(a.generated_tokens) / 100000.0;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a pair is planned with by its own name alone, a measured one before an imported one") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  const AcceptanceModel own = fit_acceptance(points);
+  points.push_back(imported_chain(0.6, 5));
+  points.push_back(imported_chain(0.6, 3));
+  points.back().key.model = "demo-nsa";
+  CHECK(listed(acceptance_pairs(points)) ==
+        "demo-nsa (measured, 64 points), demo-nsa (imported, 1 point), pair-7b (imported, 1 "
+        "point)");
+  CHECK(fit_acceptance_of(points, "demo-nsa", {}).positional.at(1).first ==
+        own.positional.at(1).first);
+  CHECK(fit_acceptance_of(points, "pair-7b", own).origin == AcceptanceOrigin::kImported);
+  CHECK_THROWS_WITH(fit_acceptance_of(points, "pair", own),
+                    Catch::Contains("no acceptance of a pair 'pair'") &&
+                        Catch::Contains("pair-7b (imported, 1 point)"));
+}
+
+TEST_CASE("an imported chain tells every shorter one, and trees as far as pairs are alike") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  const AcceptanceModel model = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", lender);
+  const auto tokens = [&](const char* text, std::int64_t low) {
+    return accepted_tokens(model, Strategy::parse(text), low, low + 4096);
+  };
+  const AcceptedTokens five = tokens("nsa/d5k1n6/bfs/c1/F*", 4096);
+  CHECK(five.source == Provenance::kImported);
+  CHECK(five.mean == Approx((1.0 - std::pow(0.6, 6)) / 0.4).epsilon(1e-3));
+  const AcceptedTokens two = tokens("nsa/d2k1n3/bfs/c1/F*", 4096);
+  CHECK(two.source == Provenance::kPredicted);
+  CHECK(two.mean == Approx(1.0 + 0.6 + 0.36).epsilon(0.01));
+  CHECK(two.log_error < 0.05);
+  AcceptanceModel::Positional alike;
+  alike.first = 0.6;
+  alike.spread = 1.2;
+  alike.decay = 1.0;
+  const AcceptedTokens tree = tokens("nsa/d5k4n32/bfs/c1/F*", 4096);
+  CHECK(tree.mean == Approx(positional_accepted(alike, {5, 4, 32})).epsilon(0.03));
+  CHECK(tree.log_error > two.log_error);
+  // The siblings' part of that: other pairs' trees that are as far from the lender's as assumed.
+  alike.spread = 1.6;
+  CHECK(std::log(positional_accepted(alike, {5, 4, 32}) / tree.mean) < tree.log_error * 1.1);
+  CHECK(!tree.outside_data);
+  CHECK(tokens("nsa/d5k4n32/bfs/c1/F*", 0).outside_data);
+  CHECK(accepted_overlap(model, 0, 4096) == Approx(0.55));
+  CHECK(model.note ==
+        "measured by another program in 1 point; no tree was measured, so how siblings help is as "
+        "of demo-nsa; overlap of selected blocks is as of demo-nsa");
+}
+
+TEST_CASE("an imported tree settles how siblings help") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  AcceptanceModel::Positional truth;
+  truth.first = 0.6;
+  truth.spread = 0.7;
+  PointMeasurement tree = imported_chain(0.6, 5);
+  tree.key.strategy = "dense/d5k4n16/bfs/c1/F*";
+  tree.acceptance->accepted_histogram.clear();  // some programs keep a mean alone
+  tree.acceptance->accepted_per_step = positional_accepted(truth, {5, 4, 16});
+  const Strategy asked = Strategy::parse("nsa/d5k8n32/bfs/c1/F*");
+  const AcceptanceModel chain = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", lender);
+  const AcceptanceModel both = fit_acceptance_of({imported_chain(0.6, 5), tree}, "pair-7b", lender);
+  const double mean = positional_accepted(truth, asked.draft);
+  const AcceptedTokens blind = accepted_tokens(chain, asked, 4096, 8192);
+  const AcceptedTokens seen = accepted_tokens(both, asked, 4096, 8192);
+  CHECK(std::abs(std::log(seen.mean / mean)) < 0.5 * std::abs(std::log(blind.mean / mean)));
+  CHECK(seen.log_error < 0.7 * blind.log_error);
+  CHECK(both.note.find("siblings") == std::string::npos);
+}
+
+TEST_CASE("an imported pair without a plain draft is refused, and needs no lender else") {
+  PointMeasurement reuse = imported_chain(0.6, 5);
+  reuse.key.strategy = "nsa/d5k1n6/bfs/c1/(FR)*";
+  CHECK_THROWS_WITH(fit_acceptance_of({reuse}, "pair-7b", {}), Catch::Contains("pair-7b"));
+  const AcceptanceModel alone = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", {});
+  REQUIRE(alone.positional.size() == 1);
+  CHECK(alone.positional[0].first == Approx(0.6).epsilon(0.02));
+  CHECK(alone.note.find("a guess") != std::string::npos);
+}
+
+TEST_CASE("an assumed rate is every depth's, with the lender's siblings") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  const AcceptanceModel model = assumed_acceptance(0.5, lender);
+  CHECK(model.origin == AcceptanceOrigin::kAssumed);
+  CHECK(model.pair == "assumed 0.5");
+  const AcceptedTokens chain =
+      accepted_tokens(model, Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096);
+  CHECK(chain.mean == Approx(1.875));
+  CHECK(chain.source == Provenance::kPredicted);
+  CHECK(accepted_overlap(model, 0, 4096) == Approx(0.55));
+  CHECK(
+      accepted_tokens(assumed_acceptance(0.5, {}), Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096)
+          .mean == Approx(1.875));
+  for (const double rate : {0.0, 1.0, -0.1, 1.5, std::nan("")}) {
+    CHECK_THROWS_WITH(assumed_acceptance(rate, lender), Catch::Contains("between 0 and 1"));
+  }
+}

@@ -1,0 +1,154 @@
+// The fit of the other systems: planted laws come back, NSA's parameters stay, points that older
+// launches left are not learned from, and a plan made from the file prices what was fitted.
+#include "engine/analyse/fit/system_fit.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+
+#include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/fit/system_points.h"
+#include "model/plan/planner.h"
+#include "model/plan/system_grid.h"
+#include "tests/support/synthetic_points.h"
+#include "tests/support/system_points.h"
+#include "tests/support/temp_folder.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using synthetic::h200;
+using synthetic::joined;
+
+namespace {
+
+constexpr FitOptions kQuick = {.leave_out_regimes = false};
+
+synthetic::Plan planted() {
+  synthetic::Plan plan;
+  plan.form = NsaForm::kFused;
+  plan.step_launch = "graph";
+  CostParameters& p = plan.parameters;
+  p[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)] = 15.0;
+  p[index_of(LaunchKind::kResaDecode, KindParameter::kStepNs)] = 1500.0;
+  p[index_of(LaunchKind::kTopkRadix, KindParameter::kBaseUs)] = 7.0;
+  p[index_of(LaunchKind::kDenseAttention, KindParameter::kStepNs)] = 1650.0;
+  return plan;
+}
+
+std::vector<PointMeasurement> nsa_points(const synthetic::Plan& plan) {
+  return joined(
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200())),
+      synthetic::acceptance_points(0.8, 0.9, 0.98));
+}
+
+FitReport fitted(const std::vector<PointMeasurement>& points) {
+  return fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, kQuick);
+}
+
+const FitReport& both() {
+  static const FitReport report =
+      fitted(joined(nsa_points(planted()), synthetic::system_points(planted(), h200(), false)));
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the other systems' launches are fitted beside NSA's, which they do not touch") {
+  const FitReport& report = both();
+  const FitReport alone = fitted(nsa_points(planted()));
+  CHECK(alone.systems.empty());
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    if (alone.model.estimates[i].informed) {
+      CAPTURE(parameter_table()[i].name);
+      CHECK(report.model.estimates[i].value == alone.model.estimates[i].value);
+    }
+  }
+  CHECK(*report.latency.median_ape == *alone.latency.median_ape);
+  REQUIRE(report.systems.size() == 7);  // decode and step of three, but no step of SpecAttn; top-k
+  for (const SystemError& e : report.systems) {
+    CAPTURE(e.name);
+    CHECK(*e.latency.median_ape < 0.06);
+    CHECK(e.log_latency < 0.5);
+  }
+  for (const LaunchKind kind : {LaunchKind::kResaDecode, LaunchKind::kTopkRadix}) {
+    CAPTURE(name_of(kind));
+    CHECK(report.model.informs(kind));
+    CHECK(!alone.model.informs(kind));
+  }
+  const ParameterEstimate& base =
+      report.model.estimates[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)];
+  CHECK(base.value == Approx(15.0).epsilon(0.1));
+  bool judged = false;
+  for (const TermError& row : report.by_term) {
+    judged = judged || (row.launch == "resa_decode" && row.latency.points > 0);
+  }
+  CHECK(judged);
+  CHECK(fit_text(report).find("decode resa") != std::string::npos);
+}
+
+TEST_CASE("attention that splits its keys takes the place of what did not") {
+  const auto old = synthetic::system_points(planted(), h200(), false);
+  const auto fresh = synthetic::system_points(planted(), h200(), true);
+  const auto unsplit = [](const std::vector<PointMeasurement>& points) {
+    std::int64_t count = 0;
+    for (const FitPoint& p : system_points(points).points) {
+      count += !p.topk && !p.shape.dense.split ? 1 : 0;
+    }
+    return count;
+  };
+  CHECK(unsplit(old) > 0);
+  CHECK(unsplit(joined(old, fresh)) == 0);
+  const FitReport report = fitted(joined(nsa_points(planted()), joined(old, fresh)));
+  CHECK(report.model.dense_split);
+  CHECK(report.model.chosen_split);
+  CHECK(!both().model.dense_split);
+}
+
+TEST_CASE("a plan ranks the other systems, as fitted and as read back from the file") {
+  const test::TempFolder folder;
+  const std::string path = (folder / "fit.json").string();
+  std::ofstream(path) << fit_json(both());
+  const FittedModel read = read_fit(path);
+  PlanOptions options;
+  options.classes = {PrecisionClass::kSparseRectified, PrecisionClass::kSparse,
+                     PrecisionClass::kApproxSampling};
+  options.buckets = {{0, 4096}, {12288, 16384}};
+  const PlanTable table = plan(both().model, h200(), named_llm_shape("nsa-1b"), options);
+  const PlanTable again = plan(read, h200(), named_llm_shape("nsa-1b"), options);
+  REQUIRE(table.entries.size() == again.entries.size());
+  std::int64_t rectified = 0;
+  for (std::size_t i = 0; i < table.entries.size(); ++i) {
+    const PlanEntry& e = table.entries[i];
+    CAPTURE(e.evaluation.strategy.text(), e.note);
+    CHECK(again.entries[i].evaluation.throughput == Approx(e.evaluation.throughput).epsilon(1e-9));
+    CHECK(e.evaluation.throughput_interval.low < e.evaluation.throughput);
+    CHECK(e.evaluation.throughput < e.evaluation.throughput_interval.high);
+    if (e.precision == PrecisionClass::kSparseRectified && e.lossy) {
+      rectified += 1;
+      CHECK(e.evaluation.strategy.resa_rectify_every > 0);
+      CHECK(e.evaluation.expected_accepted == 1.0);
+      CHECK(e.note.find("dense-1b") != std::string::npos);
+    }
+  }
+  CHECK(rectified >= 10);
+  // No sigmoid was measured, and it says so.
+  REQUIRE(table.unavailable.size() == 2);
+  CHECK(table.unavailable[0].reason.find("sampling=sigmoid") != std::string::npos);
+  CHECK(std::count_if(table.baselines.begin(), table.baselines.end(),
+                      [](const PlanBaseline& b) { return b.role == "dense target"; }) == 2);
+}
+
+TEST_CASE("rectification costs what a dense pass costs, by its period") {
+  const FittedModel& fit = both().model;
+  const LlmShape target = named_llm_shape("nsa-1b");
+  const auto us = [&](const char* text) {
+    return predicted_step_us(fit, h200(), target, Strategy::parse(text), 16384);
+  };
+  const double never = us("resa:b16p0.1f0/ar");
+  const double seldom = us("resa:b16p0.1f128/ar"), often = us("resa:b16p0.1f16/ar");
+  CHECK(never < seldom);
+  CHECK(seldom < often);
+  // A pass reads at least the weights once: 2.5 GB at less than the bus's rate.
+  CHECK(16.0 * (often - never) > 2.4e9 / h200().raw_bandwidth() * 1e6);
+  CHECK(us("specattn:p0.9/d7k1n8/bfs/c1/F*") < us("specattn:p0.99/d7k1n8/bfs/c1/F*"));
+}

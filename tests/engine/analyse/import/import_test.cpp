@@ -1,0 +1,128 @@
+// An import as a whole: what the run says of itself, when two imports are the same, which requests
+// cannot be.
+#include "engine/analyse/import/import.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/analyse/import/sha256.h"
+#include "tests/engine/analyse/import/refusals.h"
+#include "tests/support/temp_folder.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+class Files {
+ public:
+  ImportRequest request(const std::string& name, const std::string& format,
+                        const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return {.format = format, .file = folder_ / name, .device = "RTX 4090", .model = "pair-7b"};
+  }
+
+ private:
+  test::TempFolder folder_;
+};
+
+const std::string kLog = "request,context,strategy,emitted\na,3000,nsa/ar,1\n";
+const std::string kRow =
+    R"({"batch_size": 1, "steps": 3, "topk": 1, "num_draft_tokens": 4, "acc_length": 2.5, )"
+    R"("step_time": 0.01, "completion_tokens": 512})";
+
+}  // namespace
+
+TEST_CASE("the digest is SHA-256") {
+  CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
+        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  CHECK(sha256_hex(std::string(1000000, 'a')) ==
+        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST_CASE("a run says that it was imported, from what, and what was told") {
+  const Files files;
+  ImportRequest request = files.request("steps.csv", "csv", kLog);
+  request.regime = "code";
+  const ImportedRun run = read_import(request);
+  CHECK(run.record.kind == "imported: csv");
+  CHECK(is_imported(run.record));
+  CHECK(run.record.device == "RTX 4090");
+  CHECK(run.record.counter_access == "off");
+  CHECK(run.record.self_check == "off");
+  const nlohmann::json configuration = nlohmann::json::parse(run.record.configuration);
+  CHECK(configuration["file"] == "steps.csv");
+  CHECK(configuration["bytes"] == kLog.size());
+  CHECK(configuration["sha256"] == sha256_hex(kLog));
+  CHECK(configuration["rows_taken"] == 1);
+  CHECK(configuration["rows_left_out"].empty());
+  REQUIRE(run.points.size() == 1);
+  CHECK(run.points[0].key.model == "pair-7b");
+  CHECK(run.points[0].key.regime == "code");
+  CHECK(run.points[0].key.split.empty());
+}
+
+TEST_CASE("two imports are the same by bytes and request, not by the file's name") {
+  const Files files;
+  const std::string uuid = read_import(files.request("a.csv", "csv", kLog)).record.uuid;
+  CHECK(uuid.size() == 36);
+  CHECK(read_import(files.request("b.csv", "csv", kLog)).record.uuid == uuid);
+  CHECK(read_import(files.request("a.csv", "csv", kLog + "\n")).record.uuid != uuid);
+  ImportRequest other = files.request("a.csv", "csv", kLog);
+  other.model = "pair-8b";
+  CHECK(read_import(other).record.uuid != uuid);
+}
+
+TEST_CASE("what a format does not say is told, or known of it") {
+  const Files files;
+  ImportRequest request = files.request("out.jsonl", "sglang", kRow);
+  CHECK(read_import(request).points.at(0).key.context_len == 1024);
+  request.context_len = 16000;
+  request.attention = "nsa";
+  const PointMeasurement point = read_import(request).points.at(0);
+  CHECK(point.key.context_len == 16000);
+  CHECK(point.key.strategy == "nsa/d3k1n4/bfs/c1/F*");
+}
+
+TEST_CASE("requests that cannot be are usage, files without rows are bad input") {
+  const Files files;
+  const auto check = [](const ImportRequest& request, ExitCode code, const std::string& part) {
+    const Error error = test::error_of([&] { read_import(request); });
+    CAPTURE(error.what());
+    CHECK(error.code() == code);
+    CHECK(test::contains(error.what(), part));
+  };
+  const ImportRequest log = files.request("a.csv", "csv", kLog);
+  ImportRequest wrong = log;
+  wrong.format = "xml";
+  check(wrong, ExitCode::kUsage, "the formats are csv, sglang, vllm");
+  wrong = log;
+  wrong.attention = "dense";
+  check(wrong, ExitCode::kUsage, "no --attention and no --context beside it");
+  wrong = log;
+  wrong.device = "two\nlines";
+  check(wrong, ExitCode::kUsage, "--device takes a name");
+  wrong = log;
+  wrong.model = "\xFF";
+  check(wrong, ExitCode::kUsage, "--model takes a name");
+  wrong = log;
+  wrong.regime = "";
+  check(wrong, ExitCode::kUsage, "--regime takes a name");
+  wrong = files.request("page", "vllm", "");
+  check(wrong, ExitCode::kUsage, "--context does");
+  wrong.context_len = 0;
+  check(wrong, ExitCode::kUsage, "--context is a number of tokens");
+  wrong.context_len = 1024;
+  wrong.attention = "resa";
+  check(wrong, ExitCode::kUsage, "--attention is dense or nsa");
+  check(files.request("empty.csv", "csv", ""), ExitCode::kBadInput, "has no row to import");
+  ImportRequest missing = log;
+  missing.file += ".gone";
+  check(missing, ExitCode::kBadInput, "cannot be read");
+  std::string batch = kRow;
+  batch.replace(batch.find("1"), 1, "8");
+  check(files.request("b.jsonl", "sglang", batch), ExitCode::kBadInput,
+        "has no row to import; 1 left out: batch size 8, not 1");
+}

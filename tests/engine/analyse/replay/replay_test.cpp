@@ -1,0 +1,201 @@
+// Requests of a few steps, played by hand.
+#include "engine/analyse/replay/replay.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "engine/analyse/replay/report.h"
+#include "engine/measure/sweep/sweep.h"
+#include "model/launches/traffic.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+constexpr const char* kBase = "nsa/d8k8n128/bfs/c1/F*";
+constexpr const char* kFirst = "nsa/d6k8n64/bfs/c8e/F*";
+constexpr const char* kSecond = "nsa/d5k4n16/dfs/c4e/F*";
+
+Evaluation evaluation(const std::string& strategy, double accepted, double step_us) {
+  Evaluation out;
+  out.strategy = Strategy::parse(strategy);
+  out.cost = StepCost{.time_us = step_us};
+  out.expected_accepted = accepted;
+  out.throughput = 1e6 * accepted / step_us;
+  return out;
+}
+
+// One bucket, Strict: two tuples of 4 and 3 tokens in 40 and 30 us; base 5 in 60, plain 1 in 10.
+PlanTable table_of_two() {
+  PlanTable table;
+  table.model = "nsa-1b";
+  table.hardware = "h200-sxm";
+  table.acceptance_pair = "pair";
+  table.buckets = {{0, 4096}};
+  table.classes = {PrecisionClass::kStrict};
+  table.entries = {{.rank = 2, .evaluation = evaluation(kSecond, 3.0, 30.0)},
+                   {.rank = 1, .evaluation = evaluation(kFirst, 4.0, 40.0)}};
+  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 10.0)},
+                     {0, "fixed", evaluation(kBase, 5.0, 60.0)}};
+  return table;
+}
+
+PointMeasurement point(const std::string& strategy, const std::vector<std::int64_t>& yields,
+                       const std::string& text = "a@0") {
+  PointMeasurement out;
+  out.key.workload = WorkloadKind::kAcceptance;
+  out.key.model = "pair";
+  out.key.regime = "code";
+  out.key.split = "test";
+  out.key.strategy = strategy;
+  out.key.context_len = 2048;
+  out.acceptance = AcceptanceMeasurement{.walks = {{text, yields}}};
+  return out;
+}
+
+std::vector<std::int64_t> steps(std::size_t count, std::int64_t yield) {
+  return std::vector<std::int64_t>(count, yield);
+}
+
+Walks walks_of(const std::vector<PointMeasurement>& points) {
+  return {points, "pair", "test"};
+}
+
+}  // namespace
+
+TEST_CASE("a tuple that is played alone takes its recorded steps, each in the table's time") {
+  const Walks walks =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}), point(kSecond, {3, 3, 3, 3})});
+  const Replay replay = engine::replay(table_of_two(), walks, {});
+  REQUIRE(replay.rows.size() == 1);
+  CHECK(replay.gaps.empty());
+  const ReplayRow& row = replay.rows[0];
+  CHECK(row.requests == 1);
+  CHECK(row.tokens == 12.0);
+  CHECK(row.base == Approx(12e6 / 180.0));
+  CHECK(row.static_best == Approx(12e6 / 120.0));
+  CHECK(row.no_speculation == Approx(12e6 / 120.0));
+  CHECK(row.best_r.throughput == Approx(row.static_best));  // shorter than the warm-up
+  CHECK(row.best_r.moved == 0);
+  CHECK(replay.static_best_gain == Approx(0.5));
+}
+
+TEST_CASE("all policies generate the tokens that every walk reaches") {
+  const Walks walks =
+      walks_of({point(kBase, {5, 5}), point(kFirst, {4, 4, 4}), point(kSecond, {3, 3, 3, 3})});
+  CHECK(engine::replay(table_of_two(), walks, {}).rows[0].tokens == 10.0);
+  const ReplayRow row = engine::replay(table_of_two(), walks, {.most_tokens = 7}).rows[0];
+  CHECK(row.tokens == 7.0);
+  CHECK(row.static_best == Approx(7e6 / 80.0));  // the second step ends beyond the limit
+}
+
+TEST_CASE("after a change of tuple the next one's steps follow from the place that was reached") {
+  // The first tuple yields 1 where 4 are expected: after 8 + 5 steps, at 13, the second goes on,
+  // with its steps at 15 (of 6), 21 (of 5), 26 (of 4).
+  const Walks walks = walks_of(
+      {point(kBase, steps(30, 1)), point(kFirst, steps(30, 1)), point(kSecond, {15, 6, 5, 4})});
+  const Replay replay = engine::replay(table_of_two(), walks, {});
+  const ReplayRow& row = replay.rows[0];
+  CHECK(row.tokens == 30.0);
+  CHECK(row.static_best == Approx(30e6 / (30 * 40.0)));
+  // 13 steps to 13; then 6, 5, 4 to 28; the last again to 32.
+  CHECK(row.best_r.throughput == Approx(30e6 / (13 * 40.0 + 4 * 30.0)));
+  CHECK(row.best_r.transitions == 1);
+  CHECK(row.best_r.moved == 1);
+  // By promise plain decoding is next: a token in 10 us against 0 of 3 more in 40 and 0 of 2 in 30.
+  CHECK(row.best_p.throughput == Approx(30e6 / (13 * 40.0 + 17 * 10.0)));
+}
+
+TEST_CASE("exact groups and orders share a walk, approximate ones and schedules have their own") {
+  const auto key = [](const char* text) { return walk_key(Strategy::parse(text)); };
+  CHECK(key("nsa/d6k8n64/bfs/c8e/F*") == key("nsa/d6k8n64/dfs/c1/F*"));
+  CHECK(key("nsa/d6k8n64/bfs/c8a/F*") != key("nsa/d6k8n64/dfs/c8a/F*"));
+  CHECK(key("nsa/d6k8n64/bfs/c8a/F*") != key("nsa/d6k8n64/bfs/c8e/F*"));
+  CHECK(key("nsa/d6k8n64/bfs/c8e/(FR)*") != key("nsa/d6k8n64/bfs/c8e/F*"));
+  CHECK(key("nsa/d6k8n64/bfs/c8e/F*/form=vanilla") == key("nsa/d6k8n64/bfs/c8e/F*"));
+  CHECK(key("nsa/d6k1n7/bfs/c1/F*/sampling=sigmoid") != key("nsa/d6k1n7/bfs/c1/F*"));
+}
+
+TEST_CASE("a cell without its walks is a gap that names the tuple, other pairs' are not taken") {
+  std::vector<PointMeasurement> points = {point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
+                                          point(kSecond, {3, 3, 3, 3})};
+  points[2].key.model = "another";
+  const Replay replay = engine::replay(table_of_two(), walks_of(points), {});
+  CHECK(replay.rows.empty());
+  REQUIRE(replay.gaps.size() == 1);
+  CHECK(replay.gaps[0].reason ==
+        std::string("no walk of ") + kSecond + " is recorded at contexts of this bucket");
+  PlanTable of_others = table_of_two();
+  of_others.entries[0].evaluation = evaluation("resa:b16p0.1f32/ar", 1.0, 10.0);
+  const Replay other = engine::replay(of_others, walks_of(points), {});
+  CHECK(other.gaps.at(0).reason.find("another target") != std::string::npos);
+}
+
+TEST_CASE("a walk with a step that goes nowhere counts as not recorded") {
+  const Walks walks =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 0, 5}), point(kSecond, {3, 3, 3, 3})});
+  CHECK(engine::replay(table_of_two(), walks, {}).rows.empty());
+}
+
+TEST_CASE("only texts of which all walks are there are played") {
+  const Walks walks = walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
+                                point(kSecond, {3, 3, 3, 3}), point(kFirst, {4, 4, 4}, "b@0")});
+  CHECK(engine::replay(table_of_two(), walks, {}).rows[0].requests == 1);
+}
+
+TEST_CASE("the sweep of what is missing is one, text by text, and nothing when all is there") {
+  const std::vector<PointMeasurement> some = {point(kFirst, {4, 3, 5})};
+  const std::string text =
+      sweep_of_missing_walks(table_of_two(), walks_of(some), "test", {"code", "chat"});
+  const SweepPlan plan = sweep_from_json(text, "test", "cpu");
+  REQUIRE(plan.points.size() == 4);
+  CHECK(plan.points[0].strategy == "nsa/d5k4n16/bfs/c1/F*");
+  CHECK(plan.points[1].strategy == kBase);
+  CHECK(plan.points[1].regime == "code");
+  CHECK(plan.points[2].regime == "chat");
+  for (const PointKey& key : plan.points) {
+    CHECK(key.context_len == 2048);
+    CHECK(key.split == "test");
+    CHECK(key.workload == WorkloadKind::kAcceptance);
+  }
+  const Walks all =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}), point(kSecond, {3, 3, 3, 3})});
+  CHECK(sweep_of_missing_walks(table_of_two(), all, "test", {"code"}).empty());
+}
+
+TEST_CASE("changing the guard's constants one at a time begins with the given ones") {
+  const Walks walks = walks_of(
+      {point(kBase, steps(30, 1)), point(kFirst, steps(30, 1)), point(kSecond, {15, 6, 5, 4})});
+  const std::vector<GuardSetting> settings = vary_guard(table_of_two(), walks, {});
+  REQUIRE(settings.size() == 9);
+  CHECK(settings[0].replay.best_r.transitions == 1);
+  CHECK(settings[0].replay.best_r.throughput ==
+        Approx(engine::replay(table_of_two(), walks, {}).best_r.throughput));
+  const auto by_name = [&](const std::string& name) {
+    for (const GuardSetting& s : settings) {
+      if (s.name == name) {
+        return s.replay.best_r.throughput;
+      }
+    }
+    FAIL(name);
+    return 0.0;
+  };
+  CHECK(by_name("warmup 4") > settings[0].replay.best_r.throughput);  // moves four steps earlier
+  CHECK(by_name("hysteresis 10") < settings[0].replay.best_r.throughput);
+}
+
+TEST_CASE("a report has the promised keys and a line a row") {
+  const PlanTable table = table_of_two();
+  const Walks walks =
+      walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}), point(kSecond, {3, 3, 3, 3})});
+  const Replay replay = engine::replay(table, walks, {});
+  const nlohmann::json json = replay_json(table, replay);
+  for (const char* key :
+       {"bucket", "class", "base", "static_best", "best_r", "no_speculation", "transitions"}) {
+    CHECK(json.at("rows").at(0).contains(key));
+  }
+  CHECK(json.at("mean_gain").at("static_best").get<double>() == Approx(0.5));
+  CHECK(json.at("mean_gain").contains("best_r"));
+  CHECK(replay_text(table, replay).find("0-4096       Strict") != std::string::npos);
+}

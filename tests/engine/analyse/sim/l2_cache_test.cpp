@@ -1,0 +1,105 @@
+// One partition of L2: order of replacement, sectors, write-back.
+#include "engine/analyse/sim/l2_cache.h"
+
+#include <catch2/catch.hpp>
+
+using versieve::engine::L2Partition;
+using versieve::engine::line_hash;
+
+namespace {
+
+constexpr std::int64_t kWays = 4;
+
+// One set of four lines, replaced strictly in order of use.
+L2Partition one_set(std::int64_t victim_ways = 1) {
+  return L2Partition(kWays * 128, kWays, victim_ways, kWays);
+}
+
+L2Partition::Outcome read(L2Partition& cache, std::uint64_t line, unsigned mask = 0xF) {
+  return cache.read(line, line_hash(line), mask);
+}
+L2Partition::Outcome write(L2Partition& cache, std::uint64_t line, unsigned mask = 0xF) {
+  return cache.write(line, line_hash(line), mask);
+}
+
+}  // namespace
+
+TEST_CASE("a set keeps the lines that were used last") {
+  L2Partition cache = one_set();
+  for (const std::uint64_t line : {1U, 2U, 3U, 4U}) {
+    CHECK(read(cache, line).hit == 0);
+  }
+  CHECK(read(cache, 1).hit == 0xF);
+  read(cache, 5);  // replaces 2, the least recent
+  CHECK(read(cache, 1).hit == 0xF);
+  CHECK(read(cache, 3).hit == 0xF);
+  CHECK(read(cache, 4).hit == 0xF);
+  CHECK(read(cache, 2).hit == 0);
+}
+
+TEST_CASE("sectors of a line are valid each for itself") {
+  L2Partition cache = one_set();
+  CHECK(read(cache, 7, 0b0011).hit == 0);
+  CHECK(read(cache, 7, 0b0110).hit == 0b0010);
+  CHECK(read(cache, 7, 0b1111).hit == 0b0111);
+  CHECK(read(cache, 7, 0b1111).hit == 0b1111);
+}
+
+TEST_CASE("dirty sectors are written back once, when their line is replaced") {
+  L2Partition cache = one_set();
+  write(cache, 1, 0b0101);
+  CHECK(cache.dirty_sectors() == 2);
+  for (const std::uint64_t line : {2U, 3U, 4U}) {
+    CHECK(read(cache, line).victim_dirty == 0);
+  }
+  const L2Partition::Outcome outcome = read(cache, 5);
+  CHECK(outcome.victim == 1);
+  CHECK(outcome.victim_dirty == 0b0101);
+  CHECK(cache.dirty_sectors() == 0);
+  read(cache, 1);
+  for (const std::uint64_t line : {6U, 7U, 8U, 9U}) {
+    CHECK(read(cache, line).victim_dirty == 0);
+  }
+}
+
+TEST_CASE("a dropped copy is gone and its way is filled next") {
+  L2Partition cache = one_set();
+  for (const std::uint64_t line : {1U, 2U, 3U, 4U}) {
+    read(cache, line);
+  }
+  cache.drop(3, line_hash(3), 0xF);
+  CHECK(read(cache, 9).hit == 0);  // takes the empty way
+  for (const std::uint64_t line : {1U, 2U, 4U, 9U}) {
+    CHECK(read(cache, line).hit == 0xF);
+  }
+  cache.drop(1, line_hash(1), 0b0001);
+  CHECK(read(cache, 1).hit == 0b1110);
+}
+
+TEST_CASE("random replacement takes one of the least recent ways and repeats itself") {
+  for (int run = 0; run < 2; ++run) {
+    L2Partition cache = one_set(2);
+    for (const std::uint64_t line : {1U, 2U, 3U, 4U}) {
+      read(cache, line);
+    }
+    read(cache, 5);
+    CHECK(read(cache, 3).hit == 0xF);
+    CHECK(read(cache, 4).hit == 0xF);
+    static unsigned first_run = 0;
+    const unsigned kept = read(cache, 1).hit == 0xF ? 1 : 2;
+    first_run = run == 0 ? kept : first_run;
+    CHECK(kept == first_run);
+  }
+}
+
+TEST_CASE("a set with too many dirty lines cleans the least recent and keeps it") {
+  L2Partition cache(kWays * 128, kWays, 1, 2);
+  CHECK(write(cache, 1).cleaned_dirty == 0);
+  CHECK(write(cache, 2, 0b0011).cleaned_dirty == 0);
+  CHECK(write(cache, 1).cleaned_dirty == 0);  // dirty already
+  const L2Partition::Outcome outcome = write(cache, 3);
+  CHECK(outcome.cleaned == 2);
+  CHECK(outcome.cleaned_dirty == 0b0011);
+  CHECK(read(cache, 2, 0b0011).hit == 0b0011);
+  CHECK(cache.dirty_sectors() == 8);
+}

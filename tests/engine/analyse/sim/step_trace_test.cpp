@@ -1,0 +1,100 @@
+// The target's part of a step: its launches in the engine's order, and the bytes of its weights.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "engine/analyse/sim/simulate_point.h"
+#include "engine/analyse/sim/step_sequence.h"
+#include "engine/analyse/sim/trace_linear.h"
+#include "model/words/error.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+PointKey step_key(const std::string& strategy, std::int64_t context) {
+  return {.workload = WorkloadKind::kStep,
+          .model = "nsa-1b",
+          .strategy = strategy,
+          .dtype = "bf16",
+          .cache_state = "as_is",
+          .context_len = context,
+          .num_queries = Strategy::parse(strategy).draft.nodes};
+}
+
+}  // namespace
+
+TEST_CASE("a step's launches are the engine's") {
+  const LaunchSequence launches =
+      verification_sequence(step_key("nsa/ar/bfs/c1/(FR)*", 1024), {}, 1, false);
+  std::map<std::string, int> counts;
+  for (const auto& launch : launches) {
+    counts[launch->shape().path] += 1;
+  }
+  // As the engine enqueues them: 65 linear, 1 rms_norm (the others are folded; rotary angles are
+  // in it), 16 rope for 16 layers.
+  CHECK(counts["linear"] == 65);
+  CHECK(counts["rms_norm"] == 1);
+  CHECK(counts["rope"] == 16);
+  CHECK(counts["nsa_route"] == 8);
+  CHECK(counts["nsa_attend"] == 8);
+  CHECK(counts["nsa_reuse"] == 8);
+  CHECK(counts["top_logits"] == 1);
+}
+
+TEST_CASE("one launch for a plain step's layers asks for what its parts ask for") {
+  const PointKey key = step_key("nsa/ar/bfs/c1/(FR)*", 1024);
+  const LaunchSequence parts = verification_sequence(key, {}, 1, false);
+  const LaunchSequence launches = verification_sequence(key, {}, 1, true);
+  REQUIRE(parts.size() == launches.size());
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    counts[launches[i]->shape().path] += 1;
+    std::vector<Access> a, b;
+    parts[i]->append_step(0, 0, a);
+    launches[i]->append_step(0, 0, b);
+    CHECK(a == b);
+  }
+  CHECK(counts["rms_norm"] == 1);
+  CHECK(counts["rope"] == 0);
+  CHECK(counts["linear"] == 1);  // the head
+  CHECK(counts["top_logits"] == 1);
+  CHECK(counts["decode_layers"] == 16 * 5 + 8 * 2 + 8);
+  // Trees keep their launches.
+  for (const auto& launch :
+       verification_sequence(step_key("nsa/d3k2n4/bfs/c1/F*", 1024), {}, 1, true)) {
+    CHECK(launch->shape().path != "decode_layers");
+  }
+}
+
+TEST_CASE("a linear layer reads its weights once from DRAM, whatever its rows") {
+  for (const bool swiglu : {false, true}) {
+    for (const std::int64_t n : {1, 100, 200}) {
+      const LinearLaunch linear{.n = n,
+                                .k = 2048,
+                                .m = 1000,
+                                .swiglu = swiglu,
+                                .x = 1ULL << 32,
+                                .w = 1ULL << 33,
+                                .y = 1ULL << 34};
+      MemoryMachine machine = memory_machine(hardware_by_key("h200-sxm"));
+      MemorySystem memory(machine);
+      run_launch(*trace_linear(linear), machine, memory, 0.0);
+      const double weights = (swiglu ? 2.0 : 1.0) * 1000 * 2048 * 2;
+      const double inputs = static_cast<double>(n) * 2048 * 2;
+      CAPTURE(swiglu, n);
+      CHECK(memory.counters().dram_read_bytes == weights + inputs);
+      CHECK(memory.dirty_bytes() >= n * 1000 * 2);
+    }
+  }
+}
+
+TEST_CASE("what has no traces is refused with a reason") {
+  PointKey key = step_key("nsa/ar", 1024);
+  key.workload = WorkloadKind::kAcceptance;
+  const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h200-sxm"))};
+  CHECK(simulate_point(key, {}, plan).status == "refused");
+  key.workload = WorkloadKind::kAttention;
+  key.strategy = "nsa/nonsense";
+  CHECK_THROWS_AS(simulate_point(key, {}, plan), Error);
+}

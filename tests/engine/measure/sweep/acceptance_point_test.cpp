@@ -1,0 +1,121 @@
+// Acceptance points: windows of real text, the loop rule, and the trained pair on the CPU.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <numeric>
+
+#include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/text_windows.h"
+#include "model/words/error.h"
+#include "tests/support/paths.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+const std::filesystem::path kDemo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+
+std::vector<std::int32_t> repeated(int period, int count) {
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(i % period);
+  }
+  return tokens;
+}
+
+std::vector<TextWindow> windows(std::int64_t context_len, std::int64_t count) {
+  return text_windows(kDemo / "prompts", ByteTokenizer(260, 256, 257, 258),
+                      {.regime = "code",
+                       .split = "test",
+                       .context_len = context_len,
+                       .continuation_len = 100,
+                       .count = count});
+}
+
+}  // namespace
+
+TEST_CASE("a window is a context from BOS on and what its author wrote next") {
+  const std::vector<TextWindow> found = windows(2000, 3);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].prompt.size() == 2000);
+  CHECK(found[0].prompt[0] == 256);
+  CHECK(found[0].continuation.size() == 100);
+  CHECK(found[0].continuation[0] < 256);
+  CHECK(found[0].file != found[1].file);
+  const std::string text = read_prompt(kDemo / "prompts" / found[0].file);
+  CHECK(found[0].prompt[1] == static_cast<unsigned char>(text[0]));
+  CHECK(found[0].continuation[0] == static_cast<unsigned char>(text[1999]));
+}
+
+TEST_CASE("a text gives further windows only when every file gave one") {
+  const std::vector<TextWindow> found = windows(10000, 3);
+  REQUIRE(found.size() == 3);  // one file is that long
+  CHECK(found[0].file == found[1].file);
+  CHECK(found[0].prompt != found[1].prompt);
+  CHECK(found[0].name() != found[1].name());
+  CHECK(windows(200000, 3).empty());
+}
+
+TEST_CASE("text that repeats itself four times is a loop, real text is none") {
+  CHECK(is_looping(repeated(5, 100)));
+  CHECK(is_looping(repeated(30, 100)));
+  CHECK(!is_looping(repeated(30, 80)));  // three periods want 90
+  CHECK(!is_looping(repeated(5, 40)));   // shorter than 64
+  CHECK(!is_looping(windows(2000, 1)[0].prompt));
+  CHECK(!is_looping(std::vector<std::int32_t>{1, 2, 3}));
+}
+
+TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figure") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "prompts": 1, "new_tokens": 20, "grids": [
+          {"workload": "acceptance", "regime": "code", "context_len": 300, "dtype": "f32",
+           "draft": ["ar", "d3k2n8"]}]})",
+      "test", "cpu");
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 2, .demo_folder = kDemo.string()},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 2);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    REQUIRE(point.status == "ok");
+    REQUIRE(point.acceptance);
+    const std::vector<std::int64_t>& histogram = point.acceptance->accepted_histogram;
+    CHECK(std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0}) ==
+          point.acceptance->steps);
+    CHECK(point.acceptance->generated_tokens >= 20);
+    CHECK(point.time_ns.empty());
+    CHECK(*point.unique_blocks > 1.0);
+  }
+  CHECK(points[0].acceptance->accepted_per_step == 1.0);
+  CHECK(*points[0].acceptance->teacher_forced == 1.0);
+  CHECK(!points[0].adjacent_overlap);
+  for (const PointMeasurement& point : points) {
+    REQUIRE(point.acceptance->walks.size() == 1);
+    const AcceptanceWalk& walk = point.acceptance->walks[0];
+    CHECK(walk.text == "calibration/code-700-0.txt@0");
+    const double yielded = std::accumulate(walk.yields.begin(), walk.yields.end(), 0.0);
+    CHECK(yielded / static_cast<double>(walk.yields.size()) ==
+          Approx(*point.acceptance->teacher_forced));
+    CHECK(yielded >= 255);  // the whole continuation, of which the first token is given
+  }
+  CHECK(*points[1].acceptance->teacher_forced > 1.3);  // a trained draft is of use on code
+  CHECK(*points[1].adjacent_overlap > 0.1);
+}
+
+TEST_CASE("text that is not there is refused with a sentence") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "grids": [{"workload": "acceptance", "regime": ["verse", "code"],
+          "context_len": 500000, "dtype": "f32"}]})",
+      "test", "cpu");
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 1, .demo_folder = kDemo.string()},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].status == "refused");
+  CHECK(points[0].reason.find("verse") != std::string::npos);
+  CHECK(points[1].status == "refused");
+}

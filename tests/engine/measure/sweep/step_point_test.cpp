@@ -1,0 +1,55 @@
+// Whole steps through a campaign on the CPU backend: a pair's name says how many tokens its draft
+// proposes, and that draft runs.
+#include <catch2/catch.hpp>
+
+#include "engine/measure/sweep/campaign.h"
+#include "model/words/llm_shape.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+PointMeasurement measured(const std::string& model) {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "step", "context_len": 300, "draft": "d2k2n4", "launch": "stream",
+           "model": ")" +
+          model + R"("}]})",
+      "test", "cpu");
+  PointMeasurement out;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 1},
+      [&](const PointMeasurement& point) { out = point; }, [](const CampaignProgress&) {});
+  return out;
+}
+
+const RangeMeasurement& range_of(const PointMeasurement& point, const std::string& path) {
+  for (const RangeMeasurement& range : point.ranges) {
+    if (range.path == path) {
+      return range;
+    }
+  }
+  throw std::runtime_error("no range " + path);
+}
+
+}  // namespace
+
+TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
+  const PointMeasurement all = measured("demo");
+  const PointMeasurement some = measured("demo:v68");
+  for (const PointMeasurement* point : {&all, &some}) {
+    CAPTURE(point->key.model, point->reason);
+    REQUIRE(point->status == "ok");
+    CHECK(point->time_ns.size() == 2);
+  }
+  CHECK(some.key.model == "demo:v68");
+  // A level reads the head's rows, 272 or 68 of 320 numbers in f32; the target's is read as before.
+  // What is written differs by a few logits.
+  const RangeMeasurement& before = range_of(all, "linear");
+  const RangeMeasurement& after = range_of(some, "linear");
+  CHECK(before.launches == after.launches);
+  const double levels = 2.0;
+  const double rows = levels * (272 - 68) * 320 * 4;
+  CHECK(before.predicted.total() - after.predicted.total() == Approx(rows).epsilon(0.03));
+}

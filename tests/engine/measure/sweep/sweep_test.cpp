@@ -1,0 +1,398 @@
+// A sweep's text becomes one list of points, always the same; shards cut it, resume thins it out.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/sweep.h"
+#include "model/launches/draft_levels.h"
+#include "model/words/error.h"
+#include "model/words/kernel_case.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+
+namespace {
+
+SweepPlan built_in(const std::string& name, const std::string& backend = "cuda") {
+  return sweep_from_json(std::string(built_in_sweep(name)), name, backend);
+}
+
+SweepPlan small(const std::string& grids) {
+  return sweep_from_json(R"({"name": "small", "grids": )" + grids + "}", "small", "cuda");
+}
+
+std::int64_t count_of(const SweepPlan& plan, WorkloadKind kind) {
+  return std::count_if(plan.points.begin(), plan.points.end(),
+                       [&](const PointKey& key) { return key.workload == kind; });
+}
+
+}  // namespace
+
+TEST_CASE("the same text expands to the same points in the same order") {
+  for (const std::string& name : sweep_names()) {
+    CAPTURE(name);
+    CHECK(built_in(name).points == built_in(name).points);
+    CHECK(configuration_json(built_in(name)) == configuration_json(built_in(name)));
+  }
+}
+
+TEST_CASE("no sweep names a point twice, and every strategy is canonical and legal to write") {
+  for (const std::string& name : sweep_names()) {
+    const SweepPlan plan = built_in(name);
+    CAPTURE(name);
+    REQUIRE(!plan.points.empty());
+    for (std::size_t i = 0; i < plan.points.size(); ++i) {
+      const PointKey& key = plan.points[i];
+      switch (key.workload) {
+        case WorkloadKind::kTopk:
+          CHECK(TopkCase::parse(key.strategy).text() == key.strategy);
+          break;
+        case WorkloadKind::kSampling:
+          CHECK(SamplingCase::parse(key.strategy).text() == key.strategy);
+          break;
+        case WorkloadKind::kMachine:
+          CHECK(MachineCase::parse(key.strategy).text() == key.strategy);
+          break;
+        case WorkloadKind::kAttention:
+        case WorkloadKind::kStep:
+        case WorkloadKind::kAcceptance:
+        case WorkloadKind::kDecode:
+          CHECK(Strategy::parse(key.strategy).text() == key.strategy);
+      }
+      CHECK(std::find(plan.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, plan.points.end(),
+                      key) == plan.points.end());
+    }
+  }
+}
+
+TEST_CASE("the shipped campaign holds over 300 points of all three workloads") {
+  const SweepPlan plan = built_in("h200-core");
+  CHECK(plan.points.size() >= 300);
+  CHECK(count_of(plan, WorkloadKind::kAttention) >= 140);
+  CHECK(count_of(plan, WorkloadKind::kStep) >= 50);
+  CHECK(count_of(plan, WorkloadKind::kAcceptance) >= 4 * 4 * 8);
+}
+
+TEST_CASE("the attention campaign covers its grid in both layers, both states and all groups") {
+  const SweepPlan plan = built_in("h200-fused");
+  CHECK(plan.points.size() == 982);  // as the shipped database holds
+  CHECK(count_of(plan, WorkloadKind::kAttention) == static_cast<std::int64_t>(plan.points.size()));
+  std::map<std::string, std::int64_t> grouped;
+  std::set<std::pair<std::int64_t, std::int64_t>> cells;
+  std::int64_t reuse = 0;
+  std::int64_t warm = 0;
+  for (const PointKey& key : plan.points) {
+    const Strategy s = Strategy::parse(key.strategy);
+    grouped["c" + std::to_string(s.group_size) + (s.group_mode == GroupMode::kExact ? "e" : "a")] +=
+        1;
+    cells.insert({key.context_len, key.num_queries});
+    reuse += s.schedule == "(FR)*" ? 1 : 0;
+    warm += key.cache_state == "warm" ? 1 : 0;
+    CHECK(s.form == NsaForm::kFused);
+  }
+  for (const std::int64_t context : {1024, 4096, 16384, 65536}) {
+    for (const std::int64_t queries : {1, 4, 16, 64, 128}) {
+      CHECK(cells.count({context, queries}) == 1);
+    }
+  }
+  for (const char* group : {"c1e", "c4e", "c8e", "c8a"}) {
+    CHECK(grouped[group] >= 150);
+  }
+  CHECK(reuse * 2 == static_cast<std::int64_t>(plan.points.size()));
+  CHECK(warm >= 290);
+}
+
+TEST_CASE("every context range that a plan tells apart has eighty points, the vanilla form 181") {
+  const SweepPlan vanilla = built_in("h200-vanilla");
+  CHECK(vanilla.points.size() == 181);
+  for (const PointKey& key : vanilla.points) {
+    CHECK(Strategy::parse(key.strategy).form == NsaForm::kVanilla);
+  }
+  const SweepPlan contexts = built_in("h200-contexts");
+  CHECK(contexts.points.size() == 456);
+  const std::array<std::int64_t, 6> edges = {4096, 8192, 12288, 32768, 131072, 262144};
+  for (std::size_t i = 1; i < edges.size(); ++i) {
+    CHECK(std::count_if(contexts.points.begin(), contexts.points.end(), [&](const PointKey& key) {
+            return key.context_len > edges[i - 1] && key.context_len <= edges[i];
+          }) >= 78);
+  }
+}
+
+TEST_CASE("the campaign of steps covers schedules and groups; the shipped attention makes 1,500") {
+  const SweepPlan plan = built_in("h200-ssv-step");
+  CAPTURE(plan.points.size());
+  CHECK(plan.points.size() >= 110);
+  CHECK(plan.points.size() <= 130);
+  std::set<std::string> schedules;
+  for (const PointKey& key : plan.points) {
+    CHECK(key.workload == WorkloadKind::kStep);
+    schedules.insert(Strategy::parse(key.strategy).schedule);
+  }
+  CHECK(schedules == std::set<std::string>{"F*", "(FR)*", "(FRRR)*"});
+  CHECK(built_in("h200-fused").points.size() + built_in("h200-contexts").points.size() +
+            built_in("h200-vanilla").points.size() >=
+        1500);
+}
+
+TEST_CASE("steps with a draft of fewer tokens stand beside the same with all of them") {
+  const SweepPlan plan = built_in("h200-fused-step");
+  CHECK(plan.points.size() == 28);
+  std::int64_t fewer = 0;
+  for (PointKey key : plan.points) {
+    if (key.model != "nsa-1b") {
+      CAPTURE(key.strategy, key.context_len);
+      CHECK(key.model == "nsa-1b:v32000");
+      CHECK(Strategy::parse(key.strategy).draft.speculates());
+      key.model = "nsa-1b";
+      CHECK(std::count(plan.points.begin(), plan.points.end(), key) == 1);
+      fewer += 1;
+    }
+  }
+  CHECK(fewer == 8);
+}
+
+TEST_CASE("a layer's attention has no draft that its name could speak of") {
+  CHECK(small(R"([{"workload": "step", "model": ["nsa-1b", "nsa-1b:v32000"]}])").points.size() ==
+        2);
+  CHECK(small(R"([{"workload": "step", "model": "dense-1b:v5", "strategy": "dense/ar"}])")
+            .points[0]
+            .model == "dense-1b:v5");
+  for (const char* wrong :
+       {R"([{"workload": "attention", "model": ["nsa-1b", "nsa-1b:v32000"]}])",
+        R"([{"workload": "decode", "model": "dense-1b:v32000", "strategy": "dense/ar"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH(small(wrong), Catch::Contains("has no draft: write '"));
+  }
+}
+
+TEST_CASE("a grid names geometries that exist") {
+  for (const char* wrong :
+       {R"([{"workload": "attention", "model": "nsa-9b"}])",
+        R"([{"workload": "step", "model": ["nsa-1b", "nsa-9b"]}])",
+        R"([{"workload": "step", "model": "nsa-1b:v0"}])",
+        R"([{"workload": "decode", "model": "dense-9b", "strategy": "dense/ar"}])"}) {
+    CAPTURE(wrong);
+    try {
+      small(wrong);
+      FAIL("it was taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::kBadInput);
+      CHECK_THAT(error.what(), Catch::Contains("geometry '"));
+    }
+  }
+}
+
+TEST_CASE("the campaign of the demo's steps drafts in one launch, within its positions") {
+  const SweepPlan plan = built_in("h200-demo-step");
+  CHECK(plan.points.size() == 54);
+  const LlmShape demo = named_llm_shape("demo");
+  for (const PointKey& key : plan.points) {
+    CAPTURE(key.strategy);
+    const Strategy strategy = Strategy::parse(key.strategy);
+    CHECK(key.workload == WorkloadKind::kStep);
+    CHECK(key.model == "demo");
+    CHECK(key.launch == "graph");
+    CHECK(key.context_len < demo.max_position);
+    CHECK(illegal_because(strategy, demo) == "");
+    CHECK(drafts_in_one_launch(draft_shape_for(demo), demo.vocab, strategy.draft) ==
+          strategy.draft.speculates());
+  }
+}
+
+TEST_CASE("the campaign of the other systems is short and legal") {
+  const SweepPlan plan = built_in("h200-systems");
+  CAPTURE(plan.points.size());
+  CHECK(plan.points.size() == 160);
+  for (const WorkloadKind kind :
+       {WorkloadKind::kDecode, WorkloadKind::kStep, WorkloadKind::kTopk, WorkloadKind::kSampling}) {
+    CHECK(count_of(plan, kind) >= 9);
+  }
+  for (const PointKey& key : plan.points) {
+    if (key.workload == WorkloadKind::kDecode || key.workload == WorkloadKind::kStep) {
+      CAPTURE(key.strategy);
+      CHECK(illegal_because(Strategy::parse(key.strategy), named_llm_shape(key.model)) == "");
+    }
+  }
+}
+
+TEST_CASE("named grids are products of their texts, lengths and rows") {
+  const SweepPlan plan = small(R"([
+    {"workload": "topk", "length": [100, 200], "rows": [1, 3],
+     "case": ["topk:radix/k5", "topk:gvr/k5/hint0.5"]},
+    {"workload": "step", "model": "dense-1b", "context_len": 64, "strategy": "resa:b16p0.1f32/ar"},
+    {"workload": "sampling", "length": 50, "rows": 3, "case": "sampling:exact/chain/r2"},
+    {"workload": "decode", "context_len": 64, "strategy": "specattn:p0.9/d3k1n4/bfs/c1/F*"}])");
+  REQUIRE(plan.points.size() == 8 + 3);
+  CHECK(plan.points[0].strategy == "topk:radix/k5");
+  CHECK(plan.points[1].strategy == "topk:gvr/k5/hint0.5");
+  CHECK(plan.points[0].context_len == 100);
+  CHECK(plan.points[2].num_queries == 3);
+  CHECK(plan.points[7].context_len == 200);
+  CHECK(plan.points[8].workload == WorkloadKind::kStep);
+  CHECK(plan.points[8].cache_state == "as_is");
+  CHECK(plan.points[9].cache_state == "cold_rotate");
+  CHECK(plan.points[10].num_queries == 4);
+  CHECK(plan.points[10].model == "dense-1b");
+  for (const char* wrong :
+       {R"([{"workload": "topk", "length": 100}])", R"([{"workload": "topk", "case": "radix"}])",
+        R"([{"workload": "topk", "case": "topk:radix/k5", "context_len": 9}])",
+        R"([{"workload": "topk", "case": "topk:radix/k5", "rows": 0}])",
+        R"([{"workload": "decode", "strategy": "resa/ar"}])",
+        R"([{"workload": "decode", "strategy": "dense/ar", "launch": "once"}])",
+        R"([{"workload": "step", "strategy": "dense/ar", "cache_state": "warm"}])",
+        R"([{"workload": "sampling", "case": "sampling:greedy/chain/r1"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
+}
+
+TEST_CASE("an attention point names its form and layer in its strategy") {
+  const SweepPlan plan = small(R"([{"draft": ["ar", "d3k2n4"], "layer": ["refresh", "reuse"],
+                                   "form": ["fused", "vanilla"], "group": ["c1"]}])");
+  std::vector<std::string> texts;
+  for (const PointKey& key : plan.points) {
+    texts.push_back(key.strategy);
+  }
+  CHECK(texts ==
+        std::vector<std::string>{"nsa/ar", "nsa/ar/bfs/c1/F*/form=vanilla", "nsa/ar/bfs/c1/(FR)*",
+                                 "nsa/ar/bfs/c1/(FR)*/form=vanilla", "nsa/d3k2n4/bfs/c1/F*",
+                                 "nsa/d3k2n4/bfs/c1/F*/form=vanilla", "nsa/d3k2n4/bfs/c1/(FR)*",
+                                 "nsa/d3k2n4/bfs/c1/(FR)*/form=vanilla"});
+  CHECK_THROWS_AS(small(R"([{"schedule": "F*"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"layer": "both"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"form": "triton"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"workload": "step", "layer": "reuse"}])"), Error);
+}
+
+TEST_CASE("axes multiply, autoregressive points do not") {
+  const SweepPlan plan = small(R"([{"context_len": [1024, 2048], "draft": ["ar", "d3k2n4"],
+                                   "order": ["bfs", "dfs"], "overlap": [0.2, 0.8]}])");
+  // For each context: one autoregressive point, and 2 orders x 2 overlaps of the tree.
+  REQUIRE(plan.points.size() == 2 * (1 + 4));
+  CHECK(plan.points[0].strategy == "nsa/ar");
+  CHECK(!plan.points[0].overlap);
+  CHECK(plan.points[1].strategy == "nsa/d3k2n4/bfs/c1/F*");
+  CHECK(plan.points[1].num_queries == 4);
+  CHECK(plan.points[1].overlap == 0.2);
+  CHECK(plan.points[1].cache_state == "cold_rotate");
+  CHECK(plan.points[5].context_len == 2048);
+}
+
+TEST_CASE("a grid's exceptions leave out what matches all of one of them") {
+  const auto points = [](const std::string& except) {
+    return sweep_from_json(R"({"name": "x", "grids": [{"context_len": [4096, 65536],
+                                "draft": ["ar", "d5k4n16", "d8k8n128"], "group": ["c1", "c8e"],
+                                "overlap": [0.2, 0.8])" +
+                               except + "}]}",
+                           "x", "cuda")
+        .points;
+  };
+  REQUIRE(points("").size() == 2 * (1 + 2 * 2 * 2));
+  const std::vector<PointKey> fewer =
+      points(R"(, "except": [{"context_len": 65536, "num_queries": [64, 128]},
+                             {"group": "c8e", "overlap": 0.2}])");
+  CHECK(fewer.size() == 2 + 3 * (4 - 1));  // ar twice, n16 twice, n128 once
+  for (const PointKey& key : fewer) {
+    CHECK(!(key.context_len == 65536 && key.num_queries == 128));
+    CHECK(!(key.strategy.find("/c8e/") != std::string::npos && key.overlap == 0.2));
+  }
+  CHECK_THROWS_AS(points(R"(, "except": [{"contex_len": 1}])"), Error);
+  CHECK_THROWS_AS(points(R"(, "except": {"group": "c1"})"), Error);
+  CHECK_THROWS_AS(points(R"(, "except": [{}])"), Error);
+}
+
+TEST_CASE("the CPU backend measures in f32 and says so in the key") {
+  for (const PointKey& key : built_in("quick", "cpu").points) {
+    CHECK(key.dtype == "f32");
+    CHECK(key.backend == "cpu");
+  }
+}
+
+TEST_CASE("shards partition the points whatever their number") {
+  const std::vector<PointKey> all = built_in("h200-core").points;
+  for (const std::int64_t count : {1, 2, 3, 7, 64}) {
+    std::size_t total = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::vector<PointKey> shard = shard_of(all, i, count);
+      total += shard.size();
+      for (std::size_t j = 0; j < shard.size(); ++j) {
+        CHECK(shard[j] == all[static_cast<std::size_t>(i) + j * static_cast<std::size_t>(count)]);
+      }
+    }
+    CHECK(total == all.size());
+  }
+  CHECK(shard_of(all, 500000, 500001).empty());
+}
+
+TEST_CASE("a shard's text counts from one and is refused otherwise") {
+  CHECK(parse_shard("1/1").count == 1);
+  CHECK(parse_shard("3/8").index == 2);
+  for (const char* wrong : {"", "1", "0/2", "3/2", "1/0", "-1/2", "1/2x", "a/b", "1//2"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(parse_shard(wrong), Error);
+  }
+}
+
+TEST_CASE("resume leaves exactly the points that are not stored, in their order") {
+  const std::vector<PointKey> all = built_in("quick").points;
+  std::set<std::size_t> stored = {0, 3, 4, all.size() - 1};
+  const std::vector<PointKey> left = remaining_points(all, [&](const PointKey& key) {
+    const auto at = std::find(all.begin(), all.end(), key) - all.begin();
+    return stored.count(static_cast<std::size_t>(at)) == 1;
+  });
+  REQUIRE(left.size() == all.size() - stored.size());
+  CHECK(left[0] == all[1]);
+  CHECK(left[2] == all[5]);
+}
+
+TEST_CASE("what is wrong in a sweep's text is named") {
+  const auto sentence_of = [](const std::string& text) -> std::string {
+    try {
+      sweep_from_json(text, "mine.json", "cuda");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto names = [&](const std::string& text, const std::string& part) {
+    CAPTURE(text, sentence_of(text));
+    CHECK(sentence_of(text).find(part) != std::string::npos);
+    CHECK(sentence_of(text).find("mine.json") != std::string::npos);
+  };
+  names("{", "mine.json");
+  names("[]", "object");
+  names(R"({"name": "x"})", "grids");
+  names(R"({"name": "x", "grids": []})", "grids");
+  names(R"({"name": "x", "grids": [{}], "gird": 1})", "gird");
+  names(R"({"name": "x", "grids": [{"contextlen": 5}]})", "contextlen");
+  names(R"({"name": "x", "grids": [{"context_len": 0}]})", "context_len");
+  names(R"({"name": "x", "grids": [{"context_len": "4K"}]})", "wrong type");
+  names(R"({"name": "x", "grids": [{"overlap": 1.5}]})", "overlap");
+  names(R"({"name": "x", "grids": [{"cache_state": "hot"}]})", "hot");
+  names(R"({"name": "x", "grids": [{"draft": []}]})", "no values");
+  names(R"({"name": "x", "grids": [{}], "timing": {"min_samples": 0}})", "positive");
+  CHECK_THROWS_AS(built_in_sweep("h100-core"), Error);
+  CHECK_THROWS_AS(small(R"([{"draft": "d3"}])"), Error);
+  CHECK_THROWS_AS(small(R"([{"draft": "d1k2n8"}])"), Error);  // such a tree has 3 nodes
+  CHECK_THROWS_AS(small(R"([{"workload": "kernel"}])"), Error);
+}
+
+TEST_CASE("the stored configuration names every default and no shard") {
+  const nlohmann::json stored = nlohmann::json::parse(configuration_json(built_in("quick")));
+  CHECK(stored.at("seed") == 1);
+  CHECK(stored.at("timing").at("min_samples") == 30);
+  CHECK(stored.at("points").size() == built_in("quick").points.size());
+  CHECK(!stored.contains("shard"));
+}
+
+TEST_CASE("a backend is a word that is known") {
+  CHECK(resolved_backend("sim") == "sim");
+  CHECK(resolved_backend("cpu") == "cpu");
+  CHECK_THROWS_AS(resolved_backend("tpu"), Error);
+}
