@@ -5,6 +5,7 @@
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/models/planner.h"
+#include "model/plan/guarded_plan.h"
 
 namespace versieve::gui {
 namespace {
@@ -159,6 +160,12 @@ QString entry_html(const PlanEntry& entry) {
   html += parts_table<Phase>("Time by part of the step", cost.phase_us, microseconds);
   html += parts_table<Bound>("Time by what bounds it", cost.bound_us, microseconds);
   return html + parts_table<TrafficTerm>("DRAM bytes by term", cost.term_bytes, bytes);
+}
+
+QString condition_html(const PlanTable& table, const PlanEntry& entry) {
+  const std::string condition = run_condition(table, entry.bucket, entry.precision);
+  return condition.empty() ? QString()
+                           : "<p>" + QString::fromStdString(condition).toHtmlEscaped() + ".</p>";
 }
 
 }  // namespace versieve::gui

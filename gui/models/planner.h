@@ -112,6 +112,8 @@ QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
 QString reason_text(const PlanEntry& entry);
 QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
 QString entry_html(const PlanEntry& entry);
+// What a request needs to be run by the entry's cell; empty if nothing.
+QString condition_html(const PlanTable& table, const PlanEntry& entry);
 // The entry's step launch by launch, at the middle of its contexts: time, how near it is to moving
 // its bytes alone, what bounds it.
 QString launches_html(const Plan& plan, const PlanEntry& entry);

@@ -388,7 +388,8 @@ void PlannerPage::show_cell() {
 
 void PlannerPage::show_entry(int row) {
   if (const PlanEntry* entry = entries_->entryAt(row)) {
-    details_->setHtml(entry_html(*entry) + launches_html(*planner_->plan(), *entry));
+    details_->setHtml(entry_html(*entry) + condition_html(planner_->plan()->chosen, *entry) +
+                      launches_html(*planner_->plan(), *entry));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/theme.h"
+#include "model/plan/guarded_plan.h"
 
 namespace versieve::gui {
 namespace {
@@ -250,6 +251,8 @@ QString PlanGrid::help_text(int bucket, int row) const {
   const std::optional<PrecisionClass> precision = class_of(row);
   if (best.entry != nullptr) {
     const Found own = found(plan_->own, bucket, row);
+    const QString condition = QString::fromStdString(
+        precision ? run_condition(plan_->chosen, bucket, *precision) : std::string());
     const bool is_new = own.entry != nullptr &&
                         !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
@@ -258,7 +261,8 @@ QString PlanGrid::help_text(int bucket, int row) const {
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
                                            .arg(QString::fromStdString(best.baseline->baseline))
                                      : QString()) +
-           (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString());
+           (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString()) +
+           (condition.isEmpty() ? QString() : "\n" + condition);
   }
   return precision ? unavailable_text(plan_->chosen, bucket, *precision) : QString();
 }

@@ -54,6 +54,25 @@ GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, Guard
   return plan;
 }
 
+std::string run_condition(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {
+  const std::vector<Strategy> tuples =
+      guarded_bucket(table, bucket, precision, GuardRule::kMostPromising).ranked;
+  const auto any = [&](auto holds) { return std::any_of(tuples.begin(), tuples.end(), holds); };
+  const bool dense = any([](const Strategy& s) { return s.attention != AttentionMethod::kNsa; });
+  const bool sparse = any([](const Strategy& s) { return s.attention == AttentionMethod::kNsa; });
+  if (dense && sparse) {
+    return "generate --table runs this cell on no pair: its sparse tuples need a dense target, its "
+           "baselines an NSA one";
+  }
+  if (dense) {
+    return "generate --table runs this cell on a dense pair alone";
+  }
+  if (any([](const Strategy& s) { return s.sampling == SamplingAlgorithm::kSigmoid; })) {
+    return "generate --table runs this cell above temperature 0 alone";
+  }
+  return {};
+}
+
 const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len) {
   std::string known;
   for (const GuardedBucket& bucket : plan.buckets) {

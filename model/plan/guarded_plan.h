@@ -2,6 +2,7 @@
 // class, with what the table expects of their steps.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/plan/planner.h"
@@ -29,6 +30,10 @@ GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, Precis
                              GuardRule rule);
 // Throws Error(kAnswerNo) where the table has no entries of that class.
 GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, GuardRule rule);
+// What a request needs to be run by a cell under the default rule, or an empty text: a dense
+// target, a temperature above 0, or a pair that cannot be, where sparse tuples of a dense target
+// stand beside baselines of the NSA target.
+std::string run_condition(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
 // The bucket that holds a context of that many tokens. Throws Error(kAnswerNo), naming the buckets.
 const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len);
 

@@ -48,6 +48,32 @@ TEST_CASE(
   CHECK(promising.expected[3].step_us == 30.0);
 }
 
+TEST_CASE("a cell says what a request needs to be run by it") {
+  PlanTable table;
+  table.buckets = {{0, 4096}};
+  const auto add = [&](PrecisionClass precision, std::int64_t rank, const std::string& strategy) {
+    table.entries.push_back(
+        {.precision = precision, .rank = rank, .evaluation = evaluation(strategy, 2.0, 100.0)});
+  };
+  add(PrecisionClass::kStrict, 1, "nsa/d4k4n16/bfs/c1/F*");
+  add(PrecisionClass::kSparse, 1, "specattn:p0.95/d4k1n5/bfs/c1/F*");
+  add(PrecisionClass::kSparse, 2, "specattn:p0.9/d4k1n5/bfs/c1/F*");
+  add(PrecisionClass::kSparseRectified, 1, "nsa/d4k4n16/bfs/c1/F*");
+  add(PrecisionClass::kSparseRectified, 2, "resa:b16p0.1f32/ar");
+  add(PrecisionClass::kApproxSampling, 1, "nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid");
+  CHECK(run_condition(table, 0, PrecisionClass::kStrict).empty());
+  CHECK(run_condition(table, 0, PrecisionClass::kReuseOnly).empty());  // no entries
+  CHECK(run_condition(table, 0, PrecisionClass::kSparse).find("dense pair alone") !=
+        std::string::npos);
+  CHECK(run_condition(table, 0, PrecisionClass::kSparseRectified).find("no pair") !=
+        std::string::npos);
+  CHECK(run_condition(table, 0, PrecisionClass::kApproxSampling).find("temperature 0") !=
+        std::string::npos);
+  // By promise plain decoding of the NSA target stands last.
+  table.baselines = {{0, "autoregressive", evaluation("nsa/ar", 1.0, 30.0)}};
+  CHECK(run_condition(table, 0, PrecisionClass::kSparse).find("no pair") != std::string::npos);
+}
+
 TEST_CASE("a class without entries and a context in no bucket are answers of no") {
   const PlanTable table = table_of_four();
   CHECK_THROWS_AS(guarded_plan(table, PrecisionClass::kReuseOnly, GuardRule::kNextRanked), Error);

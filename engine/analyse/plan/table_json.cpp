@@ -4,6 +4,7 @@
 
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/strict_json.h"
+#include "model/plan/guarded_plan.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -318,6 +319,7 @@ std::string plan_table_json(const PlanTable& t) {
                       {"guard", guard_of(t.guard)},
                       {"entries", ordered_json::array()},
                       {"unavailable", ordered_json::array()},
+                      {"run_conditions", ordered_json::array()},
                       {"baselines", ordered_json::array()}};
   for (const ContextBucket& b : t.buckets) {
     out["buckets"].push_back(ordered_json::array({b.low, b.high}));
@@ -333,6 +335,15 @@ std::string plan_table_json(const PlanTable& t) {
                                   {"class", name_of(u.precision)},
                                   {"status", "not yet available"},
                                   {"reason", u.reason}});
+  }
+  for (std::size_t b = 0; b < t.buckets.size(); ++b) {
+    for (const PrecisionClass c : t.classes) {
+      const std::string condition = run_condition(t, static_cast<std::int64_t>(b), c);
+      if (!condition.empty()) {
+        out["run_conditions"].push_back(
+            {{"bucket", b}, {"class", name_of(c)}, {"condition", condition}});
+      }
+    }
   }
   for (const PlanBaseline& b : t.baselines) {
     ordered_json row = {{"bucket", b.bucket}, {"role", b.role}};

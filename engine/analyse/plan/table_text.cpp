@@ -4,6 +4,8 @@
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/guarded_plan.h"
+#include "model/plan/system_grid.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -111,7 +113,23 @@ std::string cell_text(const PlanTable& t, std::int64_t bucket, PrecisionClass pr
       out += "      " + u.reason + "\n";
     }
   }
+  const std::string condition = run_condition(t, bucket, precision);
+  if (!condition.empty()) {
+    out += "      (" + condition + ")\n";
+  }
   return out;
+}
+
+// " NSA tuples can run", and how many tuples of other systems are priced beside them.
+std::string counts_text(const PlanTable& t) {
+  std::size_t others = 0;
+  for (const PrecisionClass precision : t.classes) {
+    const bool is_other = precision >= PrecisionClass::kSparseRectified;
+    others += is_other ? system_space(precision).size() : 0;
+  }
+  return std::to_string(t.runnable) + " of " + std::to_string(t.enumerated) +
+         " NSA tuples of the first four classes can run" +
+         (others > 0 ? "; beside them " + std::to_string(others) + " of other systems" : "");
 }
 
 }  // namespace
@@ -158,8 +176,7 @@ std::string plan_table_cpp(const PlanTable& t) {
 std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
   std::string out = t.model + " (" + t.dtype + ", " + t.launch + " launches) on " + t.hardware +
                     ": " + t.provenance_note + ".\nAcceptance from " + acceptance_text(t) + ". " +
-                    std::to_string(t.runnable) + " of " + std::to_string(t.enumerated) +
-                    " tuples can run. Intervals are 90 %.\n";
+                    counts_text(t) + ". Intervals are 90 %.\n";
   for (std::size_t b = 0; b < t.buckets.size(); ++b) {
     for (const PrecisionClass precision : t.classes) {
       out += "\n" + cell_text(t, static_cast<std::int64_t>(b), precision, ranks);
