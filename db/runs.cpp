@@ -34,7 +34,11 @@ constexpr const char* kRunColumns =
     "SELECT run.id, run.uuid, run.kind, device.name, device.uuid_hash, run.counter_access, "
     "run.counter_detail, run.self_check, run.started_utc, run.finished_utc, run.status, "
     "run.configuration, environment.text, run.revision, run.seed, "
-    "run.ok_count, run.refused_count, run.failed_count "
+    "run.ok_count, run.refused_count, run.failed_count, "
+    // Sweeps from before the warm-up configure how often they count, and no more.
+    "CASE WHEN json_valid(run.configuration) "
+    "THEN json_type(run.configuration, '$.counter_repetitions') IS NULL "
+    "OR ifnull(json_extract(run.configuration, '$.counter_warm_up'), 0) ELSE 1 END "
     "FROM run JOIN device ON device.id = run.device_id "
     "JOIN environment ON environment.id = run.environment_id ORDER BY run.id";
 
@@ -58,6 +62,7 @@ StoredRun read_run(const Statement& row) {
   run.ok_count = row.integer(15);
   run.refused_count = row.integer(16);
   run.failed_count = row.integer(17);
+  run.record.counted_warm = row.integer(18) != 0;
   return run;
 }
 

@@ -109,7 +109,7 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
 
 // Points of another machine than the fit's, and its entry.
 struct Elsewhere {
-  Evidence evidence;
+  db::Evidence evidence;
   const HardwareSpec* hardware;
 };
 
@@ -144,7 +144,7 @@ Answer run_fit(const Options& options) {
   if (options.prior) {
     check_prior(*options.prior);
   }
-  const Evidence evidence = read_evidence(options.database, options.device, "");
+  const db::Evidence evidence = read_evidence(options.database, options.device, "");
   std::optional<Elsewhere> elsewhere;  // before a fit is made for it
   if (options.elsewhere) {
     elsewhere = read_elsewhere(*options.elsewhere, evidence.device);

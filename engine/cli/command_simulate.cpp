@@ -3,10 +3,13 @@
 // beside its simulation.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <set>
 
+#include "db/evidence.h"
 #include "db/store.h"
+#include "engine/analyse/fit/point_parts.h"
 #include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/analyse/sim/validation.h"
@@ -27,7 +30,8 @@ struct Options {
   std::int64_t every = 1;
 };
 
-// The measured point's key with the form that it ran: points of the first sweep do not name it.
+// The measured point's key with the form that it ran: points of a dtype or a shape that the fused
+// form does not take do not name it.
 PointKey key_as_run(const PointMeasurement& point) {
   PointKey key = point.key;
   for (const RangeMeasurement& range : point.ranges) {
@@ -38,22 +42,6 @@ PointKey key_as_run(const PointMeasurement& point) {
     }
   }
   return key;
-}
-
-// How the shipped sweeps collected their counters. The first one opened a collection for each of
-// three repetitions; later ones count all repetitions in one, the newest after uncounted runs.
-engine::CollectionProtocol protocol_of(const RunRecord& run) {
-  if (run.configuration.find("\"counter_warm_up\":true") != std::string::npos) {
-    return engine::collection_warmed_up();
-  }
-  if (run.kind == "h200-core") {
-    return engine::collection_each();
-  }
-  engine::CollectionProtocol protocol = engine::collection_shared();
-  if (run.kind == "h200-ssv-step") {
-    protocol.repetitions = 1;
-  }
-  return protocol;
 }
 
 nlohmann::json range_json(const RangeMeasurement& range) {
@@ -154,23 +142,16 @@ nlohmann::json comparison_json(const engine::Comparison& c) {
             {"requests", c.simulated_requests}}}};
 }
 
-// A whole step is simulated only where it drafts nothing, and as the engine enqueues it now: steps
-// of the first engine have a launch of their own for SwiGLU.
-bool can_be_simulated(const PointMeasurement& point) {
-  if (point.key.workload != WorkloadKind::kStep) {
-    return true;
+// Why a counted point has no simulated twin, or an empty text. A whole step is simulated only where
+// it drafts nothing, and every point as sweeps count it and as the engine enqueues it.
+std::string no_twin_because(const PointMeasurement& point, const RunRecord& run) {
+  if (!run.counted_warm) {
+    return db::kCountedCold;
   }
-  for (const RangeMeasurement& range : point.ranges) {
-    if (range.path == "swiglu") {
-      return false;
-    }
+  if (point.key.workload == WorkloadKind::kStep && point.key.num_queries > 1) {
+    return "a step that drafts";
   }
-  return point.key.num_queries == 1;
-}
-
-bool runs_one_launch(const PointMeasurement& point) {
-  return std::any_of(point.ranges.begin(), point.ranges.end(),
-                     [](const RangeMeasurement& range) { return range.path == "decode_layers"; });
+  return engine::outdated_because(point);
 }
 
 bool was_counted(const PointMeasurement& point) {
@@ -199,6 +180,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
   std::vector<engine::Comparison> comparisons;
   std::set<std::string> machines;
   std::int64_t refused = 0;
+  std::map<std::string, std::int64_t> left_out;
   for (const db::StoredRun& run : store.runs()) {
     if (!options.kind.empty() && run.record.kind != options.kind) {
       continue;
@@ -210,14 +192,14 @@ Answer run_check(const Options& options, const CommandContext& context) {
     }
     const HardwareSpec hardware = hardware_of(options, run.record);
     machines.insert(hardware.key);
-    engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
-                                .protocol = protocol_of(run.record),
-                                .seed = run.record.seed};
+    const engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
+                                      .protocol = engine::collection_warmed_up(),
+                                      .seed = run.record.seed};
     for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
-      if (!can_be_simulated(points[i])) {
+      if (const std::string reason = no_twin_because(points[i], run.record); !reason.empty()) {
+        left_out[reason] += 1;
         continue;
       }
-      plan.one_launch = runs_one_launch(points[i]);
       const PointMeasurement simulated = engine::simulate_point(
           key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
       refused += simulated.status != "ok" ? 1 : 0;
@@ -231,12 +213,15 @@ Answer run_check(const Options& options, const CommandContext& context) {
     }
   }
   if (comparisons.empty()) {
-    throw Error(
-        ExitCode::kAnswerNo,
-        "no " + options.workload + " points with counters to compare with in " + options.database);
+    throw Error(ExitCode::kAnswerNo, "no " + options.workload +
+                                         " points with counters to compare with in " +
+                                         options.database + db::left_out_text(left_out));
   }
   const std::vector<engine::ErrorSummary> summaries = engine::summarize(comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
+  for (const auto& [reason, points] : left_out) {
+    answer.text += "left out: " + std::to_string(points) + " points, " + reason + "\n";
+  }
   answer.json = {{"db", options.database},
                  {"hardware", machines},
                  {"refused", refused},

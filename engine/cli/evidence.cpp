@@ -114,41 +114,18 @@ FittedModel read_prior(const std::string& path) {
                            : engine::read_fit(path);
 }
 
-std::vector<PointMeasurement> acceptance_points(const db::Store& store) {
-  return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
-}
-
 }  // namespace
 
 std::vector<PointMeasurement> read_acceptance(const std::string& database) {
-  return acceptance_points(db::Store::open(database, db::OpenMode::kReadOnly));
+  return db::acceptance_points(db::Store::open(database, db::OpenMode::kReadOnly));
 }
 
-Evidence read_evidence(const std::string& database, const std::string& device,
-                       const std::string& hardware_key) {
+db::Evidence read_evidence(const std::string& database, const std::string& device,
+                           const std::string& hardware_key) {
   const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
   const TimedPoints timed = timed_points(store);
-  Evidence out;
-  out.device = device.empty() ? best_device(timed, hardware_key, database)
-                              : named_device(timed, device, database);
-  for (const db::StoredRun& run : store.runs()) {
-    if (run.record.device == out.device) {
-      if (!is_imported(run.record)) {
-        out.runs.push_back(run.record.uuid);
-      }
-      for (const WorkloadKind kind : engine::kFittedWorkloads) {
-        std::vector<PointMeasurement> points = store.points({.run_id = run.id, .workload = kind});
-        for (PointMeasurement& point : points) {
-          point.opened_share = engine::opened_share(run.record.configuration);
-          point.counters_warmed_up = engine::counters_warmed_up(run.record.configuration);
-        }
-        out.points.insert(out.points.end(), points.begin(), points.end());
-      }
-    }
-  }
-  const std::vector<PointMeasurement> acceptance = acceptance_points(store);
-  out.points.insert(out.points.end(), acceptance.begin(), acceptance.end());
-  return out;
+  return db::evidence_of(store, device.empty() ? best_device(timed, hardware_key, database)
+                                               : named_device(timed, device, database));
 }
 
 void check_prior(const std::string& prior) {
@@ -162,7 +139,7 @@ void check_prior(const std::string& prior) {
   }
 }
 
-engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
+engine::FitReport fit_evidence(const db::Evidence& evidence, const std::string& hardware,
                                engine::FitOptions options,
                                const std::optional<std::string>& prior) {
   std::optional<FittedModel> known;
@@ -170,6 +147,7 @@ engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hard
     known = read_prior(*prior);
     options.prior = &*known;
   }
+  options.left_out = &evidence.left_out;
   if (!hardware.empty()) {
     return engine::fit_cost_model(evidence.points, evidence.device, engine::load_hardware(hardware),
                                   evidence.runs, options);

@@ -6,20 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "db/evidence.h"
 #include "engine/analyse/fit/cost_fit.h"
 
 namespace versieve::cli {
 
-struct Evidence {
-  std::string device;  // as the runs name it
-  std::vector<std::string> runs;
-  std::vector<PointMeasurement> points;
-};
-
 // `device` is part of a device's name, case-insensitively; empty: the device of `hardware_key`,
 // else the one with most points. Throws Error(kAnswerNo) naming the devices that exist.
-Evidence read_evidence(const std::string& database, const std::string& device,
-                       const std::string& hardware_key);
+db::Evidence read_evidence(const std::string& database, const std::string& device,
+                           const std::string& hardware_key);
 // Acceptance points of every pair in a database, measured and imported.
 std::vector<PointMeasurement> read_acceptance(const std::string& database);
 // Throws Error if no fit can begin at what lies at `prior`: before points are read, which takes
@@ -28,7 +23,7 @@ void check_prior(const std::string& prior);
 // Fits to the evidence; `hardware` is the measured device's entry or file, empty: by its name.
 // `prior`: the fit of another machine that it begins at, as a fit's JSON file, or as a database, to
 // all points of which one is made first.
-engine::FitReport fit_evidence(const Evidence& evidence, const std::string& hardware,
+engine::FitReport fit_evidence(const db::Evidence& evidence, const std::string& hardware,
                                engine::FitOptions options,
                                const std::optional<std::string>& prior = {});
 

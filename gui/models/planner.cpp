@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "db/evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
@@ -58,31 +59,6 @@ std::string most_measured_device(const Snapshot& snapshot) {
   return best;
 }
 
-// Of any device: a tree's yield does not depend on where it was grown.
-std::vector<PointMeasurement> acceptance_points(const Snapshot& snapshot) {
-  return db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly)
-      .points({.workload = WorkloadKind::kAcceptance, .device = std::string(), .only_ok = true});
-}
-
-// Times and bytes of the device, beside acceptance.
-std::vector<PointMeasurement> evidence(const db::Store& store, const std::string& device,
-                                       std::vector<PointMeasurement> points) {
-  for (const db::StoredRun& run : store.runs()) {
-    if (run.record.device != device) {
-      continue;
-    }
-    for (const WorkloadKind kind : engine::kFittedWorkloads) {
-      for (PointMeasurement& point :
-           store.points({.run_id = run.id, .workload = kind, .only_ok = true})) {
-        point.opened_share = engine::opened_share(run.record.configuration);
-        point.counters_warmed_up = engine::counters_warmed_up(run.record.configuration);
-        points.push_back(std::move(point));
-      }
-    }
-  }
-  return points;
-}
-
 // A database without a measured pair is planned with an imported one, else with a rate that the
 // page says is assumed.
 AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
@@ -91,20 +67,14 @@ AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
                        : engine::fit_acceptance_of(points, pairs.front().name, {});
 }
 
-std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot, const FittedModel* prior,
+std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot, const db::Store& store,
+                                             const FittedModel* prior,
                                              const std::vector<PointMeasurement>& acceptance) {
-  const std::string device = most_measured_device(snapshot);
-  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
-  std::vector<std::string> runs;
-  for (const db::StoredRun& run : snapshot.runs) {
-    if (run.record.device == device && !is_imported(run.record)) {
-      runs.push_back(run.record.uuid);
-    }
-  }
+  const db::Evidence evidence = db::evidence_of(store, most_measured_device(snapshot));
   std::shared_ptr<engine::FitReport> report =
       std::make_shared<engine::FitReport>(engine::fit_cost_model(
-          evidence(store, device, acceptance), device, *hardware_for_device(device), runs,
-          {.leave_out_regimes = false, .prior = prior}));
+          evidence.points, evidence.device, *hardware_for_device(evidence.device), evidence.runs,
+          {.leave_out_regimes = false, .prior = prior, .left_out = &evidence.left_out}));
   if (report->model.acceptance.positional.empty()) {
     report->model.acceptance = other_acceptance(acceptance);
   }
@@ -165,10 +135,11 @@ std::string exported(const PlanTable& table, const std::string& format) {
 // Fitted, and planned for the measured machine and pair.
 std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior) {
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
+  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   plan->acceptance =
-      std::make_shared<const std::vector<PointMeasurement>>(acceptance_points(snapshot));
+      std::make_shared<const std::vector<PointMeasurement>>(db::acceptance_points(store));
   plan->pairs = engine::acceptance_pairs(*plan->acceptance);
-  plan->fit = fit(snapshot, prior, *plan->acceptance);
+  plan->fit = fit(snapshot, store, prior, *plan->acceptance);
   const FittedModel& model = plan->fit->model;
   plan->replanner =
       std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());

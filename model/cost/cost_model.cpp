@@ -60,10 +60,6 @@ double written_of(const LaunchWork& work, const CostParameters& p) {
   return work.unique.total_write() * p[index_of(work.kind, KindParameter::kWriteShare)];
 }
 
-bool reads_warm(const RunConditions& conditions) {
-  return conditions.cache == CacheState::kWarm && !conditions.opened;
-}
-
 // Share of handed-over bytes that are read from DRAM.
 double handover_miss(const LaunchWork& work, const HardwareSpec& hardware,
                      const CostParameters& p) {
@@ -120,7 +116,7 @@ double moved_by(const LaunchWork& work, double warm_miss, const HardwareSpec& ha
 
 // Written bytes that reach DRAM while the launch runs. Terms are charged for their own bytes.
 void add_writes(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
-                const CostParameters& p, const RunConditions& conditions, LaunchCost& cost) {
+                const CostParameters& p, LaunchCost& cost) {
   const double share = pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
     const double write = work.unique.write_bytes[i] * share;
@@ -131,10 +127,6 @@ void add_writes(const LaunchWork& work, const L2Pressure& pressure, const Hardwa
     cost.write_bytes = pressure.pushed * moved_by(work, pressure.warm_miss, hardware, p);
   }
   cost.write_bytes += value(p, SharedParameter::kFixedWrite);
-  if (conditions.opened) {
-    cost.write_bytes += p[index_of(work.kind, KindParameter::kOpenedWrite)] +
-                        pressure.opened_dirty * cost.read_bytes;
-  }
 }
 
 // A soft maximum of the limits, (sum t^4)^(1/4): work that two limits share overlaps imperfectly,
@@ -224,23 +216,18 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
   const double all_written = written;
   written *= value(p, SharedParameter::kWriteFill);
   L2Pressure out;
-  out.warm_miss = reads_warm(conditions)
+  out.warm_miss = conditions.cache == CacheState::kWarm
                       ? miss_probability(cached + written, hardware, p,
                                          SharedParameter::kEffectiveL2, SharedParameter::kL2Knee)
                       : 1.0;
-  double read = cached * out.warm_miss;
   // What stays in L2 from run to run takes its room too, so that dirty lines leave by the whole
-  // footprint; an opened collection left nothing to stay.
+  // footprint.
   double footprint = cached;
   for (const LaunchWork& work : step) {
-    const double handed =
-        work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
-                         p[index_of(work.kind, KindParameter::kFixedRead)]);
-    read += handed;
-    footprint += handed;
+    footprint += work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
+                                  p[index_of(work.kind, KindParameter::kFixedRead)]);
   }
-  const double least =
-      value(p, conditions.opened ? SharedParameter::kOpenedWriteBack : SharedParameter::kWriteBack);
+  const double least = value(p, SharedParameter::kWriteBack);
   out.written_share = least + (1.0 - least) * miss_probability(footprint + written, hardware, p,
                                                                SharedParameter::kWriteL2,
                                                                SharedParameter::kWriteKnee);
@@ -251,11 +238,6 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
     }
     out.pushed = moved > 0.0 ? out.written_share * all_written / moved : 0.0;
   }
-  if (conditions.opened && read > 0.0) {
-    out.opened_dirty = value(p, SharedParameter::kOpenedDirty) / read *
-                       miss_probability(read + written, hardware, p, SharedParameter::kOpenedL2,
-                                        SharedParameter::kOpenedKnee);
-  }
   return out;
 }
 
@@ -263,7 +245,7 @@ LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const Har
                    const CostParameters& parameters, const RunConditions& conditions) {
   LaunchCost cost;
   add_reads(work, pressure.warm_miss, hardware, parameters, cost);
-  add_writes(work, pressure, hardware, parameters, conditions, cost);
+  add_writes(work, pressure, hardware, parameters, cost);
   add_time(work, hardware, parameters, cost);
   cost.overlapped_us = overlapped_us(work, cost.time_us, parameters);
   cost.gap_us = conditions.launch == LaunchMode::kStream

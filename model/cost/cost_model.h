@@ -18,9 +18,6 @@ enum class LaunchMode { kStream, kGraph };
 struct RunConditions {
   CacheState cache = CacheState::kCold;
   LaunchMode launch = LaunchMode::kStream;
-  // Counted right after a collection of counters was opened: L2 holds nothing but lines of the
-  // instrument that wait to be written back.
-  bool opened = false;
 };
 
 // What L2 does to a launch by what all launches of a point move between two runs of it.
@@ -31,7 +28,6 @@ struct L2Pressure {
   // leave L2 when later bytes push them out. 0: each launch's own, as in steps, whose weights pass
   // between any two of them.
   double pushed = 0.0;
-  double opened_dirty = 0.0;  // bytes written back for the instrument, for a byte read
 };
 
 struct LaunchCost {

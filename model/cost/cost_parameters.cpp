@@ -37,10 +37,6 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
     {"overfetch_sparse", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
     {"overfetch_stream", {"1", 1.0, 2.0, 1.005, Evidence::kBytes}},
     {"unique_growth", {"1", 0.05, 0.999, 0.6, Evidence::kBytes}},
-    {"opened_dirty", {"B", 1e5, 1e8, 2.4e7, Evidence::kBytes}},
-    {"opened_l2", {"of L2", 0.02, 1.5, 0.3, Evidence::kBytes}},
-    {"opened_knee", {"1", 0.5, 8.0, 2.0, Evidence::kBytes}},
-    {"opened_write_back", {"of bytes", 0.001, 1.0, 0.5, Evidence::kBytes}},
     {"dram_efficiency", {"of raw", 0.2, 1.0, 0.9, Evidence::kTime}},
     {"l2_rate", {"B/clock/SM", 4.0, 128.0, 26.0, Evidence::kTime}},
     // What regressions of the linear layers' ranges alone give, and of kernels/linear's own
@@ -57,7 +53,6 @@ constexpr std::array<NamedRange, kSharedParameterCount> kShared = {{
 constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{
     {".fixed_read", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
     {".write_share", {"of bytes", 0.05, 5.0, 1.0, Evidence::kBytes}},
-    {".opened_write", {"B", 100.0, 4e6, 2e4, Evidence::kBytes}},
     {".compute_share", {"of fp32 peak", 1e-3, 16.0, 0.2, Evidence::kTime}},
     {".base", {"us", 0.2, 50.0, 2.0, Evidence::kTime}},
     {".step", {"ns", 1.0, 1e5, 500.0, Evidence::kTime}},

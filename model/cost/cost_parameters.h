@@ -28,11 +28,6 @@ enum class SharedParameter {
   kOverfetchSparse,  // bytes fetched for a byte of selected blocks
   kOverfetchStream,  // bytes fetched for a byte read in order
   kUniqueGrowth,     // of distinct blocks over queries; 1 is the linear overlap formula
-  // DRAM bytes that the opening of a collection of counters adds to what is counted first.
-  kOpenedDirty,      // bytes that it leaves in L2 to be written back
-  kOpenedL2,         // bytes moved, as a share of L2, that push half of them out
-  kOpenedKnee,       // sharpness of that step
-  kOpenedWriteBack,  // kWriteBack then
   // Time.
   kDramEfficiency,     // share of the raw bandwidth that a stream gets
   kL2BytesPerClockSm,  // L2 bytes a clock and SM
@@ -43,19 +38,18 @@ enum class SharedParameter {
   kOverlap,            // share of a dependent launch's time that runs beside the one before it
   kStartOverlap,       // the same of a ring of weights, of whose time kBaseUs alone can hide
 };
-inline constexpr std::size_t kSharedParameterCount = 26;
+inline constexpr std::size_t kSharedParameterCount = 22;
 
 // Parameters of each kind of launch: its own arithmetic, latency and bytes.
 enum class KindParameter {
   kFixedRead,     // bytes read that no term names
   kWriteShare,    // bytes that can reach DRAM for a byte that the traffic function writes
-  kOpenedWrite,   // bytes written on top when a collection was just opened
   kComputeShare,  // share of the fp32 peak that its arithmetic reaches
   kBaseUs,        // of a block that does nothing; of a ring of weights, before and after its flow
   kStepNs,        // of one dependent step of a block
   kResident,      // blocks that an SM runs at once
 };
-inline constexpr std::size_t kKindParameterCount = 7;
+inline constexpr std::size_t kKindParameterCount = 6;
 
 inline constexpr std::size_t kParameterCount =
     kSharedParameterCount + kLaunchKindCount * kKindParameterCount;

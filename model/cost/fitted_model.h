@@ -95,9 +95,7 @@ struct FittedModel {
   AcceptanceModel acceptance;
   ResidualField system_time;  // of attention over a dense cache and steps with it, top-k, samplers
   std::vector<SystemQuantile> systems;
-  bool dense_split = false;   // dense targets were measured with their keys split over blocks
-  bool chosen_split = false;  // and SpecAttn's chosen tokens
-  MachineShares machine;      // what the sweep calibrate measured on the fit's machine
+  MachineShares machine;  // what the sweep calibrate measured on the fit's machine
   std::optional<PriorFit> prior;
 
   CostParameters parameters() const;

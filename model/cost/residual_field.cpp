@@ -15,7 +15,7 @@ constexpr double kNegligible = 6.0;  // lengths away, where the kernel is below 
 constexpr int kOneLaunchFamilies = 20;  // of steps, added
 constexpr int kSmallPairFamilies = 40;  // the same, of pairs whose draft runs in one launch
 constexpr int kDenseSteps = 60;  // of steps of a target with a dense cache, whatever it reads
-constexpr int kDenseFamilies = 100, kTopkFamilies = 120, kSamplingFamilies = 140;
+constexpr int kDenseFamilies = 101, kTopkFamilies = 120, kSamplingFamilies = 140;
 
 double logarithm(std::int64_t value, double unit) {
   return std::log(static_cast<double>(std::max<std::int64_t>(1, value))) / std::log(unit);
@@ -66,7 +66,7 @@ Regime step_regime(const StepShape& s) {
 
 Regime dense_regime(const StepShape& s) {
   const DenseRead& read = s.dense;
-  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) + (read.split ? 1 : 0),
+  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method),
                 {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
   if (read.method == AttentionMethod::kResa) {
     regime.at[2] = std::log(read.active_ratio) / std::log(4.0);

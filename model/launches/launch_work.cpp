@@ -10,18 +10,20 @@ namespace versieve {
 namespace {
 
 constexpr std::array<const char*, kLaunchKindCount> kNames = {
-    "nsa_compressed", "nsa_select",         "nsa_selected", "nsa_window",
-    "nsa_combine",    "nsa_route",          "nsa_attend",   "nsa_reuse",
-    "linear",         "rms_norm",           "rope",         "swiglu",
-    "sigmoid",        "copy_rows",          "compress",     "tree_attention",
-    "top_logits",     "tree_sample",        "grow_tree",    "finish_tree",
-    "accept_tree",    "commit_path",        "flash_decode", "flash_rows",
-    "flash_combine",  "dense_attention",    "resa_decode",  "block_keys",
-    "top_p",          "attention_weights",  "topk_sort",    "topk_radix",
-    "topk_gvr",       "spec_softmax",       "spec_ratio",   "spec_difference",
-    "spec_sum",       "spec_draw",          "spec_chain",   "spec_pick",
-    "tree_tau",       "tree_walk_baseline", "tree_tests",   "tree_walk",
-    "decode_layers",  "draft_levels"};
+    "nsa_compressed",     "nsa_select",   "nsa_selected",
+    "nsa_window",         "nsa_combine",  "nsa_route",
+    "nsa_attend",         "nsa_reuse",    "linear",
+    "rms_norm",           "rope",         "copy_rows",
+    "tree_attention",     "top_logits",   "grow_tree",
+    "finish_tree",        "accept_tree",  "commit_path",
+    "flash_decode",       "flash_rows",   "flash_combine",
+    "resa_decode",        "block_keys",   "top_p",
+    "attention_weights",  "topk_sort",    "topk_radix",
+    "topk_gvr",           "spec_softmax", "spec_ratio",
+    "spec_difference",    "spec_sum",     "spec_draw",
+    "spec_chain",         "spec_pick",    "tree_tau",
+    "tree_walk_baseline", "tree_tests",   "decode_layers",
+    "draft_levels"};
 
 }  // namespace
 
@@ -30,9 +32,6 @@ const char* name_of(LaunchKind kind) {
 }
 
 const char* path_of(LaunchKind kind) {
-  if (kind == LaunchKind::kDenseAttention) {
-    return "tree_attention";
-  }
   if (kind == LaunchKind::kFlashRows) {
     return "flash_decode";
   }

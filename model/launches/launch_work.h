@@ -27,13 +27,9 @@ enum class LaunchKind {
   kLinear,
   kRmsNorm,
   kRope,
-  kSwiglu,
-  kSigmoid,
   kCopyRows,
-  kCompress,
   kTreeAttention,
   kTopLogits,
-  kTreeSample,
   kGrowTree,
   kFinishTree,
   kAcceptTree,
@@ -42,7 +38,6 @@ enum class LaunchKind {
   kFlashDecode,
   kFlashRows,  // path flash_decode: more query rows a KV head than one warp takes
   kFlashCombine,
-  kDenseAttention,  // path tree_attention: a target's, its keys not split
   kResaDecode,
   kBlockKeys,
   kTopP,
@@ -62,11 +57,10 @@ enum class LaunchKind {
   kTreeTau,
   kTreeWalkBaseline,  // path tree_walk
   kTreeTests,
-  kTreeWalk,
   kDecodeLayers,  // all layers of one token (model/launches/decode_layers.h)
   kDraftLevels,   // all levels of a draft tree (model/launches/draft_levels.h)
 };
-inline constexpr std::size_t kLaunchKindCount = 46;
+inline constexpr std::size_t kLaunchKindCount = 40;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.
@@ -121,7 +115,6 @@ struct StepWork {
 // How a target with a dense cache attends: which of it a layer reads, and by which launches.
 struct DenseRead {
   AttentionMethod method = AttentionMethod::kDense;
-  bool split = true;             // keys split over blocks (kernels/flash_decode)
   std::int64_t key_block = 16;   // b of ReSA
   double active_ratio = 0.1;     // p of ReSA
   double chosen_tokens = 0.0;    // SpecAttn's, of the context

@@ -94,18 +94,6 @@ void add_flash(const StepShape& s, double layers, StepWork& out) {
             out);
 }
 
-// A CTA for each query and KV head walks over all keys.
-void add_unsplit(const StepShape& s, double layers, StepWork& out) {
-  const TrafficTerm cached = chooses(s) ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
-  const double keys = keys_of(s);
-  LaunchWork work =
-      reloading(LaunchKind::kDenseAttention, Phase::kAttention, layers, read_traffic(s), cached,
-                number(s.num_queries) * keys * token_bytes(s),
-                number(s.num_queries * s.target.num_kv_heads), keys / kTileKeys);
-  work.reuse_distance = 0.0;  // CTAs of all queries walk over the same keys side by side
-  add_layer(work, out);
-}
-
 // Scoring of the block keys, selection and attention over the chosen blocks in one launch; the keys
 // of the block that the step's token lies in are kept beside.
 void add_resa(const StepShape& s, double layers, StepWork& out) {
@@ -148,14 +136,6 @@ void add_choice(const StepShape& s, double layers, StepWork& out) {
             out);
 }
 
-void add_read(const StepShape& s, double layers, StepWork& out) {
-  if (s.dense.split) {
-    add_flash(s, layers, out);
-  } else {
-    add_unsplit(s, layers, out);
-  }
-}
-
 // The first two layers read everything; the others what a draft of one layer attended to, whose
 // weights are kept for each of its steps (engine/run/specattn).
 void add_chosen_step(const StepShape& s, double layers, StepWork& out) {
@@ -169,8 +149,8 @@ void add_chosen_step(const StepShape& s, double layers, StepWork& out) {
   add_choice(s, 1.0, out);
   StepShape dense = s;
   dense.dense.method = AttentionMethod::kDense;
-  add_read(dense, whole, out);
-  add_read(s, layers - whole, out);
+  add_flash(dense, whole, out);
+  add_flash(s, layers - whole, out);
 }
 
 void read_cold(bool cold, LaunchWork& work) {
@@ -279,7 +259,7 @@ void add_dense_attention(const StepShape& s, double layers, StepWork& out) {
     case AttentionMethod::kNsa:
       break;
   }
-  add_read(s, layers, out);
+  add_flash(s, layers, out);
 }
 
 void add_topk(const TopkCase& c, std::int64_t length, std::int64_t rows, std::int64_t element_bytes,

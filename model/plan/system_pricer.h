@@ -68,12 +68,10 @@ class SystemPricer {
  private:
   DenseRead read_of(const Strategy& s, std::int64_t context) const {
     const double b = static_cast<double>(s.resa_key_block);
-    DenseRead read{
-        .method = s.attention,
-        .split = s.attention == AttentionMethod::kSpecAttn ? fit_.chosen_split : fit_.dense_split,
-        .key_block = s.resa_key_block,
-        .active_ratio = s.resa_active_ratio,
-        .filled = 0.5 * (b + 1.0)};
+    DenseRead read{.method = s.attention,
+                   .key_block = s.resa_key_block,
+                   .active_ratio = s.resa_active_ratio,
+                   .filled = 0.5 * (b + 1.0)};
     read.chosen_tokens = chosen_share(s.specattn_p) * static_cast<double>(context);
     read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
     return read;

@@ -93,11 +93,6 @@ struct PointMeasurement {
   std::optional<double>
       unique_blocks;  // distinct selected blocks over all queries, mean over layers, KV heads
   std::vector<RangeMeasurement> ranges;
-  // Share of the counted runs that came right after the opening of a collection, which empties L2
-  // and leaves dirty lines in it: 0 where uncounted runs went first. Not stored: it follows from
-  // the run's configuration.
-  double opened_share = 0.0;
-  bool counters_warmed_up = true;  // uncounted runs went first; follows from there too
   std::optional<AcceptanceMeasurement> acceptance;
 };
 
@@ -130,8 +125,11 @@ struct RunRecord {
   std::string finished_utc;
   std::string status = "running";  // running, complete, aborted, failed
   std::string configuration;       // full resolved configuration, JSON text
-  std::string environment;         // driver, toolkit, clocks, ECC, compiler, commit; JSON text
-  std::string revision;            // commit of the code, "+dirty" if changed
+  // Its counters were taken after uncounted runs of the same work, as every sweep does now. Read
+  // from the configuration, which older sweeps' does not say.
+  bool counted_warm = true;
+  std::string environment;  // driver, toolkit, clocks, ECC, compiler, commit; JSON text
+  std::string revision;     // commit of the code, "+dirty" if changed
   std::uint64_t seed = 0;
 };
 

@@ -24,7 +24,7 @@ inline void write_synthetic_campaign(const QString& path, bool with_systems) {
   for (const std::vector<PointMeasurement>& points :
        {synthetic::attention_points(plan, hardware), synthetic::step_points(plan, hardware),
         synthetic::acceptance_points(0.8, 0.9, 0.95),
-        with_systems ? synthetic::system_points(plan, hardware, false)
+        with_systems ? synthetic::system_points(plan, hardware)
                      : std::vector<PointMeasurement>()}) {
     for (const PointMeasurement& point : points) {
       store.add_point(run, point);

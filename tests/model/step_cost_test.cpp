@@ -82,8 +82,6 @@ TEST_CASE("a recorded step has launches in the place of host trips") {
   CHECK(count(LaunchKind::kFinishTree) == 1.0);
   CHECK(count(LaunchKind::kAcceptTree) == 1.0);
   CHECK(count(LaunchKind::kCommitPath) == 1.0);
-  CHECK(count(LaunchKind::kCompress) == 0.0);  // pooled where rows are taken apart
-  CHECK(count(LaunchKind::kSwiglu) + count(LaunchKind::kSigmoid) == 0.0);
   StepWork recorded;
   add_step(shape, 0.7, recorded);
   CHECK(recorded.host_trips == 0.0);

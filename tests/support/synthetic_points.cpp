@@ -146,7 +146,7 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
       StepWork work;
       StepShape shape = shape_at(strategy, context, 0.6, plan.model);
       shape.form = plan.form;
-      shape.one_launch = plan.one_launch && !strategy.draft.speculates();
+      shape.one_launch = plan.form == NsaForm::kFused && !strategy.draft.speculates();
       shape.recorded = plan.device_ranges;
       add_step(shape, growth_of(plan), work);
       StepWork timed;

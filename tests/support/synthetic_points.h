@@ -17,11 +17,11 @@ struct Plan {
   std::uint64_t seed = 1;
   double time_factor = 1.0;  // on attention times beyond `factor_above`: a law that the model lacks
   std::int64_t factor_above = 1 << 30;
-  // Of attention points; fused points come as refresh and reuse layers in groups of 1 and 8.
+  // Of attention points; fused points come as refresh and reuse layers in groups of 1 and 8, and
+  // plain steps run their layers in one launch.
   NsaForm form = NsaForm::kVanilla;
   // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
   const char* step_launch = "stream";
-  bool one_launch = false;  // plain steps run their layers in one
   const char* model = "nsa-1b";
   bool device_ranges = false;  // step points' ranges are of the device's own steps
 };

@@ -54,7 +54,7 @@ PointKey key_of(WorkloadKind workload, const char* text, std::int64_t context,
           .num_queries = queries};
 }
 
-StepShape shape_of(const Strategy& strategy, std::int64_t context, bool split, bool step) {
+StepShape shape_of(const Strategy& strategy, std::int64_t context, bool step) {
   StepShape s{.target = named_llm_shape("dense-1b")};
   s.draft = draft_shape_for(s.target);
   s.tree = strategy.draft;
@@ -63,7 +63,6 @@ StepShape shape_of(const Strategy& strategy, std::int64_t context, bool split, b
   s.refresh_layers = s.target.layers;
   const std::int64_t b = strategy.resa_key_block;
   s.dense = {.method = strategy.attention,
-             .split = split,
              .key_block = b,
              .active_ratio = strategy.resa_active_ratio,
              .chosen_tokens = std::floor(0.4 * static_cast<double>(context) / 16.0) * 16.0,
@@ -75,8 +74,7 @@ StepShape shape_of(const Strategy& strategy, std::int64_t context, bool split, b
 
 }  // namespace
 
-std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware,
-                                            bool split) {
+std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware) {
   Maker maker(plan, hardware);
   std::vector<PointMeasurement> points;
   for (const std::int64_t context : {4096, 16384, 65536, 262144}) {
@@ -85,7 +83,7 @@ std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec
                              "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p0.9/d3k1n4/bfs/c1/F*"}) {
       const Strategy strategy = Strategy::parse(text);
       StepWork work;
-      const StepShape shape = shape_of(strategy, context, split, false);
+      const StepShape shape = shape_of(strategy, context, false);
       add_dense_attention(shape, 1.0, work);
       points.push_back(maker.make(
           key_of(WorkloadKind::kDecode, text, context, strategy.draft.nodes), work, work));
@@ -95,7 +93,7 @@ std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec
       if (strategy.draft.speculates() || context > 65536) {
         continue;
       }
-      StepShape step = shape_of(strategy, context, split, true);
+      StepShape step = shape_of(strategy, context, true);
       StepWork led, recorded;
       add_step(step, 1.0, led);
       step.recorded = true;

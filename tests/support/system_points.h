@@ -7,8 +7,7 @@
 namespace versieve::synthetic {
 
 // dense, ReSA and SpecAttn over contexts 4K-256K, steps of the first two, top-k over lengths and
-// rows. `split`: of attention whose keys are split over blocks.
-std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware,
-                                            bool split);
+// rows.
+std::vector<PointMeasurement> system_points(const Plan& plan, const HardwareSpec& hardware);
 
 }  // namespace versieve::synthetic

@@ -181,9 +181,9 @@ class Fit {
   void compare_all() {
     for (const FitPoint& p : all_.points) {
       const Prediction predicted = predict(p, hardware_, calibration_);
-      report_.compared.push_back({p.key, p.held_out, p.counters_warmed_up, p.time_us, p.dram_bytes,
-                                  p.read_bytes, predicted.time_us, predicted.closed_form_us,
-                                  predicted.dram_bytes, predicted.read_bytes});
+      report_.compared.push_back({p.key, p.held_out, p.time_us, p.dram_bytes, p.read_bytes,
+                                  predicted.time_us, predicted.closed_form_us, predicted.dram_bytes,
+                                  predicted.read_bytes});
     }
   }
 
@@ -195,7 +195,6 @@ class Fit {
     Errors fused;
     Errors vanilla;
     Errors warm;
-    Errors opened;
     std::vector<double> few;
     Coverage all;
     for (const ComparedPoint& p : report_.compared) {
@@ -206,7 +205,7 @@ class Fit {
       closed.add(p.closed_form_us, p.measured_us);
       if (p.measured_bytes && *p.measured_bytes < kLeastJudgedBytes) {
         few.push_back(std::abs(p.predicted_bytes - *p.measured_bytes));
-      } else if (p.counters_warmed_up) {
+      } else {
         dram.add(p.predicted_bytes, p.measured_bytes);
         read.add(p.predicted_read, p.measured_read);
         (Strategy::parse(p.key.strategy).form == NsaForm::kFused ? fused : vanilla)
@@ -214,8 +213,6 @@ class Fit {
         if (p.key.cache_state == "warm") {
           warm.add(p.predicted_bytes, p.measured_bytes);
         }
-      } else {
-        opened.add(p.predicted_bytes, p.measured_bytes);
       }
       if (p.measured_us) {
         all.add(std::abs(std::log(p.predicted_us / *p.measured_us)), half_width(p.key.context_len));
@@ -228,7 +225,6 @@ class Fit {
     report_.dram_fused = fused.summary();
     report_.dram_vanilla = vanilla.summary();
     report_.dram_warm = warm.summary();
-    report_.dram_opened = opened.summary();
     report_.dram_few = static_cast<std::int64_t>(few.size());
     report_.dram_few_error = median(few);
     report_.interval_coverage_90 = all.share();
@@ -335,12 +331,21 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
     throw Error(ExitCode::kUsage, "--holdout is a share of the points, from 0 to below 1");
   }
   FitPoints points = fit_points(measured, options.holdout);
+  if (options.left_out != nullptr) {
+    for (const auto& [reason, count] : *options.left_out) {
+      points.skipped[reason] += count;
+    }
+  }
   const Provenance evidence = points.evidence;
   const std::string dtype = points.dtype;
   if (std::none_of(points.points.begin(), points.points.end(),
                    [](const FitPoint& p) { return !p.held_out; })) {
+    std::string skipped;
+    for (const auto& [reason, count] : points.skipped) {
+      skipped += "; left out: " + std::to_string(count) + " points, " + reason;
+    }
     throw Error(ExitCode::kAnswerNo, "there are no timed or counted attention or step points of '" +
-                                         device + "' to fit to");
+                                         device + "' to fit to" + skipped);
   }
   const std::int64_t count = static_cast<std::int64_t>(points.points.size());
   HardwareSpec machine = measured_machine(hardware, measured, device, points.skipped);

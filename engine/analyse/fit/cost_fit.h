@@ -23,6 +23,8 @@ struct FitOptions {
   // A fit to keep the parameters of, carried to this machine by what both were measured to give;
   // the points then say what it misses here. Null: parameters are searched. Not owned.
   const FittedModel* prior = nullptr;
+  // Reason -> points that whoever read them left out. Null: none. Not owned.
+  const std::map<std::string, std::int64_t>* left_out = nullptr;
 };
 
 struct RegimeError {
@@ -57,7 +59,6 @@ struct LeftOutError {
 struct ComparedPoint {
   PointKey key;
   bool held_out = false;
-  bool counters_warmed_up = true;
   std::optional<double> measured_us, measured_bytes, measured_read;
   double predicted_us = 0.0, closed_form_us = 0.0, predicted_bytes = 0.0, predicted_read = 0.0;
 };
@@ -83,15 +84,13 @@ struct FitReport {
   double holdout = 0.0;
   std::int64_t points_train = 0;
   std::int64_t points_holdout = 0;
-  // Bytes of held-out points that move kLeastJudgedBytes or more, as collections that had warmed up
-  // counted them: read and written, and read.
+  // Bytes of held-out points that move kLeastJudgedBytes or more: read and written, and read.
   ErrorSummary dram_bytes;
   ErrorSummary dram_read;
   ErrorSummary dram_fused, dram_vanilla;  // those of dram_bytes that each form moves
   ErrorSummary dram_warm;                 // those of dram_bytes that were measured with warm caches
-  ErrorSummary dram_opened;   // the same where the collection's opening was counted along
-  std::int64_t dram_few = 0;  // held-out points that move less
-  std::optional<double> dram_few_error;  // bytes: their median |predicted - counted|
+  std::int64_t dram_few = 0;              // held-out points that move less
+  std::optional<double> dram_few_error;   // bytes: their median |predicted - counted|
   ErrorSummary latency;
   ErrorSummary closed_form_latency;            // without the residual fields
   std::optional<double> interval_coverage_90;  // of held-out points

@@ -228,7 +228,7 @@ class Stage {
     if (p.unique_blocks && *p.unique_blocks > 0.0) {
       put(std::log(predicted_blocks(p, growth()) / *p.unique_blocks));
     }
-    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions, p.opened_share);
+    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
     double total = 0.0;
     for (const KindCost& kind : kinds) {
       total += kind.dram_bytes;
@@ -239,12 +239,10 @@ class Stage {
         const double written = kind.dram_bytes - kind.read_bytes;
         const double counted = *range.dram_bytes - *range.read_bytes;
         put(std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
-        if (p.counters_warmed_up) {
-          put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
-        }
+        put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
       }
     }
-    if (p.dram_bytes && p.counters_warmed_up) {  // else dirty lines of the opening are among them
+    if (p.dram_bytes) {
       put(kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
     }
   }
@@ -252,7 +250,7 @@ class Stage {
   template <class Put>
   void visit_times(std::size_t i, const PointWork& work, const Put& put) const {
     const FitPoint& p = *points_[i];
-    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions, 0.0);
+    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions);
     for (const RangeObservation& range : p.ranges) {
       const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
       if (range.time_us && kind.present) {
@@ -314,27 +312,18 @@ void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec
 }
 
 KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
-                       const CostParameters& parameters, const RunConditions& conditions,
-                       double opened_share) {
+                       const CostParameters& parameters, const RunConditions& conditions) {
   KindCosts kinds{};
-  for (const bool opened : {false, true}) {
-    const double weight = opened ? opened_share : 1.0 - opened_share;
-    if (weight == 0.0 && opened) {
-      break;
-    }
-    RunConditions state = conditions;
-    state.opened = opened;
-    const L2Pressure pressure = l2_pressure(work, hardware, parameters, state);
-    for (const LaunchWork& launch : work) {
-      const LaunchCost cost = cost_of(launch, pressure, hardware, parameters, state);
-      KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
-      kind.present = true;
-      kind.time_us += opened ? 0.0 : launch.launches * cost.time_us;
-      kind.dram_bytes += weight * launch.launches * (cost.read_bytes + cost.write_bytes);
-      kind.read_bytes += weight * launch.launches * cost.read_bytes;
-      for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
-        kind.term_bytes[i] += weight * launch.launches * cost.term_bytes[i];
-      }
+  const L2Pressure pressure = l2_pressure(work, hardware, parameters, conditions);
+  for (const LaunchWork& launch : work) {
+    const LaunchCost cost = cost_of(launch, pressure, hardware, parameters, conditions);
+    KindCost& kind = kinds[static_cast<std::size_t>(launch.kind)];
+    kind.present = true;
+    kind.time_us += launch.launches * cost.time_us;
+    kind.dram_bytes += launch.launches * (cost.read_bytes + cost.write_bytes);
+    kind.read_bytes += launch.launches * cost.read_bytes;
+    for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+      kind.term_bytes[i] += launch.launches * cost.term_bytes[i];
     }
   }
   return kinds;

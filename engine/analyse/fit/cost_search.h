@@ -30,9 +30,7 @@ struct KindCost {
   bool present = false;
 };
 using KindCosts = std::array<KindCost, kLaunchKindCount>;
-// `opened_share` of the counted runs follow the opening of a collection.
 KindCosts cost_by_kind(const StepWork& work, const HardwareSpec& hardware,
-                       const CostParameters& parameters, const RunConditions& conditions,
-                       double opened_share);
+                       const CostParameters& parameters, const RunConditions& conditions);
 
 }  // namespace versieve::engine

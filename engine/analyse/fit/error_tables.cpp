@@ -19,8 +19,7 @@ std::string query_class(std::int64_t queries) {
 }  // namespace
 
 std::optional<double> judged_bytes(const FitPoint& p) {
-  return p.counters_warmed_up && p.dram_bytes.value_or(0.0) >= kLeastJudgedBytes ? p.dram_bytes
-                                                                                 : std::nullopt;
+  return p.dram_bytes.value_or(0.0) >= kLeastJudgedBytes ? p.dram_bytes : std::nullopt;
 }
 
 std::vector<RegimeError> errors_by_regime(const std::vector<const FitPoint*>& points,
@@ -56,7 +55,7 @@ std::vector<TermError> errors_by_launch(const std::vector<const FitPoint*>& poin
   for (const FitPoint* p : points) {
     const PointWork work = planned_work(*p, calibration);
     const KindCosts kinds =
-        cost_by_kind(work.observed, hardware, calibration.values, p->conditions, p->opened_share);
+        cost_by_kind(work.observed, hardware, calibration.values, p->conditions);
     for (const RangeObservation& range : p->ranges) {
       const std::size_t k = static_cast<std::size_t>(range.kind);
       times[k].add(kinds[k].time_us, range.time_us);

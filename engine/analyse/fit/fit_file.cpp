@@ -262,7 +262,6 @@ std::string fit_json(const FitReport& r) {
       {"dram_vanilla_bytes", json_of(r.dram_vanilla)},
       {"dram_read_bytes", json_of(r.dram_read)},
       {"dram_warm_bytes", json_of(r.dram_warm)},
-      {"dram_opened_bytes", json_of(r.dram_opened)},
       {"dram_few_points", r.dram_few},
       {"dram_few_error_bytes", json_of(r.dram_few_error)},
       {"latency", json_of(r.latency)},
@@ -298,9 +297,7 @@ std::string fit_json(const FitReport& r) {
       {"system_latency", json_of(r.system_latency)},
       {"system_dram_bytes", json_of(r.system_dram)},
       {"system_errors", system_quantiles_of(m)},
-      {"system_residuals", field_of(m.system_time)},
-      {"dense_split", m.dense_split},
-      {"chosen_split", m.chosen_split}};
+      {"system_residuals", field_of(m.system_time)}};
   if (m.prior) {
     out["prior"] = prior_of(*m.prior);
   }

@@ -183,8 +183,6 @@ class Reader {
       m.prior = prior(file_.at("prior"));
     }
     m.system_time = field(file_.at("system_residuals"));
-    m.dense_split = file_.at("dense_split").get<bool>();
-    m.chosen_split = file_.at("chosen_split").get<bool>();
     for (const json& q : file_.at("system_errors")) {
       m.systems.push_back({q.at("name").get<std::string>(), q.at("log_latency_90").get<double>(),
                            q.at("points").get<std::int64_t>(),

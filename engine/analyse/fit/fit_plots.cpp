@@ -32,8 +32,7 @@ std::optional<Pair> bytes_of(const ComparedPoint& p) {
 
 // Those of which a ratio says something.
 std::optional<Pair> judged_bytes_of(const ComparedPoint& p) {
-  return p.counters_warmed_up && p.measured_bytes.value_or(0.0) >= kLeastJudgedBytes ? bytes_of(p)
-                                                                                     : std::nullopt;
+  return p.measured_bytes.value_or(0.0) >= kLeastJudgedBytes ? bytes_of(p) : std::nullopt;
 }
 
 std::optional<Pair> megabytes_of(const ComparedPoint& p) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "engine/analyse/fit/point_parts.h"
 #include "engine/analyse/fit/statistics.h"
@@ -46,8 +45,8 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   return s;
 }
 
-// What was launched decides which form was measured: points older than the fused form, and those of
-// a dtype that has none, bear no mark of theirs.
+// What was launched decides which form was measured: points of a dtype or a shape that the fused
+// form does not take bear no mark of theirs.
 Strategy measured_strategy(const PointMeasurement& m) {
   Strategy strategy = Strategy::parse(m.key.strategy);
   if (has_range(m, name_of(LaunchKind::kNsaSelected))) {
@@ -108,8 +107,8 @@ std::string useless_because(const PointMeasurement& m) {
   } catch (const Error& e) {
     return e.what();
   }
-  if (is_of_separate_launches(m)) {
-    return kSeparateLaunches;
+  if (const std::string reason = outdated_because(m); !reason.empty()) {
+    return reason;
   }
   return says_anything(m) ? std::string() : "neither time nor counters";
 }
@@ -200,14 +199,9 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   const auto is_apart = [&](const PointMeasurement& m) {
     return others && is_step_of_small_pair(m);
   };
-  const bool one_launch = std::any_of(useful.begin(), useful.end(), [&](const auto* m) {
-    return has_range(*m, name_of(LaunchKind::kDecodeLayers)) && !is_apart(*m);
-  });
   for (const PointMeasurement* m : useful) {
     if (m->key.dtype != out.dtype) {
       out.skipped["dtype " + m->key.dtype] += 1;
-    } else if (one_launch && is_superseded_by_one_launch(*m)) {
-      out.skipped[kLaunchByLaunch] += 1;
     } else if (any_measured && m->key.backend != "cuda") {
       out.skipped["simulated, and there are measured points"] += 1;
     } else {
@@ -225,20 +219,6 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     });
   }
   return out;
-}
-
-bool counters_warmed_up(const std::string& configuration) {
-  const nlohmann::json plan = nlohmann::json::parse(configuration, nullptr, false);
-  return !plan.is_object() || plan.value("counter_warm_up", false);
-}
-
-double opened_share(const std::string& configuration) {
-  if (counters_warmed_up(configuration)) {
-    return 0.0;
-  }
-  const nlohmann::json plan = nlohmann::json::parse(configuration);
-  const std::int64_t repetitions = plan.value("counter_repetitions", std::int64_t{0});
-  return repetitions == 1 ? 1.0 : (repetitions == 2 ? 0.5 : 0.0);
 }
 
 double predicted_blocks(const FitPoint& point, double unique_growth) {

@@ -3,7 +3,6 @@
 // of launch. Points that cannot be used are counted with the reason.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,11 +14,6 @@
 #include "model/words/measurement.h"
 
 namespace versieve::engine {
-
-// The workloads whose points a fit takes: times and bytes, and what the machine gives.
-inline constexpr std::array<WorkloadKind, 6> kFittedWorkloads = {
-    WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kMachine,
-    WorkloadKind::kDecode,    WorkloadKind::kTopk, WorkloadKind::kSampling};
 
 struct RangeObservation {
   LaunchKind kind = LaunchKind::kLinear;
@@ -37,8 +31,6 @@ struct FitPoint {
   std::optional<double> unique_blocks;  // measured
   std::optional<double> time_us;        // median
   double time_log_error = 0.0;          // standard error of log(median)
-  double opened_share = 0.0;            // see PointMeasurement
-  bool counters_warmed_up = true;       // the same
   std::optional<double> dram_bytes;     // all ranges; none if one lacks its counters
   std::optional<double> read_bytes;     // of them
   std::vector<RangeObservation> ranges;
@@ -64,13 +56,6 @@ struct FitPoints {
 // held out when the hash of its cell says so: the same points whatever their order and number.
 // Sorted by key.
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
-// Share of the counted repetitions that found L2 as the opening of a collection leaves it, from a
-// run's configuration (JSON). Runs whose collections counted from the first repetition on do not
-// say that they warmed up; of two repetitions' median that is half, of three or more it is a later
-// one.
-double opened_share(const std::string& configuration);
-// Whether uncounted runs went first.
-bool counters_warmed_up(const std::string& configuration);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
 // are of: of most recorded steps the same work led by the host.

@@ -92,10 +92,6 @@ class Page {
     if (r_.dram_warm.points > 0) {
       errors.push_back(summary_row("DRAM bytes, those of warm caches", r_.dram_warm));
     }
-    if (r_.dram_opened.points > 0) {
-      errors.push_back(
-          summary_row("DRAM bytes, opening of the collection counted along", r_.dram_opened));
-    }
     if (!r_.left_out.empty()) {  // a quick fit leaves no regimes out
       errors.push_back(summary_row("latency, regime left out", r_.left_out_latency));
       errors.push_back(summary_row("DRAM bytes, regime left out", r_.left_out_dram));

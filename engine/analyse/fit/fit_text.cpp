@@ -177,9 +177,6 @@ std::string fit_text(const FitReport& r) {
                      kLeastJudgedBytes * 1e-6, static_cast<int>(r.dram_few),
                      r.dram_few_error.value_or(0.0) * 1e-3);
   }
-  if (r.dram_opened.points > 0) {
-    out += error_text("DRAM opened", r.dram_opened);
-  }
   out += judged_text(r);
   out += left_out_text(r) + regimes_text(r) + systems_text(r) + apart_text(r) + terms_text(r) +
          parameters_text(r);

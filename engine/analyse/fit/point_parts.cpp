@@ -88,21 +88,32 @@ bool has_range(const PointMeasurement& m, const char* path) {
                      [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
-bool is_of_separate_launches(const PointMeasurement& m) {
-  if (m.key.workload != WorkloadKind::kStep) {
-    return false;
+std::string outdated_because(const PointMeasurement& m) {
+  const bool step = m.key.workload == WorkloadKind::kStep;
+  if (!step && m.key.workload != WorkloadKind::kDecode) {
+    return {};
   }
-  const std::int64_t layers = named_llm_shape(m.key.model).layers;
-  return std::any_of(m.ranges.begin(), m.ranges.end(), [&](const RangeMeasurement& r) {
-    return r.path == name_of(LaunchKind::kSwiglu) ||
-           (r.path == name_of(LaunchKind::kRmsNorm) && r.launches >= 2 * layers);
-  });
-}
-
-bool is_superseded_by_one_launch(const PointMeasurement& m) {
-  return m.key.workload == WorkloadKind::kStep && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
-         has_range(m, name_of(LaunchKind::kNsaRoute)) &&
-         decodes_in_one_launch(named_llm_shape(m.key.model), m.key.context_len);
+  const LlmShape target = named_llm_shape(m.key.model);
+  if (target.attention == AttentionKind::kDense) {
+    const bool unsplit = has_range(m, name_of(LaunchKind::kTreeAttention)) &&
+                         !has_range(m, name_of(LaunchKind::kFlashDecode)) &&
+                         !has_range(m, name_of(LaunchKind::kResaDecode));
+    return unsplit ? "attention whose keys are not split (tree_attention): only split ones are "
+                     "priced; measure it again, in bf16 and as a chain"
+                   : "";
+  }
+  for (const RangeMeasurement& range : m.ranges) {
+    if (!launch_kind(range.path)) {
+      return "a step with the launch " + range.path +
+             ", which the engine no longer makes: measure it again";
+    }
+  }
+  const bool layer_by_layer = step && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
+                              has_range(m, name_of(LaunchKind::kNsaRoute)) &&
+                              decodes_in_one_launch(target, m.key.context_len);
+  return layer_by_layer ? "a plain step launched layer by layer, which the engine now runs in one "
+                          "launch: measure it again"
+                        : "";
 }
 
 bool is_step_of_small_pair(const PointMeasurement& m) {
@@ -121,8 +132,6 @@ bool says_anything(const PointMeasurement& m) {
 }
 
 void add_measurements(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p) {
-  p.opened_share = m.opened_share;
-  p.counters_warmed_up = m.counters_warmed_up;
   p.time_us = median_us(m.time_ns);
   p.time_log_error = log_error_of_median(m.time_ns);
   add_ranges(m, kind_of, p);

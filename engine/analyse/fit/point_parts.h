@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "engine/analyse/fit/fit_points.h"
@@ -11,15 +12,10 @@ namespace versieve::engine {
 using KindOfPath = std::function<std::optional<LaunchKind>(std::string_view)>;
 
 bool has_range(const PointMeasurement& m, const char* path);
-// A step of an engine whose projections, activation or norms were launches of their own. No model
-// of those launches is kept, and one of today's would misprice it.
-bool is_of_separate_launches(const PointMeasurement& m);
-inline constexpr const char* kSeparateLaunches =
-    "a step whose projections or norms were launches of their own; the engine has joined them";
-// A step of one token, launch by launch, that the engine of today would run in one launch.
-bool is_superseded_by_one_launch(const PointMeasurement& m);
-inline constexpr const char* kLaunchByLaunch =
-    "a plain step launched layer by layer; others of it ran all layers in one launch";
+// Why a point is of launches that the engine no longer makes, so that no model of them is kept: a
+// sentence that names them and says to measure again. Empty for the engine's own. Throws
+// Error(kBadInput) for a model that nobody knows.
+std::string outdated_because(const PointMeasurement& m);
 // A point of another program's record.
 inline constexpr const char* kImported = "imported: measured by another program, not by us";
 // A point of the simulator.

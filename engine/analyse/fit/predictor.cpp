@@ -101,8 +101,7 @@ Prediction predict(const FitPoint& p, const HardwareSpec& hardware, const Calibr
     out.time_us = out.closed_form_us *
                   std::exp(c.attention_time.at(attention_regime(p.shape, p.reuse, is_warm(p))));
   }
-  for (const KindCost& kind :
-       cost_by_kind(bare.observed, hardware, c.values, p.conditions, p.opened_share)) {
+  for (const KindCost& kind : cost_by_kind(bare.observed, hardware, c.values, p.conditions)) {
     out.dram_bytes += kind.dram_bytes;
     out.read_bytes += kind.read_bytes;
   }

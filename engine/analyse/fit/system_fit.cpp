@@ -96,13 +96,6 @@ class SystemFit {
     FittedModel& m = report_.model;
     m.estimates = model_.estimates;
     m.system_time = model_.field;
-    for (const FitPoint* p : all) {
-      const bool chosen = p->shape.dense.method == AttentionMethod::kSpecAttn;
-      const bool whole = p->key.workload == WorkloadKind::kStep &&
-                         p->shape.dense.method == AttentionMethod::kDense;
-      m.dense_split = m.dense_split || (whole && p->shape.dense.split);
-      m.chosen_split = m.chosen_split || (chosen && p->shape.dense.split);
-    }
     quantiles();
     steps(all);
     errors();
@@ -131,8 +124,8 @@ class SystemFit {
 
   void judge(const FitPoint& p, const SystemModel& model) {
     const std::string name = system_name(p);
-    const KindCosts kinds = cost_by_kind(system_work(p).observed, hardware_, model.values,
-                                         p.conditions, p.opened_share);
+    const KindCosts kinds =
+        cost_by_kind(system_work(p).observed, hardware_, model.values, p.conditions);
     const SystemPrediction told = predict_system(p, hardware_, model.values, model.field);
     if (p.time_us) {
       latency_[name].add(told.time_us, p.time_us);
@@ -250,8 +243,6 @@ void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSp
                  const FittedModel* prior, FitReport& report) {
   if (prior != nullptr) {
     report.model.system_time = prior->system_time;
-    report.model.dense_split = prior->dense_split;
-    report.model.chosen_split = prior->chosen_split;
   }
   const FitPoints points = system_points(measured);
   for (const auto& [reason, count] : points.skipped) {

@@ -19,7 +19,6 @@ bool is_kernel(WorkloadKind workload) {
 DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
   const bool step = m.key.workload == WorkloadKind::kStep;
   DenseRead read{.method = strategy.attention,
-                 .split = !has_range(m, path_of(LaunchKind::kDenseAttention)),
                  .key_block = strategy.resa_key_block,
                  .active_ratio = strategy.resa_active_ratio,
                  .whole_step = step};
@@ -51,17 +50,8 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
     add_topk(*p.topk, p.key.context_len, p.key.num_queries, 4, true, work);
     return path == "topk" ? std::optional(work.begin()->kind) : std::nullopt;
   }
-  if (p.sampling && p.sampling->algorithm == SamplingAlgorithm::kBaseline && path == "tree_walk") {
-    return LaunchKind::kTreeWalkBaseline;
-  }
   if (path == "flash_decode") {
     return flash_kind(p.shape.target, p.key.num_queries);
-  }
-  if (path == "tree_walk") {
-    return LaunchKind::kTreeWalk;
-  }
-  if (path == "tree_attention") {
-    return LaunchKind::kDenseAttention;
   }
   return launch_kind(path);
 }
@@ -95,25 +85,6 @@ std::string useless_because(const PointMeasurement& m) {
     return "another system's point that no GPU has run";
   }
   return says_anything(m) ? std::string() : "neither time nor counters";
-}
-
-// Points of launches that newer ones of the same method replaced teach nothing of these.
-void leave_out_unsplit(FitPoints& out) {
-  const auto same = [](const FitPoint& a, const FitPoint& b) {
-    return a.key.workload == b.key.workload && a.shape.dense.method == b.shape.dense.method;
-  };
-  const std::vector<FitPoint> all = out.points;
-  std::erase_if(out.points, [&](const FitPoint& p) {
-    const bool replaced = !is_kernel(p.key.workload) && !p.shape.dense.split &&
-                          std::any_of(all.begin(), all.end(), [&](const FitPoint& other) {
-                            return same(p, other) && other.shape.dense.split;
-                          });
-    if (replaced) {
-      out.skipped["attention whose keys are not split, and there is attention that splits them"] +=
-          1;
-    }
-    return replaced;
-  });
 }
 
 }  // namespace
@@ -155,8 +126,8 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
       reason = "dtype " + m.key.dtype;
     }
     try {
-      if (reason.empty() && is_of_separate_launches(m)) {
-        reason = kSeparateLaunches;
+      if (reason.empty() && !is_kernel(m.key.workload)) {
+        reason = outdated_because(m);
       }
       if (reason.empty()) {
         out.points.push_back(system_point(m));
@@ -167,7 +138,6 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
     }
     out.skipped[reason] += 1;
   }
-  leave_out_unsplit(out);
   std::sort(out.points.begin(), out.points.end(),
             [](const FitPoint& a, const FitPoint& b) { return key_text(a.key) < key_text(b.key); });
   return out;

@@ -12,8 +12,7 @@ SystemPrediction predict_system(const FitPoint& p, const HardwareSpec& hardware,
                                 const CostParameters& values, const ResidualField& field) {
   SystemPrediction out;
   PointWork work = system_work(p);
-  for (const KindCost& kind :
-       cost_by_kind(work.observed, hardware, values, p.conditions, p.opened_share)) {
+  for (const KindCost& kind : cost_by_kind(work.observed, hardware, values, p.conditions)) {
     out.dram_bytes += kind.dram_bytes;
   }
   const std::optional<Regime> own = system_regime(p);

@@ -13,7 +13,6 @@ namespace versieve::engine {
 inline constexpr std::int64_t kAttentionRegisters = 128;
 inline constexpr double kChunkCycles = 2000.0;
 inline constexpr double kChunkIssueCycles = 1350.0;
-inline constexpr double kAttentionCode = 400.0;  // sectors
 
 // The traces copy what they need of `a`.
 std::unique_ptr<LaunchTrace> trace_nsa_compressed(const AttentionCase& a);

@@ -10,8 +10,6 @@ namespace {
 constexpr std::int64_t kFusedRegisters = 216;
 constexpr double kTileCycles = 1400.0;
 constexpr double kTileIssueCycles = 680.0;
-constexpr double kFusedCode = 450.0;  // sectors
-constexpr double kFusedCodeHits = 0.05;
 
 // The committed rows from a slice of the tail on, and all of the tree's: once for the slice.
 void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& team,
@@ -89,9 +87,7 @@ LaunchShape fused_shape(const std::string& path, const AttentionCase& a, const F
           .shared_bytes = cut.shared_bytes,
           .step_cycles = kTileCycles,
           .issue_cycles = kTileIssueCycles,
-          .steps_in_flight = std::max(1.0, 0.5 * static_cast<double>(cut.units)),
-          .code_sectors = kFusedCode,
-          .code_hit_share = kFusedCodeHits};
+          .steps_in_flight = std::max(1.0, 0.5 * static_cast<double>(cut.units))};
 }
 
 void append_tables(const AttentionCase& a, const FusedCta& cta, std::vector<Access>& out) {

@@ -44,12 +44,10 @@ struct MemoryMachine {
   std::int64_t joined_lines = 4096;  // that a GPC can follow
   double joined_hit_cycles = 120.0;
 
-  // What a launch asks of L2 beside its data: a share once a launch, and the kernel's code once for
-  // each two SMs that it uses (LaunchShape::code_sectors), a request a sector.
+  // What a launch asks of L2 beside its data.
   double launch_requests = 8500.0;
   double launch_sectors = 4000.0;
   double overhead_hit_share = 0.12;
-  bool cold_code = false;  // nobody ran the kernels just before: their code is fetched
 
   // CTAs that start together drift apart: a step takes up to that share more, by CTA and step.
   double step_jitter = 0.25;

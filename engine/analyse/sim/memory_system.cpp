@@ -155,15 +155,10 @@ void MemorySystem::write_line(std::uint64_t line, unsigned mask, bool whole, std
   }
 }
 
-void MemorySystem::count_overhead(std::int64_t sms, const LaunchShape& shape) {
-  const double pairs =
-      std::min(static_cast<double>(sms), 0.5 * static_cast<double>(machine_.sm_count));
-  // A request a sector.
-  const double code = machine_.cold_code ? shape.code_sectors * pairs : 0.0;
-  overhead_requests_ += machine_.launch_requests + code;
-  overhead_sectors_ += machine_.launch_sectors + code;
-  overhead_hits_ +=
-      machine_.overhead_hit_share * machine_.launch_requests + shape.code_hit_share * code;
+void MemorySystem::count_launch() {
+  overhead_requests_ += machine_.launch_requests;
+  overhead_sectors_ += machine_.launch_sectors;
+  overhead_hits_ += machine_.overhead_hit_share * machine_.launch_requests;
 }
 
 void MemorySystem::count_polls(double polls) {

@@ -26,8 +26,8 @@ class MemorySystem {
   // (stores: at which it may go on).
   double access(const Access& access, std::int64_t gpc, double now);
 
-  // What a launch that runs on that many SMs fetches beside its data.
-  void count_overhead(std::int64_t sms, const LaunchShape& shape);
+  // What a launch fetches beside its data.
+  void count_launch();
   // Requests for one sector that is there, of CTAs that wait for others.
   void count_polls(double polls);
   // Lines that others left in L2: `bytes` of fresh lines, a share of them dirty. Not counted.

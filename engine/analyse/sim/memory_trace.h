@@ -39,8 +39,6 @@ struct LaunchShape {
   double step_cycles = 100.0;     // a step takes at least that long
   double issue_cycles = 0.0;      // of them, that keep the SM from other CTAs' steps
   double steps_in_flight = 2.0;   // steps of a CTA whose loads overlap
-  double code_sectors = 30.0;     // that two neighbouring SMs fetch once: instructions, constants
-  double code_hit_share = 0.6;    // of those fetches, counted
 };
 
 // A counter that CTAs raise as they end, and how far it must be for somebody to go on.

@@ -13,8 +13,7 @@ class RowTrace final : public LaunchTrace {
       : LaunchTrace({.path = launch.path,
                      .ctas = launch.rows * launch.parts,
                      .threads = launch.threads,
-                     .registers = 32,
-                     .code_sectors = 60.0}),
+                     .registers = 32}),
         launch_(launch) {
     for (const RowTensor& tensor : launch_.reads) {
       steps_ = std::max(steps_, (part_bytes(tensor) + kStepBytes - 1) / kStepBytes);

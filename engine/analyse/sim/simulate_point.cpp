@@ -73,7 +73,7 @@ CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const Simul
     runs.sets = attention_sequences(key, known, plan.seed, sets);
   } else {
     for (std::int64_t i = 0; i < sets; ++i) {
-      runs.sets.push_back(verification_sequence(key, known, plan.seed, plan.one_launch));
+      runs.sets.push_back(verification_sequence(key, known, plan.seed, true));
     }
   }
   const std::int64_t uncounted = attention && key.cache_state == "warm" ? kWarmRuns : sets;

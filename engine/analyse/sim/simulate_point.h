@@ -12,8 +12,6 @@ struct SimulationPlan {
   MemoryMachine machine;
   CollectionProtocol protocol;
   std::uint64_t seed = 1;  // of the sweep
-  // Plain steps that the engine runs so; false: launch by launch, as they were counted before.
-  bool one_launch = true;
 };
 
 // A step is the target's part of it (step_sequence.h). The key's backend becomes "sim". A point
@@ -27,7 +25,8 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
 std::vector<LaunchSequence> attention_sequences(const PointKey& key, const KnownBlocks& known,
                                                 std::uint64_t seed, std::int64_t sets);
 
-// The launches of the target's part of a step of that key. Refuses likewise.
+// The launches of the target's part of a step of that key; without `one_launch` a plain one's layer
+// by layer. Refuses likewise.
 LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& known,
                                      std::uint64_t seed, bool one_launch);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/words/assert.h"
-#include "profiler/sample_statistics.h"
 
 namespace versieve::engine {
 namespace {
@@ -18,50 +17,11 @@ SimulatedRange& range_of(const std::string& path, std::vector<SimulatedRange>& r
   return ranges.back();
 }
 
-// Member by member: repetitions are few and each counter stands for itself.
-MemoryCounters median_of_repetitions(const std::vector<std::vector<SimulatedRange>>& repetitions,
-                                     std::size_t range) {
-  static constexpr double MemoryCounters::*kMembers[] = {
-      &MemoryCounters::l1_sectors,       &MemoryCounters::sm_sectors,
-      &MemoryCounters::l2_sectors,       &MemoryCounters::l2_read_sectors,
-      &MemoryCounters::l2_write_sectors, &MemoryCounters::l2_hit_sectors,
-      &MemoryCounters::l2_requests,      &MemoryCounters::l2_hit_requests,
-      &MemoryCounters::dram_read_bytes,  &MemoryCounters::dram_write_bytes,
-      &MemoryCounters::cycles,           &MemoryCounters::duration_ns};
-  MemoryCounters result;
-  for (double MemoryCounters::*member : kMembers) {
-    std::vector<double> values;
-    for (const std::vector<SimulatedRange>& repetition : repetitions) {
-      values.push_back(repetition[range].counters.*member);
-    }
-    result.*member = profiler::median_of(values);
-  }
-  return result;
-}
-
 }  // namespace
 
-// Fitted to the points that store almost nothing themselves (README.md: what the profiler leaves).
-CollectionProtocol collection_shared() {
-  return {
-      .repetitions = 2, .cold_code = true, .opening_dirty_share = 0.25, .opening_written = 20e6};
-}
-
-CollectionProtocol collection_each() {
-  return {.repetitions = 3,
-          .cold_code = true,
-          .opening_dirty_share = 0.05,
-          .opening_written = 20e6,
-          .between_read = 40e6,
-          .between_written = 3e6};
-}
-
+// What the opening leaves is fitted to points that store almost nothing themselves.
 CollectionProtocol collection_warmed_up() {
-  CollectionProtocol protocol = collection_shared();
-  protocol.repetitions = 1;
-  protocol.cold_code = false;
-  protocol.warm_up = true;
-  return protocol;
+  return {.warm_up = true, .opening_dirty_share = 0.25, .opening_written = 20e6};
 }
 
 CollectionProtocol collection_quiet() {
@@ -69,7 +29,7 @@ CollectionProtocol collection_quiet() {
 }
 
 CollectionProtocol collection_warm() {
-  return {.repetitions = 2, .only_last = true};
+  return {.repetitions = 2};
 }
 
 std::vector<SimulatedRange> run_sequence(const MemoryMachine& machine, MemorySystem& memory,
@@ -94,31 +54,18 @@ std::vector<SimulatedRange> collect(const MemoryMachine& machine,
   VERSIEVE_ASSERT(static_cast<std::int64_t>(runs.counted.size()) == protocol.repetitions &&
                       !runs.counted.empty(),
                   "a run a repetition");
-  MemoryMachine watched = machine;
-  watched.cold_code = protocol.cold_code;
-  MemorySystem memory(watched);
+  MemorySystem memory(machine);
   memory.fill_foreign(2.0 * static_cast<double>(machine.l2_bytes), protocol.opening_dirty_share);
   memory.fill_foreign(protocol.opening_written, 1.0);
   double now = 0.0;  // goes on: what is on its way belongs to the run that asked for it
   for (const std::size_t set : runs.uncounted) {
     run_sequence(machine, memory, runs.sets[set], now);
   }
-  std::vector<std::vector<SimulatedRange>> counted;
-  for (std::size_t r = 0; r < runs.counted.size(); ++r) {
-    if (r > 0) {
-      memory.fill_foreign(protocol.between_read, 0.0);
-      memory.fill_foreign(protocol.between_written, 1.0);
-    }
-    counted.push_back(run_sequence(machine, memory, runs.sets[runs.counted[r]], now));
+  std::vector<SimulatedRange> last;
+  for (const std::size_t set : runs.counted) {
+    last = run_sequence(machine, memory, runs.sets[set], now);
   }
-  if (protocol.only_last) {
-    return counted.back();
-  }
-  std::vector<SimulatedRange> ranges = counted.front();
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    ranges[i].counters = median_of_repetitions(counted, i);
-  }
-  return ranges;
+  return last;
 }
 
 void fill_ranges(const std::vector<SimulatedRange>& ranges, PointMeasurement& point) {

@@ -13,24 +13,16 @@
 
 namespace versieve::engine {
 
-// How counters are collected: `repetitions` of the work, of which the median counts. Opening the
-// profiler replaces what L2 held (warm points are cold in their first repetition); what it wrote
-// leaves L2 as those lines are replaced, and is counted where that happens.
+// How counters are collected: `repetitions` of the work, of which the last counts. Opening the
+// profiler replaces what L2 held; what it wrote leaves L2 as those lines are replaced.
 struct CollectionProtocol {
   std::int64_t repetitions = 1;
-  bool only_last = false;            // the last repetition counts, not the median
-  bool cold_code = false;            // kernels' code is fetched within the counted ranges
   bool warm_up = false;              // uncounted runs come first, as many as a timed sample has
   double opening_dirty_share = 0.0;  // of the lines that were there before
   double opening_written = 0.0;      // bytes that opening the profiler leaves dirty in L2
-  double between_read = 0.0;         // bytes that pass through L2 between two repetitions
-  double between_written = 0.0;      // and bytes that are stored there
 };
 
-// The collections of the shipped sweeps: one for all of two repetitions, or one for each of three.
-CollectionProtocol collection_shared();
-CollectionProtocol collection_each();
-// One repetition behind uncounted runs on all sets of buffers: what later sweeps do.
+// What sweeps do: one repetition behind uncounted runs on all sets of buffers.
 CollectionProtocol collection_warmed_up();
 // Nobody watches: L2 full of clean lines of others; warm: the work itself ran before.
 CollectionProtocol collection_quiet();
@@ -52,8 +44,8 @@ struct CollectedRuns {
   std::vector<std::size_t> counted;  // a repetition each
 };
 
-// One run after the other on the same L2. Returns the median of each counter over repetitions,
-// ranges in order of first launch.
+// One run after the other on the same L2. Returns the last repetition's counters, ranges in order
+// of first launch.
 std::vector<SimulatedRange> collect(const MemoryMachine& machine,
                                     const CollectionProtocol& protocol, const CollectedRuns& runs);
 // One repetition on the memory as it is, from cycle `now` on, which becomes that of its end.

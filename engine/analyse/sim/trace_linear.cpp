@@ -23,8 +23,7 @@ class LinearTrace final : public LaunchTrace {
                      .shared_bytes = kSharedBytes,
                      .step_cycles = 150.0,
                      .issue_cycles = 64.0,
-                     .steps_in_flight = 4.0,
-                     .code_sectors = 300.0}),
+                     .steps_in_flight = 4.0}),
         p_(launch),
         cut_(cut) {}
 

@@ -19,8 +19,7 @@ class NsaCompressedTrace final : public LaunchTrace {
                      .threads = attention_threads(a),
                      .registers = kAttentionRegisters,
                      .step_cycles = kChunkCycles,
-                     .issue_cycles = kChunkIssueCycles,
-                     .code_sectors = kAttentionCode}),
+                     .issue_cycles = kChunkIssueCycles}),
         a_(a) {}
 
   bool append_step(std::int64_t cta, std::int64_t step, std::vector<Access>& out) const override;

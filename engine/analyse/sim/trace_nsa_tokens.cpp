@@ -17,8 +17,7 @@ class NsaTokensTrace final : public LaunchTrace {
                      .threads = attention_threads(a),
                      .registers = kAttentionRegisters,
                      .step_cycles = kChunkCycles,
-                     .issue_cycles = kChunkIssueCycles,
-                     .code_sectors = kAttentionCode}),
+                     .issue_cycles = kChunkIssueCycles}),
         a_(a),
         window_(window) {}
 

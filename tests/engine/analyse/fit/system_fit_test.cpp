@@ -1,5 +1,5 @@
-// The fit of the other systems: planted laws come back, NSA's parameters stay, points that older
-// launches left are not learned from, and a plan made from the file prices what was fitted.
+// The fit of the other systems: planted laws come back, NSA's parameters stay, points of older
+// launches are not learned from, and a plan made from the file prices what was fitted.
 #include "engine/analyse/fit/system_fit.h"
 
 #include <catch2/catch.hpp>
@@ -31,7 +31,7 @@ synthetic::Plan planted() {
   p[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)] = 15.0;
   p[index_of(LaunchKind::kResaDecode, KindParameter::kStepNs)] = 1500.0;
   p[index_of(LaunchKind::kTopkRadix, KindParameter::kBaseUs)] = 7.0;
-  p[index_of(LaunchKind::kDenseAttention, KindParameter::kStepNs)] = 1650.0;
+  p[index_of(LaunchKind::kFlashDecode, KindParameter::kStepNs)] = 1650.0;
   return plan;
 }
 
@@ -47,7 +47,7 @@ FitReport fitted(const std::vector<PointMeasurement>& points) {
 
 const FitReport& both() {
   static const FitReport report =
-      fitted(joined(nsa_points(planted()), synthetic::system_points(planted(), h200(), false)));
+      fitted(joined(nsa_points(planted()), synthetic::system_points(planted(), h200())));
   return report;
 }
 
@@ -86,22 +86,24 @@ TEST_CASE("the other systems' launches are fitted beside NSA's, which they do no
   CHECK(fit_text(report).find("decode resa") != std::string::npos);
 }
 
-TEST_CASE("attention that splits its keys takes the place of what did not") {
-  const auto old = synthetic::system_points(planted(), h200(), false);
-  const auto fresh = synthetic::system_points(planted(), h200(), true);
-  const auto unsplit = [](const std::vector<PointMeasurement>& points) {
-    std::int64_t count = 0;
-    for (const FitPoint& p : system_points(points).points) {
-      count += !p.topk && !p.shape.dense.split ? 1 : 0;
+TEST_CASE("attention whose keys are not split is left out, with what to do") {
+  std::vector<PointMeasurement> points = synthetic::system_points(planted(), h200());
+  const std::size_t all = system_points(points).points.size();
+  std::int64_t unsplit = 0;
+  for (PointMeasurement& m : points) {
+    for (RangeMeasurement& range : m.ranges) {
+      if (range.path == "flash_decode" && m.key.workload == WorkloadKind::kDecode) {
+        range.path = "tree_attention";
+        unsplit += 1;
+      }
     }
-    return count;
-  };
-  CHECK(unsplit(old) > 0);
-  CHECK(unsplit(joined(old, fresh)) == 0);
-  const FitReport report = fitted(joined(nsa_points(planted()), joined(old, fresh)));
-  CHECK(report.model.dense_split);
-  CHECK(report.model.chosen_split);
-  CHECK(!both().model.dense_split);
+  }
+  REQUIRE(unsplit > 0);
+  const FitPoints left = system_points(points);
+  CHECK(left.points.size() + static_cast<std::size_t>(unsplit) == all);
+  REQUIRE(left.skipped.size() == 1);
+  CHECK(left.skipped.begin()->second == unsplit);
+  CHECK(left.skipped.begin()->first.find("measure it again") != std::string::npos);
 }
 
 TEST_CASE("a plan ranks the other systems, as fitted and as read back from the file") {

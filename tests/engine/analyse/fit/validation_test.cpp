@@ -130,32 +130,6 @@ TEST_CASE("points of one cell are held out together") {
   CHECK(cell_hash(grouped) != cell_hash(other_order));  // order matters to groups
 }
 
-TEST_CASE("a run's configuration says what its counters found in L2") {
-  CHECK(opened_share(R"({"counter_repetitions": 2})") == 0.5);
-  CHECK(opened_share(R"({"counter_repetitions": 1})") == 1.0);
-  CHECK(opened_share(R"({"counter_repetitions": 3})") == 0.0);
-  CHECK(opened_share(R"({"counter_repetitions": 2, "counter_warm_up": true})") == 0.0);
-  CHECK(opened_share("") == 0.0);
-}
-
-TEST_CASE("counters right after an opening read warm data again and write what it left behind") {
-  StepShape shape{.target = named_llm_shape("nsa-1b")};
-  shape.context_len = 16384;
-  shape.num_queries = 16;
-  StepWork work;
-  add_attention(attention_shape(shape, 0.6), NsaForm::kFused, true, 1.0, work);
-  const RunConditions warm{CacheState::kWarm, LaunchMode::kGraph};
-  const auto bytes = [&](double share) {
-    const KindCosts kinds = cost_by_kind(work, h200(), initial_parameters(), warm, share);
-    return kinds[static_cast<std::size_t>(LaunchKind::kNsaReuse)];
-  };
-  CHECK(bytes(1.0).read_bytes > 5.0 * bytes(0.0).read_bytes);
-  CHECK(bytes(1.0).dram_bytes - bytes(1.0).read_bytes >
-        bytes(0.0).dram_bytes - bytes(0.0).read_bytes);
-  CHECK(bytes(0.5).dram_bytes == Approx(0.5 * bytes(0.0).dram_bytes + 0.5 * bytes(1.0).dram_bytes));
-  CHECK(bytes(1.0).time_us == bytes(0.0).time_us);  // nobody is timed there
-}
-
 TEST_CASE("a residual field finds a smooth correction and leaves noise alone") {
   StepShape shape{.target = named_llm_shape("nsa-1b")};
   std::vector<Residual> smooth;

@@ -152,6 +152,6 @@ TEST_CASE("a CTA that waits for others goes on when they have ended, and asks me
   CHECK(result.end_cycle > 7 * 1000.0);
   // It waited some four steps of 1,000 cycles.
   MemorySystem idle(machine);
-  idle.count_overhead(8, {});
+  idle.count_launch();
   CHECK(memory.counters().l2_requests - idle.counters().l2_requests > 28 + 5 + 3);
 }

@@ -1,0 +1,39 @@
+// Measured points for a fit or a plan, out of a database: times and bytes of one device, acceptance
+// of any, since a tree's yield does not depend on where it was grown.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+
+namespace versieve::db {
+
+// The workloads whose points a fit takes: times and bytes, and what the machine gives.
+inline constexpr std::array<WorkloadKind, 6> kFittedWorkloads = {
+    WorkloadKind::kAttention, WorkloadKind::kStep, WorkloadKind::kMachine,
+    WorkloadKind::kDecode,    WorkloadKind::kTopk, WorkloadKind::kSampling};
+
+// Why nothing is fitted to the points of a run that is not RunRecord::counted_warm: their bytes are
+// in part those of the instrument.
+inline constexpr const char* kCountedCold =
+    "counted right after a collection of counters was opened, without a warm-up: measure again";
+
+struct Evidence {
+  std::string device;             // as the runs name it
+  std::vector<std::string> runs;  // uuids of its runs
+  std::vector<PointMeasurement> points;
+  std::map<std::string, std::int64_t> left_out;  // reason -> points of the device
+};
+
+// `device` as the runs name it. Refused and failed points are among them.
+Evidence evidence_of(const Store& store, const std::string& device);
+// Acceptance points of every pair, measured and imported.
+std::vector<PointMeasurement> acceptance_points(const Store& store);
+// "; left out: 12 points, ..." or nothing.
+std::string left_out_text(const std::map<std::string, std::int64_t>& left_out);
+
+}  // namespace versieve::db
