@@ -1,5 +1,8 @@
 #include "db/open.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -22,11 +25,15 @@ void require_name(const std::string& path) {
 }
 
 void require_file(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) {
+    throw Error(ExitCode::kBadInput, path + " cannot be read: " + error.message());
+  }
+  if (!fs::exists(status)) {
     throw Error(ExitCode::kBadInput, path + " does not exist");
   }
-  if (!fs::is_regular_file(path, ignored)) {
+  if (!fs::is_regular_file(status)) {
     throw Error(ExitCode::kBadInput, path + " is not a file");
   }
 }
@@ -54,6 +61,63 @@ void prepare_writer(Database& database) {
   abort_orphans(database);
 }
 
+std::unique_ptr<Database> opened(const std::string& path, Access access) {
+  std::unique_ptr<Database> database = std::make_unique<Database>(path, access);
+  database->set_busy_timeout(kBusyTimeoutMs);
+  check_readable(*database);
+  return database;
+}
+
+bool folder_can_be_written(const std::string& path) {
+  return ::access(fs::absolute(path).parent_path().c_str(), W_OK) == 0;
+}
+
+// A folder of its own under the temporary one, gone at the end of its scope.
+class CopyFolder {
+ public:
+  CopyFolder() {
+    std::string name = (fs::temp_directory_path() / "versieve-read-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw Error(ExitCode::kEnvironment, name + ": no temporary folder can be made");
+    }
+    path_ = name;
+  }
+  ~CopyFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  CopyFolder(const CopyFolder&) = delete;
+  CopyFolder& operator=(const CopyFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// What a killed writer committed and left beside the file is joined to it in a copy: a read-only
+// folder lets nobody do it in place. The open files outlive their names.
+std::unique_ptr<Database> opened_copy(const std::string& path) {
+  const CopyFolder folder;
+  const std::string copy = (folder.path() / "copy.db").string();
+  try {
+    for (const char* part : {"", "-wal", "-journal"}) {
+      if (fs::exists(path + part)) {
+        fs::copy_file(path + part, copy + part);
+        fs::permissions(copy + part, fs::perms::owner_read | fs::perms::owner_write);
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::kEnvironment,
+                path + " has unfinished writes beside it and cannot be copied to " +
+                    folder.path().string() + ": " + error.code().message());
+  }
+  leave_plain_file(*std::make_unique<Database>(copy, Access::kWrite));
+  std::unique_ptr<Database> database = opened(copy, Access::kReadFrozen);
+  database->set_path(path);
+  return database;
+}
+
 // A file that could not be made into a database is not left behind.
 void remove_if_empty(const std::string& path) {
   std::error_code ignored;
@@ -68,10 +132,16 @@ std::unique_ptr<Database> open_for_reading(const std::string& path) {
   require_name(path);
   require_file(path);
   check_header(path);
-  std::unique_ptr<Database> database = std::make_unique<Database>(path, Access::kRead);
-  database->set_busy_timeout(kBusyTimeoutMs);
-  check_readable(*database);
-  return database;
+  try {
+    return opened(path, Access::kRead);
+  } catch (const Error& error) {
+    // A file whose last writer was killed, or that was copied from beside one, is still in WAL
+    // mode: SQLite wants to make a -shm beside it.
+    if (error.code() != ExitCode::kEnvironment || folder_can_be_written(path)) {
+      throw;
+    }
+    return has_unfinished_writes(path) ? opened_copy(path) : opened(path, Access::kReadFrozen);
+  }
 }
 
 std::unique_ptr<Database> open_for_writing(const std::string& path) {

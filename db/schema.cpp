@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -127,12 +128,19 @@ int min_reader_version() {
   return 1;
 }
 
+bool has_unfinished_writes(const std::string& path) {
+  return exists_nonempty(path + "-wal") || exists_nonempty(path + "-journal");
+}
+
 void check_header(const std::string& path) {
-  if (exists_nonempty(path + "-wal") || exists_nonempty(path + "-journal")) {
+  if (has_unfinished_writes(path)) {
     return;
   }
   Header header{};
   std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error(ExitCode::kBadInput, path + " cannot be read: " + std::strerror(errno));
+  }
   file.read(reinterpret_cast<char*>(header.data()), kHeaderBytes);
   if (file.gcount() != kHeaderBytes || std::memcmp(header.data(), kMagic, sizeof kMagic) != 0) {
     throw Error(ExitCode::kBadInput, path + " is not a Versieve database: it is not a SQLite file");

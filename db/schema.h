@@ -23,6 +23,9 @@ int schema_version();  // that this program writes
 // The oldest program that may still read what this one writes; kept in each file.
 int min_reader_version();
 
+// Beside the file lies what a writer has committed and not yet moved into it, or has to undo.
+bool has_unfinished_writes(const std::string& path);
+
 // Looks at the first bytes only, without SQLite: throws if the file cannot be a whole Versieve
 // database. A file with unfinished writes of a killed process beside it is left to SQLite.
 void check_header(const std::string& path);

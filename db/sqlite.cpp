@@ -3,7 +3,9 @@
 
 #include <sqlite3.h>
 
+#include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 #include "model/words/assert.h"
@@ -20,8 +22,25 @@ int open_flags(Access access) {
       return SQLITE_OPEN_READWRITE;
     case Access::kRead:
       return SQLITE_OPEN_READONLY;
+    case Access::kReadFrozen:
+      return SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
   }
   return 0;
+}
+
+// A URI of what stands for itself, every other byte as its code.
+std::string frozen_uri(const std::string& file) {
+  std::string uri = "file:";
+  for (const unsigned char c : file) {
+    if (std::isalnum(c) != 0 || c == '/' || c == '.' || c == '-' || c == '_') {
+      uri += static_cast<char>(c);
+    } else {
+      char code[4];
+      std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned>(c));
+      uri += code;
+    }
+  }
+  return uri + "?immutable=1";
 }
 
 Error error_for(int code, const std::string& path, const std::string& message) {
@@ -58,7 +77,8 @@ std::string linked_version() {
 Database::Database(const std::string& path, Access access) : path_(path) {
   // Made absolute, so that SQLite takes no name for a URI or for its ":memory:".
   const std::string file = std::filesystem::absolute(path).string();
-  const int code = sqlite3_open_v2(file.c_str(), &handle_, open_flags(access), nullptr);
+  const std::string name = access == Access::kReadFrozen ? frozen_uri(file) : file;
+  const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(access), nullptr);
   if (code != SQLITE_OK) {
     const Error error = error_for(code, path_, handle_ ? sqlite3_errmsg(handle_) : "no memory");
     sqlite3_close_v2(handle_);

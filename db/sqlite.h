@@ -13,7 +13,8 @@ namespace versieve::db {
 
 std::string linked_version();  // of SQLite
 
-enum class Access { kCreate, kWrite, kRead };
+// kReadFrozen: nothing beside the file is read or made, as if nobody could ever write to it.
+enum class Access { kCreate, kWrite, kRead, kReadFrozen };
 
 class Database {
  public:
@@ -32,6 +33,8 @@ class Database {
   // False if another connection is in the way.
   bool try_journal_mode(const std::string& mode);
 
+  // The name that errors give where another than the file's own is known to the user.
+  void set_path(const std::string& path) { path_ = path; }
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_; }
   // Throws what SQLite's result code means for the user; `code` is SQLITE_OK or another result.
