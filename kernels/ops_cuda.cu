@@ -34,6 +34,7 @@
 #include "kernels/tree_sample/launch.h"
 #include "model/launches/fused_cut.h"
 #include "model/words/assert.h"
+#include "model/words/gpu_absence.h"
 #include "model/words/hardware.h"
 
 namespace versieve::kernels {
@@ -301,13 +302,15 @@ class CudaOps final : public Ops<T> {
 };
 
 void require_gpu() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    cudaGetLastError();
-    throw Error(ExitCode::kEnvironment,
-                std::string("no CUDA GPU can be used on this machine: ") +
-                    (status == cudaSuccess ? "none was found" : cudaGetErrorString(status)));
+  GpuAnswer answer;
+  const cudaError_t status = cudaGetDeviceCount(&answer.device_count);
+  cudaGetLastError();
+  answer.driver_insufficient = status == cudaErrorInsufficientDriver;
+  answer.error = status == cudaSuccess ? "" : cudaGetErrorString(status);
+  check(cudaDriverGetVersion(&answer.driver_version));
+  check(cudaRuntimeGetVersion(&answer.runtime_version));
+  if (const std::string absent = gpu_absent_because(answer); !absent.empty()) {
+    throw Error(ExitCode::kEnvironment, absent);
   }
   int device = 0;
   int major = 0;

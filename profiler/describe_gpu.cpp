@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "model/words/gpu_absence.h"
 #include "profiler/driver_context.h"
 #include "profiler/gpu_timer.h"
 #endif
@@ -13,10 +14,6 @@
 namespace versieve::profiler {
 #ifdef VERSIEVE_HAS_CUDA
 namespace {
-
-std::string version_text(int version) {  // 13020 is 13.2
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
 
 std::string bus_id_of(int device) {
   std::array<char, 32> text{};
@@ -27,6 +24,12 @@ std::string bus_id_of(int device) {
 
 }  // namespace
 
+std::string driver_cuda_version() {
+  int version = 0;
+  check_cuda(cudaDriverGetVersion(&version), "asking for the driver's version");
+  return version == 0 ? "" : cuda_version_text(version);
+}
+
 std::optional<GpuDescription> describe_gpu() {
   if (!gpu_missing_because().empty()) {
     return std::nullopt;
@@ -34,9 +37,7 @@ std::optional<GpuDescription> describe_gpu() {
   const int device = current_device();
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, device), "describing the device");
-  int driver = 0;
   int runtime = 0;
-  check_cuda(cudaDriverGetVersion(&driver), "asking for the driver's version");
   check_cuda(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version");
   GpuDescription gpu;
   gpu.name = properties.name;
@@ -49,12 +50,16 @@ std::optional<GpuDescription> describe_gpu() {
   gpu.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   gpu.memory_bus_bits = properties.memoryBusWidth;
   gpu.ecc = properties.ECCEnabled != 0;
-  gpu.cuda_driver = version_text(driver);
-  gpu.cuda_runtime = version_text(runtime);
+  gpu.cuda_driver = driver_cuda_version();
+  gpu.cuda_runtime = cuda_version_text(runtime);
   gpu.state = GpuStateReader(gpu.pci_bus_id).read();
   return gpu;
 }
 #else
+std::string driver_cuda_version() {
+  return {};
+}
+
 std::optional<GpuDescription> describe_gpu() {
   return std::nullopt;
 }

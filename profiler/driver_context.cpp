@@ -3,6 +3,7 @@
 #include <string>
 
 #include "model/words/error.h"
+#include "model/words/gpu_absence.h"
 
 namespace versieve::profiler {
 
@@ -12,6 +13,17 @@ void check_cuda(cudaError_t status, const char* step) {
                                             cudaGetErrorString(status) + " (" +
                                             cudaGetErrorName(status) + ")");
   }
+}
+
+std::string no_gpu_answers_because() {
+  GpuAnswer answer;
+  const cudaError_t status = cudaGetDeviceCount(&answer.device_count);
+  cudaGetLastError();
+  answer.driver_insufficient = status == cudaErrorInsufficientDriver;
+  answer.error = status == cudaSuccess ? "" : cudaGetErrorString(status);
+  check_cuda(cudaDriverGetVersion(&answer.driver_version), "asking for the driver's version");
+  check_cuda(cudaRuntimeGetVersion(&answer.runtime_version), "asking for the runtime's version");
+  return gpu_absent_because(answer);
 }
 
 int current_device() {

@@ -90,6 +90,7 @@ Environment read_environment() {
   Environment environment;
   environment.gpu = describe_gpu();
   environment.gpu_missing_because = environment.gpu ? "" : gpu_missing_because();
+  environment.cuda_driver = driver_cuda_version();
   read_cupti(environment);
   environment.cpu_name = cpu_name();
   environment.cpu_threads = static_cast<int>(std::thread::hardware_concurrency());
@@ -107,6 +108,7 @@ std::string to_json(const Environment& environment) {
   const json object = {
       {"gpu", environment.gpu ? gpu_json(*environment.gpu) : json(nullptr)},
       {"gpu_missing_because", environment.gpu_missing_because},
+      {"cuda_driver", environment.cuda_driver},
       {"cupti_version", environment.cupti_version},
       {"cpu", {{"name", environment.cpu_name}, {"threads", environment.cpu_threads}}},
       {"memory_bytes", environment.memory_bytes},

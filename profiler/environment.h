@@ -28,6 +28,7 @@ struct GpuDescription {
 struct Environment {
   std::optional<GpuDescription> gpu;
   std::string gpu_missing_because;  // one sentence when there is none
+  std::string cuda_driver;          // the driver's CUDA version, also where no GPU can be used
   std::string cupti_version;        // empty: no CUPTI; otherwise its API version
   std::string cupti_path;
   std::string cpu_name;
@@ -43,6 +44,8 @@ struct Environment {
 Environment read_environment();
 // None: no GPU here, or a build without CUDA.
 std::optional<GpuDescription> describe_gpu();
+// "13.0"; empty: no driver, or a build without CUDA.
+std::string driver_cuda_version();
 std::string to_json(const Environment& environment);
 
 std::string utc_now();  // ISO 8601, seconds

@@ -25,14 +25,8 @@ int device_attribute(cudaDeviceAttr attribute) {
 }  // namespace
 
 std::string gpu_missing_because() {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess) {
-    return std::string("No NVIDIA GPU answers on this machine (") + cudaGetErrorString(status) +
-           ").";
-  }
-  if (devices == 0) {
-    return "This machine has no NVIDIA GPU.";
+  if (const std::string absent = no_gpu_answers_because(); !absent.empty()) {
+    return absent;
   }
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, current_device()), "describing the device");

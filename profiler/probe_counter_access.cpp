@@ -87,11 +87,8 @@ CounterAccess try_collection() {
 }  // namespace
 
 CounterAccess probe_counter_access() {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess || devices == 0) {
-    return unsupported(std::string("No NVIDIA GPU answers on this machine (") +
-                       (status != cudaSuccess ? cudaGetErrorString(status) : "no device") + ").");
+  if (const std::string absent = no_gpu_answers_because(); !absent.empty()) {
+    return unsupported(absent);
   }
   if (!cupti().loaded()) {
     return unsupported(cupti().missing_because);
