@@ -9,6 +9,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/shipped_data.h"
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
 #include "model/words/llm_shape.h"
@@ -21,7 +22,7 @@ using nlohmann::json;
 
 struct Options {
   std::string fit, what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
-  std::string peer_script = "engine/measure/bench/peer_nsa_triton.py";
+  std::string peer_script;  // empty: the shipped one
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
@@ -67,6 +68,12 @@ engine::StepBenchOptions step_options(const Options& options) {
   return out;
 }
 
+std::string peer_script_of(const Options& options) {
+  return options.peer_script.empty()
+             ? engine::shipped_data("engine/measure/bench/peer_nsa_triton.py").string()
+             : options.peer_script;
+}
+
 void run_peer(const Options& options, engine::VerifyBench& bench) {
   std::vector<engine::PublicPathCell> cells;
   for (const engine::VerifyCell& cell : bench.cells) {
@@ -77,7 +84,7 @@ void run_peer(const Options& options, engine::VerifyBench& bench) {
       cells.push_back({cell.context_len, cell.queries});
     }
   }
-  bench.peer = engine::run_public_path(options.peer_path, options.peer_script, cells);
+  bench.peer = engine::run_public_path(options.peer_path, peer_script_of(options), cells);
   for (engine::VerifyCell& cell : bench.cells) {
     for (const engine::PublicPathTime& time : bench.peer->cells) {
       if (time.context_len == cell.context_len && time.queries == cell.queries) {
@@ -88,8 +95,11 @@ void run_peer(const Options& options, engine::VerifyBench& bench) {
 }
 
 engine::VerifyBench verify(const Options& options, const engine::VerifyBenchOptions& wanted) {
-  if (!options.peer_path.empty() && options.geometry != "nsa-1b") {
-    throw Error(ExitCode::kUsage, "the public operators are run at the geometry nsa-1b only");
+  if (!options.peer_path.empty()) {
+    if (options.geometry != "nsa-1b") {
+      throw Error(ExitCode::kUsage, "the public operators are run at the geometry nsa-1b only");
+    }
+    peer_script_of(options);  // looked for before anything is measured
   }
   engine::VerifyBench bench = engine::bench_verify(wanted, [](const engine::VerifyCell& cell) {
     write_progress("\rL " + std::to_string(cell.context_len) + ", N " +
@@ -203,7 +213,8 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
   app.add_option("--samples", options->samples, "of each contender, taking turns");
   app.add_option("--peer-path", options->peer_path,
                  "checkout of native-sparse-attention-triton, run beside");
-  app.add_option("--peer-script", options->peer_script, "the script that runs it");
+  app.add_option("--peer-script", options->peer_script,
+                 "the script that runs it; the shipped one if left out");
   app.add_option("--backend", options->backend, "cuda, or cpu for the reference kernels")
       ->check(CLI::IsMember({"cuda", "cpu"}));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")

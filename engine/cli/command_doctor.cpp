@@ -3,6 +3,7 @@
 // what in it was measured by other programs and which pairs a plan can count on.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/io/shipped_data.h"
 #include "engine/measure/sweep/machine_figures.h"
 #include "model/words/machine_rates.h"
 #include "profiler/counter_access.h"
@@ -24,7 +26,13 @@ struct Findings {
   profiler::Environment environment;
   profiler::CounterAccess counters;
   std::string sqlite;
+  std::string data;  // folder of what ships with the program; empty: not found
 };
+
+std::string shipped_data_folder() {
+  const std::optional<std::filesystem::path> measured = engine::try_shipped_data("db/measured");
+  return measured ? measured->parent_path().parent_path().lexically_normal().string() : "";
+}
 
 json json_of(const Findings& found) {
   json object = json::parse(profiler::to_json(found.environment));
@@ -33,6 +41,7 @@ json json_of(const Findings& found) {
                         {"sentence", found.counters.sentence}};
   object["cupti_path"] = found.environment.cupti_path;
   object["sqlite"] = found.sqlite;
+  object["data"] = found.data;
   return object;
 }
 
@@ -53,8 +62,11 @@ std::string gpu_text(const profiler::Environment& environment) {
 }
 
 std::string driver_text(const profiler::Environment& environment) {
+  if (environment.cuda_toolkit.empty()) {
+    return "not asked for: this build has no CUDA";
+  }
   if (!environment.gpu) {
-    return "none";
+    return environment.cuda_driver.empty() ? "none" : "for CUDA " + environment.cuda_driver;
   }
   const profiler::GpuDescription& gpu = *environment.gpu;
   return (gpu.state ? gpu.state->driver_version : std::string("unknown")) + ", for CUDA " +
@@ -191,6 +203,7 @@ std::string text_of(const Findings& found) {
          std::to_string(environment.memory_bytes >> 20) + " MiB\n" +  //
          "system    " + environment.kernel + "\n" +                   //
          "SQLite    " + found.sqlite + "\n" +                         //
+         "data      " + or_none(found.data) + "\n" +                  //
          "versieve  " + environment.revision + ", " + environment.compiler + "\n";
 }
 
@@ -203,7 +216,7 @@ Run declare_doctor(CLI::App& app, const CommandContext&) {
                  "what was imported into it and whose tokens a step are known");
   return [database] {
     const Findings found{profiler::read_environment(), profiler::probe_counter_access(),
-                         db::sqlite_version()};
+                         db::sqlite_version(), shipped_data_folder()};
     Answer answer{.json = json_of(found), .text = text_of(found)};
     if (!database->empty()) {
       const std::vector<CalibratedFigure> rows = calibrated_figures(*database);

@@ -1,6 +1,7 @@
 // versieve profile: runs a sweep and stores each point in a transaction of its own, so that an
 // interrupted sweep resumes where it was.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/shipped_data.h"
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/clock_log.h"
@@ -39,7 +41,8 @@ void request_stop(int) {
 }
 
 struct Options {
-  std::string database, sweep, backend = "auto", shard = "1/1", demo = "engine/demo";
+  std::string database, sweep, backend = "auto", shard = "1/1";
+  std::string demo;  // empty: the shipped one
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
   int threads = 0;
@@ -209,11 +212,21 @@ std::optional<HardwareSpec> simulated_hardware(const Options& options, const std
   return {};
 }
 
+// Sweeps without acceptance points need none.
+std::string demo_of(const Options& options, const SweepPlan& plan) {
+  const bool needs_it = std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& k) {
+    return k.workload == WorkloadKind::kAcceptance;
+  });
+  return options.demo.empty() && needs_it ? engine::shipped_data("engine/demo").string()
+                                          : options.demo;
+}
+
 Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const std::string backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
   const SweepPlan plan = plan_of(options, backend);
+  const std::string demo = demo_of(options, plan);
   if (backend != "cuda" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
     throw Error(ExitCode::kEnvironment,
                 std::string(plan.name == "calibrate" ? "the sweep calibrate measures"
@@ -223,7 +236,7 @@ Answer run_profile(const Options& options) {
                                : ", and there is none: " + profiler::gpu_missing_because()));
   }
   if (!simulated) {
-    engine::require_pair(plan, options.demo);
+    engine::require_pair(plan, demo);
   }
   engine::require_writable(options.hardware_out);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
@@ -238,7 +251,7 @@ Answer run_profile(const Options& options) {
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
-                                   .demo_folder = options.demo};
+                                   .demo_folder = demo};
   if (simulated) {
     campaign.simulate = simulator_of(*simulated, plan.seed);
   }
@@ -285,7 +298,8 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--hardware", options->hardware,
                  "machine that --backend sim simulates: catalogue key or JSON file (h200-sxm)");
   app.add_option("--shard", options->shard, "i/n: every n-th point, from the i-th (from 1)");
-  app.add_option("--demo", options->demo, "folder of the trained pair and its prompts");
+  app.add_option("--demo", options->demo,
+                 "folder of the trained pair and its prompts; the shipped one if left out");
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--hardware-out", options->hardware_out,
