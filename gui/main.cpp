@@ -1,17 +1,19 @@
 // The desktop app: `versieve-gui [database]`; with --screenshot it draws one page into a PNG file,
-// without a display if there is none, and ends.
+// without a display, and ends.
 #include <QApplication>
 #include <QCommandLineParser>
-#include <QFileInfo>
+#include <QLocale>
 #include <QRegularExpression>
 #include <QSaveFile>
 #include <QThreadPool>
 #include <QTimer>
+#include <clocale>
 #include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "engine/analyse/fit/fit_file.h"
+#include "gui/display.h"
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
@@ -74,110 +76,180 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
   QObject::connect(&window.document(), &Document::failed, &window, later);
 }
 
-// Pictures can be drawn on machines without a display.
-void choose_platform(int argc, char** argv) {
-  bool screenshot = false;
-  for (int i = 1; i < argc; ++i) {
-    screenshot = screenshot || QByteArray(argv[i]).startsWith("--screenshot");
+// The options; may be read before there is an application.
+struct CommandLine {
+  CommandLine() {
+    parser.setApplicationDescription("Explores a database of Versieve.");
+    parser.addPositionalArgument("database", "a file written by `versieve profile`", "[database]");
+    parser.addOptions({help, version, screenshot, page, filter, size, bandwidth, prior, colors});
   }
-  if (screenshot && qEnvironmentVariableIsEmpty("DISPLAY") &&
-      qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") &&
-      qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) {
+
+  bool has(const QCommandLineOption& option) const { return parser.isSet(option); }
+  QString value(const QCommandLineOption& option) const { return parser.value(option); }
+
+  QCommandLineParser parser;
+  QCommandLineOption help{{"h", "help"}, "Show what it takes, and end."};
+  QCommandLineOption version{{"v", "version"}, "Show the version, and end."};
+  QCommandLineOption screenshot{"screenshot", "Draw one page into a PNG file and end.", "file"};
+  QCommandLineOption page{"page", "The page to show: " + Window::pageNames().join(", ") + ".",
+                          "name", "points"};
+  QCommandLineOption filter{"filter", "Show the points for which this holds.", "text"};
+  QCommandLineOption size{"size", "The window's size in pixels.", "width x height", "1400x900"};
+  QCommandLineOption bandwidth{"bandwidth", "Plan for this memory bandwidth, 1 to 10.", "TB/s"};
+  QCommandLineOption prior{
+      "prior", "Begin the planner's fit at this one of another machine (`versieve fit --out`).",
+      "file"};
+  QCommandLineOption colors{"colors", "light or dark; the desktop's if left out.", "shade"};
+};
+
+QStringList words_of(int argc, char** argv) {
+  QStringList words;
+  for (int i = 0; i < argc; ++i) {
+    words.append(QString::fromLocal8Bit(argv[i]));
+  }
+  return words;
+}
+
+// --help and --version need no display. False: neither was asked for.
+bool printed_words(const CommandLine& line, int argc, char** argv) {
+  if (!line.has(line.help) && !line.has(line.version)) {
+    return false;
+  }
+  const QCoreApplication application(argc, argv);
+  const QString words =
+      line.has(line.help) ? line.parser.helpText() : QString("versieve-gui " VERSIEVE_VERSION "\n");
+  std::fputs(qUtf8Printable(words), stdout);
+  return true;
+}
+
+// Pictures need no display, and are the same with one; a platform that is named and is not there
+// does not keep one from being drawn.
+QString display_missing_because(bool for_picture, int argc, char** argv) {
+  if (for_picture && qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) {
     qputenv("QT_QPA_PLATFORM", "offscreen");
   }
+  QString reason = versieve::gui::window_impossible_because(argc, argv);
+  if (for_picture && !reason.isEmpty()) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    reason = versieve::gui::window_impossible_because(argc, argv);
+  }
+  return reason;
+}
+
+// Numbers are written with points everywhere: in files they must be, and a window that mixes marks
+// reads as two numbers. Qt's application object takes on the user's locale.
+void write_numbers_with_points() {
+  std::setlocale(LC_NUMERIC, "C");
+  QLocale::setDefault(QLocale::c());
+}
+
+// What is wrong with the options, or an empty text.
+QString misuse(const CommandLine& line) {
+  const QString shade = line.value(line.colors);
+  if (line.has(line.colors) && shade != QLatin1String("light") && shade != QLatin1String("dark")) {
+    return "colors are light or dark";
+  }
+  if (line.parser.positionalArguments().size() > 1) {
+    return "one database at a time";
+  }
+  if (!Window::pageNames().contains(line.value(line.page))) {
+    return "there is no page \"" + line.value(line.page) + "\"; there are " +
+           Window::pageNames().join(", ");
+  }
+  if (!QRegularExpression("^[0-9]{3,4}x[0-9]{3,4}$").match(line.value(line.size)).hasMatch()) {
+    return "a size is written as 1280x800";
+  }
+  bool is_number = true;
+  const double terabytes = line.has(line.bandwidth)
+                               ? QLocale::c().toDouble(line.value(line.bandwidth), &is_number)
+                               : 1.0;
+  if (!is_number || !(terabytes >= 1.0 && terabytes <= 10.0)) {
+    return "a bandwidth is a number of TB/s between 1 and 10";
+  }
+  return {};
+}
+
+QSize asked_size(const CommandLine& line) {
+  const QStringList pixels = line.value(line.size).split('x');
+  return {pixels[0].toInt(), pixels[1].toInt()};
+}
+
+void color(QApplication& application, const CommandLine& line, const Preferences* preferences) {
+  const std::optional<bool> kept_dark =
+      preferences != nullptr ? preferences->isDark() : std::nullopt;
+  const bool is_dark = line.has(line.colors)
+                           ? line.value(line.colors) == QLatin1String("dark")
+                           : kept_dark.value_or(theme::shade() == theme::Shade::kDark);
+  theme::apply(application, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
+}
+
+// Throws Error: a prior that cannot be read.
+void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
+  window.showPage(line.value(line.page));
+  if (preferences != nullptr) {
+    window.keepIn(*preferences);
+  }
+  if (preferences == nullptr || line.has(line.size)) {
+    window.resize(asked_size(line));
+  }
+  if (line.has(line.bandwidth)) {
+    window.plannerPage().setBandwidth(QLocale::c().toDouble(line.value(line.bandwidth)));
+  }
+  if (line.has(line.prior)) {
+    window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(
+        versieve::engine::read_fit(line.value(line.prior).toStdString())));
+  }
+  window.document().setFilter(line.value(line.filter));
+}
+
+int run(QApplication& application, const CommandLine& line) {
+  std::optional<Preferences> preferences;
+  if (!line.has(line.screenshot)) {
+    preferences.emplace();
+  }
+  Preferences* const kept = preferences ? &*preferences : nullptr;
+  color(application, line, kept);
+  Window window;
+  set_up(window, line, kept);
+  const QString picture = line.value(line.screenshot);
+  if (line.has(line.screenshot)) {
+    prepare_screenshot(window, line.value(line.page), picture);
+  }
+  window.show();
+  if (!line.parser.positionalArguments().isEmpty()) {
+    window.document().open(line.parser.positionalArguments().first());
+  } else if (line.has(line.screenshot)) {
+    QTimer::singleShot(kSettleMs, &window, [&] { take_screenshot(window, picture); });
+  }
+  const int code = QApplication::exec();
+  QThreadPool::globalInstance()->waitForDone();  // a fit still under way posts to the application
+  return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  choose_platform(argc, argv);
+  CommandLine line;
+  line.parser.parse(words_of(argc, argv));  // Qt's own options are not known yet
+  if (printed_words(line, argc, argv)) {
+    return static_cast<int>(ExitCode::kDone);
+  }
+  const QString no_display = display_missing_because(line.has(line.screenshot), argc, argv);
+  if (!no_display.isEmpty()) {
+    return exit_with(ExitCode::kEnvironment, no_display);
+  }
   QApplication application(argc, argv);
   QApplication::setApplicationName("versieve-gui");
-
-  QCommandLineParser arguments;
-  arguments.setApplicationDescription("Explores a database of Versieve.");
-  arguments.addHelpOption();
-  arguments.addPositionalArgument("database", "a file written by `versieve profile`", "[database]");
-  const QCommandLineOption screenshot("screenshot", "Draw one page into a PNG file and end.",
-                                      "file");
-  const QCommandLineOption page("page", "The page to show: " + Window::pageNames().join(", ") + ".",
-                                "name", "points");
-  const QCommandLineOption filter("filter", "Show the points for which this holds.", "text");
-  const QCommandLineOption size("size", "The window's size in pixels.", "width x height",
-                                "1400x900");
-  const QCommandLineOption bandwidth("bandwidth", "Plan for this memory bandwidth, 1 to 10.",
-                                     "TB/s");
-  const QCommandLineOption prior(
-      "prior", "Begin the planner's fit at this one of another machine (`versieve fit --out`).",
-      "file");
-  const QCommandLineOption colors("colors", "light or dark; the desktop's if left out.", "shade");
-  arguments.addOptions({screenshot, page, filter, size, bandwidth, prior, colors});
-  arguments.process(application);
-  const QString shade = arguments.value(colors);
-  if (arguments.isSet(colors) && shade != QLatin1String("light") &&
-      shade != QLatin1String("dark")) {
-    return exit_with(ExitCode::kUsage, "colors are light or dark");
+  write_numbers_with_points();
+  if (!line.parser.parse(QCoreApplication::arguments())) {
+    return exit_with(ExitCode::kUsage, line.parser.errorText());
   }
-  // Pictures are the same whoever draws them.
-  std::optional<Preferences> preferences;
-  if (!arguments.isSet(screenshot)) {
-    preferences.emplace();
+  if (const QString wrong = misuse(line); !wrong.isEmpty()) {
+    return exit_with(ExitCode::kUsage, wrong);
   }
-  const std::optional<bool> kept_dark = preferences ? preferences->isDark() : std::nullopt;
-  const bool is_dark = arguments.isSet(colors)
-                           ? shade == QLatin1String("dark")
-                           : kept_dark.value_or(theme::shade() == theme::Shade::kDark);
-  theme::apply(application, is_dark ? theme::Shade::kDark : theme::Shade::kLight);
-  if (arguments.positionalArguments().size() > 1) {
-    return exit_with(ExitCode::kUsage, "one database at a time");
+  try {
+    return run(application, line);
+  } catch (const Error& error) {
+    return exit_with(error.code(), QString::fromUtf8(error.what()));
   }
-
-  Window window;
-  if (!window.showPage(arguments.value(page))) {
-    return exit_with(ExitCode::kUsage, "there is no page \"" + arguments.value(page) +
-                                           "\"; there are " + Window::pageNames().join(", "));
-  }
-  const QRegularExpressionMatch pixels =
-      QRegularExpression("^([0-9]{3,4})x([0-9]{3,4})$").match(arguments.value(size));
-  if (!pixels.hasMatch()) {
-    return exit_with(ExitCode::kUsage, "a size is written as 1280x800");
-  }
-  window.resize(pixels.captured(1).toInt(), pixels.captured(2).toInt());
-  if (preferences) {
-    const QSize asked = window.size();
-    window.keepIn(*preferences);
-    if (arguments.isSet(size)) {
-      window.resize(asked);
-    }
-  }
-  if (arguments.isSet(bandwidth)) {
-    bool is_number = false;
-    const double terabytes = arguments.value(bandwidth).toDouble(&is_number);
-    if (!is_number || !(terabytes >= 1.0 && terabytes <= 10.0)) {
-      return exit_with(ExitCode::kUsage, "a bandwidth is a number of TB/s between 1 and 10");
-    }
-    window.plannerPage().setBandwidth(terabytes);
-  }
-  if (arguments.isSet(prior)) {
-    try {
-      window.plannerPage().planner().setPrior(std::make_shared<const FittedModel>(
-          versieve::engine::read_fit(arguments.value(prior).toStdString())));
-    } catch (const Error& error) {
-      return exit_with(error.code(), QString::fromUtf8(error.what()));
-    }
-  }
-  window.document().setFilter(arguments.value(filter));
-  if (arguments.isSet(screenshot)) {
-    prepare_screenshot(window, arguments.value(page), arguments.value(screenshot));
-  }
-  window.show();
-  if (!arguments.positionalArguments().isEmpty()) {
-    window.document().open(arguments.positionalArguments().first());
-  } else if (arguments.isSet(screenshot)) {
-    QTimer::singleShot(kSettleMs, &window,
-                       [&] { take_screenshot(window, arguments.value(screenshot)); });
-  }
-  const int code = QApplication::exec();
-  QThreadPool::globalInstance()->waitForDone();  // a fit still under way posts to the application
-  return code;
 }

@@ -1,9 +1,13 @@
 #include "gui/models/snapshot.h"
 
-#include <QCoreApplication>
 #include <QDir>
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
+#include <optional>
+
+#include "engine/io/shipped_data.h"
+#include "model/words/error.h"
 
 namespace versieve::gui {
 namespace {
@@ -21,9 +25,18 @@ std::vector<std::int32_t> alphabetic_order(const std::vector<QString>& words) {
   return order;
 }
 
-QString first_database_in(const QDir& folder) {
-  const QStringList names = folder.entryList({"*.db"}, QDir::Files, QDir::Name);
-  return names.isEmpty() ? QString() : folder.absoluteFilePath(names.first());
+// Measured points; none of a file that cannot be read.
+std::int64_t point_count(const QString& path) {
+  try {
+    std::int64_t points = 0;
+    for (const db::StoredRun& run :
+         db::Store::open(path.toStdString(), db::OpenMode::kReadOnly).runs()) {
+      points += run.ok_count;
+    }
+    return points;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace
@@ -33,6 +46,19 @@ const db::StoredRun* Snapshot::run(std::int64_t run_id) const {
       std::lower_bound(runs.begin(), runs.end(), run_id,
                        [](const db::StoredRun& run, std::int64_t id) { return run.id < id; });
   return found != runs.end() && found->id == run_id ? &*found : nullptr;
+}
+
+QString largest_database_in(const QDir& folder) {
+  QString largest;
+  std::int64_t most = 0;
+  for (const QString& name : folder.entryList({"*.db"}, QDir::Files, QDir::Name)) {
+    const QString path = folder.absoluteFilePath(name);
+    if (const std::int64_t points = point_count(path); points > most) {
+      largest = path;
+      most = points;
+    }
+  }
+  return largest;
 }
 
 SnapshotPtr read_snapshot(const QString& path) {
@@ -57,17 +83,8 @@ PointMeasurement read_point(const QString& path, std::int64_t point_id) {
 }
 
 QString shipped_database() {
-  QDir folder(QCoreApplication::applicationDirPath());
-  for (int level = 0; level < 6; ++level) {
-    const QString found = first_database_in(QDir(folder.filePath("db/measured")));
-    if (!found.isEmpty()) {
-      return found;
-    }
-    if (!folder.cdUp()) {
-      break;
-    }
-  }
-  return first_database_in(QDir(VERSIEVE_SOURCE_DIR "/db/measured"));
+  const std::optional<std::filesystem::path> folder = engine::try_shipped_data("db/measured");
+  return folder ? largest_database_in(QDir(QString::fromStdString(folder->string()))) : QString();
 }
 
 }  // namespace versieve::gui

@@ -2,6 +2,7 @@
 // model and view shares it.
 #pragma once
 
+#include <QDir>
 #include <QString>
 #include <memory>
 #include <vector>
@@ -28,8 +29,9 @@ using SnapshotPtr = std::shared_ptr<const Snapshot>;
 SnapshotPtr read_snapshot(const QString& path);
 PointMeasurement read_point(const QString& path, std::int64_t point_id);
 
-// The measurements that ship with the program (db/measured/*.db above the executable or in the
-// source tree); empty if there are none.
+// Of the databases in it that with the most measured points; empty if none has any.
+QString largest_database_in(const QDir& folder);
+// That of the measurements that ship with the program (engine/io/shipped_data.h).
 QString shipped_database();
 
 }  // namespace versieve::gui

@@ -16,6 +16,7 @@
 #include "gui/models/point_column.h"
 #include "gui/models/point_filter.h"
 #include "gui/models/point_text.h"
+#include "gui/models/snapshot.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/views/axis.h"
@@ -39,6 +40,15 @@ int marked_pixels(const QImage& picture, const QPointF& place, int reach) {
     }
   }
   return count;
+}
+
+// Measured points of a database.
+std::int64_t ok_points_in(const QString& path) {
+  std::int64_t points = 0;
+  for (const db::StoredRun& run : read_snapshot(path)->runs) {
+    points += run.ok_count;
+  }
+  return points;
 }
 
 }  // namespace
@@ -132,6 +142,18 @@ class AppTest : public QObject {
     QVERIFY(title->isVisible());
     QVERIFY(title->text().contains("Open a database"));
     QVERIFY(!window.pointsPage().isVisible());
+  }
+
+  void theShippedDatabaseWithMostPointsIsOffered() {
+    QTemporaryDir folder;
+    QVERIFY(largest_database_in(QDir(folder.path())).isEmpty());
+    QFile(folder.filePath("a-no-database.db")).open(QIODevice::WriteOnly);
+    QVERIFY(largest_database_in(QDir(folder.path())).isEmpty());
+    QFile::copy(sweep_, folder.filePath("z.db"));
+    QFile::copy(systems_, folder.filePath("b.db"));
+    const QString larger = ok_points_in(sweep_) > ok_points_in(systems_) ? "z.db" : "b.db";
+    QCOMPARE(QFileInfo(largest_database_in(QDir(folder.path()))).fileName(), larger);
+    QCOMPARE(QFileInfo(shipped_database()).fileName(), QString("h200.db"));
   }
 
   void aDatabaseShowsItsRunsAndPoints() {
