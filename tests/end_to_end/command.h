@@ -27,15 +27,20 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// `before`: shell text in front of the command, such as "ulimit -f 1; ".
-inline CommandResult run_versieve(const std::string& arguments, const std::string& before = "") {
+// Shell text, its output kept.
+inline CommandResult run_line(const std::string& command) {
   const TempFolder folder;
-  const std::string line = before + VERSIEVE_BINARY_DIR "/bin/versieve " + arguments + " >" +
-                           (folder / "out").string() + " 2>" + (folder / "err").string();
+  const std::string line =
+      "{ " + command + "\n} >" + (folder / "out").string() + " 2>" + (folder / "err").string();
   const int status = std::system(line.c_str());
   return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           .out = text_of_file(folder / "out"),
           .err = text_of_file(folder / "err")};
+}
+
+// `before`: shell text in front of the command, such as "ulimit -f 1; ".
+inline CommandResult run_versieve(const std::string& arguments, const std::string& before = "") {
+  return run_line(before + VERSIEVE_BINARY_DIR "/bin/versieve " + arguments);
 }
 
 // Standard error holds one line.
