@@ -1,8 +1,8 @@
-// What a finished generation says of itself.
+#include "engine/run/speculate/generation.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include "engine/run/speculate/generate.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {

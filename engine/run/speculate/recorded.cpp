@@ -1,11 +1,8 @@
-// Greedy generation through recorded steps (device_step.h): while one step runs the next is already
-// enqueued, because nothing in it waits for the host; a step enqueued in vain is dropped. Under a
-// runtime guard each tuple has recordings of its own, and the next takes over where it ends.
+#include "engine/run/speculate/recorded.h"
+
 #include <algorithm>
 #include <chrono>
 
-#include "engine/run/speculate/device_step.h"
-#include "engine/run/speculate/generate.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -81,19 +78,21 @@ bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
 }  // namespace
 
 template <class T>
-bool Generator<T>::can_record(const GenerateOptions& options) const {
+bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
   // A draft model is led by the host.
-  const bool model_drafts = draft_model_ != nullptr && options.strategy.draft.speculates();
+  const bool model_drafts =
+      prefilled_->draft_model() != nullptr && options.strategy.draft.speculates();
   return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
          !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
          !options.on_step &&
-         DeviceStepRunner<T>::refusal(*target_, device_options(options.strategy, target_->shape()),
-                                      prompt_len_ + token_limit(options) + 2 * kDeepestPath)
+         DeviceStepRunner<T>::refusal(
+             prefilled_->target(), device_options(options.strategy, prefilled_->target().shape()),
+             prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
              .empty();
 }
 
 template <class T>
-DeviceStepRunner<T>& Generator<T>::recorded_steps(const Strategy& strategy, bool feeds_draft) {
+DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, bool feeds_draft) {
   auto found = std::find_if(kept_steps_.begin(), kept_steps_.end(), [&](const KeptSteps& kept) {
     return kept.strategy == strategy && kept.feeds_draft == feeds_draft;
   });
@@ -104,10 +103,12 @@ DeviceStepRunner<T>& Generator<T>::recorded_steps(const Strategy& strategy, bool
   if (kept_steps_.size() == kMostKeptTuples) {
     kept_steps_.erase(kept_steps_.begin());
   }
-  DeviceStepOptions options = device_options(strategy, target_->shape());
+  DeviceStepOptions options = device_options(strategy, prefilled_->target().shape());
   options.feeds_draft = feeds_draft;
-  kept_steps_.push_back({strategy, feeds_draft,
-                         std::make_unique<DeviceStepRunner<T>>(*ops_, *target_, draft_, options)});
+  kept_steps_.push_back(
+      {strategy, feeds_draft,
+       std::make_unique<DeviceStepRunner<T>>(prefilled_->ops(), prefilled_->target(),
+                                             prefilled_->draft(), options)});
   return *kept_steps_.back().steps;
 }
 
@@ -115,54 +116,52 @@ DeviceStepRunner<T>& Generator<T>::recorded_steps(const Strategy& strategy, bool
 // drafts beyond them. Bounds of recordings are then those of any other request, so that it may
 // replay them.
 template <class T>
-typename DeviceStepRunner<T>::Start Generator<T>::rewind_for_recorded(
-    std::span<const Strategy> strategies, std::int64_t limit, std::int32_t token) {
+typename DeviceStepRunner<T>::Start RecordedRuns<T>::rewind(std::span<const Strategy> strategies,
+                                                            std::int64_t limit,
+                                                            std::int32_t token) {
   std::int64_t longest_yield = 1;
   for (const Strategy& strategy : strategies) {
     longest_yield = std::max(longest_yield, kernels::longest_path(strategy.draft));
   }
-  const std::int64_t needed = prompt_len_ + limit + 2 * longest_yield;
+  const std::int64_t needed = prefilled_->length() + limit + 2 * longest_yield;
   const std::int64_t bound = recording_bound(needed);
   const bool take_bound =
       std::all_of(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
-        return DeviceStepRunner<T>::refusal(*target_, device_options(strategy, target_->shape()),
+        return DeviceStepRunner<T>::refusal(prefilled_->target(),
+                                            device_options(strategy, prefilled_->target().shape()),
                                             bound)
             .empty();
       });
   const std::int64_t max_context = take_bound ? bound : needed;
-  target_->cache().truncate(prompt_len_);
-  if (draft_ != nullptr) {
-    draft_->set_length(prompt_len_);
-  }
-  target_->cache().reserve(max_context + 2 * longest_yield + kDeepestPath);
-  return {.context_len = prompt_len_,
+  prefilled_->rewind_caches();
+  prefilled_->target().cache().reserve(max_context + 2 * longest_yield + kDeepestPath);
+  return {.context_len = prefilled_->length(),
           .token = token,
-          .captured = last_captured_.data(),
+          .captured = prefilled_->last_captured(),
           .max_context = max_context};
 }
 
 template <class T>
-void Generator<T>::reserve(std::int64_t max_new_tokens) {
-  const std::int64_t limit = token_limit({.max_new_tokens = max_new_tokens});
+void RecordedRuns<T>::reserve(std::int64_t max_new_tokens) {
+  const std::int64_t limit = prefilled_->token_limit({.max_new_tokens = max_new_tokens});
   const std::int64_t rows =
-      recording_bound(prompt_len_ + limit + 2 * kDeepestPath) + 3 * kDeepestPath;
-  target_->cache().reserve(rows);
-  if (draft_ != nullptr) {
-    draft_->reserve(rows);
+      recording_bound(prefilled_->length() + limit + 2 * kDeepestPath) + 3 * kDeepestPath;
+  prefilled_->target().cache().reserve(rows);
+  if (prefilled_->draft() != nullptr) {
+    prefilled_->draft()->reserve(rows);
   }
 }
 
 template <class T>
-Generation Generator<T>::run_recorded(const GenerateOptions& options) {
-  VERSIEVE_ASSERT(refusal(options).empty(), "refused strategies are not run");
-  const std::int64_t limit = token_limit(options);
+Generation RecordedRuns<T>::run(const GenerateOptions& options) {
+  const std::int64_t limit = prefilled_->token_limit(options);
   Generation run{.recorded = true};
-  bool over = begin_run(options, run);
+  bool over = prefilled_->begin_run(options, run);
   DeviceStepRunner<T>& steps = recorded_steps(options.strategy, false);
   const double recorded_before = steps.record_seconds();
   const typename DeviceStepRunner<T>::Start start =
-      rewind_for_recorded({&options.strategy, 1}, limit, run.tokens.back());
-  std::optional<Rectifier<T>> rectifier = make_rectifier(options.strategy);
+      rewind({&options.strategy, 1}, limit, run.tokens.back());
+  std::optional<Rectifier<T>> rectifier = prefilled_->make_rectifier(options.strategy);
   if (rectifier) {
     rectifier->reserve();
   }
@@ -172,8 +171,9 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
     launch_ahead(steps, rectifier ? rectifier->steps_left() : limit, limit, run);
     const kernels::StepYield yield = steps.wait();
     if (rectifier) {
-      target_->cache().set_length(steps.length());  // the host's view, which steps do not move
-      rectify(*rectifier, run.tokens.back(), run);
+      prefilled_->target().cache().set_length(
+          steps.length());  // the host's view, which steps do not move
+      prefilled_->rectify(*rectifier, run.tokens.back(), run);
     }
     over = take(yield, limit, options.eos, run);
   }
@@ -184,19 +184,18 @@ Generation Generator<T>::run_recorded(const GenerateOptions& options) {
 }
 
 template <class T>
-Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
-                                              std::span<const Strategy> ranked,
-                                              RuntimeGuard& guard) {
-  const std::int64_t limit = token_limit(options);
+Generation RecordedRuns<T>::run_guarded(const GenerateOptions& options,
+                                        std::span<const Strategy> ranked, RuntimeGuard& guard) {
+  const std::int64_t limit = prefilled_->token_limit(options);
   Generation run{.recorded = true};
-  bool over = begin_run(options, run);
-  typename DeviceStepRunner<T>::Start start = rewind_for_recorded(ranked, limit, run.tokens.back());
-  target_->drop_block_keys();
+  bool over = prefilled_->begin_run(options, run);
+  typename DeviceStepRunner<T>::Start start = rewind(ranked, limit, run.tokens.back());
+  prefilled_->target().drop_block_keys();
   const Clock::time_point begin = Clock::now();
   while (!over) {
     const Strategy& strategy = ranked[guard.active()];
     DeviceStepRunner<T>& steps =
-        recorded_steps(strategy, draft_ != nullptr && !strategy.draft.speculates());
+        recorded_steps(strategy, prefilled_->draft() != nullptr && !strategy.draft.speculates());
     const double recorded_before = steps.record_seconds();
     steps.begin(start);
     over = run_until_move(steps, limit, options.eos, guard, run);
@@ -210,22 +209,8 @@ Generation Generator<T>::run_guarded_recorded(const GenerateOptions& options,
   return run;
 }
 
-template bool Generator<double>::can_record(const GenerateOptions&) const;
-template bool Generator<float>::can_record(const GenerateOptions&) const;
-template bool Generator<Bf16>::can_record(const GenerateOptions&) const;
-template void Generator<double>::reserve(std::int64_t);
-template void Generator<float>::reserve(std::int64_t);
-template void Generator<Bf16>::reserve(std::int64_t);
-template Generation Generator<double>::run_recorded(const GenerateOptions&);
-template Generation Generator<float>::run_recorded(const GenerateOptions&);
-template Generation Generator<Bf16>::run_recorded(const GenerateOptions&);
-template Generation Generator<double>::run_guarded_recorded(const GenerateOptions&,
-                                                            std::span<const Strategy>,
-                                                            RuntimeGuard&);
-template Generation Generator<float>::run_guarded_recorded(const GenerateOptions&,
-                                                           std::span<const Strategy>,
-                                                           RuntimeGuard&);
-template Generation Generator<Bf16>::run_guarded_recorded(const GenerateOptions&,
-                                                          std::span<const Strategy>, RuntimeGuard&);
+template class RecordedRuns<double>;
+template class RecordedRuns<float>;
+template class RecordedRuns<Bf16>;
 
 }  // namespace versieve::engine

@@ -1,0 +1,49 @@
+// Runs through recorded steps (device_step.h): while one step runs the next is already enqueued,
+// because nothing in it waits for the host; a step enqueued in vain is dropped. Greedy decoding
+// alone; the tokens are those of a run that the host leads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/run/speculate/device_step.h"
+#include "engine/run/speculate/prefilled.h"
+#include "model/plan/runtime_guard.h"
+
+namespace versieve::engine {
+
+template <class T>
+class RecordedRuns {
+ public:
+  explicit RecordedRuns(Prefilled<T>& prefilled) : prefilled_(&prefilled) {}
+
+  bool can_run(const GenerateOptions& options) const;
+  // Room for runs of so many tokens from the prefilled prompt, so that none of them has caches made
+  // anew, which earlier recordings name.
+  void reserve(std::int64_t max_new_tokens);
+  // REQUIRES: can_run().
+  Generation run(const GenerateOptions& options);
+  // Each step by the tuple that the guard holds active; each tuple has recordings of its own, and
+  // the next takes over where it ends. REQUIRES: can_run() each of them.
+  Generation run_guarded(const GenerateOptions& options, std::span<const Strategy> ranked,
+                         RuntimeGuard& guard);
+
+ private:
+  // Steps of that tuple, with the recordings of earlier runs; valid until those of
+  // kMostKeptTuples other tuples were asked for.
+  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, bool feeds_draft);
+  typename DeviceStepRunner<T>::Start rewind(std::span<const Strategy> strategies,
+                                             std::int64_t limit, std::int32_t token);
+
+  struct KeptSteps {
+    Strategy strategy;
+    bool feeds_draft = false;
+    std::unique_ptr<DeviceStepRunner<T>> steps;
+  };
+  Prefilled<T>* prefilled_;
+  std::vector<KeptSteps> kept_steps_;  // newest last
+};
+
+}  // namespace versieve::engine
