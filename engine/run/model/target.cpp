@@ -35,7 +35,11 @@ Target<T>::Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights
       shape_(std::move(shape)),
       weights_(std::move(weights)),
       capture_layers_(std::move(capture_layers)),
-      cache_(ops, shape_) {
+      cache_(ops, shape_),
+      tree_kv_(ops, shape_, cache_.keeps_raw_keys()),
+      nsa_(ops, shape_),
+      dense_(ops, shape_),
+      blocks_(ops, shape_) {
   VERSIEVE_ASSERT(static_cast<std::int64_t>(weights_.layers.size()) == shape_.layers,
                   "one set of weights a layer");
   VERSIEVE_ASSERT(capture_layers_.empty() || capture_layers_.size() == kCaptureCount,
@@ -48,7 +52,6 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
     return;
   }
   rows_ = std::max(nodes, std::min<std::int64_t>(2 * rows_, 256));
-  const std::int64_t cache_rows = shape_.layers * rows_ * shape_.kv_width();
   ensure_count(*ops_, hidden_, rows_ * shape_.hidden);
   ensure_count(*ops_, weighted_, rows_ * shape_.hidden);
   ensure_count(*ops_, squares_[0], rows_);
@@ -59,21 +62,13 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   ensure_count(*ops_, cosine_, rows_ * shape_.head_dim / 2);
   ensure_count(*ops_, sine_, rows_ * shape_.head_dim / 2);
   ensure_count(*ops_, mlp_, rows_ * shape_.intermediate);
-  ensure_count(*ops_, k_tree_, cache_rows);
-  ensure_count(*ops_, v_tree_, cache_rows);
+  tree_kv_.ensure_rows(rows_);
   if (!capture_layers_.empty()) {
     ensure_count(*ops_, captured_, rows_ * kCaptureCount * shape_.hidden);
   }
   if (is_sparse(shape_)) {
     ensure_count(*ops_, gates_, rows_ * shape_.num_heads * 3);
-    ensure_count(*ops_, k_cmp_tree_, cache_rows);
-    ensure_count(*ops_, v_cmp_tree_, cache_rows);
-    ensure_count(*ops_, indices_,
-                 shape_.layers * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count);
-    hint_row_ = -1;
-  }
-  if (cache_.keeps_raw_keys()) {
-    ensure_count(*ops_, k_raw_tree_, cache_rows);
+    nsa_.ensure_rows(rows_);
   }
 }
 
@@ -85,12 +80,12 @@ void Target<T>::upload_layout() {
   append(all, layout_.owner);
   append(all, layout_.block);
   append(all, layout_.source);
-  tokens_ = staged_.upload(*ops_, all);
-  parents_ = tokens_ + tree_.size();
-  positions_ = parents_ + tree_.size();
-  owners_ = positions_ + tree_.size();
-  blocks_ = owners_ + layout_.compressed_rows();
-  sources_ = blocks_ + layout_.compressed_rows();
+  nodes_.token = staged_.upload(*ops_, all);
+  nodes_.parent = nodes_.token + tree_.size();
+  nodes_.position = nodes_.parent + tree_.size();
+  nodes_.owner = nodes_.position + tree_.size();
+  nodes_.block = nodes_.owner + layout_.compressed_rows();
+  nodes_.source = nodes_.block + layout_.compressed_rows();
 }
 
 template <class T>
@@ -100,16 +95,16 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
                       static_cast<std::int64_t>(options.schedule.size()) == shape_.layers,
                   "the schedule has one letter a layer");
   tree_ = tree;
-  chain_ = is_chain(tree_);
   options_ = options;
   layout_ = tree_layout(tree_, length(), shape_.nsa, is_sparse(shape_));
   ensure_rows(tree_.size());
   cache_.reserve(std::max<std::int64_t>(length(), 1));
+  nodes_ = {.count = tree_.size(),
+            .chain = is_chain(tree_),
+            .context_len = length(),
+            .compressed_rows = layout_.compressed_rows(),
+            .newest_position = layout_.newest_position()};
   upload_layout();
-  counts_ = nullptr;
-  context_len_ = length();
-  compressed_rows_ = layout_.compressed_rows();
-  newest_position_ = layout_.newest_position();
   run_nodes();
 }
 
@@ -117,18 +112,18 @@ void Target<T>::verify(const DraftTree& tree, const VerifyOptions& options) {
 template <class T>
 void Target<T>::run_nodes() {
   squares_turn_ = 0;
-  ops_->embed({.token = {.n = tree_.size(),
+  ops_->embed({.token = {.n = nodes_.count,
                          .k = shape_.hidden,
-                         .x_row = tokens_,
+                         .x_row = nodes_.token,
                          .x = weights_.embedding.data(),
                          .weight = weights_.layers.front().input_norm.data(),
                          .y = weighted_.data(),
                          .copy = hidden_.data(),
                          .squares = squares_[0].data()},
-               .angles = {.n = tree_.size(),
+               .angles = {.n = nodes_.count,
                           .head_dim = shape_.head_dim,
                           .theta = shape_.rope_theta,
-                          .position = positions_,
+                          .position = nodes_.position,
                           .cosine = cosine_.data(),
                           .sine = sine_.data()}});
   capture_embedding();
@@ -150,7 +145,7 @@ void Target<T>::run_layers() {
 template <class T>
 void Target<T>::capture_embedding() {
   if (T* const captured = captured_before(0); captured != nullptr) {
-    ops_->copy_rows({.rows = tree_.size(),
+    ops_->copy_rows({.rows = nodes_.count,
                      .width = shape_.hidden,
                      .dst_stride = kCaptureCount * shape_.hidden,
                      .src = hidden_.data(),
@@ -165,7 +160,7 @@ void Target<T>::repeat_captures() {
   for (std::size_t slot = 1; slot < capture_layers_.size(); ++slot) {
     T* const first = captured_before(capture_layers_[slot]);
     if (first != captured_slot(slot)) {
-      ops_->copy_rows({.rows = tree_.size(),
+      ops_->copy_rows({.rows = nodes_.count,
                        .width = shape_.hidden,
                        .src_stride = kCaptureCount * shape_.hidden,
                        .dst_stride = kCaptureCount * shape_.hidden,
@@ -187,7 +182,7 @@ T* Target<T>::captured_before(std::int64_t layer) const {
 // The layer that reads the normed stream, from node `first` on.
 template <class T>
 void Target<T>::linear_of_norm(kernels::LinearParams<T> p, std::int64_t first) {
-  p.n = tree_.size() - first;
+  p.n = nodes_.count - first;
   p.k = shape_.hidden;
   p.x = weighted_.data() + first * shape_.hidden;
   p.norm = {.x_squares = squares_[squares_turn_].data() + first,
@@ -202,7 +197,7 @@ template <class T>
 void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
                                T* captured) {
   squares_turn_ = 1 - squares_turn_;
-  ops_->linear({.n = tree_.size(),
+  ops_->linear({.n = nodes_.count,
                 .k = k,
                 .m = shape_.hidden,
                 .x = x,
@@ -217,15 +212,26 @@ void Target<T>::linear_to_norm(const T* x, const Buffer& w, std::int64_t k, cons
 }
 
 template <class T>
+AttentionStep<T> Target<T>::attention_step() const {
+  return {.options = options_,
+          .nodes = nodes_,
+          .cache = cache_,
+          .tree = tree_kv_,
+          .q = query_.data(),
+          .gates = gates_.data(),
+          .out = attention_.data()};
+}
+
+template <class T>
 void Target<T>::run_layer(std::int64_t layer) {
   const LayerWeights<T>& w = weights_.layers[static_cast<std::size_t>(layer)];
   project(w, layer);
   if (is_sparse(shape_)) {
-    attend_sparse(layer);
+    nsa_.attend(attention_step(), layer);
   } else if (options_.resa) {
-    attend_blocks(layer);
+    blocks_.attend(attention_step(), layer);
   } else {
-    attend_dense(layer);
+    dense_.attend(attention_step(), layer);
   }
   linear_to_norm(attention_.data(), w.output, shape_.q_width(), w.post_norm);
   linear_of_norm(
@@ -237,7 +243,7 @@ void Target<T>::run_layer(std::int64_t layer) {
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
   linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
-  ops_->rope_append({.n = tree_.size(),
+  ops_->rope_append({.n = nodes_.count,
                      .num_heads = shape_.num_heads,
                      .num_kv_heads = shape_.num_kv_heads,
                      .head_dim = shape_.head_dim,
@@ -246,19 +252,19 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .cosine = cosine_.data(),
                      .sine = sine_.data(),
                      .q = query_.data(),
-                     .k_raw = cache_.keeps_raw_keys() ? tree_row(k_raw_tree_, layer) : nullptr,
-                     .k = tree_row(k_tree_, layer),
-                     .v = tree_row(v_tree_, layer),
+                     .k_raw = tree_kv_.k_raw(layer),
+                     .k = tree_kv_.k(layer),
+                     .v = tree_kv_.v(layer),
                      .gates = gates_.data(),
-                     .compress = compressed_tokens(w, layer)});
+                     .compress = nsa_.compressed_tokens(attention_step(), w, layer)});
 }
 
 template <class T>
 void Target<T>::read_out() {
-  const std::int64_t rows = options_.last_logits_only ? 1 : tree_.size();
+  const std::int64_t rows = options_.last_logits_only ? 1 : nodes_.count;
   ensure_count(*ops_, logits_, rows * shape_.vocab);
   const Buffer& head = shape_.tied_embeddings ? weights_.embedding : weights_.head;
-  linear_of_norm({.m = shape_.vocab, .w = head.data(), .y = logits_.data()}, tree_.size() - rows);
+  linear_of_norm({.m = shape_.vocab, .w = head.data(), .y = logits_.data()}, nodes_.count - rows);
 }
 
 template <class T>
@@ -273,26 +279,9 @@ void Target<T>::commit(std::span<const std::int32_t> path) {
       compressed.push_back(static_cast<std::int32_t>(owner - layout_.owner.begin()));
     }
   }
-  const TreeRows<T> rows{.layer_rows = rows_,
-                         .k = k_tree_.data(),
-                         .v = v_tree_.data(),
-                         .k_raw = k_raw_tree_.data(),
-                         .k_cmp = k_cmp_tree_.data(),
-                         .v_cmp = v_cmp_tree_.data()};
-  cache_.append(rows, path, compressed);
-  hint_row_ = is_sparse(shape_) ? path.back() : -1;
-  if (block_keys_) {
-    block_keys_->update(cache_, length() - static_cast<std::int64_t>(path.size()));
-  }
-}
-
-template <class T>
-void Target<T>::keep_block_keys(std::int64_t key_block) {
-  VERSIEVE_ASSERT(!is_sparse(shape_), "block keys are for dense targets");
-  if (!block_keys_ || block_keys_->key_block() != key_block) {
-    block_keys_.emplace(*ops_, shape_, key_block);
-  }
-  block_keys_->update(cache_, 0);
+  cache_.append(tree_kv_.view(), path, compressed);
+  nsa_.set_hint(is_sparse(shape_) ? path.back() : -1);
+  blocks_.update(cache_, length() - static_cast<std::int64_t>(path.size()));
 }
 
 template <class T>

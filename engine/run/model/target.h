@@ -5,16 +5,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "engine/run/model/block_key_cache.h"
+#include "engine/run/model/attention_step.h"
+#include "engine/run/model/block_attention.h"
+#include "engine/run/model/dense_attention.h"
 #include "engine/run/model/device_ints.h"
 #include "engine/run/model/kv_cache.h"
-#include "engine/run/model/token_selector.h"
+#include "engine/run/model/nsa_attention.h"
 #include "engine/run/model/tree_layout.h"
+#include "engine/run/model/verify_options.h"
 #include "engine/run/model/weights.h"
 #include "kernels/ops.h"
 #include "model/words/draft_tree.h"
@@ -22,28 +23,6 @@
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
-
-struct VerifyOptions {
-  // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
-  std::string schedule;
-  // Of nodes in the tree's order. Exact groups of any size give the bits of single queries.
-  std::int64_t group_size = 1;
-  GroupMode group_mode = GroupMode::kExact;
-  bool last_logits_only = false;  // prefill: one row of logits, the last node's
-  // Planted fault for tests: attention does not see path-local compressed tokens.
-  bool hide_tree_compressed = false;
-  NsaForm form = NsaForm::kFused;
-  // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
-  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
-  // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
-  // made are seen as such without it.
-  bool splits_chain = false;
-  // A tree of one node of an NSA target runs its layers in one launch where the device has one
-  // (Ops::decode_layers); false: launch by launch. No bit depends on it.
-  bool one_launch = true;
-  // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
-  std::optional<kernels::ResaSelection> resa;
-};
 
 // A tree that device code made: its sizes are bounds, the true ones are read where it runs. Nodes
 // beyond the grown tree are padding that belongs to no path.
@@ -58,14 +37,6 @@ struct DeviceTree {
   const std::int32_t* owner = nullptr;     // [E <= N], as TreeLayout's
   const std::int32_t* block = nullptr;     // [E]
   const std::int32_t* source = nullptr;    // [E, l]
-};
-
-// Where the attention weights of each layer's last query go (ops.h, AttentionWeightsParams).
-template <class T>
-struct AttentionCapture {
-  std::int64_t first_layer = 0;          // layers before it are left out
-  std::int64_t layer_stride = 0;         // elements between layers
-  kernels::SumOf<T>* weights = nullptr;  // [layers, position + 1], or null: nowhere
 };
 
 template <class T>
@@ -94,22 +65,26 @@ class Target {
   void commit(std::span<const std::int32_t> path);
 
   // For dense targets, from the next verify on. Both null: every token is read, nothing is kept.
-  void set_attention_capture(const AttentionCapture<T>& capture) { attention_capture_ = capture; }
-  void set_token_selector(TokenSelector<T>* selector) { selector_ = selector; }
+  void set_attention_capture(const AttentionCapture<T>& capture) { dense_.set_capture(capture); }
+  void set_token_selector(TokenSelector<T>* selector) { dense_.set_selector(selector); }
   // Builds the block keys of the committed tokens; from now on every commit keeps them.
-  void keep_block_keys(std::int64_t key_block);
-  void drop_block_keys() { block_keys_.reset(); }
-  const BlockKeyCache<T>& block_keys() const { return *block_keys_; }
+  void keep_block_keys(std::int64_t key_block) { blocks_.keep(cache_, key_block); }
+  void drop_block_keys() { blocks_.drop(); }
+  const BlockKeyCache<T>& block_keys() const { return blocks_.keys(); }
 
   // Of the last verify.
-  std::int64_t node_count() const { return tree_.size(); }
+  std::int64_t node_count() const { return nodes_.count; }
   const T* logits() const { return logits_.data(); }      // [N or 1, V]
   const T* captured() const { return captured_.data(); }  // [N, 3 * hidden]
   // Room for the captured streams of that many nodes, to be filled by hand.
   T* reserve_captured(std::int64_t nodes);
-  std::vector<std::int32_t> selected_blocks(std::int64_t layer) const;  // [N, G, n]
+  std::vector<std::int32_t> selected_blocks(std::int64_t layer) const {  // [N, G, n]
+    return nsa_.selected_blocks(layer, node_count());
+  }
   // [G, n] or empty: where the next verify's ranking begins (gvr), until it has begun.
-  std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const;
+  std::vector<std::int32_t> hinted_blocks(std::int64_t layer) const {
+    return nsa_.hinted_blocks(layer);
+  }
   std::vector<T> hidden_states() const { return read(hidden_, node_count() * shape_.hidden); }
 
  private:
@@ -131,15 +106,7 @@ class Target {
   kernels::DecodeLayer<T> decode_layer(std::int64_t layer);
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
-  kernels::CompressParams<T> compressed_tokens(const LayerWeights<T>& w, std::int64_t layer);
-  const std::int32_t* reused_blocks(std::int64_t layer);
-  std::int32_t* blocks_of(std::int64_t layer) const {
-    return indices_.data() + layer * rows_ * shape_.num_kv_heads * shape_.nsa.sel_count;
-  }
-  void attend_sparse(std::int64_t layer);
-  void attend_dense(std::int64_t layer);
-  const std::int32_t* hint_of(std::int64_t layer) const;
-  void attend_blocks(std::int64_t layer);
+  AttentionStep<T> attention_step() const;
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
   void linear_to_norm(const T* x, const Buffer& w, std::int64_t k, const Buffer& norm,
@@ -154,9 +121,6 @@ class Target {
   std::int64_t joint_width() const {
     return shape_.q_width() + 2 * shape_.kv_width() + gate_count();
   }
-  T* tree_row(const Buffer& buffer, std::int64_t layer) const {
-    return buffer.data() + layer * rows_ * shape_.kv_width();
-  }
   std::vector<T> read(const Buffer& buffer, std::int64_t count) const;
 
   kernels::Ops<T>* ops_;
@@ -164,28 +128,17 @@ class Target {
   TargetWeights<T> weights_;
   std::vector<std::int64_t> capture_layers_;
   KvCache<T> cache_;
-  std::optional<BlockKeyCache<T>> block_keys_;
+  TreeKv<T> tree_kv_;
+  NsaAttention<T> nsa_;
+  DenseAttention<T> dense_;
+  BlockAttention<T> blocks_;
 
   // The running step.
-  DraftTree tree_;                               // after verify_device: N nodes without content
-  TreeLayout layout_;                            // after verify_device: empty
-  const kernels::StepCounts* counts_ = nullptr;  // null: the sizes are the host's, not bounds
-  std::int64_t context_len_ = 0;
-  std::int64_t compressed_rows_ = 0;  // E
-  std::int64_t newest_position_ = 0;
+  DraftTree tree_;     // after verify_device: empty
+  TreeLayout layout_;  // after verify_device: empty
+  StepNodes nodes_;
   VerifyOptions options_;
-  bool chain_ = false;  // each node of tree_ follows the one before it
   DeviceInts<T> staged_;
-  const std::int32_t* tokens_ = nullptr;     // [N]
-  const std::int32_t* parents_ = nullptr;    // [N]
-  const std::int32_t* positions_ = nullptr;  // [N]
-  const std::int32_t* owners_ = nullptr;     // [E]
-  const std::int32_t* blocks_ = nullptr;     // [E]
-  const std::int32_t* sources_ = nullptr;    // [E, l]
-  std::int64_t refresh_layer_ = 0;           // newest F layer
-  std::int64_t hint_row_ = -1;  // node whose blocks in indices_ the next step may begin with
-  AttentionCapture<T> attention_capture_;
-  TokenSelector<T>* selector_ = nullptr;
 
   // Activations for up to rows_ nodes.
   std::int64_t rows_ = 0;
@@ -197,17 +150,10 @@ class Target {
   Buffer query_;                                            // [N, H, d]
   Buffer gates_;                                            // [N, H, 3]
   Buffer attention_;                                        // [N, H, d]
-  Buffer joint_;                                 // [N, (H + 2 G) d + gates]: the joint projection
-  Buffer mlp_;                                   // [N, intermediate]: silu(gate) * up
-  Buffer captured_;                              // [N, 3, hidden]
-  Buffer logits_;                                // [N or 1, V]
-  Buffer k_tree_;                                // [layers, rows, G, d], after rotary
-  Buffer v_tree_;                                // [layers, rows, G, d]
-  Buffer k_raw_tree_;                            // [layers, rows, G, d], before rotary
-  Buffer k_cmp_tree_;                            // [layers, rows, G, d]
-  Buffer v_cmp_tree_;                            // [layers, rows, G, d]
-  kernels::OpsBuffer<T, std::int32_t> indices_;  // [layers, rows, G, n]
-  kernels::OpsBuffer<T, std::int32_t> active_;   // [layers, G, count]: ReSA's blocks
+  Buffer joint_;     // [N, (H + 2 G) d + gates]: the joint projection
+  Buffer mlp_;       // [N, intermediate]: silu(gate) * up
+  Buffer captured_;  // [N, 3, hidden]
+  Buffer logits_;    // [N or 1, V]
 };
 
 }  // namespace versieve::engine

@@ -7,7 +7,7 @@ namespace versieve::engine {
 // False: this step is not of the kind, or the device has no such launch of it; nothing ran.
 template <class T>
 bool Target<T>::try_decode_layers() {
-  if (!options_.one_launch || tree_.size() != 1 || shape_.attention != AttentionKind::kNsa ||
+  if (!options_.one_launch || nodes_.count != 1 || shape_.attention != AttentionKind::kNsa ||
       options_.form != NsaForm::kFused || options_.topk != kernels::TopkVariant::kSort ||
       options_.hide_tree_compressed) {
     return false;
@@ -24,13 +24,13 @@ bool Target<T>::try_decode_layers() {
 template <class T>
 kernels::DecodeLayersParams<T> Target<T>::decode_params() {
   kernels::DecodeLayersParams<T> p{.shape = shape_,
-                                   .counts = counts_,
-                                   .context_len = context_len_,
-                                   .tree_compressed = compressed_rows_,
+                                   .counts = nodes_.counts,
+                                   .context_len = nodes_.context_len,
+                                   .tree_compressed = nodes_.compressed_rows,
                                    .cache_rows = cache_.capacity(),
                                    .compressed_rows = cache_.compressed_capacity(),
-                                   .source = sources_,
-                                   .block = blocks_,
+                                   .source = nodes_.source,
+                                   .block = nodes_.block,
                                    .cosine = cosine_.data(),
                                    .sine = sine_.data(),
                                    .hidden = hidden_.data(),
@@ -61,13 +61,13 @@ kernels::DecodeLayer<T> Target<T>::decode_layer(std::int64_t layer) {
           .k_raw = keeps_raw ? cache_.k_raw(layer) : nullptr,
           .k_cmp = cache_.k_cmp(layer),
           .v_cmp = cache_.v_cmp(layer),
-          .k_tree = tree_row(k_tree_, layer),
-          .v_tree = tree_row(v_tree_, layer),
-          .k_raw_tree = keeps_raw ? tree_row(k_raw_tree_, layer) : nullptr,
-          .k_cmp_tree = tree_row(k_cmp_tree_, layer),
-          .v_cmp_tree = tree_row(v_cmp_tree_, layer),
-          .indices_in = reused_blocks(layer),
-          .indices = blocks_of(layer),
+          .k_tree = tree_kv_.k(layer),
+          .v_tree = tree_kv_.v(layer),
+          .k_raw_tree = tree_kv_.k_raw(layer),
+          .k_cmp_tree = tree_kv_.k_cmp(layer),
+          .v_cmp_tree = tree_kv_.v_cmp(layer),
+          .indices_in = nsa_.reused_blocks(options_, layer),
+          .indices = nsa_.blocks_of(layer),
           .captured = captured_before(layer + 1)};
 }
 

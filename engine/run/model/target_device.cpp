@@ -17,21 +17,21 @@ void Target<T>::verify_device(const DeviceTree& tree, const VerifyOptions& optio
   VERSIEVE_ASSERT(tree.counts != nullptr && !options.last_logits_only, "a step of a device tree");
   VERSIEVE_ASSERT(cache_.capacity() > tree.max_context + tree.max_depth, "the cache has room");
   tree_ = DraftTree{};
-  tree_.parent.assign(static_cast<std::size_t>(tree.nodes), -1);
-  chain_ = tree.nodes == 1;
   layout_ = TreeLayout{};
   options_ = options;
   ensure_rows(tree.nodes);
-  tokens_ = tree.token;
-  parents_ = tree.parent;
-  positions_ = tree.position;
-  owners_ = tree.owner;
-  blocks_ = tree.block;
-  sources_ = tree.source;
-  counts_ = tree.counts;
-  context_len_ = tree.max_context;
-  compressed_rows_ = is_nsa(shape_) ? tree.nodes : 0;
-  newest_position_ = tree.max_context + tree.max_depth;
+  nodes_ = {.count = tree.nodes,
+            .chain = tree.nodes == 1,
+            .counts = tree.counts,
+            .context_len = tree.max_context,
+            .compressed_rows = is_nsa(shape_) ? tree.nodes : 0,
+            .newest_position = tree.max_context + tree.max_depth,
+            .token = tree.token,
+            .parent = tree.parent,
+            .position = tree.position,
+            .owner = tree.owner,
+            .block = tree.block,
+            .source = tree.source};
   run_nodes();
 }
 
@@ -63,19 +63,17 @@ void Target<T>::commit_device(const kernels::StepState* state, std::int64_t max_
                      .cache_rows = cache_.capacity(),
                      .compressed_rows = cache_.compressed_capacity(),
                      .state = state,
-                     .k_tree = k_tree_.data(),
-                     .v_tree = v_tree_.data(),
-                     .k_raw_tree = keeps_raw ? k_raw_tree_.data() : nullptr,
-                     .k_cmp_tree = is_nsa(shape_) ? k_cmp_tree_.data() : nullptr,
-                     .v_cmp_tree = is_nsa(shape_) ? v_cmp_tree_.data() : nullptr,
+                     .k_tree = tree_kv_.k(0),
+                     .v_tree = tree_kv_.v(0),
+                     .k_raw_tree = tree_kv_.k_raw(0),
+                     .k_cmp_tree = tree_kv_.k_cmp(0),
+                     .v_cmp_tree = tree_kv_.v_cmp(0),
                      .k = cache_.k(0),
                      .v = cache_.v(0),
                      .k_raw = keeps_raw ? cache_.k_raw(0) : nullptr,
                      .k_cmp = is_nsa(shape_) ? cache_.k_cmp(0) : nullptr,
                      .v_cmp = is_nsa(shape_) ? cache_.v_cmp(0) : nullptr});
-  if (block_keys_) {
-    block_keys_->update_device(cache_, &state->counts, max_path);
-  }
+  blocks_.update_device(cache_, &state->counts, max_path);
 }
 
 template <class T>

@@ -1,0 +1,72 @@
+// What a layer's attention is given in the running step: the nodes, where kernels read them, and
+// the rows that they leave for the commit.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/run/model/kv_cache.h"
+#include "engine/run/model/verify_options.h"
+#include "kernels/ops.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+// The nodes of the running step. With `counts` sizes are bounds, and the true ones are read where
+// kernels run.
+struct StepNodes {
+  std::int64_t count = 1;                       // N
+  bool chain = false;                           // each node follows the one before it
+  const kernels::StepCounts* counts = nullptr;  // null: the sizes are the host's
+  std::int64_t context_len = 0;                 // L
+  std::int64_t compressed_rows = 0;             // E
+  std::int64_t newest_position = 0;
+  const std::int32_t* token = nullptr;     // [N]
+  const std::int32_t* parent = nullptr;    // [N]
+  const std::int32_t* position = nullptr;  // [N]
+  const std::int32_t* owner = nullptr;     // [E]
+  const std::int32_t* block = nullptr;     // [E]
+  const std::int32_t* source = nullptr;    // [E, l]
+};
+
+// Keys and values of the nodes, [layers, rows, G, d] each: what the commit copies into the cache.
+template <class T>
+class TreeKv {
+ public:
+  TreeKv(kernels::Ops<T>& ops, const LlmShape& shape, bool keeps_raw_keys);
+
+  void ensure_rows(std::int64_t rows);
+  std::int64_t rows() const { return rows_; }               // between two layers
+  T* k(std::int64_t layer) const { return at(k_, layer); }  // after rotary
+  T* v(std::int64_t layer) const { return at(v_, layer); }
+  T* k_raw(std::int64_t layer) const { return at(k_raw_, layer); }  // before rotary, or null
+  T* k_cmp(std::int64_t layer) const { return at(k_cmp_, layer); }  // of NSA, or null
+  T* v_cmp(std::int64_t layer) const { return at(v_cmp_, layer); }
+  TreeRows<T> view() const;
+
+ private:
+  using Buffer = kernels::OpsBuffer<T>;
+  T* at(const Buffer& buffer, std::int64_t layer) const {
+    return buffer.data() == nullptr ? nullptr : buffer.data() + layer * rows_ * width_;
+  }
+
+  kernels::Ops<T>* ops_;
+  std::int64_t layers_;
+  std::int64_t width_;  // G d
+  bool compresses_;
+  bool keeps_raw_;
+  std::int64_t rows_ = 0;
+  Buffer k_, v_, k_raw_, k_cmp_, v_cmp_;
+};
+
+template <class T>
+struct AttentionStep {
+  const VerifyOptions& options;
+  const StepNodes& nodes;
+  const KvCache<T>& cache;
+  const TreeKv<T>& tree;
+  const T* q = nullptr;      // [N, H, d]
+  const T* gates = nullptr;  // [N, H, 3], NSA alone
+  T* out = nullptr;          // [N, H, d]
+};
+
+}  // namespace versieve::engine

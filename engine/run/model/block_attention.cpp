@@ -1,0 +1,61 @@
+#include "engine/run/model/block_attention.h"
+
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+
+template <class T>
+void BlockAttention<T>::keep(const KvCache<T>& cache, std::int64_t key_block) {
+  VERSIEVE_ASSERT(shape_.attention != AttentionKind::kNsa, "block keys are for dense targets");
+  if (!keys_ || keys_->key_block() != key_block) {
+    keys_.emplace(*ops_, shape_, key_block);
+  }
+  keys_->update(cache, 0);
+}
+
+template <class T>
+void BlockAttention<T>::update(const KvCache<T>& cache, std::int64_t first_token) {
+  if (keys_) {
+    keys_->update(cache, first_token);
+  }
+}
+
+template <class T>
+void BlockAttention<T>::update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,
+                                      std::int64_t tokens) {
+  if (keys_) {
+    keys_->update_device(cache, counts, tokens);
+  }
+}
+
+template <class T>
+void BlockAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
+  VERSIEVE_ASSERT(
+      step.nodes.count == 1 && keys_ && keys_->key_block() == step.options.resa->key_block,
+      "one query selects among kept block keys");
+  VERSIEVE_ASSERT(step.options.resa->n_local >= 1, "the block that is being filled is attended");
+  kernels::ResaDecodeParams<T> p{.selection = *step.options.resa,
+                                 .counts = step.nodes.counts,
+                                 .num_heads = shape_.num_heads,
+                                 .num_kv_heads = shape_.num_kv_heads,
+                                 .head_dim = shape_.head_dim,
+                                 .context_len = step.nodes.context_len,
+                                 .q = step.q,
+                                 .k = step.cache.k(layer),
+                                 .v = step.cache.v(layer),
+                                 .k_new = step.tree.k(layer),
+                                 .v_new = step.tree.v(layer),
+                                 .kmin = keys_->kmin(layer),
+                                 .kmax = keys_->kmax(layer),
+                                 .out = step.out};
+  const std::int64_t indices = shape_.num_kv_heads * p.active_count();
+  ensure_count(*ops_, active_, shape_.layers * indices);
+  p.indices = active_.data() + layer * indices;
+  ops_->resa_decode(p);
+}
+
+template class BlockAttention<double>;
+template class BlockAttention<float>;
+template class BlockAttention<Bf16>;
+
+}  // namespace versieve::engine

@@ -1,0 +1,39 @@
+// ReSA's attention of a dense target's layers: one query selects among the block keys of the cache
+// and attends what it selected.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/run/model/attention_step.h"
+#include "engine/run/model/block_key_cache.h"
+#include "kernels/ops.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+template <class T>
+class BlockAttention {
+ public:
+  BlockAttention(kernels::Ops<T>& ops, const LlmShape& shape) : ops_(&ops), shape_(shape) {}
+
+  // Builds the block keys of the committed tokens; from then on they are kept with every commit.
+  void keep(const KvCache<T>& cache, std::int64_t key_block);
+  void drop() { keys_.reset(); }
+  const BlockKeyCache<T>& keys() const { return *keys_; }
+  // After the cache got tokens from `first_token` on; nothing if no keys are kept.
+  void update(const KvCache<T>& cache, std::int64_t first_token);
+  // Enqueues the same for the newest `tokens` of a length in device memory.
+  void update_device(const KvCache<T>& cache, const kernels::StepCounts* counts,
+                     std::int64_t tokens);
+  // REQUIRES: one node, kept keys of the selection's block size.
+  void attend(const AttentionStep<T>& step, std::int64_t layer);
+
+ private:
+  kernels::Ops<T>* ops_;
+  LlmShape shape_;
+  std::optional<BlockKeyCache<T>> keys_;
+  kernels::OpsBuffer<T, std::int32_t> active_;  // [layers, G, count]: attended blocks
+};
+
+}  // namespace versieve::engine

@@ -1,0 +1,52 @@
+#include "engine/run/model/dense_attention.h"
+
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+
+template <class T>
+void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
+  VERSIEVE_ASSERT(
+      step.nodes.counts == nullptr || (selector_ == nullptr && capture_.weights == nullptr),
+      "selection and capture are led by the host");
+  kernels::SelectedTokens selected;
+  if (selector_ != nullptr) {
+    selected = selector_->select({.layer = layer,
+                                  .num_queries = step.nodes.count,
+                                  .num_kv_heads = shape_.num_kv_heads,
+                                  .context_len = step.nodes.context_len,
+                                  .q = step.q,
+                                  .k = step.cache.k(layer)});
+  }
+  kernels::TreeAttentionParams<T> p{.selected = selected,
+                                    .counts = step.nodes.counts,
+                                    .num_heads = shape_.num_heads,
+                                    .num_kv_heads = shape_.num_kv_heads,
+                                    .head_dim = shape_.head_dim,
+                                    .context_len = step.nodes.context_len,
+                                    .num_queries = step.nodes.count,
+                                    .num_nodes = step.nodes.count,
+                                    .parent = step.nodes.parent,
+                                    .position = step.nodes.position,
+                                    .q = step.q,
+                                    .k = step.cache.k(layer),
+                                    .v = step.cache.v(layer),
+                                    .k_tree = step.tree.k(layer),
+                                    .v_tree = step.tree.v(layer),
+                                    .out = step.out,
+                                    .splits_chain = step.options.splits_chain || step.nodes.chain};
+  if (capture_.weights != nullptr && layer >= capture_.first_layer) {
+    p.weights = capture_.weights + layer * capture_.layer_stride;
+  }
+  if (p.weights != nullptr && selected.token != nullptr) {  // of all tokens, chosen or not
+    ops_->attention_weights(kernels::weights_of(p));
+    p.weights = nullptr;
+  }
+  ops_->tree_attention(p);
+}
+
+template class DenseAttention<double>;
+template class DenseAttention<float>;
+template class DenseAttention<Bf16>;
+
+}  // namespace versieve::engine

@@ -1,0 +1,39 @@
+// Attention of a dense target's layers: over all tokens, over those that somebody chose (SpecAttn),
+// with the newest query's weights kept where they are asked for.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/run/model/attention_step.h"
+#include "engine/run/model/token_selector.h"
+#include "kernels/ops.h"
+#include "model/words/llm_shape.h"
+
+namespace versieve::engine {
+
+// Where the attention weights of each layer's last query go (ops.h, AttentionWeightsParams).
+template <class T>
+struct AttentionCapture {
+  std::int64_t first_layer = 0;          // layers before it are left out
+  std::int64_t layer_stride = 0;         // elements between layers
+  kernels::SumOf<T>* weights = nullptr;  // [layers, position + 1], or null: nowhere
+};
+
+template <class T>
+class DenseAttention {
+ public:
+  DenseAttention(kernels::Ops<T>& ops, const LlmShape& shape) : ops_(&ops), shape_(shape) {}
+
+  void set_capture(const AttentionCapture<T>& capture) { capture_ = capture; }
+  void set_selector(TokenSelector<T>* selector) { selector_ = selector; }  // null: all tokens
+  // REQUIRES: sizes are the host's where somebody selects or captures.
+  void attend(const AttentionStep<T>& step, std::int64_t layer);
+
+ private:
+  kernels::Ops<T>* ops_;
+  LlmShape shape_;
+  AttentionCapture<T> capture_;
+  TokenSelector<T>* selector_ = nullptr;
+};
+
+}  // namespace versieve::engine

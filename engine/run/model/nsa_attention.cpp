@@ -1,0 +1,120 @@
+#include "engine/run/model/nsa_attention.h"
+
+namespace versieve::engine {
+
+template <class T>
+void NsaAttention<T>::ensure_rows(std::int64_t rows) {
+  rows_ = rows;
+  ensure_count(*ops_, indices_, shape_.layers * rows * row());
+  hint_row_ = -1;
+}
+
+template <class T>
+kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionStep<T>& step,
+                                                              const LayerWeights<T>& w,
+                                                              std::int64_t layer) const {
+  if (step.nodes.compressed_rows == 0) {
+    return {};
+  }
+  const bool before_rope = step.cache.keeps_raw_keys();
+  return {.counts = step.nodes.counts,
+          .older_lists = layer > 0,  // a routing launch lies between
+          .rows = step.nodes.compressed_rows,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .cmp_block = shape_.nsa.cmp_block,
+          .cmp_stride = shape_.nsa.cmp_stride,
+          .rotate = before_rope,
+          .theta = shape_.rope_theta,
+          .source = step.nodes.source,
+          .block = step.nodes.block,
+          .k_cache = before_rope ? step.cache.k_raw(layer) : step.cache.k(layer),
+          .v_cache = step.cache.v(layer),
+          .k_tree = before_rope ? step.tree.k_raw(layer) : step.tree.k(layer),
+          .v_tree = step.tree.v(layer),
+          .compress_key = w.compress_key.data(),
+          .compress_value = w.compress_value.data(),
+          .intra_block_pe = w.intra_block_pe.data(),
+          .k_cmp = step.tree.k_cmp(layer),
+          .v_cmp = step.tree.v_cmp(layer)};
+}
+
+template <class T>
+const std::int32_t* NsaAttention<T>::reused_blocks(const VerifyOptions& options,
+                                                   std::int64_t layer) {
+  if (!options.schedule.empty() && options.schedule[static_cast<std::size_t>(layer)] == 'R') {
+    return blocks_of(refresh_layer_);
+  }
+  refresh_layer_ = layer;
+  return nullptr;
+}
+
+template <class T>
+void NsaAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer) {
+  ops_->nsa_verify(
+      {.nsa = shape_.nsa,
+       .form = step.options.form,
+       .group_mode = step.options.group_mode,
+       .group_size = step.options.group_size,
+       .counts = step.nodes.counts,
+       .num_heads = shape_.num_heads,
+       .num_kv_heads = shape_.num_kv_heads,
+       .head_dim = shape_.head_dim,
+       .context_len = step.nodes.context_len,
+       .num_queries = step.nodes.count,
+       .num_compressed = compressed_count(shape_.nsa, step.nodes.context_len),
+       .num_tree_compressed = step.options.hide_tree_compressed ? 0 : step.nodes.compressed_rows,
+       .num_blocks = step.nodes.newest_position / shape_.nsa.sel_block + 1,
+       .q = step.q,
+       .k = step.cache.k(layer),
+       .v = step.cache.v(layer),
+       .k_cmp = step.cache.k_cmp(layer),
+       .v_cmp = step.cache.v_cmp(layer),
+       .k_tree = step.tree.k(layer),
+       .v_tree = step.tree.v(layer),
+       .k_cmp_tree = step.tree.k_cmp(layer),
+       .v_cmp_tree = step.tree.v_cmp(layer),
+       .gates = step.gates,
+       .parent = step.nodes.parent,
+       .position = step.nodes.position,
+       .cmp_tree_owner = step.nodes.owner,
+       .indices_in = reused_blocks(step.options, layer),
+       .older_lists = layer > 0,                    // a routing launch lies between
+       .older_blocks = layer > refresh_layer_ + 1,  // another reuse layer does
+       .topk = step.options.topk,
+       .hint = hint_of(layer),
+       .out = step.out,
+       .indices = blocks_of(layer)});
+}
+
+// In the layer's blocks of the step before, which this one overwrites when it has chosen.
+template <class T>
+const std::int32_t* NsaAttention<T>::hint_of(std::int64_t layer) const {
+  return hint_row_ < 0 ? nullptr : indices_.data() + (layer * rows_ + hint_row_) * row();
+}
+
+template <class T>
+std::vector<std::int32_t> NsaAttention<T>::read(const std::int32_t* from,
+                                                std::int64_t count) const {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count));
+  ops_->download(values.data(), from, values.size() * sizeof(std::int32_t));
+  return values;
+}
+
+template <class T>
+std::vector<std::int32_t> NsaAttention<T>::selected_blocks(std::int64_t layer,
+                                                           std::int64_t nodes) const {
+  return read(blocks_of(layer), nodes * row());
+}
+
+template <class T>
+std::vector<std::int32_t> NsaAttention<T>::hinted_blocks(std::int64_t layer) const {
+  const std::int32_t* const hint = hint_of(layer);
+  return hint == nullptr ? std::vector<std::int32_t>() : read(hint, row());
+}
+
+template class NsaAttention<double>;
+template class NsaAttention<float>;
+template class NsaAttention<Bf16>;
+
+}  // namespace versieve::engine

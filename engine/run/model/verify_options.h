@@ -1,0 +1,35 @@
+// How a target verifies a tree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernels/ops.h"
+#include "model/words/strategy.h"
+
+namespace versieve::engine {
+
+struct VerifyOptions {
+  // One letter a layer; empty: all F. An R layer takes the newest F layer's blocks.
+  std::string schedule;
+  // Of nodes in the tree's order. Exact groups of any size give the bits of single queries.
+  std::int64_t group_size = 1;
+  GroupMode group_mode = GroupMode::kExact;
+  bool last_logits_only = false;  // prefill: one row of logits, the last node's
+  // Planted fault for tests: attention does not see path-local compressed tokens.
+  bool hide_tree_compressed = false;
+  NsaForm form = NsaForm::kFused;
+  // What ranks the blocks of the vanilla form; gvr begins with the newest committed token's blocks.
+  kernels::TopkVariant topk = kernels::TopkVariant::kSort;
+  // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
+  // made are seen as such without it.
+  bool splits_chain = false;
+  // A tree of one node of an NSA target runs its layers in one launch where the device has one
+  // (Ops::decode_layers); false: launch by launch. No bit depends on it.
+  bool one_launch = true;
+  // A tree of one node attends the blocks that it selects. REQUIRES: keep_block_keys().
+  std::optional<kernels::ResaSelection> resa;
+};
+
+}  // namespace versieve::engine
