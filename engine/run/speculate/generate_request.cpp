@@ -185,11 +185,70 @@ bool can_be_guarded(const Strategy& strategy) {
          strategy.attention == AttentionMethod::kDense;
 }
 
+// The target of a model directory and what drafts for it, a head or a model of its own, on a
+// device.
+template <class T>
+class LoadedPair {
+ public:
+  LoadedPair(kernels::Ops<T>& ops, const GenerateRequest& request, Checkpoint target, bool drafts)
+      : checkpoint_(std::move(target)) {
+    const std::filesystem::path folder = request.model / "draft";
+    std::error_code ignored;
+    std::optional<DraftCheckpoint> head;
+    if (drafts && std::filesystem::exists(folder, ignored)) {
+      if (is_draft_model(folder)) {
+        draft_model_.emplace(
+            make_target(ops, load_draft_model(folder, checkpoint_.shape), nullptr));
+      } else {
+        head = load_draft(folder, checkpoint_.shape);
+      }
+    }
+    target_.emplace(make_target(ops, checkpoint_, head ? &*head : nullptr));
+    if (head) {
+      draft_.emplace(make_draft(ops, *head, *target_));
+    }
+    generator_.emplace(ops, *target_, draft_ ? &*draft_ : nullptr,
+                       draft_model_ ? &*draft_model_ : nullptr);
+    if (draft_model_ && has_layer_map(request.model)) {
+      generator_->set_layer_map(
+          read_layer_map(request.model, checkpoint_.shape, draft_model_->shape().layers)
+              .draft_layer);
+    }
+  }
+  LoadedPair(const LoadedPair&) = delete;
+  LoadedPair& operator=(const LoadedPair&) = delete;
+
+  Generator<T>& generator() { return *generator_; }
+  const std::vector<std::int32_t>& eos() const { return checkpoint_.special.eos; }
+
+ private:
+  Checkpoint checkpoint_;
+  std::optional<Target<T>> draft_model_, target_;
+  std::optional<Draft<T>> draft_;
+  std::optional<Generator<T>> generator_;
+};
+
+// Throws Error(kAnswerNo) for the first strategy that cannot run here.
+template <class T>
+void require_runnable(const GenerateRequest& request, const ComputeDevice& device,
+                      std::span<const Strategy> strategies, const LoadedPair<T>& pair,
+                      const Generator<T>& generator) {
+  for (const Strategy& strategy : strategies) {
+    std::string reason = generator.refusal(options_of(request, device, strategy, pair.eos()));
+    if (reason.empty() && request.plan && !can_be_guarded(strategy)) {
+      reason = "a guard changes between tuples of the target's own attention alone";
+    }
+    if (!reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
+    }
+  }
+}
+
 template <class T>
 GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device,
                       std::unique_ptr<kernels::Ops<T>> ops) {
   const std::string prompt = read_prompt(request.prompt_file);
-  const Checkpoint checkpoint = load_target(request.model);
+  Checkpoint checkpoint = load_target(request.model);
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
   const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
   const GuardedBucket* const bucket =
@@ -198,57 +257,26 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
       bucket != nullptr ? bucket->ranked : parsed(request.strategies);
   const bool drafts = std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
-  const std::filesystem::path draft_folder = request.model / "draft";
-  std::optional<DraftCheckpoint> draft_checkpoint;
-  std::optional<Target<T>> draft_model;
-  std::error_code ignored;
-  if (drafts && std::filesystem::exists(draft_folder, ignored)) {
-    if (is_draft_model(draft_folder)) {
-      draft_model.emplace(
-          make_target(*ops, load_draft_model(draft_folder, checkpoint.shape), nullptr));
-    } else {
-      draft_checkpoint = load_draft(draft_folder, checkpoint.shape);
-    }
-  }
-  Target<T> target = make_target(*ops, checkpoint, draft_checkpoint ? &*draft_checkpoint : nullptr);
-  std::optional<Draft<T>> draft;
-  if (draft_checkpoint) {
-    draft.emplace(make_draft(*ops, *draft_checkpoint, target));
-  }
-  Generator<T> generator(*ops, target, draft ? &*draft : nullptr,
-                         draft_model ? &*draft_model : nullptr);
-  if (draft_model && has_layer_map(request.model)) {
-    generator.set_layer_map(
-        read_layer_map(request.model, checkpoint.shape, draft_model->shape().layers).draft_layer);
-  }
-  for (const Strategy& strategy : strategies) {
-    std::string reason =
-        generator.refusal(options_of(request, device, strategy, checkpoint.special.eos));
-    if (reason.empty() && bucket != nullptr && !can_be_guarded(strategy)) {
-      reason = "a guard changes between tuples of the target's own attention alone";
-    }
-    if (!reason.empty()) {
-      throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
-    }
-  }
+  LoadedPair<T> pair(*ops, request, std::move(checkpoint), drafts);
+  Generator<T>& generator = pair.generator();
+  require_runnable<T>(request, device, strategies, pair, generator);
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
                         .dtype = request.dtype,
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
                         .prefill_seconds = generator.prefill_seconds()};
-  const std::vector<std::int32_t>& eos = checkpoint.special.eos;
-  warm_up(request, device, strategies, eos, generator);
+  warm_up(request, device, strategies, pair.eos(), generator);
   if (bucket != nullptr) {
-    report.runs.push_back(run_plan(request, device, *bucket, eos, generator));
+    report.runs.push_back(run_plan(request, device, *bucket, pair.eos(), generator));
   } else {
     for (const Strategy& strategy : strategies) {
       report.runs.push_back(
           {.strategy = strategy,
-           .generation = generator.run(options_of(request, device, strategy, eos))});
+           .generation = generator.run(options_of(request, device, strategy, pair.eos()))});
     }
   }
-  finish_runs(request, device, generator, tokenizer, eos, report);
+  finish_runs(request, device, generator, tokenizer, pair.eos(), report);
   return report;
 }
 
