@@ -182,7 +182,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
   std::int64_t refused = 0;
   std::map<std::string, std::int64_t> left_out;
   for (const db::StoredRun& run : store.runs()) {
-    if (!options.kind.empty() && run.record.kind != options.kind) {
+    if (is_simulated(run.record) || (!options.kind.empty() && run.record.kind != options.kind)) {
       continue;
     }
     const std::vector<PointMeasurement> points = store.points(

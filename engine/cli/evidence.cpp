@@ -58,10 +58,14 @@ std::string listed(const TimedPoints& timed) {
                            " imported or simulated ones, to which nothing is fitted)");
 }
 
+// A whole name means its device, even where it is the beginning of another's.
 std::string named_device(const TimedPoints& timed, const std::string& wanted,
                          const std::string& database) {
   std::vector<std::string> matches;
   for (const auto& [device, points] : timed.counts) {
+    if (lower(device) == lower(wanted)) {
+      return device;
+    }
     if (lower(device).find(lower(wanted)) != std::string::npos) {
       matches.push_back(device);
     }
@@ -71,8 +75,12 @@ std::string named_device(const TimedPoints& timed, const std::string& wanted,
                                          "' in " + database + ": it holds " + listed(timed));
   }
   if (matches.size() > 1) {
+    std::string names;
+    for (const std::string& device : matches) {
+      names += (names.empty() ? "" : ", ") + device;
+    }
     throw Error(ExitCode::kUsage, "'" + wanted + "' is part of several devices' names in " +
-                                      database + ": it holds " + listed(timed));
+                                      database + ": " + names + "; give the whole name of one");
   }
   return matches[0];
 }

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "model/words/assert.h"
 #include "model/words/error.h"
@@ -169,23 +170,39 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Words of a driver's device name -> key; the first row whose words all occur.
-struct DeviceWords {
-  const char* words[2];
+// A driver's whole device name, less "NVIDIA " -> key. Names that only contain one of these are
+// other GPUs: GB200, H100 NVL, A100-SXM4-40GB, RTX 4090 D, a laptop's part, a slice ("... MIG
+// 1g.10gb"). The 480 and 120 GB of a GH200 are its Grace's memory; the one with 144 GB of HBM3e is
+// another.
+struct DeviceName {
+  const char* name;
   const char* key;
 };
-constexpr DeviceWords kDeviceWords[] = {
-    {{"gh200", ""}, "gh200"},
-    {{"h200", ""}, "h200-sxm"},
-    {{"h100", "pcie"}, "h100-pcie"},
-    {{"h100", ""}, "h100-sxm"},
-    {{"a100", "pcie"}, "a100-pcie-80g"},
-    {{"a100", "80gb"}, "a100-sxm-80g"},
-    {{"b200", ""}, "b200"},
-    {{"l40s", ""}, "l40s"},
-    {{"4090", ""}, "rtx4090"},
-    {{"5090", ""}, "rtx5090"},
+constexpr DeviceName kDeviceNames[] = {
+    {"a100-sxm4-80gb", "a100-sxm-80g"},
+    {"a100 80gb pcie", "a100-pcie-80g"},
+    {"h100 pcie", "h100-pcie"},
+    {"h100 80gb hbm3", "h100-sxm"},
+    {"h200", "h200-sxm"},
+    {"gh200 480gb", "gh200"},
+    {"gh200 120gb", "gh200"},
+    {"b200", "b200"},
+    {"l40s", "l40s"},
+    {"geforce rtx 4090", "rtx4090"},
+    {"geforce rtx 5090", "rtx5090"},
 };
+
+// Lower case, one space between words, none at the ends, without the vendor in front.
+std::string plain_device_name(std::string_view name) {
+  std::istringstream words{lower(name)};
+  std::string out, word;
+  while (words >> word) {
+    if (!(out.empty() && word == "nvidia")) {
+      out += (out.empty() ? "" : " ") + word;
+    }
+  }
+  return out;
+}
 
 void compare(const HardwareSpec& s, HardwareField field, double computed, const char* formula,
              std::vector<std::string>& out) {
@@ -194,8 +211,9 @@ void compare(const HardwareSpec& s, HardwareField field, double computed, const 
     return;
   }
   char text[256];
-  std::snprintf(text, sizeof text, "%s: %s is stated as %.6g %s, but %s is %.6g", s.key.c_str(),
-                name_of(field), stated, unit_of(field), formula, computed);
+  std::snprintf(text, sizeof text, "%s: %s is stated as %.6g %s, but %s is %.6g: %.4g times that",
+                s.key.c_str(), name_of(field), stated, unit_of(field), formula, computed,
+                stated / computed);
   out.emplace_back(text);
 }
 
@@ -247,10 +265,9 @@ const HardwareSpec& hardware_by_key(std::string_view key) {
 }
 
 const HardwareSpec* hardware_for_device(std::string_view device_name) {
-  const std::string name = lower(device_name);
-  for (const DeviceWords& row : kDeviceWords) {
-    if (name.find(row.words[0]) != std::string::npos &&
-        name.find(row.words[1]) != std::string::npos) {
+  const std::string name = plain_device_name(device_name);
+  for (const DeviceName& row : kDeviceNames) {
+    if (name == row.name) {
       return &hardware_by_key(row.key);
     }
   }

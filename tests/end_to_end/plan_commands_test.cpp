@@ -478,6 +478,21 @@ TEST_CASE("a fit begins at another machine's, by its file or its database") {
   test::check_refused(plan + "--prior " + prior, 2, "--db");
 }
 
+TEST_CASE(
+    "a word that several devices' names hold is refused with the names, a whole name is not") {
+  const fs::path path = world().file("slices.db");
+  for (const char* device : {"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"}) {
+    world().store(path, device, {synthetic::attention_points({}, hardware_by_key("h100-sxm"))});
+  }
+  test::check_refused("fit --quick --device h100 --db " + path.string(), 2,
+                      "NVIDIA H100 80GB HBM3, NVIDIA H100 80GB HBM3 MIG 1g.10gb; give the whole");
+  const test::CommandResult whole = test::run_versieve(
+      "fit --quick --json --device 'nvidia h100 80gb hbm3' --db " + path.string());
+  REQUIRE(whole.code == 0);
+  CHECK(nlohmann::json::parse(whole.out)["device"] == "NVIDIA H100 80GB HBM3");
+  test::check_refused("fit --quick --device MIG --db " + path.string(), 1, "MIG 1g.10gb");
+}
+
 TEST_CASE("a device without a catalogue entry needs a description") {
   const fs::path path = world().file("odd.db");
   world().store(path, "Homemade GPU", {synthetic::attention_points({}, hardware_by_key("l40s"))});

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "model/words/error.h"
 
@@ -63,14 +64,73 @@ TEST_CASE("an unknown key is a usage error that lists the keys") {
   }
 }
 
-TEST_CASE("device names lead to their entries") {
-  CHECK(hardware_for_device("NVIDIA H200")->key == "h200-sxm");
-  CHECK(hardware_for_device("NVIDIA GH200 480GB")->key == "gh200");
-  CHECK(hardware_for_device("NVIDIA H100 PCIe")->key == "h100-pcie");
-  CHECK(hardware_for_device("NVIDIA H100 80GB HBM3")->key == "h100-sxm");
-  CHECK(hardware_for_device("NVIDIA A100-SXM4-80GB")->key == "a100-sxm-80g");
-  CHECK(hardware_for_device("NVIDIA A100-SXM4-40GB") == nullptr);
-  CHECK(hardware_for_device("AMD EPYC 9654") == nullptr);
+TEST_CASE("a driver's device names lead to their entries") {
+  const std::pair<const char*, const char*> names[] = {{"NVIDIA A100-SXM4-80GB", "a100-sxm-80g"},
+                                                       {"A100-SXM4-80GB", "a100-sxm-80g"},
+                                                       {"NVIDIA A100 80GB PCIe", "a100-pcie-80g"},
+                                                       {"NVIDIA H100 PCIe", "h100-pcie"},
+                                                       {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+                                                       {"nvidia  h100 80gb hbm3 ", "h100-sxm"},
+                                                       {"NVIDIA H200", "h200-sxm"},
+                                                       {"H200", "h200-sxm"},
+                                                       {"NVIDIA GH200 480GB", "gh200"},
+                                                       {"NVIDIA GH200 120GB", "gh200"},
+                                                       {"NVIDIA B200", "b200"},
+                                                       {"NVIDIA L40S", "l40s"},
+                                                       {"NVIDIA GeForce RTX 4090", "rtx4090"},
+                                                       {"GeForce RTX 5090", "rtx5090"}};
+  for (const auto& [name, key] : names) {
+    CAPTURE(name);
+    REQUIRE(hardware_for_device(name) != nullptr);
+    CHECK(hardware_for_device(name)->key == key);
+  }
+}
+
+TEST_CASE("a GPU whose name contains another's is never taken for it") {
+  for (const char* name : {"NVIDIA GB200",
+                           "NVIDIA GB300",
+                           "NVIDIA B300 SXM6 AC",
+                           "NVIDIA B200 MIG 1g.23gb",
+                           "NVIDIA H100 NVL",
+                           "NVIDIA H200 NVL",
+                           "NVIDIA H100",
+                           "NVIDIA H100 80GB HBM2e",
+                           "NVIDIA H100 SXM5 64GB",
+                           "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+                           "NVIDIA H200 MIG 1g.18gb",
+                           "NVIDIA H800",
+                           "NVIDIA H800 PCIe",
+                           "NVIDIA H20",
+                           "NVIDIA GH200 144G HBM3e",
+                           "NVIDIA GH200",
+                           "NVIDIA A100-SXM4-40GB",
+                           "NVIDIA A100-PCIE-40GB",
+                           "NVIDIA A100-SXM-64GB",
+                           "NVIDIA A100X",
+                           "NVIDIA A800-SXM4-80GB",
+                           "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
+                           "GRID A100D-80C",
+                           "NVIDIA H100-80C",
+                           "NVIDIA L40S-48Q",
+                           "NVIDIA L40",
+                           "NVIDIA L4",
+                           "NVIDIA L20",
+                           "NVIDIA GeForce RTX 4090 D",
+                           "NVIDIA GeForce RTX 4090 Laptop GPU",
+                           "NVIDIA GeForce RTX 5090 D",
+                           "NVIDIA GeForce RTX 5090 D v2",
+                           "NVIDIA GeForce RTX 5090 Laptop GPU",
+                           "NVIDIA RTX 4000 Ada Generation",
+                           "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+                           "2x NVIDIA H200",
+                           "h200-sxm",
+                           "simulator of h200-sxm",
+                           "AMD EPYC 9654",
+                           "NVIDIA",
+                           ""}) {
+    CAPTURE(name);
+    CHECK(hardware_for_device(name) == nullptr);
+  }
 }
 
 TEST_CASE("the floor of a fetch is the measured cold read of its bytes, interpolated") {
