@@ -1,5 +1,7 @@
 #include "engine/io/strict_json.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "engine/io/input_file.h"
@@ -13,11 +15,35 @@ using nlohmann::json;
 constexpr std::int64_t kMaxJsonBytes = 64 << 20;  // a weight map of a million names fits
 constexpr int kMaxJsonDepth = 32;
 
+// A stretch of a file from an unknown hand, for a sentence: short, and ASCII alone.
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  std::string out;
+  for (const char c : text.substr(text.size() > kMost ? text.size() - kMost : 0)) {
+    char hex[8];
+    std::snprintf(hex, sizeof hex, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    out += c >= ' ' && c <= '~' ? std::string(1, c) : std::string(hex);
+  }
+  return out;
+}
+
+// Of the `count`-th byte that was read; a text of one line may be a line of its file.
+std::string place_in(std::string_view text, std::size_t count) {
+  const std::string_view before = text.substr(0, count == 0 ? 0 : count - 1);
+  const std::size_t last = before.rfind('\n');
+  const std::size_t column =
+      last == std::string_view::npos ? before.size() + 1 : before.size() - last;
+  const std::string line =
+      "line " + std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
+  return (text.find('\n') == std::string_view::npos ? "" : line + ", ") + "column " +
+         std::to_string(column);
+}
+
 // Builds the document from the parser's events, so that a repeated key is seen before it is lost.
 class StrictBuilder final : public json::json_sax_t {
  public:
-  StrictBuilder(int max_depth, const std::string& source)
-      : max_depth_(max_depth), source_(source) {}
+  StrictBuilder(std::string_view text, int max_depth, const std::string& source)
+      : text_(text), max_depth_(max_depth), source_(source) {}
 
   bool null() override { return place(json()); }
   bool boolean(bool value) override { return place(value); }
@@ -32,14 +58,21 @@ class StrictBuilder final : public json::json_sax_t {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (open_.back()->contains(name)) {
-      refuse("the key '" + name + "' stands twice");
+      refuse("the key '" + name + "' stands twice" + inside());
     }
-    key_ = std::move(name);
+    keys_.back() = std::move(name);
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    refuse("is not valid JSON at byte " + std::to_string(position));
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
+    const bool overflows = dynamic_cast<const json::out_of_range*>(&error) != nullptr;
+    const bool ends = position == 0 || position > text_.size();
+    const std::string key = path(keys_.size());
+    refuse("is not valid JSON at " + place_in(text_, position) +
+           (key.empty() ? "" : ", at or after the key '" + key + "'") + ": " +
+           (overflows ? "the number " + printable(token) + " is beyond every number"
+            : ends    ? "the text ends there"
+                      : "'" + printable(text_.substr(position - 1, 1)) + "' is wrong there"));
   }
 
   json take() { return std::move(root_); }
@@ -58,7 +91,7 @@ class StrictBuilder final : public json::json_sax_t {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    json& slot = parent[key_];
+    json& slot = parent[keys_.back()];
     slot = std::move(value);
     return &slot;
   }
@@ -68,30 +101,48 @@ class StrictBuilder final : public json::json_sax_t {
   }
   bool open(json container) {
     if (static_cast<int>(open_.size()) == max_depth_) {
-      refuse("is nested deeper than " + std::to_string(max_depth_) + " levels");
+      refuse("is nested deeper than " + std::to_string(max_depth_) + " levels, in '" +
+             path(keys_.size()) + "'");
     }
     open_.push_back(append(std::move(container)));
+    keys_.emplace_back();
     return true;
   }
   bool close() {
     open_.pop_back();
+    keys_.pop_back();
     return true;
   }
+  // The keys that lead to what is being filled, "rope_scaling.factor".
+  std::string path(std::size_t depth) const {
+    std::string out;
+    for (std::size_t i = 0; i < depth; ++i) {
+      out += (out.empty() || keys_[i].empty() ? "" : ".") + keys_[i];
+    }
+    return printable(out);
+  }
+  std::string inside() const {
+    const std::string outer = path(keys_.size() - 1);
+    return outer.empty() ? "" : " in '" + outer + "'";
+  }
 
+  std::string_view text_;
   int max_depth_;
   std::string source_;
   json root_;
-  std::vector<json*> open_;  // from the root to the container being filled
-  std::string key_;
+  std::vector<json*> open_;        // from the root to the container being filled
+  std::vector<std::string> keys_;  // the last key of each; empty in a list
 };
 
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, int max_depth, const std::string& source) {
-  if (text.find('\0') != std::string_view::npos) {  // the parser would take it for the end
-    throw Error(ExitCode::kBadInput, source + ": is not valid JSON: it holds a zero byte");
+  // The parser would take it for the end.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    throw Error(ExitCode::kBadInput, source + ": is not valid JSON at " + place_in(text, zero + 1) +
+                                         ": it holds a zero byte");
   }
-  StrictBuilder builder(max_depth, source);
+  StrictBuilder builder(text, max_depth, source);
   json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

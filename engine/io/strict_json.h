@@ -1,5 +1,6 @@
 // JSON from an unknown hand: duplicate keys, deep nesting, trailing bytes and invalid UTF-8 are
-// refused with one sentence; no parser exception leaves this file.
+// refused with one sentence that names line, column and the nearest key; no parser exception leaves
+// this file. A byte order mark in front is passed over.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,7 @@ TEST_CASE("every wrong row is refused with what is wrong") {
   const auto with = [](const std::string& results) { return row(settings(1, 3, 1, 4), results); };
   test::check_refusals(
       read_sglang_bench,
-      {{good + "not json\n", "line 2: is not valid JSON at byte"},
+      {{good + "not json\n", "line 2: is not valid JSON at column"},
        {"[1]\n", "line 1: is not a JSON object"},
        {row("\"batch_size\": 1", kResults), "lacks the field steps"},
        {with("\"acc_length\": \"2.5\""), "acc_length is not a number"},
