@@ -20,6 +20,7 @@
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/clock_log.h"
 #include "engine/measure/sweep/machine_figures.h"
+#include "model/words/hardware_limits.h"
 #include "model/words/machine_rates.h"
 #include "profiler/environment.h"
 #include "profiler/gpu_timer.h"
@@ -182,8 +183,10 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
       .max_clock_mhz = gpu->state ? clock_of(gpu->state->sm_clock_max_mhz) : 0.0,
       .memory_clock_mhz = gpu->state ? clock_of(gpu->state->memory_clock_mhz) : 0.0};
   const HardwareSpec hardware = engine::calibrated_hardware(facts, std::move(figures));
-  if (const std::string reason = impossible_figure(hardware); !reason.empty()) {
-    throw Error(ExitCode::kAnswerNo, reason + "; no hardware file was written");
+  for (const std::string& reason : {implausible_field(hardware), impossible_figure(hardware)}) {
+    if (!reason.empty()) {
+      throw Error(ExitCode::kAnswerNo, reason + "; no hardware file was written");
+    }
   }
   engine::write_file_atomically(path, engine::hardware_json(hardware));
 }

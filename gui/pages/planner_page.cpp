@@ -28,6 +28,7 @@
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
 #include "model/words/error.h"
+#include "model/words/hardware_limits.h"
 
 namespace versieve::gui {
 namespace {
@@ -93,7 +94,9 @@ QWidget* PlannerPage::make_knobs() {
   bandwidth_->setMinimumWidth(120);
   bandwidth_->setMaximumWidth(260);
   bandwidth_->setAccessibleName(tr("Memory bandwidth"));
-  typed_bandwidth_->setRange(1.0, 10.0);
+  const HardwareLimits limits = limits_of(HardwareField::kRawBandwidthGbps);
+  typed_bandwidth_->setRange(limits.low * 1e9 / kBytesPerTerabyte,
+                             limits.high * 1e9 / kBytesPerTerabyte);
   typed_bandwidth_->setSingleStep(1.0 / kStepsPerTerabyte);
   typed_bandwidth_->setSuffix(tr(" TB/s"));
   typed_bandwidth_->setKeyboardTracking(false);  // a number is planned for when it is written

@@ -1,7 +1,10 @@
 #include "model/words/machine_rates.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
+
+#include "model/words/hardware_limits.h"
 
 namespace versieve {
 namespace {
@@ -101,7 +104,8 @@ std::string impossible_because(const HardwareSpec& spec, const MeasuredFigure& f
                     "limits %s leave",
                     spec.name.c_str(), range.name, value, unit_of_figure(range.name), range.low,
                     range.high, range.of);
-      return text;
+      return text + meant_instead(unit_of_figure(range.name), value, range.low, range.high,
+                                  std::sqrt(range.low * range.high));
     }
   }
   return {};

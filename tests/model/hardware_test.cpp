@@ -2,11 +2,13 @@
 #include "model/words/hardware.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "model/words/error.h"
+#include "model/words/hardware_limits.h"
 
 using namespace versieve;
 
@@ -18,6 +20,7 @@ TEST_CASE("every entry of the catalogue reproduces its peaks from its factors") 
       CHECK(value.value > 0.0);
       CHECK(!value.source.empty());
     }
+    CHECK(implausible_field(spec).empty());
   }
 }
 
@@ -130,6 +133,31 @@ TEST_CASE("a GPU whose name contains another's is never taken for it") {
                            ""}) {
     CAPTURE(name);
     CHECK(hardware_for_device(name) == nullptr);
+  }
+}
+
+TEST_CASE("a number that no machine has is told with the unit it was likely written in") {
+  CHECK(implausible_because(HardwareField::kL2Mib, 62914560) ==
+        "l2: 62914560 MiB cannot be (0.25 to 1000); were 60 MiB meant, written in bytes?");
+  CHECK(implausible_because(HardwareField::kSmCount, 16896) ==
+        "sm_count: 16896 cannot be (1 to 1024); were 132 meant, written in FP32 lanes?");
+  CHECK(implausible_because(HardwareField::kSmCount, 131.5) ==
+        "sm_count: 131.5 is no whole number");
+  CHECK(implausible_because(HardwareField::kPowerWatt, 1e-9) ==
+        "power: 1e-09 W cannot be (10 to 20000)");
+  CHECK(!implausible_because(HardwareField::kL2Mib, std::nan("")).empty());
+  CHECK(!implausible_because(HardwareField::kL2Mib, -60).empty());
+  CHECK(implausible_because(HardwareField::kL2Mib, 253).empty());  // a what-if of twice the largest
+  CHECK(wrong_unit_because(HardwareField::kL2Mib, 60, "MiB").empty());
+  CHECK(wrong_unit_because(HardwareField::kMaxClockMhz, 1.98, "GHz") ==
+        "max_clock: the unit is MHz, not 'GHz'; 1.98 GHz are 1980 MHz");
+  for (std::size_t i = 0; i < kHardwareFieldCount; ++i) {
+    const HardwareLimits limits = limits_of(static_cast<HardwareField>(i));
+    CHECK(limits.low > 0.0);
+    for (const HardwareSpec& spec : hardware_catalogue()) {  // room for half and twice of each
+      CHECK(limits.low <= spec.fields[i].value / 2);
+      CHECK(limits.high >= spec.fields[i].value * 2);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
+#include "model/words/hardware_limits.h"
 #include "model/words/machine_rates.h"
 
 namespace versieve::engine {
@@ -26,16 +27,64 @@ std::string text_of(const std::string& path, const json& object, const char* key
   return object[key].get<std::string>();
 }
 
-HardwareValue field_of(const std::string& path, const std::string& name, const json& field) {
-  const bool form = field.is_object() && field.contains("value") && field["value"].is_number();
-  if (!form || !std::isfinite(field["value"].get<double>()) || field["value"].get<double>() <= 0) {
-    refuse(path, "the field '" + name + "' needs a positive number 'value'");
+HardwareSpec base_of(const std::string& path, const json& file) {
+  try {
+    return hardware_by_key(text_of(path, file, "like"));
+  } catch (const Error& error) {
+    refuse(path, std::string("like: ") + error.what());
+  }
+}
+
+// {"value": 132, "source": "...", "unit": "MHz", "verified": true}; the unit is the caller's to
+// check.
+HardwareValue value_of(const std::string& path, const std::string& name, const json& field) {
+  if (!field.is_object()) {
+    refuse(path, "the field '" + name + "' must be an object with a 'value' and its 'source'");
+  }
+  constexpr std::array<std::string_view, 4> kKeys = {"value", "unit", "source", "verified"};
+  for (const auto& [key, value] : field.items()) {
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) {
+      refuse(path, "the field '" + name + "' has the unknown key '" + key + "'");
+    }
+  }
+  if (!field.contains("value") || !field["value"].is_number() ||
+      !std::isfinite(field["value"].get<double>()) || field["value"].get<double>() <= 0) {
+    refuse(path, "the field '" + name + "' needs a positive number 'value'" +
+                     (field.contains("value") ? ", not " + field["value"].dump() : ""));
   }
   if (field.contains("verified") && !field["verified"].is_boolean()) {
     refuse(path, "'verified' of the field '" + name + "' must be true or false");
   }
-  return {field["value"].get<double>(), text_of(path, field, "source"),
+  if (!field.contains("source") || !field["source"].is_string() || field["source"] == "") {
+    refuse(path, "the field '" + name + "' needs the text 'source'");
+  }
+  return {field["value"].get<double>(), field["source"].get<std::string>(),
           field.value("verified", false)};
+}
+
+// The unit that a file names, which is a note to its reader and must be the field's.
+std::string unit_in(const std::string& path, const std::string& name, const json& field,
+                    const char* right) {
+  if (!field.contains("unit")) {
+    return right;
+  }
+  if (!field["unit"].is_string()) {
+    refuse(path, "'unit' of the field '" + name + "' must be a text, not " + field["unit"].dump());
+  }
+  return field["unit"].get<std::string>();
+}
+
+HardwareValue field_of(const std::string& path, HardwareField which, const json& field) {
+  const std::string name = name_of(which);
+  const HardwareValue value = value_of(path, name, field);
+  for (const std::string& reason :
+       {wrong_unit_because(which, value.value, unit_in(path, name, field, unit_of(which))),
+        implausible_because(which, value.value)}) {
+    if (!reason.empty()) {
+      refuse(path, reason);
+    }
+  }
+  return value;
 }
 
 void check_keys(const std::string& path, const json& file) {
@@ -68,9 +117,27 @@ std::vector<MeasuredFigure> read_measured(const std::string& path, const json& o
     if (unit_of_figure(name) == nullptr) {
       refuse(path, "the measured figure '" + name + "' is unknown");
     }
-    figures.push_back({name, field_of(path, name, figure)});
+    figures.push_back({name, value_of(path, name, figure)});
+    const std::string unit = unit_in(path, name, figure, unit_of_figure(name));
+    if (unit != unit_of_figure(name)) {
+      refuse(path, "the unit of the measured figure '" + name + "' is " + unit_of_figure(name) +
+                       ", not '" + unit + "'");
+    }
   }
   return figures;
+}
+
+// A key leads to what was measured on the catalogue's machine, so another machine may not have it.
+void check_key(const std::string& path, const HardwareSpec& spec) {
+  for (const HardwareSpec& entry : hardware_catalogue()) {
+    for (std::size_t i = 0; entry.key == spec.key && i < kHardwareFieldCount; ++i) {
+      if (spec.fields[i].value != entry.fields[i].value) {
+        refuse(path, "the key '" + spec.key + "' is the catalogue's, whose " +
+                         name_of(static_cast<HardwareField>(i)) +
+                         " is another: give this machine a key of its own");
+      }
+    }
+  }
 }
 
 HardwareSpec read_hardware(const std::string& path) {
@@ -79,7 +146,7 @@ HardwareSpec read_hardware(const std::string& path) {
   HardwareSpec spec;
   const bool based = file.contains("like");
   if (based) {
-    spec = hardware_by_key(text_of(path, file, "like"));
+    spec = base_of(path, file);
   }
   spec.key = text_of(path, file, "key");
   spec.name = text_of(path, file, "name");
@@ -90,7 +157,7 @@ HardwareSpec read_hardware(const std::string& path) {
   for (std::size_t i = 0; i < kHardwareFieldCount; ++i) {
     const std::string name = name_of(static_cast<HardwareField>(i));
     if (file["fields"].contains(name)) {
-      spec.fields[i] = field_of(path, name, file["fields"][name]);
+      spec.fields[i] = field_of(path, static_cast<HardwareField>(i), file["fields"][name]);
     } else if (!based) {
       refuse(path, "the field '" + name + "' is missing (or name a base with 'like')");
     }
@@ -105,6 +172,7 @@ HardwareSpec read_hardware(const std::string& path) {
   if (const std::string reason = impossible_figure(spec); !reason.empty()) {
     refuse(path, reason);
   }
+  check_key(path, spec);
   return spec;
 }
 

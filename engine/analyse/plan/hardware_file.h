@@ -10,9 +10,10 @@ namespace versieve::engine {
 
 // {"key": "...", "name": "...", "fields": {"sm_count": {"value": 132, "source": "...", "verified":
 // true}, ...}}; "measured" has figures of the same form (model/words/hardware.h); "like":
-// "h200-sxm" takes absent fields from that entry. Fields that contradict each other, and figures
-// that the machine cannot have, are an error. Throws Error: 2 for an unknown key, 3 for a file that
-// says too little.
+// "h200-sxm" takes absent fields from that entry, and "unit" may say the field's unit. Numbers that
+// no machine has, in whatever unit they were meant (model/words/hardware_limits.h), fields that
+// contradict each other and figures that the machine cannot have are an error, and so is the key of
+// a catalogue's machine for another one. Throws Error: 2 for an unknown key, 3 for a wrong file.
 HardwareSpec load_hardware(const std::string& key_or_path);
 std::string hardware_json(const HardwareSpec& spec);
 
