@@ -5,6 +5,7 @@
 
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/output.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 
@@ -30,10 +31,13 @@ std::optional<GuardedPlan> plan_of(const Options& options) {
   return guarded_plan(engine::read_plan_table(*options.table), precision, rule);
 }
 
-Answer run_generate(const Options& options) {
+Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
   request.plan = plan_of(options);
   const engine::GenerateReport report = engine::run_request(request);
+  for (const std::string& remark : report.remarks) {
+    write_progress(context.json ? "" : "note: " + remark + "\n");
+  }
   return {.json = engine::report_json(report),
           .text = engine::report_text(report),
           .code = report.failure().empty() ? ExitCode::kDone : ExitCode::kAnswerNo};
@@ -41,7 +45,7 @@ Answer run_generate(const Options& options) {
 
 }  // namespace
 
-Run declare_generate(CLI::App& app, const CommandContext&) {
+Run declare_generate(CLI::App& app, const CommandContext& context) {
   const auto options = std::make_shared<Options>();
   engine::GenerateRequest* const request = &options->request;
   app.add_option("--model", request->model, "model directory: config.json, weights, tokenizer")
@@ -70,7 +74,7 @@ Run declare_generate(CLI::App& app, const CommandContext&) {
   app.add_flag(
       "--no-graphs", [request](std::int64_t) { request->uses_graphs = false; },
       "cuda: lead each step from the host instead of replaying CUDA graphs; the text is the same");
-  return [options] { return run_generate(*options); };
+  return [options, &context] { return run_generate(*options, context); };
 }
 
 }  // namespace versieve::cli

@@ -4,7 +4,9 @@
 #include <set>
 
 #include "engine/io/names.h"
+#include "engine/io/rotary_buffer.h"
 #include "engine/io/shards.h"
+#include "engine/io/vocab_map.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -32,15 +34,35 @@ void check_tensor(const fs::path& folder, const ExpectedTensor& expected, const 
     refuse(folder, "tensor '" + expected.name + "' has the shape " + text_of(view.shape) +
                        ", but the config asks for " + text_of(expected.shape));
   }
-  if (!is_index_map(expected.name) && !is_float(view.type)) {
-    refuse(folder, "tensor '" + expected.name + "' is stored as " + name_of(view.type) +
-                       ", but weights are F64, F32, F16 or BF16");
+  if (is_index_map(expected.name) == is_float(view.type)) {
+    refuse(folder, "tensor '" + expected.name + "' is stored as " + name_of(view.type) + ", but " +
+                       (is_index_map(expected.name) ? "a vocabulary map is integers"
+                                                    : "weights are F64, F32, F16 or BF16"));
+  }
+}
+
+// What the model's own names leave over: buffers, checked where they can be, and tensors without
+// elements hold nothing that the model needs.
+void pass_over(const fs::path& folder, const std::string& name, const TensorView& view,
+               const RotaryBase& rotary, std::vector<std::string>& remarks) {
+  if (is_rotary_frequencies(name)) {
+    if (const std::string reason = frequencies_error(name, view, rotary); !reason.empty()) {
+      refuse(folder, reason);
+    }
+  } else if (is_buffer(name, view) || view.count() == 0) {
+    remarks.push_back(folder.string() + ": tensor '" + name + "' is " +
+                      (view.count() == 0 ? "empty" : "a buffer, which is computed anew") +
+                      "; it was passed over");
+  } else {
+    refuse(folder, "tensor '" + name + "' is not part of this kind of model" +
+                       (name.ends_with(".bias") ? ", which has no biases" : ""));
   }
 }
 
 // The stored tensors under their canonical names; each stored name is used exactly once.
 WeightTable canonical(const fs::path& folder, WeightFiles files,
-                      const std::vector<ExpectedTensor>& expected) {
+                      const std::vector<ExpectedTensor>& expected, const RotaryBase& rotary,
+                      std::vector<std::string>& remarks) {
   std::map<std::string, TensorView> table;
   std::set<std::string> used;
   for (const ExpectedTensor& tensor : expected) {
@@ -56,63 +78,80 @@ WeightTable canonical(const fs::path& folder, WeightFiles files,
       refuse(folder, "tensor '" + tensor.spellings.front() + "' is missing");
     }
   }
+  remarks = std::move(files.remarks);
   for (const auto& [name, view] : files.tensors) {
     if (used.count(name) == 0) {
-      refuse(folder, "tensor '" + name + "' is not part of this kind of model");
+      pass_over(folder, name, view, rotary, remarks);
     }
   }
   return WeightTable(std::move(files.files), std::move(table));
 }
 
-// A tied head may be stored all the same; it must then be the embedding, byte for byte.
-void drop_tied_head(const fs::path& folder, const LlmShape& shape, const std::string& embedding,
-                    WeightFiles& files) {
+// Of a tied pair either may be stored, as writers that keep one name of shared memory do, or both,
+// which must then be the same, byte for byte. Without a tie both must be there.
+void resolve_head(const fs::path& folder, const LlmShape& shape, const std::string& embedding,
+                  WeightFiles& files) {
   const auto head = files.tensors.find("lm_head.weight");
-  if (!shape.tied_embeddings || head == files.tensors.end()) {
+  if (!shape.tied_embeddings) {
+    if (head == files.tensors.end()) {
+      refuse(folder, "tensor 'lm_head.weight' is missing, and tie_word_embeddings is not true");
+    }
     return;
   }
-  const auto tied = files.tensors.find(embedding);
-  if (tied == files.tensors.end() || tied->second.type != head->second.type ||
-      !std::ranges::equal(tied->second.bytes, head->second.bytes)) {
+  if (head == files.tensors.end()) {
+    return;
+  }
+  const auto [tied, alone] = files.tensors.emplace(embedding, head->second);
+  if (!alone && (tied->second.type != head->second.type ||
+                 !std::ranges::equal(tied->second.bytes, head->second.bytes))) {
     refuse(folder, "tie_word_embeddings is true, but tensor 'lm_head.weight' is not the embedding");
   }
   files.tensors.erase(head);
 }
 
-// d2t [draft vocabulary]: offsets that lead into the target's vocabulary.
+// d2t, checked against t2d where it is stored. Empty: the vocabularies are the same.
 std::vector<std::int64_t> vocab_map(const fs::path& folder, const WeightTable& weights,
-                                    std::int64_t target_vocab) {
-  if (!weights.has("d2t")) {
-    return {};
+                                    std::int64_t target_vocab, std::vector<std::string>& remarks) {
+  VocabMap map;
+  if (weights.has("d2t")) {
+    map.d2t = weights.values<std::int64_t>("d2t");
   }
-  std::vector<std::int64_t> d2t = weights.values<std::int64_t>("d2t");
-  for (std::size_t id = 0; id < d2t.size(); ++id) {
-    const std::int64_t offset = d2t[id];
-    const std::int64_t draft_id = static_cast<std::int64_t>(id);
-    if (offset < -draft_id || offset >= target_vocab - draft_id) {
-      refuse(folder, "d2t leads draft id " + std::to_string(id) + " out of the vocabulary");
-    }
+  if (weights.has("t2d")) {
+    map.t2d = weights.values<std::int64_t>("t2d");
   }
-  return d2t;
+  if (const std::string reason = vocab_map_error(map, target_vocab); !reason.empty()) {
+    refuse(folder, reason);
+  }
+  if (!map.d2t.empty() && !map.t2d) {
+    remarks.push_back(folder.string() +
+                      ": d2t stands without t2d, so nothing confirms that its offsets are right");
+  }
+  return map.d2t;
 }
 
-// t2d must mark exactly the targets of d2t.
-void check_inverse(const fs::path& folder, const WeightTable& weights,
-                   const std::vector<std::int64_t>& d2t) {
-  if (!weights.has("t2d")) {
-    return;
+void check_map_is_there(const fs::path& folder, const DraftConfig& config, const WeightFiles& files,
+                        const LlmShape& target) {
+  if (config.has_vocab_map && files.tensors.count("d2t") == 0) {
+    refuse(folder, "tensor 'd2t' is missing: draft_vocab_size " +
+                       std::to_string(config.shape.vocab) + " is less than the target's " +
+                       std::to_string(target.vocab) +
+                       ", and the offsets alone say which token a draft id means");
   }
-  if (d2t.empty()) {
-    refuse(folder, "tensor 't2d' stands without 'd2t'");
-  }
-  const std::vector<std::int64_t> t2d = weights.values<std::int64_t>("t2d");
-  std::vector<std::int64_t> marked(t2d.size(), 0);
-  for (std::size_t id = 0; id < d2t.size(); ++id) {
-    marked[static_cast<std::size_t>(static_cast<std::int64_t>(id) + d2t[id])] = 1;
-  }
-  if (marked != t2d) {
-    refuse(folder, "t2d and d2t name different tokens");
-  }
+}
+
+Checkpoint load(const fs::path& folder, const TargetConfig& config) {
+  WeightFiles files = read_weights(folder);
+  const std::vector<ExpectedTensor> expected = expected_target(config);
+  resolve_head(folder, config.shape, expected.front().spellings.front(), files);
+  Checkpoint checkpoint{.shape = config.shape,
+                        .semantics = config.semantics,
+                        .special = config.special,
+                        .weights = {},
+                        .remarks = {}};
+  checkpoint.weights =
+      canonical(folder, std::move(files), expected,
+                {config.shape.rope_theta, config.shape.head_dim}, checkpoint.remarks);
+  return checkpoint;
 }
 
 }  // namespace
@@ -131,18 +170,14 @@ Checkpoint load_target(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
     refuse(folder, "is not a model directory");
   }
-  const TargetConfig config = read_target_config(folder);
-  WeightFiles files = read_weights(folder);
-  const std::vector<ExpectedTensor> expected = expected_target(config);
-  drop_tied_head(folder, config.shape, expected.front().spellings.front(), files);
-  return {.shape = config.shape,
-          .semantics = config.semantics,
-          .special = config.special,
-          .weights = canonical(folder, std::move(files), expected)};
+  return load(folder, read_target_config(folder));
 }
 
 Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
-  Checkpoint draft = load_target(folder);
+  if (!fs::is_directory(folder)) {
+    refuse(folder, "is not a draft's model directory");
+  }
+  Checkpoint draft = load(folder, read_target_config(folder, target.max_position));
   if (draft.shape.attention != AttentionKind::kDense) {
     refuse(folder, "a draft model is dense");
   }
@@ -161,12 +196,12 @@ DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {
     refuse(folder, "is not a draft's model directory");
   }
   const DraftConfig config = read_draft_config(folder, target);
-  DraftCheckpoint draft{
-      .shape = config.shape,
-      .weights = canonical(folder, read_weights(folder), expected_draft(config, target)),
-      .d2t = {}};
-  draft.d2t = vocab_map(folder, draft.weights, target.vocab);
-  check_inverse(folder, draft.weights, draft.d2t);
+  WeightFiles files = read_weights(folder);
+  check_map_is_there(folder, config, files, target);
+  DraftCheckpoint draft{.shape = config.shape, .weights = {}, .d2t = {}, .remarks = {}};
+  draft.weights = canonical(folder, std::move(files), expected_draft(config, target),
+                            {config.shape.rope_theta, config.shape.head_dim}, draft.remarks);
+  draft.d2t = vocab_map(folder, draft.weights, target.vocab, draft.remarks);
   return draft;
 }
 

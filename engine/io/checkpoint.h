@@ -1,5 +1,6 @@
 // A checkpoint ready for the engine: geometry, semantics and every weight under one canonical
-// name, whatever the family called it. Unknown and missing names are errors.
+// name, whatever the family called it. Missing names are errors, and unknown ones that are not
+// buffers.
 //
 // Canonical names, target: model.embed_tokens.weight, model.norm.weight, lm_head.weight (only if
 // not tied), model.layers.<i>.{input_layernorm, post_attention_layernorm}.weight,
@@ -48,6 +49,7 @@ struct Checkpoint {
   std::string semantics;
   SpecialTokens special;
   WeightTable weights;
+  std::vector<std::string> remarks;  // what was odd and did no harm, a sentence each
 };
 
 struct DraftCheckpoint {
@@ -55,6 +57,7 @@ struct DraftCheckpoint {
   WeightTable weights;
   // Target id of draft id i is i + d2t[i]; empty: the vocabularies are the same.
   std::vector<std::int64_t> d2t;  // [draft vocabulary]
+  std::vector<std::string> remarks;
 };
 
 // "model.layers.3.self_attn.q_proj.weight" from (3, "self_attn.q_proj.weight").

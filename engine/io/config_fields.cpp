@@ -7,6 +7,20 @@
 
 namespace versieve::engine {
 
+std::optional<std::int64_t> whole_number(const nlohmann::json& value) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) {
+    return {};
+  }
+  if (value.is_number_integer()) {
+    return value.get<std::int64_t>();
+  }
+  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it doubles leave integers out
+  const double number = value.is_number_float() ? value.get<double>() : 0.5;
+  return number == std::floor(number) && std::abs(number) <= kExact
+             ? std::optional(static_cast<std::int64_t>(number))
+             : std::nullopt;
+}
+
 ConfigFields::ConfigFields(const nlohmann::json& object, std::string source)
     : object_(&object), source_(std::move(source)) {
   VERSIEVE_ASSERT(object.is_object(), "fields are looked up in an object");
@@ -29,13 +43,12 @@ const nlohmann::json& ConfigFields::value(const char* key) const {
 
 std::int64_t ConfigFields::integer(const char* key, std::int64_t least) const {
   const nlohmann::json& found = value(key);
-  if (!found.is_number_integer() ||
-      (found.is_number_unsigned() && found.get<std::uint64_t>() > INT32_MAX) ||
-      found.get<std::int64_t>() < least) {
+  const std::optional<std::int64_t> whole = whole_number(found);
+  if (!whole || *whole > INT32_MAX || *whole < least) {
     refuse(std::string(key) + " must be an integer from " + std::to_string(least) +
            " below 2^31, but is " + found.dump());
   }
-  return found.get<std::int64_t>();
+  return *whole;
 }
 
 std::int64_t ConfigFields::integer_or(const char* key, std::int64_t least,

@@ -9,6 +9,9 @@
 
 namespace versieve::engine {
 
+// An integer, also one that is written as 32.0 or 1e4; none for any other value.
+std::optional<std::int64_t> whole_number(const nlohmann::json& value);
+
 class ConfigFields {
  public:
   // `object` must outlive the reader; `source` names it in sentences.
@@ -18,7 +21,7 @@ class ConfigFields {
 
   // A key whose value is null counts as absent, as in the libraries that write these files.
   bool has(const char* key) const;
-  // An integer in [least, 2^31).
+  // A whole_number in [least, 2^31).
   std::int64_t integer(const char* key, std::int64_t least) const;
   std::int64_t integer_or(const char* key, std::int64_t least, std::int64_t absent) const;
   double positive(const char* key) const;
@@ -28,6 +31,7 @@ class ConfigFields {
   std::string text_or(const char* key, const std::string& absent) const;
   const nlohmann::json& value(const char* key) const;  // REQUIRES: has(key)
   ConfigFields object(const char* key) const;
+  auto items() const { return object_->items(); }
 
   // Features that this engine does not compute: present and true (or not null) is an error.
   void refuse_flags(std::initializer_list<const char*> keys) const;

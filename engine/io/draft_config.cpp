@@ -1,8 +1,10 @@
 // The configuration of a draft head.
 #include <algorithm>
+#include <set>
 
 #include "engine/io/config_checks.h"
 #include "engine/io/model_config.h"
+#include "engine/io/shards.h"
 #include "engine/io/strict_json.h"
 
 namespace versieve::engine {
@@ -34,13 +36,12 @@ void read_capture_layers(const ConfigFields& config, const LlmShape& target, Dra
   }
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t shift = meaning == "leaving_layer" ? 1 : 0;
-    if (!ids[i].is_number_unsigned() ||
-        ids[i].get<std::uint64_t>() + static_cast<std::uint64_t>(shift) >
-            static_cast<std::uint64_t>(target.layers)) {
+    const std::optional<std::int64_t> id = whole_number(ids[i]);
+    if (!id || *id < 0 || *id > target.layers - shift) {
       eagle.refuse(std::string(kIds) + " holds " + ids[i].dump() + ", but the target has " +
                    std::to_string(target.layers) + " layers");
     }
-    shape.capture_layers[i] = ids[i].get<std::int64_t>() + shift;
+    shape.capture_layers[i] = *id + shift;
   }
 }
 
@@ -48,7 +49,7 @@ void read_capture_layers(const ConfigFields& config, const LlmShape& target, Dra
 std::int64_t draft_window(const ConfigFields& layer, const LlmShape& target) {
   const std::int64_t all = std::max(
       target.max_position, layer.integer_or("max_position_embeddings", 1, target.max_position));
-  return layer.integer_or("sliding_window", 1, all);
+  return sliding_window(layer).value_or(all);
 }
 
 void check_draft(const ConfigFields& config, const ConfigFields& layer) {
@@ -64,9 +65,20 @@ void check_draft(const ConfigFields& config, const ConfigFields& layer) {
 
 bool is_draft_model(const fs::path& folder) {
   const nlohmann::json document = read_json_object(folder / "config.json");
-  const auto names = document.find("architectures");
-  return names != document.end() && names->is_array() &&
-         std::find(names->begin(), names->end(), "LlamaForCausalLM") != names->end();
+  const ConfigFields config(document, (folder / "config.json").string());
+  for (const char* key : {"draft_vocab_size", "eagle_config", "target_hidden_size",
+                          "transformer_layer_config", "eagle_aux_hidden_state_layer_ids"}) {
+    if (config.has(key)) {
+      return false;
+    }
+  }
+  if (!config.has("architectures")) {
+    const std::set<std::string> names = stored_names(folder);
+    return !names.empty() && names.count("fc.weight") == 0;
+  }
+  const nlohmann::json& names = config.value("architectures");
+  return names.is_array() &&
+         std::find(names.begin(), names.end(), "LlamaForCausalLM") != names.end();
 }
 
 DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {

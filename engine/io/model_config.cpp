@@ -40,13 +40,15 @@ ModelFamily family_of(const ConfigFields& config) {
                 "toy-nsa-llama");
 }
 
-struct HeadKeys {
+// What differs between families in them.
+struct WidthKeys {
   const char* heads;
   const char* kv_heads;
+  std::int64_t positions_if_absent;  // 0: they must be there
 };
 
 // Heads, widths and rotary base: the keys all families share but for two names.
-void read_widths(const ConfigFields& config, const HeadKeys& keys, LlmShape& shape) {
+void read_widths(const ConfigFields& config, const WidthKeys& keys, LlmShape& shape) {
   shape.hidden = config.integer("hidden_size", 1);
   shape.layers = config.integer("num_hidden_layers", 1);
   if (shape.layers > kMaxLayers) {
@@ -67,12 +69,15 @@ void read_widths(const ConfigFields& config, const HeadKeys& keys, LlmShape& sha
     config.refuse("head_dim must be even for the rotary embedding, but is " +
                   std::to_string(shape.head_dim));
   }
-  shape.max_position = config.integer("max_position_embeddings", 1);
+  shape.max_position = keys.positions_if_absent > 0 ? config.integer_or("max_position_embeddings",
+                                                                        1, keys.positions_if_absent)
+                                                    : config.integer("max_position_embeddings", 1);
   shape.rope_theta = rope_theta(config);
 }
 
+// -1: none, in configs too.
 std::int32_t token_id(const ConfigFields& config, const char* key, std::int64_t vocab) {
-  const std::int64_t id = config.integer_or(key, 0, -1);
+  const std::int64_t id = config.integer_or(key, -1, -1);
   if (id >= vocab) {
     config.refuse(std::string(key) + " " + std::to_string(id) + " is not in the vocabulary");
   }
@@ -85,22 +90,30 @@ std::vector<std::int32_t> eos_ids(const ConfigFields& config, std::int64_t vocab
   }
   const nlohmann::json& value = config.value("eos_token_id");
   if (!value.is_array()) {
-    return {token_id(config, "eos_token_id", vocab)};
+    const std::int32_t id = token_id(config, "eos_token_id", vocab);
+    return id < 0 ? std::vector<std::int32_t>() : std::vector<std::int32_t>{id};
   }
   std::vector<std::int32_t> ids;
   for (const nlohmann::json& id : value) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab)) {
+    const std::optional<std::int64_t> whole = whole_number(id);
+    if (!whole || *whole < 0 || *whole >= vocab) {
       config.refuse("eos_token_id holds " + id.dump() + ", which is not in the vocabulary");
     }
-    ids.push_back(id.get<std::int32_t>());
+    ids.push_back(static_cast<std::int32_t>(*whole));
   }
   return ids;
+}
+
+// A padding token that was added beside the vocabulary is never fed to a model that pads nothing.
+std::int32_t pad_id(const ConfigFields& config, std::int64_t vocab) {
+  const std::int64_t id = config.integer_or("pad_token_id", -1, -1);
+  return id < vocab ? static_cast<std::int32_t>(id) : -1;
 }
 
 SpecialTokens special_tokens(const ConfigFields& config, std::int64_t vocab) {
   return {.bos = token_id(config, "bos_token_id", vocab),
           .eos = eos_ids(config, vocab),
-          .pad = token_id(config, "pad_token_id", vocab)};
+          .pad = pad_id(config, vocab)};
 }
 
 void check_geometry(const ConfigFields& config, const NsaGeometry& nsa) {
@@ -186,17 +199,37 @@ std::int64_t fla_intermediate(const ConfigFields& config, std::int64_t hidden) {
 }
 
 void read_dense(const ConfigFields& config, TargetConfig& target) {
-  config.refuse_flags({"sliding_window", "nsa"});
+  config.refuse_flags({"nsa"});
+  const std::optional<std::int64_t> window = sliding_window(config);
+  if (window && *window < target.shape.max_position) {
+    config.refuse("sliding_window " + std::to_string(*window) +
+                  " is not supported: it is narrower than max_position_embeddings, " +
+                  std::to_string(target.shape.max_position));
+  }
+  if (config.has("layer_types")) {
+    for (const nlohmann::json& type : config.value("layer_types")) {
+      if (type != "full_attention") {
+        config.refuse("layer_types holds " + type.dump() +
+                      ", which is not supported; full_attention is");
+      }
+    }
+  }
   target.semantics = "dense";
   target.shape.attention = AttentionKind::kDense;
 }
 
-void read_family(const ConfigFields& config, TargetConfig& target) {
+// Of the classes that are configured as Llama's, whose default stands in for an absent number.
+bool states_positions(ModelFamily family) {
+  return family == ModelFamily::kVersieveNsa || family == ModelFamily::kToyNsa;
+}
+
+void read_family(const ConfigFields& config, std::int64_t positions, TargetConfig& target) {
   LlmShape& shape = target.shape;
   const bool fla = target.family == ModelFamily::kFlaNsa;
   read_widths(config,
-              fla ? HeadKeys{"num_heads", "num_kv_heads"}
-                  : HeadKeys{"num_attention_heads", "num_key_value_heads"},
+              fla ? WidthKeys{"num_heads", "num_kv_heads", positions}
+                  : WidthKeys{"num_attention_heads", "num_key_value_heads",
+                              states_positions(target.family) ? 0 : positions},
               shape);
   shape.intermediate =
       fla ? fla_intermediate(config, shape.hidden) : config.integer("intermediate_size", 1);
@@ -222,7 +255,7 @@ void read_family(const ConfigFields& config, TargetConfig& target) {
 
 }  // namespace
 
-TargetConfig read_target_config(const fs::path& folder) {
+TargetConfig read_target_config(const fs::path& folder, std::int64_t positions_if_absent) {
   const fs::path path = folder / "config.json";
   const nlohmann::json document = read_json_object(path);
   const ConfigFields config(document, path.string());
@@ -230,7 +263,7 @@ TargetConfig read_target_config(const fs::path& folder) {
   target.family = family_of(config);
   check_unsupported(config);
   check_dtype(config);
-  read_family(config, target);
+  read_family(config, positions_if_absent, target);
   target.shape.name = fs::absolute(folder).lexically_normal().filename().string();
   if (target.shape.name.empty()) {  // the folder was given with a slash at its end
     target.shape.name = fs::absolute(folder).lexically_normal().parent_path().filename().string();

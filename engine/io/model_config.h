@@ -41,9 +41,13 @@ struct DraftConfig {
 
 // Throw Error(kBadInput): a missing, wrong or inconsistent field, or a feature that this engine
 // does not compute (it is never ignored).
-TargetConfig read_target_config(const std::filesystem::path& folder);
-// Whether a draft's folder holds a model of its own (architectures: LlamaForCausalLM), to be read
-// as a target, and not a head on the target's streams.
+// `positions_if_absent`: max_position_embeddings of a Llama's config that leaves it out; what its
+// configuration class has if none is given.
+TargetConfig read_target_config(const std::filesystem::path& folder,
+                                std::int64_t positions_if_absent = 2048);
+// Whether a draft's folder holds a model of its own, to be read as a target, and not a head on the
+// target's streams: architectures names LlamaForCausalLM and no key is an EAGLE head's (released
+// heads name it too), or, without architectures, the weights have no fc.
 bool is_draft_model(const std::filesystem::path& folder);
 DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
 

@@ -1,5 +1,9 @@
 #include "engine/io/names.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
 #include "engine/io/checkpoint.h"
 
 namespace versieve::engine {
@@ -54,6 +58,15 @@ const Spelling& spelling_of(ModelFamily family) {
       break;
   }
   return kLlamaSpelling;
+}
+
+// Whole parts of a name: "x.rotary.inv_freq" and "rotary.inv_freq" end with the latter.
+bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(), [name](std::string_view end) {
+    return name.ends_with(end) &&
+           (name.size() == end.size() || name[name.size() - end.size() - 1] == '.' ||
+            name[name.size() - end.size() - 1] == '_');
+  });
 }
 
 class TargetNames {
@@ -120,6 +133,23 @@ class TargetNames {
 };
 
 }  // namespace
+
+bool is_rotary_frequencies(const std::string& name) {
+  return ends_with_one_of(
+      name, {"rotary_emb.inv_freq", "rotary.inv_freq", "rotary_emb.original_inv_freq"});
+}
+
+bool is_buffer(const std::string& name, const TensorView& view) {
+  if (is_rotary_frequencies(name) ||
+      ends_with_one_of(name, {"rotary_emb.cos_cached", "rotary_emb.sin_cached", "position_ids"})) {
+    return true;
+  }
+  // A causal mask, as older attention modules keep it; a bias of that name has one dimension.
+  const bool mask = ends_with_one_of(
+      name, {"attn.bias", "attention.bias", "attn.mask", "attn.causal_mask", "attention.mask"});
+  return ends_with_one_of(name, {"attn.masked_bias", "attention.masked_bias"}) ||
+         (mask && view.shape.size() >= 2 && view.shape.back() == view.shape[view.shape.size() - 2]);
+}
 
 std::vector<ExpectedTensor> expected_target(const TargetConfig& config) {
   std::vector<ExpectedTensor> expected;

@@ -17,6 +17,11 @@ struct ExpectedTensor {
   bool required = true;
 };
 
+// What libraries store beside the weights and compute anew when they load them: rotary frequencies
+// and tables, masks, positions.
+bool is_rotary_frequencies(const std::string& name);
+bool is_buffer(const std::string& name, const TensorView& view);
+
 std::vector<ExpectedTensor> expected_target(const TargetConfig& config);
 std::vector<ExpectedTensor> expected_draft(const DraftConfig& config, const LlmShape& target);
 

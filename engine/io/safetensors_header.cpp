@@ -93,13 +93,16 @@ HeaderEntry entry_of(const json& value, const TensorContext& context) {
 }
 
 std::map<std::string, std::string> metadata_of(const json& value, const std::string& source) {
+  if (value.is_null()) {  // as the format's own reader takes it: none
+    return {};
+  }
   if (!value.is_object()) {
     refuse(source, "__metadata__ is no object");
   }
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) {
-      refuse(source, "__metadata__ holds '" + key + "', which is no string");
+      refuse(source, "__metadata__ holds '" + key + "', which is no string but " + text.dump());
     }
     metadata[key] = text.get<std::string>();
   }
@@ -153,7 +156,12 @@ std::int64_t header_length(std::span<const std::byte> first8, std::int64_t file_
 
 SafetensorsHeader parse_header(std::string_view text, std::int64_t data_bytes,
                                const std::string& source) {
-  if (text.empty() || text.front() != '{') {
+  // The format asks for '{' at once; its own reader passes over white space, as any JSON reader.
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (text.starts_with("\xef\xbb\xbf")) {
+    refuse(source, "has a header that is no JSON object: it begins with a byte order mark");
+  }
+  if (first == std::string_view::npos || text[first] != '{') {
     refuse(source, "has a header that is no JSON object");
   }
   const json document = parse_strict_json(text, kMaxDepth, source + ": header");

@@ -1,7 +1,7 @@
 #include "engine/io/shards.h"
 
-#include <set>
-
+#include "engine/io/config_fields.h"
+#include "engine/io/names.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
 
@@ -47,43 +47,51 @@ std::map<std::string, std::string> weight_map(const nlohmann::json& index, const
   return map;
 }
 
-void check_total_size(const nlohmann::json& index, const WeightFiles& weights,
-                      const fs::path& path) {
-  if (!index.contains("metadata")) {
-    return;
+// The total is a note to the reader: the shards' own headers say what each holds, byte for byte.
+std::string total_size_remark(const nlohmann::json& index, const WeightFiles& weights,
+                              const fs::path& path) {
+  const auto metadata = index.find("metadata");
+  if (metadata == index.end() || !metadata->is_object() || !metadata->contains("total_size")) {
+    return {};
   }
-  const nlohmann::json& metadata = index["metadata"];
-  if (!metadata.is_object()) {
-    refuse(path, "has a metadata entry that is no object");
-  }
-  if (!metadata.contains("total_size")) {
-    return;
-  }
-  std::uint64_t bytes = 0;
+  std::int64_t bytes = 0;
   for (const auto& [name, view] : weights.tensors) {
-    bytes += view.bytes.size();
+    bytes += static_cast<std::int64_t>(view.bytes.size());
   }
-  if (!metadata["total_size"].is_number_integer() ||
-      metadata["total_size"].get<std::int64_t>() != static_cast<std::int64_t>(bytes)) {
-    refuse(path, "says total_size " + metadata["total_size"].dump() + ", but the shards hold " +
-                     std::to_string(bytes) + " bytes");
+  const nlohmann::json& total = (*metadata)["total_size"];
+  if (whole_number(total) == bytes) {
+    return {};
   }
+  return path.string() + ": says total_size " + total.dump() + ", but the shards hold " +
+         std::to_string(bytes) + " bytes; they were read as they are";
+}
+
+// The shards that an index names, each with one tensor that it is to hold.
+std::map<std::string, std::string> shard_names(const std::map<std::string, std::string>& map) {
+  std::map<std::string, std::string> names;
+  for (const auto& [tensor, file] : map) {
+    names.emplace(file, tensor);
+  }
+  return names;
 }
 
 WeightFiles read_shards(const fs::path& folder) {
   const fs::path path = folder / kIndex;
   const nlohmann::json index = read_json_object(path);
   const std::map<std::string, std::string> map = weight_map(index, path);
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : map) {
-    names.insert(file);
+  const std::map<std::string, std::string> names = shard_names(map);
+  for (const auto& [name, first] : names) {  // before gigabytes of the others are read
+    if (!fs::exists(folder / name)) {
+      refuse(path, "maps tensor '" + first + "' to " + name + ", which is not there");
+    }
   }
   WeightFiles weights;
-  for (const std::string& name : names) {
+  for (const auto& [name, first] : names) {
     add_file(weights, SafetensorsFile::read(folder / name));
     for (const auto& [tensor, view] : weights.files.back().tensors()) {
       const auto mapped = map.find(tensor);
-      if (mapped == map.end() || mapped->second != name) {
+      if ((mapped == map.end() && !is_buffer(tensor, view)) ||
+          (mapped != map.end() && mapped->second != name)) {
         refuse(path, "does not map tensor '" + tensor + "' to " + name + ", where it stands");
       }
     }
@@ -93,8 +101,21 @@ WeightFiles read_shards(const fs::path& folder) {
       refuse(path, "maps tensor '" + tensor + "' to " + file + ", which does not hold it");
     }
   }
-  check_total_size(index, weights, path);
+  if (std::string remark = total_size_remark(index, weights, path); !remark.empty()) {
+    weights.remarks.push_back(std::move(remark));
+  }
   return weights;
+}
+
+[[noreturn]] void refuse_without_weights(const fs::path& folder) {
+  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                            "consolidated.00.pth", "consolidated.safetensors"}) {
+    if (fs::exists(folder / other)) {
+      refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex + ", and " + other +
+                         " is not read");
+    }
+  }
+  refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex);
 }
 
 }  // namespace
@@ -104,11 +125,27 @@ WeightFiles read_weights(const fs::path& folder) {
     return read_shards(folder);
   }
   if (!fs::exists(folder / kSingle)) {
-    refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex);
+    refuse_without_weights(folder);
   }
   WeightFiles weights;
   add_file(weights, SafetensorsFile::read(folder / kSingle));
   return weights;
+}
+
+std::set<std::string> stored_names(const fs::path& folder) {
+  std::set<std::string> names;
+  if (fs::exists(folder / kIndex)) {
+    for (const auto& [tensor, file] :
+         weight_map(read_json_object(folder / kIndex), folder / kIndex)) {
+      names.insert(tensor);
+    }
+  } else if (fs::exists(folder / kSingle)) {
+    const SafetensorsFile file = SafetensorsFile::read(folder / kSingle);
+    for (const auto& [tensor, view] : file.tensors()) {
+      names.insert(tensor);
+    }
+  }
+  return names;
 }
 
 }  // namespace versieve::engine

@@ -157,6 +157,7 @@ nlohmann::json report_json(const GenerateReport& report) {
       out["runs"].push_back(run_json(report, run));
     }
   }
+  out["remarks"] = report.remarks;
   const std::string reason = report.failure();
   if (!reason.empty()) {
     out["reason"] = reason;

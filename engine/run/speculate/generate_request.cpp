@@ -191,16 +191,18 @@ template <class T>
 class LoadedPair {
  public:
   LoadedPair(kernels::Ops<T>& ops, const GenerateRequest& request, Checkpoint target, bool drafts)
-      : checkpoint_(std::move(target)) {
+      : checkpoint_(std::move(target)), remarks_(checkpoint_.remarks) {
     const std::filesystem::path folder = request.model / "draft";
     std::error_code ignored;
     std::optional<DraftCheckpoint> head;
     if (drafts && std::filesystem::exists(folder, ignored)) {
       if (is_draft_model(folder)) {
-        draft_model_.emplace(
-            make_target(ops, load_draft_model(folder, checkpoint_.shape), nullptr));
+        const Checkpoint model = load_draft_model(folder, checkpoint_.shape);
+        draft_model_.emplace(make_target(ops, model, nullptr));
+        remarks_.insert(remarks_.end(), model.remarks.begin(), model.remarks.end());
       } else {
         head = load_draft(folder, checkpoint_.shape);
+        remarks_.insert(remarks_.end(), head->remarks.begin(), head->remarks.end());
       }
     }
     target_.emplace(make_target(ops, checkpoint_, head ? &*head : nullptr));
@@ -220,9 +222,11 @@ class LoadedPair {
 
   Generator<T>& generator() { return *generator_; }
   const std::vector<std::int32_t>& eos() const { return checkpoint_.special.eos; }
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
   Checkpoint checkpoint_;
+  std::vector<std::string> remarks_;  // of all files that were read
   std::optional<Target<T>> draft_model_, target_;
   std::optional<Draft<T>> draft_;
   std::optional<Generator<T>> generator_;
@@ -265,7 +269,9 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
                         .device = device.name,
                         .dtype = request.dtype,
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
-                        .prefill_seconds = generator.prefill_seconds()};
+                        .prefill_seconds = generator.prefill_seconds(),
+                        .runs = {},
+                        .remarks = pair.remarks()};
   warm_up(request, device, strategies, pair.eos(), generator);
   if (bucket != nullptr) {
     report.runs.push_back(run_plan(request, device, *bucket, pair.eos(), generator));

@@ -57,6 +57,7 @@ struct GenerateReport {
   std::int64_t prompt_tokens = 0;
   double prefill_seconds = 0.0;
   std::vector<StrategyRun> runs;
+  std::vector<std::string> remarks;  // what was odd in the model's files and did no harm
 
   // Why the answer is "no" (the text of a strategy that claims it is not the autoregressive one),
   // or empty.

@@ -2,6 +2,7 @@
 #include "engine/io/checkpoint.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -155,6 +156,24 @@ TEST_CASE("a stored head beside tied embeddings must be the embedding") {
   CHECK(contains(target_refusal(folder.path()), "is not the embedding"));
 }
 
+TEST_CASE("of tied weights either name may be stored, of untied ones both must be") {
+  const TempFolder folder;
+  TinyModel model;
+  write_tiny_target(folder.path(), model);
+  TensorSet set = tiny_target_weights(model);
+  rename(set, "model.embed_tokens.weight", "lm_head.weight");
+  write_safetensors(folder / "model.safetensors", set);
+  check_same_weights(load_target(folder.path()).weights, tiny_target_weights(model));
+  json config = read_json(folder / "config.json");
+  for (const json& untied : {json(false), json(nullptr)}) {
+    config["tie_word_embeddings"] = untied;
+    write_json(folder / "config.json", config);
+    write_safetensors(folder / "model.safetensors", tiny_target_weights(model));
+    CHECK(contains(target_refusal(folder.path()),
+                   "'lm_head.weight' is missing, and tie_word_embeddings is not true"));
+  }
+}
+
 TEST_CASE("a wrong shard index is refused") {
   const TempFolder folder;
   TinyModel model;
@@ -180,17 +199,109 @@ TEST_CASE("a wrong shard index is refused") {
   wrong = index;
   wrong["weight_map"]["model.norm.weight"] = "model-9.safetensors";
   write_json(path, wrong);
-  CHECK(contains(target_refusal(folder.path()), "model"));
-  wrong = index;
-  wrong["metadata"]["total_size"] = 17;
-  write_json(path, wrong);
-  CHECK(contains(target_refusal(folder.path()), "total_size"));
+  CHECK(contains(target_refusal(folder.path()),
+                 "maps tensor 'model.norm.weight' to model-9.safetensors, which is not there"));
   wrong = index;
   wrong.erase("weight_map");
   write_json(path, wrong);
   CHECK(contains(target_refusal(folder.path()), "no weight_map"));
   fs::remove(path);
   CHECK(contains(target_refusal(folder.path()), "holds neither"));
+  std::ofstream(folder / "pytorch_model.bin") << "pickle";
+  CHECK(contains(target_refusal(folder.path()), "pytorch_model.bin is not read"));
+}
+
+TEST_CASE("an index's total decides nothing: the shards say what they hold") {
+  const TempFolder folder;
+  TinyModel model;
+  model.shards = 2;
+  write_tiny_target(folder.path(), model);
+  const fs::path path = folder / "model.safetensors.index.json";
+  const json index = read_json(path);
+  const std::int64_t total = index.at("metadata").at("total_size").get<std::int64_t>();
+  const json metadata[] = {index["metadata"],
+                           nullptr,
+                           json::object(),
+                           "none",
+                           {{"total_size", static_cast<double>(total)}, {"total_parameters", 9}}};
+  for (const json& fine : metadata) {
+    CAPTURE(fine.dump());
+    json other = index;
+    other["metadata"] = fine;
+    write_json(path, other);
+    CHECK(load_target(folder.path()).remarks.empty());
+  }
+  for (const json& off : {json(17), json(-1), json(std::to_string(total)), json(nullptr),
+                          json(static_cast<double>(total) + 0.5)}) {
+    CAPTURE(off.dump());
+    json other = index;
+    other["metadata"]["total_size"] = off;
+    write_json(path, other);
+    const Checkpoint checkpoint = load_target(folder.path());
+    check_same_weights(checkpoint.weights, tiny_target_weights(model));
+    REQUIRE(checkpoint.remarks.size() == 1);
+    CHECK(contains(checkpoint.remarks[0], "total_size " + off.dump()));
+  }
+}
+
+TEST_CASE("rotary frequencies that a checkpoint stores are checked and passed over") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_target(folder.path(), model);
+  const auto with = [&](double theta, std::int64_t count, bool narrow) {
+    TensorSet set = tiny_target_weights(model);
+    std::vector<float> wide;
+    std::vector<Bf16> bf16;
+    for (std::int64_t i = 0; i < count; ++i) {
+      wide.push_back(static_cast<float>(std::pow(theta, -2.0 * static_cast<double>(i) / 16.0)));
+      bf16.push_back(to_bf16(wide.back()));
+    }
+    for (const char* name :
+         {"model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq"}) {
+      set.tensors[name] = narrow ? tensor_of(bf16, {count}) : tensor_of(wide, {count});
+    }
+    write_safetensors(folder / "model.safetensors", set);
+  };
+  for (const bool narrow : {false, true}) {
+    with(10000.0, 8, narrow);
+    const Checkpoint checkpoint = load_target(folder.path());
+    check_same_weights(checkpoint.weights, tiny_target_weights(model));
+    CHECK(checkpoint.remarks.empty());
+    with(500000.0, 8, narrow);
+    const std::string sentence = target_refusal(folder.path());
+    CHECK(contains(sentence, "rotary_emb.inv_freq' holds"));
+    CHECK(contains(sentence, "rope_theta 10000"));
+    CHECK((contains(sentence, "about 500000") || narrow));
+  }
+  with(10000.0, 16, false);
+  CHECK(contains(target_refusal(folder.path()), "the shape [16], but head_dim asks for [8]"));
+}
+
+TEST_CASE("buffers and empty tensors are passed over with a remark, biases are not") {
+  const TempFolder folder;
+  const TinyModel model;
+  write_tiny_target(folder.path(), model);
+  const std::pair<const char*, Tensor> buffers[] = {
+      {"model.layers.0.self_attn.rotary_emb.cos_cached",
+       tensor_of(std::vector<float>(4 * 16), {1, 1, 4, 16})},
+      {"model.layers.0.self_attn.bias", tensor_of(std::vector<float>(16), {1, 1, 4, 4})},
+      {"model.layers.0.attention.masked_bias", tensor_of(std::vector<float>(1), {})},
+      {"model.position_ids", tensor_of(std::vector<std::int64_t>(4), {1, 4})},
+      {"model.nothing", tensor_of(std::vector<float>(), {0, 32})}};
+  for (const auto& [name, tensor] : buffers) {
+    CAPTURE(name);
+    TensorSet set = tiny_target_weights(model);
+    set.tensors[name] = tensor;
+    write_safetensors(folder / "model.safetensors", set);
+    const Checkpoint checkpoint = load_target(folder.path());
+    check_same_weights(checkpoint.weights, tiny_target_weights(model));
+    REQUIRE(checkpoint.remarks.size() == 1);
+    CHECK(contains(checkpoint.remarks[0], std::string("'") + name + "'"));
+  }
+  TensorSet set = tiny_target_weights(model);
+  set.tensors["model.layers.0.self_attn.bias"] = tensor_of(std::vector<float>(64), {64});
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(target_refusal(folder.path()), "self_attn.bias' is not part of"));
 }
 
 TEST_CASE("a folder that is none, or holds no config, is refused") {
@@ -307,7 +418,25 @@ TEST_CASE("a draft with a smaller vocabulary needs a right map") {
   CHECK(contains(draft_refusal(folder.path(), model.target), "out of the vocabulary"));
   set.tensors.erase("d2t");
   write_safetensors(folder / "model.safetensors", set);
-  CHECK(contains(draft_refusal(folder.path(), model.target), "'d2t' is missing"));
+  CHECK(contains(draft_refusal(folder.path(), model.target),
+                 "'d2t' is missing: draft_vocab_size 100 is less than the target's 272"));
+  set = tiny_draft_weights(model);
+  set.tensors.erase("t2d");
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "d2t counts 0, 1, 2"));
+  offsets.assign(100, 30);
+  set.tensors["d2t"] = tensor_of(offsets, {100});
+  write_safetensors(folder / "model.safetensors", set);
+  const DraftCheckpoint half = load_draft(folder.path(), model.target);
+  CHECK(half.d2t == offsets);
+  REQUIRE(half.remarks.size() == 1);
+  CHECK(contains(half.remarks[0], "d2t stands without t2d"));
+  set.tensors["d2t"] = tensor_of(std::vector<float>(100, 30.0f), {100});
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "a vocabulary map is integers"));
+  set.tensors["d2t"] = tensor_of(std::vector<std::int64_t>(272, 0), {272});
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(draft_refusal(folder.path(), model.target), "'d2t' has the shape [272]"));
 }
 
 TEST_CASE("unknown and missing draft tensors are refused by name") {

@@ -96,6 +96,98 @@ TEST_CASE("both rope dialects and both dtype keys are read") {
   CHECK(read(config).shape.rope_theta == 10000.0);
 }
 
+TEST_CASE("every form of rotary parameters that says the same is read the same") {
+  const json def = {{"rope_type", "default"}};
+  const auto with = [&](const json& extra) {
+    json config = llama();
+    config.erase("rope_theta");
+    config.update(extra);
+    return read(config).shape.rope_theta;
+  };
+  const double theta = 500000.0;
+  CHECK(with({{"rope_theta", 500000}}) == theta);
+  CHECK(with({{"rope_theta", 5e5}, {"rope_scaling", nullptr}}) == theta);
+  CHECK(with({{"rope_theta", theta}, {"rope_scaling", {{"type", "default"}}}}) == theta);
+  CHECK(with({{"rope_theta", theta}, {"rope_scaling", json::object()}}) == theta);
+  CHECK(with({{"rope_theta", theta}, {"rope_parameters", nullptr}}) == theta);
+  CHECK(with({{"rope_theta", theta}, {"rope_parameters", def}}) == theta);
+  CHECK(with({{"rope_theta", theta}, {"rope_parameters", {{"rope_theta", 500000}}}}) == theta);
+  CHECK(with({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}) == theta);
+  CHECK(with({{"rope_parameters", def}}) == 10000.0);
+  CHECK(with(json::object()) == 10000.0);
+}
+
+TEST_CASE("rotary parameters that contradict each other are refused by both names") {
+  json config = llama();
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  CHECK(contains(refusal(config), "rope_parameters.rope_theta 10000.0 and rope_theta 500000.0"));
+  config = llama();
+  config["rope_scaling"] = {{"rope_theta", 10000.0}};
+  CHECK(contains(refusal(config), "rope_scaling.rope_theta 10000.0 and rope_theta 500000.0"));
+  config = llama();
+  config["rope_parameters"] = {{"rope_type", "default"}, {"type", "yarn"}};
+  CHECK(contains(refusal(config), "the type 'yarn' is not supported"));
+  config["rope_parameters"] = {{"full_attention", {{"rope_theta", 10000.0}}}};
+  CHECK(contains(refusal(config), "'full_attention' has parameters of its own"));
+  config["rope_parameters"] = {{"rope_theta", "5e5"}};
+  CHECK(contains(refusal(config), "rope_theta must be a positive number"));
+}
+
+TEST_CASE("what libraries write into a config in other words is read") {
+  const json plain = llama();
+  const LlmShape shape = read(plain).shape;
+  const std::pair<const char*, json> harmless[] = {
+      {"sliding_window", nullptr},
+      {"sliding_window", false},
+      {"sliding_window", 512},
+      {"use_sliding_window", false},
+      {"head_dim", nullptr},
+      {"architectures", nullptr},
+      {"torch_dtype", nullptr},
+      {"torch_dtype", "torch.bfloat16"},
+      {"dtype", "auto"},
+      {"hidden_size", 64.0},
+      {"num_attention_heads", 4.0},
+      {"vocab_size", 3e2},
+      {"pad_token_id", -1},
+      {"pad_token_id", 300},
+      {"eos_token_id", {2.0, 3}},
+      {"layer_types", {"full_attention", "full_attention"}},
+      {"quantization_config", nullptr},
+      {"my_own_key", {{"a", 1}}}};
+  for (const auto& [key, value] : harmless) {
+    CAPTURE(key, value.dump());
+    json config = plain;
+    config[key] = value;
+    const TargetConfig other = read(config);
+    CHECK(other.shape.hidden == shape.hidden);
+    CHECK(other.shape.head_dim == shape.head_dim);
+    CHECK(other.shape.vocab == shape.vocab);
+    CHECK(other.special.eos == std::vector<std::int32_t>{2, 3});
+    CHECK(other.special.pad == -1);
+  }
+  json config = plain;
+  config["sliding_window"] = 128;
+  config["use_sliding_window"] = false;
+  CHECK(read(config).shape.hidden == 64);
+  config["use_sliding_window"] = true;
+  CHECK(contains(refusal(config), "sliding_window 128 is not supported"));
+  config = plain;
+  config["layer_types"] = {"full_attention", "sliding_attention"};
+  CHECK(contains(refusal(config), "layer_types holds \"sliding_attention\""));
+  config = plain;
+  config.erase("num_key_value_heads");
+  CHECK(read(config).shape.num_kv_heads == 4);
+  config.erase("max_position_embeddings");
+  CHECK(read(config).shape.max_position == 2048);  // as the configuration class has it
+  config["eos_token_id"] = nullptr;
+  CHECK(read(config).special.eos.empty());
+  for (const json& wrong : {json(-2), json(2.5), json({2, 2.5}), json({2, nullptr}), json("2")}) {
+    config["eos_token_id"] = wrong;
+    CHECK(contains(refusal(config), "eos_token_id"));
+  }
+}
+
 TEST_CASE("rope scaling, biases and other features are refused, not ignored") {
   const std::pair<const char*, json> features[] = {
       {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}},
@@ -118,7 +210,7 @@ TEST_CASE("rope scaling, biases and other features are refused, not ignored") {
 
 TEST_CASE("every number of a config must be there, positive and consistent") {
   for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers",
-                          "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+                          "num_attention_heads", "vocab_size"}) {
     CAPTURE(key);
     json config = llama();
     config.erase(key);
@@ -129,6 +221,12 @@ TEST_CASE("every number of a config must be there, positive and consistent") {
     }
   }
   json config = llama();
+  config["max_position_embeddings"] = 0;
+  CHECK(contains(refusal(config), "max_position_embeddings"));
+  config = versieve_nsa();
+  config.erase("max_position_embeddings");
+  CHECK(contains(refusal(config), "max_position_embeddings is missing"));
+  config = llama();
   config["num_key_value_heads"] = 3;
   CHECK(contains(refusal(config), "must divide"));
   config = llama();
@@ -235,6 +333,37 @@ TEST_CASE("a draft config gives its geometry and the streams it reads") {
   other.erase("sliding_window");
   CHECK(read_draft(other).has_vocab_map);
   CHECK(read_draft(other).shape.window == 4096);
+  other["sliding_window"] = 32;
+  other["use_sliding_window"] = false;
+  CHECK(read_draft(other).shape.window == 4096);
+  other["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {0.0, 1.0, 3.0};
+  CHECK(read_draft(other).shape.capture_layers[2] == 3);
+}
+
+TEST_CASE("a draft's folder is a model of its own or a head, whatever its architectures say") {
+  const auto is_model = [](const json& config) {
+    const TempFolder folder;
+    write_file_atomically(folder / "config.json", config.dump());
+    return is_draft_model(folder.path());
+  };
+  json config = llama();
+  config["architectures"] = {"LlamaForCausalLM"};
+  CHECK(is_model(config));
+  config["draft_vocab_size"] = 100;  // released heads name the target's architecture
+  CHECK(!is_model(config));
+  CHECK(!is_model(draft()));
+  CHECK(!is_model(llama()));  // neither architectures nor weights
+  for (const bool head : {true, false}) {
+    const TempFolder folder;
+    const TinyModel tiny;
+    if (head) {
+      write_tiny_draft(folder.path(), tiny);
+    } else {
+      write_tiny_target(folder.path(), tiny);
+    }
+    write_file_atomically(folder / "config.json", llama().dump());
+    CHECK(is_draft_model(folder.path()) == !head);
+  }
 }
 
 TEST_CASE("a draft that does not fit its target is refused") {

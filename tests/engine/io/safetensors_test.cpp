@@ -85,7 +85,8 @@ TEST_CASE("a wrong header length is refused") {
 
 TEST_CASE("a header that is no JSON object is refused") {
   CHECK(contains(refusal("[]", 0), "no JSON object"));
-  CHECK(contains(refusal(" {}", 0), "no JSON object"));
+  CHECK(contains(refusal("\xef\xbb\xbf{}", 0), "begins with a byte order mark"));
+  CHECK(contains(refusal("   ", 0), "no JSON object"));
   CHECK(contains(refusal("{", 0), "not valid JSON"));
   CHECK(contains(refusal("{} {}", 0), "not valid JSON"));
   CHECK(contains(refusal(std::string("{}\0", 3), 0), "zero byte"));
@@ -181,7 +182,34 @@ TEST_CASE("metadata holds strings only") {
   CHECK(contains(refusal(R"({"__metadata__":{"k":3}})", 0), "no string"));
   CHECK(contains(refusal(R"({"__metadata__":{"k":{}}})", 0), "no string"));
   CHECK(contains(refusal(R"({"__metadata__":[]})", 0), "no object"));
-  CHECK(contains(refusal(R"({"__metadata__":null})", 0), "no object"));
+  CHECK(contains(refusal(R"({"__metadata__":"pt"})", 0), "no object"));
+  CHECK(contains(refusal(R"({"__metadata__":{"format":"pt","step":null}})", 0),
+                 "holds 'step', which is no string but null"));
+}
+
+TEST_CASE("metadata that is null, absent or empty is none") {
+  for (const char* metadata : {"", R"("__metadata__":null,)", R"("__metadata__":{},)"}) {
+    CAPTURE(metadata);
+    const SafetensorsFile file = parse(file_bytes(
+        "{" + std::string(metadata) + R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+        2));
+    CHECK(file.metadata().empty());
+    CHECK(file.tensors().size() == 1);
+  }
+}
+
+TEST_CASE("white space around a header is passed over, as the format's own reader does") {
+  for (const char* header : {" {}", "\n\t {}", "{}\n", "{ }  \r\n"}) {
+    CHECK(parse(file_bytes(header, 0)).tensors().empty());
+  }
+}
+
+TEST_CASE("a header that is no JSON is refused by place and key") {
+  const std::string sentence =
+      refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,]}})", 1);
+  CHECK(
+      contains(sentence, "at or after the key 'a.data_offsets': ']' is wrong"));
+  CHECK(contains(refusal(one(R"("dtype":"U8","shape":[1)"), 0), "'a.shape'"));
 }
 
 TEST_CASE("a missing file, a folder and a cut file are refused by name") {
