@@ -9,8 +9,8 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/common/tensor_map.h"
 #include "kernels/nsa_verify/fused_attend.cuh"
+#include "kernels/nsa_verify/fused_call.cuh"
 #include "kernels/nsa_verify/fused_lone.cuh"
-#include "kernels/nsa_verify/fused_plan.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
 #include "model/launches/traffic.h"
@@ -155,23 +155,26 @@ Kernel kernel_of(FusedLaunch launch, bool counts) {
   VERSIEVE_ASSERT(false, "a launch has a kernel");
 }
 template <bool kAnnounced>
-Kernel kernel_of_narrow(FusedLaunch launch, const FusedPlan& plan, bool alone) {
+Kernel kernel_of_narrow(FusedLaunch launch, const FusedCut& cut, bool counts, bool alone) {
   if (alone) {
-    return plan.half ? kernel_of_lone<64, kAnnounced, 1>(launch, plan.counts)
-                     : kernel_of_lone<64, kAnnounced, 2>(launch, plan.counts);
+    return cut.half ? kernel_of_lone<64, kAnnounced, 1>(launch, counts)
+                    : kernel_of_lone<64, kAnnounced, 2>(launch, counts);
   }
-  if (plan.many) {
-    return kernel_of<64, true, kAnnounced, 2>(launch, plan.counts);
+  if (cut.many) {
+    return kernel_of<64, true, kAnnounced, 2>(launch, counts);
   }
-  return plan.half ? kernel_of<64, false, kAnnounced, 1>(launch, plan.counts)
-                   : kernel_of<64, false, kAnnounced, 2>(launch, plan.counts);
+  return cut.half ? kernel_of<64, false, kAnnounced, 1>(launch, counts)
+                  : kernel_of<64, false, kAnnounced, 2>(launch, counts);
 }
-Kernel kernel_of(FusedLaunch launch, int width, const FusedPlan& plan, bool alone, bool announced) {
-  if (width == 64) {
-    return announced ? kernel_of_narrow<true>(launch, plan, alone)
-                     : kernel_of_narrow<false>(launch, plan, alone);
+Kernel kernel_of(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, const FusedCut& cut,
+                 bool announced) {
+  const bool alone = p.num_queries == 1;
+  const bool counts = counts_blocks(p, launch, cut);
+  if (head_width(p) == kFusedManyHead) {
+    return announced ? kernel_of_narrow<true>(launch, cut, counts, alone)
+                     : kernel_of_narrow<false>(launch, cut, counts, alone);
   }
-  VERSIEVE_ASSERT(!plan.many && !announced && !plan.counts,
+  VERSIEVE_ASSERT(!cut.many && !announced && !counts,
                   "wide heads have a part a CTA, which is counted");
   return alone ? kernel_of_lone<128, false, 2>(launch, false)
                : kernel_of<128, false, false, 2>(launch, false);
@@ -194,26 +197,29 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
 
 void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a,
              const TileMaps& maps, const LaunchContext& context) {
-  const std::optional<FusedPlan> plan = fused_plan(p, launch);
-  VERSIEVE_ASSERT(plan.has_value(), "fused_takes was asked");
-  a.plan = *plan;
-  const bool announced = plan->announced && context.parts != nullptr;
+  const std::optional<FusedCut> cut = cut_fused(call_of(p), launch);
+  VERSIEVE_ASSERT(cut.has_value(), "fused_takes was asked");
+  a.cut = *cut;
+  a.query_tiles = Divisor(cut->query_tiles);
+  a.groups = Divisor(cut->query_tiles * a.kv_heads);
+  a.list_length = Divisor(a.sel_count);
+  a.words = Divisor(static_cast<int>(fused_map_words(p.num_blocks)));
+  a.cta_queries = cut->cta_queries();
+  a.cta_bits = std::countr_zero(static_cast<unsigned>(a.cta_queries));
+  const bool announced = cut->announced && context.parts != nullptr;
   if (announced) {
     place_announced(context.parts, launch == FusedLaunch::kReuse, a);
   }
   if (launch == FusedLaunch::kAttend) {  // counts while nsa_route still does
     a.counters += kLaunchCounters / 2;
   }
-  a.tile_queries = plan->row_tiles * plan->per_tile;
-  a.tile_bits = std::countr_zero(static_cast<unsigned>(a.tile_queries));
-  const std::int64_t finishers = ((a.nodes - 1) >> plan->finish_bits) + 1;
   const std::int64_t blocks =
-      (static_cast<std::int64_t>(plan->part_blocks) * plan->tiles + finishers) * a.kv_heads;
+      (std::int64_t{cut->part_blocks} * cut->query_tiles + cut->finishers(a.nodes)) * a.kv_heads;
   launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
                     .threads = static_cast<unsigned>(a.nodes == 1 ? kCtaWarps * 32 : kTreeThreads),
-                    .shared_bytes = plan->shared_bytes,
+                    .shared_bytes = static_cast<std::size_t>(cut->shared_bytes),
                     .stream = context.stream},
-                   kernel_of(launch, head_width(p), *plan, a.nodes == 1, announced), a, maps);
+                   kernel_of(launch, p, *cut, announced), a, maps);
 }
 
 }  // namespace
@@ -234,10 +240,10 @@ bool fused_takes(const NsaVerifyParams<Bf16>& p) {
     return false;
   }
   if (p.indices_in != nullptr) {
-    return fused_plan(p, FusedLaunch::kReuse).has_value();
+    return cut_fused(call_of(p), FusedLaunch::kReuse).has_value();
   }
-  return fused_plan(p, FusedLaunch::kRoute).has_value() &&
-         fused_plan(p, FusedLaunch::kAttend).has_value();
+  return cut_fused(call_of(p), FusedLaunch::kRoute).has_value() &&
+         cut_fused(call_of(p), FusedLaunch::kAttend).has_value();
 }
 
 std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p) {

@@ -12,7 +12,7 @@
 //
 // Spans are summed up in two steps: those of a join (512 compressed tokens) in ascending order,
 // then joins. A CTA that has whole joins takes the first step in registers and stores a join as one
-// part (FusedPlan::joined); else the finishing CTA takes both. The sums are the same, bit for bit.
+// part (FusedCut::joined); else the finishing CTA takes both. The sums are the same, bit for bit.
 //
 // Progress: a finishing CTA waits for CTAs of smaller block number only, and blocks start in the
 // order of their numbers (what CUB's single-pass scan relies on too), so that whoever is waited for
@@ -27,14 +27,14 @@
 #include "kernels/common/warp.cuh"
 #include "kernels/nsa_verify/fused_rows.cuh"
 #include "kernels/nsa_verify/params.h"
+#include "model/launches/fused_cut.h"
 
 namespace versieve::kernels {
 
-inline constexpr int kSelectedSegments = 6;
-inline constexpr int kWindowSegments = 2;
-inline constexpr int kSegments = kSelectedSegments + kWindowSegments;
-inline constexpr int kCtaWarps = 4;
-inline constexpr int kMaxRowTiles = kCtaWarps;
+inline constexpr int kSelectedSegments = kFusedSelectedSegments;
+inline constexpr int kWindowSegments = kFusedWindowSegments;
+inline constexpr int kSegments = kFusedSegments;
+inline constexpr int kCtaWarps = kFusedWarps;
 // A CTA of the launches for trees has as many warps again, which feed rings (fused_ring.cuh).
 inline constexpr int kTreeThreads = 2 * kCtaWarps * 32;
 // Registers of a thread that feeds, and of one that feeds and makes lists. Those of a thread that
@@ -42,32 +42,6 @@ inline constexpr int kTreeThreads = 2 * kCtaWarps * 32;
 inline constexpr int kFeedRegisters = 40;
 inline constexpr int kListRegisters = 48;
 inline constexpr int kMaxFusedQueries = 256;
-inline constexpr int kTailQueries = 4;  // queries of a tail entry: 64 bits, 16 positions each
-
-// Spans of compressed tokens: 128 long below 1,024, then 256. Short contexts spread over more CTAs,
-// long ones write fewer partial results.
-inline constexpr int kShortSpan = 128;
-inline constexpr int kShortSpanEnd = 1024;
-inline constexpr int kLongSpan = 256;
-__host__ __device__ inline int span_of(int token) {
-  return token < kShortSpanEnd ? token / kShortSpan
-                               : kShortSpanEnd / kShortSpan + (token - kShortSpanEnd) / kLongSpan;
-}
-__host__ __device__ inline int span_start(int span) {
-  return span <= kShortSpanEnd / kShortSpan
-             ? span * kShortSpan
-             : kShortSpanEnd + (span - kShortSpanEnd / kShortSpan) * kLongSpan;
-}
-__host__ __device__ inline int span_count(int tokens) {
-  return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
-}
-inline constexpr int kJoin = 512;  // compressed tokens whose spans are summed up first
-__host__ __device__ inline int join_count(int tokens) {
-  return (tokens + kJoin - 1) / kJoin;
-}
-__device__ inline bool ends_join(int span) {
-  return span_start(span + 1) % kJoin == 0;
-}
 
 // First span of rank `rank` of `ranks` when the spans of `tokens` tokens are shared out: a span
 // goes where its middle falls. All lanes of a warp call it.
@@ -111,71 +85,14 @@ struct Divisor {
   }
 };
 
-// Segments [from, to) of one kind.
-struct SegmentRange {
-  int from = 0;
-  int to = 0;
-
-  __host__ __device__ bool empty() const { return from >= to; }
-};
-// Of the segments [from, to) in the order in which they are shared out, the window's first: those
-// of the window, and those of selected blocks.
-__host__ __device__ inline SegmentRange window_range(int from, int to) {
-  return {kSelectedSegments + from,
-          kSelectedSegments + (to < kWindowSegments ? to : kWindowSegments)};
-}
-__host__ __device__ inline SegmentRange selected_range(int from, int to) {
-  return {(from > kWindowSegments ? from : kWindowSegments) - kWindowSegments,
-          to - kWindowSegments};
-}
-
-inline constexpr int kMaxRanks = 16;
-inline constexpr int kListRegions = 3;  // lists of spans, of the window, of selected blocks
-inline constexpr int kMaxSlots = kMaxRanks + kSegments + kCtaWarps;  // of a group's CTAs
-
-// Sizes of one launch, fixed on the host.
-struct FusedPlan {
-  int row_tiles = 0;       // of a CTA: 1, 2 or 4
-  int tile_bits = 0;       // log2 of them
-  int per_tile = 0;        // queries of a row tile
-  bool half = false;       // they leave rows 8 to 15 empty
-  int slots = 0;           // parts that a CTA works on at once: kCtaWarps / row_tiles
-  int ranks = 0;           // shares of the compressed tokens, each one or more spans
-  bool many = false;       // a CTA runs several parts one after the other
-  bool joined = false;     // a share is one or more joins, stored as one part each
-  bool announced = false;  // parts announce themselves, where they have the memory
-  bool counts = false;     // a finishing CTA of nsa_route has one node, of few blocks
-  int part_blocks = 0;     // CTAs of a group of queries
-  int tiles = 0;           // groups of queries a KV head
-  int team_bits = 0;       // log2 of the row tiles that share a selected block, max(1, C Hp / 16)
-  int group = 0;           // C, as far as loads are shared
-  int units = 0;           // of a slot's ring: a tile's keys, or its values
-  int list_capacity = 0;   // entries of a slot's lists
-  int unit_capacity = 0;   // and their units
-  // Where the lists of spans, of the window, of selected blocks begin: a CTA of many parts has all
-  // at once.
-  int list_start[kListRegions] = {};
-  int unit_start[kListRegions] = {};
-  int map_words = 0;        // of a slot's bit maps of blocks
-  int path_compressed = 0;  // path-local compressed tokens a node can have
-  int depth_capacity = 0;   // ancestors of a node, itself included
-  int finish_bits = 0;      // log2 of a finishing CTA's nodes, all of one group
-  int slot_segments = 1;    // segments of one kind that a slot runs through at most
-  // If `many`: slot i of a group's CTAs runs segments [segment_end[i - 1], segment_end[i]) in the
-  // order of SegmentRange, those of selected blocks turned (SegmentTurn), and share i of the
-  // compressed tokens if i < ranks.
-  std::uint8_t segment_end[kMaxSlots] = {};
-  std::uint8_t slot_order[kMaxSlots] = {};  // in which slots start
-  // Tiles; tiles G; n; words of a query's bit map of blocks.
-  Divisor query_tiles, groups, list_length, words;
-  std::size_t shared_bytes = 0;
-};
-
 struct FusedArguments {
-  FusedPlan plan;
-  int nodes, heads, kv_heads, head_dim, group_heads;
+  FusedCut cut;
+  int nodes;
+  // By cut.query_tiles; by those times G; by n; by the words of a query's bit map of blocks.
+  Divisor query_tiles, groups, list_length, words;
+  int heads, kv_heads, head_dim, group_heads;
   int head_bits;                     // log2 Hp
-  int tile_queries, tile_bits;       // of a CTA, and their log2
+  int cta_queries, cta_bits;         // cut.cta_queries(), and their log2
   int context_len, tree_compressed;  // read if counts is null
   int cmp_block, stride_bits;        // l, log2 s
   int block_bits;                    // log2 B
@@ -223,6 +140,7 @@ struct Entry {
   std::int16_t part;   // that the tile belongs to: a segment, or a span of compressed tokens
   std::uint64_t bits;  // shared: by query of the team; tail: by key, query * 16 + position
 };
+static_assert(sizeof(Entry) == kFusedEntryBytes);
 struct ListLength {
   int entries = 0;
   int units = 0;
@@ -275,15 +193,15 @@ struct Queries {
 __device__ inline Queries make_queries(const FusedArguments& a, int group) {
   Queries t{a};
   t.group = group;
-  t.g = a.plan.query_tiles.quotient(group);
-  t.first_node = (group - t.g * a.plan.tiles) * a.tile_queries;
-  t.count = min(a.tile_queries, a.nodes - t.first_node);
+  t.g = a.query_tiles.quotient(group);
+  t.first_node = (group - t.g * a.cut.query_tiles) * a.cta_queries;
+  t.count = min(a.cta_queries, a.nodes - t.first_node);
   const int warp = warp_of_block() % kCtaWarps;  // a feeding warp is its working one's
-  t.slot = warp >> a.plan.tile_bits;
-  t.tile = warp - (t.slot << a.plan.tile_bits);
+  t.slot = warp >> a.cut.tile_bits;
+  t.tile = warp - (t.slot << a.cut.tile_bits);
   t.lane = static_cast<int>(threadIdx.x) % 32;
-  t.per_tile = a.plan.per_tile;
-  t.tail_groups = (t.per_tile + kTailQueries - 1) / kTailQueries;
+  t.per_tile = a.cut.tile_queries;
+  t.tail_groups = (t.per_tile + kFusedTailQueries - 1) / kFusedTailQueries;
   return t;
 }
 
@@ -323,10 +241,6 @@ struct RowPlaces {
   }
 };
 
-// Bytes of the tables below.
-__host__ __device__ inline int table_bytes(int nodes, int tile_queries, int depths, int paths) {
-  return tile_queries * 4 + (nodes + 1) / 2 * 8 + tile_queries * (depths + paths) * 2;
-}
 __device__ inline void named_barrier(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }

@@ -26,7 +26,7 @@ struct FinishedRow {
                                          bool exists)
       : writes(exists),
         row(n.node * a.heads + n.g * a.group_heads + head),
-        parts(a, row, kReuse ? compressed_parts(a.plan, n.seen) : 0) {
+        parts(a, row, kReuse ? a.cut.compressed_parts(n.seen) : 0) {
 #pragma unroll
     for (int branch = 0; branch < 3; ++branch) {
       gates[branch] = load_f32(a.gates + row * 3 + branch);
@@ -65,14 +65,14 @@ struct FinishedRow {
 // Parts of the compressed tokens that the CTAs of node `node` store for each row of its group: as
 // many as the node that sees most of them has. All lanes of a warp call it.
 __device__ __forceinline__ int stored_spans(const FusedArguments& a, int node) {
-  const int first = node & -a.tile_queries;
-  const int end = min(first + a.tile_queries, a.nodes);
+  const int first = node & -a.cta_queries;
+  const int end = min(first + a.cta_queries, a.nodes);
   int most = 0;
 #pragma unroll 1
   for (int i = first + static_cast<int>(threadIdx.x) % 32; i < end; i += 32) {
     most = max(most, a.position[i]);
   }
-  return compressed_parts(a.plan, a.compressed_of(__reduce_max_sync(0xFFFFFFFFU, most) + 1));
+  return a.cut.compressed_parts(a.compressed_of(__reduce_max_sync(0xFFFFFFFFU, most) + 1));
 }
 
 // kThreads: that call it. All a CTA's where their registers hold a row's parts.
@@ -80,14 +80,14 @@ template <int kD, bool kReuse, bool kAnnounced, int kThreads>
 __device__ __forceinline__ void finish_attend(const FusedArguments& a, int index) {
   using Row = FinishedRow<kD, kReuse, kAnnounced, kThreads == kCtaWarps * 32>;
   NodeOfHead n{};
-  const int first_node = index / a.kv_heads << a.plan.finish_bits;
+  const int first_node = index / a.kv_heads << a.cut.finish_bits;
   n.g = index % a.kv_heads;
-  const int rows = 1 << (a.plan.finish_bits + a.head_bits);
+  const int rows = 1 << (a.cut.finish_bits + a.head_bits);
   if constexpr (kReuse) {
 #pragma unroll 1
-    for (int at = static_cast<int>(threadIdx.x); at < a.sel_count << a.plan.finish_bits;
+    for (int at = static_cast<int>(threadIdx.x); at < a.sel_count << a.cut.finish_bits;
          at += kThreads) {
-      const int node = a.plan.list_length.quotient(at);
+      const int node = a.list_length.quotient(at);
       if (first_node + node < a.nodes) {
         const int entry = ((first_node + node) * a.kv_heads + n.g - node) * a.sel_count + at;
         a.indices[entry] = a.chosen[entry];
@@ -125,20 +125,11 @@ struct SlotWork {
   int listed_first;  // of the selected segments; the others are listed by themselves
 
   template <bool kMany>
-  __device__ __forceinline__ static SlotWork of(const FusedPlan& plan, int slot) {
-    const int rank = slot < plan.ranks ? slot : -1;
-    if (!kMany) {
-      const int segment = slot - plan.ranks;
-      const SegmentRange own{segment, segment < kSegments ? segment + 1 : segment};
-      const bool selected = segment >= 0 && segment < kSelectedSegments;
-      return {rank, rank >= 0 || selected ? SegmentRange{} : own, selected ? own : SegmentRange{},
-              1};
-    }
-    const int from = slot == 0 ? 0 : plan.segment_end[slot - 1];
-    const int to = plan.segment_end[slot];
+  __device__ __forceinline__ static SlotWork of(const FusedCut& cut, int slot) {
+    const SlotParts parts = cut.parts_of<kMany>(slot);
     // A team of one row tile has no warp to list others while another feeds.
-    return {rank, window_range(from, to), selected_range(from, to),
-            plan.team_bits > 0 ? 1 : kSelectedSegments};
+    return {parts.rank, parts.window, parts.selected,
+            !kMany || cut.team_bits > 0 ? 1 : kSelectedSegments};
   }
   // The first kind from `kind` on of which there are parts; kKinds: none.
   __device__ __forceinline__ int next_kind(int kind) const {
@@ -156,18 +147,18 @@ struct SlotWork {
 };
 
 // The slot that warps of `slot` of a group's CTA `share` work off. Parts that take longest start
-// first: of many as the plan orders them; of one each, where they outnumber the CTAs on the chip,
+// first: of many as the cut orders them; of one each, where they outnumber the CTAs on the chip,
 // the selected blocks, which the compressed tokens would come before.
 template <int kD, bool kMany>
-__device__ __forceinline__ int slot_of(const FusedPlan& plan, int share, int slot) {
+__device__ __forceinline__ int slot_of(const FusedCut& cut, int share, int slot) {
   if (kMany) {
-    return plan.slot_order[share];
+    return cut.slot_order[share];
   }
-  if (kD > kFusedManyHead && plan.slots == 1) {
-    const int later = share + plan.ranks;
-    return later < plan.part_blocks ? later : later - plan.part_blocks;
+  if (kD > kFusedManyHead && cut.slots == 1) {
+    const int later = share + cut.ranks;
+    return later < cut.part_blocks ? later : later - cut.part_blocks;
   }
-  return share * plan.slots + slot;
+  return share * cut.slots + slot;
 }
 
 // Segments of a slot, of window or selected blocks. Where a slot of many has one of the window's,
@@ -236,7 +227,7 @@ struct ListWork {
   bool stands_in;  // for the first warp: lists those of team 0, too
 
   __device__ __forceinline__ ListWork(const Queries& t, const SlotWork& work, int first_kind) {
-    const Team own = make_team(t.tile, t.a.plan.team_bits);
+    const Team own = make_team(t.tile, t.a.cut.team_bits);
     const bool selected = !work.selected.empty();
     const bool busy = first_kind != kSelected;  // the first warp
     first = -1;
@@ -254,7 +245,7 @@ struct ListWork {
   template <bool kReuse, class Memory>
   __device__ __forceinline__ void make(const Queries& t, const Memory& memory, const SlotWork& work,
                                        EarlyLists& early) {
-    const Team all = make_team(t.tile, t.a.plan.tile_bits);
+    const Team all = make_team(t.tile, t.a.cut.tile_bits);
     if (kReuse && spans) {
       list_spans<true>(t, all, work.rank, memory.list_of(kSpans, all));
     }
@@ -266,14 +257,14 @@ struct ListWork {
     int tile = first;
 #pragma unroll 1
     while (tile >= 0 && kind < kKinds) {
-      const Team team = make_team(tile, t.a.plan.team_bits);
+      const Team team = make_team(tile, t.a.cut.team_bits);
       list_selected(t, team, work.selected, segments_of<true>(t, work, kind), segment_turn<true>(t),
                     memory.maps_of(team), early, memory.list_of(kind, team));
       __syncwarp();
       if (both && tile > 0) {
         tile = 0;
         if (kind == kSelected) {
-          early.fetch(t, make_team(0, t.a.plan.team_bits));
+          early.fetch(t, make_team(0, t.a.cut.team_bits));
         }
       } else {
         tile = first;
@@ -289,9 +280,9 @@ template <int kD, bool kReuse, bool kMany>
 __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& maps,
                                             const WorkMemory<kD>& memory, const SlotWork& work,
                                             int kind) {
-  const FusedPlan& plan = t.a.plan;
+  const FusedCut& cut = t.a.cut;
   Fed fed;
-  Before before{memory.ring_of(kSpans, make_team(0, plan.tile_bits)), 0, 0};
+  Before before{memory.ring_of(kSpans, make_team(0, cut.tile_bits)), 0, 0};
   int units = 0;  // of spans and window
 #pragma unroll 1
   while (kind < kKinds) {
@@ -320,7 +311,7 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
   }
 }
 
-// kMany: the plan's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
+// kMany: the cut's `many`; else a slot has one part. kAnnounced: finishing CTAs look for the parts
 // themselves, and nobody counts them. kHalves: of a row tile that hold rows.
 template <int kD, bool kReuse, bool kMany, bool kAnnounced, int kHalves>
 __global__ void __launch_bounds__(kTreeThreads, 2)
@@ -346,13 +337,13 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     wait_for_predecessors();
     release_successors();
     finish_attend<kD, kReuse, kAnnounced, kAll ? kTreeThreads : kCtaWarps * 32>(
-        a, static_cast<int>(blockIdx.x) - a.plan.groups.value * a.plan.part_blocks);
+        a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks);
     return;
   }
   int share;
   Queries t = queries_of_cta(a, share);
-  const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const SlotWork work = SlotWork::of<kMany>(a.plan, slot_of<kD, kMany>(a.plan, share, t.slot));
+  const WorkMemory<kD> memory(a.cut, t.slot, shared);
+  const SlotWork work = SlotWork::of<kMany>(a.cut, slot_of<kD, kMany>(a.cut, share, t.slot));
   int kind = work.next_kind(kReuse ? kSpans : kWindow);
   Team team = make_team(t.tile, memory.team_bits(kind));
   // nsa_attend starts when nsa_route has passed its own wait: all but the chosen blocks is older.
@@ -371,7 +362,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   }
   EarlyLists early{};
   if (kReuse && lists.first >= 0 && (kind == kSelected || a.older_blocks)) {
-    early.fetch(t, make_team(lists.first, a.plan.team_bits));
+    early.fetch(t, make_team(lists.first, a.cut.team_bits));
   }
   start_cta<kD, kMany ? kCtaWarps * 32 : 32>(t, shared);
   if (feeds) {
@@ -379,7 +370,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     if constexpr (kMany) {
       if (lists.first >= 0 && !(kReuse && (kind == kSelected || a.older_blocks))) {
         wait_for_predecessors();
-        early.fetch(t, make_team(lists.first, a.plan.team_bits));
+        early.fetch(t, make_team(lists.first, a.cut.team_bits));
       }
       lists.make<kReuse>(t, memory, work, early);
     } else if (fills_tables(t)) {
@@ -422,7 +413,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
         break;
       }
       if (kind == kSelected) {
-        team = make_team(t.tile, a.plan.team_bits);
+        team = make_team(t.tile, a.cut.team_bits);
         at = Cursor{0, 0};
       }
       run = Run(t, job_of<kReuse, kMany>(t, work, kind), memory.list_of(kind, team));

@@ -57,10 +57,10 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
       const int group = i - slice * each;
       e.first = first + slice * kSliceKeys;
       e.part = static_cast<std::int16_t>(part_of(e.first));
-      e.tail = static_cast<std::int8_t>(group * min(kTailQueries, t.per_tile));
+      e.tail = static_cast<std::int8_t>(group * min(kFusedTailQueries, t.per_tile));
       const int query = team.first_tile * t.per_tile + e.tail;
 #pragma unroll 1
-      for (int slot = 0; slot < min(kTailQueries, t.per_tile); ++slot) {
+      for (int slot = 0; slot < min(kFusedTailQueries, t.per_tile); ++slot) {
         const unsigned bits = query + slot < t.count ? valid_of(query + slot, e.first) : 0U;
         e.bits |= static_cast<std::uint64_t>(bits) << (slot * kSliceKeys);
       }
@@ -98,8 +98,6 @@ __device__ __forceinline__ ListLength append_tails(const Queries& t, const Team&
   return length;
 }
 
-inline constexpr int kMostShared = 8;  // queries that share loads of selected blocks
-
 // The first of the lists' entries of a team's queries, fetched before anything waits for them:
 // entry lane + 32 i.
 struct EarlyLists {
@@ -115,7 +113,7 @@ struct EarlyLists {
   // Entry `at` of the lists of a team's queries one behind the other; -1: none.
   __device__ __forceinline__ static int listed_block(const Queries& t, const Team& team, int at) {
     const FusedArguments& a = t.a;
-    const int query = a.plan.list_length.quotient(at);
+    const int query = a.list_length.quotient(at);
     const int of_tile = team.first_tile * t.per_tile + query;
     return query < team.tiles * t.per_tile && of_tile < t.count
                ? __ldcg(a.chosen + t.pair_index(of_tile) * a.sel_count + at - query * a.sel_count)
@@ -160,7 +158,7 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
                                            const BlockMaps& maps, const EarlyLists& early) {
   const FusedArguments& a = t.a;
   const int queries = team.tiles * t.per_tile;
-  const int words = a.plan.words.value;
+  const int words = a.words.value;
 #pragma unroll 1
   for (int i = t.lane; i < queries * maps.segments * words; i += 32) {
     maps.words[i] = 0U;
@@ -170,8 +168,7 @@ __device__ __forceinline__ void map_blocks(const Queries& t, const Team& team,
     const int number = block / kSelectedSegments;
     const int place = maps.turn.place_of(block - number * kSelectedSegments);
     if (block >= 0 && place >= maps.from && place < maps.from + maps.segments) {
-      atomicOr(maps.of(a.plan.list_length.quotient(i), place, words) + number / 32,
-               1U << (number & 31));
+      atomicOr(maps.of(a.list_length.quotient(i), place, words) + number / 32, 1U << (number & 31));
     }
   };
 #pragma unroll
@@ -193,11 +190,11 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
                                            const TileList& list, ListLength length) {
   const FusedArguments& a = t.a;
   const int segment = maps.turn.segment_at(segment_place);
-  const int words = a.plan.words.value;
+  const int words = a.words.value;
   const int block_size = 1 << a.block_bits;
   const int parts = (block_size + kTileKeys - 1) / kTileKeys;
   const int whole_blocks = (t.shared_tokens + block_size - 1) >> a.block_bits;
-  const int group = a.plan.group;
+  const int group = a.cut.group;
   const int items = team.tiles * t.per_tile / group * words;
   // A word's bits are shared out to as many lanes as there are for it, a power of two.
   const int lane_bits = max(__clz(items - 1) - 27, 0);
@@ -207,14 +204,14 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
 #pragma unroll 1
   for (int base = 0; base < items << lane_bits; base += 32) {
     const int item = (base + t.lane) >> lane_bits;
-    const int from_group = a.plan.words.quotient(item);
+    const int from_group = a.words.quotient(item);
     const int word = item - from_group * words;
     const unsigned* const map = maps.of(from_group * group, segment_place, words) + word;
     unsigned bits = 0U;
-    unsigned listed[kMostShared] = {};  // by query of the group
+    unsigned listed[kFusedMostShared] = {};  // by query of the group
     if (item < items) {
 #pragma unroll
-      for (int query = 0; query < kMostShared; ++query) {
+      for (int query = 0; query < kFusedMostShared; ++query) {
         listed[query] = query < group ? map[query * maps.segments * words] : 0U;
         bits |= listed[query];
       }
@@ -237,7 +234,7 @@ __device__ __forceinline__ int list_blocks(const Queries& t, const Team& team,
       const int block = (word * 32 + bit) * kSelectedSegments + segment;
       std::uint32_t owners = 0U;
 #pragma unroll
-      for (int query = 0; query < kMostShared; ++query) {
+      for (int query = 0; query < kFusedMostShared; ++query) {
         owners |= (listed[query] >> bit & 1U) << query;
       }
       owners <<= from_group * group;
@@ -280,7 +277,7 @@ __device__ __forceinline__ void list_selected(const Queries& t, const Team& team
         [&](int query, int slice) {
           const int block = slice >> a.block_bits;
           const int number = block / kSelectedSegments;
-          const unsigned* const map = maps.of(query - first_query, place, a.plan.words.value);
+          const unsigned* const map = maps.of(query - first_query, place, a.words.value);
           const bool chosen = block - number * kSelectedSegments == segment &&
                               (map[number / 32] >> (number & 31) & 1U) != 0U;
           return chosen ? slice_bits(slice, 0, t.position[query]) : 0U;
@@ -363,8 +360,8 @@ __device__ __forceinline__ void list_compressed(const Queries& t, const Team& te
 #pragma unroll 1
         for (int i = max(t.committed - slice, 0); i < kSliceKeys; ++i) {
           const int at = slice + i - t.committed;
-          if (at >= t.a.plan.path_compressed ||
-              t.path_row[query * t.a.plan.path_compressed + at] < 0) {
+          if (at >= t.a.cut.path_compressed ||
+              t.path_row[query * t.a.cut.path_compressed + at] < 0) {
             bits &= ~(1U << i);
           }
         }

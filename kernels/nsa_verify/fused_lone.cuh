@@ -57,8 +57,8 @@ __device__ __forceinline__ LoneList lone_rehearsal(bool compressed, std::int32_t
 
 // Compressed tokens of spans [from, to).
 __device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, std::int32_t* first) {
-  const int from = first_span(rank, t.a.plan.ranks, t.seen);
-  const int to = first_span(rank + 1, t.a.plan.ranks, t.seen);
+  const int from = first_span(rank, t.a.cut.ranks, t.seen);
+  const int to = first_span(rank + 1, t.a.cut.ranks, t.seen);
   const int there = t.own_compressed >= 0 ? t.own_compressed + 1 : t.compressed_of(t.position);
   LoneList list{true, first, 0, kTileKeys, min(span_start(to), there), 0, t.own_compressed,
                 from, to};
@@ -231,8 +231,8 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
 
 // This warp's ring and list in the CTA's shared memory, its barriers ready.
 template <int kD>
-__device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const FusedPlan& plan) {
-  const Ring ring{memory.units_at, memory.barriers_at, plan.units};
+__device__ __forceinline__ Ring lone_ring(const WorkMemory<kD>& memory, const FusedCut& cut) {
+  const Ring ring{memory.units_at, memory.barriers_at, cut.units};
   if (threadIdx.x % 32 == 0) {
     ring.init(1);
   }
@@ -247,21 +247,21 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
                           const __grid_constant__ TileMaps maps) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int block = static_cast<int>(blockIdx.x);
-  if (block >= a.kv_heads * a.plan.part_blocks) {
+  if (block >= a.kv_heads * a.cut.part_blocks) {
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts>(a, block - a.kv_heads * a.plan.part_blocks, shared);
+    finish_route<kD, kCounts>(a, block - a.kv_heads * a.cut.part_blocks, shared);
     return;
   }
   const int warp = warp_of_block();
-  const int share = a.plan.groups.quotient(block);
+  const int share = a.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
   prefetch_map(&maps.of[1][0]);
   prefetch_map(&maps.of[1][1]);
-  const WorkMemory<kD> memory(a.plan, warp, shared);
-  const Ring ring = lone_ring(memory, a.plan);
+  const WorkMemory<kD> memory(a.cut, warp, shared);
+  const Ring ring = lone_ring(memory, a.cut);
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
-  const int rank = share * a.plan.slots + warp;
+  const int rank = share * a.cut.slots + warp;
   const RowPlaces queries(t);
   Rows<kD, kHalves> rows{};
   Cursor at{0, 0};
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
       release_successors();
       rows.load(a.head_dim, queries.at);
       t.locate();
-      if (rank >= a.plan.ranks) {
+      if (rank >= a.cut.ranks) {
         break;
       }
       list = lone_spans(t, rank, first);
@@ -294,22 +294,22 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   release_successors();
   extern __shared__ __align__(1024) unsigned char shared[];
   const int block = static_cast<int>(blockIdx.x);
-  if (block >= a.kv_heads * a.plan.part_blocks) {
+  if (block >= a.kv_heads * a.cut.part_blocks) {
     wait_for_predecessors();
     finish_attend<kD, kReuse, kAnnounced, kCtaWarps * 32>(a,
-                                                          block - a.kv_heads * a.plan.part_blocks);
+                                                          block - a.kv_heads * a.cut.part_blocks);
     return;
   }
   const int warp = warp_of_block();
-  const int share = a.plan.groups.quotient(block);
+  const int share = a.groups.quotient(block);
   Lone t{a, block - share * a.kv_heads, static_cast<int>(threadIdx.x) % 32};
-  const int part = share * a.plan.slots + warp;
-  const int segment = part - a.plan.ranks;
+  const int part = share * a.cut.slots + warp;
+  const int segment = part - a.cut.ranks;
   const bool selected = segment >= 0 && segment < kSelectedSegments;
   prefetch_map(&maps.of[segment < 0 ? 1 : 0][0]);
   prefetch_map(&maps.of[segment < 0 ? 1 : 0][1]);
-  const WorkMemory<kD> memory(a.plan, warp, shared);
-  const Ring ring = lone_ring(memory, a.plan);
+  const WorkMemory<kD> memory(a.cut, warp, shared);
+  const Ring ring = lone_ring(memory, a.cut);
   std::int32_t* const first = reinterpret_cast<std::int32_t*>(memory.entries);
   const RowPlaces queries(t);
   Rows<kD, kHalves> rows{};

@@ -49,7 +49,7 @@ struct PartSum {
   }
 };
 
-// The parts of one row: if kSpanned spans (joins, if the plan joins them), if kSegmented the
+// The parts of one row: if kSpanned spans (joins, if the cut joins them), if kSegmented the
 // segments. What can be worked out before the parts are there is: a launch's end waits for what is
 // left. This lane's elements: 64 w + 4 lane, + 1, + 2, + 3; those past the head's size hold
 // anything.
@@ -69,7 +69,7 @@ class RowParts {
   __device__ __forceinline__ RowParts(const FusedArguments& a, int row, int spans)
       : spans_(spans),
         most_spans_(kSpanned ? __reduce_max_sync(0xFFFFFFFFU, spans) : 0),
-        joined_(a.plan.joined) {
+        joined_(a.cut.joined) {
     const int first_span = row * a.max_spans;
     const int first_segment = row * kSegments;
     span_states_ = a.span_states + first_span + lane() - kBefore;
@@ -83,8 +83,7 @@ class RowParts {
     // Now, not when they are wanted.
     asm volatile("" : "+l"(span_states_), "+l"(span_outs_), "+l"(first_state_));
   }
-  static constexpr int kMostAwaited = kD == 64 ? 16 : 0;  // spans, if announced
-  static constexpr int kSeenEighths = 7;  // of the parts, whose states are seen before all is read
+  static constexpr int kMostAwaited = kD == kFusedManyHead ? kMostAnnouncedSpans : 0;
 
   __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
 
@@ -127,7 +126,7 @@ class RowParts {
     const bool far = kAhead && stored > kBatch;
     const float2 none = make_float2(kNoReference, 0.0F);
     const unsigned own = 0xFFFFU << (threadIdx.x & 16U);  // lanes
-    const int enough = kSeenEighths * __popc(__ballot_sync(0xFFFFFFFFU, first) & own);
+    const int enough = kAnnouncedSeenEighths * __popc(__ballot_sync(0xFFFFFFFFU, first) & own);
     bool seen;
     do {
       float2 state = none;

@@ -135,17 +135,17 @@ struct KeepWeights {
 };
 
 // A CTA finishes 1, 2 or 4 nodes of a KV head: all warps merge, half a warp a query head, then each
-// node has as many warps as there are. kCounts: the plan's `counts`.
+// node has as many warps as there are. kCounts: counts_blocks (fused_call.cuh).
 template <int kD, bool kCounts>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
   const int warp = warp_of_block();
-  const int nodes = 1 << a.plan.finish_bits;
-  const int first_node = index / a.kv_heads << a.plan.finish_bits;
+  const int nodes = 1 << a.cut.finish_bits;
+  const int first_node = index / a.kv_heads << a.cut.finish_bits;
   NodeOfHead n{};
   n.g = index % a.kv_heads;
   float2* const states = reinterpret_cast<float2*>(shared);  // [nodes, H/G rounded up]
-  unsigned* const lists = reinterpret_cast<unsigned*>(states + kFinishRows);
+  unsigned* const lists = reinterpret_cast<unsigned*>(states + kFusedFinishRows);
   const int rows = nodes << a.head_bits;
   int i = 0;    // row of this half warp
   int row = 0;  // and of [N, H]
@@ -155,7 +155,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     n.locate(a);
     const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
     row = n.node * a.heads + n.g * a.group_heads + head;
-    return RowParts<kD, false, true, false>(a, row, compressed_parts(a.plan, n.seen));
+    return RowParts<kD, false, true, false>(a, row, a.cut.compressed_parts(n.seen));
   };
   RowParts<kD, false, true, false> parts = row_at(warp * 2);  // while others work
   // The node whose blocks this warp ranks with others.
@@ -196,7 +196,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
     }
   }
   work_sync();
-  unsigned* const keys = lists + place * select_floats(a.num_blocks, a.sel_count);
+  unsigned* const keys = lists + place * fused_select_words(a.num_blocks, a.sel_count);
   if (works) {
     importance_of_node(a, ranked, keys, thread, warps * 32, weights, asked);
   }
@@ -213,7 +213,7 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   leave_parts(a, first_node, n.g, before);
 }
 
-// kMany, kCounts: the plan's `many` and `counts`.
+// kMany: the cut's `many`; kCounts: counts_blocks (fused_call.cuh).
 template <int kD, bool kMany, bool kCounts>
 __global__ void __launch_bounds__(kTreeThreads, 2)
     nsa_route_kernel(const __grid_constant__ FusedArguments a,
@@ -228,15 +228,15 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     take_registers<kFeedRegisters>();
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts>(
-        a, static_cast<int>(blockIdx.x) - a.plan.groups.value * a.plan.part_blocks, shared);
+    finish_route<kD, kCounts>(a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks,
+                              shared);
     return;
   }
   int share;
   Queries t = queries_of_cta(a, share);
-  const WorkMemory<kD> memory(a.plan, t.slot, shared);
-  const int rank = share * a.plan.slots + t.slot;
-  const Team team = make_team(t.tile, a.plan.tile_bits);
+  const WorkMemory<kD> memory(a.cut, t.slot, shared);
+  const int rank = share * a.cut.slots + t.slot;
+  const Team team = make_team(t.tile, a.cut.tile_bits);
   const TileList list = memory.list_of(kSpans, team);
   const Ring ring = memory.ring_of(kSpans, team);
   if (!a.older_lists) {
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     if (fills_tables(t)) {
       fill_tables<32>(t, t.lane);
     }
-    if (t.tile == 0 && rank < a.plan.ranks) {
+    if (t.tile == 0 && rank < a.cut.ranks) {
       barrier_wait(list.ready, 0);
       Fed fed;
       feed_ring<kD>(t, maps, true, ring, list.units, true, {ring, 0, 0}, fed);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     return;
   }
   take_registers<kFeedRegisters>();
-  if (rank < a.plan.ranks) {
+  if (rank < a.cut.ranks) {
     prefetch_map(&maps.of[1][0]);
     prefetch_map(&maps.of[1][1]);
     if (t.tile == 0) {

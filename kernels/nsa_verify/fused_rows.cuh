@@ -13,13 +13,14 @@
 
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/mma_bf16.cuh"
+#include "model/launches/fused_cut.h"
 
 namespace versieve::kernels {
 
-inline constexpr int kTileKeys = 64;   // keys of a tile
-inline constexpr int kSliceKeys = 16;  // keys of one product step, aligned to position
+inline constexpr int kTileKeys = kFusedTile;    // keys of a tile
+inline constexpr int kSliceKeys = kFusedSlice;  // keys of one product step, aligned to position
 inline constexpr int kSlots = kTileKeys / kSliceKeys;  // slices of a tile
-inline constexpr int kTileRows = 16;
+inline constexpr int kTileRows = kFusedRows;
 
 // A state that has seen no key.
 inline constexpr float kNoReference = -3.0e38F;

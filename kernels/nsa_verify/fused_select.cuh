@@ -5,15 +5,6 @@
 
 namespace versieve::kernels {
 
-// Candidates that a selecting warp ranks at once.
-inline constexpr int kMaxRanked = 64;
-// Rows that a finishing CTA of nsa_route merges at most.
-inline constexpr int kFinishRows = 64;
-// Shared memory of one node of a selecting CTA, in floats: keys, chosen, candidates (key, block).
-__host__ __device__ inline int select_floats(int blocks, int sel_count) {
-  return (blocks + 3) / 4 * 4 + (sel_count + 3) / 4 * 4 + 2 * kMaxRanked;
-}
-
 // Whether node `node` chooses its own blocks: it does not share, or it is its group's
 // representative, the row with the greatest position, the lowest such row.
 __device__ inline bool chooses(const FusedArguments& a, int node) {
@@ -91,12 +82,12 @@ __device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int 
       const unsigned found = __ballot_sync(0xFFFFFFFFU, key[i] >= bound);
       const int place = count + __popc(found & ((1U << lane) - 1U));
       count += __popc(found);
-      if (key[i] >= bound && place < kMaxRanked) {
+      if (key[i] >= bound && place < kFusedMostRanked) {
         candidates[place] = make_uint2(key[i], static_cast<unsigned>(j + i));
       }
     }
   }
-  if (count > kMaxRanked) {
+  if (count > kFusedMostRanked) {
     return false;
   }
   __syncwarp();
@@ -291,7 +282,7 @@ __device__ __forceinline__ void count_blocks_of_node(const FusedArguments& a,
   }
 }
 
-// One warp: the node's n blocks by `keys`. `chosen`: [n], `candidates`: [kMaxRanked].
+// One warp: the node's n blocks by `keys`. `chosen`: [n], `candidates`: [kFusedMostRanked].
 __device__ __forceinline__ void select_of_node(const FusedArguments& a, const NodeOfHead& node,
                                                unsigned* keys, std::int32_t* chosen,
                                                uint2* candidates) {

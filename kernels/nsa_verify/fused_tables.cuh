@@ -19,8 +19,8 @@ __device__ __forceinline__ void place_tables(Queries& t, std::int32_t* memory,
   t.shared_tokens = t.context_len & -kSliceKeys;
   t.shared_compressed = t.tree_compressed > 0 ? t.committed & -kSliceKeys : t.committed;
   t.position = memory;
-  t.ancestor = reinterpret_cast<std::int16_t*>(t.position + a.tile_queries) + (a.nodes + 1) / 2 * 4;
-  t.path_row = t.ancestor + a.tile_queries * a.plan.depth_capacity;
+  t.ancestor = reinterpret_cast<std::int16_t*>(t.position + a.cta_queries) + (a.nodes + 1) / 2 * 4;
+  t.path_row = t.ancestor + a.cta_queries * a.cut.depth;
   t.tables_ready = ready;
 }
 
@@ -46,7 +46,7 @@ __device__ __forceinline__ void fill_tables(const Queries& t, int thread) {
       work_sync();
     }
   };
-  std::int16_t* const parents = reinterpret_cast<std::int16_t*>(t.position + a.tile_queries);
+  std::int16_t* const parents = reinterpret_cast<std::int16_t*>(t.position + a.cta_queries);
   std::int16_t* const own_row = parents + (a.nodes + 1) / 2 * 2;  // of k_cmp_tree, or -1
   const auto position_of = [&](int query) {
     return query < t.count ? a.position[t.first_node + query] : -1;
@@ -67,8 +67,8 @@ __device__ __forceinline__ void fill_tables(const Queries& t, int thread) {
   }
   sync();
 #pragma unroll 1
-  for (int query = thread; query < a.tile_queries; position = position_of(query)) {
-    std::int16_t* const path = t.ancestor + query * a.plan.depth_capacity;
+  for (int query = thread; query < a.cta_queries; position = position_of(query)) {
+    std::int16_t* const path = t.ancestor + query * a.cut.depth;
     int node = t.first_node + query;
 #pragma unroll 1
     for (int depth = position - t.context_len; depth >= 0 && node >= 0; --depth) {
@@ -76,9 +76,9 @@ __device__ __forceinline__ void fill_tables(const Queries& t, int thread) {
       node = parents[node];
     }
     const int seen = t.compressed_of(position + 1);
-    std::int16_t* const rows = t.path_row + query * a.plan.path_compressed;
+    std::int16_t* const rows = t.path_row + query * a.cut.path_compressed;
 #pragma unroll 1
-    for (int i = 0; i < a.plan.path_compressed && t.tree_compressed > 0; ++i) {
+    for (int i = 0; i < a.cut.path_compressed && t.tree_compressed > 0; ++i) {
       const int last = ((t.committed + i) << a.stride_bits) + a.cmp_block - 1;
       rows[i] = t.committed + i < seen ? own_row[path[last - t.context_len]] : std::int16_t{-1};
     }

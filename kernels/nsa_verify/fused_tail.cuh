@@ -45,7 +45,7 @@ struct TailSlice {
                                        int first_query)
       : t(queries), from(source), ring(units), first(run->first) {
     const std::int16_t* const table = compressed ? t.path_row : t.ancestor;
-    pitch = kept((compressed ? t.a.plan.path_compressed : t.a.plan.depth_capacity) * 2);
+    pitch = kept((compressed ? t.a.cut.path_compressed : t.a.cut.depth) * 2);
     rows_at = static_cast<std::uint32_t>(
         kept(static_cast<int>(__cvta_generic_to_shared(table)) + t.tile * t.per_tile * pitch));
 #pragma unroll
@@ -61,7 +61,7 @@ struct TailSlice {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int own = first_query + query[r] - tail;
-        if (own >= 0 && own < kTailQueries && query[r] < t.per_tile) {
+        if (own >= 0 && own < kFusedTailQueries && query[r] < t.per_tile) {
           in[r] = true;
           visible[r] = static_cast<unsigned>(bits >> (own * kSliceKeys)) & 0xFFFFU;
         }

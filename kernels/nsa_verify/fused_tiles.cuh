@@ -170,7 +170,7 @@ __device__ __forceinline__ void end_parts(const FusedArguments& a, const PartPla
       join.lead(rows);
       if (ends_join(job.part) || job.part == job.end_part - 1) {
         join.reset();
-        store_part(a, places, span_start(job.part) / kJoin, rows);
+        store_part(a, places, span_start(job.part) / kFusedJoin, rows);
       } else {
         join.take(rows);
         rows.reset();

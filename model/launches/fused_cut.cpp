@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "model/launches/fused_parts.h"
-
 namespace versieve {
 namespace {
 
@@ -21,6 +19,14 @@ std::int64_t power_of_two_above(std::int64_t x) {
 std::int64_t quotient_up(std::int64_t x, std::int64_t by) {
   return (x + by - 1) / by;
 }
+int log2_of(std::int64_t power_of_two) {
+  return std::countr_zero(static_cast<std::uint64_t>(power_of_two));
+}
+// A count that a cut holds; what no shared memory has room for stays so.
+int held(std::int64_t count) {
+  constexpr std::int64_t kMost = 1 << 24;
+  return static_cast<int>(std::min(count, kMost));
+}
 
 // Whose rows a row tile has room for.
 std::int64_t most_tile_queries(const FusedCall& call) {
@@ -28,7 +34,8 @@ std::int64_t most_tile_queries(const FusedCall& call) {
 }
 // Row tiles of a CTA.
 std::int64_t row_tiles_of(const FusedCall& call, std::int64_t tile_queries) {
-  return std::min(kFusedWarps, power_of_two_above(quotient_up(call.num_queries, tile_queries)));
+  return std::min<std::int64_t>(kFusedWarps,
+                                power_of_two_above(quotient_up(call.num_queries, tile_queries)));
 }
 // Groups of queries, times KV heads.
 std::int64_t groups_of(const FusedCall& call, std::int64_t tile_queries) {
@@ -81,20 +88,22 @@ class Planner {
 
  private:
   FusedCut with_row_tiles(std::int64_t tiles, std::int64_t team_tiles, std::int64_t room) const {
-    FusedCut cut{.row_tiles = tiles, .slots = kFusedWarps / tiles, .tile_queries = tile_queries_};
+    FusedCut cut{.tile_bits = log2_of(tiles),
+                 .tile_queries = held(tile_queries_),
+                 .slots = held(kFusedWarps / tiles)};
     cut.half = 2 * std::min(tile_queries_, queries_) <= most_tile_queries(call_);
-    cut.team_tiles = team_tiles;
-    cut.group = std::min(group_, cut.team_queries());
-    cut.query_tiles = quotient_up(queries_, cut.cta_queries());
-    cut.depth = depth_;
-    cut.path_compressed = path_compressed_;
+    cut.team_bits = log2_of(team_tiles);
+    cut.group = held(std::min<std::int64_t>(group_, cut.team_queries()));
+    cut.query_tiles = held(quotient_up(queries_, cut.cta_queries()));
+    cut.depth = held(depth_);
+    cut.path_compressed = held(path_compressed_);
     cut.announced = fused_announces(launch_, queries_, call_.num_heads, call_.head_dim,
                                     span_count(call_.max_compressed()));
     share_out(cut);
     cut.finish_warps = finish_warps(cut);
-    cut.finish_nodes = finish_nodes(cut);
+    cut.finish_bits = log2_of(finish_nodes(cut));
     lay_out_lists(cut);
-    cut.map_words = map_words(cut);
+    cut.map_words = held(map_words(cut));
     fit_units(room, cut);
     return cut;
   }
@@ -117,7 +126,7 @@ class Planner {
 
   // All of a CTA's where kernels have registers for it (kernels/nsa_verify/fused_attend.cuh), else
   // those that work.
-  std::int64_t finish_warps(const FusedCut& cut) const {
+  int finish_warps(const FusedCut& cut) const {
     const bool all = launch_ != FusedLaunch::kRoute && queries_ > 1 &&
                      call_.head_dim <= kFusedManyHead &&
                      (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
@@ -151,12 +160,13 @@ class Planner {
         cut.slots == 1 && groups >= kFusedManyGroups && call_.head_dim <= kFusedManyHead;
     const std::int64_t tokens =
         many ? compressed_count(call_.nsa, call_.context_len) : call_.max_compressed();
-    cut.ranks = launch_ == FusedLaunch::kAttend ? 0 : fused_share_count(tokens, few_queries());
+    cut.ranks =
+        launch_ == FusedLaunch::kAttend ? 0 : held(fused_share_count(tokens, few_queries()));
     if (many && groups * (cut.ranks + segments()) > resident_ctas()) {
       join_parts(groups, tokens, cut);
       return;
     }
-    cut.part_blocks = quotient_up(cut.ranks + segments(), cut.slots);
+    cut.part_blocks = held(quotient_up(cut.ranks + segments(), cut.slots));
   }
 
   // Which CTAs run several parts: model/launches/fused_parts.h.
@@ -182,44 +192,44 @@ class Planner {
     cut.joined = joins > 0;
     cut.ranks = shares.ranks;
     cut.part_blocks = shares.ctas;
-    std::copy(shares.segment_end.begin(), shares.segment_end.end(), cut.segment_ends.begin());
-    std::copy(shares.order.begin(), shares.order.end(), cut.slot_order.begin());
-    for (std::int64_t slot = 0; slot < kFusedSlots; ++slot) {
-      const auto [window, window_end] = cut.window_of(slot);
-      const auto [selected, selected_end] = cut.selected_of(slot);
-      cut.slot_segments =
-          std::max({cut.slot_segments, window_end - window, selected_end - selected});
+    std::copy(shares.segment_end.begin(), shares.segment_end.end(), std::begin(cut.segment_ends));
+    std::copy(shares.order.begin(), shares.order.end(), std::begin(cut.slot_order));
+    for (int slot = 0; slot < kFusedSlots; ++slot) {
+      const SlotParts parts = cut.parts_of(slot);
+      cut.slot_segments = std::max({cut.slot_segments, parts.window.to - parts.window.from,
+                                    parts.selected.to - parts.selected.from});
     }
   }
 
   // As many units as the room allows beside lists, bit maps and tables; none: it does not fit.
   void fit_units(std::int64_t room, FusedCut& cut) const {
+    const std::int64_t lists = std::int64_t{cut.list_entries} * kFusedEntryBytes;
     const std::int64_t fixed =
-        cut.slots * (cut.list_entries * kFusedEntryBytes + (cut.unit_entries + cut.map_words) * 4) +
+        cut.slots * (lists + (std::int64_t{cut.unit_entries} + cut.map_words) * 4) +
         kFusedReadyBytes + 16 +
         fused_table_bytes(queries_, cut.cta_queries(), depth_, path_compressed_);
     const std::int64_t unit = kFusedTile * fused_width(call_.head_dim) * 2 + kFusedUnitBarrierBytes;
-    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
+    const std::int64_t teams = cut.row_tiles() / cut.team_tiles();
     const std::int64_t most = room == kHalfShared ? kMostUnits : 2 * kMostUnits;
     const std::int64_t units = room > fixed ? (room - fixed) / unit : 0;
-    cut.units = std::min(units, most) / cut.slots / teams * teams;
+    cut.units = held(std::min(units, most) / cut.slots / teams * teams);
     cut.shared_bytes =
-        std::max(cut.slots * cut.units * unit + fixed,
-                 launch_ == FusedLaunch::kRoute ? select_bytes(cut.finish_nodes) : 0);
+        held(std::max(cut.slots * cut.units * unit + fixed,
+                      launch_ == FusedLaunch::kRoute ? select_bytes(cut.finish_nodes()) : 0));
     if (cut.shared_bytes > room) {
       cut.units = 0;
     }
   }
 
   std::int64_t map_words(const FusedCut& cut) const {
-    return launch_ == FusedLaunch::kRoute
-               ? 0
-               : cut.cta_queries() * cut.slot_segments * fused_map_words(call_.num_blocks);
+    return launch_ == FusedLaunch::kRoute ? 0
+                                          : std::int64_t{cut.cta_queries()} * cut.slot_segments *
+                                                fused_map_words(call_.num_blocks);
   }
 
   // Lists of spans, of the window, of selected blocks; each team of a slot has one of those.
   void lay_out_lists(FusedCut& cut) const {
-    const std::int64_t teams = cut.row_tiles / cut.team_tiles;
+    const std::int64_t teams = cut.row_tiles() / cut.team_tiles();
     const std::int64_t slices = std::max(depth_, path_compressed_) / kFusedSlice + 2;
     const std::array<std::int64_t, kFusedKinds> entries = list_entries(cut);
     for (std::size_t kind = 0; kind < entries.size(); ++kind) {
@@ -229,15 +239,15 @@ class Planner {
           2 * entries[kind] + (entries[kind] > 0 ? lists * slices * 2 * (tree_units() + 1) : 0);
       cut.list_starts[kind] = cut.many ? cut.list_entries : 0;
       cut.unit_starts[kind] = cut.many ? cut.unit_entries : 0;
-      cut.list_entries = std::max(cut.list_entries, cut.list_starts[kind] + entries[kind]);
-      cut.unit_entries = std::max(cut.unit_entries, cut.unit_starts[kind] + units);
+      cut.list_entries = std::max(cut.list_entries, held(cut.list_starts[kind] + entries[kind]));
+      cut.unit_entries = std::max(cut.unit_entries, held(cut.unit_starts[kind] + units));
     }
   }
 
   // All blocks of a list may fall into one slot's segments. Of compressed tokens the longest share:
   // an even one and the span or join that its end falls into.
   std::array<std::int64_t, kFusedKinds> list_entries(const FusedCut& cut) const {
-    const std::int64_t tails = tails_ * cut.row_tiles;
+    const std::int64_t tails = tails_ * cut.row_tiles();
     const std::int64_t tokens = call_.max_compressed();
     const std::int64_t share =
         cut.ranks == 0 ? 0
@@ -282,10 +292,6 @@ std::int64_t fused_table_bytes(std::int64_t nodes, std::int64_t cta_queries, std
   return cta_queries * 4 + (nodes + 1) / 2 * 8 + cta_queries * (depths + paths) * 2;
 }
 
-std::int64_t fused_select_words(std::int64_t num_blocks, std::int64_t sel_count) {
-  return quotient_up(num_blocks, 4) * 4 + quotient_up(sel_count, 4) * 4 + 2 * kFusedMostRanked;
-}
-
 std::int64_t FusedCall::max_compressed() const {
   const std::int64_t most = context_len + num_queries;
   return compressed_count(nsa, counted ? most : std::min(most, num_blocks * nsa.sel_block));
@@ -295,56 +301,16 @@ std::int64_t FusedCall::max_slices() const {
   return std::max(quotient_up(max_compressed(), kFusedSlice), quotient_up(num_blocks, 4));
 }
 
-std::int64_t span_of(std::int64_t token) {
-  return token < kFusedShortSpanEnd
-             ? token / kFusedShortSpan
-             : kFusedShortSpanEnd / kFusedShortSpan + (token - kFusedShortSpanEnd) / kFusedLongSpan;
-}
-
-std::int64_t span_start(std::int64_t span) {
-  constexpr std::int64_t kShortSpans = kFusedShortSpanEnd / kFusedShortSpan;
-  return span <= kShortSpans ? span * kFusedShortSpan
-                             : kFusedShortSpanEnd + (span - kShortSpans) * kFusedLongSpan;
-}
-
-std::int64_t span_count(std::int64_t tokens) {
-  return tokens > 0 ? span_of(tokens - 1) + 1 : 0;
-}
-
 std::int64_t fused_share_count(std::int64_t tokens, bool few_queries) {
   const std::int64_t most =
       few_queries ? std::max<std::int64_t>(2, quotient_up(tokens, kLeastShare)) : kMaxFusedRanks;
-  return std::clamp<std::int64_t>(span_count(tokens), 1, std::min(most, kMaxFusedRanks));
-}
-
-std::pair<std::int64_t, std::int64_t> FusedCut::window_of(std::int64_t slot) const {
-  if (!many) {
-    const std::int64_t segment = slot - ranks;
-    return {std::max(segment, kFusedSelectedSegments), std::min(segment + 1, kFusedSegments)};
-  }
-  const auto end = segment_ends.begin() + slot;
-  return {kFusedSelectedSegments + (slot == 0 ? 0 : *(end - 1)),
-          kFusedSelectedSegments + std::min(*end, kFusedWindowSegments)};
-}
-
-std::pair<std::int64_t, std::int64_t> FusedCut::selected_of(std::int64_t slot) const {
-  if (!many) {
-    const std::int64_t segment = slot - ranks;
-    return {std::max<std::int64_t>(segment, 0), std::min(segment + 1, kFusedSelectedSegments)};
-  }
-  const auto end = segment_ends.begin() + slot;
-  return {std::max(slot == 0 ? 0 : *(end - 1), kFusedWindowSegments) - kFusedWindowSegments,
-          *end - kFusedWindowSegments};
-}
-
-std::int64_t FusedCut::compressed_parts(std::int64_t seen) const {
-  return joined ? quotient_up(seen, kFusedJoin) : span_count(seen);
+  return std::clamp<std::int64_t>(span_count(tokens), 1,
+                                  std::min<std::int64_t>(most, kMaxFusedRanks));
 }
 
 std::int64_t FusedCut::share_start(std::int64_t rank, std::int64_t tokens) const {
   if (joined) {
-    const std::int64_t token = rank * quotient_up(tokens, kFusedJoin) / ranks * kFusedJoin;
-    return token < tokens ? span_of(token) : span_count(tokens);
+    return joined_start(rank, tokens);
   }
   std::int64_t span = 0;
   // A span goes where its middle falls.

@@ -12,8 +12,7 @@ namespace {
 
 constexpr double kTileKeys = 64.0;
 constexpr double kJoinTiles = 8.0;  // a join: 512 compressed tokens whose spans are summed up first
-constexpr int kSegments = kFusedSelected + kFusedWindow;
-constexpr int kMostTurned = 8;  // CTAs of a group whose second half starts turned round
+constexpr int kMostTurned = 8;      // CTAs of a group whose second half starts turned round
 
 // Chosen so that of the measured cuts the planner takes good ones: 793 of 32 to 128 queries at 4K
 // to 64K tokens, reuse and refresh, four overlaps each, on an H200
@@ -66,14 +65,15 @@ Loads loads_of(const FusedGroup& g, const FusedShares& s, const SelectedSegment&
   int from = 0;
   for (int slot = 0; slot < s.ctas; ++slot) {
     const int to = s.segment_end[static_cast<std::size_t>(slot)];
-    const int window = std::max(0, std::min(to, kFusedWindow) - from);
+    const int window = std::max(0, std::min(to, kFusedWindowSegments) - from);
     const double selected = to - from - window;
     double tiles = slot < s.ranks ? share + kFusedKind : 0.0;
     tiles += window > 0 ? window * g.window_tiles + start_of(tiles, prices) : 0.0;
     tiles += selected > 0.0 ? selected * segment.tiles + start_of(tiles, prices) : 0.0;
-    tiles += from <= kFusedWindow && to > kFusedWindow ? segment.first : 0.0;
+    tiles += from <= kFusedWindowSegments && to > kFusedWindowSegments ? segment.first : 0.0;
     // Segments of one list: what one has more the others have less.
-    tiles += over * std::sqrt(selected * (kFusedSelected - selected) / (kFusedSelected - 1.0));
+    tiles += over * std::sqrt(selected * (kFusedSelectedSegments - selected) /
+                              (kFusedSelectedSegments - 1.0));
     out.tiles[static_cast<std::size_t>(slot)] = tiles;
     out.all += tiles;
     out.longest = std::max(out.longest, tiles);
@@ -162,10 +162,10 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
   for (int slot = 0; slot < s.ctas; ++slot) {
     double load = slot < s.ranks ? share + kFusedKind : 0.0;
     int kind = -1;
-    while (next < kSegments) {
-      const int own = next < kFusedWindow ? 0 : 1;
+    while (next < kFusedSegments) {
+      const int own = next < kFusedWindowSegments ? 0 : 1;
       const double more = (own == 0 ? g.window_tiles : segment.tiles) +
-                          (next == kFusedWindow ? segment.first : 0.0) +
+                          (next == kFusedWindowSegments ? segment.first : 0.0) +
                           (own != kind ? start_of(load, kToChoose) : 0.0);
       if (load + more > limit) {
         break;
@@ -176,14 +176,14 @@ bool fill(const FusedGroup& g, const SelectedSegment& segment, double share, dou
     }
     s.segment_end[static_cast<std::size_t>(slot)] = static_cast<std::uint8_t>(next);
   }
-  return next == kSegments;
+  return next == kFusedSegments;
 }
 
 // Segments shared out so that the longest CTA is short.
 void balance(const FusedGroup& g, const SelectedSegment& segment, double share, FusedShares& s) {
   const double longest = std::max(segment.tiles + segment.first, g.window_tiles);
-  const double all = s.ranks * share + kFusedSelected * segment.tiles + segment.first +
-                     kFusedWindow * g.window_tiles;
+  const double all = s.ranks * share + kFusedSelectedSegments * segment.tiles + segment.first +
+                     kFusedWindowSegments * g.window_tiles;
   double low = std::max(all / s.ctas, longest);
   double high = std::max(low, s.ranks > 0 ? share : 0.0) + longest + 4.0 * kFusedKind;
   while (high - low > kResolution) {
@@ -191,9 +191,9 @@ void balance(const FusedGroup& g, const SelectedSegment& segment, double share, 
     (fill(g, segment, share, middle, s) ? high : low) = middle;
   }
   fill(g, segment, share, high, s);
-  std::fill(s.segment_end.begin() + s.ctas, s.segment_end.end(), kSegments);
+  std::fill(s.segment_end.begin() + s.ctas, s.segment_end.end(), kFusedSegments);
   while (s.ctas > std::max(s.ranks, 1) &&
-         s.segment_end[static_cast<std::size_t>(s.ctas - 2)] == kSegments) {
+         s.segment_end[static_cast<std::size_t>(s.ctas - 2)] == kFusedSegments) {
     --s.ctas;  // nothing is left for it
   }
 }
@@ -244,7 +244,7 @@ void order_slots(const FusedGroup& g, const Lists& lists, FusedShares& s) {
 }  // namespace
 
 SelectedSegment selected_segment(const SelectedLists& lists) {
-  constexpr double kShare = 1.0 / kFusedSelected;
+  constexpr double kShare = 1.0 / kFusedSelectedSegments;
   // A list's blocks fall into the six segments by their number modulo six, as if thrown; the lists
   // of neighbouring groups fall alike as far as they overlap, so that they do not even out.
   double pairs = 0.0;  // ordered pairs of groups, weighed by what they share
@@ -273,7 +273,7 @@ SelectedSegment segment_of(const ListedQueries& q, double fresh) {
 
 double window_segment(std::int64_t window, std::int64_t context_len) {
   const double chunks = std::floor(static_cast<double>(std::min(window, context_len)) / kTileKeys);
-  return std::floor(chunks / kFusedWindow) * kOwn + kFusedWindowTail;
+  return std::floor(chunks / kFusedWindowSegments) * kOwn + kFusedWindowTail;
 }
 
 FusedShares fused_shares(const FusedGroup& g) {
@@ -288,9 +288,9 @@ FusedShares fused_shares(const FusedGroup& g) {
   for (std::int64_t each = 1; each == 1 || each < 2 * g.joins; each *= 2) {
     const int ranks = static_cast<int>((g.joins + each - 1) / each);
     const int room =
-        static_cast<int>(std::clamp<std::int64_t>(g.resident / g.groups, 1, kFusedShares));
-    for (const int ctas : {segments ? room : ranks, ranks + (segments ? kSegments : 0)}) {
-      if (ranks > std::min(ctas, kFusedShares)) {
+        static_cast<int>(std::clamp<std::int64_t>(g.resident / g.groups, 1, kMaxFusedRanks));
+    for (const int ctas : {segments ? room : ranks, ranks + (segments ? kFusedSegments : 0)}) {
+      if (ranks > std::min(ctas, kMaxFusedRanks)) {
         continue;
       }
       const double share = share_tiles(g, ranks);

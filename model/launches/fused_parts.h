@@ -1,7 +1,7 @@
 // How a fused attention launch is shared out whose parts outnumber the thread blocks that the chip
 // holds: which block runs which parts one after the other, and what the launch takes then. One
-// search for all who ask: the kernels' planner cuts by it (kernels/nsa_verify/fused_plan.cuh), the
-// simulator traces and the cost model prices the same cut. In tiles of 64 keys; where weights come
+// search for all who ask: a launch is cut by it (model/launches/fused_cut.h), which the simulator
+// traces, and the cost model prices it. In tiles of 64 keys; where weights come
 // from: kernels/nsa_verify/MEASURED.md, "Many parts".
 #pragma once
 
@@ -14,10 +14,11 @@ namespace versieve {
 
 // Parts of one group of queries of a KV head: joins of compressed tokens, in shares; segments of
 // selected blocks and of the window.
-inline constexpr int kFusedShares = 16;
-inline constexpr int kFusedSelected = 6;
-inline constexpr int kFusedWindow = 2;
-inline constexpr int kFusedSlots = kFusedShares + kFusedSelected + kFusedWindow;
+inline constexpr int kMaxFusedRanks = 16;  // shares
+inline constexpr int kFusedSelectedSegments = 6;
+inline constexpr int kFusedWindowSegments = 2;
+inline constexpr int kFusedSegments = kFusedSelectedSegments + kFusedWindowSegments;
+inline constexpr int kFusedSlots = kMaxFusedRanks + kFusedSegments;
 // A block runs several parts for heads up to this wide. Of wider ones an SM holds one block, whose
 // registers have no room for the sums of a join beside those of a part.
 inline constexpr std::int64_t kFusedManyHead = 64;

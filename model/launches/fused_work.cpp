@@ -60,7 +60,7 @@ FusedGrid fused_grid(const traffic::NsaVerifyShape& s, LaunchKind kind) {
   const std::int64_t queries = fused_tile_queries(traffic::fused_call(s), fused_launch(kind));
   const std::int64_t row_tiles = (s.num_queries + queries - 1) / queries;
   FusedGrid grid{.tile_queries = queries, .few_queries = queries < s.row_tile_queries()};
-  grid.row_tiles = std::min(kFusedWarps, power_of_two_from(row_tiles));
+  grid.row_tiles = std::min<std::int64_t>(kFusedWarps, power_of_two_from(row_tiles));
   grid.groups = (row_tiles + grid.row_tiles - 1) / grid.row_tiles * s.num_kv_heads;
   return grid;
 }
@@ -135,10 +135,10 @@ void add_segments(const traffic::NsaVerifyShape& s, const FusedGrid& grid, const
        .reach = std::pow(s.overlap, number(own)),
        .tail = alone(s) ? 0.0 : kFusedSelectedTail,
        .first = alone(s) ? 0.0 : kFusedFirstTail});
-  tiles.add(kFusedSelected, tiles.selected.tiles);
+  tiles.add(kFusedSelectedSegments, tiles.selected.tiles);
   tiles.longest =
       std::max(tiles.longest, tiles.selected.tiles + kLongestSegment * tiles.selected.spread);
-  tiles.add(kFusedWindow,
+  tiles.add(kFusedWindowSegments,
             window_segment(s.nsa.window, s.context_len) - (alone(s) ? kFusedWindowTail : 0.0));
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "model/launches/fused_parts.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
 #include "model/words/traffic.h"
@@ -49,14 +50,15 @@ struct NsaVerifyShape {
 FusedCall fused_call(const NsaVerifyShape& shape);
 // How the fused form cuts its work; what a CTA or a segment takes depends on positions and ranks
 // alone, never on the number of queries.
-inline constexpr double kMmaRows = 16.0;          // rows of a tensor-core tile: queries x heads
-inline constexpr double kSelectedSegments = 6.0;  // partials of a row over its selected blocks
-inline constexpr double kWindowSegments = 2.0;    // and over its window
+inline constexpr double kMmaRows = 16.0;  // rows of a tensor-core tile: queries x heads
+// Partials of a row over its selected blocks, and over its window.
+inline constexpr double kSelectedSegments = kFusedSelectedSegments;
+inline constexpr double kWindowSegments = kFusedWindowSegments;
 // Spans of compressed tokens that are reduced at once: 128 tokens up to 1,024, 256 from there on.
 double nsa_route_spans(std::int64_t compressed);
 // Partials of a row over its compressed tokens in nsa_route, or in nsa_reuse beside `segments`
 // others: one a span; where spans and segments would not be on the chip (an H200) all at once, CTAs
-// add up those of 512 tokens and leave one (kernels/nsa_verify/fused_plan.cuh).
+// add up those of 512 tokens and leave one (model/launches/fused_parts.h).
 double nsa_compressed_parts(const NsaVerifyShape& shape, double segments);
 // Queries that share one load of the window's keys.
 double nsa_window_sharers(const NsaVerifyShape& shape);

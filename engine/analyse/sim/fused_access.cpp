@@ -20,7 +20,8 @@ void append_tail_rows(const AttentionCase& a, std::int64_t g, const FusedTeam& t
   const AccessKind kind = AccessKind::kBulkRead;
   const auto append = [&](std::int64_t committed, std::uint64_t k, std::uint64_t v,
                           std::int64_t rows, std::uint64_t k_tree, std::uint64_t v_tree) {
-    append_rows(a, k, v, g, tile.first, std::min(kFusedTile, committed - tile.first), kind, out);
+    append_rows(a, k, v, g, tile.first, std::min<std::int64_t>(kFusedTile, committed - tile.first),
+                kind, out);
     append_rows(a, k_tree, v_tree, g, 0, rows, kind, out);
   };
   if (team.compressed) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "engine/analyse/sim/fused_access.h"
-#include "model/launches/fused_parts.h"
 
 namespace versieve::engine {
 namespace {
@@ -18,7 +17,7 @@ std::int64_t shared_tokens(const AttentionCase& a) {
 
 // A tile's copy is 64 rows, or as many as the cache has.
 FusedTile tile_at(std::int64_t first, std::int64_t cache_rows) {
-  return {.first = first, .count = std::min(kFusedTile, cache_rows - first)};
+  return {.first = first, .count = std::min<std::int64_t>(kFusedTile, cache_rows - first)};
 }
 
 bool lists_block(const AttentionCase& a, std::int64_t node, std::int64_t g, std::int64_t block) {
@@ -49,8 +48,8 @@ class CtaBuilder {
     FusedCta cta;
     cta.finishes = true;
     cta.g = index % a_.shape.num_kv_heads;
-    cta.first = index / a_.shape.num_kv_heads * cut_.finish_nodes;
-    cta.end = std::min(a_.num_queries(), cta.first + cut_.finish_nodes);
+    cta.first = index / a_.shape.num_kv_heads * cut_.finish_nodes();
+    cta.end = std::min(a_.num_queries(), cta.first + cut_.finish_nodes());
     cta.group = cta.g * cut_.query_tiles + cta.first / cut_.cta_queries();
     return cta;
   }
@@ -87,32 +86,32 @@ class CtaBuilder {
     if (launch_ == FusedLaunch::kRoute) {
       return;
     }
-    auto [window, window_end] = cut_.window_of(slot);
+    const SlotParts parts = cut_.parts_of(static_cast<int>(slot));
+    std::int64_t window = parts.window.from;
+    std::int64_t window_end = parts.window.to;
     if (cut_.many && window_end - window == 1) {  // the first: in which the tree does not begin
       window = kFusedSelectedSegments +
                (window + shared_tokens(a_) / kFusedTile + 1) % kFusedWindowSegments;
       window_end = window + 1;
     }
     if (window < window_end) {
-      add(cut_.cta_queries(), {}, [&, from = window, to = window_end](FusedTeam& team) {
-        for (std::int64_t segment = from; segment < to; ++segment) {
+      add(cut_.cta_queries(), {}, [&](FusedTeam& team) {
+        for (std::int64_t segment = window; segment < window_end; ++segment) {
           add_window(segment, team);
           add_tail(cta.g, segment, team);
           end_parts(segment, segment + 1, team);
         }
       });
     }
-    const auto [selected, selected_end] = cut_.selected_of(slot);
-    if (selected < selected_end) {
-      add(cut_.team_queries(), {.selected = true},
-          [&, from = selected, to = selected_end](FusedTeam& team) {
-            for (std::int64_t place = from; place < to; ++place) {
-              const std::int64_t segment = selected_segment_at(place);
-              add_selected(cta.g, segment, team);
-              add_tail(cta.g, segment, team);
-              end_parts(segment, segment + 1, team);
-            }
-          });
+    if (!parts.selected.empty()) {
+      add(cut_.team_queries(), {.selected = true}, [&](FusedTeam& team) {
+        for (std::int64_t place = parts.selected.from; place < parts.selected.to; ++place) {
+          const std::int64_t segment = selected_segment_at(place);
+          add_selected(cta.g, segment, team);
+          add_tail(cta.g, segment, team);
+          end_parts(segment, segment + 1, team);
+        }
+      });
     }
   }
 
@@ -148,7 +147,7 @@ class CtaBuilder {
       }
       if (!cut_.joined) {
         end_parts(span, span + 1, team);
-      } else if (span + 1 == last || span_start(span + 1) % kFusedJoin == 0) {
+      } else if (span + 1 == last || ends_join(span)) {
         end_parts(span_start(span) / kFusedJoin, span_start(span) / kFusedJoin + 1, team);
       }
     }

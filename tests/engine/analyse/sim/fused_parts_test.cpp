@@ -66,8 +66,7 @@ TEST_CASE("the cost model shares out many parts as the simulator does") {
             CHECK(shares.ctas == cut.part_blocks);
             CHECK(shares.ranks == cut.ranks);
             CHECK(std::equal(shares.segment_end.begin(), shares.segment_end.end(),
-                             cut.segment_ends.begin(),
-                             [](std::uint8_t one, std::int64_t other) { return one == other; }));
+                             std::begin(cut.segment_ends), std::end(cut.segment_ends)));
             ++compared;
           }
         }
@@ -104,7 +103,7 @@ TEST_CASE("each segment is one thread block's, in order") {
         CHECK(shares.ranks <= shares.ctas);
         CHECK(std::is_sorted(shares.segment_end.begin(), shares.segment_end.end()));
         CHECK(shares.segment_end[static_cast<std::size_t>(shares.ctas - 1)] ==
-              kFusedSelected + kFusedWindow);
+              kFusedSelectedSegments + kFusedWindowSegments);
       }
     }
   }
@@ -183,7 +182,7 @@ TEST_CASE("the selected segment in which the tree begins is the first, wherever 
     const FusedCut cut = fused_cut(a, FusedLaunch::kReuse);
     REQUIRE(cut.many);
     std::int64_t first = 0;  // slot with the first segment
-    while (cut.segment_ends[static_cast<std::size_t>(first)] <= kFusedWindow) {
+    while (cut.segment_ends[first] <= kFusedWindowSegments) {
       ++first;
     }
     CAPTURE(context, first);
