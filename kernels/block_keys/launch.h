@@ -7,7 +7,7 @@
 
 namespace versieve::kernels {
 
-// T = float or Bf16. REQUIRES: G d is a multiple of 16 bytes. Uses no scratch.
+// T = float or Bf16. Uses no scratch.
 template <class T>
 void launch_block_keys(const BlockKeysParams<T>& p, const LaunchContext& context);
 

@@ -19,9 +19,10 @@ namespace versieve::kernels {
 namespace {
 
 constexpr std::int64_t kMaxQueries = 4096;
+constexpr std::int64_t kMaxGrid = 65535;             // of a grid's second and third dimension
 constexpr std::size_t kMaxSharedBytes = 227 * 1024;  // of one CTA on compute capability 9.0
 
-// Why the GPU kernels do not take this shape, or an empty text.
+// Why the separate launches do not take this shape, or an empty text.
 template <class T>
 std::string refusal(const NsaVerifyParams<T>& p) {
   if (p.head_dim % 16 != 0 || p.head_dim > kMaxHeadDim) {
@@ -36,6 +37,11 @@ std::string refusal(const NsaVerifyParams<T>& p) {
     return "the CUDA kernels take at most 4096 nodes in one call, not " +
            std::to_string(p.num_queries);
   }
+  if (p.num_kv_heads > kMaxGrid || plan_vanilla(p).spans > kMaxGrid) {
+    return "the CUDA kernels take at most 65,535 KV heads and 33,553,920 compressed tokens, not " +
+           std::to_string(p.num_kv_heads) + " and " +
+           std::to_string(plan_vanilla(p).max_compressed);
+  }
   if ((p.nsa.sel_block + p.nsa.cmp_block) / p.nsa.cmp_stride > kMaxOffsets) {
     return "the CUDA kernels take (sel_block + cmp_block) / cmp_stride up to 1024";
   }
@@ -44,6 +50,13 @@ std::string refusal(const NsaVerifyParams<T>& p) {
            std::to_string(p.num_blocks) + " blocks are too many";
   }
   return {};
+}
+
+template <class T>
+void refuse(const NsaVerifyParams<T>& p) {
+  if (const std::string reason = refusal(p); !reason.empty()) {
+    throw Error(ExitCode::kAnswerNo, reason);
+  }
 }
 
 template <class T>
@@ -188,6 +201,7 @@ std::size_t nsa_verify_scratch_bytes(const NsaVerifyParams<T>& p) {
       return fused_scratch_bytes(p);
     }
   }
+  refuse(p);
   return plan_vanilla(p).bytes;
 }
 
@@ -202,9 +216,7 @@ void launch_nsa_verify(const NsaVerifyParams<T>& p, const LaunchContext& context
     }
   }
   VERSIEVE_ASSERT(p.counts == nullptr, "only the fused form reads counts from memory");
-  if (const std::string reason = refusal(p); !reason.empty()) {
-    throw Error(ExitCode::kAnswerNo, reason);
-  }
+  refuse(p);
   const VanillaPlan plan = plan_vanilla(p);
   VERSIEVE_ASSERT(context.scratch_bytes >= plan.bytes, "scratch was sized for this call");
   const Vanilla<T> vanilla(p, plan, context);

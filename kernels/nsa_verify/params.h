@@ -53,7 +53,8 @@ struct NsaVerifyParams {
   const std::int32_t* parent = nullptr;    // [N], parent[0] = -1, parent[i] < i
   const std::int32_t* position = nullptr;  // [N], L + depth
   const std::int32_t* cmp_tree_owner = nullptr;  // [E], ascending
-  const std::int32_t* indices_in = nullptr;      // [N, G, n] or null: routing runs (refresh)
+  // [N, G, n], blocks below S, or null: routing runs (refresh)
+  const std::int32_t* indices_in = nullptr;
 
   // Complete before any launch that may still run began, so that a launch begins with it under the
   // one before (kFused, CUDA, N > 1): counts, parents, positions, owners and the caches' rows; the

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <string>
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
@@ -16,7 +15,6 @@
 #include "kernels/resa_decode/fused_select.cuh"
 #include "kernels/resa_decode/traffic_shape.h"
 #include "model/words/assert.h"
-#include "model/words/error.h"
 
 namespace versieve::kernels {
 namespace {
@@ -162,10 +160,6 @@ void launch(const Params& p, const ResaScratch& scratch, cudaStream_t stream) {
 
 void launch_resa_fused(const Params& p, const ResaScratch& scratch, const LaunchContext& context) {
   VERSIEVE_ASSERT(resa_fused_takes(p), "another form takes it");
-  if (p.block_count() > kMostCluster * kMostKeys) {
-    throw Error(ExitCode::kAnswerNo, "ReSA in one launch takes at most 1,048,560 key blocks, not " +
-                                         std::to_string(p.block_count()));
-  }
   const LaunchRange range("resa_decode", resa_decode_traffic(p), context.observer);
   p.head_dim == 64 ? launch<64>(p, scratch, context.stream)
                    : launch<128>(p, scratch, context.stream);

@@ -5,17 +5,16 @@
 
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/tile_copy.cuh"
+#include "kernels/resa_decode/fused_launch.cuh"
 #include "kernels/resa_decode/step.cuh"
 
 namespace versieve::kernels {
 
 inline constexpr int kFusedThreads = 256;
 inline constexpr int kFusedWarps = kFusedThreads / 32;
-inline constexpr int kTeams = 4;                  // warps of a block that attend
-inline constexpr int kTeamSlots = 3;              // tiles in a team's ring
-inline constexpr int kMostCluster = 16;           // blocks of a cluster
-inline constexpr int kScoreStages = 8;            // rows that a thread keeps in flight
-inline constexpr std::int64_t kMostKeys = 65535;  // of a block: bins are exchanged in 16 bits
+inline constexpr int kTeams = 4;        // warps of a block that attend
+inline constexpr int kTeamSlots = 3;    // tiles in a team's ring
+inline constexpr int kScoreStages = 8;  // rows that a thread keeps in flight
 inline constexpr int kDigitBits = 9;
 inline constexpr int kDigitBins = 1 << kDigitBits;
 

@@ -8,10 +8,11 @@
 
 namespace versieve::kernels {
 
-// Its chunks: a 64th of the listed tokens or little more, in whole tiles of 64.
+// Its chunks: a 64th of the listed tokens or little more, in whole tiles of 64, one at least.
 inline constexpr int kListedChunks = 64;
 VERSIEVE_HOST_DEVICE inline std::int64_t listed_chunk_keys(std::int64_t tokens) {
-  return (tokens + 64 * kListedChunks - 1) / (64 * kListedChunks) * 64;
+  const std::int64_t tiles = (tokens + 64 * kListedChunks - 1) / (64 * kListedChunks);
+  return tiles > 0 ? tiles * 64 : 64;
 }
 // The most chunks of up to that many tokens.
 VERSIEVE_HOST_DEVICE inline std::int64_t most_listed_chunks(std::int64_t tokens) {
@@ -19,12 +20,14 @@ VERSIEVE_HOST_DEVICE inline std::int64_t most_listed_chunks(std::int64_t tokens)
   return tiles < kListedChunks ? tiles : kListedChunks;
 }
 
+inline constexpr int kMostCluster = 16;           // blocks of a cluster
+inline constexpr std::int64_t kMostKeys = 65535;  // of a block: bins are exchanged in 16 bits
 template <class T>
 bool resa_fused_takes(const ResaDecodeParams<T>& p) {
-  return std::is_same_v<T, Bf16> && (p.head_dim == 64 || p.head_dim == 128);
+  return std::is_same_v<T, Bf16> && (p.head_dim == 64 || p.head_dim == 128) &&
+         p.block_count() <= kMostCluster * kMostKeys;
 }
-// Enqueues, never waits. REQUIRES: resa_fused_takes(p), H/G <= 16. Throws Error(kAnswerNo) for more
-// than 1,048,560 key blocks.
+// Enqueues, never waits. REQUIRES: resa_fused_takes(p), H/G <= 16.
 void launch_resa_fused(const ResaDecodeParams<Bf16>& p, const ResaScratch& scratch,
                        const LaunchContext& context);
 

@@ -17,8 +17,10 @@
 namespace versieve::kernels {
 namespace {
 
-constexpr std::int64_t kScoreBlocks = 132 * 4;    // one wave of an H200
-constexpr std::int64_t kSharedRanks = 48 * 1024;  // a row's order keys in shared memory, 192 KiB
+constexpr std::int64_t kScoreBlocks = 132 * 4;      // one wave of an H200
+constexpr std::int64_t kSharedRanks = 48 * 1024;    // a row's order keys in shared memory, 192 KiB
+constexpr std::size_t kMostMeanBytes = 192 * 1024;  // of the groups' mean queries in shared memory
+constexpr std::int64_t kMostKvHeads = 65535;        // second dimension of a grid
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
@@ -52,15 +54,18 @@ template <class T>
 void launch_score(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
                   const LaunchContext& context) {
   const LaunchRange range("resa_score", traffic::resa_score(resa_shape(p)), context.observer);
+  const std::size_t means = static_cast<std::size_t>(p.num_kv_heads * p.head_dim) * sizeof(float);
+  const bool held = means <= kMostMeanBytes;
   with_lanes_per_key<T>(p.head_dim, [&]<int kLanes>() {
     const std::int64_t rows = p.block_count() * p.num_kv_heads;
     const std::int64_t grid = (rows + kScoreThreads / kLanes - 1) / (kScoreThreads / kLanes);
     launch_dependent(
         {.grid = dim3(static_cast<unsigned>(std::min(grid, kScoreBlocks))),
          .threads = kScoreThreads,
-         .shared_bytes = static_cast<std::size_t>(p.num_kv_heads * p.head_dim) * sizeof(float),
+         .shared_bytes = held ? means : 0,
          .stream = context.stream},
-        resa_score_kernel<T, kLanes>, p, scratch);
+        held ? resa_score_kernel<T, kLanes, true> : resa_score_kernel<T, kLanes, false>, p,
+        scratch);
   });
   check(cudaGetLastError());
 }
@@ -122,19 +127,24 @@ void refuse(const ResaDecodeParams<T>& p) {
                 "16 query heads per KV head, not d = " +
                     std::to_string(p.head_dim));
   }
+  if (p.num_kv_heads > kMostKvHeads || p.length() >= INT32_MAX) {
+    throw Error(ExitCode::kAnswerNo,
+                "the CUDA kernels take at most 65,535 KV heads and fewer than 2^31 - 1 tokens");
+  }
 }
 
 }  // namespace
 
 template <class T>
 std::size_t resa_decode_scratch_bytes(const ResaDecodeParams<T>& p) {
+  refuse(p);
   return Layout<T>(p, nullptr).bytes;
 }
 
 template <class T>
 void launch_resa_decode(const ResaDecodeParams<T>& p, const LaunchContext& context) {
   VERSIEVE_ASSERT(p.num_kv_heads >= 1 && p.num_heads % p.num_kv_heads == 0, "G divides H");
-  VERSIEVE_ASSERT(p.length() >= 1 && p.length() < INT32_MAX, "positions are 32-bit");
+  VERSIEVE_ASSERT(p.length() >= 1, "there is a token to attend");
   refuse(p);
   const Layout<T> layout(p, context.scratch);
   VERSIEVE_ASSERT(context.scratch_bytes >= layout.bytes, "scratch is reserved before");

@@ -12,30 +12,33 @@ namespace versieve::kernels {
 inline constexpr int kScoreThreads = 256;
 inline constexpr int kScoreRows = 4;  // rows of a lane group whose loads fly together
 
-// mean[g d + e]: the unscaled mean of the group's queries.
+// Element g d + e of the unscaled means of the groups' queries.
 template <class T>
-__device__ inline void mean_queries(const ResaDecodeParams<T>& p, float* mean) {
+__device__ inline float mean_query(const ResaDecodeParams<T>& p, std::int64_t i) {
   const int rows = static_cast<int>(p.num_heads / p.num_kv_heads);
-  for (std::int64_t i = threadIdx.x; i < p.num_kv_heads * p.head_dim; i += blockDim.x) {
-    const std::int64_t g = i / p.head_dim;
-    const T* q = p.q + g * rows * p.head_dim + i % p.head_dim;
-    float sum = 0.0F;
-    for (int h = 0; h < rows; ++h) {
-      sum += load_f32(q + h * p.head_dim);
-    }
-    mean[i] = sum / static_cast<float>(rows);
+  const std::int64_t g = i / p.head_dim;
+  const T* q = p.q + g * rows * p.head_dim + i % p.head_dim;
+  float sum = 0.0F;
+  for (int h = 0; h < rows; ++h) {
+    sum += load_f32(q + h * p.head_dim);
   }
+  return sum / static_cast<float>(rows);
 }
 
-template <class T, int kLanes>
+// kHeld: the means of all KV heads lie in shared memory; else each row works its own out again.
+template <class T, int kLanes, bool kHeld>
 __global__ void __launch_bounds__(kScoreThreads)
     resa_score_kernel(const __grid_constant__ ResaDecodeParams<T> p, const ResaScratch scratch) {
   extern __shared__ __align__(16) float mean[];  // [G, d]
   release_successors();
   wait_for_predecessors();
   const ResaStep s = resa_step(p);
-  mean_queries(p, mean);
-  __syncthreads();
+  if constexpr (kHeld) {
+    for (std::int64_t i = threadIdx.x; i < p.num_kv_heads * p.head_dim; i += blockDim.x) {
+      mean[i] = mean_query(p, i);
+    }
+    __syncthreads();
+  }
   constexpr int kRows = kScoreThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int element = lane * kWordElements<T>;
@@ -67,7 +70,8 @@ __global__ void __launch_bounds__(kScoreThreads)
       if (loads) {
 #pragma unroll
         for (int e = 0; e < kWordElements<T>; ++e) {
-          const float q = mean[g * p.head_dim + element + e];
+          const std::int64_t at = g * p.head_dim + element + e;
+          const float q = kHeld ? mean[at] : mean_query(p, at);
           score += fmaxf(q * high[e], q * low[e]);
         }
       }

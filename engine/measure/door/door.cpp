@@ -130,9 +130,13 @@ DoorRequest door_request(const std::string& family, const std::string& variant,
   return request;
 }
 
+TensorSet door_results(SafetensorsFile file, const DoorRequest& request) {
+  DoorInput input(std::move(file));
+  return request.family->run(input, request);
+}
+
 json run_door(const DoorRequest& request) {
-  DoorInput input(SafetensorsFile::read(request.in));
-  const TensorSet results = request.family->run(input, request);
+  const TensorSet results = door_results(SafetensorsFile::read(request.in), request);
   write_safetensors(request.out, results);
   json outputs = json::object();
   for (const auto& [name, tensor] : results.tensors) {

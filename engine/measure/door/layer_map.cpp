@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/workspace.h"
-#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
@@ -30,6 +30,8 @@ std::vector<double> similarities(DoorInput& input) {
 template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   const std::vector<double> similarity = similarities(input);
+  require_on_cuda(request, input.dim("m") * input.dim("n") <= kCudaMaxIndex,
+                  "fewer than 2^31 pairs of layers");
   std::vector<std::int32_t> map(static_cast<std::size_t>(input.dim("n")));
   std::vector<double> score(1);
   DoorWorkspace<T> work(request);

@@ -1,10 +1,10 @@
 // nsa_verify at the door: one NSA layer's attention for the nodes of a draft tree.
 #include <algorithm>
 
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/workspace.h"
 #include "kernels/nsa_verify/input_check.h"
-#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
@@ -14,10 +14,6 @@ using kernels::NsaVerifyParams;
 // Bounds that keep every table small enough to allocate, far beyond any model.
 constexpr std::int64_t kMaxBlock = 1 << 20;
 constexpr std::int64_t kMaxWindow = INT32_MAX;
-// What the CUDA kernels take (README.md).
-constexpr std::int64_t kCudaMaxHeadDim = 128;
-constexpr std::int64_t kCudaHeadDimStep = 16;
-constexpr std::int64_t kCudaMaxGroup = 16;
 
 constexpr const char* kVariants[] = {"vanilla", "refresh", "reuse", "exact", "approx"};
 
@@ -164,20 +160,16 @@ void check_rules(const DoorInput& input, NsaVerifyParams<T> p, const NsaTensors<
   }
 }
 
-template <class T>
-void check_cuda(const NsaVerifyParams<T>& p) {
-  if (p.head_dim % kCudaHeadDimStep != 0 || p.head_dim > kCudaMaxHeadDim ||
-      p.num_heads / p.num_kv_heads > kCudaMaxGroup) {
-    throw Error(ExitCode::kAnswerNo,
-                "CUDA takes a head size that is a multiple of 16 up to 128 and at most 16 query "
-                "heads a KV head, not d = " +
-                    std::to_string(p.head_dim) + " with H/G = " +
-                    std::to_string(p.num_heads / p.num_kv_heads) + "; the CPU takes every shape");
-  }
+// Blocks that no row reaches hold no visible token, so the kernels see the end of a row instead.
+std::vector<std::int32_t> blocks_within(std::vector<std::int32_t> indices, std::int64_t blocks) {
+  std::replace_if(
+      indices.begin(), indices.end(), [&](std::int32_t index) { return index >= blocks; }, -1);
+  return indices;
 }
 
 template <class T>
 void compute(const DoorRequest& request, NsaVerifyParams<T> p, NsaTensors<T>& tensors) {
+  const std::vector<std::int32_t> given = blocks_within(tensors.indices_in, p.num_blocks);
   DoorWorkspace<T> work(request);
   p.q = work.in(tensors.q);
   p.k = work.in(tensors.k);
@@ -192,12 +184,17 @@ void compute(const DoorRequest& request, NsaVerifyParams<T> p, NsaTensors<T>& te
   p.parent = work.in(tensors.parent);
   p.position = work.in(tensors.position);
   p.cmp_tree_owner = work.in(tensors.cmp_tree_owner);
-  p.indices_in = work.in(tensors.indices_in);
+  p.indices_in = work.in(given);
   p.out = work.out(tensors.out);
   p.indices = work.out(tensors.indices);
   p.importance = work.out(tensors.importance);
   work.run(p);
   work.finish();
+  for (std::size_t i = 0; i < given.size(); ++i) {  // copied as they were given
+    if (tensors.indices[i] == given[i]) {
+      tensors.indices[i] = tensors.indices_in[i];
+    }
+  }
 }
 
 template <class T>
@@ -206,9 +203,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   NsaTensors<T> tensors = read_tensors<T>(input, plan);
   NsaVerifyParams<T> p = shape_params(input, plan, tensors);
   check_rules(input, p, tensors);
-  if (request.backend == DoorBackend::kCuda) {
-    check_cuda(p);
-  }
+  require_heads_on_cuda(request, p.num_heads, p.num_kv_heads, p.head_dim);
   const std::int32_t newest = *std::max_element(tensors.position.begin(), tensors.position.end());
   p.num_blocks = newest / p.nsa.sel_block + 1;
   const Shape out_shape = {p.num_queries, p.num_heads, p.head_dim};

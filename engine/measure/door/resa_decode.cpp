@@ -2,21 +2,16 @@
 // made here from k, as the engine keeps them.
 #include <string>
 
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/resa.h"
 #include "engine/measure/door/workspace.h"
-#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
 
 using kernels::BlockKeysParams;
 using kernels::ResaDecodeParams;
-
-// What the CUDA kernels take (README.md).
-constexpr std::int64_t kCudaMaxHeadDim = 128;
-constexpr std::int64_t kCudaHeadDimStep = 16;
-constexpr std::int64_t kCudaMaxGroup = 16;
 
 constexpr const char* kVariants[] = {"default"};
 constexpr DoorTensor kInputs[] = {
@@ -70,22 +65,11 @@ ResaDecodeParams<T> read_shape(DoorInput& input, ResaTensors<T>& tensors) {
 }
 
 template <class T>
-void check_cuda(const ResaDecodeParams<T>& p) {
-  if (p.head_dim % kCudaHeadDimStep != 0 || p.head_dim > kCudaMaxHeadDim ||
-      p.num_heads / p.num_kv_heads > kCudaMaxGroup) {
-    throw Error(ExitCode::kAnswerNo,
-                "CUDA takes a head size that is a multiple of 16 up to 128 and at most 16 query "
-                "heads a KV head; the CPU takes every shape");
-  }
-}
-
-template <class T>
 TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   ResaTensors<T> tensors;
   ResaDecodeParams<T> p = read_shape(input, tensors);
-  if (request.backend == DoorBackend::kCuda) {
-    check_cuda(p);
-  }
+  require_heads_on_cuda(request, p.num_heads, p.num_kv_heads, p.head_dim);
+  require_on_cuda(request, p.context_len < kCudaMaxIndex, "fewer than 2^31 - 1 tokens");
   const std::int64_t width = p.num_kv_heads * p.head_dim;
   tensors.kmin.resize(static_cast<std::size_t>(p.block_count() * width));
   tensors.kmax.resize(tensors.kmin.size());

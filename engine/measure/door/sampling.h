@@ -12,8 +12,6 @@
 
 namespace versieve::engine {
 
-constexpr std::int64_t kCudaMaxVocab = std::int64_t{1} << 30;  // device indices are 32-bit
-
 // -infinity is a token that cannot be said; NaN, +infinity and a row of nothing else are refused.
 template <class T>
 std::vector<T> logits(DoorInput& input, const std::string& name, const std::string& shape) {

@@ -1,13 +1,11 @@
 // spec_sample at the door: speculative sampling of a chain, one sample or R of them.
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/sampling.h"
 #include "engine/measure/door/workspace.h"
-#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr std::int64_t kCudaMaxGamma = 1 << 20;
 
 constexpr const char* kVariants[] = {"baseline", "exact", "sigmoid"};
 constexpr DoorTensor kInputs[] = {{"target_logits", "float", "gamma+1,V"},
@@ -84,10 +82,9 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   p.temperature = chain.temperature;
   p.alpha = chain.alpha;
   p.beta = chain.beta;
-  if (request.backend == DoorBackend::kCuda &&
-      (p.vocab >= kCudaMaxVocab || p.gamma >= kCudaMaxGamma)) {
-    throw Error(ExitCode::kAnswerNo, "CUDA takes a vocabulary below 2^30 and gamma below 2^20");
-  }
+  require_on_cuda(request,
+                  p.vocab < kCudaMaxVocab && p.gamma < kCudaMaxGamma && p.samples <= kCudaMaxIndex,
+                  "a vocabulary below 2^30, gamma below 2^20 and fewer than 2^31 samples");
   std::vector<std::int32_t> accepted(static_cast<std::size_t>(p.samples));
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(p.samples * (p.gamma + 1)));
   std::vector<kernels::SumOf<T>> tau(static_cast<std::size_t>(p.samples * p.gamma));

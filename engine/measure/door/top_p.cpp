@@ -1,4 +1,5 @@
 // top_p at the door: the tokens that carry a share of each row's mass, and their union.
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/workspace.h"
 
@@ -39,6 +40,8 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   const std::vector<S> weights = weights_of<S>(input);
   const std::int64_t rows = input.dim("gamma");
   const std::int64_t length = input.dim("L");
+  require_on_cuda(request, length < kCudaMaxIndex && rows < kCudaMaxRows,
+                  "rows of fewer than 2^31 - 1 weights, and fewer than 2^27 of them");
   std::vector<std::int32_t> mask(static_cast<std::size_t>(length));
   std::vector<S> mass(static_cast<std::size_t>(rows));
   kernels::TopPParams<S> p{.rows = rows, .length = length, .p = share_of(input)};

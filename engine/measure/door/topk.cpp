@@ -1,4 +1,5 @@
 // topk at the door: the k largest scores of each row, exactly.
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/workspace.h"
 
@@ -30,6 +31,7 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   if (input.has("hint")) {
     hint = input.integers("hint", "R,k");
   }
+  require_on_cuda(request, input.dim("Lp") <= kCudaMaxIndex, "rows of fewer than 2^31 scores");
   const std::size_t count = static_cast<std::size_t>(input.dim("R") * k);
   std::vector<std::int32_t> indices(count);
   std::vector<T> values(count);

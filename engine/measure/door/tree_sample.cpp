@@ -1,13 +1,11 @@
 // tree_sample at the door: speculative sampling of a tree of deterministic proposals.
+#include "engine/measure/door/cuda_limits.h"
 #include "engine/measure/door/family.h"
 #include "engine/measure/door/sampling.h"
 #include "engine/measure/door/workspace.h"
-#include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr std::int64_t kCudaMaxNodes = 4096;
 
 constexpr const char* kVariants[] = {"baseline", "exact"};
 constexpr DoorTensor kInputs[] = {{"target_logits", "float", "N,V"},
@@ -70,10 +68,8 @@ TensorSet run_as(DoorInput& input, const DoorRequest& request) {
   p.num_nodes = input.dim("N");
   p.vocab = input.dim("V");
   p.temperature = tree.temperature;
-  if (request.backend == DoorBackend::kCuda &&
-      (p.vocab >= kCudaMaxVocab || p.num_nodes > kCudaMaxNodes)) {
-    throw Error(ExitCode::kAnswerNo, "CUDA takes a vocabulary below 2^30 and at most 4096 nodes");
-  }
+  require_on_cuda(request, p.vocab < kCudaMaxVocab && p.num_nodes <= kCudaMaxNodes,
+                  "a vocabulary below 2^30 and at most 4096 nodes");
   std::vector<std::int32_t> accepted(static_cast<std::size_t>(p.samples));
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(p.samples * p.num_nodes));
   std::vector<std::int32_t> path(tokens.size());

@@ -21,6 +21,27 @@
 
 namespace versieve::engine {
 
+struct DoorDevice {
+  std::shared_ptr<kernels::Ops<float>> f32;  // null until they are asked for
+  std::shared_ptr<kernels::Ops<Bf16>> bf16;
+
+  template <class T>
+  const std::shared_ptr<kernels::Ops<T>>& ops() {
+    std::shared_ptr<kernels::Ops<T>>& of_type = [this]() -> auto& {
+      if constexpr (std::is_same_v<T, float>) {
+        return f32;
+      } else {
+        return bf16;
+      }
+    }
+    ();
+    if (of_type == nullptr) {
+      of_type = kernels::make_cuda_ops<T>();
+    }
+    return of_type;
+  }
+};
+
 template <class T>
 class DoorWorkspace {
  public:
@@ -30,7 +51,8 @@ class DoorWorkspace {
       if constexpr (std::is_same_v<T, double>) {
         VERSIEVE_ASSERT(false, "door_request refuses f64 on CUDA");
       } else {
-        ops_ = kernels::make_cuda_ops<T>();
+        DoorDevice own;
+        ops_ = (request.device != nullptr ? request.device : &own)->template ops<T>();
       }
     }
   }
@@ -104,7 +126,7 @@ class DoorWorkspace {
   }
 
   int threads_;
-  std::unique_ptr<kernels::Ops<T>> ops_;     // null: the CPU
+  std::shared_ptr<kernels::Ops<T>> ops_;     // null: the CPU
   std::vector<std::shared_ptr<void>> held_;  // freed before ops_
   std::vector<std::function<void()>> downloads_;
 };
