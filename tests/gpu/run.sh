@@ -53,13 +53,16 @@ if [ -n "$built" ] && [ -n "$tree" ] && [ "$built" != "$tree" ]; then
   add_row revision differs 0 "programs $built, tree $tree"
   failed=1
 fi
+# The random shapes of the door's families take the longest.
 for program in "$build"/bin/test_gpu_*; do
-  part "$(basename "$program")" 240 "$program"
+  limit=240
+  [ "$(basename "$program")" = test_gpu_door_fuzz ] && limit=600
+  part "$(basename "$program")" "$limit" "$program"
 done
 
 sanitizer=$(find_sanitizer)
 if [ -n "$sanitizer" ]; then
-  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn,decode}; do
+  for program in "$build"/bin/test_gpu_{ops,samplers,attention,steps,topk,resa,specattn,decode,door_fuzz}; do
     [ -x "$program" ] && VERSIEVE_TEST_REDUCED=1 part "memcheck_$(basename "$program")" 240 \
       "$sanitizer" --tool memcheck --error-exitcode 9 "$program" '~[bench]~[timing]~[long]~[large]~[pair]'
   done

@@ -88,6 +88,9 @@ Tolerance tolerance_of();
 // may differ from the double one only between candidates of nearly equal importance; the output is
 // then compared under the choice made.
 std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance& tolerance);
+// The same by another double answer than plain loops.
+std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance& tolerance,
+                         const NsaRunner& answer);
 // An empty text, or where row `row` of `a` and row `other` of `b` differ in a bit.
 std::string row_difference(const NsaCase& c, const NsaResult& a, std::int64_t row,
                            const NsaResult& b, std::int64_t other);

@@ -169,7 +169,12 @@ Tolerance tolerance_of<Bf16>() {
 }
 
 std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance& tolerance) {
-  const NsaResult expected = plain_nsa_verify(c);
+  return disagreement(c, got, tolerance, &plain_nsa_verify);
+}
+
+std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance& tolerance,
+                         const NsaRunner& answer) {
+  const NsaResult expected = answer(c);
   if (c.indices_in.empty()) {
     const std::string indices = indices_error(c, expected, got, tolerance.importance);
     const std::string shared = indices.empty() ? shared_rows_error(c, got) : indices;
@@ -187,7 +192,7 @@ std::string disagreement(const NsaCase& c, const NsaResult& got, const Tolerance
   }
   NsaCase chosen = c;
   chosen.indices_in = got.indices;
-  return norm_error(plain_nsa_verify(chosen).out, got.out, c.shape.head_dim, tolerance, "out");
+  return norm_error(answer(chosen).out, got.out, c.shape.head_dim, tolerance, "out");
 }
 
 std::string row_difference(const NsaCase& c, const NsaResult& a, std::int64_t row,
