@@ -175,13 +175,17 @@ class PlannerPageTest : public QObject {
   }
 
   void aMachineOfAFileIsPlannedFor() {
-    HardwareSpec mine = hardware_by_key("h200-sxm");
+    HardwareSpec mine = hardware_by_key("l40s");
     mine.key = "mine";
     mine.name = "a card of my own";
     const QString path = folder_.filePath("mine.json");
     engine::write_file_atomically(path.toStdString(), engine::hardware_json(mine));
     const QString broken = folder_.filePath("broken.json");
     engine::write_file_atomically(broken.toStdString(), "{}");
+    const QString in_bytes = folder_.filePath("in_bytes.json");
+    engine::write_file_atomically(in_bytes.toStdString(),
+                                  R"({"key": "b", "name": "B", "like": "l40s", "fields": {"l2":
+        {"value": 62914560, "source": "device query"}}})");
     Window window;
     window.show();
     QVERIFY(open(window, campaign_));
@@ -190,12 +194,14 @@ class PlannerPageTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
     const std::string before = page.planner().plan()->chosen.hardware;
     QVERIFY(!page.addMachine(broken).isEmpty());
+    QVERIFY(page.addMachine(in_bytes).contains("were 60 MiB meant, written in bytes?"));
     QVERIFY(!page.addMachine(folder_.filePath("absent.json")).isEmpty());
     QCOMPARE(page.planner().plan()->chosen.hardware, before);
     QCOMPARE(page.addMachine(path), QString());
     QTRY_VERIFY_WITH_TIMEOUT(
         !page.planner().isBusy() && page.planner().plan()->chosen.hardware == "mine", kWaitMs);
     QCOMPARE(page.planner().machine()->name, mine.name);
+    QCOMPARE(page.typedBandwidth().value(), 0.86);  // less than the slider's least
   }
 
   void everyClassHasRowsOrAReasonInEveryBucket() {
