@@ -153,8 +153,10 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option("--acceptance-db", options->pair_database,
                  "database that holds that pair; --db if left out")
       ->needs(pair);
-  app.add_option("--assume-acceptance", options->rate,
-                 "no pair's: the draft's best child is right with this probability at every depth")
+  app.add_option(
+         "--assume-acceptance", options->rate,
+         "no pair's: the draft's best child is right with this probability, 0 to 1, at every "
+         "depth")
       ->excludes(pair);
   app.add_option("--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };

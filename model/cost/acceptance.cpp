@@ -37,8 +37,9 @@ bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
   double variance = 0.0;
   double count = 0.0;
   for (const AcceptanceModel::Measured& m : model.measured) {
-    if (m.draft == strategy.draft && m.schedule == schedule && m.approximate_group == group &&
-        (group == 1 || m.order == strategy.order) && in_range(m.context_len, low, high)) {
+    if (!m.at_least && m.draft == strategy.draft && m.schedule == schedule &&
+        m.approximate_group == group && (group == 1 || m.order == strategy.order) &&
+        in_range(m.context_len, low, high)) {
       sum += m.mean;
       variance += m.standard_error * m.standard_error;
       count += 1.0;
@@ -62,7 +63,9 @@ std::vector<double> child_probabilities(const AcceptanceModel::Positional& model
   std::vector<double> children;
   double reached = 0.0;
   for (std::int64_t j = 1; j <= width; ++j) {
-    const double within = 1.0 - (1.0 - first) * std::pow(static_cast<double>(j), -model.spread);
+    const double share = std::pow(static_cast<double>(j), -model.spread);
+    // The best child leaves 1 - first; no sibling takes more of `first` than of that.
+    const double within = first < 0.5 ? first * (2.0 - share) : 1.0 - (1.0 - first) * share;
     children.push_back(within - reached);
     reached = within;
   }

@@ -1,6 +1,10 @@
-// How many tokens a step yields. Measured tuples answer for themselves; for the others a positional
-// model fitted to them does: the probability that the right token is among the draft's j best at
-// depth i, 1 - (1 - first decay^(i-1)) j^-spread, summed over the best-first tree of the tuple.
+// How many tokens a step yields, the bonus token counted. Measured tuples answer for themselves;
+// for the others a positional model fitted to them does. At depth i the best child is right with
+// probability f = first decay^(i-1), the j-th best with min(f, 1 - f) ((j-1)^-spread - j^-spread):
+// siblings share what the best child leaves, and each is less likely than the one before it. From
+// f = 1/2 on, that is the right token among the j best with probability 1 - (1 - f) j^-spread. A
+// step's tokens are the sum over the best-first tree of the tuple: they grow with f, depth and
+// nodes, are 1 at f = 0 and depth + 1 at f = 1.
 #pragma once
 
 #include <array>
@@ -30,6 +34,8 @@ struct AcceptanceModel {
     double standard_error = 0.0;  // of the mean over regimes
     std::int64_t steps = 0;
     bool looping = false;  // at least one prompt looped; its teacher-forced mean stands in
+    // Some drafts were cut short and nothing tells which: this draft whole yields the mean or more.
+    bool at_least = false;
     // C of an approximate group, whose `order` then matters. 1: none; exact groups of any size
     // accept what single queries accept.
     std::int64_t approximate_group = 1;

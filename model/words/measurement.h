@@ -80,11 +80,13 @@ struct AcceptanceMeasurement {
 
 struct PointMeasurement {
   PointKey key;
-  std::string status = "ok";       // ok, refused, failed
-  std::string reason;              // one sentence when status is not ok
-  std::vector<double> time_ns;     // every sample of the whole point
-  std::string stop_reason;         // target, stalled, timeout, fixed
-  std::string reliability = "ok";  // ok, throttled, suspect; unchecked: imported
+  std::string status = "ok";  // ok, refused, failed
+  // One sentence when status is not ok; of an imported point what its source leaves open, or "".
+  std::string reason;
+  std::vector<double> time_ns;  // every sample of the whole point
+  std::string stop_reason;      // target, stalled, timeout, fixed
+  // ok, throttled, suspect; imported: unchecked, or kAtLeast.
+  std::string reliability = "ok";
   // Why the clock was held down while the times were taken, in NVML's words; empty: not asked. Kept
   // as the run's diagnostics, where it changes (engine/measure/sweep/clock_log.h).
   std::string clock_events;
@@ -103,6 +105,10 @@ inline constexpr const char* kImportedKind = "imported: ";  // a run's kind: and
 inline bool is_imported(const PointMeasurement& point) {
   return point.key.backend == kImportedBackend;
 }
+
+// The reliability of an imported acceptance of drafts of which some were cut short: nothing counts
+// how many had each position, so that its mean is a lower bound for the draft that it names.
+inline constexpr const char* kAtLeast = "at_least";
 
 // Counted by the simulator: kept and shown; nothing is fitted to a prediction.
 inline constexpr const char* kSimulatedBackend = "sim";

@@ -113,6 +113,25 @@ TEST_CASE("a plan counts on the tokens a step of the pair that it is told") {
   CHECK(expected_accepted(half, "fixed") < expected_accepted(table, "fixed"));
 }
 
+TEST_CASE("an assumed rate near none promises nothing, in the plan and in what is written of it") {
+  const test::TempFolder folder;
+  double before = 0.0;
+  for (const char* rate : {"0", "0.01", "0.05", "0.3", "0.6", "0.9", "1"}) {
+    const nlohmann::json table = world().plan(std::string(" --assume-acceptance ") + rate);
+    CAPTURE(rate);
+    const double tokens = expected_accepted(table, "fixed");
+    CHECK(tokens >= before);
+    before = tokens;
+    const nlohmann::json& first = table["entries"][0];
+    CHECK(first["interval"][0] < first["interval"][1]);
+    CHECK(test::contains(table["provenance"]["acceptance_note"], "which nobody measured"));
+    if (std::stod(rate) <= 0.05) {
+      CHECK(first["strategy"] == "nsa/ar");
+    }
+  }
+  CHECK(before == Approx(9.0));  // the fixed strategy is eight levels deep
+}
+
 TEST_CASE("what is written of another pair's plan says whose tokens they are") {
   const test::TempFolder folder;
   const std::string table = (folder / "t.json").string();
@@ -143,7 +162,7 @@ TEST_CASE("a pair that cannot be planned with is refused with the ones that can"
   test::check_refused(plan + " --acceptance pair-7b --acceptance-db none.db", 3, "none.db");
   test::check_refused(plan + " --acceptance pair-7b --assume-acceptance 0.5" + pairs, 2,
                       "--assume-acceptance");
-  for (const char* rate : {"0", "1", "-1", "nan", "inf", "80%"}) {
+  for (const char* rate : {"-1", "1.01", "nan", "inf", "80%"}) {
     test::check_refused(plan + " --assume-acceptance " + rate, 2, "acceptance");
   }
 }

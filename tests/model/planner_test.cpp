@@ -90,8 +90,13 @@ TEST_CASE("approximate classes are planned from predictions until they are measu
   CHECK(accepted.mean == Approx(3.0));
   CHECK(accepted.source == Provenance::kPredicted);
   CHECK(accepted.other_group);
-  fit.acceptance.measured.push_back(
-      {best.draft, Traversal::kBfs, best.schedule, 2048, 2.5, 0.05, 500, false, best.group_size});
+  fit.acceptance.measured.push_back({.draft = best.draft,
+                                     .schedule = best.schedule,
+                                     .context_len = 2048,
+                                     .mean = 2.5,
+                                     .standard_error = 0.05,
+                                     .steps = 500,
+                                     .approximate_group = best.group_size});
   accepted = accepted_tokens(fit.acceptance, best, 0, 4096);
   CHECK(accepted.mean == Approx(2.5));
   CHECK(accepted.source == Provenance::kMeasured);

@@ -48,6 +48,18 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
   return samples;
 }
 
+bool is_at_least(const PointMeasurement& m) {
+  return m.reliability == kAtLeast;
+}
+
+// Where a tuple is known, its lower bounds say nothing more.
+void leave_out_bounds(std::vector<Sample>& samples) {
+  const auto is_bound = [](const Sample& s) { return is_at_least(*s.point); };
+  if (!std::all_of(samples.begin(), samples.end(), is_bound)) {
+    std::erase_if(samples, is_bound);
+  }
+}
+
 // Of the point's mean: from its histogram, else that of steps that end at each token alike, which
 // is more than drafts of a bounded depth have.
 double variance_of_mean(const AcceptanceMeasurement& a) {
@@ -87,6 +99,7 @@ AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
       within += variance_of_mean(*s->point->acceptance);
       out.steps += s->point->acceptance->steps;
       out.looping = out.looping || s->point->acceptance->looping;
+      out.at_least = out.at_least || is_at_least(*s->point);
     }
     const double count = static_cast<double>(members.size());
     out.mean += sum / count;
@@ -119,13 +132,15 @@ std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>
     }
   }
   std::vector<AcceptanceModel::Measured> out;
-  for (const auto& [key, members] : groups) {
+  for (auto& [key, members] : groups) {
+    leave_out_bounds(members);
     out.push_back(measured_tuple(members));
   }
   return out;
 }
 
 // The chain of the point's draft cut at `depth`: a step that emitted more emits depth + 1 tokens.
+// Every draft has a first token, so that of a lower bound the shortest chain is known.
 PointMeasurement cut_chain(const Sample& sample, std::int64_t depth) {
   PointMeasurement point = *sample.point;
   Strategy strategy = sample.strategy;
@@ -144,6 +159,7 @@ PointMeasurement cut_chain(const Sample& sample, std::int64_t depth) {
   }
   a.accepted_histogram = std::move(cut);
   a.accepted_per_step = static_cast<double>(a.generated_tokens) / static_cast<double>(a.steps);
+  point.reliability = depth == 1 ? "unchecked" : point.reliability;
   return point;
 }
 
@@ -209,6 +225,11 @@ AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& meas
     out.cut_chains = cut_chains(samples, out.tuples);
   }
   for (const Sample& s : samples) {
+    const std::string& remark = s.point->reason;
+    if (!remark.empty() &&
+        std::find(out.remarks.begin(), out.remarks.end(), remark) == out.remarks.end()) {
+      out.remarks.push_back(remark);
+    }
     if (s.point->adjacent_overlap && approximate_group(s.strategy) == 1) {
       out.overlaps.push_back({s.point->key.context_len, *s.point->adjacent_overlap});
     }

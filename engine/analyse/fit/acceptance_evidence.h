@@ -26,6 +26,7 @@ struct AcceptanceEvidence {
   std::vector<AcceptanceModel::Measured> tuples;  // ascending in context
   // Chains cut from deeper imported ones, which draft the same tokens: of a histogram alone.
   std::vector<AcceptanceModel::Measured> cut_chains;
+  std::vector<std::string> remarks;  // what the points' sources leave open, a sentence each
   // Overlap of adjacent queries' own choices at a context: points of approximate groups, whose rows
   // share theirs, left out.
   struct Overlap {

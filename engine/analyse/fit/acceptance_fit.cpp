@@ -22,6 +22,15 @@ constexpr double kFormLogError = 0.03;
 // Of one pair from another (assumptions: one pair was measured).
 constexpr PriorSpread kBetweenPairs = {.first = 0.3, .spread = 0.4, .decay = 0.05};
 
+// How far a rate that is assumed may be off (an assumption): a guess is seldom better than 0.05,
+// and stays a probability.
+constexpr double kAssumedSpread = 0.05;
+constexpr double kAssumedFall = 0.01;  // a level, of the same rate (an assumption too)
+
+double rate_spread(double rate) {
+  return std::min({kAssumedSpread, 0.5 * rate, 0.5 * (1.0 - rate)});
+}
+
 // Mean over the overlaps of a range of contexts, if there are any.
 std::optional<double> overlap_in(const AcceptanceEvidence& evidence, std::size_t range) {
   double sum = 0.0;
@@ -181,6 +190,9 @@ std::string imported_note(const AcceptanceEvidence& evidence, const AcceptanceMo
   if (evidence.overlaps.empty()) {
     note += "; overlap of selected blocks is" + as_of(lender);
   }
+  for (const std::string& remark : evidence.remarks) {
+    note += "; " + remark;
+  }
   return note;
 }
 
@@ -237,13 +249,17 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
 }
 
 AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
-  if (!(rate > 0.0 && rate < 1.0)) {
-    throw Error(ExitCode::kUsage,
-                "an assumed acceptance rate is a probability between 0 and 1, both left out");
+  if (!(rate >= 0.0 && rate <= 1.0)) {
+    throw Error(ExitCode::kUsage, "an assumed acceptance rate is a probability between 0 and 1");
   }
   AcceptanceModel out{.pair = formatted("assumed %g", rate), .origin = AcceptanceOrigin::kAssumed};
   out.note = formatted("the draft's best child is right with probability %g at every depth", rate) +
-             "; how siblings help and overlap of selected blocks are" + as_of(lender);
+             ", which nobody measured; how siblings help and overlap of selected blocks are" +
+             as_of(lender) +
+             formatted(
+                 "; intervals allow the rate %.2g more or less, a fall by %.2g a level and "
+                 "siblings as far off as between pairs, assumptions like it",
+                 rate_spread(rate), kAssumedFall);
   out.positional = lender.positional;
   if (out.positional.empty()) {
     out.positional.emplace_back().context_high = kContextRanges.back().high;
@@ -252,6 +268,10 @@ AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
     p.first = rate;
     p.decay = 1.0;
     p.log_error = 0.0;
+    p.covariance = {};
+    p.covariance[0] = rate_spread(rate) * rate_spread(rate);
+    p.covariance[4] = kBetweenPairs.spread * kBetweenPairs.spread;
+    p.covariance[8] = kAssumedFall * kAssumedFall;
   }
   return out;
 }

@@ -17,11 +17,12 @@ AcceptanceModel::Positional at(const Eigen::VectorXd& x) {
   return model;
 }
 
+// A lower bound is missed from below alone.
 Eigen::VectorXd misses(const Tuples& tuples, const AcceptanceModel::Positional& model) {
   Eigen::VectorXd out(static_cast<Eigen::Index>(tuples.size()));
   for (std::size_t i = 0; i < tuples.size(); ++i) {
-    out[static_cast<Eigen::Index>(i)] =
-        std::log(positional_accepted(model, tuples[i]->draft) / tuples[i]->mean);
+    const double miss = std::log(positional_accepted(model, tuples[i]->draft) / tuples[i]->mean);
+    out[static_cast<Eigen::Index>(i)] = tuples[i]->at_least ? std::min(0.0, miss) : miss;
   }
   return out;
 }
@@ -35,7 +36,7 @@ AcceptanceModel::Positional fit_positional(const Tuples& tuples,
   p.start.resize(3);
   p.start << prior.first, prior.spread, prior.decay;
   p.low.resize(3);
-  p.low << 0.02, 0.02, 0.5;
+  p.low << 0.001, 0.02, 0.5;
   p.high.resize(3);
   p.high << 0.999, 6.0, 1.0;
   p.prior_mean = p.start;

@@ -266,7 +266,66 @@ TEST_CASE("an assumed rate is every depth's, with the lender's siblings") {
   CHECK(
       accepted_tokens(assumed_acceptance(0.5, {}), Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096)
           .mean == Approx(1.875));
-  for (const double rate : {0.0, 1.0, -0.1, 1.5, std::nan("")}) {
+  CHECK(model.note.find("which nobody measured") != std::string::npos);
+  for (const double rate : {-0.1, 1.5, std::nan("")}) {
     CHECK_THROWS_WITH(assumed_acceptance(rate, lender), Catch::Contains("between 0 and 1"));
   }
+}
+
+TEST_CASE("an assumed rate near none promises nothing, and none is certain of itself") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  const Strategy tree = Strategy::parse("nsa/d2k8n32/bfs/c1/F*");
+  double before = 1.0;
+  for (const double rate : {0.0, 0.01, 0.05, 0.1, 0.3, 0.6, 0.9, 1.0}) {
+    const AcceptedTokens tokens = accepted_tokens(assumed_acceptance(rate, lender), tree, 0, 4096);
+    CAPTURE(rate);
+    CHECK(tokens.mean >= before);
+    CHECK(tokens.mean <= 1.0 + std::min(1.0, 2.0 * rate) + std::min(1.0, 4.0 * rate * rate));
+    CHECK(((rate == 0.0) == (tokens.log_error == 0.0)));
+    before = tokens.mean;
+  }
+  CHECK(before == Approx(3.0));
+}
+
+TEST_CASE("imported rates near none and near one stay within what they allow") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
+  for (const double rate : {0.0, 0.02, 0.98, 1.0}) {
+    const AcceptanceModel model = fit_acceptance_of({imported_chain(rate, 5)}, "pair-7b", lender);
+    CAPTURE(rate, model.positional[1].first);
+    for (const char* text : {"nsa/d2k8n32/bfs/c1/F*", "nsa/d5k4n32/bfs/c1/F*"}) {
+      const Strategy strategy = Strategy::parse(text);
+      const double tokens = accepted_tokens(model, strategy, 4096, 8192).mean;
+      CHECK(tokens >= 1.0);
+      CHECK(tokens <= static_cast<double>(strategy.draft.depth + 1));
+      if (rate < 0.1) {
+        CHECK(tokens <= 1.0 + 2.5 * (rate + 0.02));
+      } else {
+        CHECK(tokens >= 0.95 * static_cast<double>(strategy.draft.depth + 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("of drafts that were cut short the plan knows the first token and a bound") {
+  const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 1.0));
+  PointMeasurement cut = imported_chain(0.6, 5);
+  AcceptanceMeasurement& a = *cut.acceptance;
+  // Half the steps drafted one token alone: whoever went on, went on as before.
+  for (std::size_t tokens = 3; tokens < a.accepted_histogram.size(); ++tokens) {
+    const std::int64_t stopped = a.accepted_histogram[tokens] / 2;
+    a.accepted_histogram[tokens] -= stopped;
+    a.accepted_histogram[2] += stopped;
+    a.generated_tokens -= stopped * static_cast<std::int64_t>(tokens - 2);
+  }
+  a.accepted_per_step = static_cast<double>(a.generated_tokens) / static_cast<double>(a.steps);
+  const Strategy five = Strategy::parse("nsa/d5k1n6/bfs/c1/F*");
+  const auto model = [&] { return fit_acceptance_of({cut}, "pair-7b", lender); };
+  CHECK(accepted_tokens(model(), five, 4096, 8192).mean == Approx(a.accepted_per_step));
+  cut.reliability = kAtLeast;
+  cut.reason = "drafts were 3.00 tokens long in the mean";
+  const AcceptedTokens told = accepted_tokens(model(), five, 4096, 8192);
+  CHECK(told.source == Provenance::kPredicted);
+  CHECK(told.mean == Approx((1.0 - std::pow(0.6, 6)) / 0.4).epsilon(0.03));
+  CHECK(told.log_error > 0.05);  // how it falls with depth is another pair's
+  CHECK(model().note.find("; drafts were 3.00 tokens long in the mean") != std::string::npos);
 }
