@@ -11,7 +11,7 @@ namespace {
 
 struct Options {
   engine::ImportRequest request;
-  std::string file, database;
+  std::string file, database, before;
 };
 
 enum class Stored { kNow, kRest, kBefore };
@@ -87,6 +87,7 @@ Answer answer_of(const engine::ImportedRun& imported, Stored stored, const std::
 // The file is read and checked whole before the database is touched.
 Answer run_import(Options options) {
   options.request.file = options.file;
+  options.request.before = options.before;
   const engine::ImportedRun imported = engine::read_import(options.request);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   return answer_of(imported, store_run(store, imported), options.database);
@@ -97,9 +98,13 @@ Answer run_import(Options options) {
 Run declare_import(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   engine::ImportRequest& request = options->request;
-  app.add_option("--format", request.format,
-                 "csv (a line a step), sglang (bench_speculative's JSON Lines) or vllm (the "
-                 "/metrics page): engine/analyse/import/README.md")
+  app.add_option(
+         "--format", request.format,
+         "csv (a line a step), sglang (bench_speculative's or bench_serving's JSON Lines, a "
+         "server's log or its responses), vllm (the /metrics page, a server's log, `vllm bench "
+         "serve`'s JSON, "
+         "metrics.speculative_decoding of responses), trtllm (iteration statistics) or "
+         "profile (speculation_profile.json): engine/analyse/import/README.md")
       ->required();
   app.add_option("--db", options->database, "database that takes the points; made if not there")
       ->required();
@@ -110,7 +115,12 @@ Run declare_import(CLI::App& app, const CommandContext&) {
                  "dense (if left out) or nsa; csv says it in each strategy");
   app.add_option("--regime", request.regime, "what kind of text it was: chat, code ...");
   app.add_option("--context", request.context_len,
-                 "tokens before the steps; needed for vllm, 1024 if left out for sglang");
+                 "tokens before the steps, where the file neither says nor shows them");
+  app.add_option("--draft", request.draft,
+                 "what was drafted, as d5k1n6 (depth, width, nodes with the root), where the file "
+                 "does not say it");
+  app.add_option("--before", options->before,
+                 "an earlier scrape of the same /metrics page, to be taken off FILE's counts");
   app.add_option("FILE", options->file, "the record to import")->required();
   return [options] { return run_import(*options); };
 }

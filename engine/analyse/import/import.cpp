@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/analyse/import/import_points.h"
+#include "engine/analyse/import/record_kind.h"
 #include "engine/analyse/import/sha256.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
@@ -25,12 +26,40 @@ struct Format {
   const char* name;
   ImportedPoints (*read)(const ImportText& input);
   bool says_tuple;                            // strategy and context stand in the file
-  std::optional<std::int64_t> known_context;  // of a format that does not say it
+  std::optional<std::int64_t> known_context;  // of its first form, part of what makes imports alike
 };
 
-constexpr std::array<Format, 3> kFormats = {{{"csv", read_step_log, true, {}},
-                                             {"sglang", read_sglang_bench, false, kSglangContext},
-                                             {"vllm", read_vllm_counters, false, {}}}};
+ImportedPoints read_sglang(const ImportText& input) {
+  switch (record_kind(input.text)) {
+    case RecordKind::kSglangServing:
+      return read_sglang_serving(input);
+    case RecordKind::kSglangLog:
+      return read_sglang_log(input);
+    case RecordKind::kSglangRequests:
+      return read_sglang_requests(input);
+    default:
+      return read_sglang_bench(input);
+  }
+}
+
+ImportedPoints read_vllm(const ImportText& input) {
+  switch (record_kind(input.text)) {
+    case RecordKind::kVllmLog:
+      return read_vllm_log(input);
+    case RecordKind::kVllmBench:
+      return read_vllm_bench(input);
+    case RecordKind::kVllmRequests:
+      return read_vllm_requests(input);
+    default:
+      return read_vllm_counters(input);
+  }
+}
+
+constexpr std::array<Format, 5> kFormats = {{{"csv", read_step_log, true, {}},
+                                             {"sglang", read_sglang, false, kSglangContext},
+                                             {"vllm", read_vllm, false, {}},
+                                             {"trtllm", read_trtllm_iterations, false, {}},
+                                             {"profile", read_speculation_profile, false, {}}}};
 
 const Format& format_named(const std::string& name) {
   for (const Format& format : kFormats) {
@@ -38,7 +67,8 @@ const Format& format_named(const std::string& name) {
       return format;
     }
   }
-  throw Error(ExitCode::kUsage, "unknown format '" + name + "': the formats are csv, sglang, vllm");
+  throw Error(ExitCode::kUsage,
+              "unknown format '" + name + "': the formats are csv, sglang, vllm, trtllm, profile");
 }
 
 // A name goes into the database as it is: one line of UTF-8.
@@ -64,28 +94,37 @@ AttentionMethod attention_of(const ImportRequest& request) {
   return name == "nsa" ? AttentionMethod::kNsa : AttentionMethod::kDense;
 }
 
-std::int64_t context_of(const ImportRequest& request, const Format& format) {
-  const std::optional<std::int64_t> context =
-      request.context_len ? request.context_len : format.known_context;
-  if (!context) {
-    throw Error(ExitCode::kUsage, std::string("the format ") + format.name +
-                                      " does not say how long the texts were: --context does");
+// "d5k1n6", as in a strategy's text.
+DraftChoice draft_of(const std::string& text) {
+  try {
+    const Strategy strategy = Strategy::parse("dense/" + text + "/bfs/c1/F*");
+    if (strategy.draft.speculates()) {
+      return strategy.draft;
+    }
+  } catch (const Error&) {
   }
-  if (*context < 1 || *context > kMaxContext) {
-    throw Error(ExitCode::kUsage,
-                "--context is a number of tokens from 1 to " + std::to_string(kMaxContext));
-  }
-  return *context;
+  throw Error(
+      ExitCode::kUsage,
+      "--draft is d<depth>k<width>n<nodes, the root counted>, as d5k1n6 of a chain of five, "
+      "not '" +
+          text + "'");
 }
 
 void check_request(const ImportRequest& request, const Format& format) {
   check_name("--device", request.device);
   check_name("--model", request.model);
   check_name("--regime", request.regime);
-  if (format.says_tuple && (request.attention || request.context_len)) {
+  if (format.says_tuple && (request.attention || request.context_len || request.draft)) {
     throw Error(ExitCode::kUsage, std::string("every line of the format ") + format.name +
-                                      " says its strategy and its context: no --attention and no "
-                                      "--context beside it");
+                                      " says its strategy and its context: no --attention, no "
+                                      "--context and no --draft beside it");
+  }
+  if (request.context_len && (*request.context_len < 1 || *request.context_len > kMaxContext)) {
+    throw Error(ExitCode::kUsage,
+                "--context is a number of tokens from 1 to " + std::to_string(kMaxContext));
+  }
+  if (!request.before.empty() && request.format != "vllm") {
+    throw Error(ExitCode::kUsage, "--before is an earlier /metrics page of vLLM: --format vllm");
   }
 }
 
@@ -107,13 +146,22 @@ json left_out_json(const std::map<std::string, std::int64_t>& left_out) {
 }
 
 // Everything but the file's name, which may change, and what was made of it.
-json source_of(const ImportRequest& request, const Format& format, const std::string& text) {
+json source_of(const ImportRequest& request, const Format& format, const std::string& text,
+               const std::string& before) {
   json source = {{"format", format.name},  {"sha256", sha256_hex(text)},
                  {"bytes", text.size()},   {"device", request.device},
                  {"model", request.model}, {"regime", request.regime}};
   if (!format.says_tuple) {
     source["attention"] = name_of(attention_of(request));
-    source["context_len"] = context_of(request, format);
+    if (const auto context = request.context_len ? request.context_len : format.known_context) {
+      source["context_len"] = *context;
+    }
+  }
+  if (request.draft) {
+    source["draft"] = *request.draft;
+  }
+  if (!before.empty()) {
+    source["before_sha256"] = sha256_hex(before);
   }
   return source;
 }
@@ -136,6 +184,12 @@ RunRecord record_of(const ImportRequest& request, json source, const ImportedPoi
   return record;
 }
 
+std::string read_record(const std::filesystem::path& file, const std::string& format) {
+  std::string text = read_text_file(file, kMaxFileBytes);
+  check_record(file.string(), text, format);
+  return text;
+}
+
 void check_not_empty(const std::string& file, const ImportedPoints& read) {
   if (!read.points.empty()) {
     return;
@@ -153,21 +207,27 @@ ImportedRun read_import(const ImportRequest& request) {
   const Format& format = format_named(request.format);
   check_request(request, format);
   const AttentionMethod attention = attention_of(request);
-  const std::int64_t context = format.says_tuple ? 0 : context_of(request, format);
-  const std::string text = read_text_file(request.file, kMaxFileBytes);
+  const std::optional<DraftChoice> draft =
+      request.draft ? std::optional(draft_of(*request.draft)) : std::nullopt;
+  const std::string text = read_record(request.file, request.format);
+  const std::string before =
+      request.before.empty() ? std::string() : read_record(request.before, request.format);
   ImportedPoints read = format.read({.file = request.file.string(),
                                      .text = text,
+                                     .before = before,
                                      .attention = attention,
-                                     .context_len = context});
+                                     .context_len = request.context_len,
+                                     .draft = draft});
+  join_same_keys(read.points);
   check_not_empty(request.file.string(), read);
-  ImportedRun out{.record = record_of(request, source_of(request, format, text), read),
+  ImportedRun out{.record = record_of(request, source_of(request, format, text, before), read),
                   .points = std::move(read.points),
                   .rows_taken = read.rows_taken,
                   .left_out = std::move(read.left_out),
                   .remarks = std::move(read.remarks)};
   for (PointMeasurement& point : out.points) {
     point.key.model = request.model;
-    point.key.regime = request.regime;
+    point.key.regime = request.regime + (point.key.regime.empty() ? "" : ", " + point.key.regime);
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // Measurements that another program made, as one run and its points. The whole file is read and
-// checked before anything is handed out; what it does not say is told by the request or unstated.
+// checked before anything is handed out; what it does not say is stated by the request or unstated.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@
 namespace versieve::engine {
 
 struct ImportRequest {
-  std::string format;  // csv, sglang, vllm
+  std::string format;  // csv, sglang, vllm, trtllm, profile
   std::filesystem::path file;
-  std::string device;  // where it was measured, as told
-  std::string model;   // of the pair, as told
+  std::string device;  // where it was measured, as stated
+  std::string model;   // of the pair, as stated
   std::string regime = "unstated";
   std::optional<std::string> attention;     // dense (if not said), nsa; csv says it itself
-  std::optional<std::int64_t> context_len;  // csv says it itself
+  std::optional<std::int64_t> context_len;  // csv says it itself, and some others show it
+  std::optional<std::string> draft;         // d5k1n6: what was drafted, where the file does not say
+  std::filesystem::path before;             // an earlier scrape of the same counters; or empty
 };
 
 struct ImportedRun {

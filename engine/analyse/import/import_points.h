@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/analyse/import/text_lines.h"
 #include "model/words/measurement.h"
 #include "model/words/strategy.h"
 
@@ -17,8 +19,11 @@ namespace versieve::engine {
 struct ImportText {
   std::string file;  // as sentences call it
   std::string_view text;
-  AttentionMethod attention = AttentionMethod::kDense;  // where the format does not say it
-  std::int64_t context_len = 0;                         // the same
+  std::string_view before;  // an earlier scrape of the same counters, to be taken off; or empty
+  // Stated by the request, where the source does not say it.
+  AttentionMethod attention = AttentionMethod::kDense;
+  std::optional<std::int64_t> context_len;
+  std::optional<DraftChoice> draft;
 };
 
 struct ImportedPoints {
@@ -29,20 +34,49 @@ struct ImportedPoints {
   nlohmann::json details = nlohmann::json::object();  // of the file, for the run's configuration
 };
 
-// The formats; README.md says what each holds. All throw Error(kBadInput) on the first wrong line.
-ImportedPoints read_step_log(const ImportText& input);       // csv
-ImportedPoints read_sglang_bench(const ImportText& input);   // sglang
-ImportedPoints read_vllm_counters(const ImportText& input);  // vllm
+// The records of each format; README.md says what each holds. All throw Error(kBadInput) on the
+// first wrong line, Error(kUsage) where something must be stated.
+ImportedPoints read_step_log(const ImportText& input);             // csv
+ImportedPoints read_sglang_bench(const ImportText& input);         // sglang
+ImportedPoints read_sglang_serving(const ImportText& input);       //
+ImportedPoints read_sglang_log(const ImportText& input);           //
+ImportedPoints read_sglang_requests(const ImportText& input);      //
+ImportedPoints read_vllm_counters(const ImportText& input);        // vllm
+ImportedPoints read_vllm_log(const ImportText& input);             //
+ImportedPoints read_vllm_bench(const ImportText& input);           //
+ImportedPoints read_vllm_requests(const ImportText& input);        //
+ImportedPoints read_trtllm_iterations(const ImportText& input);    // trtllm
+ImportedPoints read_speculation_profile(const ImportText& input);  // profile
 
 // The canonical strategy of a foreign tree: level by level, each row its own group, no reuse.
 Strategy imported_strategy(AttentionMethod attention, const DraftChoice& draft);
+// The same; refuses the place where no strategy can have that tree.
+Strategy strategy_of(const LinePlace& place, AttentionMethod attention, const DraftChoice& draft);
 // The most tokens that one step of this tree can emit, bonus counted.
 std::int64_t most_emitted(const DraftChoice& draft);
+// Refuses a length (bonus counted) above that, by more than what servers miscount.
+void check_length(const LinePlace& place, const std::string& name, const DraftChoice& draft,
+                  double length);
 
 PointMeasurement imported_acceptance(const Strategy& strategy, std::int64_t context_len,
                                      AcceptanceMeasurement acceptance);
 PointMeasurement imported_step(const Strategy& strategy, std::int64_t context_len,
                                std::vector<double> time_ns);
+// Of a length that the source gives as a mean alone.
+AcceptanceMeasurement acceptance_of_mean(double accepted_per_step, std::int64_t steps);
+
+// What was stated, else what the source shows (tokens, rounded up to a multiple of 1,024). Throws
+// Error(kUsage) where neither is there.
+std::int64_t context_of(const ImportText& input, std::optional<double> shown_tokens);
+// Requests at a time, from `low` to `high`: a part of the point's regime where there were several.
+void set_concurrency(PointMeasurement& point, std::int64_t low, std::int64_t high);
+// Takes over points, rows, remarks (each once) and what was left out.
+void add_points(ImportedPoints& to, ImportedPoints from);
+
+// Points of the same key become one: counts are added up, means weighed by steps, times joined; a
+// lower bound beside a mean that is known is dropped.
+void join_same_keys(std::vector<PointMeasurement>& points);
+
 // Steps, tokens and mean of a histogram whose entry [a] counts steps that emitted a tokens.
 AcceptanceMeasurement acceptance_of(std::vector<std::int64_t> histogram);
 

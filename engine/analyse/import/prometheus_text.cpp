@@ -76,6 +76,19 @@ std::map<std::string, std::string> labels_of(Cursor& cursor) {
   return labels;
 }
 
+// Everything before the number.
+std::map<std::string, std::string> head_of(Cursor& cursor, std::string& name) {
+  std::map<std::string, std::string> labels;
+  cursor.skip_blanks();
+  name = cursor.until("{ \t");
+  cursor.skip_blanks();
+  if (cursor.sees('{')) {
+    labels = labels_of(cursor);
+  }
+  cursor.skip_blanks();
+  return labels;
+}
+
 }  // namespace
 
 std::string sample_name(std::string_view line) {
@@ -85,15 +98,18 @@ std::string sample_name(std::string_view line) {
 
 CounterSample counter_sample(const LinePlace& place, std::string_view line) {
   Cursor cursor(place, line);
-  cursor.skip_blanks();
-  CounterSample sample{.name = cursor.until("{ \t")};
-  cursor.skip_blanks();
-  if (cursor.sees('{')) {
-    sample.labels = labels_of(cursor);
-  }
-  cursor.skip_blanks();
+  CounterSample sample;
+  sample.labels = head_of(cursor, sample.name);
   sample.count = count_of(place, sample.name, cursor.until(kBlanks));
   return sample;  // a time may follow
+}
+
+NumberSample number_sample(const LinePlace& place, std::string_view line) {
+  Cursor cursor(place, line);
+  NumberSample sample;
+  sample.labels = head_of(cursor, sample.name);
+  sample.value = decimal_number(place, sample.name, cursor.until(kBlanks), -1e300, 1e300);
+  return sample;
 }
 
 }  // namespace versieve::engine

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "engine/analyse/import/import_points.h"
@@ -12,13 +13,23 @@
 namespace versieve::engine {
 namespace {
 
-enum Column : std::size_t { kRequest, kContext, kStrategy, kEmitted, kStepUs, kColumnCount };
+enum Column : std::size_t {
+  kRequest,
+  kContext,
+  kStrategy,
+  kEmitted,
+  kStepUs,
+  kConcurrency,
+  kColumnCount
+};
 constexpr std::array<std::string_view, kColumnCount> kNames = {"request", "context", "strategy",
-                                                               "emitted", "step_us"};
-constexpr const char* kKnown = "request, context, strategy, emitted and, where timed, step_us";
+                                                               "emitted", "step_us", "concurrency"};
+constexpr const char* kKnown =
+    "request, context, strategy, emitted and, where known, step_us and concurrency";
 constexpr std::int64_t kMaxContext = 1 << 24;  // tokens
 constexpr double kLeastStepUs = 0.1;
 constexpr double kMostStepUs = 1e8;  // 100 s
+constexpr std::int64_t kMaxConcurrency = 1 << 20;
 constexpr std::int64_t kContextUnit = 1024;
 constexpr std::size_t kMaxStrategyBytes = 256;
 
@@ -34,7 +45,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-// Where each column stands; all but step_us must be there.
+// Where each column stands; all but step_us and concurrency must be there.
 struct Header {
   std::array<std::optional<std::size_t>, kColumnCount> place;
   std::size_t count = 0;
@@ -63,7 +74,7 @@ Header header_of(const LinePlace& place, std::string_view line) {
   return header;
 }
 
-// Contexts are told apart by doubling ranges (low, high], as everywhere a range is: 0-1K, 1K-2K,
+// Contexts are distinguished by doubling ranges (low, high], as everywhere a range is: 0-1K, 1K-2K,
 // 2K-4K ... Returns high.
 std::int64_t range_end(std::int64_t context) {
   std::int64_t end = kContextUnit;
@@ -110,7 +121,11 @@ class StepLog {
     }
     const Strategy& strategy = strategy_of(place, field(kStrategy));
     const std::int64_t context = whole_number(place, "context", field(kContext), 1, kMaxContext);
-    Steps& steps = groups_[{strategy.text(), range_end(context)}];
+    const std::int64_t concurrency =
+        header_->place[kConcurrency] && !field(kConcurrency).empty()
+            ? whole_number(place, "concurrency", field(kConcurrency), 1, kMaxConcurrency)
+            : 1;
+    Steps& steps = groups_[{strategy.text(), range_end(context), concurrency}];
     steps.add(context,
               whole_number(place, "emitted", field(kEmitted), 1, most_emitted(strategy.draft)));
     if (header_->place[kStepUs] && !field(kStepUs).empty()) {
@@ -125,14 +140,23 @@ class StepLog {
     ImportedPoints out{.rows_taken = rows_};
     out.details["requests"] = requests_.size();
     for (auto& [key, steps] : groups_) {
-      const Strategy& strategy = strategies_.find(key.first)->second;
+      const auto& [text, end, concurrency] = key;
+      const Strategy& strategy = strategies_.find(text)->second;
       const std::int64_t context_len = steps.context_len();
       out.points.push_back(
           imported_acceptance(strategy, context_len, acceptance_of(std::move(steps.histogram))));
-      if (!steps.time_ns.empty()) {
+      set_concurrency(out.points.back(), concurrency, concurrency);
+      if (steps.time_ns.empty()) {
+        continue;
+      }
+      if (concurrency == 1) {
         out.points.push_back(imported_step(strategy, context_len, std::move(steps.time_ns)));
+      } else {
+        out.left_out["step times of several requests at a time"] +=
+            static_cast<std::int64_t>(steps.time_ns.size());
       }
     }
+    out.remarks = {"emitted counts the bonus token, and so do the points"};
     return out;
   }
 
@@ -157,7 +181,8 @@ class StepLog {
 
   std::optional<Header> header_;
   std::map<std::string, Strategy, std::less<>> strategies_;
-  std::map<std::pair<std::string, std::int64_t>, Steps> groups_;  // canonical text, range's end
+  // By canonical text, range's end, requests at a time.
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Steps> groups_;
   std::set<std::string, std::less<>> requests_;
   std::int64_t rows_ = 0;
 };

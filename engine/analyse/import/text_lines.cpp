@@ -33,6 +33,21 @@ std::string number_text(double value) {
   return text;
 }
 
+// Without the sequences that colour a terminal: ESC [ ... letter.
+std::string without_colours(std::string_view line) {
+  std::string out;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1B' && i + 1 < line.size() && line[i + 1] == '[') {
+      while (i < line.size() && (line[i] < '@' || line[i] > '~' || line[i] == '[')) {
+        ++i;
+      }
+    } else {
+      out += line[i];
+    }
+  }
+  return out;
+}
+
 template <class Number>
 bool is_number(std::string_view text, Number& value) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -42,7 +57,7 @@ bool is_number(std::string_view text, Number& value) {
 }  // namespace
 
 std::string LinePlace::text() const {
-  return file + ", line " + std::to_string(line);
+  return file + ", " + unit + " " + std::to_string(line);
 }
 
 void LinePlace::refuse(const std::string& what) const {
@@ -68,6 +83,34 @@ void for_each_line(std::string_view text, const std::string& file,
       take(place, line);
     }
   }
+}
+
+void for_each_marked_line(std::string_view text, const std::string& file,
+                          const std::vector<std::string>& marks,
+                          const std::function<void(const LinePlace&, const std::string&)>& take) {
+  LinePlace place{.file = file};
+  while (!text.empty()) {
+    place.line += 1;
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, std::min(end, kMaxLineBytes));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (std::any_of(marks.begin(), marks.end(),
+                    [line](const std::string& mark) { return line.find(mark) != line.npos; })) {
+      take(place, without_colours(line));
+    }
+  }
+}
+
+std::optional<std::string> value_after(std::string_view line, std::string_view label) {
+  const std::size_t at = line.find(label);
+  if (at == std::string_view::npos) {
+    return {};
+  }
+  line.remove_prefix(at + label.size());
+  line.remove_prefix(std::min(line.find_first_not_of(" ["), line.size()));
+  line = line.substr(0, line.find_first_of(", \r)]%"));
+  line.remove_suffix(line.ends_with('.') ? 1 : 0);  // of the sentence
+  return std::string(line);
 }
 
 std::string shown(std::string_view text) {

@@ -4,15 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace versieve::engine {
 
 // Where a sentence points to.
 struct LinePlace {
   std::string file;
-  std::int64_t line = 0;  // from 1
+  std::int64_t line = 0;      // from 1
+  const char* unit = "line";  // or "entry", of a JSON array
 
   std::string text() const;  // "steps.csv, line 3"
   [[noreturn]] void refuse(const std::string& what) const;
@@ -22,6 +25,14 @@ struct LinePlace {
 // the very beginning is passed over; control characters and lines above 64 KiB are refused.
 void for_each_line(std::string_view text, const std::string& file,
                    const std::function<void(const LinePlace&, std::string_view)>& take);
+
+// Calls `take` for every line of a log that holds one of the marks, whatever else the log holds:
+// colours (escape sequences) are taken out of it.
+void for_each_marked_line(std::string_view text, const std::string& file,
+                          const std::vector<std::string>& marks,
+                          const std::function<void(const LinePlace&, const std::string&)>& take);
+// What follows `label` in a line, up to the next comma or blank; none where the label is not there.
+std::optional<std::string> value_after(std::string_view line, std::string_view label);
 
 // A foreign text as a sentence may show it: in quotes, cut, ASCII.
 std::string shown(std::string_view text);

@@ -1,11 +1,10 @@
-// vLLM's counters of speculative decoding, as its /metrics page shows them (Prometheus' text form).
-// README.md says which they are and what follows from them.
+// vLLM's counters of speculative decoding, as its /metrics page shows them (Prometheus' text form,
+// or OpenMetrics with underscores). README.md says which they are and what follows from them.
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
 
-#include "engine/analyse/import/import_points.h"
+#include "engine/analyse/import/chain_counts.h"
 #include "engine/analyse/import/prometheus_text.h"
 #include "engine/analyse/import/text_lines.h"
 #include "model/words/error.h"
@@ -13,175 +12,206 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::string_view kFamily = "vllm:spec_decode_num_";
+constexpr std::string_view kFamilies[] = {"vllm:spec_decode_num_", "vllm_spec_decode_num_"};
+constexpr std::string_view kBirth = "_created";
 constexpr std::int64_t kMaxPosition = 255;
-constexpr std::int64_t kMaxDrafts = 1'000'000'000'000'000;
-constexpr double kTornRead = 0.01;  // a busy server counts on between two lines of its page
 
-// A counter's name behind kFamily, with or without the ending that the text form adds; none for its
-// time of birth and for everything else on the page.
-std::optional<std::string> counter_of(const std::string& name) {
-  if (!name.starts_with(kFamily) || name.ends_with("_created")) {
-    return {};
+using Labels = std::map<std::string, std::string>;
+using Series = std::pair<std::string, Labels>;
+
+// A counter's name behind its family, without the ending that the text form adds; empty for
+// everything else on the page.
+std::string counter_of(const std::string& name) {
+  for (const std::string_view family : kFamilies) {
+    if (name.starts_with(family)) {
+      const std::string own = name.substr(family.size());
+      return own.ends_with("_total") ? own.substr(0, own.size() - 6) : own;
+    }
   }
-  const std::string own = name.substr(kFamily.size());
-  return own.ends_with("_total") ? own.substr(0, own.size() - 6) : own;
+  return "";
 }
 
-// The page's counts, summed over the server's engines.
-class Counters {
- public:
-  explicit Counters(const std::string& file) : file_(file) {}
+// The series of one scrape.
+struct Page {
+  std::map<Series, std::int64_t> counts;
+  std::map<Series, double> births;  // when each began to count, by the counter's own name
+  std::string model;
 
   void take(const LinePlace& place, std::string_view line) {
-    const std::optional<std::string> name = counter_of(sample_name(line));
-    if (!name) {
+    const std::string name = counter_of(sample_name(line));
+    if (name.empty()) {
+      return;
+    }
+    if (name.ends_with(kBirth)) {
+      const NumberSample sample = number_sample(place, line);
+      births[{name.substr(0, name.size() - kBirth.size()), sample.labels}] = sample.value;
       return;
     }
     const CounterSample series = counter_sample(place, line);
-    if (!seen_.insert({*name, series.labels}).second) {
-      place.refuse("the counter " + series.name + " stands twice with the same labels");
+    if (!counts.insert({{name, series.labels}, series.count}).second) {
+      place.refuse("the counter " + series.name +
+                   " stands twice with the same labels; of two scrapes of one server, --before "
+                   "takes the earlier");
     }
-    take_model(place, series);
-    if (*name != "accepted_tokens_per_pos") {
-      totals_[*name] += series.count;
-      return;
-    }
-    const auto position = series.labels.find("position");
-    if (position == series.labels.end()) {
-      place.refuse("a count of accepted tokens per position has no label position");
-    }
-    by_position_[whole_number(place, "position", position->second, 0, kMaxPosition)] +=
-        series.count;
+    take_model(place, series.labels);
   }
 
-  std::int64_t drafts() const {
-    const std::int64_t count = total("drafts").value_or(0);
-    if (by_position_.empty()) {
-      refuse(
-          "holds no counter vllm:spec_decode_num_accepted_tokens_per_pos: is this the /metrics "
-          "page of a vLLM server that speculates?");
+ private:
+  void take_model(const LinePlace& place, const Labels& labels) {
+    const auto name = labels.find("model_name");
+    if (name == labels.end()) {
+      return;
     }
-    if (count < 1) {
-      refuse("counts no draft (vllm:spec_decode_num_drafts): nothing was speculated");
+    if (!model.empty() && model != name->second) {
+      place.refuse("counts of two models, " + shown(model) + " and " + shown(name->second) +
+                   ": import each from a page of its own");
     }
-    if (count > kMaxDrafts) {
-      refuse("counts " + std::to_string(count) + " drafts, more than any server makes");
-    }
-    return count;
+    model = name->second;
   }
-  // [p]: drafts of which position p and all before it were accepted. Never rises.
-  std::vector<std::int64_t> accepted() const {
-    std::vector<std::int64_t> out;
-    std::int64_t before = drafts();
-    for (const auto& [position, count] : by_position_) {
-      if (position != static_cast<std::int64_t>(out.size())) {
-        refuse("lacks the count of position " + std::to_string(out.size()));
-      }
-      if (count > before) {
-        refuse("position " + std::to_string(position) + " was accepted " + std::to_string(count) +
-               " times, more often than what comes before it (" + std::to_string(before) + ")");
-      }
-      out.push_back(before = count);
+};
+
+Page page_of(std::string_view text, const std::string& file) {
+  Page page;
+  for_each_line(text, file,
+                [&](const LinePlace& place, std::string_view line) { page.take(place, line); });
+  return page;
+}
+
+// What was counted between two scrapes. A server that was started again counts from none.
+void take_off(const Page& before, Page& page, const std::string& file) {
+  for (const auto& [series, count] : before.counts) {
+    const auto now = page.counts.find(series);
+    const auto birth = page.births.find(series);
+    const auto birth_before = before.births.find(series);
+    const bool reborn = birth != page.births.end() && birth_before != before.births.end() &&
+                        birth->second != birth_before->second;
+    if (now == page.counts.end() || now->second < count || reborn) {
+      throw Error(
+          ExitCode::kBadInput,
+          file + ": the counter vllm:spec_decode_num_" + series.first +
+              " was reset between the two scrapes (" + std::to_string(count) + ", then " +
+              (now == page.counts.end() ? "none" : std::to_string(now->second)) +
+              "): the server was started again, so import each run from scrapes of its own");
+    }
+    now->second -= count;
+  }
+}
+
+// The counts of one engine of one server, by the labels that its series share.
+class Engine {
+ public:
+  void take(const LinePlace& place, const Series& series, std::int64_t count) {
+    const std::string& name = series.first;
+    const bool accepted = name == "accepted_tokens_per_pos";
+    if (!accepted && name != "draft_tokens_per_pos") {
+      totals_[name] += count;
+      return;
+    }
+    const auto position = series.second.find("position");
+    if (position == series.second.end()) {
+      place.refuse("a count of tokens per position has no label position");
+    }
+    (accepted ? accepted_
+              : drafted_)[whole_number(place, "position", position->second, 0, kMaxPosition)] +=
+        count;
+  }
+
+  ChainCounts counts(const std::string& file) const {
+    ChainCounts out;
+    out.drafts = total("drafts").value_or(0);
+    out.draft_tokens = total("draft_tokens");
+    out.accepted_tokens = total("accepted_tokens");
+    out.accepted = by_position(accepted_, file);
+    out.reached = by_position(drafted_, file);
+    // Of drafts that all had every position the engine's own length is known.
+    if (out.reached.empty() && is_whole(out)) {
+      out.reached.assign(out.accepted.size(), out.drafts);
     }
     return out;
   }
+
+ private:
   std::optional<std::int64_t> total(const std::string& name) const {
     const auto found = totals_.find(name);
     return found == totals_.end() ? std::nullopt : std::optional(found->second);
   }
-  const std::string& model() const { return model_; }
-  std::int64_t series() const { return static_cast<std::int64_t>(seen_.size()); }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ExitCode::kBadInput, file_ + ": " + what);
+  static std::vector<std::int64_t> by_position(const std::map<std::int64_t, std::int64_t>& counts,
+                                               const std::string& file) {
+    std::vector<std::int64_t> out;
+    for (const auto& [position, count] : counts) {
+      if (position != static_cast<std::int64_t>(out.size())) {
+        throw Error(ExitCode::kBadInput,
+                    file + ": lacks the count of position " + std::to_string(out.size()));
+      }
+      out.push_back(count);
+    }
+    return out;
   }
 
- private:
-  void take_model(const LinePlace& place, const CounterSample& series) {
-    const auto name = series.labels.find("model_name");
-    if (name == series.labels.end()) {
-      return;
-    }
-    if (!model_.empty() && model_ != name->second) {
-      place.refuse("counts of two models, " + shown(model_) + " and " + shown(name->second) +
-                   ": import each from a page of its own");
-    }
-    model_ = name->second;
-  }
-
-  const std::string& file_;
-  std::set<std::pair<std::string, std::map<std::string, std::string>>> seen_;
   std::map<std::string, std::int64_t> totals_;
-  std::map<std::int64_t, std::int64_t> by_position_;
-  std::string model_;
+  std::map<std::int64_t, std::int64_t> accepted_, drafted_;
 };
 
-// The counts are of one thing: the total is the positions' sum, and no draft is longer than they.
-void check_totals(const Counters& counters, std::int64_t sum, std::int64_t positions) {
-  const double slack = 1.0 + kTornRead;
-  const double most = static_cast<double>(counters.drafts()) * static_cast<double>(positions);
-  const double accepted = static_cast<double>(counters.total("accepted_tokens").value_or(sum));
-  if (accepted > slack * static_cast<double>(sum) || slack * accepted < static_cast<double>(sum)) {
-    counters.refuse("counts " + std::to_string(*counters.total("accepted_tokens")) +
-                    " accepted tokens, but " + std::to_string(sum) + " over the positions");
+// Engines and replicas are distinguished by their labels and added up.
+ChainCounts counts_of(const Page& page, const std::string& file) {
+  const LinePlace place{.file = file, .line = 1};
+  std::map<Labels, Engine> engines;
+  Engine whole;
+  for (const auto& [series, count] : page.counts) {
+    Labels labels = series.second;
+    labels.erase("position");
+    engines[labels].take(place, series, count);
+    whole.take(place, series, count);
   }
-  if (static_cast<double>(counters.total("draft_tokens").value_or(0)) > slack * most) {
-    counters.refuse("counts more draft tokens than drafts times positions");
+  ChainCounts sum;
+  for (const auto& [labels, engine] : engines) {
+    const ChainCounts counts = engine.counts(file);
+    if (counts.drafts == 0 || counts.accepted.empty()) {
+      // An idle engine adds nothing; series whose labels do not match are counted as one engine's.
+      if (counts.drafts == 0 && counts.draft_tokens.value_or(0) == 0 &&
+          std::all_of(counts.accepted.begin(), counts.accepted.end(),
+                      [](std::int64_t count) { return count == 0; })) {
+        continue;
+      }
+      return whole.counts(file);
+    }
+    sum.add(counts);
   }
+  return sum.drafts == 0 ? whole.counts(file) : sum;
 }
 
-// [a]: drafts whose step emitted a tokens, the bonus counted: those that stopped before position a.
-std::vector<std::int64_t> histogram_of(std::int64_t drafts,
-                                       const std::vector<std::int64_t>& accepted) {
-  std::vector<std::int64_t> histogram = {0};
-  std::int64_t before = drafts;
-  for (const std::int64_t count : accepted) {
-    histogram.push_back(before - count);
-    before = count;
+void check_speculates(const ChainCounts& counts, const std::string& file) {
+  if (counts.accepted.empty()) {
+    throw Error(ExitCode::kBadInput,
+                file +
+                    ": holds no counter vllm:spec_decode_num_accepted_tokens_per_pos: is this "
+                    "the /metrics page of a vLLM server that speculates?");
   }
-  histogram.push_back(before);
-  return histogram;
-}
-
-Strategy chain_of(const Counters& counters, AttentionMethod attention, std::int64_t positions) {
-  try {
-    return imported_strategy(attention, {positions, 1, positions + 1});
-  } catch (const Error& error) {
-    counters.refuse(error.what());
+  if (counts.drafts < 1) {
+    throw Error(ExitCode::kBadInput,
+                file + ": counts no draft (vllm:spec_decode_num_drafts): nothing was speculated");
   }
-}
-
-std::vector<std::string> remarks_of(const Counters& counters, std::int64_t positions) {
-  std::vector<std::string> remarks = {
-      "counts are of every request since the server started, at any batch size; they hold no "
-      "times"};
-  const double drafted =
-      static_cast<double>(counters.total("draft_tokens").value_or(counters.drafts() * positions));
-  const double mean = drafted / static_cast<double>(counters.drafts());
-  if (mean * (1.0 + kTornRead) < static_cast<double>(positions)) {
-    char text[120];
-    std::snprintf(text, sizeof text, "drafts were %.2f tokens long in the mean, not %lld", mean,
-                  static_cast<long long>(positions));
-    remarks.push_back(text);
-  }
-  return remarks;
 }
 
 }  // namespace
 
 ImportedPoints read_vllm_counters(const ImportText& input) {
-  Counters counters(input.file);
-  for_each_line(input.text, input.file,
-                [&](const LinePlace& place, std::string_view line) { counters.take(place, line); });
-  const std::vector<std::int64_t> accepted = counters.accepted();
-  const std::int64_t positions = static_cast<std::int64_t>(accepted.size());
-  const AcceptanceMeasurement acceptance = acceptance_of(histogram_of(counters.drafts(), accepted));
-  check_totals(counters, acceptance.generated_tokens - acceptance.steps, positions);
-  const Strategy chain = chain_of(counters, input.attention, positions);
-  ImportedPoints out{.rows_taken = counters.series()};
-  out.points = {imported_acceptance(chain, input.context_len, acceptance)};
-  out.remarks = remarks_of(counters, positions);
-  out.details["model_name"] = counters.model();
+  const std::int64_t context_len = context_of(input, {});
+  Page page = page_of(input.text, input.file);
+  if (!input.before.empty()) {
+    take_off(page_of(input.before, input.file + " (--before)"), page, input.file);
+  }
+  const ChainCounts counts = counts_of(page, input.file);
+  check_speculates(counts, input.file);
+  ImportedPoints out = chain_points(counts, input, context_len, input.file);
+  out.rows_taken = static_cast<std::int64_t>(page.counts.size());
+  out.remarks.insert(
+      out.remarks.begin(),
+      std::string("counts are of every request ") +
+          (input.before.empty() ? "since the server started" : "between the two scrapes") +
+          ", at any batch size; they hold no times; accepted tokens leave the bonus token out, and "
+          "the points count it");
+  out.details["model_name"] = page.model;
   return out;
 }
 

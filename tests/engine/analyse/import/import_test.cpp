@@ -97,10 +97,10 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   const ImportRequest log = files.request("a.csv", "csv", kLog);
   ImportRequest wrong = log;
   wrong.format = "xml";
-  check(wrong, ExitCode::kUsage, "the formats are csv, sglang, vllm");
+  check(wrong, ExitCode::kUsage, "the formats are csv, sglang, vllm, trtllm, profile");
   wrong = log;
   wrong.attention = "dense";
-  check(wrong, ExitCode::kUsage, "no --attention and no --context beside it");
+  check(wrong, ExitCode::kUsage, "no --attention, no --context and no --draft beside it");
   wrong = log;
   wrong.device = "two\nlines";
   check(wrong, ExitCode::kUsage, "--device takes a name");
@@ -110,7 +110,7 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   wrong = log;
   wrong.regime = "";
   check(wrong, ExitCode::kUsage, "--regime takes a name");
-  wrong = files.request("page", "vllm", "");
+  wrong = files.request("page", "vllm", "vllm:spec_decode_num_drafts 1\n");
   check(wrong, ExitCode::kUsage, "--context does");
   wrong.context_len = 0;
   check(wrong, ExitCode::kUsage, "--context is a number of tokens");
@@ -121,8 +121,46 @@ TEST_CASE("requests that cannot be are usage, files without rows are bad input")
   ImportRequest missing = log;
   missing.file += ".gone";
   check(missing, ExitCode::kBadInput, "cannot be read");
+  ImportRequest draft = files.request("b.jsonl", "sglang", kRow);
+  draft.draft = "5";
+  check(draft, ExitCode::kUsage, "--draft is d<depth>k<width>n<nodes");
+  draft.draft = "ar";
+  check(draft, ExitCode::kUsage, "--draft is d<depth>k<width>n<nodes");
+  draft.draft.reset();
+  draft.before = draft.file;
+  check(draft, ExitCode::kUsage, "--before is an earlier /metrics page");
+}
+
+TEST_CASE("the requests at a time are part of the regime, and rows alike are one point") {
+  const Files files;
   std::string batch = kRow;
   batch.replace(batch.find("1"), 1, "8");
-  check(files.request("b.jsonl", "sglang", batch), ExitCode::kBadInput,
-        "has no row to import; 1 left out: batch size 8, not 1");
+  ImportRequest request = files.request("b.jsonl", "sglang", batch + "\n" + batch);
+  request.regime = "code";
+  const ImportedRun run = read_import(request);
+  REQUIRE(run.points.size() == 1);
+  CHECK(run.points[0].key.regime == "code, concurrency 8");
+  CHECK(run.points[0].acceptance->steps == 2 * 205);
+}
+
+TEST_CASE("two scrapes are told apart, and a restart between them is named") {
+  const Files files;
+  const auto page = [](int drafts, int accepted, const char* born) {
+    return "vllm:spec_decode_num_drafts_total{engine=\"0\"} " + std::to_string(drafts) +
+           "\nvllm:spec_decode_num_drafts_created{engine=\"0\"} " + born +
+           "\nvllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",position=\"0\"} " +
+           std::to_string(accepted) + "\n";
+  };
+  ImportRequest request = files.request("after", "vllm", page(300, 150, "1.5e+09"));
+  request.context_len = 1024;
+  request.before = files.request("before", "vllm", page(100, 90, "1.5e+09")).file;
+  const ImportedRun run = read_import(request);
+  CHECK(run.points.at(0).acceptance->steps == 200);
+  CHECK(run.points.at(0).acceptance->accepted_per_step == Approx(1.3));
+  for (const std::string& before : {page(400, 90, "1.5e+09"), page(100, 90, "1.4e+09")}) {
+    request.before = files.request("before", "vllm", before).file;
+    const Error error = test::error_of([&] { read_import(request); });
+    CHECK(error.code() == ExitCode::kBadInput);
+    CHECK(test::contains(error.what(), "was reset between the two scrapes"));
+  }
 }

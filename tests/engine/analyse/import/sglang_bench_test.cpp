@@ -38,7 +38,7 @@ TEST_CASE("a row is a tree's acceptance and its step time") {
   CHECK(read.points[1].key.workload == WorkloadKind::kStep);
   REQUIRE(read.points[1].time_ns.size() == 1);
   CHECK(read.points[1].time_ns[0] == Approx(8.93e6));
-  CHECK(test::contains(read.remarks.at(0), "20th percentile"));
+  CHECK(test::contains(read.remarks.at(1), "20th percentile"));
 }
 
 TEST_CASE("rows of one strategy are one point, weighed by their steps") {
@@ -63,13 +63,18 @@ TEST_CASE("plain decoding is ar, and further fields are passed over") {
   CHECK(read.points.at(0).acceptance->accepted_per_step == 1.0);
 }
 
-TEST_CASE("rows of larger batches are left out and counted") {
+TEST_CASE("rows of larger batches are acceptance at that concurrency, without times") {
   const ImportedPoints read = read_with(read_sglang_bench, row(settings(4, 3, 1, 4), kResults) +
                                                                row(settings(1, 3, 1, 4), kResults) +
                                                                row(settings(4, 5, 1, 6), kResults));
-  CHECK(read.rows_taken == 1);
-  CHECK(read.left_out == std::map<std::string, std::int64_t>{{"batch size 4, not 1", 2}});
-  CHECK(read_with(read_sglang_bench, row(settings(8, 3, 1, 4), kResults)).points.empty());
+  CHECK(read.rows_taken == 3);
+  CHECK(read.left_out ==
+        std::map<std::string, std::int64_t>{{"step times of batch size 4, not 1", 2}});
+  REQUIRE(read.points.size() == 4);
+  CHECK(read.points[0].key.regime.empty());
+  CHECK(read.points[1].key.workload == WorkloadKind::kStep);
+  CHECK(read.points[2].key.regime == "concurrency 4");
+  CHECK(read.points[2].acceptance->accepted_per_step == Approx(2.5));
 }
 
 TEST_CASE("every wrong row is refused with what is wrong") {
@@ -78,10 +83,10 @@ TEST_CASE("every wrong row is refused with what is wrong") {
   test::check_refusals(
       read_sglang_bench,
       {{good + "not json\n", "line 2: is not valid JSON at column"},
-       {"[1]\n", "line 1: is not a JSON object"},
+       {"[1]\n", "entry 1: is not a JSON object"},
        {row("\"batch_size\": 1", kResults), "lacks the field steps"},
        {with("\"acc_length\": \"2.5\""), "acc_length is not a number"},
-       {with(R"("acc_length": NaN)"), "is not valid JSON"},
+       {with(R"("acc_length": NaN)"), "acc_length is not a number"},
        {with(R"("acc_length": 2, "acc_length": 2)"), "the key 'acc_length' stands twice"},
        {with(R"("acc_length": 0.5)"), "acc_length is 0.5, not a number from 1"},
        {with(R"("acc_length": 4.2, "step_time": 0.01, "completion_tokens": 1)"),
@@ -93,9 +98,9 @@ TEST_CASE("every wrong row is refused with what is wrong") {
         "completion_tokens is 0"},
        {with(R"("acc_length": 2, "step_time": 0.01, "completion_tokens": 9, "speed": 100)"),
         "speed does not follow"},
-       {row(settings(0, 3, 1, 4), kResults), "batch_size is '0'"},
+       {row(settings(0, 3, 1, 4), kResults), "batch_size is 0, not a number from 1"},
        {row(settings(1, 3, 0, 4), kResults), "must be all zero, or none"},
        {row(settings(1, 2, 2, 64), kResults), "asks for more nodes than a tree"},
        {row(settings(1, 33, 1, 4), kResults), "out of range: depth 1 to 32"},
-       {R"({"batch_size": 1.0, "steps": 3})", "batch_size is '1.0', not a whole number"}});
+       {R"({"batch_size": 1.5, "steps": 3})", "batch_size is 1.5, not a whole number"}});
 }

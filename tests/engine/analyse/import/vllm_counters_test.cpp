@@ -47,6 +47,7 @@ TEST_CASE("a page of counters is a chain with its histogram") {
   CHECK(read.rows_taken == 6);
   CHECK(read.details["model_name"] == "m");
   CHECK(read.remarks.size() == 1);
+  CHECK(test::contains(read.remarks[0], "leave the bonus token out, and the points count it"));
 }
 
 TEST_CASE("engines of one server are added up, with or without the ending and a time") {
@@ -65,8 +66,50 @@ TEST_CASE("engines of one server are added up, with or without the ending and a 
 TEST_CASE("drafts shorter than their positions are said to be") {
   const std::string short_drafts = without(kPage, counter("draft_tokens_total", "", "300.0")) +
                                    counter("draft_tokens_total", "", "240");
-  CHECK(test::contains(read_with(read_vllm_counters, short_drafts).remarks.at(1),
-                       "2.40 tokens long in the mean, not 3"));
+  const ImportedPoints read = read_with(read_vllm_counters, short_drafts);
+  CHECK(test::contains(read.remarks.at(1), "2.40 tokens long in the mean, not 3"));
+  CHECK(read.points.back().reason == read.remarks.at(1));
+  CHECK(read.points.back().reliability == kAtLeast);
+}
+
+TEST_CASE("names of OpenMetrics and counts of drafted positions are read") {
+  std::string page = kPage;
+  for (std::size_t at = page.find("vllm:spec"); at != std::string::npos;
+       at = page.find("vllm:spec")) {
+    page.replace(at, 5, "vllm_");
+  }
+  CHECK(read_with(read_vllm_counters, page).points.at(0).acceptance->accepted_histogram ==
+        std::vector<std::int64_t>{0, 20, 30, 30, 20});
+  // Half of the drafts ended behind their second token: of those that had a third, 0.8 is right.
+  const ImportedPoints read =
+      read_with(read_vllm_counters, counter("drafts", "", "100") + position(0, "80") +
+                                        position(1, "50") + position(2, "20") +
+                                        counter("draft_tokens_per_pos", ",position=\"0\"", "100") +
+                                        counter("draft_tokens_per_pos", ",position=\"1\"", "100") +
+                                        counter("draft_tokens_per_pos", ",position=\"2\"", "50"));
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].key.strategy == "dense/d2k1n3/bfs/c1/F*");
+  CHECK(read.points[1].acceptance->accepted_per_step == Approx(1.0 + 0.8 + 0.5 + 0.4));
+}
+
+TEST_CASE("engines with drafts of other lengths are told apart by their labels") {
+  const auto engine = [](int id, int positions) {
+    const std::string labels = "{engine=\"" + std::to_string(id) + "\"";
+    std::string page = "vllm:spec_decode_num_drafts_total" + labels + "} 100\n" +
+                       "vllm:spec_decode_num_draft_tokens_total" + labels + "} " +
+                       std::to_string(100 * positions) + "\n";
+    for (int p = 0; p < positions; ++p) {
+      page += "vllm:spec_decode_num_accepted_tokens_per_pos_total" + labels + ",position=\"" +
+              std::to_string(p) + "\"} " + std::to_string(60 - 20 * p) + "\n";
+    }
+    return page;
+  };
+  const ImportedPoints read = read_with(read_vllm_counters, engine(0, 1) + engine(1, 3));
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].key.strategy == "dense/d1k1n2/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->steps == 200);
+  CHECK(read.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[1].acceptance->accepted_per_step == Approx(2.2));
 }
 
 TEST_CASE("pages that say nothing of drafts, or contradict themselves, are refused") {

@@ -1,0 +1,36 @@
+// JSON as programs of measurement write it: an object a line, an array of objects, or one document.
+// Python's NaN and Infinity, which JSON does not know, are read as null, so that only a field that
+// is needed refuses them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/analyse/import/text_lines.h"
+
+namespace versieve::engine {
+
+struct JsonRow {
+  LinePlace place;
+  nlohmann::json object;
+};
+
+// Throws Error(kBadInput) naming the first line or entry that is no JSON object.
+std::vector<JsonRow> json_rows(std::string_view text, const std::string& file);
+
+// The field's number. `record` says what has such a field. Refuses a row without it, and one where
+// it is no number.
+double number_field(const JsonRow& row, const char* name, const char* record, double low,
+                    double high);
+std::int64_t count_field(const JsonRow& row, const char* name, const char* record, std::int64_t low,
+                         std::int64_t high);
+// Objects with such a field, at any depth of the row.
+std::vector<JsonRow> rows_with(const JsonRow& row, const char* name);
+// [j]: a count, of a field that is a list of counts, or an object of them by j (up to 256).
+std::vector<std::int64_t> histogram_field(const JsonRow& row, const char* name);
+// Is the field there, and a number?
+bool has_number(const nlohmann::json& object, const char* name);
+
+}  // namespace versieve::engine

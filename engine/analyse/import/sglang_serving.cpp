@@ -1,0 +1,102 @@
+// Results of SGLang's bench_serving: JSON Lines, a run a row, with the server's mean accepted
+// length and, under server_info, what it was started with. README.md says which fields are read.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/analyse/import/import_points.h"
+#include "engine/analyse/import/json_rows.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRecord = "result of bench_serving";
+constexpr double kMost = 1e12;
+constexpr std::int64_t kMaxSetting = 1024;
+constexpr std::int64_t kMaxConcurrency = 1 << 20;
+
+double accepted_length(const JsonRow& row) {
+  const auto found = row.object.find("accept_length");
+  if (found == row.object.end() || found->is_null()) {
+    row.place.refuse(
+        "is a result of bench_serving without an accept_length: the server did not speculate, or "
+        "its /server_info was not read");
+  }
+  return number_field(row, "accept_length", kRecord, 1.0, 1e6);
+}
+
+// What was stated, else what the server was started with.
+DraftChoice draft_of(const JsonRow& row, const ImportText& input) {
+  if (input.draft) {
+    return *input.draft;
+  }
+  const auto info = row.object.find("server_info");
+  const char* names[] = {"speculative_num_steps", "speculative_eagle_topk",
+                         "speculative_num_draft_tokens"};
+  const bool is_stated = info != row.object.end() && info->is_object() &&
+                         std::all_of(std::begin(names), std::end(names),
+                                     [&](const char* name) { return has_number(*info, name); });
+  if (!is_stated) {
+    row.place.refuse(
+        "is a result of bench_serving whose server_info does not say what was drafted: give "
+        "--draft d<steps>k<topk>n<draft tokens>");
+  }
+  const JsonRow server{row.place, *info};
+  const std::int64_t steps = count_field(server, names[0], kRecord, 1, kMaxSetting);
+  const std::int64_t topk = count_field(server, names[1], kRecord, 1, kMaxSetting);
+  const std::int64_t tokens = count_field(server, names[2], kRecord, 1, kMaxSetting);
+  return {steps, topk, topk == 1 ? steps + 1 : tokens};
+}
+
+// The limit that was set, else the requests that ran at a time in the mean; none without both.
+std::optional<std::int64_t> concurrency_of(const JsonRow& row) {
+  if (has_number(row.object, "max_concurrency")) {
+    return count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
+  }
+  if (has_number(row.object, "concurrency")) {
+    return std::max<std::int64_t>(
+        1, std::llround(number_field(row, "concurrency", kRecord, 0.0, kMaxConcurrency)));
+  }
+  return {};
+}
+
+// Half of the answer lies before a step in the mean.
+std::optional<double> context_shown(const JsonRow& row) {
+  if (!has_number(row.object, "completed") || !has_number(row.object, "total_input_tokens")) {
+    return {};
+  }
+  return (number_field(row, "total_input_tokens", kRecord, 0.0, kMost) +
+          0.5 * number_field(row, "total_output_tokens", kRecord, 1.0, kMost)) /
+         number_field(row, "completed", kRecord, 1.0, kMost);
+}
+
+}  // namespace
+
+ImportedPoints read_sglang_serving(const ImportText& input) {
+  ImportedPoints out;
+  out.details["rows"] = json::array();
+  for (const JsonRow& row : json_rows(input.text, input.file)) {
+    const double length = accepted_length(row);
+    const DraftChoice draft = draft_of(row, input);
+    const Strategy strategy = strategy_of(row.place, input.attention, draft);
+    check_length(row.place, "accept_length", draft, length);
+    const double tokens = number_field(row, "total_output_tokens", kRecord, 1.0, kMost);
+    const std::optional<std::int64_t> concurrency = concurrency_of(row);
+    PointMeasurement point = imported_acceptance(
+        strategy, context_of(input, context_shown(row)),
+        acceptance_of_mean(length, std::max<std::int64_t>(1, std::llround(tokens / length))));
+    set_concurrency(point, concurrency.value_or(0), concurrency.value_or(0));
+    out.points.push_back(std::move(point));
+    out.details["rows"].push_back(
+        {{"concurrency", concurrency ? json(*concurrency) : json()}, {"accept_length", length}});
+    out.rows_taken += 1;
+  }
+  out.remarks = {
+      "accept_length counts the bonus token, and so do the points",
+      "accept_length is the server's mean since it was started, warm-up and earlier runs included; "
+      "no times are taken: those of requests are not those of steps"};
+  return out;
+}
+
+}  // namespace versieve::engine

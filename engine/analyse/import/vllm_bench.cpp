@@ -1,0 +1,82 @@
+// A result of `vllm bench serve` (one JSON object, or one a line): the counters' growth over the
+// run, with the number of requests at a time. README.md says which fields are read.
+#include <cmath>
+
+#include "engine/analyse/import/chain_counts.h"
+#include "engine/analyse/import/json_rows.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr const char* kRecord = "result of `vllm bench serve` against a server that speculates";
+constexpr double kMost = 1e12;
+constexpr std::int64_t kMostCount = 1'000'000'000'000;
+constexpr std::int64_t kMaxConcurrency = 1 << 20;
+
+// Rates of a position over all drafts, in the order of positions.
+std::vector<std::int64_t> accepted_of(const JsonRow& row, std::int64_t drafts) {
+  const char* name = "spec_decode_per_position_acceptance_rates";
+  const auto rates = row.object.find(name);
+  if (rates == row.object.end() || !rates->is_array() || rates->empty()) {
+    row.place.refuse(std::string("lacks the list ") + name +
+                     ", without which the length of the drafts is not known");
+  }
+  std::vector<std::int64_t> accepted;
+  for (const nlohmann::json& rate : *rates) {
+    if (!rate.is_number()) {
+      row.place.refuse(std::string(name) + " holds " + rate.dump() + ", not a number");
+    }
+    accepted.push_back(std::llround(checked(row.place, name, rate.get<double>(), 0.0, 1.0) *
+                                    static_cast<double>(drafts)));
+  }
+  return accepted;
+}
+
+ChainCounts counts_of(const JsonRow& row) {
+  ChainCounts counts;
+  counts.drafts = count_field(row, "spec_decode_num_drafts", kRecord, 1, kMostCount);
+  counts.draft_tokens = count_field(row, "spec_decode_draft_tokens", kRecord, 0, kMostCount);
+  counts.accepted_tokens = count_field(row, "spec_decode_accepted_tokens", kRecord, 0, kMostCount);
+  counts.accepted = accepted_of(row, counts.drafts);
+  return counts;
+}
+
+// Half of the answer lies before a step in the mean.
+std::optional<double> context_shown(const JsonRow& row) {
+  if (!has_number(row.object, "completed") || !has_number(row.object, "total_input_tokens")) {
+    return {};
+  }
+  const double requests = number_field(row, "completed", kRecord, 1.0, kMost);
+  const double answer = has_number(row.object, "total_output_tokens")
+                            ? number_field(row, "total_output_tokens", kRecord, 0.0, kMost)
+                            : 0.0;
+  return (number_field(row, "total_input_tokens", kRecord, 0.0, kMost) + 0.5 * answer) / requests;
+}
+
+}  // namespace
+
+ImportedPoints read_vllm_bench(const ImportText& input) {
+  ImportedPoints out;
+  out.details["rows"] = nlohmann::json::array();
+  for (const JsonRow& row : json_rows(input.text, input.file)) {
+    ImportedPoints read = chain_points(counts_of(row), input, context_of(input, context_shown(row)),
+                                       row.place.text());
+    nlohmann::json concurrency;
+    if (has_number(row.object, "max_concurrency")) {
+      concurrency = count_field(row, "max_concurrency", kRecord, 1, kMaxConcurrency);
+    }
+    for (PointMeasurement& point : read.points) {
+      set_concurrency(point, concurrency.is_null() ? 0 : concurrency.get<std::int64_t>(),
+                      concurrency.is_null() ? 0 : concurrency.get<std::int64_t>());
+    }
+    read.rows_taken = 1;
+    out.details["rows"].push_back({{"max_concurrency", concurrency}});
+    add_points(out, std::move(read));
+  }
+  out.remarks.push_back(
+      "spec_decode_acceptance_length counts the bonus token, and so do the points; no times are "
+      "taken: those of requests are not those of steps");
+  return out;
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,122 @@
+// SGLang's bench_serving, its server's log and its responses.
+#include "tests/engine/analyse/import/refusals.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using test::read_with;
+
+namespace {
+
+std::string run(const std::string& length, const std::string& concurrency,
+                const std::string& server =
+                    R"({"speculative_num_steps": 5, "speculative_eagle_topk": )"
+                    R"(8, "speculative_num_draft_tokens": 32})") {
+  return R"({"backend": "sglang", "request_rate": Infinity, "max_concurrency": )" + concurrency +
+         R"(, "server_info": )" + server +
+         R"(, "completed": 10, "total_input_tokens": 40000, "total_output_tokens": 3600,)"
+         R"("concurrency": 2.4, "accept_length": )" +
+         length + "}\n";
+}
+
+const std::string kArguments =
+    "[2026-01-02 10:00:00] server_args=ServerArgs(model_path='m', speculative_num_steps=3, "
+    "speculative_eagle_topk=1, speculative_num_draft_tokens=4, decode_log_interval=10)\n";
+
+std::string decode(int requests, const std::string& length, int tokens = 4000) {
+  return "[2026-01-02 10:00:01 TP0] Decode batch, #running-req: " + std::to_string(requests) +
+         ", #token: " + std::to_string(tokens) + ", token usage: 0.01, accept len: " + length +
+         ", accept rate: 0.50, cuda graph: True, gen throughput (token/s): 100.00, #queue-req: 0\n";
+}
+
+}  // namespace
+
+TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
+  const ImportedPoints read = read_sglang_serving(
+      {.file = "f", .text = run("3.6", "1") + run("3.0", "16") + run("2.4", "null")});
+  CHECK(read.rows_taken == 3);
+  REQUIRE(read.points.size() == 3);
+  CHECK(read.points[0].key.strategy == "dense/d5k8n32/bfs/c1/F*");
+  CHECK(read.points[0].key.context_len == 5120);  // 4,000 and half of 360, rounded up
+  CHECK(read.points[0].key.regime.empty());
+  CHECK(read.points[0].acceptance->steps == 1000);
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(3.6));
+  CHECK(read.points[1].key.regime == "concurrency 16");
+  CHECK(read.points[2].key.regime == "concurrency 2");  // the mean, where no limit was set
+  CHECK(test::contains(read.remarks.at(0), "counts the bonus token"));
+}
+
+TEST_CASE("a run whose server does not say its tree needs it told") {
+  const std::string silent = run("2.69", "1", "null");
+  test::check_refusals(
+      read_sglang_serving,
+      {{silent, "bench_serving whose server_info does not say what was drafted: give --draft"},
+       {run("null", "1"), "bench_serving without an accept_length: the server did not speculate"},
+       {run("7.1", "1"), "accept_length is more than the 6 tokens"},
+       {run("0.5", "1"), "accept_length is 0.5, not a number from 1"},
+       {run("2", "1",
+            R"({"speculative_num_steps": 2, "speculative_eagle_topk": 2,)"
+            R"("speculative_num_draft_tokens": 64})"),
+        "asks for more nodes than a tree"}});
+  const ImportedPoints told = read_sglang_serving(
+      {.file = "f", .text = silent, .context_len = 2048, .draft = DraftChoice{3, 1, 4}});
+  CHECK(told.points.at(0).key.strategy == "dense/d3k1n4/bfs/c1/F*");
+}
+
+TEST_CASE("a log's decode lines are weighed by their requests and told apart by them") {
+  const ImportedPoints read =
+      read_sglang_log({.file = "f",
+                       .text = kArguments + decode(1, "2.00") + decode(1, "3.00", 6000) +
+                               decode(3, "2.00", 6000) + decode(0, "0.00") + "other lines\n"});
+  CHECK(read.rows_taken == 3);
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.5));
+  CHECK(read.points[0].acceptance->steps == 20);
+  CHECK(read.points[0].key.context_len == 5120);
+  CHECK(read.points[1].key.regime == "concurrency 3 to 4");
+  CHECK(read.points[1].acceptance->steps == 30);
+  CHECK(read.points[1].key.context_len == 2048);
+  CHECK(read.left_out == std::map<std::string, std::int64_t>{{"lines of an idle server", 1}});
+}
+
+TEST_CASE("a log that does not say enough is refused with what it lacks") {
+  test::check_refusals(
+      read_sglang_log,
+      {{decode(1, "2.00"), "without the line of its arguments, so what was drafted is not known"},
+       {"Decode batch. #running-req: 1, #token: 30, gen throughput (token/s): 3\n",
+        "have no 'accept len': it did not speculate"},
+       {kArguments + decode(1, "4.30"), "accept len is more than the 4 tokens"},
+       {kArguments + decode(1, "0.30"), "accept len is 0.3, not a number from 1"},
+       {kArguments + decode(1, "x"), "accept len is 'x', not a number"}});
+}
+
+TEST_CASE("responses of a server are summed by the tokens that steps got right") {
+  const auto response = [](const std::string& histogram, int steps, int proposed) {
+    return R"({"text": "t", "meta_info": {"spec_verify_ct": )" + std::to_string(steps) +
+           R"(, "spec_num_proposed_drafts": )" + std::to_string(proposed) +
+           R"(, "spec_correct_drafts_histogram": )" + histogram + "}}\n";
+  };
+  const std::string two = response("[1, 0, 1, 0]", 2, 6) + response("[0, 2, 0, 1]", 3, 9);
+  const auto read = [](const std::string& text, DraftChoice draft) {
+    return read_sglang_requests(
+        {.file = "its.name", .text = text, .context_len = 2048, .draft = draft});
+  };
+  const ImportedPoints chain = read(two, {3, 1, 4});
+  CHECK(chain.rows_taken == 2);
+  REQUIRE(chain.points.size() == 1);
+  CHECK(chain.points[0].acceptance->accepted_histogram == std::vector<std::int64_t>{0, 1, 2, 1, 1});
+  const ImportedPoints tree = read(two, {3, 4, 16});
+  CHECK(tree.points.at(0).key.strategy == "dense/d3k4n16/bfs/c1/F*");
+  CHECK(tree.points[0].acceptance->accepted_per_step == Approx(2.4));
+  const ImportedPoints cut = read(response("[3, 3, 3, 1]", 10, 24), {3, 1, 4});
+  CHECK(cut.points.back().reliability == kAtLeast);
+  const auto refused = [&](const std::string& text, const std::string& part) {
+    const Error error = test::error_of([&] { read(text, {1, 1, 2}); });
+    CHECK(error.code() == ExitCode::kBadInput);
+    CHECK(test::contains(error.what(), part));
+  };
+  refused(two, "the longest step is more than the 2 tokens");
+  refused(response("[1]", 2, 2), "spec_verify_ct is 2, but spec_correct_drafts_histogram has 1");
+  refused(response("[]", 0, 0), "counts no step");
+  test::check_refusals(read_sglang_requests, {{two, "do not say what was drafted: give --draft"}});
+}

@@ -1,0 +1,87 @@
+// JSON of vLLM: its benchmark's result, and the counts that its responses carry.
+#include "tests/engine/analyse/import/refusals.h"
+
+using namespace versieve;
+using namespace versieve::engine;
+using test::read_with;
+
+namespace {
+
+std::string result(const std::string& rates = "[0.74, 0.52, 0.37]", int draft_tokens = 3000) {
+  return R"({"endpoint_type": "openai", "request_rate": Infinity, "max_concurrency": 4,)"
+         R"("completed": 8, "total_input_tokens": 16000, "total_output_tokens": 800,)"
+         R"("spec_decode_num_drafts": 1000, "spec_decode_draft_tokens": )" +
+         std::to_string(draft_tokens) +
+         R"(, "spec_decode_accepted_tokens": 1630, "spec_decode_acceptance_length": 2.63,)"
+         R"("spec_decode_per_position_acceptance_rates": )" +
+         rates + "}";
+}
+
+std::string response(const std::string& metrics) {
+  return R"({"id": "c", "choices": [], "metrics": {"speculative_decoding": {)" + metrics + "}}}\n";
+}
+
+}  // namespace
+
+TEST_CASE("a result of the benchmark is a chain at its concurrency") {
+  const ImportedPoints read = read_vllm_bench({.file = "f", .text = result()});
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(read.points[0].key.context_len == 3072);  // 2,000 and half of 100, rounded up
+  CHECK(read.points[0].key.regime == "concurrency 4");
+  CHECK(read.points[0].acceptance->steps == 1000);
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.63));
+  CHECK(read.details["rows"][0]["max_concurrency"] == 4);
+  CHECK(read_with(read_vllm_bench, result()).points[0].key.context_len == 2048);  // as told
+}
+
+TEST_CASE("results without counts of drafts are refused by the field") {
+  test::check_refusals(
+      read_vllm_bench,
+      {{R"({"endpoint_type": "openai"})",
+        "lacks the field spec_decode_num_drafts: this is no result of `vllm bench serve` against a "
+        "server that speculates"},
+       {result("[]"), "lacks the list spec_decode_per_position_acceptance_rates"},
+       {result("[0.74, null, 0.37]"), "holds null, not a number"},
+       {result("[0.74, 0.8, 0.37]"), "position 1 was accepted 800 times"},
+       {result("[0.74, 0.52]"), "counts 1630 accepted tokens, but 1260"}});
+}
+
+TEST_CASE("responses' counts are summed, and the bonus token is added") {
+  const std::string metrics =
+      R"("acceptance_histogram": [39, 1, 0, 3], "num_spec_steps": 43,)"
+      R"("num_accepted_draft_tokens": 10, "num_draft_tokens": 129, "num_spec_tokens": 3)";
+  const ImportedPoints read =
+      read_with(read_vllm_requests, response(metrics) + response(metrics) + "{\"id\": 1}\n");
+  CHECK(read.rows_taken == 2);
+  REQUIRE(read.points.size() == 1);
+  CHECK(read.points[0].acceptance->accepted_histogram == std::vector<std::int64_t>{0, 78, 2, 0, 6});
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(1.0 + 10.0 / 43.0));
+  CHECK(read.left_out.size() == 1);
+  CHECK(test::contains(read.remarks.back(), "leaves the bonus token out"));
+}
+
+TEST_CASE("drafts told step by step are censored where they end") {
+  const ImportedPoints read =
+      read_with(read_vllm_requests,
+                response(R"("acceptance_histogram": {"0": 1, "1": 2, "3": 1}, "num_spec_steps": 4,)"
+                         R"("num_draft_tokens": 8, "num_spec_tokens": 3,)"
+                         R"("per_step_drafted": [3, 1, 1, 3])"));
+  REQUIRE(read.points.size() == 2);
+  CHECK(read.points[0].key.strategy == "dense/d1k1n2/bfs/c1/F*");
+  CHECK(read.points[0].acceptance->accepted_per_step == Approx(1.75));
+  CHECK(read.points[1].key.strategy == "dense/d3k1n4/bfs/c1/F*");
+}
+
+TEST_CASE("responses that contradict themselves are refused") {
+  test::check_refusals(
+      read_vllm_requests,
+      {{response(R"("acceptance_histogram": [1], "num_spec_steps": 2, "num_draft_tokens": 3)"),
+        "num_spec_steps is 2, but acceptance_histogram has 1 steps"},
+       {response(R"("acceptance_histogram": [1, -1], "num_spec_steps": 0)"), "holds -1"},
+       {response(R"("acceptance_histogram": 3, "num_spec_steps": 0)"),
+        "neither a list nor an object"},
+       {response(R"("acceptance_histogram": [0, 0, 1], "num_spec_steps": 1, "num_spec_tokens": 1)"),
+        "counts 2 accepted tokens, more than num_spec_tokens"},
+       {response(R"("acceptance_histogram": [1])"), "lacks the field num_spec_steps"}});
+}
