@@ -104,6 +104,7 @@ Answer run_diagnose(const Options& options) {
   Answer answer{.json = {{"pair", pair.name},
                          {"origin", name_of(pair.origin)},
                          {"points", pair.points},
+                         {"bonus_counted", true},
                          {"steps_of", steps.model},
                          {"device", input.device},
                          {"findings", nlohmann::json::array()}}};
@@ -116,7 +117,7 @@ Answer run_diagnose(const Options& options) {
   answer.text = engine::listed({pair}) +
                 (steps.model.empty() ? std::string("; no timed steps")
                                      : "; steps of " + steps.model + " on " + input.device) +
-                "\n" + engine::findings_text(findings);
+                "; tokens a step count the bonus token\n" + engine::findings_text(findings);
   return answer;
 }
 

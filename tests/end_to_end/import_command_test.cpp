@@ -99,7 +99,7 @@ TEST_CASE("a file that was imported before adds nothing, and says so") {
   const db::Store store = db::Store::open(world.database().string(), db::OpenMode::kReadOnly);
   CHECK(store.runs().size() == 1);
   CHECK(store.points({}).size() == 2);
-  CHECK(store.diagnostics(store.runs()[0].id).size() == 2);
+  CHECK(store.diagnostics(store.runs()[0].id).size() == 3);
 }
 
 TEST_CASE("an import that was cut off is completed by the next") {
@@ -135,12 +135,14 @@ TEST_CASE("a bad file leaves the database as it was, or not there") {
   world.imported(world.arguments("csv", world.file("s.csv", kLog)));
   const std::string before = test::text_of_file(world.database());
   test::check_refused(world.arguments("csv", bad), 3, "line 4");
-  test::check_refused(world.arguments("sglang", bad), 3, "line 1: is not valid JSON");
-  test::check_refused(world.arguments("vllm", bad) + " --context 2048", 3, "holds no counter");
+  test::check_refused(world.arguments("sglang", bad), 3,
+                      "bad.csv: is a log of steps in this project's own columns: --format csv");
+  const fs::path page = world.file("page.txt", "vllm:num_requests_running 3\n");
+  test::check_refused(world.arguments("vllm", page) + " --context 2048", 3, "holds no counter");
   test::check_refused(world.arguments("csv", world.file("empty.csv", "")), 3,
-                      "has no row to import");
+                      "is empty: it has no row to import");
   test::check_refused(world.arguments("csv", world.database("no.csv")), 3, "cannot be read");
-  test::check_refused(world.arguments("vllm", bad), 2, "--context does");
+  test::check_refused(world.arguments("vllm", page), 2, "--context does");
   test::check_refused(world.arguments("tsv", bad), 2, "unknown format 'tsv'");
   test::check_refused("import --format csv --db x.db --device d " + bad.string(), 2, "--model");
   CHECK(test::text_of_file(world.database()) == before);
@@ -165,7 +167,7 @@ TEST_CASE("a server's own counts are diagnosed") {
   CHECK(answer["origin"] == "imported");
   CHECK(answer["steps_of"] == "pair-7b");
   CHECK(answer["device"] == "RTX 4090");
-  REQUIRE(answer["findings"].size() == 7);
+  REQUIRE(answer["findings"].size() == 9);
   CHECK(answer["findings"][0]["rule"] == "step cost");
   CHECK(answer["findings"][0]["verdict"] == "loss");
   CHECK(
@@ -174,6 +176,32 @@ TEST_CASE("a server's own counts are diagnosed") {
   test::check_refused("diagnose --pair nobody" + db, 1, "pair-7b (imported, 2 points)");
   test::check_refused("diagnose --steps nobody" + db, 1, "no timed step of a model 'nobody'");
   test::check_refused("diagnose --db " + world.database("none.db").string(), 3, "none.db");
+}
+
+TEST_CASE("what an import leaves open is repeated by what goes on with it") {
+  const World world;
+  std::string page =
+      "vllm:spec_decode_num_drafts_total 1000\nvllm:spec_decode_num_draft_tokens_total 2900\n";
+  const int accepted[] = {600, 400, 200, 100, 60, 40, 0};
+  for (int p = 0; p < 7; ++p) {
+    page += "vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"" + std::to_string(p) +
+            "\"} " + std::to_string(accepted[p]) + "\n";
+  }
+  world.imported(world.arguments("vllm", world.file("m.txt", page)) + " --context 4096");
+  const std::string said = "drafts were 2.90 tokens long in the mean, not 7";
+  const std::string db = " --db " + world.database().string();
+  const test::CommandResult diagnosis = test::run_versieve("diagnose" + db);
+  CHECK(test::contains(diagnosis.out, "tokens a step count the bonus token"));
+  CHECK(test::contains(diagnosis.out, "note, draft length: " + said));
+  const fs::path campaign = world.database("campaign.db");
+  store_campaign(campaign);
+  const test::CommandResult plan = test::run_versieve(
+      "plan --json --hardware h200-sxm --class Strict --buckets 0-4096 --db " + campaign.string() +
+      " --acceptance pair-7b --acceptance-db " + world.database().string());
+  REQUIRE(plan.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(plan.out);
+  CHECK(test::contains(table["provenance"]["acceptance_note"], said));
+  CHECK(test::contains(table["provenance"]["acceptance_note"], "are a lower bound"));
 }
 
 TEST_CASE("commands know imported points for what they are") {

@@ -1,6 +1,7 @@
 // Rules that tokens a step alone answer.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "engine/analyse/diagnose/rules.h"
@@ -12,14 +13,18 @@ namespace {
 using Measured = AcceptanceModel::Measured;
 
 constexpr double kLeastFirst = 0.3;  // share of steps whose first drafted token is right
-constexpr double kFarApart = 4.0;    // contexts, as a ratio
-constexpr double kKeptMost = 0.8;    // of the tokens beyond the bonus, at the longer context
+// A later token is right given those before it; a sound draft loses a few per cent a token.
+constexpr double kLeastLater = 0.5;     // of what the token before it was
+constexpr std::int64_t kFewSteps = 30;  // that came so far: fewer say nothing of a token
+constexpr double kFarApart = 4.0;       // contexts, as a ratio
+constexpr double kKeptMost = 0.8;       // of the tokens beyond the bonus, at the longer context
 constexpr double kKeptLittle = 0.5;
 constexpr double kCertain = 0.97;       // of the most that a step can yield
 constexpr std::int64_t kFewLevels = 2;  // fewer can be certain by chance
 
+// Known, of queries that choose their own blocks in all layers.
 bool is_plain(const Measured& m) {
-  return m.schedule == "F*" && m.approximate_group == 1;
+  return m.schedule == "F*" && m.approximate_group == 1 && !m.at_least;
 }
 
 std::string drawn(const DraftChoice& d) {
@@ -36,7 +41,8 @@ FirstTokens first_tokens(const std::vector<PointMeasurement>& points, bool chain
   FirstTokens out;
   for (const PointMeasurement& m : points) {
     const DraftChoice draft = Strategy::parse(m.key.strategy).draft;
-    if (!draft.speculates() || (chains && draft.width > 1)) {
+    // Of a lower bound the first token stands in a point of its own.
+    if (!draft.speculates() || (chains && draft.width > 1) || m.reliability == kAtLeast) {
       continue;
     }
     const std::vector<std::int64_t>& histogram = m.acceptance->accepted_histogram;
@@ -56,6 +62,50 @@ std::optional<double> most_right_first(const std::vector<Measured>& tuples) {
     most = most ? std::max(*most, bound) : bound;
   }
   return most;
+}
+
+// [a]: steps of chains of one depth that emitted a tokens, lower bounds left out.
+using Histograms = std::map<std::int64_t, std::vector<std::int64_t>>;
+
+Histograms chains_by_depth(const std::vector<PointMeasurement>& points) {
+  Histograms out;
+  for (const PointMeasurement& m : points) {
+    const DraftChoice draft = Strategy::parse(m.key.strategy).draft;
+    const std::vector<std::int64_t>& histogram = m.acceptance->accepted_histogram;
+    if (!draft.speculates() || draft.width > 1 || m.reliability == kAtLeast) {
+      continue;
+    }
+    std::vector<std::int64_t>& sum = out[draft.levels()];
+    sum.resize(std::max(sum.size(), histogram.size()));
+    for (std::size_t tokens = 0; tokens < histogram.size(); ++tokens) {
+      sum[tokens] += histogram[tokens];
+    }
+  }
+  return out;
+}
+
+// The first token that is right much more seldom than the one before it.
+struct Collapse {
+  std::int64_t depth = 0, token = 0;  // from 1
+  double share = 0.0, before = 0.0;   // of the steps whose tokens before it were right
+};
+
+std::optional<Collapse> collapse_of(std::int64_t depth, const std::vector<std::int64_t>& emitted) {
+  double before = 1.0;
+  std::int64_t came = 0;
+  for (const std::int64_t steps : emitted) {
+    came += steps;
+  }
+  for (std::size_t token = 1; token + 1 < emitted.size() && came >= kFewSteps; ++token) {
+    const std::int64_t right = came - emitted[token];
+    const double share = static_cast<double>(right) / static_cast<double>(came);
+    if (token > 1 && share < kLeastFirst && share < kLeastLater * before) {
+      return Collapse{depth, static_cast<std::int64_t>(token), share, before};
+    }
+    before = share;
+    came = right;
+  }
+  return {};
 }
 
 Finding wrong_pair(const std::string& sentence) {
@@ -146,6 +196,53 @@ Finding first_token(const DiagnosisInput& input) {
   return {"first token", Verdict::kNotJudged,
           "no point counts its steps by the tokens that they emitted",
           "A step log or per-position counters would say it"};
+}
+
+Finding later_tokens(const DiagnosisInput& input) {
+  const Histograms chains = chains_by_depth(input.acceptance);
+  bool deep = false;
+  for (const auto& [depth, emitted] : chains) {
+    deep = deep || (depth > 1 && !emitted.empty());
+    if (const std::optional<Collapse> c = collapse_of(depth, emitted)) {
+      return {
+          "later tokens", Verdict::kFault,
+          formatted("in chains of %lld the token at position %lld is right in %.0f %% of the "
+                    "steps that came so far, the one before it in %.0f %%: acceptance collapses "
+                    "there",
+                    static_cast<long long>(c->depth), static_cast<long long>(c->token),
+                    100.0 * c->share, 100.0 * c->before),
+          c->token == 2
+              ? "The first token needs the target's features alone, the later ones what the "
+                "draft feeds back to itself: look at its vocabulary map (d2t as offsets or as "
+                "ids, and t2d beside it), the hidden state it hands on, and its positions"
+              : "Look at how many tokens the draft was trained to go on for, and at the "
+                "positions and the cache of its own steps"};
+    }
+  }
+  if (!deep) {
+    return {"later tokens", Verdict::kNotJudged,
+            "no chain of two tokens or more has its steps counted by the tokens that they emitted",
+            "A step log or per-position counters would say it"};
+  }
+  return {"later tokens", Verdict::kFine,
+          "no token of a chain is right much more seldom than the one before it", ""};
+}
+
+Finding draft_length(const DiagnosisInput& input) {
+  if (input.evidence.remarks.empty()) {
+    return {"draft length", Verdict::kFine, "nothing says that drafts were cut short", ""};
+  }
+  std::string sentence;
+  for (const std::string& remark : input.evidence.remarks) {
+    sentence += (sentence.empty() ? "" : "; ") + remark;
+  }
+  const bool bound = std::any_of(input.evidence.tuples.begin(), input.evidence.tuples.end(),
+                                 [](const Measured& m) { return m.at_least; });
+  return {"draft length", Verdict::kNote, sentence,
+          bound
+              ? "A plan takes what is known from the first position and from the bounds; a server "
+                "that counts drafted tokens by position, or drafts of one length, would say more"
+              : ""};
 }
 
 Finding long_context(const DiagnosisInput& input) {

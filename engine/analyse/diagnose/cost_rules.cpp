@@ -46,8 +46,8 @@ std::optional<double> tokens_of(const AcceptanceEvidence& evidence, const Strate
   const std::int64_t group = approximate_group(s);
   double sum = 0.0, count = 0.0;
   for (const AcceptanceModel::Measured& m : evidence.tuples) {
-    if (m.draft == s.draft && m.schedule == s.schedule && m.approximate_group == group &&
-        (group == 1 || m.order == s.order) &&
+    if (!m.at_least && m.draft == s.draft && m.schedule == s.schedule &&
+        m.approximate_group == group && (group == 1 || m.order == s.order) &&
         context_range_of(m.context_len) == context_range_of(context_len)) {
       sum += m.mean;
       count += 1.0;
@@ -136,12 +136,12 @@ Finding batch_crossover(const DiagnosisInput& input) {
   }
   if (input.hardware == nullptr || nodes == 0) {
     return {"batch", Verdict::kNotJudged,
-            "the points are of one request at a time, and of no machine in the catalogue", ""};
+            "times are of one request at a time, and of no machine in the catalogue", ""};
   }
   const double rows = input.hardware->bf16_flops() / input.hardware->raw_bandwidth();
   const double requests = rows / static_cast<double>(nodes);
   return {"batch", Verdict::kNote,
-          formatted("the points are of one request at a time; on %s products of weights turn from "
+          formatted("times are of one request at a time; on %s products of weights turn from "
                     "bandwidth to arithmetic at %.0f rows, so %lld nodes a request cost time of "
                     "their own from %.1f requests on",
                     input.hardware->name.c_str(), rows, static_cast<long long>(nodes), requests),

@@ -23,10 +23,10 @@ const char* name_of(Verdict verdict) {
 }
 
 std::vector<Finding> diagnose(const DiagnosisInput& input) {
-  std::vector<Finding> findings = {first_token(input),       long_context(input),
-                                   step_cost(input),         tree_against_chain(input),
-                                   batch_crossover(input),   changed_text(input),
-                                   certain_acceptance(input)};
+  std::vector<Finding> findings = {
+      first_token(input),     later_tokens(input), draft_length(input),
+      long_context(input),    step_cost(input),    tree_against_chain(input),
+      batch_crossover(input), changed_text(input), certain_acceptance(input)};
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.verdict < b.verdict; });
   return findings;

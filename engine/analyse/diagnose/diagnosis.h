@@ -1,4 +1,4 @@
-// Why is the speed-up poor? Seven rules, each behind many threads of those who run speculative
+// Why is the speed-up poor? Nine rules, each behind many threads of those who run speculative
 // decoding, judged on what a database holds of one pair. A rule that the points cannot answer says
 // what it lacks.
 #pragma once

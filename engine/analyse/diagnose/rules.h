@@ -6,6 +6,8 @@
 namespace versieve::engine {
 
 Finding first_token(const DiagnosisInput& input);
+Finding later_tokens(const DiagnosisInput& input);
+Finding draft_length(const DiagnosisInput& input);
 Finding long_context(const DiagnosisInput& input);
 Finding step_cost(const DiagnosisInput& input);
 Finding tree_against_chain(const DiagnosisInput& input);

@@ -85,6 +85,42 @@ TEST_CASE("a draft whose first token is seldom right does not fit its target") {
   CHECK(finding(input_of({mean}), "first token").verdict == Verdict::kFault);
 }
 
+TEST_CASE("acceptance that collapses behind a token is the draft's own wiring") {
+  const auto judged = [](std::vector<std::int64_t> histogram) {
+    return finding(input_of({drafted("nsa/d3k1n4/bfs/c1/F*", 2048, std::move(histogram))}),
+                   "later tokens");
+  };
+  // 70 % of the first tokens are right, and one in ten of the second.
+  const Finding fault = judged({0, 300, 630, 35, 35});
+  CHECK(fault.verdict == Verdict::kFault);
+  CHECK(test::contains(fault.sentence,
+                       "position 2 is right in 10 % of the steps that came so far, "
+                       "the one before it in 70 %"));
+  CHECK(test::contains(fault.advice, "d2t"));
+  const Finding third = judged({0, 300, 210, 441, 49});
+  CHECK(third.verdict == Verdict::kFault);
+  CHECK(test::contains(third.sentence, "position 3"));
+  CHECK(judged({0, 300, 210, 147, 343}).verdict == Verdict::kFine);
+  CHECK(judged({0, 28, 2, 0, 0}).verdict == Verdict::kFine);  // of two steps nothing follows
+  CHECK(finding(input_of({drafted("nsa/d1k1n2/bfs/c1/F*", 2048, {0, 30, 70})}), "later tokens")
+            .verdict == Verdict::kNotJudged);
+}
+
+TEST_CASE("drafts that were cut short are said to be, and convict nobody") {
+  PointMeasurement cut = drafted("nsa/d3k1n4/bfs/c1/F*", 2048, {0, 300, 630, 35, 35});
+  cut.key.backend = kImportedBackend;
+  CHECK(finding(input_of({cut}), "draft length").verdict == Verdict::kFine);
+  cut.reliability = kAtLeast;
+  cut.reason = "drafts were 1.50 tokens long in the mean, not 3";
+  const DiagnosisInput input = input_of({cut});
+  const Finding note = finding(input, "draft length");
+  CHECK(note.verdict == Verdict::kNote);
+  CHECK(note.sentence == cut.reason);
+  CHECK(test::contains(note.advice, "bounds"));
+  CHECK(finding(input, "later tokens").verdict == Verdict::kNotJudged);
+  CHECK(finding(input, "first token").verdict == Verdict::kFine);
+}
+
 TEST_CASE("tokens that are lost at long contexts are the draft's window") {
   const auto at_16k = [](std::int64_t first) {
     return finding(input_of({chain(80, 2048), chain(first, 16384)}), "long context");
@@ -170,7 +206,7 @@ TEST_CASE("a machine says from which batch on nodes cost time of their own") {
 
 TEST_CASE("every rule answers, those that matter most first") {
   const std::vector<Finding> findings = diagnose(input_of({chain(10)}));
-  REQUIRE(findings.size() == 7);
+  REQUIRE(findings.size() == 9);
   CHECK(findings.front().rule == "first token");
   CHECK(std::is_sorted(findings.begin(), findings.end(),
                        [](const auto& a, const auto& b) { return a.verdict < b.verdict; }));
