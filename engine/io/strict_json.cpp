@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/io/input_file.h"
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -141,6 +142,10 @@ nlohmann::json parse_strict_json(std::string_view text, int max_depth, const std
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw Error(ExitCode::kBadInput, source + ": is not valid JSON at " + place_in(text, zero + 1) +
                                          ": it holds a zero byte");
+  }
+  if (const std::size_t at = first_byte_not_utf8(text); at != text.size()) {
+    throw Error(ExitCode::kBadInput,
+                source + ": is not valid JSON at " + place_in(text, at + 1) + ": it is no UTF-8");
   }
   StrictBuilder builder(text, max_depth, source);
   json::sax_parse(text.begin(), text.end(), &builder);
