@@ -7,6 +7,7 @@
 #include "engine/analyse/fit/context_ranges.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/io/formatted.h"
+#include "model/cost/crossover.h"
 
 namespace versieve::engine {
 namespace {
@@ -128,7 +129,6 @@ Finding step_cost(const DiagnosisInput& input) {
           ""};
 }
 
-// A weight of two bytes is read once and multiplied once a row: rows = flop/s over bytes/s.
 Finding batch_crossover(const DiagnosisInput& input) {
   std::int64_t nodes = 0;
   for (const AcceptanceModel::Measured& m : input.evidence.tuples) {
@@ -138,8 +138,8 @@ Finding batch_crossover(const DiagnosisInput& input) {
     return {"batch", Verdict::kNotJudged,
             "times are of one request at a time, and of no machine in the catalogue", ""};
   }
-  const double rows = input.hardware->bf16_flops() / input.hardware->raw_bandwidth();
-  const double requests = rows / static_cast<double>(nodes);
+  const double rows = crossover_rows(*input.hardware);
+  const double requests = crossover_requests(*input.hardware, nodes);
   return {"batch", Verdict::kNote,
           formatted("times are of one request at a time; on %s products of weights turn from "
                     "bandwidth to arithmetic at %.0f rows, so %lld nodes a request cost time of "

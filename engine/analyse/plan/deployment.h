@@ -14,7 +14,18 @@ namespace versieve::engine {
 struct DeploymentWish {
   PrecisionClass precision = PrecisionClass::kStrict;
   std::optional<std::int64_t> context;  // tokens: the bucket that holds it; none: the last bucket
-  std::string draft_model;              // path or name; empty: the file says where it is missing
+  std::string draft_model;  // path or name; empty: the file holds a name that no engine can load
+};
+
+// What an engine's file is made of.
+struct DeploymentFacts {
+  DraftChoice draft;
+  std::string draft_model;
+  ContextBucket bucket;
+  // Requests at once up to which the draft's nodes cost no time of their own (model/cost/
+  // crossover.h); none: the table's machine is not in the catalogue.
+  std::optional<std::int64_t> batch_limit;
+  bool is_hopper = false;  // the table's machine, as far as its key says
 };
 
 // In serving_engines.cpp: one row an engine.
@@ -27,10 +38,10 @@ struct ServingEngine {
   bool counts_root;      // in its budget of nodes
   // The draft itself, or the nearest that the engine takes.
   DraftChoice (*carried)(const DraftChoice& draft);
-  // YAML. REQUIRES: `draft` speculates and is carried.
-  std::string (*settings)(const DraftChoice& draft, const std::string& draft_model);
+  // YAML. REQUIRES: the draft speculates and is carried.
+  std::string (*settings)(const DeploymentFacts& facts);
   // What its users must know of this draft, as sentences; empty if nothing.
-  const char* (*caution)(const DraftChoice& draft);
+  std::string (*caution)(const DeploymentFacts& facts);
 };
 // Null: no serving engine's format.
 const ServingEngine* serving_engine(const std::string& format);
@@ -53,6 +64,9 @@ struct DeploymentChoice {
 // cell without entries.
 DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& engine,
                                    const DeploymentWish& wish);
+
+DeploymentFacts facts_of(const PlanTable& table, const DeploymentChoice& choice,
+                         const DeploymentWish& wish);
 
 std::string deployment_file(const PlanTable& table, const ServingEngine& engine,
                             const DeploymentWish& wish);

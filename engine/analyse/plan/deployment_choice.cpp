@@ -1,13 +1,18 @@
 // Which entry of a planner table a serving engine gets: the best of the cell that it takes whole;
 // else the bucket's plain chain where it drafts chains only; else the best one cut to what fits.
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "engine/analyse/plan/deployment.h"
+#include "model/cost/crossover.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
 namespace {
+
+// How the keys of its machines begin.
+constexpr const char* kHopperKeys[] = {"h100", "h200", "h800", "h20-", "gh200"};
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ExitCode::kAnswerNo, reason);
@@ -111,6 +116,22 @@ DeploymentChoice chosen_deployment(const PlanTable& table, const ServingEngine& 
   }
   out.draft = carried(engine, *out.evaluation);
   return out;
+}
+
+DeploymentFacts facts_of(const PlanTable& table, const DeploymentChoice& choice,
+                         const DeploymentWish& wish) {
+  DeploymentFacts facts{
+      .draft = choice.draft, .draft_model = wish.draft_model, .bucket = *choice.bucket};
+  for (const HardwareSpec& machine : hardware_catalogue()) {
+    if (machine.key == table.hardware) {
+      const double requests = crossover_requests(machine, choice.draft.nodes);
+      facts.batch_limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(requests));
+    }
+  }
+  facts.is_hopper =
+      std::any_of(std::begin(kHopperKeys), std::end(kHopperKeys),
+                  [&](const char* family) { return table.hardware.rfind(family, 0) == 0; });
+  return facts;
 }
 
 }  // namespace versieve::engine

@@ -58,7 +58,8 @@ std::string head(const PlanTable& t, const ServingEngine& engine) {
                  std::to_string(PlanTable::kSchema) + ".") +
          comment(std::string("Use: ") + engine.command) +
          comment(std::string("Written for ") + engine.name + " " + engine.versions +
-                 ". It was not run there: hold the names against the help text of yours.") +
+                 ": names and rules are those of its argument reader, and no server was "
+                 "started. Hold them against the help text of yours.") +
          "#\n" +
          comment("Planned for " + t.hardware + ", geometry " + t.model + " (" + t.dtype + ", " +
                  t.launch + " launches): " + t.provenance_note + ".") +
@@ -159,8 +160,28 @@ std::string dropped_table(const PlanTable& t, const DeploymentChoice& c) {
                  ", at most " + std::to_string(g.max_transitions) + " transitions).");
 }
 
+std::string batch_line(const DeploymentFacts& facts, const std::string& hardware) {
+  if (!facts.batch_limit) {
+    return comment("No limit of the batch is known for " + hardware +
+                   ", which is not in the catalogue: larger batches want fewer nodes.");
+  }
+  const std::string limit = std::to_string(*facts.batch_limit);
+  return comment("Up to " + limit + (limit == "1" ? " request" : " requests") +
+                 " at once the products of weights are bound by bandwidth on " + hardware +
+                 "; beyond, " + std::to_string(facts.draft.nodes) +
+                 " nodes a request cost time of their own, which the numbers above do not count.");
+}
+
+std::string draft_caution(const ServingEngine& engine, const DeploymentFacts& facts) {
+  return facts.draft_model.empty()
+             ? comment(std::string("NOT COMPLETE: a table does not know where the draft's weights "
+                                   "are. Their path replaces the text in <>, which ") +
+                       engine.name + " cannot load; export --draft-model writes it.")
+             : "";
+}
+
 std::string settings(const ServingEngine& engine, const DeploymentChoice& c,
-                     const DeploymentWish& wish) {
+                     const DeploymentFacts& facts, const std::string& hardware) {
   if (!c.draft.speculates()) {
     // An empty mapping: a file of comments alone is refused by some of the readers.
     return comment(
@@ -168,12 +189,13 @@ std::string settings(const ServingEngine& engine, const DeploymentChoice& c,
                "speculation stays off.") +
            "{}\n";
   }
-  return budget_line(engine, c.draft) +
+  const std::string caution = engine.caution(facts);
+  return budget_line(engine, c.draft) + batch_line(facts, hardware) +
          comment(
              "Acceptance stays the engine's exact rule: no threshold and no relaxed rule is "
              "set, and none belongs here.") +
-         (*engine.caution(c.draft) == '\0' ? "" : comment(engine.caution(c.draft))) + "\n" +
-         engine.settings(c.draft, wish.draft_model);
+         (caution.empty() ? "" : comment(caution)) + draft_caution(engine, facts) + "\n" +
+         engine.settings(facts);
 }
 
 }  // namespace
@@ -185,7 +207,7 @@ std::string deployment_file(const PlanTable& table, const ServingEngine& engine,
   return head(table, engine) + "#\n" + source_line(choice, wish) + numbers_line(taken) +
          loss_line(engine, choice) + dropped_tuple(engine, taken.strategy) +
          dropped_promise(engine, taken) + dropped_table(table, choice) +
-         settings(engine, choice, wish);
+         settings(engine, choice, facts_of(table, choice, wish), table.hardware);
 }
 
 }  // namespace versieve::engine

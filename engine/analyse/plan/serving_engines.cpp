@@ -1,5 +1,5 @@
 // The serving engines and the names of their settings. Sources: the documentation and the argument
-// readers of each, in the versions named in its row; no engine was run.
+// readers of each, in the versions named in its row; no server was started.
 #include <algorithm>
 #include <cstdio>
 
@@ -7,6 +7,9 @@
 
 namespace versieve::engine {
 namespace {
+
+// The end of a schedule's last row: no server runs as many requests at once.
+constexpr std::int64_t kLargestBatch = 8192;
 
 // A double-quoted YAML scalar of one line.
 std::string quoted(const std::string& text) {
@@ -27,10 +30,12 @@ std::string line(const std::string& key, std::int64_t value) {
   return key + ": " + std::to_string(value) + "\n";
 }
 
-// A table does not know where the draft's weights are.
-std::string draft_line(const std::string& key, const std::string& draft_model) {
-  return draft_model.empty() ? "# " + key + ": PATH  # must be given: the table does not know it\n"
-                             : key + ": " + quoted(draft_model) + "\n";
+// A table does not know where the draft's weights are. Left out, SGLang would silently draft with
+// the target itself; no path and no hub has a name like this one.
+std::string draft_line(const std::string& key, const DeploymentFacts& facts) {
+  return key + ": " +
+         quoted(facts.draft_model.empty() ? "<path of the draft's weights>" : facts.draft_model) +
+         "\n";
 }
 
 DraftChoice whole(const DraftChoice& draft) {
@@ -48,53 +53,90 @@ DraftChoice within_product(const DraftChoice& draft) {
   return out;
 }
 
-std::string sglang_settings(const DraftChoice& draft, const std::string& draft_model) {
-  return "speculative-algorithm: EAGLE3\n" +
-         draft_line("speculative-draft-model-path", draft_model) +
+std::string sglang_settings(const DeploymentFacts& facts) {
+  const DraftChoice& draft = facts.draft;
+  return "speculative-algorithm: EAGLE3\n" + draft_line("speculative-draft-model-path", facts) +
          line("speculative-num-steps", draft.depth) + line("speculative-eagle-topk", draft.width) +
-         line("speculative-num-draft-tokens", draft.nodes);
+         line("speculative-num-draft-tokens", draft.nodes) +
+         (draft.width > 1 && facts.is_hopper ? "attention-backend: fa3\n" : "");
 }
 
-const char* sglang_caution(const DraftChoice& draft) {
-  return draft.width == 1 ? ""
-                          : "A top-k above 1 needs KV pages of one token or an attention backend "
-                            "that takes trees with larger ones, and some versions take chains "
-                            "only while their scheduler overlaps.";
+std::string sglang_caution(const DeploymentFacts& facts) {
+  const std::string batches =
+      facts.batch_limit
+          ? "No setting ends a tree above a batch: where more than " +
+                std::to_string(*facts.batch_limit) +
+                " requests run at once, measure against a server without speculation. "
+          : "";
+  if (facts.draft.width == 1) {
+    return batches;
+  }
+  return batches +
+         (facts.is_hopper
+              ? "On Hopper a top-k above 1 takes FA3 from the whole server unless "
+                "attention-backend is set, so it is set here; it also takes page-size 64. "
+              : "On Hopper set attention-backend: fa3 too: a top-k above 1 otherwise takes FA3 "
+                "from the whole server. ") +
+         "A top-k above 1 resets max-running-requests to 48 where it is not set.";
 }
 
-std::string vllm_settings(const DraftChoice& draft, const std::string& draft_model) {
-  return "speculative-config:\n  method: eagle3\n  " + draft_line("model", draft_model) +
-         line("  num_speculative_tokens", draft.depth);
+std::string vllm_settings(const DeploymentFacts& facts) {
+  const std::string length = std::to_string(facts.draft.depth);
+  const std::string settings = "speculative-config:\n  method: eagle3\n  " +
+                               draft_line("model", facts) +
+                               line("  num_speculative_tokens", facts.draft.depth);
+  if (!facts.batch_limit) {
+    return settings;
+  }
+  const std::string limit = std::to_string(*facts.batch_limit);
+  const std::string beyond = std::to_string(*facts.batch_limit + 1);
+  return settings + "  num_speculative_tokens_per_batch_size: [[1, " + limit + ", " + length +
+         "], [" + beyond + ", " + std::to_string(std::max(kLargestBatch, *facts.batch_limit + 1)) +
+         ", 0]]\n";
 }
 
-const char* vllm_caution(const DraftChoice&) {
-  return "Older versions read no mapping from a file: give them the same three keys as JSON after "
-         "--speculative-config.";
+std::string vllm_caution(const DeploymentFacts& facts) {
+  const std::string schedule =
+      facts.batch_limit
+          ? "The schedule drafts up to that batch and not beyond (0 is off, and the last length "
+            "carries on); vLLM takes none under data parallelism: leave it out there. "
+          : "";
+  return schedule + "Drafting stops at the draft's own max_position_embeddings, often 2048: " +
+         "contexts of " + name_of(facts.bucket) + " tokens need a draft that reaches them.";
 }
 
-std::string trtllm_settings(const DraftChoice& draft, const std::string& draft_model) {
+std::string trtllm_settings(const DeploymentFacts& facts) {
+  const DraftChoice& draft = facts.draft;
   const std::string chain = "speculative_config:\n  decoding_type: Eagle3\n  " +
-                            draft_line("speculative_model", draft_model) +
+                            draft_line("speculative_model", facts) +
                             line("  max_draft_len", draft.depth);
-  return draft.width == 1
-             ? chain
-             : chain + "  use_dynamic_tree: true\n" + line("  dynamic_tree_max_topK", draft.width) +
-                   line("  max_total_draft_tokens", draft.nodes - 1);
+  const std::string tree = draft.width == 1 ? ""
+                                            : "  use_dynamic_tree: true\n" +
+                                                  line("  dynamic_tree_max_topK", draft.width) +
+                                                  line("  max_total_draft_tokens", draft.nodes - 1);
+  return chain + tree +
+         (facts.batch_limit ? line("  max_concurrency", *facts.batch_limit) : std::string());
 }
 
-const char* trtllm_caution(const DraftChoice& draft) {
-  return draft.width == 1
-             ? ""
-             : "Dynamic trees exclude targets with sliding windows or MLA, and some versions "
-               "switch them off on the newest GPUs. max_batch_size is left out: versions differ "
-               "on whether it belongs inside the block. While drafting it holds KV slots of top-k "
-               "x depth tokens.";
+std::string trtllm_caution(const DeploymentFacts& facts) {
+  const std::string batches =
+      facts.batch_limit ? "Above max_concurrency requests it does not draft; draft_len_schedule "
+                          "would exclude that setting. "
+                        : "";
+  return facts.draft.width == 1
+             ? batches
+             : batches +
+                   "Dynamic trees exclude targets with sliding windows or MLA, and some versions "
+                   "switch them off on the newest GPUs; an older argument reader overwrites "
+                   "max_total_draft_tokens with max_draft_len, so look for both in the log. "
+                   "max_batch_size is left out: versions differ on whether it belongs inside the "
+                   "block. While drafting it holds KV slots of top-k x depth tokens.";
 }
 
 constexpr ServingEngine kEngines[] = {
     {.format = "sglang",
      .name = "SGLang",
-     .versions = "0.5.4 and later (releases that read --config)",
+     .versions = "0.5.23",
      .command = "python -m sglang.launch_server --model-path TARGET --config FILE.yaml",
      .limit = "all drafts fit",
      .counts_root = true,
@@ -103,7 +145,7 @@ constexpr ServingEngine kEngines[] = {
      .caution = sglang_caution},
     {.format = "vllm",
      .name = "vLLM",
-     .versions = "0.16 to 0.30 (releases that read mappings from --config)",
+     .versions = "0.33.0",
      .command = "vllm serve TARGET --config FILE.yaml",
      .limit = "it drafts chains only",
      .counts_root = false,
@@ -112,7 +154,7 @@ constexpr ServingEngine kEngines[] = {
      .caution = vllm_caution},
     {.format = "trtllm",
      .name = "TensorRT-LLM",
-     .versions = "1.3.0rc27 to 1.4.0rc1 (PyTorch backend)",
+     .versions = "1.3 to 1.4 (PyTorch backend)",
      .command = "trtllm-serve TARGET --config FILE.yaml",
      .limit = "it verifies at most top-k x depth drafted tokens",
      .counts_root = false,
