@@ -8,6 +8,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/utf8.h"
 
 namespace versieve::cli {
 namespace {
@@ -16,6 +17,7 @@ struct Options {
   std::string table, format, out;
   // Of a serving engine's file alone.
   std::optional<std::string> precision, draft_model;
+  std::optional<std::string> name;  // of cpp
   std::optional<std::int64_t> context;
 };
 
@@ -26,6 +28,9 @@ struct Options {
 engine::DeploymentWish wish_of(const Options& options) {
   if (options.draft_model && options.draft_model->empty()) {
     refuse("--draft-model is empty: give the draft's path or name, or leave it out");
+  }
+  if (options.draft_model && !engine::is_utf8(*options.draft_model)) {
+    refuse("--draft-model is no UTF-8, which YAML needs");
   }
   return {
       .precision = options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict,
@@ -44,6 +49,7 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
   const PlanTable table = engine::read_plan_table(options.table);
   const engine::DeploymentChoice choice = chosen_deployment(table, serving, wish);
   engine::write_file_atomically(options.out, deployment_file(table, serving, wish));
+  const bool is_whole = wish.draft_model != "" || !choice.draft.speculates();
   const std::string tuple = choice.evaluation->strategy.text();
   const DraftChoice& draft = choice.draft;
   // A cut draft has no number of its own.
@@ -60,14 +66,21 @@ Answer export_deployment(const Options& options, const engine::ServingEngine& se
                    {"cut", choice.is_cut()},
                    {"depth", draft.depth},
                    {"width", draft.width},
-                   {"nodes", draft.nodes}},
+                   {"nodes", draft.nodes},
+                   {"complete", is_whole}},
           .text = tuple + " written to " + options.out + " for " + serving.name +
-                  "; its comments say what it could not take"};
+                  "; its comments say what it could not take" +
+                  (is_whole ? ""
+                            : ". It names no draft, so that " + std::string(serving.name) +
+                                  " refuses it as it is: give --draft-model")};
 }
 
 Answer run_export(const Options& options) {
   engine::require_other_file(options.table, options.out);
   if (const engine::ServingEngine* serving = engine::serving_engine(options.format)) {
+    if (options.name) {
+      refuse("--name is the namespace of a C++ header (--format cpp)");
+    }
     return export_deployment(options, *serving);
   }
   if (options.precision || options.context || options.draft_model) {
@@ -75,8 +88,15 @@ Answer run_export(const Options& options) {
         "--class, --context and --draft-model choose what a serving engine gets (sglang, vllm, "
         "trtllm); the other formats carry the whole table");
   }
+  if (options.name) {
+    if (options.format != "cpp") {
+      refuse("--name is the namespace of a C++ header (--format cpp)");
+    }
+    engine::check_cpp_name(*options.name);
+  }
   const PlanTable table = engine::read_plan_table(options.table);
-  engine::write_file_atomically(options.out, engine::exported_table(table, options.format));
+  engine::write_file_atomically(
+      options.out, engine::exported_table(table, options.format, options.name.value_or("")));
   const std::size_t entries = table.entries.size();
   return {.json = {{"out", options.out}, {"format", options.format}, {"entries", entries}},
           .text = std::to_string(entries) + " entries written to " + options.out};
@@ -98,6 +118,8 @@ Run declare_export(CLI::App& app, const CommandContext&) {
                  "for a serving engine: tokens of context to choose for (the last bucket)");
   app.add_option("--draft-model", options->draft_model,
                  "for a serving engine: path or name of the draft's weights");
+  app.add_option("--name", options->name,
+                 "for cpp: the table's namespace; of machine and geometry if left out");
   return [options] { return run_export(*options); };
 }
 

@@ -1,5 +1,6 @@
 #include "engine/io/formatted.h"
 
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 
@@ -12,6 +13,11 @@ std::string formatted(const char* form, ...) {
   std::vsnprintf(text, sizeof text, form, arguments);
   va_end(arguments);
   return text;
+}
+
+std::string exact_decimal(double value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 }  // namespace versieve::engine

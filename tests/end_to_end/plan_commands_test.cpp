@@ -373,6 +373,7 @@ TEST_CASE("a serving engine gets a file of its own settings") {
     CHECK(answer["class"] == "Strict");
     CHECK(answer["bucket"] == nlohmann::json::parse("[4096, 8192]"));
     CHECK((answer["cut"] == true || answer["throughput"] <= answer["best_throughput"]));
+    CHECK(answer["complete"] == true);
     const std::string text = test::text_of_file(out);
     CHECK(text.find(": \"/models/draft\"\n") != std::string::npos);
     CHECK(text.find("4096-8192 tokens") != std::string::npos);
@@ -397,6 +398,12 @@ TEST_CASE("what no serving engine can be given is refused and leaves no file") {
   test::check_refused("export --format vllm --class Reuse-only" + yaml, 1, "planned without it");
   for (const char* option : {" --class Strict", " --context 5000", " --draft-model /m"}) {
     test::check_refused(std::string("export --format csv") + option + yaml, 2, "the whole table");
+  }
+  test::check_refused("export --format vllm --draft-model '/m\xff'" + yaml, 2, "no UTF-8");
+  test::check_refused("export --format cpp --name class" + yaml, 2, "cannot name a table");
+  for (const char* format : {"csv", "json", "vllm"}) {
+    test::check_refused(std::string("export --name mine --format ") + format + yaml, 2,
+                        "--name is");
   }
   CHECK(!fs::exists(world().file("refused.yaml")));
   CHECK(!fs::exists(world().file("refused.json")));

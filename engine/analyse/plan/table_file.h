@@ -1,6 +1,6 @@
 // The planner table as files: JSON (everything, read back by the app, the runtime guard and
-// export), CSV (one line an entry), a C++ header (a constexpr array that compiles alone), and text
-// for people. Every form says where its numbers come from and what it cannot carry.
+// export), CSV (a header and one line an entry; table_csv.cpp), a C++ header (constexpr arrays and
+// a look-up; table_cpp.cpp), and text for people. Every form says where its numbers come from.
 #pragma once
 
 #include <string>
@@ -14,12 +14,16 @@ std::string plan_table_json(const PlanTable& table);
 PlanTable read_plan_table(const std::string& path);
 
 std::string plan_table_csv(const PlanTable& table);
-std::string plan_table_cpp(const PlanTable& table);
+// `name`: of its namespace within versieve_plan; empty: of its machine and geometry.
+std::string plan_table_cpp(const PlanTable& table, const std::string& name = "");
+// Throws Error(kUsage): it cannot be a namespace's name.
+void check_cpp_name(const std::string& name);
 // Top `ranks` of each cell with intervals, what bounds them, and where the numbers come from.
 std::string plan_table_text(const PlanTable& table, std::int64_t ranks);
 
 // `format`: json, csv, cpp, or a serving engine's (deployment.h), which gets class Strict in the
-// last bucket. Throws Error(kUsage) for an unknown one.
-std::string exported_table(const PlanTable& table, const std::string& format);
+// last bucket. Throws Error(kUsage) for an unknown one. `name`: of cpp alone.
+std::string exported_table(const PlanTable& table, const std::string& format,
+                           const std::string& name = "");
 
 }  // namespace versieve::engine

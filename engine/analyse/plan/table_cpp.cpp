@@ -1,0 +1,254 @@
+// The planner table as a C++17 header that compiles alone. Programs may include several: each
+// stands in a namespace of its name, and within it in an inline one of its content, so that no
+// linker can take one table for another even where two were given the same name.
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "engine/analyse/plan/table_file.h"
+#include "engine/io/formatted.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+// A literal of the same bytes: everything but plain ASCII in octal, question marks too (trigraphs).
+std::string literal(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += std::string("\\") + c;
+    } else if (byte < 0x20 || byte > 0x7e || c == '?') {
+      out += formatted("\\%03o", static_cast<unsigned>(byte));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// A comment line that no text of the table can leave or draw the next line into.
+std::string comment(const std::string& text) {
+  std::string out = "// ";
+  for (const char c : text) {
+    const bool is_trigraph = c == '?' && out.back() == '?';
+    const bool is_plain = c >= 0x20 && c <= 0x7e && c != '\\' && !is_trigraph;
+    out += is_plain ? c : (c == '\n' ? ' ' : '~');
+  }
+  return out + "\n";
+}
+
+std::string remarks(const PlanTable& t) {
+  std::string out =
+      comment("Planner table of versieve, schema " + std::to_string(PlanTable::kSchema) + ": " +
+              t.model + " (" + t.dtype + ") on " + t.hardware + ".") +
+      comment(t.provenance_note + ".") +
+      comment("Acceptance: " + acceptance_text(t) + ". Step times: geometry " + t.model + ".");
+  for (const UnavailableCell& u : t.unavailable) {
+    out += comment("No rows for " + name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) + ": " +
+                   u.reason + ".");
+  }
+  return out + comment(
+                   "Not carried here: bytes by term, phases, excluded tuples, run ids. The "
+                   "JSON form has them.");
+}
+
+// What an entry and a baseline share, from the context on.
+std::string shared_fields(const PlanTable& t, std::int64_t bucket, const Evaluation& v) {
+  const ContextBucket& b = t.buckets[static_cast<std::size_t>(bucket)];
+  const DraftChoice& d = v.strategy.draft;
+  std::string out =
+      std::to_string(b.low) + ", " + std::to_string(b.high) + ", " + literal(v.strategy.text());
+  for (const std::int64_t count : {d.depth, d.width, d.nodes, v.strategy.group_size}) {
+    out += ", " + std::to_string(count);
+  }
+  for (const double number : {v.expected_accepted, v.cost->time_us, v.throughput,
+                              v.throughput_interval.low, v.throughput_interval.high}) {
+    out += ", " + exact_decimal(number);
+  }
+  return out + ", " + literal(name_of(v.source));
+}
+
+std::string row(const PlanTable& t, const PlanEntry& e) {
+  return "    {" + shared_fields(t, e.bucket, e.evaluation) + ", " + literal(name_of(e.precision)) +
+         ", " + std::to_string(e.rank) + ", " + (e.lossy ? "true" : "false") + ",\n     " +
+         literal(e.note) + ", " + literal(e.baseline) + "},\n";
+}
+
+std::string row(const PlanTable& t, const PlanBaseline& b) {
+  return "    {" + shared_fields(t, b.bucket, b.evaluation) + ", " + literal(b.role) + "},\n";
+}
+
+template <class Rows>
+std::string array(const PlanTable& t, const char* type, const char* name, const Rows& rows) {
+  std::string out = std::string("inline constexpr std::array<") + type + ", " +
+                    std::to_string(rows.size()) + "> " + name + " = {";
+  if (!rows.empty()) {
+    out += "{\n";
+    for (const auto& r : rows) {
+      out += row(t, r);
+    }
+    out += "}";
+  }
+  return out + "};\n";
+}
+
+constexpr const char* kShared = R"(  std::int64_t context_low;
+  std::int64_t context_high;
+  const char* strategy;
+  int depth;
+  int width;
+  int nodes;  // with the root; 1: no speculation
+  int group;  // queries that share loads
+  double expected_accepted;
+  double step_latency_us;
+  double throughput;  // accepted tokens/s
+  double interval_low;
+  double interval_high;
+  const char* source;
+)";
+
+constexpr const char* kLookup =
+    R"(// The entry of that rank for a context and class; null: there is none.
+constexpr const Entry* find(std::int64_t context, std::string_view precision_class, int rank = 1) {
+  for (const Entry& entry : kEntries) {
+    if (entry.context_low < context && context <= entry.context_high && entry.rank == rank &&
+        precision_class == entry.precision_class) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+)";
+
+std::string constants(const PlanTable& t) {
+  const GuardConstants& g = t.guard;
+  const auto text = [](const char* name, const std::string& value) {
+    return std::string("inline constexpr const char* ") + name + " = " + literal(value) + ";\n";
+  };
+  const auto count = [](const char* name, std::int64_t value) {
+    return std::string("inline constexpr int ") + name + " = " + std::to_string(value) + ";\n";
+  };
+  const auto real = [](const char* name, double value) {
+    return std::string("inline constexpr double ") + name + " = " + exact_decimal(value) + ";\n";
+  };
+  return count("kSchema", PlanTable::kSchema) + text("kHardware", t.hardware) +
+         text("kModel", t.model) + text("kAcceptance", acceptance_text(t)) +
+         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
+         count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
+         count("kGuardMaxTransitions", g.max_transitions);
+}
+
+std::string declarations(const PlanTable& t) {
+  return "// Contexts are (context_low, context_high]; rows are ranked within a bucket and class.\n"
+         "struct Entry {\n" +
+         std::string(kShared) +
+         "  const char* precision_class;\n  int rank;\n  bool lossy;\n"
+         "  const char* note;      // what a reader must know; empty: nothing\n"
+         "  const char* baseline;  // which of the two it is; empty: neither\n};\n\n"
+         "// What the entries are compared with.\nstruct Baseline {\n" +
+         kShared + "  const char* role;\n};\n\n" + constants(t) + "\n" +
+         array(t, "Entry", "kEntries", t.entries) + "\n" +
+         array(t, "Baseline", "kBaselines", t.baselines) + "\n" + kLookup;
+}
+
+// 64-bit FNV-1a.
+std::string hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return formatted("%016llx", static_cast<unsigned long long>(hash));
+}
+
+// Words of C++17 and C++20, macros of old compilers, and names in the header itself.
+constexpr const char* kTaken[] = {"alignas",       "alignof",      "and",
+                                  "and_eq",        "asm",          "auto",
+                                  "bitand",        "bitor",        "bool",
+                                  "break",         "case",         "catch",
+                                  "char",          "char8_t",      "char16_t",
+                                  "char32_t",      "class",        "compl",
+                                  "concept",       "const",        "consteval",
+                                  "constexpr",     "constinit",    "const_cast",
+                                  "continue",      "co_await",     "co_return",
+                                  "co_yield",      "decltype",     "default",
+                                  "delete",        "do",           "double",
+                                  "dynamic_cast",  "else",         "enum",
+                                  "explicit",      "export",       "extern",
+                                  "false",         "float",        "for",
+                                  "friend",        "goto",         "if",
+                                  "inline",        "int",          "long",
+                                  "mutable",       "namespace",    "new",
+                                  "noexcept",      "not",          "not_eq",
+                                  "nullptr",       "operator",     "or",
+                                  "or_eq",         "private",      "protected",
+                                  "public",        "register",     "reinterpret_cast",
+                                  "requires",      "return",       "short",
+                                  "signed",        "sizeof",       "static",
+                                  "static_assert", "static_cast",  "struct",
+                                  "switch",        "template",     "this",
+                                  "thread_local",  "throw",        "true",
+                                  "try",           "typedef",      "typeid",
+                                  "typename",      "union",        "unsigned",
+                                  "using",         "virtual",      "void",
+                                  "volatile",      "wchar_t",      "while",
+                                  "xor",           "xor_eq",       "std",
+                                  "Entry",         "Baseline",     "find",
+                                  "linux",         "unix",         "kEntries",
+                                  "kBaselines",    "versieve_plan"};
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// "on_h200_sxm_nsa_1b": of the table's machine and geometry.
+std::string own_name(const PlanTable& t) {
+  std::string out = "on_";
+  for (const char c : t.hardware + "_" + t.model) {
+    const char next = is_letter(c) || is_digit(c) ? c : '_';
+    if (next != '_' || out.back() != '_') {
+      out += next;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void check_cpp_name(const std::string& name) {
+  const bool is_spelt = !name.empty() && is_letter(name.front()) &&
+                        std::all_of(name.begin(), name.end(),
+                                    [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
+  const bool is_taken = std::find(std::begin(kTaken), std::end(kTaken), name) != std::end(kTaken);
+  if (!is_spelt || is_taken || name.find("__") != std::string::npos) {
+    throw Error(ExitCode::kUsage,
+                "'" + name +
+                    "' cannot name a table in C++: a letter, then letters, digits and single "
+                    "underscores, and no word of the language");
+  }
+}
+
+std::string plan_table_cpp(const PlanTable& t, const std::string& name) {
+  if (!name.empty()) {
+    check_cpp_name(name);
+  }
+  const std::string space = name.empty() ? own_name(t) : name;
+  const std::string body = declarations(t);
+  const std::string content = "table_" + hash_of(space + body);
+  const std::string guard = "VERSIEVE_PLAN_" + content;
+  return remarks(t) + "//\n// versieve_plan::" + space + "::find(context, class); with one table " +
+         "alone in a file the\n// name may be left out, with two of one name " + content +
+         " is said too.\n#ifndef " + guard + "\n#define " + guard +
+         "\n\n#include <array>\n#include <cstdint>\n#include <string_view>\n\n"
+         "namespace versieve_plan {\ninline namespace " +
+         space + " {\ninline namespace " + content + " {\n\n" + body + "\n}  // namespace " +
+         content + "\n}  // namespace " + space + "\n}  // namespace versieve_plan\n\n#endif  // " +
+         guard + "\n";
+}
+
+}  // namespace versieve::engine

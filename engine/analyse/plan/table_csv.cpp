@@ -1,0 +1,69 @@
+// The planner table as CSV: a header, then one line an entry (RFC 4180, lines end in a line feed),
+// which spreadsheets and data-frame libraries read without an option. Where the numbers come from
+// stands in columns, because no reader skips comments unasked.
+#include "engine/analyse/plan/table_file.h"
+#include "engine/io/formatted.h"
+
+namespace versieve::engine {
+namespace {
+
+// A field with a comma, a quote or a line break is quoted, and one that a reader would trim. Some
+// readers stop at a zero byte.
+std::string field(std::string text) {
+  for (char& c : text) {
+    c = c == '\0' ? ' ' : c;
+  }
+  const bool is_plain = text.find_first_of(",\"\n\r") == std::string::npos &&
+                        (text.empty() || (text.front() != ' ' && text.back() != ' '));
+  if (is_plain) {
+    return text;
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    out += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+constexpr const char* kHeader =
+    "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
+    "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
+    "bottleneck,source,lossy,note,baseline,depth,width,nodes,group,hardware,model,dtype,launch,"
+    "provenance,acceptance\n";
+
+std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin) {
+  const Evaluation& v = e.evaluation;
+  const ContextBucket& b = t.buckets[static_cast<std::size_t>(e.bucket)];
+  std::string out = std::to_string(b.low) + "," + std::to_string(b.high) + "," +
+                    name_of(e.precision) + "," + std::to_string(e.rank) + "," +
+                    field(v.strategy.text());
+  for (const double number : {v.expected_accepted, v.cost->time_us, v.throughput,
+                              v.throughput_interval.low, v.throughput_interval.high, e.gain_over_ar,
+                              e.gain_over_baseline, e.beats_baseline, v.cost->dram_bytes}) {
+    out += "," + exact_decimal(number);
+  }
+  out += std::string(",") + name_of(bottleneck_of(*v.cost)) + "," + name_of(v.source) + "," +
+         (e.lossy ? "true" : "false") + "," + field(e.note) + "," + field(e.baseline);
+  const DraftChoice& d = v.strategy.draft;
+  for (const std::int64_t count : {d.depth, d.width, d.nodes, v.strategy.group_size}) {
+    out += "," + std::to_string(count);
+  }
+  return out + origin + "\n";
+}
+
+}  // namespace
+
+std::string plan_table_csv(const PlanTable& t) {
+  std::string origin;  // the same in every line
+  for (const std::string& text :
+       {t.hardware, t.model, t.dtype, t.launch, t.provenance_note, acceptance_text(t)}) {
+    origin += "," + field(text);
+  }
+  std::string out = kHeader;
+  for (const PlanEntry& e : t.entries) {
+    out += line(t, e, origin);
+  }
+  return out;
+}
+
+}  // namespace versieve::engine
