@@ -1,0 +1,121 @@
+// The script ./run with a stand-in for the programs: its screen, what the second run leaves out,
+// and that changed inputs bring it back. The build itself is not tried here.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "tests/end_to_end/command.h"
+
+using namespace versieve::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Prints what the reports' lines look like, and notes each call.
+constexpr const char* kProgram = R"(#!/bin/bash
+echo "$1" >>calls
+while [ $# -gt 0 ]; do
+  case "$1" in
+    doctor) echo 'GPU       none here'; echo 'CPU       two cores' ;;
+    generate) echo 'def f(x)'; echo 'nsa/d7k4n32/dfs/c1/F* (Strict): 96 tokens in 17 steps' ;;
+    fit) echo '  latency      median 2.2 %, 90th 7.8 %, signed median 0.4 % (338 points)'
+      echo '  90 % intervals hold 93.8 %; ranking: Kendall tau 0.970' ;;
+    plan) echo 'nsa-1b (bf16) on h200-sxm: step times come from a fit' ;;
+    replay) echo 'mean gain over base: static +35.5 %, best+R +33.7 %' ;;
+    csv) rows='context_low,context_high,class,rank,strategy,a,us,tokens,low,high,gain
+0,4096,Strict,1,nsa/d7k8n48/bfs/c8e/F*,6.59,2480,2657.4,2441,2892,2.09
+0,4096,Strict,2,nsa/other,6.5,2480,2600,2441,2892,2.0' ;;
+    --out) printf '%s\n' "$rows" >"$2" ;;
+  esac
+  shift
+done
+)";
+
+class Checkout {
+ public:
+  Checkout() {
+    fs::create_directories(root() / "build/release/bin");
+    fs::create_directories(root() / "tools");
+    fs::create_directories(root() / "db/measured");
+    fs::create_directories(root() / "engine/demo/prompts/test");
+    fs::copy_file(VERSIEVE_SOURCE_DIR "/run", root() / "run");
+    write("build/release/bin/versieve", kProgram);
+    write("tools/cmake", "#!/bin/sh\n");
+    write("tools/nvidia-smi", "#!/bin/sh\nexit 1\n");
+    write("db/measured/h200.db", "");
+    write("engine/demo/prompts/test/code-400-0.txt", "def");
+    fs::remove(root() / "calls");
+  }
+
+  fs::path root() const { return folder_.path(); }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(root() / name) << text;
+    fs::permissions(root() / name, fs::perms(0755));
+  }
+  CommandResult run(const std::string& arguments = "") const {
+    fs::remove(root() / "calls");
+    return run_line("cd " + root().string() + " && PATH=" + (root() / "tools").string() +
+                    ":$PATH ./run " + arguments);
+  }
+  // Of the last run, in their order.
+  std::string calls() const { return text_of_file(root() / "calls"); }
+
+ private:
+  TempFolder folder_;
+};
+
+std::size_t lines_in(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("./run ends with one screen, and the second run makes nothing again") {
+  const Checkout checkout;
+  const CommandResult first = checkout.run();
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  CHECK(checkout.calls() == "doctor\ngenerate\nfit\nplan\nexport\nexport\nreplay\n");
+  for (const char* part :
+       {"  none here\n", "  two cores\n", "  96 tokens in 17 steps\n",
+        "median 2.2 %, 90th 7.8 %; 90 % intervals hold 93.8 % of them\n",
+        "nsa/d7k8n48/bfs/c8e/F*       2657  [2441, 2892]", "2.09x\n", "+35.5 % tokens/s",
+        "build/release/bin/versieve-gui db/measured/h200.db"}) {
+    CAPTURE(part);
+    CHECK(first.out.find(part) != std::string::npos);
+  }
+  CHECK(first.out.find("nsa/other") == std::string::npos);
+  const CommandResult second = checkout.run();
+  CHECK(second.code == 0);
+  CHECK(checkout.calls() == "doctor\n");
+  CHECK(lines_in(second.out) <= 30);
+  const CommandResult longer = checkout.run("--verbose");
+  CHECK(longer.out.find("== build/run/fit.txt\n") != std::string::npos);
+  CHECK(longer.out.find("Kendall tau") != std::string::npos);
+}
+
+TEST_CASE("./run makes again what is older than what it is made of, and what failed") {
+  const Checkout checkout;
+  REQUIRE(checkout.run().code == 0);
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(checkout.root() / "db/measured/h200.db", now + std::chrono::seconds(5));
+  REQUIRE(checkout.run().code == 0);
+  CHECK(checkout.calls() == "doctor\nfit\nplan\nexport\nexport\nreplay\n");
+  fs::remove(checkout.root() / "build/run/planner.json");
+  fs::last_write_time(checkout.root() / "db/measured/h200.db", now - std::chrono::hours(1));
+  REQUIRE(checkout.run().code == 0);
+  CHECK(checkout.calls() == "doctor\nplan\nexport\nexport\nreplay\n");
+
+  checkout.write("build/release/bin/versieve",
+                 "#!/bin/sh\n[ $1 = doctor ] || { echo half; exit 4; }\n");
+  CHECK(checkout.run().code == 4);
+  checkout.write("build/release/bin/versieve", kProgram);
+  CHECK(checkout.run().out.find("  96 tokens in 17 steps\n") != std::string::npos);
+}
+
+TEST_CASE("./run refuses what it does not know") {
+  const Checkout checkout;
+  const CommandResult result = checkout.run("everything");
+  CHECK(result.code == 2);
+  CHECK(result.err == "usage: ./run [--verbose|build|test]\n");
+}
