@@ -2,9 +2,9 @@
 // does what does not depend on it (fetching weights), and only then waits.
 //
 // Rule of every kernel launched here: each thread that reads what a predecessor wrote, or writes
-// what a predecessor may read, calls wait_for_predecessors() first, and at least one thread of each
-// grid calls it, so that the end of a grid implies the end of all before it. Positions and index
-// lists count as written by a predecessor; weights do not.
+// what a predecessor may read, calls wait_for_predecessors() (ptx/grid.cuh) first, and at least one
+// thread of each grid calls it, so that the end of a grid implies the end of all before it.
+// Positions and index lists count as written by a predecessor; weights do not.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,17 +13,9 @@
 #include <utility>
 
 #include "kernels/common/cuda_check.h"
+#include "kernels/ptx/grid.cuh"
 
 namespace versieve::kernels {
-
-// All grids before this one on the stream have ended and their writes are visible.
-__device__ inline void wait_for_predecessors() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-// The next grid may start once every block of this one has called this or ended.
-__device__ inline void release_successors() {
-  asm volatile("griddepcontrol.launch_dependents;");
-}
 
 struct DependentGrid {
   dim3 grid = {};

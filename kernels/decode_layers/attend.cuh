@@ -6,6 +6,9 @@
 #pragma once
 
 #include "kernels/decode_layers/piece.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/mma.cuh"
 
 namespace versieve::kernels {
 
@@ -107,7 +110,7 @@ __device__ __forceinline__ void attend_piece(const DecodeCta& c, const DecodeRow
       for (int i = 0; i < PartState<kD>::kColumns; ++i) {
         std::uint32_t b[4];
         load_matrices_x4_transposed(
-            panel_chunk(stages.panel(tile, true, i), slots * kSliceKeys + lane, warp), b);
+            swizzled_chunk<128>(stages.panel(tile, true, i), slots * kSliceKeys + lane, warp), b);
 #pragma unroll
         for (int slot = 0; slot < 2; ++slot) {
           const uint2 p = weights.packed[(tile * kSlots + slots + slot) * 32 + lane];
@@ -181,10 +184,10 @@ __device__ __forceinline__ void load_chosen(const DecodeCta& c, const DecodeTabl
     const int unit = i / kPanels;
     const bool is_value = unit >= tiles;
     const int tile = base + unit - (is_value ? tiles : 0);
-    copy_cache_box(c.stage(ring.ahead(i / kStageBoxes).place) +
-                       static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
-                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.sorted_tiles[tile],
-                   c.chosen_full_at);
+    copy_box_3d(c.stage(ring.ahead(i / kStageBoxes).place) +
+                    static_cast<std::uint32_t>(i % kStageBoxes * kBoxBytes),
+                is_value ? &t->v : &t->k, i % kPanels * 64, c.g, c.shared.sorted_tiles[tile],
+                c.chosen_full_at);
   }
   __syncwarp();
 }

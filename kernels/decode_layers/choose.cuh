@@ -6,6 +6,7 @@
 #include "kernels/decode_layers/attend.cuh"
 #include "kernels/decode_layers/merge.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
 
 namespace versieve::kernels {
 
@@ -292,8 +293,8 @@ __device__ __forceinline__ void load_tile(const DecodeCta& c, const DecodeTable*
     const int box = (tile + (is_value ? tiles : 0)) * kPanels + i % kPanels;
     const StageCursor at = ring.ahead(box / kStageBoxes);
     barrier_wait(c.empty(at.place), at.parity ^ 1);
-    copy_cache_box(c.stage(at.place) + static_cast<std::uint32_t>(box % kStageBoxes * kBoxBytes),
-                   is_value ? &t->v : &t->k, i % kPanels * 64, c.g, key, c.chosen_full_at);
+    copy_box_3d(c.stage(at.place) + static_cast<std::uint32_t>(box % kStageBoxes * kBoxBytes),
+                is_value ? &t->v : &t->k, i % kPanels * 64, c.g, key, c.chosen_full_at);
   }
 }
 

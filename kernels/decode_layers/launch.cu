@@ -2,7 +2,7 @@
 //
 // A layer is a chain of meetings: joint projection, attention by parts, merge, output projection,
 // MLP. As launches each of them drains the chip, starts anew and fetches its code; here CTAs stay,
-// hand numbers on in packets (kernels/common/packets.cuh) and wait for nothing but the numbers they
+// hand numbers on in packets (kernels/ptx/packets.cuh) and wait for nothing but the numbers they
 // need, while each loading warp goes on streaming the weights that come next into its ring
 // (load.cuh).
 //
@@ -10,7 +10,19 @@
 // its stages off in the same order, and a stage waits for packets of earlier stages alone. Packets
 // of a layer are overwritten two layers later, by CTAs that have seen what every reader made of
 // them. Bits: those of linear, rope_append and nsa_verify of one node. Bound by the weights' bytes.
+#include "kernels/common/cuda_check.h"
+#include "kernels/common/lasting_memory.h"
+#include "kernels/common/launch_range.h"
+#include "kernels/decode_layers/attention.cuh"
 #include "kernels/decode_layers/launch.h"
+#include "kernels/decode_layers/load.cuh"
+#include "kernels/decode_layers/plan.cuh"
+#include "kernels/decode_layers/stages.cuh"
+#include "kernels/decode_layers/traffic.h"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/global_memory.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "model/words/assert.h"
 
 #include <cmath>
 #include <cstring>
@@ -76,7 +88,7 @@ __device__ __forceinline__ void compute_layers(const DecodeCta& c) {
   if (at.own_compressed >= 0 && at.from < at.to && a.rotates_pooled) {
     turns_of_pooled<kD>(c);
   }
-  unsigned epoch = load_epoch(a);
+  unsigned epoch = load_relaxed(a.epoch);
   StageCursor ring;
   int turn = 0;
 #pragma unroll 1
@@ -117,7 +129,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
   }
   __syncthreads();
   if (threadIdx.x >= kComputeThreads) {
-    give_registers();
+    give_registers<kOtherRegisters>();
     const int warp = c.warp - kComputeWarps;
     if (warp == 0) {
       load_layers<kD>(c);
@@ -125,7 +137,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 1)
       scale_layers(c);
     }
   } else {
-    take_registers();
+    take_registers<kComputeRegisters>();
     compute_layers<kD>(c);
   }
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/decode_layers/work.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
 
 namespace versieve::kernels {
 
@@ -67,16 +68,6 @@ class StageLoader {
   int calm_ = 0;
 };
 
-// A box of weights into a stage: they are read once.
-__device__ __forceinline__ void copy_matrix_box(std::uint32_t to, const CUtensorMap* map,
-                                                int column, int row, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1, {%2, %3, %6}], [%4], %5;" ::"r"(to),
-      "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(kEvictFirst), "r"(0)
-      : "memory");
-}
-
 // This CTA's units of a layer's matrix.
 __device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& ring, int stage,
                                             const DecodeTable* t) {
@@ -95,8 +86,9 @@ __device__ __forceinline__ void load_matrix(const DecodeCta& c, StageLoader& rin
       const int tile = k.first + i / groups * kStageBoxes;
       ring.load(kStageBoxes,  // past the slice too: x is zero there
                 [&](int box, std::uint32_t to, std::uint32_t full) {
-                  copy_matrix_box(to, map, (tile + box) * static_cast<int>(kLinearTileK),
-                                  row + (second ? second_rows : 0), full);
+                  copy_box_3d(to, map, (tile + box) * static_cast<int>(kLinearTileK),
+                              row + (second ? second_rows : 0), 0, full,
+                              kEvictFirst);  // weights are read once
                 });
     }
   }
@@ -119,8 +111,8 @@ __device__ __forceinline__ void load_part(const DecodeCta& c, StageLoader& ring,
                   const int unit = (i + box) / kPanels;
                   const bool is_value = unit >= tiles;
                   const int tile = base + unit - (is_value ? tiles : 0);
-                  copy_cache_box(to, is_value ? values : keys, (i + box) % kPanels * 64, c.g,
-                                 part.first + tile * part.apart, full);
+                  copy_box_3d(to, is_value ? values : keys, (i + box) % kPanels * 64, c.g,
+                              part.first + tile * part.apart, full);
                 });
     }
   }
@@ -149,7 +141,7 @@ __device__ __forceinline__ void prefetch_maps(const DecodeTable* t) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   static_assert(offsetof(DecodeTable, v_cmp) == 7 * sizeof(CUtensorMap));
   if (lane < 8) {
-    prefetch_descriptor(t->matrix + lane);
+    prefetch_map(t->matrix + lane);
   }
 }
 

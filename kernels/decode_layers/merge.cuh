@@ -5,6 +5,9 @@
 
 #include "kernels/decode_layers/attend.cuh"
 #include "kernels/decode_layers/stages.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/packets.cuh"
 
 namespace versieve::kernels {
 
@@ -194,7 +197,7 @@ __device__ __forceinline__ void merge_head(const DecodeCta& c, int head, int spa
   if (!last) {
     sum.write(c.shared.branch[branch - 1]);
   }
-  asm volatile("bar.sync 2, %0;\n" ::"n"(kBranches * 32) : "memory");
+  meet<2, kBranches * 32>();
   if (!last) {
     return;
   }

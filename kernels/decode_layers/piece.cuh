@@ -4,6 +4,9 @@
 
 #include "kernels/decode_layers/products.cuh"
 #include "kernels/nsa_verify/fused_rows.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
 
@@ -64,11 +67,6 @@ struct PieceStages {
 };
 static_assert(kStageBoxes % 2 == 0, "a tile of wide heads lies in one stage");
 
-// Address of chunk `chunk` (8 elements) of row `row` of a panel, as the copy engine places it.
-__device__ __forceinline__ std::uint32_t panel_chunk(std::uint32_t panel, int row, int chunk) {
-  return panel + static_cast<std::uint32_t>(row * 128 + ((chunk ^ (row & 7)) * 16));
-}
-
 // The node's query heads of a KV head, rows 0 to 7 of left operands; rows 8 to 15 are zero.
 template <int kD>
 struct DecodeRows {
@@ -101,8 +99,8 @@ struct DecodeRows {
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
       const std::uint32_t a[4] = {q[step][0], 0U, q[step][1], 0U};
-      const std::uint32_t at =
-          panel_chunk(stages.panel(tile, false, step / 4), row, step % 4 * 2 + lane / 8 % 2);
+      const std::uint32_t at = swizzled_chunk<128>(stages.panel(tile, false, step / 4), row,
+                                                   step % 4 * 2 + lane / 8 % 2);
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         std::uint32_t b[4];
@@ -131,10 +129,9 @@ __device__ __forceinline__ void place_own(const PieceStages<kD>& stages, int til
   if (row >= 0) {
     if (lane < kD / 8) {
       const uint4 x = *reinterpret_cast<const uint4*>(own + lane * 8);
-      const std::uint32_t at = panel_chunk(stages.panel(tile, values, lane / 8), row, lane % 8);
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(at), "r"(x.x), "r"(x.y),
-                   "r"(x.z), "r"(x.w)
-                   : "memory");
+      const std::uint32_t at =
+          swizzled_chunk<128>(stages.panel(tile, values, lane / 8), row, lane % 8);
+      store_16(at, x);
     }
     fence_for_copies();  // the stage will be copied into again
     __syncwarp();

@@ -5,7 +5,8 @@
 
 #include "kernels/common/device_element.cuh"
 #include "kernels/decode_layers/work.cuh"
-#include "kernels/linear/wgmma.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/wgmma.cuh"
 
 namespace versieve::kernels {
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/decode_layers/products.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/global_memory.cuh"
 #include "kernels/rms_norm/square_sum.cuh"
 #include "kernels/swiglu/activation.cuh"
 
@@ -14,13 +16,6 @@ __device__ __forceinline__ uint2 packed(float4 x) {
 __device__ __forceinline__ float4 unpacked(uint2 x) {
   return make_float4(__uint_as_float(x.x << 16), __uint_as_float(x.x & 0xFFFF0000U),
                      __uint_as_float(x.y << 16), __uint_as_float(x.y & 0xFFFF0000U));
-}
-
-// The epoch that the launch before this one ended with.
-__device__ __forceinline__ unsigned load_epoch(const DecodeArguments& a) {
-  unsigned epoch;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];\n" : "=r"(epoch) : "l"(a.epoch) : "memory");
-  return epoch;
 }
 
 // The squares that came with a row, added up; a whole warp.
@@ -151,7 +146,7 @@ __device__ __forceinline__ float row_scale(const DecodeCta& c, int stage, int la
 __device__ __forceinline__ void scale_layers(const DecodeCta& c) {
   const DecodeArguments& a = c.a;
   wait_for_predecessors();
-  unsigned epoch = load_epoch(a);
+  unsigned epoch = load_relaxed(a.epoch);
 #pragma unroll 1
   for (int layer = 0; layer < a.layers; ++layer) {
 #pragma unroll 1

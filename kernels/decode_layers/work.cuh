@@ -4,11 +4,13 @@
 #pragma once
 
 #include "kernels/common/dependent_launch.cuh"
-#include "kernels/common/packets.cuh"
 #include "kernels/common/warp.cuh"
 #include "kernels/decode_layers/table.h"
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/packets.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "model/launches/decode_layers.h"
 #include "model/launches/linear_cut.h"
 
@@ -49,20 +51,15 @@ static_assert(kTileKeys == kDecodeBlockTokens && kSegments == kDecodeSegments &&
 inline constexpr int kMostCandidates = 192;
 
 // Registers of a thread: warps that compute take those of the others (65,536 an SM).
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
-}
-__device__ __forceinline__ void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
-}
+inline constexpr int kComputeRegisters = 232;
+inline constexpr int kOtherRegisters = 40;
 
 // Barrier of the computing warps.
 __device__ __forceinline__ void compute_sync() {
-  asm volatile("bar.sync 1, %0;\n" ::"n"(kComputeThreads) : "memory");
+  meet<1, kComputeThreads>();
 }
 __device__ __forceinline__ void free_stage(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "n"(kStageArrivals)
-               : "memory");
+  barrier_arrive_times<kStageArrivals>(barrier);
 }
 
 // What lies in shared memory behind the stages.
@@ -261,16 +258,5 @@ struct PartTiles {
             at.position};
   }
 };
-
-// A box of a cache into a stage.
-__device__ __forceinline__ void copy_cache_box(std::uint32_t to, const CUtensorMap* map,
-                                               int element, int head, int row,
-                                               std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
-      "l"(map), "r"(element), "r"(head), "r"(row), "r"(barrier)
-      : "memory");
-}
 
 }  // namespace versieve::kernels

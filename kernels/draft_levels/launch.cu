@@ -3,7 +3,7 @@
 // A level as launches is a chain of eight, of which each starts anew and fetches its weights. Here
 // the chain lies on the chip: every CTA is one of its links for all levels (64 rows of a matrix, a
 // head of a node, the tree), keeps its weights or its window in shared memory, and hands rows on in
-// packets (kernels/common/packets.cuh). While a level's logits become the next frontier, its
+// packets (kernels/ptx/packets.cuh). While a level's logits become the next frontier, its
 // outputs already go through the next projection.
 //
 // Progress: all CTAs are resident at once (one an SM, no more than SMs), and a link waits for

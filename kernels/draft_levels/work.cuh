@@ -5,10 +5,12 @@
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
-#include "kernels/common/packets.cuh"
 #include "kernels/draft_levels/plan.h"
-#include "kernels/linear/async_copy.cuh"
-#include "kernels/linear/wgmma.cuh"
+#include "kernels/ptx/async_copy.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/packets.cuh"
+#include "kernels/ptx/shared_memory.cuh"
+#include "kernels/ptx/wgmma.cuh"
 #include "kernels/rms_norm/square_sum.cuh"
 
 namespace versieve::kernels {

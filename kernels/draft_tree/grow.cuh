@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/draft_tree/params.h"
+#include "kernels/ptx/block.cuh"
 
 namespace versieve::kernels {
 
@@ -19,7 +20,7 @@ static_assert(kGrowThreads >= kMaxKept && kGrowThreads >= kMaxTreeWidth);
 
 // Of the threads that grow: all of a block, or the first ones of a larger one.
 __device__ inline void growing_sync() {
-  asm volatile("bar.sync 1, %0;\n" ::"n"(kGrowThreads) : "memory");
+  meet<1, kGrowThreads>();
 }
 
 struct GrowShared {

@@ -17,8 +17,9 @@
 
 #include <cstdint>
 
-#include "kernels/common/tile_copy.cuh"
 #include "kernels/flash_decode/row_tile.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
 
@@ -170,8 +171,8 @@ class ChunkLoop {
     sync_team<kWarps>();
     for (int i = first * kWords + warp_ * 32 + lane_; i < kTileKeys * kWords; i += kWarps * 32) {
       const Bf16* row = keys_.row(tile, i / kWords, value);
-      store_chunk(Tiles::chunk_at(slot, i / kWords, i % kWords),
-                  row == nullptr ? uint4{} : reinterpret_cast<const uint4*>(row)[i % kWords]);
+      store_16(Tiles::chunk_at(slot, i / kWords, i % kWords),
+               row == nullptr ? uint4{} : reinterpret_cast<const uint4*>(row)[i % kWords]);
     }
     sync_team<kWarps>();
   }

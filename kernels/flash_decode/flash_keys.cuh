@@ -7,9 +7,10 @@
 
 #include <cstdint>
 
-#include "kernels/common/tile_copy.cuh"
 #include "kernels/flash_decode/row_tile.cuh"
 #include "kernels/ops.h"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/mbarrier.cuh"
 
 namespace versieve::kernels {
 
@@ -80,8 +81,8 @@ class FlashKeys {
     }
     const int panel = static_cast<int>(threadIdx.x) % 32;
     if (panel < kPanels) {
-      copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
-                      value ? &maps_.v : &maps_.k, panel * 64, g_, tile * kTileKeys, barrier);
+      copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes),
+                  value ? &maps_.v : &maps_.k, panel * 64, g_, tile * kTileKeys, barrier);
     }
   }
   __device__ void look_up_rows(int) const {}
@@ -127,9 +128,8 @@ class FlashKeys {
           run_[i] ? (value ? &maps_.v : &maps_.k) : (value ? &maps_.v_row : &maps_.k_row);
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
-        copy_tile_async(
-            slot + static_cast<std::uint32_t>(panel * kPanelBytes + (i * 32 + lane) * 128), map,
-            panel * 64, g_, token_[i], barrier);
+        copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes + (i * 32 + lane) * 128),
+                    map, panel * 64, g_, token_[i], barrier);
       }
     }
   }

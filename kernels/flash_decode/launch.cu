@@ -16,6 +16,9 @@
 #include "kernels/flash_decode/combine.cuh"
 #include "kernels/flash_decode/flash_keys.cuh"
 #include "kernels/flash_decode/launch.h"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/tree_attention/traffic.h"
 #include "model/words/assert.h"
 
@@ -108,8 +111,8 @@ __global__ void __launch_bounds__(kWarps * 32)
   __shared__ std::uint64_t barriers[Ring::kBarriers];
   __shared__ int path[kTeams][kTileKeys];
   release_successors();
-  const std::uint32_t slots = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const std::uint32_t first = static_cast<std::uint32_t>(__cvta_generic_to_shared(barriers));
+  const std::uint32_t slots = shared_address(shared);
+  const std::uint32_t first = shared_address(barriers);
   const Ring ring{slots, first};
   const auto team_ring = [&](int team) {
     return TeamRing{slots + static_cast<std::uint32_t>(team * TeamRing::kBytes),

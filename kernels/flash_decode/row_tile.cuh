@@ -11,14 +11,12 @@
 #include <cstdint>
 
 #include "kernels/common/bf16.h"
-#include "kernels/common/mma_bf16.cuh"
+#include "kernels/common/key_tile.cuh"
 #include "kernels/flash_decode/partition.h"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/mma.cuh"
 
 namespace versieve::kernels {
-
-inline constexpr int kTileKeys = 64;
-inline constexpr int kTileRows = 16;
-inline constexpr int kPanelBytes = kTileKeys * 128;
 
 __device__ inline float no_score() {
   return __int_as_float(0xFF800000);

@@ -22,6 +22,13 @@
 #include "kernels/linear/stream_partials.cuh"
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/linear/stream_ring.cuh"
+#include "kernels/ptx/async_copy.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {
@@ -79,10 +86,10 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
   if (!Plan::kEarlySums || t.slices == 1) {
     __syncthreads();  // the ring is free
     if (!Plan::kOwnRoom && t.slices > 1) {
-      cluster_arrive();
+      cluster_arrive_relaxed();
     }
   } else if (!Plan::kOwnRoom && !multiplies) {
-    cluster_arrive();
+    cluster_arrive_relaxed();
   } else if (Plan::kOwnRoom && multiplies && t.k_tiles >= Plan::kStages) {
     const int tile = t.k_tiles - Plan::kStages;  // whose stage is used next
     barrier_wait(places.empty_of(tile % Plan::kStages), (tile / Plan::kStages) & 1);
@@ -116,7 +123,7 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
     // Arriving says that what was sent here has come; before another round also that it was read.
     const bool last = first_local + Plan::kRoundNodes >= t.node_count;
     if (t.slices > 1 && last) {
-      cluster_arrive();
+      cluster_arrive_relaxed();
     }
     if (multiplies) {
       const int first_node = t.first_node + first_local;
@@ -135,7 +142,7 @@ __device__ inline void finish_rounds(const LinearParams<Bf16>& p, const Tile& t,
         if (threadIdx.x == 0) {
           barrier_expect(places.received, received_bytes<Plan>(t));
         }
-        cluster_arrive();
+        cluster_arrive_relaxed();
       }
       cluster_wait();
     } else if (!last) {
@@ -180,14 +187,14 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kNodes > 8 ? 2 : 1)
     for (int i = 0; i < min(Plan::kStages, t.k_tiles); ++i) {
       copy_weights<Plan>(s, t, places, i);
     }
-    prefetch_descriptor(&s.nodes);
+    prefetch_map(&s.nodes);
     if (!Plan::kReleasesLate || t.k_tiles <= Plan::kStages) {
       release_successors();
     }
   }
   __syncthreads();
   if (Plan::kOwnRoom && t.slices > 1) {
-    cluster_arrive();  // this block runs and its barriers are ready: it may be sent to
+    cluster_arrive_relaxed();  // this block runs and its barriers are ready: it may be sent to
   }
   const auto make_sums = [&](float(&sum)[Plan::kNodes / 8][4]) {
     if (warp == Plan::kMultiplyWarps) {

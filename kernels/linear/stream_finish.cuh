@@ -4,9 +4,9 @@
 #pragma once
 
 #include "kernels/common/device_element.cuh"
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/linear/folded_norm.cuh"
 #include "kernels/linear/stream_plan.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/swiglu/activation.cuh"
 
 namespace versieve::kernels {

@@ -3,19 +3,13 @@
 // works out where a sum lies; and what a thread of the block's end has to do (stream_outputs.cuh).
 #pragma once
 
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/linear/stream_ring.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/settle.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
-
-// The compiler works these out here, not where they are used.
-__device__ inline void settle(std::uint32_t& value) {
-  asm volatile("" : "+r"(value));
-}
-__device__ inline void settle(std::int64_t& value) {
-  asm volatile("" : "+l"(value));
-}
 
 inline constexpr int kMatrixNodes = 16;
 inline constexpr int kMatrixBytes = 8 * kMatrixNodes * 4;
@@ -190,7 +184,7 @@ __device__ inline void write_fragments(const FragmentEnd& end,
 // Sends them; by the warp that has written them.
 __device__ inline void send_fragments(const FragmentEnd& end, const Places& places) {
   if (end.bytes > 0) {
-    copy_to_block(static_cast<unsigned>(end.block), end.to, end.from, end.bytes, places.received);
+    copy_to_block(end.block, end.to, end.from, end.bytes, places.received);
   }
 }
 

@@ -4,11 +4,12 @@
 #pragma once
 
 #include "kernels/common/device_element.cuh"
-#include "kernels/common/mma_bf16.cuh"
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/linear/stream_finish.cuh"
 #include "kernels/linear/stream_fragments.cuh"
-#include "kernels/linear/wgmma.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/async_copy.cuh"
+#include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/swiglu/activation.cuh"
 
 namespace versieve::kernels {

@@ -2,8 +2,8 @@
 // cluster that finish their rows.
 #pragma once
 
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/linear/stream_plan.cuh"
+#include "kernels/ptx/cluster.cuh"
 
 namespace versieve::kernels {
 
@@ -42,8 +42,9 @@ __device__ inline void send_partials(const Tile& t, int group, std::uint32_t rec
     if (live && node < t.node_count) {
       const int at = ((t.slice * Plan::kRoundNodes + node) * Plan::kGroups + group) * pitch +
                      t.row_of_share(row);
-      send_float(received + static_cast<std::uint32_t>(at * 4), barrier,
-                 static_cast<unsigned>(row >> share_bits), sum[0][i]);
+      const int block = row >> share_bits;
+      push_float(address_in_block(received + static_cast<std::uint32_t>(at * 4), block), sum[0][i],
+                 address_in_block(barrier, block));
     }
   }
 }

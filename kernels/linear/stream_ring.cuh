@@ -3,9 +3,11 @@
 #pragma once
 
 #include "kernels/common/dependent_launch.cuh"
-#include "kernels/linear/async_copy.cuh"
 #include "kernels/linear/stream_plan.cuh"
-#include "kernels/linear/wgmma.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/wgmma.cuh"
 
 namespace versieve::kernels {
 
@@ -32,16 +34,16 @@ __device__ inline void copy_weights(const StreamParams& s, const Tile& t, const 
   barrier_expect(barrier, Plan::kStageBytes);
 #pragma unroll
   for (int group = 0; group < Plan::kGroups; ++group) {
-    copy_box(to + static_cast<std::uint32_t>(group * kGroupBytes), &s.weights,
-             (t.first_k + i) * kTileK, t.first_row[group], barrier, kEvictFirst);
+    copy_box_2d(to + static_cast<std::uint32_t>(group * kGroupBytes), &s.weights,
+                (t.first_k + i) * kTileK, t.first_row[group], barrier, kEvictFirst);
   }
 }
 
 // x of K tile i into its stage; by one thread.
 template <class Plan>
 __device__ inline void copy_nodes(const StreamParams& s, const Tile& t, const Places& at, int i) {
-  copy_box(at.stage(i, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes, &s.nodes,
-           (t.first_k + i) * kTileK, t.first_node, at.full_of(i % Plan::kStages), kEvictLast);
+  copy_box_2d(at.stage(i, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes, &s.nodes,
+              (t.first_k + i) * kTileK, t.first_node, at.full_of(i % Plan::kStages), kEvictLast);
 }
 
 // The copying thread, after the wait: x of the first ring-full, then both, stage by stage.
@@ -55,9 +57,9 @@ __device__ inline void copy_tiles(const StreamParams& s, const Tile& t, const Pl
         wait_for_predecessors();
       }
       const int tile = max(i, 0);
-      copy_box_if(i >= 0, at.stage(tile, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes,
-                  &s.nodes, (t.first_k + tile) * kTileK, t.first_node,
-                  at.full_of(tile % Plan::kStages), kEvictLast);
+      copy_box_2d_if(i >= 0, at.stage(tile, Plan::kStageBytes, Plan::kStages) + Plan::kWeightBytes,
+                     &s.nodes, (t.first_k + tile) * kTileK, t.first_node,
+                     at.full_of(tile % Plan::kStages), kEvictLast);
     }
   } else {
 #pragma unroll Plan::kTurns
@@ -110,7 +112,7 @@ __device__ inline void multiply_tiles(const Tile& t, int group, const Places& pl
     }
     if (Plan::kEarlySums && !Plan::kOwnRoom && t.slices > 1 &&
         i == max(0, t.k_tiles + 2 - Plan::kStages)) {
-      cluster_arrive();  // this warp leaves the stages of tiles k_tiles and k_tiles + 1
+      cluster_arrive_relaxed();  // this warp leaves the stages of tiles k_tiles and k_tiles + 1
     }
   }
   wgmma_wait<0>();

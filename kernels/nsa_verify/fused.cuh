@@ -27,6 +27,8 @@
 #include "kernels/common/warp.cuh"
 #include "kernels/nsa_verify/fused_rows.cuh"
 #include "kernels/nsa_verify/params.h"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/settle.cuh"
 #include "model/launches/fused_cut.h"
 
 namespace versieve::kernels {
@@ -236,17 +238,14 @@ struct RowPlaces {
       at[r] = t.has_row(row) ? t.a.q + t.row_index(t.query_of(row), t.head_of(row)) * t.a.head_dim +
                                    t.lane % 4 * 2
                              : nullptr;
-      asm volatile("" : "+l"(at[r]));
+      settle(at[r]);
     }
   }
 };
 
-__device__ inline void named_barrier(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
-}
 // Of the CTA's working warps; hardware barrier 0.
 __device__ inline void work_sync() {
-  named_barrier(0, kCtaWarps * 32);
+  meet<0, kCtaWarps * 32>();
 }
 
 }  // namespace versieve::kernels

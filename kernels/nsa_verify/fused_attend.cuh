@@ -8,6 +8,9 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_parts.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
 #include "model/launches/fused_parts.h"
 
 namespace versieve::kernels {
@@ -282,7 +285,7 @@ __device__ __forceinline__ void feed_attend(const Queries& t, const TileMaps& ma
                                             int kind) {
   const FusedCut& cut = t.a.cut;
   Fed fed;
-  Before before{memory.ring_of(kSpans, make_team(0, cut.tile_bits)), 0, 0};
+  UnitsBefore before{memory.ring_of(kSpans, make_team(0, cut.tile_bits)), 0, 0};
   int units = 0;  // of spans and window
 #pragma unroll 1
   while (kind < kKinds) {
@@ -329,10 +332,10 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     constexpr bool kAll = kD == kFusedManyHead && (kMany || (!kReuse && kHalves == 2));
     if constexpr (!kAll) {
       if (feeds) {
-        leave_registers<kRegisters>();
+        give_registers<kRegisters>();
         return;
       }
-      take_registers<kRegisters>();
+      take_registers<256 - kRegisters>();
     }
     wait_for_predecessors();
     release_successors();
@@ -366,7 +369,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   }
   start_cta<kD, kMany ? kCtaWarps * 32 : 32>(t, shared);
   if (feeds) {
-    leave_registers<kRegisters>();
+    give_registers<kRegisters>();
     if constexpr (kMany) {
       if (lists.first >= 0 && !(kReuse && (kind == kSelected || a.older_blocks))) {
         wait_for_predecessors();
@@ -379,7 +382,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     feed_attend<kD, kReuse, kMany>(t, maps, memory, work, kind);
     return;
   }
-  take_registers<kRegisters>();
+  take_registers<256 - kRegisters>();
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][0]);
   prefetch_map(&maps.of[kind == kSpans ? 1 : 0][1]);
   const RowPlaces queries(t);

@@ -7,6 +7,9 @@
 
 #include "kernels/nsa_verify/fused_attend.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
 
@@ -133,7 +136,7 @@ struct OwnRow {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (row >= 0) {
       if (lane < kD / 8) {
-        store_chunk(unit_chunk(unit, row, lane), own);
+        store_16(unit_chunk(unit, row, lane), own);
       }
       __syncwarp();
     }
@@ -158,10 +161,9 @@ __device__ __forceinline__ void run_lone(const Lone& t, const TileMaps& maps, Lo
         barrier_expect(full, list.rehearsal ? 0 : Rows<kD>::kUnitBytes);
 #pragma unroll
         for (int panel = 0; !list.rehearsal && panel < kD / 64; ++panel) {
-          copy_tile_async(
-              ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
-                                                         panel * kTileKeys * 128),
-              (next & 1) != 0 ? values : keys, panel * 64, t.g, list.first[next / 2], full);
+          copy_box_3d(ring.units_at + static_cast<std::uint32_t>(to.place * Rows<kD>::kUnitBytes +
+                                                                 panel * kTileKeys * 128),
+                      (next & 1) != 0 ? values : keys, panel * 64, t.g, list.first[next / 2], full);
         }
       }
       ++next;

@@ -4,6 +4,7 @@
 
 #include "kernels/nsa_verify/fused.cuh"
 #include "kernels/nsa_verify/fused_words.cuh"
+#include "kernels/ptx/settle.cuh"
 
 namespace versieve::kernels {
 
@@ -78,10 +79,12 @@ class RowParts {
     if constexpr (kSegmented) {
       first_state_ = lane() < kSegments ? a.segment_states + first_segment + lane() : span_states_;
       segment_outs_ = reinterpret_cast<float4*>(a.segment_outs + first_segment * kD) + lane();
-      asm volatile("" : "+l"(segment_outs_));
+      settle(segment_outs_);
     }
     // Now, not when they are wanted.
-    asm volatile("" : "+l"(span_states_), "+l"(span_outs_), "+l"(first_state_));
+    settle(span_states_);
+    settle(span_outs_);
+    settle(first_state_);
   }
   static constexpr int kMostAwaited = kD == kFusedManyHead ? kMostAnnouncedSpans : 0;
 
@@ -131,34 +134,36 @@ class RowParts {
     do {
       float2 state = none;
       if (first) {
-        read_words<0>(first_state_, state);
+        load_whole<0>(first_state_, state);
       }
       seen = first && most_word(state) != kBlankWord;
     } while (__any_sync(0xFFFFFFFFU, 8 * __popc(__ballot_sync(0xFFFFFFFFU, seen) & own) < enough));
     std::uint32_t most[4];
+    ulonglong2 quad[kBatch] = {};  // of spans
+    ulonglong2 ahead[kAhead ? kBatch : 1] = {};
     do {
       state_[0] = state_[1] = none;
       if (first) {
-        read_words<0>(first_state_, state_[0]);
+        load_whole<0>(first_state_, state_[0]);
       }
       if (kSpanned && second) {
-        read_words<kRowLanes * 8>(span_states_, state_[1]);
+        load_whole<kRowLanes * 8>(span_states_, state_[1]);
       }
       if constexpr (kSegmented) {
         each_index<kSegments>([&](auto i) {
-          read_words<decltype(i)::value * kD * 4>(segment_outs_, segment_[i][0]);
+          load_whole<decltype(i)::value * kD * 4>(segment_outs_, segment_[i][0]);
         });
       }
       if constexpr (kSpanned) {
         each_index<kBatch>([&](auto i) {
           constexpr int kPart = decltype(i)::value;
-          read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, quad_[i][0]);
+          load_whole_if<kPart * kD * 4, kPart>(spans, span_outs_, quad[i]);
         });
         if constexpr (kAhead) {
           if (far) {
             each_index<kBatch>([&](auto i) {
               constexpr int kPart = decltype(i)::value + kBatch;
-              read_words_if<kPart * kD * 4, kPart>(spans, span_outs_, ahead_[i][0]);
+              load_whole_if<kPart * kD * 4, kPart>(spans, span_outs_, ahead[i]);
             });
           }
         }
@@ -166,20 +171,27 @@ class RowParts {
       most[0] = most_word(state_[0]);
       most[1] = most_word(state_[1]);
       most[2] = most[3] = 0U;
-      const auto look = [&](int i, float4 x) { most[i % 4] = max(most[i % 4], most_word(x)); };
+      const auto look = [&](int i, const auto& x) { most[i % 4] = max(most[i % 4], most_word(x)); };
 #pragma unroll
       for (int i = 0; kSegmented && i < kSegments; ++i) {
         look(i, segment_[i][0]);
       }
 #pragma unroll
       for (int i = 0; kSpanned && i < kBatch; ++i) {
-        look(i, quad_[i][0]);
+        look(i, quad[i]);
         if constexpr (kAhead) {
-          look(i, ahead_[i][0]);
+          look(i, ahead[i]);
         }
       }
     } while (__any_sync(0xFFFFFFFFU,
                         exists && max(max(most[0], most[1]), max(most[2], most[3])) == kBlankWord));
+#pragma unroll
+    for (int i = 0; kSpanned && i < kBatch; ++i) {
+      quad_[i][0] = floats_of(quad[i]);
+      if constexpr (kAhead) {
+        ahead_[i][0] = floats_of(ahead[i]);
+      }
+    }
     if (first) {
       blank.template write<0>(first_state_);
     }

@@ -4,6 +4,10 @@
 #include "kernels/nsa_verify/fused_lists.cuh"
 #include "kernels/nsa_verify/fused_merge.cuh"
 #include "kernels/nsa_verify/fused_tiles.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/global_memory.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
 
@@ -36,7 +40,7 @@ struct WorkMemory {
 
   __device__ __forceinline__ WorkMemory(const FusedCut& of, int own_slot, unsigned char* shared)
       : cut(of), slot(own_slot) {
-    const std::uint32_t at = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+    const std::uint32_t at = shared_address(shared);
     const int places = cut.slots * cut.units;
     units_at = at + static_cast<std::uint32_t>(slot * cut.units * Rows<kD>::kUnitBytes);
     barriers_at =
@@ -117,8 +121,8 @@ __device__ __forceinline__ void start_cta(Queries& t, unsigned char* shared) {
   } else {
     const FusedCut& cut = t.a.cut;
     const int places = cut.slots * cut.units;
-    const std::uint32_t first = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) +
-                                static_cast<std::uint32_t>(places * Rows<kD>::kUnitBytes);
+    const std::uint32_t first =
+        shared_address(shared) + static_cast<std::uint32_t>(places * Rows<kD>::kUnitBytes);
     const int of_rings = places * 4;
 #pragma unroll 1
     for (int i = thread - kWorkers; i < of_rings + kReadyBarriers; i += kTreeThreads - kWorkers) {
@@ -136,17 +140,6 @@ __device__ __forceinline__ void start_cta(Queries& t, unsigned char* shared) {
 // Whether a feeding warp fills the CTA's tables first: the last one, which most teams leave free.
 __device__ __forceinline__ bool fills_tables(const Queries& t) {
   return (t.slot << t.a.cut.tile_bits) + t.tile == kCtaWarps - 1;
-}
-
-// A tree's CTA takes registers from the warps that feed for those that work: the first thing that
-// either do, so that the compiler knows what they have.
-template <int kOfFeeder>
-__device__ __forceinline__ void leave_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kOfFeeder));
-}
-template <int kOfFeeder>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(256 - kOfFeeder));
 }
 
 // First span of share `rank` of `tokens` compressed tokens.
@@ -180,8 +173,7 @@ __device__ __forceinline__ Job span_job(const Queries& t, int rank) {
 __device__ inline void arrive_at(const FusedArguments& a, int group) {
   work_sync();
   if (threadIdx.x == 0) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;\n" ::"l"(a.counters + group * 2)
-                 : "memory");
+    count_release(a.counters + group * 2);
   }
 }
 // Counters of the group of node `node` of KV head g: parts that are there, finishing CTAs that are
@@ -196,23 +188,12 @@ __device__ __forceinline__ unsigned wait_for_parts(const FusedArguments& a, int 
   unsigned before = 0;
   if (threadIdx.x == 0) {
     unsigned* const counters = counters_of(a, node, g);
-    unsigned arrived = 0;
-    while (true) {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n"
-                   : "=r"(arrived)
-                   : "l"(counters)
-                   : "memory");
-      if (arrived >= static_cast<unsigned>(a.cut.part_blocks)) {
-        break;
-      }
+    while (load_acquire(counters) < static_cast<unsigned>(a.cut.part_blocks)) {
       __nanosleep(20);
     }
-    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;\n"
-                 : "=r"(before)
-                 : "l"(counters + 1)
-                 : "memory");
+    before = count_relaxed(counters + 1);
   }
-  named_barrier(0, kThreads);
+  meet<0, kThreads>();
   return before;
 }
 // At the end of a finishing CTA: the last one of a group leaves its counters zero.

@@ -3,8 +3,10 @@
 // tree begins, all of its rows come as units of 64: each query finds its path's among them.
 #pragma once
 
-#include "kernels/common/tile_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/settle.cuh"
 
 namespace versieve::kernels {
 
@@ -85,7 +87,7 @@ struct Fed {
 };
 
 // Units of a ring that went through another one before, which had places of the same memory.
-struct Before {
+struct UnitsBefore {
   Ring ring;
   int first;  // place of this ring's first one
   int units;
@@ -108,10 +110,10 @@ struct Before {
 template <int kD>
 __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all, bool compressed,
                                           const Ring& ring, const std::uint32_t* units, bool waits,
-                                          const Before& before, Fed& fed) {
+                                          const UnitsBefore& before, Fed& fed) {
   const CUtensorMap* maps = &all.of[compressed ? 1 : 0][0];
   // Kept, not computed again from the kernel's arguments at every load.
-  asm volatile("" : "+l"(maps));
+  settle(maps);
   const int in_flight = min(kUnitsInFlight, ring.units);
   // One lane reads, for all.
   const auto word_at = [&](int i) {
@@ -142,8 +144,8 @@ __device__ __forceinline__ void feed_ring(const Queries& t, const TileMaps& all,
       barrier_expect(full, Rows<kD>::kUnitBytes);
 #pragma unroll
       for (int panel = 0; panel < kD / 64; ++panel) {
-        copy_tile_async(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128),
-                        maps + word % 4U, panel * 64, t.g, static_cast<int>(word / 4U), full);
+        copy_box_3d(unit + static_cast<std::uint32_t>(panel * kTileKeys * 128), maps + word % 4U,
+                    panel * 64, t.g, static_cast<int>(word / 4U), full);
       }
     }
     fed.to.advance(ring);

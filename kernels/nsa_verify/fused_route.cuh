@@ -11,6 +11,9 @@
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/block.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
 
 namespace versieve::kernels {
 
@@ -222,10 +225,10 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   const bool feeds = warp_of_block() >= kCtaWarps;
   if (!works_on_parts(a)) {
     if (feeds) {
-      leave_registers<kFeedRegisters>();
+      give_registers<kFeedRegisters>();
       return;
     }
-    take_registers<kFeedRegisters>();
+    take_registers<256 - kFeedRegisters>();
     wait_for_predecessors();
     release_successors();
     finish_route<kD, kCounts>(a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks,
@@ -245,7 +248,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   place_tables(t, memory.tables, memory.ready_at);
   start_cta<kD, 32>(t, shared);
   if (feeds) {
-    leave_registers<kFeedRegisters>();
+    give_registers<kFeedRegisters>();
     if (fills_tables(t)) {
       fill_tables<32>(t, t.lane);
     }
@@ -256,7 +259,7 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
     }
     return;
   }
-  take_registers<kFeedRegisters>();
+  take_registers<256 - kFeedRegisters>();
   if (rank < a.cut.ranks) {
     prefetch_map(&maps.of[1][0]);
     prefetch_map(&maps.of[1][1]);

@@ -12,15 +12,16 @@
 #include <cstdint>
 
 #include "kernels/common/device_element.cuh"
-#include "kernels/common/mma_bf16.cuh"
+#include "kernels/common/key_tile.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/mma.cuh"
 #include "model/launches/fused_cut.h"
 
 namespace versieve::kernels {
 
-inline constexpr int kTileKeys = kFusedTile;    // keys of a tile
+static_assert(kTileKeys == kFusedTile && kTileRows == kFusedRows, "a tile is what the cut counts");
 inline constexpr int kSliceKeys = kFusedSlice;  // keys of one product step, aligned to position
 inline constexpr int kSlots = kTileKeys / kSliceKeys;  // slices of a tile
-inline constexpr int kTileRows = kFusedRows;
 
 // A state that has seen no key.
 inline constexpr float kNoReference = -3.0e38F;

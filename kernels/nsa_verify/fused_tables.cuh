@@ -3,8 +3,8 @@
 // meanwhile.
 #pragma once
 
-#include "kernels/common/tile_copy.cuh"
 #include "kernels/nsa_verify/fused.cuh"
+#include "kernels/ptx/mbarrier.cuh"
 
 namespace versieve::kernels {
 

@@ -3,20 +3,10 @@
 #pragma once
 
 #include "kernels/nsa_verify/fused_ring.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
-
-__device__ __forceinline__ int load_shared_s16(std::uint32_t at) {
-  std::int16_t x;
-  asm volatile("ld.shared.s16 %0, [%1];\n" : "=h"(x) : "r"(at));
-  return x;
-}
-// to = from where a == b; as it stands, so that no array becomes one in memory.
-__device__ __forceinline__ void take_if_equal(int a, int b, float from, float& to) {
-  asm("{\n.reg .pred same;\nsetp.eq.s32 same, %1, %2;\nselp.f32 %0, %3, %0, same;\n}\n"
-      : "+f"(to)
-      : "r"(a), "r"(b), "f"(from));
-}
 
 // The same number, which the compiler takes for a new one: it keeps it, where it would otherwise
 // work it out again at each turn of a loop. All lanes call it.
@@ -47,7 +37,7 @@ struct TailSlice {
     const std::int16_t* const table = compressed ? t.path_row : t.ancestor;
     pitch = kept((compressed ? t.a.cut.path_compressed : t.a.cut.depth) * 2);
     rows_at = static_cast<std::uint32_t>(
-        kept(static_cast<int>(__cvta_generic_to_shared(table)) + t.tile * t.per_tile * pitch));
+        kept(static_cast<int>(shared_address(table)) + t.tile * t.per_tile * pitch));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       query[r] = kept((t.lane / 4 + r * 8) >> t.a.head_bits);
@@ -82,7 +72,7 @@ struct TailSlice {
     const bool tree = ahead >= 0 && (seen >> key & 1U) != 0U;
     int index = ahead < 0 ? key : 0;
     if (tree) {
-      index = load_shared_s16(rows_at + static_cast<std::uint32_t>(q * pitch + ahead * 2));
+      index = load_2(rows_at + static_cast<std::uint32_t>(q * pitch + ahead * 2));
     }
     const bool back = from.reaches_back(first);
     const int row = index % kTileKeys;

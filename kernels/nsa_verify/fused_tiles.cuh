@@ -4,6 +4,7 @@
 
 #include "kernels/nsa_verify/fused_tail.cuh"
 #include "kernels/nsa_verify/fused_words.cuh"
+#include "kernels/ptx/settle.cuh"
 
 namespace versieve::kernels {
 
@@ -31,7 +32,7 @@ struct PartPlaces {
       first[r] = t.has_row(row) ? t.row_index(t.query_of(row), t.head_of(row)) *
                                       (compressed ? t.a.max_spans : kSegments)
                                 : -1;
-      asm volatile("" : "+r"(first[r]));
+      settle(first[r]);
     }
   }
 };
@@ -50,12 +51,12 @@ __device__ __forceinline__ void store_part(const FusedArguments& a, const PartPl
     }
     const int at = places.first[r] + part;
     if (quarter == 0) {
-      write_words(states + at, make_float2(rows.reference[r], rows.sum[r]));
+      store_whole(states + at, make_float2(rows.reference[r], rows.sum[r]));
     }
     float2* const to = reinterpret_cast<float2*>(outs + at * kD) + quarter;
 #pragma unroll
     for (int n = 0; n < kD / 8; ++n) {
-      write_words(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
+      store_whole(to + n * 4, make_float2(rows.out[n][r * 2], rows.out[n][r * 2 + 1]));
     }
   }
   rows.reset();

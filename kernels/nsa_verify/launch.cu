@@ -118,14 +118,14 @@ class Vanilla {
   }
   void select() const {
     const LaunchRange range("nsa_select", traffic::nsa_select(shape_), context_.observer);
-    launch(&nsa_select_kernel<T>, grid(1), kSelectThreads,
+    launch(&nsa_select_kernel<T>, grid(1), kNsaSelectThreads,
            select_shared_bytes(p_.num_blocks, p_.nsa.sel_count), a_, context_.stream);
   }
   // The same with kernels/topk in the middle.
   void rank() const {
     {
       const LaunchRange range("nsa_weigh", traffic::nsa_weigh(shape_), context_.observer);
-      launch(&nsa_weigh_kernel<T>, grid(1), kSelectThreads, select_shared_bytes(0, 0), a_,
+      launch(&nsa_weigh_kernel<T>, grid(1), kNsaSelectThreads, select_shared_bytes(0, 0), a_,
              context_.stream);
     }
     TopkParams<float> ranking = ranking_of(p_);

@@ -10,14 +10,14 @@
 
 namespace versieve::kernels {
 
-inline constexpr int kSelectThreads = 256;
-inline constexpr int kSelectWarps = kSelectThreads / 32;
+inline constexpr int kNsaSelectThreads = 256;
+inline constexpr int kNsaSelectWarps = kNsaSelectThreads / 32;
 inline constexpr int kTileTokens =
     2048;  // compressed tokens whose probabilities are in shared memory
 inline constexpr int kMaxOffsets = 1024;  // B/s + l/s - 1
 
 // Named places in the dynamic shared memory of nsa_select.
-struct SelectShared {
+struct NsaSelectShared {
   unsigned* keys;        // [S]: importance as a sortable number + 1; 0: not a candidate
   int* chosen;           // [n]
   float* probability;    // [kTileTokens]
@@ -26,25 +26,25 @@ struct SelectShared {
   unsigned* best_key;    // [2, warps]
   unsigned* best_block;  // [2, warps]
 
-  __device__ SelectShared(float* memory, std::int64_t blocks, std::int64_t sel_count)
+  __device__ NsaSelectShared(float* memory, std::int64_t blocks, std::int64_t sel_count)
       : keys(reinterpret_cast<unsigned*>(memory)),
         chosen(reinterpret_cast<int*>(keys + blocks)),
         probability(reinterpret_cast<float*>(chosen + sel_count)),
         head_max(probability + kTileTokens),
         head_inverse(head_max + kMaxGroupHeads),
         best_key(reinterpret_cast<unsigned*>(head_inverse + kMaxGroupHeads)),
-        best_block(best_key + 2 * kSelectWarps) {}
+        best_block(best_key + 2 * kNsaSelectWarps) {}
 };
 inline std::size_t select_shared_bytes(std::int64_t blocks, std::int64_t sel_count) {
   return static_cast<std::size_t>(blocks + sel_count + kTileTokens + 2 * kMaxGroupHeads +
-                                  4 * kSelectWarps) *
+                                  4 * kNsaSelectWarps) *
          4;
 }
 
 // Final maximum and 1 / sum of each head over the node's spans, in ascending order.
 template <class T>
 __device__ void merge_head_states(const VanillaArguments<T>& a, std::int64_t pair, int spans,
-                                  const SelectShared& s) {
+                                  const NsaSelectShared& s) {
   const int head = static_cast<int>(threadIdx.x);
   if (head < a.group_heads) {
     const float* states = a.states + (pair * a.spans * a.padded_heads + head) * 2;
@@ -67,7 +67,7 @@ __device__ void merge_head_states(const VanillaArguments<T>& a, std::int64_t pai
 // Probability of compressed token i, summed over heads in their order.
 template <class T>
 __device__ float summed_probability(const VanillaArguments<T>& a, std::int64_t pair, std::int64_t i,
-                                    const SelectShared& s) {
+                                    const NsaSelectShared& s) {
   const float* scores = a.scores + (pair * a.max_compressed + i) * a.padded_heads;
   float total = 0.0F;
   for (int tile = 0; tile < a.padded_heads; tile += kTileHeads) {
@@ -129,7 +129,7 @@ struct Routing {
 // unless that is null.
 template <class T, class Store>
 __device__ void weigh_blocks(const VanillaArguments<T>& a, const Routing& routing,
-                             const Store& store, const SelectShared& s) {
+                             const Store& store, const NsaSelectShared& s) {
   float* importance = routing.importance(a.p);
   const std::int64_t own = routing.own;
   const NsaVerifyParams<T>& p = a.p;
@@ -141,13 +141,13 @@ __device__ void weigh_blocks(const VanillaArguments<T>& a, const Routing& routin
     const std::int64_t end_block = min(own + 1, block + tile_blocks);
     const std::int64_t first = block * per_block - (overlaps - 1);
     const int tokens = static_cast<int>((end_block - block - 1) * per_block) + offsets;
-    for (int i = static_cast<int>(threadIdx.x); i < tokens; i += kSelectThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < tokens; i += kNsaSelectThreads) {
       const std::int64_t token = first + i;
       const bool visible = token >= 0 && token < routing.count;
       s.probability[i] = visible ? summed_probability(a, routing.pair, token, s) : 0.0F;
     }
     __syncthreads();
-    for (std::int64_t j = block + threadIdx.x; j < end_block; j += kSelectThreads) {
+    for (std::int64_t j = block + threadIdx.x; j < end_block; j += kNsaSelectThreads) {
       const float* p_cmp = s.probability + (j - block) * per_block;
       float sum = 0.0F;
       for (int o = 0; o < offsets; ++o) {
@@ -163,19 +163,20 @@ __device__ void weigh_blocks(const VanillaArguments<T>& a, const Routing& routin
     __syncthreads();
   }
   for (std::int64_t j = own + 1 + threadIdx.x; importance != nullptr && j < p.num_blocks;
-       j += kSelectThreads) {
+       j += kNsaSelectThreads) {
     importance[j] = 0.0F;
   }
 }
 
 // Takes the forced blocks out of the candidates and lists them; returns how many there are.
 template <class T>
-__device__ int take_forced(const NsaVerifyParams<T>& p, std::int64_t own, const SelectShared& s) {
+__device__ int take_forced(const NsaVerifyParams<T>& p, std::int64_t own,
+                           const NsaSelectShared& s) {
   const int initial = static_cast<int>(min(p.nsa.init_blocks, own + 1));
   const std::int64_t first_local =
       max(static_cast<std::int64_t>(initial), own - p.nsa.local_blocks + 1);
   const int forced = initial + static_cast<int>(own + 1 - first_local);
-  for (int i = static_cast<int>(threadIdx.x); i < forced; i += kSelectThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < forced; i += kNsaSelectThreads) {
     const int block = i < initial ? i : static_cast<int>(first_local) + i - initial;
     s.chosen[i] = block;
     s.keys[block] = 0U;
@@ -185,11 +186,11 @@ __device__ int take_forced(const NsaVerifyParams<T>& p, std::int64_t own, const 
 }
 
 // This thread's best candidate of its strided share; lower block first among equals.
-__device__ inline void best_of_share(const SelectShared& s, int blocks, unsigned& key,
+__device__ inline void best_of_share(const NsaSelectShared& s, int blocks, unsigned& key,
                                      unsigned& block) {
   key = 0U;
   block = 0xFFFFFFFFU;
-  for (int j = static_cast<int>(threadIdx.x); j < blocks; j += kSelectThreads) {
+  for (int j = static_cast<int>(threadIdx.x); j < blocks; j += kNsaSelectThreads) {
     if (s.keys[j] > key) {
       key = s.keys[j];
       block = static_cast<unsigned>(j);
@@ -198,7 +199,7 @@ __device__ inline void best_of_share(const SelectShared& s, int blocks, unsigned
 }
 
 // Fills chosen[forced, wanted) with the best candidates.
-__device__ inline void take_best(const SelectShared& s, int blocks, int forced, int wanted) {
+__device__ inline void take_best(const NsaSelectShared& s, int blocks, int forced, int wanted) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   unsigned key;
   unsigned block;
@@ -207,7 +208,7 @@ __device__ inline void take_best(const SelectShared& s, int blocks, int forced, 
     const unsigned warp_key = __reduce_max_sync(0xFFFFFFFFU, key);
     const unsigned warp_block =
         __reduce_min_sync(0xFFFFFFFFU, key == warp_key ? block : 0xFFFFFFFFU);
-    const int slot = round % 2 * kSelectWarps;  // two slots: one barrier a round
+    const int slot = round % 2 * kNsaSelectWarps;  // two slots: one barrier a round
     if (threadIdx.x % 32 == 0) {
       s.best_key[slot + warp] = warp_key;
       s.best_block[slot + warp] = warp_block;
@@ -215,7 +216,7 @@ __device__ inline void take_best(const SelectShared& s, int blocks, int forced, 
     __syncthreads();
     unsigned top_key = 0U;
     unsigned top_block = 0xFFFFFFFFU;
-    for (int w = 0; w < kSelectWarps; ++w) {
+    for (int w = 0; w < kNsaSelectWarps; ++w) {
       const unsigned other_key = s.best_key[slot + w];
       const unsigned other_block = s.best_block[slot + w];
       if (other_key > top_key || (other_key == top_key && other_block < top_block)) {
@@ -233,11 +234,11 @@ __device__ inline void take_best(const SelectShared& s, int blocks, int forced, 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kNsaSelectThreads)
     nsa_select_kernel(const __grid_constant__ VanillaArguments<T> a) {
   extern __shared__ float shared[];
   const NsaVerifyParams<T>& p = a.p;
-  const SelectShared s(shared, p.num_blocks, p.nsa.sel_count);
+  const NsaSelectShared s(shared, p.num_blocks, p.nsa.sel_count);
   const Routing routing(p);
   const std::int64_t own = routing.own;
   merge_head_states(a, routing.pair, static_cast<int>((routing.count + kSpan - 1) / kSpan), s);
@@ -247,7 +248,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const int forced = take_forced(p, own, s);
   take_best(s, static_cast<int>(own) + 1, forced, wanted);
   std::int32_t* indices = p.indices + routing.row * p.nsa.sel_count;
-  for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kSelectThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kNsaSelectThreads) {
     int rank = 0;
     for (int other = 0; other < wanted && i < wanted; ++other) {
       rank += s.chosen[other] < s.chosen[i] ? 1 : 0;

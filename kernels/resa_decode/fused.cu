@@ -9,6 +9,8 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/common/tensor_map.h"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/fence.cuh"
 #include "kernels/resa_decode/fused_attend.cuh"
 #include "kernels/resa_decode/fused_launch.cuh"
 #include "kernels/resa_decode/fused_score.cuh"
@@ -45,9 +47,9 @@ __device__ void choose_blocks(const Params& p, const ResaStep& s, const ResaScra
   std::uint32_t* keys = share <= Memory::kKeyRoom
                             ? reinterpret_cast<std::uint32_t*>(memory + Memory::kQueueBytes)
                             : scratch.rank + g * scratch.blocks + first;
-  const KeyRange own = score_blocks<kHeadDim>(p, g, first, count, keys, memory);
+  const KeyExtremes own = score_blocks<kHeadDim>(p, g, first, count, keys, memory);
   cluster_wait();  // all blocks run: their shared memory may be written
-  const KeyRange range = share_range(shared, place, own);
+  const KeyExtremes range = share_range(shared, place, own);
   const KeyCut cut =
       find_cut(shared, *reinterpret_cast<DigitMemory*>(memory), place, keys, count, kept, range);
   write_chosen(shared, keys, first, count, cut, out);
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(kFusedThreads, kHeadDim == 64 ? 2 : 1)
   const ResaStep s = resa_step(p);
   choose_blocks<kHeadDim>(p, s, scratch, g, place, memory, shared);
   // Shared memory turns from the threads' loads and stores to the copy engine's.
-  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+  fence_for_copies();
   cluster_sync();
   attend_list<kHeadDim>(p, maps, s, scratch, g, place, memory, shared);
   cluster_sync();

@@ -3,8 +3,10 @@
 // write the list, attend chunks of it, one warp a chunk, and merge the chunks.
 #pragma once
 
-#include "kernels/common/cluster.cuh"
-#include "kernels/common/tile_copy.cuh"
+#include "kernels/ptx/bulk_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/resa_decode/fused_launch.cuh"
 #include "kernels/resa_decode/step.cuh"
 
@@ -19,7 +21,7 @@ inline constexpr int kDigitBits = 9;
 inline constexpr int kDigitBins = 1 << kDigitBits;
 
 // Extremes of order keys; none: least > most.
-struct KeyRange {
+struct KeyExtremes {
   std::uint32_t least = 0xFFFFFFFFU;
   std::uint32_t most = 0;
 };
@@ -51,8 +53,8 @@ struct FoundBin {
 };
 
 struct FusedShared {
-  KeyRange ranges[kMostCluster];  // pushed by each block of the cluster
-  KeyRange warp_range[kFusedWarps];
+  KeyExtremes ranges[kMostCluster];  // pushed by each block of the cluster
+  KeyExtremes warp_range[kFusedWarps];
   int2 warp_count[kFusedWarps];  // of the bins that a warp adds up: all blocks', the blocks' before
   FoundBin found;
   int above[kFusedWarps], equal[kFusedWarps];  // of the warps' pieces

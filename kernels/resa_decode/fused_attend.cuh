@@ -5,6 +5,7 @@
 
 #include "kernels/flash_decode/chunk_loop.cuh"
 #include "kernels/flash_decode/combine.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/resa_decode/fused.cuh"
 #include "kernels/resa_decode/fused_launch.cuh"
 
@@ -53,8 +54,8 @@ class ListedTiles {
       const int row = box_row(i);
       if (row < rows) {
         for (int panel = 0; panel < kHeadDim / 64; ++panel) {
-          copy_tile_async(slot + static_cast<std::uint32_t>(panel * kPanelBytes + row * 128),
-                          value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
+          copy_box_3d(slot + static_cast<std::uint32_t>(panel * kPanelBytes + row * 128),
+                      value ? &maps_.v : &maps_.k, panel * 64, g_, position_[i], barrier);
         }
       }
     }
@@ -138,9 +139,8 @@ __device__ inline void attend_list(const ResaDecodeParams<Bf16>& p, const Listed
                        .tokens = tokens,
                        .group_heads = static_cast<int>(p.num_heads / p.num_kv_heads),
                        .room = static_cast<int>(scratch.partials.chunks)};
-  const Ring ring{
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(memory + warp * Ring::kBytes)),
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(shared.barriers + warp * kTeamSlots))};
+  const Ring ring{shared_address(memory + warp * Ring::kBytes),
+                  shared_address(shared.barriers + warp * kTeamSlots)};
   ChunkLoop<kHeadDim, 1, 1, kTeamSlots, ListedTiles<kHeadDim>, GroupRows>(keys, rows, ring,
                                                                           scratch.partials)
       .run(span);

@@ -5,7 +5,9 @@
 #pragma once
 
 #include "kernels/common/device_element.cuh"
-#include "kernels/common/mma_bf16.cuh"
+#include "kernels/ptx/async_copy.cuh"
+#include "kernels/ptx/fence.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/resa_decode/fused.cuh"
 
 namespace versieve::kernels {
@@ -51,8 +53,8 @@ __device__ inline float partial_score(const float (&mean)[8], const uint4& least
 // Keys of blocks [first, first + count) to keys[0, count). `queue`: 32 * kScoreStages bytes a
 // thread.
 template <int kHeadDim>
-__device__ inline KeyRange score_blocks(const ResaDecodeParams<Bf16>& p, int g, int first,
-                                        int count, std::uint32_t* keys, unsigned char* queue) {
+__device__ inline KeyExtremes score_blocks(const ResaDecodeParams<Bf16>& p, int g, int first,
+                                           int count, std::uint32_t* keys, unsigned char* queue) {
   constexpr int kLanes = kHeadDim / 8;
   constexpr int kRows = kFusedThreads / kLanes;  // of a stage
   constexpr int kStageBytes = kFusedThreads * 32;
@@ -61,11 +63,11 @@ __device__ inline KeyRange score_blocks(const ResaDecodeParams<Bf16>& p, int g, 
   const std::int64_t width = p.num_kv_heads * kHeadDim;
   const std::int64_t offset = g * kHeadDim + lane * 8;
   unsigned char* own = queue + threadIdx.x * 16;
-  const std::uint32_t own_address = static_cast<std::uint32_t>(__cvta_generic_to_shared(own));
+  const std::uint32_t own_address = shared_address(own);
   constexpr int kTogether = 2;  // stages that are requested, and scored, together
   const int stages = (count + kRows - 1) / kRows;
   const auto request = [&](int stage) {
-    asm volatile("" ::: "memory");  // what lay there has been read
+    keep_order();  // what lay there has been read
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       if (stage + i < stages) {
@@ -73,20 +75,20 @@ __device__ inline KeyRange score_blocks(const ResaDecodeParams<Bf16>& p, int g, 
         const std::int64_t at = (first + block) * width + offset;
         const std::uint32_t slot =
             own_address + static_cast<std::uint32_t>((stage + i) % kScoreStages * kStageBytes);
-        copy_chunk_async(slot, p.kmin + at, true);
-        copy_chunk_async(slot + kFusedThreads * 16, p.kmax + at, true);
+        fetch_16(slot, p.kmin + at);
+        fetch_16(slot + kFusedThreads * 16, p.kmax + at);
       }
     }
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
+    end_fetch_group();
   };
   for (int stage = 0; stage < kScoreStages; stage += kTogether) {
     request(stage);
   }
   float mean[8];
   mean_of_group<kHeadDim>(p, g, lane * 8, mean);
-  KeyRange range;
+  KeyExtremes range;
   for (int stage = 0; stage < stages; stage += kTogether) {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(kScoreStages / kTogether - 1) : "memory");
+    await_fetch_groups<kScoreStages / kTogether - 1>();
     float score[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
@@ -115,7 +117,7 @@ __device__ inline KeyRange score_blocks(const ResaDecodeParams<Bf16>& p, int g, 
       }
     }
   }
-  asm volatile("cp.async.wait_group 0;\n" ::: "memory");
+  await_fetch_groups<0>();
   range.least = __reduce_min_sync(0xFFFFFFFFU, range.least);
   range.most = __reduce_max_sync(0xFFFFFFFFU, range.most);
   return range;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/common/block_reduce.cuh"
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/resa_decode/fused.cuh"
 
 namespace versieve::kernels {
@@ -37,19 +38,20 @@ __device__ inline void await_pushes(std::uint32_t barrier, Place place, int pari
 }
 
 // The extremes of all blocks' keys, from those of every warp's. All blocks run.
-__device__ inline KeyRange share_range(FusedShared& shared, Place place, const KeyRange& own) {
+__device__ inline KeyExtremes share_range(FusedShared& shared, Place place,
+                                          const KeyExtremes& own) {
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   const std::uint32_t barrier = shared_address(&shared.range_pushed);
   if (thread == 0 && place.blocks > 1) {
-    barrier_expect(barrier, place.blocks * static_cast<int>(sizeof(KeyRange)));
+    barrier_expect(barrier, place.blocks * static_cast<int>(sizeof(KeyExtremes)));
   }
   if (lane == 0) {
     shared.warp_range[thread / 32] = own;
   }
   __syncthreads();
   if (thread < 32) {
-    const KeyRange part = shared.warp_range[lane % kFusedWarps];
+    const KeyExtremes part = shared.warp_range[lane % kFusedWarps];
     const uint2 all{__reduce_min_sync(0xFFFFFFFFU, part.least),
                     __reduce_max_sync(0xFFFFFFFFU, part.most)};
     if (place.blocks == 1) {  // launched without a cluster, which pushes need
@@ -60,7 +62,7 @@ __device__ inline KeyRange share_range(FusedShared& shared, Place place, const K
     }
   }
   await_pushes(barrier, place, 0);
-  const KeyRange part = lane < place.blocks ? shared.ranges[lane] : KeyRange{};
+  const KeyExtremes part = lane < place.blocks ? shared.ranges[lane] : KeyExtremes{};
   return {__reduce_min_sync(0xFFFFFFFFU, part.least), __reduce_max_sync(0xFFFFFFFFU, part.most)};
 }
 
@@ -181,7 +183,7 @@ __device__ inline int narrow(FusedShared& shared, const DigitMemory& memory, Pla
 // Where the `kept` best of the cluster's keys end. REQUIRES: 1 <= kept <= all keys.
 __device__ inline KeyCut find_cut(FusedShared& shared, DigitMemory& memory, Place place,
                                   const std::uint32_t* keys, int count, int kept,
-                                  const KeyRange& range) {
+                                  const KeyExtremes& range) {
   KeyCut cut{.low = range.least,
              .width = max(1, 32 - __clz(static_cast<int>(range.most - range.least))),
              .ties = kept};

@@ -75,7 +75,7 @@ void launch_select(const ResaDecodeParams<T>& p, const ResaScratch& scratch,
                    const LaunchContext& context) {
   const LaunchRange range("resa_select", traffic::resa_select(resa_shape(p)), context.observer);
   DependentGrid grid{.grid = dim3(static_cast<unsigned>(p.num_kv_heads)),
-                     .threads = kSelectThreads,
+                     .threads = kResaSelectThreads,
                      .stream = context.stream};
   if (scratch.blocks <= kSharedRanks) {
     grid.shared_bytes = static_cast<std::size_t>(scratch.blocks) * sizeof(std::uint32_t);

@@ -9,7 +9,7 @@
 
 namespace versieve::kernels {
 
-inline constexpr int kSelectThreads = 1024;
+inline constexpr int kResaSelectThreads = 1024;
 inline constexpr int kSelectBins = 2048;
 
 // Keys above (key & mask) == prefix are taken, and `ties` of those equal to it.
@@ -19,25 +19,25 @@ struct RankThreshold {
   int ties = 0;
 };
 
-struct SelectShared {
+struct ResaSelectShared {
   int bins[kSelectBins];
-  int sums[kSelectThreads / 32];
-  int equal[kSelectThreads / 32];
+  int sums[kResaSelectThreads / 32];
+  int equal[kResaSelectThreads / 32];
   int above;  // found digit: keys in higher bins, its bin, its count
   int bin;
   int count;
 };
 
 // The digit of the `need`-th largest among keys that match so far. REQUIRES: that many match.
-__device__ inline void find_digit(SelectShared& shared, const std::uint32_t* rank,
+__device__ inline void find_digit(ResaSelectShared& shared, const std::uint32_t* rank,
                                   std::int64_t count, int shift, int digit_bins,
                                   const RankThreshold& t) {
   const int thread = static_cast<int>(threadIdx.x);
-  for (int bin = thread; bin < kSelectBins; bin += kSelectThreads) {
+  for (int bin = thread; bin < kSelectBins; bin += kResaSelectThreads) {
     shared.bins[bin] = 0;
   }
   __syncthreads();
-  for (std::int64_t i = thread; i < count; i += kSelectThreads) {
+  for (std::int64_t i = thread; i < count; i += kResaSelectThreads) {
     const std::uint32_t key = rank[i];
     if ((key & t.mask) == t.prefix) {
       atomicAdd(&shared.bins[key >> shift & static_cast<std::uint32_t>(digit_bins - 1)], 1);
@@ -47,7 +47,7 @@ __device__ inline void find_digit(SelectShared& shared, const std::uint32_t* ran
   // Thread t owns two bins, the highest first.
   const int high = shared.bins[kSelectBins - 1 - 2 * thread];
   const int low = shared.bins[kSelectBins - 2 - 2 * thread];
-  const ScanResult<int> scan = block_scan<kSelectThreads>(high + low, shared.sums);
+  const ScanResult<int> scan = block_scan<kResaSelectThreads>(high + low, shared.sums);
   if (scan.before < t.ties && scan.before + high + low >= t.ties) {
     const bool in_high = scan.before + high >= t.ties;
     shared.bin = kSelectBins - 1 - 2 * thread - (in_high ? 0 : 1);
@@ -57,7 +57,7 @@ __device__ inline void find_digit(SelectShared& shared, const std::uint32_t* ran
   __syncthreads();
 }
 
-__device__ inline RankThreshold find_threshold(SelectShared& shared, const std::uint32_t* rank,
+__device__ inline RankThreshold find_threshold(ResaSelectShared& shared, const std::uint32_t* rank,
                                                std::int64_t count, int kept) {
   RankThreshold t{.ties = kept};
   const int shifts[3] = {21, 10, 0};
@@ -77,11 +77,11 @@ __device__ inline RankThreshold find_threshold(SelectShared& shared, const std::
 }
 
 // Writes the taken blocks ascending. A warp owns a piece of the row.
-__device__ inline void write_taken(SelectShared& shared, const std::uint32_t* rank,
+__device__ inline void write_taken(ResaSelectShared& shared, const std::uint32_t* rank,
                                    std::int64_t count, const RankThreshold& t, std::int32_t* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const std::int64_t piece = (count + kSelectThreads - 1) / kSelectThreads * 32;
+  const std::int64_t piece = (count + kResaSelectThreads - 1) / kResaSelectThreads * 32;
   const std::int64_t first = min(count, warp * piece);
   const std::int64_t last = min(count, first + piece);
   int above = 0;
@@ -123,24 +123,24 @@ __device__ inline void write_taken(SelectShared& shared, const std::uint32_t* ra
 
 // Grid: KV heads. kShared: a row's keys are copied to shared memory first.
 template <class T, bool kShared>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kResaSelectThreads)
     resa_select_kernel(const __grid_constant__ ResaDecodeParams<T> p, const ResaScratch scratch) {
   extern __shared__ std::uint32_t copy[];
-  __shared__ SelectShared shared;
+  __shared__ ResaSelectShared shared;
   release_successors();
   wait_for_predecessors();
   const ResaStep s = resa_step(p);
   const std::uint32_t* rank = scratch.rank + blockIdx.x * scratch.blocks;
   std::int32_t* out = p.indices + blockIdx.x * scratch.indices;
   const int kept = static_cast<int>(s.active - (s.blocks - s.free));
-  for (std::int64_t i = threadIdx.x; i < s.blocks - s.free; i += kSelectThreads) {
+  for (std::int64_t i = threadIdx.x; i < s.blocks - s.free; i += kResaSelectThreads) {
     out[kept + i] = static_cast<std::int32_t>(s.free + i);
   }
   if (kept <= 0) {
     return;
   }
   if constexpr (kShared) {
-    for (std::int64_t i = threadIdx.x; i < s.free; i += kSelectThreads) {
+    for (std::int64_t i = threadIdx.x; i < s.free; i += kResaSelectThreads) {
       copy[i] = rank[i];
     }
     rank = copy;

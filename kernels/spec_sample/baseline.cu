@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kLawThreads, 1)
     spec_sum_kernel(const __grid_constant__ Laws laws, const __grid_constant__ LawCut cut) {
-  __shared__ float sums[kMaxChunks];
+  __shared__ float sums[kMaxLawChunks];
   const float* row = laws.residual + static_cast<std::int64_t>(blockIdx.x) * cut.vocab;
   block_chunk_sums<T>(
       [&](int first, float(&w)[kLaneElements]) { load_law<T>(row, first, cut.vocab, w); }, cut,
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kLawThreads, 1)
 template <class T>
 __global__ void __launch_bounds__(kLawThreads, 1)
     spec_draw_kernel(const __grid_constant__ ChainSetting<T> a, const __grid_constant__ Laws laws) {
-  __shared__ double sums[kMaxChunks];
+  __shared__ double sums[kMaxLawChunks];
   const SpecSampleParams<T>& s = a.s;
   const std::int64_t sample = blockIdx.x;
   const int gamma = static_cast<int>(s.gamma);

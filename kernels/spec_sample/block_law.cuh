@@ -8,7 +8,7 @@
 namespace versieve::kernels {
 
 struct BlockLawShared {
-  LawStat chunk[kMaxChunks];
+  LawStat chunk[kMaxLawChunks];
   LawStat tile[kMaxTiles];
 };
 
@@ -44,7 +44,7 @@ __device__ LawStat block_law(const Load& load, const LawCut& cut, const LawScale
 // Sums of a row's chunks, which `weights(first, w)` gives, into `sums`.
 template <class T, class Real, class Weights>
 __device__ void block_chunk_sums(const Weights& weights, const LawCut& cut,
-                                 Real* sums /* [kMaxChunks], shared */) {
+                                 Real* sums /* [kMaxLawChunks], shared */) {
   const int warps = static_cast<int>(blockDim.x) / 32;
   __syncthreads();  // earlier sums were read
   for (int chunk = static_cast<int>(threadIdx.x) / 32; chunk < cut.chunks; chunk += warps) {
@@ -89,7 +89,7 @@ __device__ Real walk_total(const LawCut& cut, const Real* sums) {
 // A draw from a row of weights, or -1 if there is none. The same on all threads.
 template <class T, class Real, class Weights>
 __device__ int block_draw(const Weights& weights, const LawCut& cut, float u,
-                          Real* sums /* [kMaxChunks], shared */) {
+                          Real* sums /* [kMaxLawChunks], shared */) {
   block_chunk_sums<T>(weights, cut, sums);
   const Real total = walk_total(cut, sums);
   if (!(total > Real{0})) {
@@ -111,7 +111,7 @@ __device__ int block_draw(const Weights& weights, const LawCut& cut, float u,
 template <class T, class Load>
 __device__ int block_draw_softmax(const Load& load, const LawCut& cut, const LawScale& scale,
                                   float u, BlockLawShared& shared,
-                                  float* sums /* [kMaxChunks], shared */) {
+                                  float* sums /* [kMaxLawChunks], shared */) {
   const LawStat row = block_law<T>(load, cut, scale, shared);
   if (scale.one_hot) {
     return row.argmax();
@@ -193,7 +193,7 @@ __device__ int draw_in_chunk(const Load& load, const ChunkHit& hit, const LawCut
 template <class T, class Load>
 __device__ int block_draw_by_mass(const Load& load, const LawCut& cut, const LawScale& scale,
                                   float u, BlockLawShared& shared,
-                                  float* mass /* [kMaxChunks], shared */) {
+                                  float* mass /* [kMaxLawChunks], shared */) {
   const LawStat row = block_law<T>(load, cut, scale, shared);
   if (scale.one_hot) {
     return row.argmax();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/ops.h"
+#include "kernels/ptx/arithmetic.cuh"
 #include "kernels/spec_sample/block_law.cuh"
 
 namespace versieve::kernels {
@@ -64,7 +65,7 @@ __device__ inline TokenTest softmax_test(int token, float target_logit, const La
   }
   const double power = fmin(fmax((p - q) * 1.4426950408889634, -400.0), 400.0);
   const double whole = rint(power);
-  const float part = power_of_two(static_cast<float>(power - whole));
+  const float part = exp2_flushed(static_cast<float>(power - whole));
   const float quotient = __fmul_rn(part, __fdiv_rn(draft.sum, target.sum));
   return {fminf(1.0F, scalbnf(quotient, static_cast<int>(whole))), true};
 }

@@ -27,7 +27,7 @@ struct ChainShared {
   int token[32];               // of the first 32 samples: what Proposal holds
   float test[32], draw[32];
   std::uint64_t tested;  // a barrier: `drawing` is known (exact, held)
-  double fine[kMaxChunks];
+  double fine[kMaxLawChunks];
   BlockLawShared law;
 };
 

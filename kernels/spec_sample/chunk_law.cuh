@@ -11,13 +11,15 @@
 
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/device_element.cuh"
+#include "kernels/ptx/arithmetic.cuh"
+#include "kernels/ptx/global_memory.cuh"
 
 namespace versieve::kernels {
 
 inline constexpr int kRoundElements = 512;  // a warp's, 16 a lane
 inline constexpr int kLaneElements = kRoundElements / 32;
 inline constexpr int kMaxTiles = 16;  // of a row, and chunks of a tile
-inline constexpr int kMaxChunks = kMaxTiles * kMaxTiles;
+inline constexpr int kMaxLawChunks = kMaxTiles * kMaxTiles;
 
 // exp underflows to 0 below this in f64: weights the reference holds to be 0 are 0 here too.
 inline constexpr double kLeastExponent = -745.13;
@@ -36,7 +38,7 @@ inline LawCut cut_law(std::int64_t vocab) {
   const auto parts = [](int whole, int part) { return (whole + part - 1) / part; };
   LawCut cut;
   cut.vocab = static_cast<int>(vocab);
-  cut.rounds = parts(cut.vocab, kMaxChunks * kRoundElements);
+  cut.rounds = parts(cut.vocab, kMaxLawChunks * kRoundElements);
   cut.chunk = cut.rounds * kRoundElements;
   cut.chunks = parts(cut.vocab, cut.chunk);
   cut.tile_chunks = parts(cut.chunks, kMaxTiles);
@@ -70,29 +72,12 @@ __device__ inline LawStat empty_stat() {
   return {-INFINITY, 0.0F};
 }
 
-// 2^x; below 2^-126 it is 0.
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // The row's index of a lane's element j, in a round that begins at `first`: words of 16 bytes of T
 // side by side.
 template <class T>
 __device__ inline int element_index(int first, int j) {
   constexpr int kWord = kWordElements<T>;
   return first + j / kWord * 32 * kWord + static_cast<int>(threadIdx.x % 32) * kWord + j % kWord;
-}
-
-// A 16-byte load of read-only memory that stays ahead of the barrier that follows it: with few
-// registers left, the compiler would ask for a second row only once the first is done with.
-__device__ inline uint4 load_ahead(const void* word) {
-  uint4 x;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "l"(word));
-  return x;
 }
 
 // A lane's elements of a round, as f32; -infinity past the row's end. `words`: rows begin at 16
@@ -133,7 +118,7 @@ __device__ inline void call_for_round(const T* row, int first, int vocab) {
   constexpr int kLine = 128 / static_cast<int>(sizeof(T));  // elements of a cache line
   const int x = first + static_cast<int>(threadIdx.x % 32) * kLine;
   if (x < first + kRoundElements && x < vocab) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + x));
+    prefetch_l2(row + x);
   }
 }
 
@@ -160,7 +145,7 @@ __device__ inline float weigh(float (&z)[kLaneElements], float largest, float pe
   float sum = 0.0F;
 #pragma unroll
   for (int j = 0; j < kLaneElements; ++j) {
-    z[j] = power_of_two(__fmul_rn(z[j] - reference, per_logit));
+    z[j] = exp2_flushed(__fmul_rn(z[j] - reference, per_logit));
     sum += z[j];
   }
   return sum;
@@ -236,7 +221,7 @@ __device__ inline LawStat combine16(const LawStat& stat, const LawScale& scale) 
   }
   const float reference = largest > -INFINITY ? largest : 0.0F;
   float sum =
-      __fmul_rn(stat.sum, power_of_two(__fmul_rn(stat.largest - reference, scale.per_logit)));
+      __fmul_rn(stat.sum, exp2_flushed(__fmul_rn(stat.largest - reference, scale.per_logit)));
 #pragma unroll
   for (int distance = 8; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(0xFFFFFFFFU, sum, distance);
@@ -250,7 +235,7 @@ __device__ inline float chunk_factor(const LawStat& chunk, const LawStat& row,
   if (scale.one_hot) {
     return chunk.argmax() == row.argmax() ? 1.0F : 0.0F;
   }
-  return __fdiv_rn(power_of_two(__fmul_rn(chunk.largest - row.largest, scale.per_logit)), row.sum);
+  return __fdiv_rn(exp2_flushed(__fmul_rn(chunk.largest - row.largest, scale.per_logit)), row.sum);
 }
 
 // A chunk's share of the row, not one-hot.

@@ -5,8 +5,9 @@
 // pushed to it. Bits are those of chunk_law.cuh.
 #pragma once
 
-#include "kernels/common/cluster.cuh"
-#include "kernels/common/tile_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "kernels/spec_sample/chunk_law.cuh"
 
 namespace versieve::kernels {

@@ -1,6 +1,8 @@
 // silu(gate) * up in f32, the one form of it on the device.
 #pragma once
 
+#include "kernels/ptx/arithmetic.cuh"
+
 namespace versieve::kernels {
 
 __device__ inline float logistic(float x) {
@@ -25,8 +27,7 @@ __device__ inline void silu_products(float (&gate)[kRows][kColumns],
   if (common) {
 #pragma unroll
     for (int i = 0; i < kRows * kColumns; ++i) {
-      float inverse;
-      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(divisor[i]));
+      float inverse = reciprocal_flushed(divisor[i]);
       inverse = fmaf(inverse, -fmaf(divisor[i], inverse, -1.0F), inverse);
       float& y = gate[i / kColumns][i % kColumns];
       y = y * inverse * up[i / kColumns][i % kColumns];

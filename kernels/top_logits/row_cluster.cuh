@@ -6,9 +6,10 @@
 
 #include <cstdint>
 
-#include "kernels/common/cluster.cuh"
 #include "kernels/common/dependent_launch.cuh"
-#include "kernels/common/tile_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 
 namespace versieve::kernels {
 

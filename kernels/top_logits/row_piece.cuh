@@ -10,6 +10,7 @@
 
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/device_element.cuh"
+#include "kernels/ptx/arithmetic.cuh"
 #include "kernels/top_logits/local_rank.cuh"
 
 namespace versieve::kernels {
@@ -191,10 +192,7 @@ __device__ inline float exp_sum(const RowPiece<T, kWords>& own, int vocab, float
     for (int i = 0; i < kWordElements<T>; ++i) {
       const int r = 4 * w + i / Register::kCount;
       const int half = i % Register::kCount;
-      float power;
-      asm("ex2.approx.ftz.f32 %0, %1;"
-          : "=f"(power)
-          : "f"((Register::value(own.bits[r], half) - largest) * kLog2E));
+      const float power = exp2_flushed((Register::value(own.bits[r], half) - largest) * kLog2E);
       word_sum += kVector || own.index(r, half) < vocab ? power : 0.0F;
     }
     sum += !kVector || own.word_index(w) < vocab ? word_sum : 0.0F;

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "kernels/common/block_reduce.cuh"
-#include "kernels/common/cluster.cuh"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
-#include "kernels/common/tile_copy.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/shared_memory.cuh"
 #include "model/launches/op_traffic.h"
 #include "model/words/assert.h"
 

@@ -189,7 +189,7 @@ __device__ inline void finish(RowSearch<T, kItems>& s, const TopkParams<T>& p, s
   SelectShared& shared = s.memory.fixed;
   const int wanted = s.k - s.range.above;
   const unsigned rank = s.cluster.block_rank();
-  Before before;
+  CountsBefore before;
   if (lists) {
     before = gather_lists(s.cluster, candidates, shared);
   } else {

@@ -83,7 +83,7 @@ __device__ inline void mark_list(int count, const RowPart<T>& part, const KeyRan
 }
 
 // Sums over the blocks before a block, and over all.
-struct Before {
+struct CountsBefore {
   SelectCounts own;
   SelectCounts all;
 };
@@ -102,16 +102,16 @@ __device__ inline SelectCounts sum_of_lanes(const int4& counts, unsigned end) {
           .equal = __reduce_add_sync(kAllLanes, in ? counts.y : 0),
           .candidates = __reduce_add_sync(kAllLanes, in ? counts.z : 0)};
 }
-__device__ inline Before sum_counts(const cooperative_groups::cluster_group& cluster,
-                                    SelectShared& shared) {
+__device__ inline CountsBefore sum_counts(const cooperative_groups::cluster_group& cluster,
+                                          SelectShared& shared) {
   const int4 counts = counts_of_lane(cluster, shared);
   return {sum_of_lanes(counts, cluster.block_rank()), sum_of_lanes(counts, 32)};
 }
 
 // The same, and warp b copies block b's `list` behind those of the blocks before it. The block is
 // to be synchronised before `gathered` is read. REQUIRES: at most kMaxCandidates in all.
-__device__ inline Before gather_lists(const cooperative_groups::cluster_group& cluster,
-                                      std::uint64_t* list, SelectShared& shared) {
+__device__ inline CountsBefore gather_lists(const cooperative_groups::cluster_group& cluster,
+                                            std::uint64_t* list, SelectShared& shared) {
   const unsigned warp = threadIdx.x / 32;
   const int4 counts = counts_of_lane(cluster, shared);
   const int start = sum_of_lanes(counts, warp).candidates;

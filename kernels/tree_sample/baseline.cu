@@ -116,7 +116,7 @@ template <class T>
 __global__ void __launch_bounds__(kLawThreads, 1)
     tree_walk_kernel(const __grid_constant__ TreeSetting<T> a) {
   __shared__ BlockLawShared shared;
-  __shared__ float sums[kMaxChunks];
+  __shared__ float sums[kMaxLawChunks];
   extern __shared__ std::int32_t memory[];
   const TreeSampleParams<T>& s = a.s;
   const int n = static_cast<int>(s.num_nodes);

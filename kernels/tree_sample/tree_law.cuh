@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/ops.h"
+#include "kernels/ptx/arithmetic.cuh"
 #include "kernels/spec_sample/chunk_law.cuh"
 
 namespace versieve::kernels {
@@ -40,7 +41,7 @@ __device__ inline float node_tau(int token, float logit, const LawStat& whole, c
   if (!has_mass(logit, whole, scale)) {
     return 0.0F;
   }
-  const float weight = power_of_two(__fmul_rn(logit - left.largest, scale.per_logit));
+  const float weight = exp2_flushed(__fmul_rn(logit - left.largest, scale.per_logit));
   return fminf(1.0F, __fdiv_rn(weight, left.sum));
 }
 

@@ -4,7 +4,7 @@
 // children's tokens and the chunk that the draw hits, read again from the second-level cache.
 #pragma once
 
-#include "kernels/common/cluster.cuh"
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/spec_sample/block_law.cuh"
 #include "kernels/spec_sample/cluster_law.cuh"
 #include "kernels/tree_sample/tree_law.cuh"
@@ -24,7 +24,7 @@ __device__ inline int noted_next(unsigned note) {
 __device__ inline int noted_token(unsigned note) {
   return static_cast<int>(note >> 8 & 0x7FFFFFU);
 }
-static_assert(kTreeNodes < 256 && kMaxChunks * kRoundElements < 1 << 23, "a note holds both");
+static_assert(kTreeNodes < 256 && kMaxLawChunks * kRoundElements < 1 << 23, "a note holds both");
 
 struct TreeShared {
   std::int32_t parent[kTreeNodes];
@@ -33,8 +33,8 @@ struct TreeShared {
   std::int32_t has_child[kTreeNodes];
   std::int32_t inner[kTreeNodes];  // nodes that have children, ascending
   int inner_count;
-  std::uint64_t pushed;       // counts what comes into `chunk`
-  LawStat chunk[kMaxChunks];  // first block: of the row
+  std::uint64_t pushed;          // counts what comes into `chunk`
+  LawStat chunk[kMaxLawChunks];  // first block: of the row
   // First block: the node's children, and what is left once they are taken out one by one.
   int child_count;
   std::int32_t child[kTreeNodes];
@@ -46,7 +46,7 @@ struct TreeShared {
   LawStat tile_step[kTreeNodes];  // its tile
   LawStat left[kTreeNodes + 1];   // the row without the first i children
   LawStat tile[kMaxTiles];        // nothing taken out
-  float mass[kMaxChunks];
+  float mass[kMaxLawChunks];
   int next, drawn;   // of the node
   int ends_at_leaf;  // the leaf that this cluster draws from, or -1
   int accepted;

@@ -8,28 +8,35 @@
 
 #include <cstdint>
 
+#include "kernels/ptx/device_assert.cuh"
+
 namespace versieve::kernels {
 
 // Registers and shared memory written so far may be read by the products that follow.
 __device__ inline void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+// The products since the last group are a group.
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 // All but the newest kPending groups have ended.
 template <int kPending>
 __device__ inline void wgmma_wait() {
+  static_assert(kPending >= 0 && kPending < 8, "as PTX has it");
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
 // Describes rows of 128 bytes from a shared address on a multiple of 1,024 (or 32 bytes of K
 // further on): 128-byte swizzle, 1,024 bytes between groups of 8 rows.
 __device__ inline std::uint64_t wgmma_operand(std::uint32_t address) {
+  VERSIEVE_DEVICE_ASSERT(address % 1024 < 128 && address % 16 == 0,
+                         "rows of 128 bytes begin on a multiple of 1,024");
   return (std::uint64_t{1} << 62) | (std::uint64_t{1024 >> 4} << 32) | (std::uint64_t{1} << 16) |
          static_cast<std::uint64_t>((address & 0x3FFFFU) >> 4);
 }
 
+// d += a b^T.
 template <int kColumns>
 __device__ void wgmma(float (&d)[kColumns / 8][4], std::uint64_t a, std::uint64_t b);
 
@@ -105,17 +112,6 @@ __device__ inline void wgmma<128>(float (&d)[16][4], std::uint64_t a, std::uint6
         "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]),
         "+f"(d[15][2]), "+f"(d[15][3])
       : "l"(a), "l"(b));
-}
-
-// Four 8 x 8 matrices of bf16 pairs, of which a thread holds row t / 4, columns t % 4 * 2 (+ 1),
-// into shared memory, columns as rows: lanes 8 i to 8 i + 7 name where those of matrix i go.
-__device__ inline void store_matrices_x4_transposed(std::uint32_t address, std::uint32_t a,
-                                                    std::uint32_t b, std::uint32_t c,
-                                                    std::uint32_t d) {
-  asm volatile(
-      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
-      "r"(a), "r"(b), "r"(c), "r"(d)
-      : "memory");
 }
 
 }  // namespace versieve::kernels
