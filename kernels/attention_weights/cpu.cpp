@@ -1,4 +1,4 @@
-#include "kernels/attention_weights/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

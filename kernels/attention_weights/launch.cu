@@ -1,4 +1,4 @@
-#include "kernels/attention_weights/launch.h"
+#include "kernels/launch.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernels/block_keys/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // One thread takes a piece of a block's row and walks over the block's tokens: 16 bytes, or an
 // element where rows are no whole 16-byte words. Traffic: traffic::block_keys. Bound by memory in a
 // full build, by latency in an update.
-#include "kernels/block_keys/launch.h"
 #include "kernels/block_keys/traffic_shape.h"
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/launch.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

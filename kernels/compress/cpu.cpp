@@ -1,4 +1,4 @@
-#include "kernels/compress/cpu.h"
+#include "kernels/cpu.h"
 
 #include <cmath>
 #include <vector>

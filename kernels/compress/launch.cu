@@ -1,4 +1,4 @@
-#include "kernels/compress/launch.h"
+#include "kernels/launch.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "kernels/copy_rows/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 

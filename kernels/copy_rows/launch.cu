@@ -6,7 +6,7 @@
 
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
-#include "kernels/copy_rows/launch.h"
+#include "kernels/launch.h"
 #include "model/launches/op_traffic.h"
 #include "model/words/assert.h"
 

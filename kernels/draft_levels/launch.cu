@@ -10,7 +10,7 @@
 // packets of earlier links alone. Packets of a pass are overwritten two passes later, by CTAs that
 // have seen what every reader made of them. Bits: those of the launches that it replaces. Bound by
 // its chain of hops and of products one after the other, not by bytes.
-#include "kernels/draft_levels/launch.h"
+#include "kernels/launch.h"
 
 #include <array>
 #include <bit>

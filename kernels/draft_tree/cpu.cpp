@@ -1,4 +1,4 @@
-#include "kernels/draft_tree/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

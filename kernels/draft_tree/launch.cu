@@ -1,4 +1,4 @@
-#include "kernels/draft_tree/launch.h"
+#include "kernels/launch.h"
 
 #include <cmath>
 

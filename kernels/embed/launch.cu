@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernels/common/launch_range.h"
-#include "kernels/embed/launch.h"
 #include "kernels/embed/traffic.h"
+#include "kernels/launch.h"
 #include "kernels/rms_norm/row.cuh"
 #include "kernels/rope_append/angles.cuh"
 #include "model/words/assert.h"

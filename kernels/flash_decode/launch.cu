@@ -15,7 +15,7 @@
 #include "kernels/flash_decode/chunk_loop.cuh"
 #include "kernels/flash_decode/combine.cuh"
 #include "kernels/flash_decode/flash_keys.cuh"
-#include "kernels/flash_decode/launch.h"
+#include "kernels/launch.h"
 #include "kernels/ptx/bulk_copy.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/shared_memory.cuh"

@@ -1,4 +1,4 @@
-#include "kernels/layer_map/cpu.h"
+#include "kernels/cpu.h"
 
 #include <cmath>
 #include <limits>

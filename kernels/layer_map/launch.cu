@@ -1,4 +1,4 @@
-#include "kernels/layer_map/launch.h"
+#include "kernels/launch.h"
 
 #include <limits>
 

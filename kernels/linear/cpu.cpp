@@ -1,4 +1,5 @@
-#include "kernels/linear/cpu.h"
+#include "kernels/cpu.h"
+#include "kernels/swiglu/activation.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
@@ -12,7 +13,6 @@
 
 #include "kernels/common/parallel_for.h"
 #include "kernels/common/small_work.h"
-#include "kernels/swiglu/cpu.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/nsa_verify/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

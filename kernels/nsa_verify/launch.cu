@@ -1,4 +1,4 @@
-#include "kernels/nsa_verify/launch.h"
+#include "kernels/launch.h"
 
 #include <string>
 #include <type_traits>

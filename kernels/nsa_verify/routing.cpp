@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/topk/cpu.h"
+#include "kernels/cpu.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/common/warp_attention.cuh"
+#include "kernels/launch.h"
 #include "kernels/nsa_verify/params.h"
-#include "kernels/topk/launch.h"
 
 namespace versieve::kernels {
 

@@ -1,4 +1,4 @@
-#include "kernels/resa_decode/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <bit>

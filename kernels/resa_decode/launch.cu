@@ -1,4 +1,4 @@
-#include "kernels/resa_decode/launch.h"
+#include "kernels/launch.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "kernels/rms_norm/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
-#include "kernels/rope/launch.h"
+#include "kernels/launch.h"
 #include "kernels/rope_append/angles.cuh"
 #include "model/launches/op_traffic.h"
 

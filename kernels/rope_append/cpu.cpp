@@ -1,11 +1,11 @@
-#include "kernels/rope_append/cpu.h"
+#include "kernels/cpu.h"
+#include "kernels/swiglu/activation.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/common/parallel_for.h"
 #include "kernels/common/small_work.h"
-#include "kernels/swiglu/cpu.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

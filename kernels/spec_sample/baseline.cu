@@ -4,8 +4,8 @@
 // other variants where the fused launch does not: the difference is then theirs.
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
+#include "kernels/launch.h"
 #include "kernels/spec_sample/chain_law.cuh"
-#include "kernels/spec_sample/launch.h"
 #include "model/launches/op_traffic.h"
 #include "model/words/assert.h"
 

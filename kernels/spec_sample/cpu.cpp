@@ -1,4 +1,4 @@
-#include "kernels/spec_sample/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // spec_sample on CUDA: from a variant and a shape to its launches.
-#include "kernels/spec_sample/launch.h"
+#include "kernels/launch.h"
 
 #include "model/words/assert.h"
 

@@ -1,4 +1,5 @@
-#include "kernels/swiglu/cpu.h"
+#include "kernels/cpu.h"
+#include "kernels/swiglu/activation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
+#include "kernels/launch.h"
 #include "kernels/swiglu/activation.cuh"
-#include "kernels/swiglu/launch.h"
 #include "model/launches/op_traffic.h"
 
 namespace versieve::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/token_list/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Grid of both launches: (block of 256 chunks, list), a thread a chunk. The first counts each
 // block's kept chunks, the second adds up those before its own and writes its tokens behind them.
 // Traffic: traffic::token_list. Bound by two launches.
-#include "kernels/token_list/launch.h"
+#include "kernels/launch.h"
 
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/dependent_launch.cuh"

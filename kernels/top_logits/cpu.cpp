@@ -1,4 +1,4 @@
-#include "kernels/top_logits/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/common/launch_range.h"
+#include "kernels/launch.h"
 #include "kernels/top_logits/best_of_row.cuh"
-#include "kernels/top_logits/launch.h"
 #include "kernels/top_logits/list_of_row.cuh"
 #include "kernels/top_logits/short_rows.cuh"
 #include "model/launches/op_traffic.h"

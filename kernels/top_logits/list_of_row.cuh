@@ -9,8 +9,8 @@
 // All sorting is by counting how many entries stand above one.
 #pragma once
 
+#include "kernels/cpu.h"
 #include "kernels/ops.h"
-#include "kernels/top_logits/cpu.h"
 #include "kernels/top_logits/row_cluster.cuh"
 #include "kernels/top_logits/row_piece.cuh"
 

@@ -1,4 +1,4 @@
-#include "kernels/top_p/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "kernels/top_p/launch.h"
+#include "kernels/launch.h"
 
 #include <algorithm>
 

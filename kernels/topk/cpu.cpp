@@ -1,4 +1,4 @@
-#include "kernels/topk/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <bit>

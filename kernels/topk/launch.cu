@@ -1,5 +1,5 @@
 // topk: which launches answer a variant.
-#include "kernels/topk/launch.h"
+#include "kernels/launch.h"
 
 #include "kernels/topk/select.h"
 #include "kernels/topk/sort.h"

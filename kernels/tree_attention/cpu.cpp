@@ -1,4 +1,4 @@
-#include "kernels/tree_attention/cpu.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,7 @@
 // or float.
 #pragma once
 
-#include "kernels/rope_append/cpu.h"
-#include "kernels/tree_attention/cpu.h"
+#include "kernels/cpu.h"
 
 namespace versieve::kernels {
 

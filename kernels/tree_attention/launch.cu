@@ -1,4 +1,4 @@
-#include "kernels/tree_attention/launch.h"
+#include "kernels/launch.h"
 
 #include <string>
 

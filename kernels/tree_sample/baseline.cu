@@ -5,8 +5,8 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
+#include "kernels/launch.h"
 #include "kernels/spec_sample/block_law.cuh"
-#include "kernels/tree_sample/launch.h"
 #include "kernels/tree_sample/tree_law.cuh"
 #include "model/launches/op_traffic.h"
 #include "model/words/assert.h"

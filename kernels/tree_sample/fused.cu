@@ -11,7 +11,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
-#include "kernels/tree_sample/launch.h"
+#include "kernels/launch.h"
 #include "kernels/tree_sample/tree_row.cuh"
 #include "model/launches/op_traffic.h"
 #include "model/words/assert.h"

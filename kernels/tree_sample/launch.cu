@@ -1,5 +1,5 @@
 // tree_sample on CUDA: from a variant and a shape to its launches.
-#include "kernels/tree_sample/launch.h"
+#include "kernels/launch.h"
 
 #include <algorithm>
 

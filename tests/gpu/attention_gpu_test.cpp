@@ -6,8 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/compress/launch.h"
-#include "kernels/tree_attention/launch.h"
+#include "kernels/launch.h"
 #include "model/words/error.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/nsa_run.h"

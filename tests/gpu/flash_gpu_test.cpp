@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "kernels/flash_decode/launch.h"
+#include "kernels/launch.h"
 #include "tests/gpu/device.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/rounding.h"

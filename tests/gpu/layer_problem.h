@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/nsa_verify/launch.h"
+#include "kernels/launch.h"
 #include "tests/gpu/blank_parts.h"
 #include "tests/gpu/device.h"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "kernels/linear/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::kernels {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/nsa_verify/launch.h"
+#include "kernels/launch.h"
 #include "tests/gpu/blank_parts.h"
 #include "tests/gpu/device.h"
 #include "tests/support/nsa_case.h"

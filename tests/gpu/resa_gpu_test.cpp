@@ -5,10 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/block_keys/cpu.h"
-#include "kernels/block_keys/launch.h"
-#include "kernels/flash_decode/launch.h"
-#include "kernels/resa_decode/launch.h"
+#include "kernels/cpu.h"
+#include "kernels/launch.h"
 #include "tests/gpu/device.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"

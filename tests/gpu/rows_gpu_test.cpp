@@ -7,12 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/copy_rows/cpu.h"
-#include "kernels/rms_norm/cpu.h"
-#include "kernels/rope/cpu.h"
-#include "kernels/rope_append/cpu.h"
-#include "kernels/swiglu/cpu.h"
-#include "kernels/topk/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/joint_attention_case.h"
 

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/spec_sample/cpu.h"
-#include "kernels/tree_sample/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::test {

@@ -7,10 +7,7 @@
 #include <numeric>
 
 #include "engine/run/speculate/generate_request.h"
-#include "kernels/attention_weights/cpu.h"
-#include "kernels/layer_map/cpu.h"
-#include "kernels/token_list/cpu.h"
-#include "kernels/top_p/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/paths.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/top_logits/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/gpu/gpu_ops.h"
 
 namespace versieve::kernels {

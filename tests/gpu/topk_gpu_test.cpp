@@ -8,9 +8,9 @@
 #include <mutex>
 
 #include "kernels/common/parallel_for.h"
+#include "kernels/cpu.h"
+#include "kernels/launch.h"
 #include "kernels/topk/bins.h"
-#include "kernels/topk/cpu.h"
-#include "kernels/topk/launch.h"
 #include "kernels/topk/select.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/gpu_ops.h"

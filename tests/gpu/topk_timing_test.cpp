@@ -13,8 +13,8 @@
 #include <numeric>
 #include <set>
 
-#include "kernels/topk/cpu.h"
-#include "kernels/topk/launch.h"
+#include "kernels/cpu.h"
+#include "kernels/launch.h"
 #include "kernels/topk/select.h"
 #include "tests/gpu/cub_sort.h"
 #include "tests/gpu/decode_scores.h"

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention_weights/cpu.h"
-#include "kernels/tree_attention/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/rounding.h"
 #include "tests/support/tree_attention_case.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/compress/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/support/compress_case.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/tree_attention_case.h"

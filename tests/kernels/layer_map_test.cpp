@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/layer_map/cpu.h"
+#include "kernels/cpu.h"
 
 namespace versieve::kernels {
 namespace {

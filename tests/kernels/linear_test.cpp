@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/linear/cpu.h"
-#include "kernels/swiglu/cpu.h"
+#include "kernels/cpu.h"
+#include "kernels/swiglu/activation.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {

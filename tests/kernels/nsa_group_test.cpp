@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "kernels/nsa_verify/cpu.h"
+#include "kernels/cpu.h"
 #include "kernels/nsa_verify/routing.h"
 #include "tests/support/nsa_group_case.h"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "kernels/nsa_verify/cpu.h"
+#include "kernels/cpu.h"
 #include "kernels/nsa_verify/input_check.h"
 #include "kernels/nsa_verify/routing.h"
 #include "tests/support/nsa_case.h"

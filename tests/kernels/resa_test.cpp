@@ -3,9 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/block_keys/cpu.h"
-#include "kernels/resa_decode/cpu.h"
-#include "kernels/tree_attention/cpu.h"
+#include "kernels/cpu.h"
 #include "model/launches/traffic.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"

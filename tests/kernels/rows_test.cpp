@@ -3,12 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/copy_rows/cpu.h"
-#include "kernels/embed/cpu.h"
-#include "kernels/rms_norm/cpu.h"
-#include "kernels/rope/cpu.h"
-#include "kernels/rope_append/cpu.h"
-#include "kernels/swiglu/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {

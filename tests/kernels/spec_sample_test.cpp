@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "kernels/cpu.h"
 #include "kernels/spec_sample/categorical.h"
-#include "kernels/spec_sample/cpu.h"
 #include "tests/kernels/chi_square.h"
 #include "tests/kernels/random_tensor.h"
 

@@ -1,5 +1,5 @@
 // token_list by hand and against its rule.
-#include "kernels/token_list/cpu.h"
+#include "kernels/cpu.h"
 
 #include <catch2/catch.hpp>
 #include <random>

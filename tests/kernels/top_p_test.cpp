@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/top_p/cpu.h"
+#include "kernels/cpu.h"
 
 namespace versieve::kernels {
 namespace {

@@ -6,9 +6,8 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/top_logits/cpu.h"
+#include "kernels/cpu.h"
 #include "kernels/topk/bins.h"
-#include "kernels/topk/cpu.h"
 #include "kernels/topk/cut.h"
 #include "kernels/topk/order_key.h"
 #include "tests/kernels/random_tensor.h"

@@ -2,7 +2,7 @@
 // committed.
 #include <catch2/catch.hpp>
 
-#include "kernels/tree_attention/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/kernels/random_tensor.h"
 #include "tests/support/joint_attention_case.h"
 #include "tests/support/nsa_case.h"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "kernels/cpu.h"
 #include "kernels/spec_sample/categorical.h"
-#include "kernels/tree_sample/cpu.h"
 #include "tests/kernels/random_tensor.h"
 
 namespace versieve::kernels {

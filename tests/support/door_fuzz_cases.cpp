@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/nsa_verify/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/end_to_end/door_case.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"

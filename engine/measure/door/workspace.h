@@ -8,15 +8,8 @@
 #include <vector>
 
 #include "engine/measure/door/door.h"
-#include "kernels/block_keys/cpu.h"
-#include "kernels/layer_map/cpu.h"
-#include "kernels/nsa_verify/cpu.h"
+#include "kernels/cpu.h"
 #include "kernels/ops.h"
-#include "kernels/resa_decode/cpu.h"
-#include "kernels/spec_sample/cpu.h"
-#include "kernels/top_p/cpu.h"
-#include "kernels/topk/cpu.h"
-#include "kernels/tree_sample/cpu.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {

@@ -6,7 +6,7 @@
 
 #include "engine/run/speculate/decode_loss.h"
 #include "engine/run/speculate/rectify.h"
-#include "kernels/block_keys/cpu.h"
+#include "kernels/cpu.h"
 #include "tests/engine/run/tiny_engine.h"
 
 using namespace versieve;

@@ -1,8 +1,4 @@
-// embed on the CPU: its parts one after another. T = double or float.
-#pragma once
-
-#include "kernels/rms_norm/cpu.h"
-#include "kernels/rope_append/cpu.h"
+#include "kernels/cpu.h"
 
 namespace versieve::kernels {
 
@@ -17,5 +13,8 @@ void embed_cpu(const EmbedParams<T>& p, int threads) {
     rope_table_cpu(p.angles, threads);
   }
 }
+
+template void embed_cpu(const EmbedParams<double>&, int);
+template void embed_cpu(const EmbedParams<float>&, int);
 
 }  // namespace versieve::kernels

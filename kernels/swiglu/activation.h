@@ -1,9 +1,7 @@
-// swiglu and sigmoid on the CPU: the two elementwise activations of the engine.
+// The activations of swiglu and sigmoid on the CPU.
 #pragma once
 
 #include <cmath>
-
-#include "kernels/ops.h"
 
 namespace versieve::kernels {
 
@@ -16,11 +14,5 @@ template <class T>
 T silu_product(T gate, T up) {
   return gate * logistic(gate) * up;
 }
-
-// T = double or float.
-template <class T>
-void swiglu_cpu(const SwigluParams<T>& p, int threads);
-template <class T>
-void sigmoid_cpu(const SigmoidParams<T>& p, int threads);
 
 }  // namespace versieve::kernels
