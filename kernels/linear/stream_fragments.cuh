@@ -184,7 +184,9 @@ __device__ inline void write_fragments(const FragmentEnd& end,
 // Sends them; by the warp that has written them.
 __device__ inline void send_fragments(const FragmentEnd& end, const Places& places) {
   if (end.bytes > 0) {
-    copy_to_block(end.block, end.to, end.from, end.bytes, places.received);
+    int block = end.block;
+    settle(block);  // addresses there are worked out by who sends, not before
+    copy_to_block(block, end.to, end.from, end.bytes, places.received);
   }
 }
 

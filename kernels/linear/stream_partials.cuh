@@ -4,6 +4,7 @@
 
 #include "kernels/linear/stream_plan.cuh"
 #include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/settle.cuh"
 
 namespace versieve::kernels {
 
@@ -42,7 +43,8 @@ __device__ inline void send_partials(const Tile& t, int group, std::uint32_t rec
     if (live && node < t.node_count) {
       const int at = ((t.slice * Plan::kRoundNodes + node) * Plan::kGroups + group) * pitch +
                      t.row_of_share(row);
-      const int block = row >> share_bits;
+      int block = row >> share_bits;
+      settle(block);  // addresses there are worked out by who sends, not before
       push_float(address_in_block(received + static_cast<std::uint32_t>(at * 4), block), sum[0][i],
                  address_in_block(barrier, block));
     }
