@@ -32,7 +32,8 @@ bool is_index_map(const std::string& name) {
 void check_tensor(const fs::path& folder, const ExpectedTensor& expected, const TensorView& view) {
   if (view.shape != expected.shape) {
     refuse(folder, "tensor '" + expected.name + "' has the shape " + text_of(view.shape) +
-                       ", but the config asks for " + text_of(expected.shape));
+                       ", but the config asks for " + text_of(expected.shape) +
+                       (*expected.keys == '\0' ? "" : std::string(": ") + expected.keys));
   }
   if (is_index_map(expected.name) == is_float(view.type)) {
     refuse(folder, "tensor '" + expected.name + "' is stored as " + name_of(view.type) + ", but " +

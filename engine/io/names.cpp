@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "engine/io/checkpoint.h"
@@ -67,6 +68,50 @@ bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_v
            (name.size() == end.size() || name[name.size() - end.size() - 1] == '.' ||
             name[name.size() - end.size() - 1] == '_');
   });
+}
+
+// The config's keys that a weight's extents come from, by the end of its canonical name; the first
+// row that fits.
+struct ExtentKeys {
+  std::string_view end;
+  const char* keys;
+};
+constexpr ExtentKeys kTargetExtents[] = {
+    {"embed_tokens.weight", "vocab_size, hidden_size"},
+    {"lm_head.weight", "vocab_size, hidden_size"},
+    {"norm.weight", "hidden_size"},
+    {"q_proj.weight", "num_attention_heads x head_dim, hidden_size"},
+    {"k_proj.weight", "num_key_value_heads x head_dim, hidden_size"},
+    {"v_proj.weight", "num_key_value_heads x head_dim, hidden_size"},
+    {"o_proj.weight", "hidden_size, num_attention_heads x head_dim"},
+    {"g_proj.weight", "3 x num_attention_heads, hidden_size"},
+    {"gate_proj.weight", "intermediate_size, hidden_size"},
+    {"up_proj.weight", "intermediate_size, hidden_size"},
+    {"down_proj.weight", "hidden_size, intermediate_size"},
+};
+constexpr ExtentKeys kDraftExtents[] = {
+    {"d2t", "draft_vocab_size"},
+    {"t2d", "vocab_size"},
+    {"fc.weight", "hidden_size, 3 x the target's hidden_size"},
+    {"embed_tokens.weight", "vocab_size, hidden_size"},
+    {"lm_head.weight", "draft_vocab_size, hidden_size"},
+    {"norm.weight", "hidden_size"},
+    {"q_proj.weight", "num_attention_heads x head_dim, 2 x hidden_size"},
+    {"k_proj.weight", "num_key_value_heads x head_dim, 2 x hidden_size"},
+    {"v_proj.weight", "num_key_value_heads x head_dim, 2 x hidden_size"},
+    {"o_proj.weight", "hidden_size, num_attention_heads x head_dim"},
+    {"gate_proj.weight", "intermediate_size, hidden_size"},
+    {"up_proj.weight", "intermediate_size, hidden_size"},
+    {"down_proj.weight", "hidden_size, intermediate_size"},
+};
+
+void name_extents(std::span<const ExtentKeys> rows, std::vector<ExpectedTensor>& expected) {
+  for (ExpectedTensor& tensor : expected) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const ExtentKeys& each) {
+      return std::string_view(tensor.name).ends_with(each.end);
+    });
+    tensor.keys = row == rows.end() ? "" : row->keys;
+  }
 }
 
 class TargetNames {
@@ -158,6 +203,7 @@ std::vector<ExpectedTensor> expected_target(const TargetConfig& config) {
   for (std::int64_t layer = 0; layer < config.shape.layers; ++layer) {
     names.add_layer(layer);
   }
+  name_extents(kTargetExtents, expected);
   return expected;
 }
 
@@ -191,6 +237,7 @@ std::vector<ExpectedTensor> expected_draft(const DraftConfig& config, const LlmS
   add("embed_tokens.weight", {target.vocab, hidden}, false);
   add("d2t", {shape.vocab}, config.has_vocab_map);
   add("t2d", {target.vocab}, false);
+  name_extents(kDraftExtents, expected);
   return expected;
 }
 

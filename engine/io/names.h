@@ -15,6 +15,7 @@ struct ExpectedTensor {
   Shape shape;                         // what it must be
   std::vector<std::string> spellings;  // in files; the first that is there is taken
   bool required = true;
+  const char* keys = "";  // of the config, whose values are its extents
 };
 
 // What libraries store beside the weights and compute anew when they load them: rotary frequencies

@@ -60,19 +60,23 @@ void take_point(const PointMeasurement& point, const std::string& source, Best& 
   }
 }
 
-// The catalogue's machine of the same architecture, for what no driver says (lanes, peaks a clock).
-const char* relative_of(const std::string& compute_capability) {
-  const std::pair<const char*, const char*> relatives[] = {{"8.0", "a100-sxm-80g"},
-                                                           {"8.9", "rtx4090"},
-                                                           {"9.0", "h100-sxm"},
-                                                           {"10.0", "b200"},
-                                                           {"12.0", "rtx5090"}};
-  for (const auto& [capability, key] : relatives) {
-    if (compute_capability == capability) {
-      return key;
+// The catalogue's machine for what no driver says (lanes, peaks a clock): of the same compute
+// capability, else the one whose multiprocessors are most like.
+struct Relative {
+  const char* capability;
+  const char* key;
+};
+
+Relative relative_of(const std::string& compute_capability) {
+  constexpr Relative kRelatives[] = {
+      {"8.0", "a100-sxm-80g"}, {"8.9", "rtx4090"}, {"9.0", "h100-sxm"}, {"10.0", "b200"},
+      {"12.0", "rtx5090"},     {"8.", "rtx4090"},  {"10.", "b200"},     {"12.", "rtx5090"}};
+  for (const Relative& relative : kRelatives) {
+    if (compute_capability.starts_with(relative.capability)) {
+      return relative;
     }
   }
-  return "h100-sxm";
+  return {"9.0", "h100-sxm"};
 }
 
 std::string key_of(const std::string& name) {
@@ -123,12 +127,15 @@ std::vector<MeasuredFigure> machine_figures(const std::vector<PointMeasurement>&
 HardwareSpec calibrated_hardware(const DeviceFacts& device, std::vector<MeasuredFigure> figures) {
   constexpr const char* kQuery = "device query";
   const HardwareSpec* const listed = hardware_for_device(device.name);
-  HardwareSpec spec =
-      listed != nullptr ? *listed : hardware_by_key(relative_of(device.compute_capability));
+  const Relative relative = relative_of(device.compute_capability);
+  HardwareSpec spec = listed != nullptr ? *listed : hardware_by_key(relative.key);
   if (listed == nullptr) {
     for (HardwareValue& value : spec.fields) {
       value.verified = false;
-      value.source = "as " + spec.name + ", of the same architecture";
+      value.source =
+          "as " + spec.name +
+          (device.compute_capability == relative.capability ? ", of the same architecture"
+                                                            : ", of another architecture");
     }
     set(spec, HardwareField::kSmCount, device.sm_count, kQuery);
     set(spec, HardwareField::kL2Mib, device.l2_mib, kQuery);

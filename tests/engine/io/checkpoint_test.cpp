@@ -136,7 +136,15 @@ TEST_CASE("missing, unknown and misshapen tensors are refused by name") {
   set = tiny_target_weights(model);
   set.tensors["model.norm.weight"].shape = {32, 1};
   write_safetensors(file, set);
-  CHECK(contains(target_refusal(folder.path()), "has the shape [32, 1], but the config asks"));
+  CHECK(contains(
+      target_refusal(folder.path()),
+      "'model.norm.weight' has the shape [32, 1], but the config asks for [32]: hidden_size"));
+  set = tiny_target_weights(model);
+  set.tensors["model.layers.1.self_attn.k_proj.weight"] =
+      set.tensors["model.layers.1.self_attn.q_proj.weight"];
+  write_safetensors(file, set);
+  CHECK(contains(target_refusal(folder.path()),
+                 "[64, 32], but the config asks for [32, 32]: num_key_value_heads x head_dim"));
   set = tiny_target_weights(model);
   set.tensors["model.norm.weight"] = tensor_of(std::vector<std::int32_t>(32), {32});
   write_safetensors(file, set);
@@ -436,7 +444,8 @@ TEST_CASE("a draft with a smaller vocabulary needs a right map") {
   CHECK(contains(draft_refusal(folder.path(), model.target), "a vocabulary map is integers"));
   set.tensors["d2t"] = tensor_of(std::vector<std::int64_t>(272, 0), {272});
   write_safetensors(folder / "model.safetensors", set);
-  CHECK(contains(draft_refusal(folder.path(), model.target), "'d2t' has the shape [272]"));
+  CHECK(contains(draft_refusal(folder.path(), model.target),
+                 "'d2t' has the shape [272], but the config asks for [100]: draft_vocab_size"));
 }
 
 TEST_CASE("unknown and missing draft tensors are refused by name") {

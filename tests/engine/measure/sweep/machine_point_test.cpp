@@ -142,6 +142,20 @@ TEST_CASE("a calibrated machine is a hardware file that loads as it was written"
   }
 }
 
+TEST_CASE("a machine that the catalogue lacks says whose unknown figures it has") {
+  const auto source = [](const char* name, const char* capability) {
+    return calibrated_hardware({.name = name, .compute_capability = capability}, {})
+        .fields[static_cast<std::size_t>(HardwareField::kTensorFlopPerClockSm)]
+        .source;
+  };
+  CHECK(source("NVIDIA H100 NVL", "9.0") == "as NVIDIA H100 80GB HBM3, of the same architecture");
+  CHECK(source("NVIDIA RTX A6000", "8.6") == "as NVIDIA GeForce RTX 4090, of another architecture");
+  CHECK(source("NVIDIA GB300", "10.3") == "as NVIDIA B200, of another architecture");
+  CHECK(source("NVIDIA T4", "7.5") == "as NVIDIA H100 80GB HBM3, of another architecture");
+  CHECK(source("NVIDIA H100 80GB HBM3", "9.0") ==
+        "rate of the architecture that reproduces the quoted peak");
+}
+
 TEST_CASE("a figure that a machine cannot have is refused with a sentence") {
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
   const auto sentence = [&](const char* name, double value) {
