@@ -1,6 +1,11 @@
 #include "db/evidence.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include "model/words/error.h"
+#include "model/words/hardware.h"
 
 namespace versieve::db {
 namespace {
@@ -10,7 +15,115 @@ bool has_counters(const PointMeasurement& point) {
                      [](const RangeMeasurement& range) { return !range.counters.empty(); });
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// Attention and step points: of each device that was measured, and of whom nothing is fitted to.
+struct TimedPoints {
+  std::map<std::string, std::int64_t> counts;
+  std::int64_t imported = 0;
+  std::int64_t simulated = 0;
+};
+
+TimedPoints timed_points(const Store& store) {
+  TimedPoints timed;
+  std::map<std::int64_t, std::string> devices;
+  for (const StoredRun& run : store.runs()) {
+    devices[run.id] = run.record.device;
+  }
+  for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
+    const Overview overview = store.overview({.workload = kind, .only_ok = true});
+    for (const PointOverview& p : overview.points) {
+      const std::string& backend = overview.words[static_cast<std::size_t>(p.backend)];
+      if (backend == kImportedBackend) {
+        timed.imported += 1;
+      } else if (backend == kSimulatedBackend) {
+        timed.simulated += 1;
+      } else {
+        timed.counts[devices[p.run_id]] += 1;
+      }
+    }
+  }
+  return timed;
+}
+
+// "it holds points of NVIDIA H200; 3 imported ones are shown, never fitted to"
+std::string listed(const TimedPoints& timed) {
+  std::string devices;
+  for (const auto& [device, points] : timed.counts) {
+    devices += (devices.empty() ? "points of " : ", ") + device;
+  }
+  std::string others;
+  for (const auto& [points, kind] :
+       {std::pair{timed.simulated, "simulated"}, std::pair{timed.imported, "imported"}}) {
+    if (points > 0) {
+      others += (others.empty() ? "; " : " and ") + std::to_string(points) + " " + kind;
+    }
+  }
+  return "it holds " + (devices.empty() ? "no measured attention or step points at all" : devices) +
+         (others.empty() ? others : others + " ones are shown, never fitted to");
+}
+
+// A whole name means its device, even where it is the beginning of another's.
+std::string named_device(const TimedPoints& timed, const std::string& wanted,
+                         const std::string& database) {
+  std::vector<std::string> matches;
+  for (const auto& [device, points] : timed.counts) {
+    if (lower(device) == lower(wanted)) {
+      return device;
+    }
+    if (lower(device).find(lower(wanted)) != std::string::npos) {
+      matches.push_back(device);
+    }
+  }
+  if (matches.empty()) {
+    throw Error(ExitCode::kAnswerNo, "no attention or step points of a device like '" + wanted +
+                                         "' in " + database + ": " + listed(timed));
+  }
+  if (matches.size() > 1) {
+    std::string names;
+    for (const std::string& device : matches) {
+      names += (names.empty() ? "" : ", ") + device;
+    }
+    throw Error(ExitCode::kUsage, "'" + wanted + "' is part of several devices' names in " +
+                                      database + ": " + names + "; give the whole name of one");
+  }
+  return matches[0];
+}
+
+std::string best_device(const TimedPoints& timed, const std::string& hardware_key,
+                        const std::string& database) {
+  std::string best;
+  std::int64_t most = 0;
+  for (const auto& [device, points] : timed.counts) {
+    const HardwareSpec* entry = hardware_for_device(device);
+    if (entry != nullptr && entry->key == hardware_key) {
+      return device;
+    }
+    if (entry != nullptr && points > most) {
+      best = device;
+      most = points;
+    }
+  }
+  if (best.empty()) {
+    throw Error(ExitCode::kAnswerNo,
+                "there is no timed point of a device in the hardware catalogue to fit to in " +
+                    database + ": " + listed(timed));
+  }
+  return best;
+}
+
 }  // namespace
+
+std::string fitted_device(const Store& store, const std::string& wanted,
+                          const std::string& hardware_key) {
+  const TimedPoints timed = timed_points(store);
+  return wanted.empty() ? best_device(timed, hardware_key, store.path())
+                        : named_device(timed, wanted, store.path());
+}
 
 Evidence evidence_of(const Store& store, const std::string& device) {
   Evidence out{.device = device};
@@ -38,6 +151,26 @@ Evidence evidence_of(const Store& store, const std::string& device) {
 
 std::vector<PointMeasurement> acceptance_points(const Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
+}
+
+std::vector<TimedSteps> timed_steps(const Store& store) {
+  std::map<std::pair<std::string, std::string>, std::vector<PointMeasurement>> groups;
+  for (const StoredRun& run : store.runs()) {
+    if (is_simulated(run.record)) {
+      continue;
+    }
+    for (PointMeasurement& m :
+         store.points({.run_id = run.id, .workload = WorkloadKind::kStep, .only_ok = true})) {
+      if (!m.time_ns.empty()) {
+        groups[{m.key.model, run.record.device}].push_back(std::move(m));
+      }
+    }
+  }
+  std::vector<TimedSteps> out;
+  for (auto& [key, points] : groups) {
+    out.push_back({key.first, key.second, std::move(points)});
+  }
+  return out;
 }
 
 std::string left_out_text(const std::map<std::string, std::int64_t>& left_out) {

@@ -29,10 +29,22 @@ struct Evidence {
   std::map<std::string, std::int64_t> left_out;  // reason -> points of the device
 };
 
+// The device that a fit is made for: the one that `wanted`, part of a name in any case, names;
+// empty: the one whose catalogue entry is `hardware_key`; else, of those in the catalogue, the one
+// with most timed attention and step points. Throws Error saying what the store holds: kAnswerNo
+// where there is none, kUsage where several are named.
+std::string fitted_device(const Store& store, const std::string& wanted,
+                          const std::string& hardware_key);
 // `device` as the runs name it. Refused and failed points are among them.
 Evidence evidence_of(const Store& store, const std::string& device);
 // Acceptance points of every pair, measured and imported.
 std::vector<PointMeasurement> acceptance_points(const Store& store);
+// Timed whole steps by model and device; simulated ones are predictions and left out.
+struct TimedSteps {
+  std::string model, device;
+  std::vector<PointMeasurement> points;
+};
+std::vector<TimedSteps> timed_steps(const Store& store);
 // "; left out: 12 points, ..." or nothing.
 std::string left_out_text(const std::map<std::string, std::int64_t>& left_out);
 

@@ -3,30 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/words/range_counters.h"
+
 namespace versieve::db {
 namespace {
-
-std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
-  for (const CounterValue& candidate : range.counters) {
-    if (candidate.metric == metric && candidate.status == "ok") {
-      return candidate.value;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<double> dram_bytes(const std::vector<RangeMeasurement>& ranges) {
-  double total = 0.0;
-  for (const RangeMeasurement& range : ranges) {
-    const std::optional<double> read = counter(range, "dram__bytes_read.sum");
-    const std::optional<double> written = counter(range, "dram__bytes_write.sum");
-    if (!read || !written || !std::isfinite(*read + *written)) {
-      return std::nullopt;
-    }
-    total += *read + *written;
-  }
-  return ranges.empty() ? std::nullopt : std::optional<double>(total);
-}
 
 std::optional<double> predicted_bytes(const std::vector<RangeMeasurement>& ranges) {
   double total = 0.0;
@@ -83,7 +63,9 @@ std::optional<RankInterval> median_interval(std::int64_t n) {
 PointSummary summarize(const PointMeasurement& point) {
   PointSummary summary;
   summarize_time(point.time_ns, summary);
-  summary.dram_bytes = dram_bytes(point.ranges);
+  if (const std::optional<DramBytes> bytes = dram_bytes(point.ranges)) {
+    summary.dram_bytes = bytes->total();
+  }
   summary.predicted_bytes = predicted_bytes(point.ranges);
   if (point.acceptance && std::isfinite(point.acceptance->accepted_per_step)) {
     summary.accepted = point.acceptance->accepted_per_step;

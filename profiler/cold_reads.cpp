@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/words/cache_passes.h"
 #include "model/words/error.h"
 #include "profiler/device_kernels.h"
 #include "profiler/gpu_timer.h"
@@ -17,7 +18,6 @@ namespace {
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t kSizes[] = {1,  2,  4,  8,   16,  24,   32,
                                    40, 48, 64, 128, 256, 1024, 4096};  // MiB
-constexpr int kColdPasses = 3;  // times the L2 that pass between two uses of a buffer
 constexpr int kWarmUps = 2;
 constexpr int kSamples = 15;
 constexpr const char* kAllocating = "allocating what is read";

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "model/words/measurement.h"
+#include "model/words/range_counters.h"
 
 namespace versieve::profiler {
 
-inline constexpr const char* kDramBytesRead = "dram__bytes_read.sum";
-inline constexpr const char* kDramBytesWrite = "dram__bytes_write.sum";
 inline constexpr const char* kGpuDuration = "gpu__time_duration.sum";
 
 // DRAM bytes, L2 sectors and request hits, L1, SM cycles and clock, occupancy, tensor pipe.

@@ -1,11 +1,9 @@
 // versieve diagnose: why speculation gains little, from what a database holds of one pair.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <utility>
 
-#include "db/store.h"
+#include "db/evidence.h"
 #include "engine/analyse/diagnose/diagnosis.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
@@ -44,38 +42,12 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
   return out;
 }
 
-struct TimedSteps {
-  std::string model, device;
-  std::vector<PointMeasurement> points;
-};
-
-// Timed whole steps by model and device; simulated ones are predictions.
-std::vector<TimedSteps> timed_steps(const std::string& database) {
-  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
-  std::map<std::pair<std::string, std::string>, std::vector<PointMeasurement>> groups;
-  for (const db::StoredRun& run : store.runs()) {
-    if (is_simulated(run.record)) {
-      continue;
-    }
-    for (PointMeasurement& m :
-         store.points({.run_id = run.id, .workload = WorkloadKind::kStep, .only_ok = true})) {
-      if (!m.time_ns.empty()) {
-        groups[{m.key.model, run.record.device}].push_back(std::move(m));
-      }
-    }
-  }
-  std::vector<TimedSteps> out;
-  for (auto& [key, points] : groups) {
-    out.push_back({key.first, key.second, std::move(points)});
-  }
-  return out;
-}
-
 // Those of the model that is named, else of the pair's own name, else of any; of several the most.
-TimedSteps chosen_steps(const Options& options, const std::string& pair) {
-  std::vector<TimedSteps> all = timed_steps(options.database);
+db::TimedSteps chosen_steps(const Options& options, const std::string& pair) {
+  std::vector<db::TimedSteps> all =
+      db::timed_steps(db::Store::open(options.database, db::OpenMode::kReadOnly));
   const auto is_of = [](const std::string& model) {
-    return [&model](const TimedSteps& steps) { return steps.model == model; };
+    return [&model](const db::TimedSteps& steps) { return steps.model == model; };
   };
   if (!options.steps.empty() && std::none_of(all.begin(), all.end(), is_of(options.steps))) {
     throw Error(ExitCode::kAnswerNo,
@@ -83,18 +55,18 @@ TimedSteps chosen_steps(const Options& options, const std::string& pair) {
   }
   const std::string& wanted = options.steps.empty() ? pair : options.steps;
   if (std::any_of(all.begin(), all.end(), is_of(wanted))) {
-    std::erase_if(all, [&wanted](const TimedSteps& steps) { return steps.model != wanted; });
+    std::erase_if(all, [&wanted](const db::TimedSteps& steps) { return steps.model != wanted; });
   }
   const auto most = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.points.size() < b.points.size();
   });
-  return most == all.end() ? TimedSteps() : *most;
+  return most == all.end() ? db::TimedSteps() : *most;
 }
 
 Answer run_diagnose(const Options& options) {
   const std::vector<PointMeasurement> acceptance = read_acceptance(options.database);
   const engine::AcceptancePair pair = chosen_pair(options, acceptance);
-  TimedSteps steps = chosen_steps(options, pair.name);
+  db::TimedSteps steps = chosen_steps(options, pair.name);
   const engine::DiagnosisInput input{.evidence = engine::acceptance_evidence(acceptance, pair),
                                      .acceptance = points_of(pair, acceptance),
                                      .steps = std::move(steps.points),

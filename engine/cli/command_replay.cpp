@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "db/store.h"
+#include "db/evidence.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/analyse/replay/report.h"
 #include "engine/cli/commands.h"
@@ -44,8 +44,8 @@ Answer run_replay(const Options& options) {
     throw Error(ExitCode::kAnswerNo, options.table + ": " + reason);
   }
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
-  const engine::Walks walks(store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true}),
-                            table.acceptance_pair, options.split, options.regime);
+  const engine::Walks walks(db::acceptance_points(store), table.acceptance_pair, options.split,
+                            options.regime);
   if (!options.record.empty()) {
     const std::vector<std::string> regimes =
         options.regime.empty() ? engine::text_regimes() : std::vector<std::string>{options.regime};

@@ -16,6 +16,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "model/words/draft_tree.h"
+#include "model/words/range_counters.h"
 #include "model/words/strategy.h"
 
 namespace versieve::cli {
@@ -52,13 +53,8 @@ nlohmann::json range_json(const RangeMeasurement& range) {
   return {{"path", range.path}, {"launches", range.launches}, {"counters", counters}};
 }
 
-double value_of(const RangeMeasurement& range, const std::string& metric) {
-  for (const CounterValue& counter : range.counters) {
-    if (counter.metric == metric) {
-      return counter.value.value_or(0.0);
-    }
-  }
-  return 0.0;
+double value_of(const RangeMeasurement& range, const char* metric) {
+  return counter_of(range, metric).value_or(0.0);
 }
 
 std::string point_text(const PointMeasurement& point) {
@@ -68,8 +64,8 @@ std::string point_text(const PointMeasurement& point) {
     const double requests = value_of(range, "lts__t_requests.sum");
     std::snprintf(
         line, sizeof line, "%-16s %8.3f MB  %6.3f MB  %12.0f   %6.1f %%  %6.1f us\n",
-        range.path.c_str(), value_of(range, "dram__bytes_read.sum") / 1e6,
-        value_of(range, "dram__bytes_write.sum") / 1e6, requests,
+        range.path.c_str(), value_of(range, kDramBytesRead) / 1e6,
+        value_of(range, kDramBytesWrite) / 1e6, requests,
         100.0 * value_of(range, "lts__t_requests_lookup_hit.sum") / std::max(requests, 1.0),
         value_of(range, "gpu__time_duration.sum") / 1e3);
     text += line;
@@ -115,7 +111,7 @@ Answer run_one(const Options& options) {
   return answer;
 }
 
-nlohmann::json summary_json(const engine::ErrorSummary& s) {
+nlohmann::json summary_json(const engine::SimulationErrors& s) {
   return {{"what", s.what},
           {"points", s.count},
           {"dram_bytes", {{"median_ape", s.bytes_median}, {"p90_ape", s.bytes_p90}}},
@@ -217,7 +213,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
                                          " points with counters to compare with in " +
                                          options.database + db::left_out_text(left_out));
   }
-  const std::vector<engine::ErrorSummary> summaries = engine::summarize(comparisons);
+  const std::vector<engine::SimulationErrors> summaries = engine::summarize(comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
   for (const auto& [reason, points] : left_out) {
     answer.text += "left out: " + std::to_string(points) + " points, " + reason + "\n";
@@ -230,7 +226,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
   for (const engine::Comparison& comparison : comparisons) {
     answer.json["points"].push_back(comparison_json(comparison));
   }
-  for (const engine::ErrorSummary& summary : summaries) {
+  for (const engine::SimulationErrors& summary : summaries) {
     answer.json["errors"].push_back(summary_json(summary));
   }
   return answer;

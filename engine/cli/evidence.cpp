@@ -1,9 +1,6 @@
 #include "engine/cli/evidence.h"
 
-#include <algorithm>
-#include <cctype>
 #include <fstream>
-#include <map>
 #include <string_view>
 
 #include "db/store.h"
@@ -13,98 +10,6 @@
 
 namespace versieve::cli {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-// Attention and step points of each device that we measured, and how many others did.
-struct TimedPoints {
-  std::map<std::string, std::int64_t> counts;
-  std::int64_t others = 0;  // imported and simulated ones
-};
-
-TimedPoints timed_points(const db::Store& store) {
-  TimedPoints timed;
-  std::map<std::int64_t, std::string> devices;
-  for (const db::StoredRun& run : store.runs()) {
-    devices[run.id] = run.record.device;
-  }
-  for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
-    const db::Overview overview = store.overview({.workload = kind, .only_ok = true});
-    for (const db::PointOverview& p : overview.points) {
-      const std::string& backend = overview.words[static_cast<std::size_t>(p.backend)];
-      if (backend == kImportedBackend || backend == kSimulatedBackend) {
-        timed.others += 1;
-      } else {
-        timed.counts[devices[p.run_id]] += 1;
-      }
-    }
-  }
-  return timed;
-}
-
-std::string listed(const TimedPoints& timed) {
-  std::string text;
-  for (const auto& [device, points] : timed.counts) {
-    text += (text.empty() ? "" : ", ") + device;
-  }
-  text = text.empty() ? "no measured attention or step points at all" : "points of " + text;
-  return text + (timed.others == 0
-                     ? ""
-                     : " (and " + std::to_string(timed.others) +
-                           " imported or simulated ones, to which nothing is fitted)");
-}
-
-// A whole name means its device, even where it is the beginning of another's.
-std::string named_device(const TimedPoints& timed, const std::string& wanted,
-                         const std::string& database) {
-  std::vector<std::string> matches;
-  for (const auto& [device, points] : timed.counts) {
-    if (lower(device) == lower(wanted)) {
-      return device;
-    }
-    if (lower(device).find(lower(wanted)) != std::string::npos) {
-      matches.push_back(device);
-    }
-  }
-  if (matches.empty()) {
-    throw Error(ExitCode::kAnswerNo, "no attention or step points of a device like '" + wanted +
-                                         "' in " + database + ": it holds " + listed(timed));
-  }
-  if (matches.size() > 1) {
-    std::string names;
-    for (const std::string& device : matches) {
-      names += (names.empty() ? "" : ", ") + device;
-    }
-    throw Error(ExitCode::kUsage, "'" + wanted + "' is part of several devices' names in " +
-                                      database + ": " + names + "; give the whole name of one");
-  }
-  return matches[0];
-}
-
-std::string best_device(const TimedPoints& timed, const std::string& hardware_key,
-                        const std::string& database) {
-  std::string best;
-  std::int64_t most = 0;
-  for (const auto& [device, points] : timed.counts) {
-    const HardwareSpec* entry = hardware_for_device(device);
-    if (entry != nullptr && entry->key == hardware_key) {
-      return device;
-    }
-    if (entry != nullptr && points > most) {
-      best = device;
-      most = points;
-    }
-  }
-  if (best.empty()) {
-    throw Error(ExitCode::kAnswerNo, "nothing to fit to in " + database + ": it holds " +
-                                         listed(timed) + ", none of a device in the catalogue");
-  }
-  return best;
-}
 
 // By the words that SQLite's files begin with.
 bool is_database(const std::string& path) {
@@ -131,9 +36,7 @@ std::vector<PointMeasurement> read_acceptance(const std::string& database) {
 db::Evidence read_evidence(const std::string& database, const std::string& device,
                            const std::string& hardware_key) {
   const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
-  const TimedPoints timed = timed_points(store);
-  return db::evidence_of(store, device.empty() ? best_device(timed, hardware_key, database)
-                                               : named_device(timed, device, database));
+  return db::evidence_of(store, db::fitted_device(store, device, hardware_key));
 }
 
 void check_prior(const std::string& prior) {

@@ -1,5 +1,4 @@
-// Measured points for a fit or a plan, out of a database: times and bytes of one device, acceptance
-// of any machine, since a tree's yield does not depend on where it was grown.
+// A command's evidence: the database's (db/evidence.h) by file name, and fits to it.
 #pragma once
 
 #include <optional>
@@ -11,8 +10,7 @@
 
 namespace versieve::cli {
 
-// `device` is part of a device's name, case-insensitively; empty: the device of `hardware_key`,
-// else the one with most points. Throws Error(kAnswerNo) naming the devices that exist.
+// Of the device that db::fitted_device finds.
 db::Evidence read_evidence(const std::string& database, const std::string& device,
                            const std::string& hardware_key);
 // Acceptance points of every pair in a database, measured and imported.

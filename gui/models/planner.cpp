@@ -16,49 +16,6 @@
 namespace versieve::gui {
 namespace {
 
-// "nothing to fit to", and what the database holds instead.
-[[noreturn]] void refuse_to_fit(const Snapshot& snapshot) {
-  std::int64_t simulated = 0, imported = 0;
-  for (const db::PointOverview& point : snapshot.overview.points) {
-    const db::StoredRun* run = snapshot.run(point.run_id);
-    simulated += run != nullptr && is_simulated(run->record) ? 1 : 0;
-    imported += run != nullptr && is_imported(run->record) ? 1 : 0;
-  }
-  std::string apart;
-  for (const auto& [count, kind] :
-       {std::pair{simulated, "simulated"}, std::pair{imported, "imported"}}) {
-    if (count > 0) {
-      apart += (apart.empty() ? "; " : " and ") + std::to_string(count) + " " + kind;
-    }
-  }
-  throw Error(ExitCode::kAnswerNo,
-              "this database holds no timed point of a device in the hardware catalogue, so there "
-              "is nothing to fit to" +
-                  (apart.empty() ? apart : apart + " ones are shown, never fitted to"));
-}
-
-// Of the devices that the catalogue knows, the one with most attention and step points.
-std::string most_measured_device(const Snapshot& snapshot) {
-  std::map<std::string, std::int64_t> counts;
-  for (const db::PointOverview& point : snapshot.overview.points) {
-    const db::StoredRun* run = snapshot.run(point.run_id);
-    if (run != nullptr && !is_imported(run->record) && !is_simulated(run->record) &&
-        point.workload != WorkloadKind::kAcceptance && point.median_ns) {
-      ++counts[run->record.device];
-    }
-  }
-  std::string best;
-  for (const auto& [device, count] : counts) {
-    if (hardware_for_device(device) != nullptr && (best.empty() || count > counts[best])) {
-      best = device;
-    }
-  }
-  if (best.empty()) {
-    refuse_to_fit(snapshot);
-  }
-  return best;
-}
-
 // A database without a measured pair is planned with an imported one, else with a rate that the
 // page says is assumed.
 AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
@@ -67,10 +24,9 @@ AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
                        : engine::fit_acceptance_of(points, pairs.front().name, {});
 }
 
-std::shared_ptr<const engine::FitReport> fit(const Snapshot& snapshot, const db::Store& store,
-                                             const FittedModel* prior,
+std::shared_ptr<const engine::FitReport> fit(const db::Store& store, const FittedModel* prior,
                                              const std::vector<PointMeasurement>& acceptance) {
-  const db::Evidence evidence = db::evidence_of(store, most_measured_device(snapshot));
+  const db::Evidence evidence = db::evidence_of(store, db::fitted_device(store, "", ""));
   std::shared_ptr<engine::FitReport> report =
       std::make_shared<engine::FitReport>(engine::fit_cost_model(
           evidence.points, evidence.device, *hardware_for_device(evidence.device), evidence.runs,
@@ -139,7 +95,7 @@ std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* pr
   plan->acceptance =
       std::make_shared<const std::vector<PointMeasurement>>(db::acceptance_points(store));
   plan->pairs = engine::acceptance_pairs(*plan->acceptance);
-  plan->fit = fit(snapshot, store, prior, *plan->acceptance);
+  plan->fit = fit(store, prior, *plan->acceptance);
   const FittedModel& model = plan->fit->model;
   plan->replanner =
       std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());

@@ -9,6 +9,7 @@
 
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "model/words/range_counters.h"
 
 namespace versieve::gui {
 namespace {
@@ -34,21 +35,6 @@ QString cells(const QStringList& texts, bool is_quiet = false) {
                 .arg(i == 0 ? "left" : "right", is_quiet ? "quiet" : "", texts[i]);
   }
   return html + "</tr>";
-}
-
-std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
-  for (const CounterValue& candidate : range.counters) {
-    if (candidate.metric == metric) {
-      return candidate.value;
-    }
-  }
-  return std::nullopt;
-}
-
-double dram_bytes(const RangeMeasurement& range) {
-  const double missing = std::nan("");
-  return counter(range, "dram__bytes_read.sum").value_or(missing) +
-         counter(range, "dram__bytes_write.sum").value_or(missing);
 }
 
 double median(std::vector<double> samples) {
@@ -122,7 +108,8 @@ QString range_table(const std::vector<RangeMeasurement>& ranges) {
   QString html =
       "<table width='100%'>" + cells({"launch", "×", "µs", "DRAM MB", "predicted", "ratio"}, true);
   for (const RangeMeasurement& range : ranges) {
-    const double measured = dram_bytes(range);
+    const std::optional<DramBytes> counted = dram_bytes(range);
+    const double measured = counted ? counted->total() : std::nan("");
     const double predicted = range.predicted.total();
     html += cells({utf8(range.path), QString::number(range.launches),
                    fixed(median(range.gpu_time_ns) * 1e-3, 2), fixed(measured * 1e-6, 2),

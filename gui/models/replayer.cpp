@@ -1,6 +1,6 @@
 #include "gui/models/replayer.h"
 
-#include "db/store.h"
+#include "db/evidence.h"
 #include "engine/io/atomic_file.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/error.h"
@@ -13,8 +13,7 @@ constexpr const char* kSplit = "test";  // the table's acceptance is the calibra
 std::shared_ptr<const engine::Walks> walks_of(const Snapshot& snapshot, const std::string& pair,
                                               const std::string& regime) {
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
-  return std::make_shared<const engine::Walks>(
-      store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true}), pair, kSplit, regime);
+  return std::make_shared<const engine::Walks>(db::acceptance_points(store), pair, kSplit, regime);
 }
 
 ReplayedPtr play(const SnapshotPtr& snapshot, const PlanPtr& plan, const std::string& regime,

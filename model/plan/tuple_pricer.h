@@ -10,34 +10,21 @@
 
 #include "model/cost/step_parts.h"
 #include "model/launches/draft_levels.h"
+#include "model/launches/step_shape.h"
 #include "model/plan/planner.h"
+#include "model/words/normal_law.h"
 
 namespace versieve {
-
-inline constexpr double kNinety = 1.6448536269514722;  // standard normal quantile of 0.95
-
-inline std::int64_t count_letters(const std::string& schedule, char letter) {
-  return std::count(schedule.begin(), schedule.end(), letter);
-}
 
 inline StepShape step_shape(const Strategy& strategy, const LlmShape& target,
                             const DraftShape& draft, std::int64_t context_len, double overlap,
                             const FittedModel& fit) {
-  const std::string letters = strategy.schedule_for(target.layers);
-  return {.target = target,
-          .draft = draft,
-          .tree = strategy.draft,
-          .context_len = context_len,
-          .num_queries = strategy.draft.nodes,
-          .refresh_layers = count_letters(letters, 'F'),
-          .reuse_layers = count_letters(letters, 'R'),
-          .element_bytes = fit.dtype == "f32" ? 4 : 2,
-          .overlap = overlap,
-          .form = fit.priced_form(),
-          .group_size = strategy.group_size,
-          .group_mode = strategy.group_mode,
-          .recorded = fit.conditions.launch == LaunchMode::kGraph,
-          .one_launch = fit.prices_one_launch(strategy, target, context_len)};
+  StepShape shape = asked_step(strategy, target, draft, context_len, fit.dtype == "f32" ? 4 : 2);
+  shape.overlap = overlap;
+  shape.form = fit.priced_form();
+  shape.recorded = fit.conditions.launch == LaunchMode::kGraph;
+  shape.one_launch = fit.prices_one_launch(strategy, target, context_len);
+  return shape;
 }
 
 inline void add_scaled(const StepCost& cost, double weight, StepCost& sum) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "model/words/error.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
 
@@ -70,4 +71,65 @@ TEST_CASE("evidence is one device's times and every device's acceptance") {
   CHECK(count(WorkloadKind::kStep) == 1);
   CHECK(count(WorkloadKind::kAcceptance) == 2);
   CHECK(evidence_of(store, "NVIDIA A100").runs.empty());
+}
+
+TEST_CASE("timed steps stand by model and device, without predictions") {
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
+  PointMeasurement untimed = sample_point(4);  // steps: 1, 4, 7
+  untimed.time_ns.clear();
+  store_run(store, sample_run("a"), {sample_point(0), sample_point(1), sample_point(7), untimed});
+  store_run(store, sample_run("b", std::string(kSimulatorDevice) + "h200-sxm"), {sample_point(1)});
+  const std::vector<TimedSteps> steps = timed_steps(store);
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].model == "demo-nsa");
+  CHECK(steps[0].device == "NVIDIA H200");
+  CHECK(steps[0].points.size() == 2);
+}
+
+TEST_CASE("the device of a fit is the named one, the machine's, or the one with most points") {
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
+  Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  store_run(store, sample_run("a", "NVIDIA H200"), {sample_point(0), sample_point(1)});
+  store_run(store, sample_run("b", "NVIDIA H100 80GB HBM3"), {sample_point(0)});
+  store_run(store, sample_run("c", "a card nobody lists"),
+            {sample_point(0), sample_point(1), sample_point(3)});
+  CHECK(fitted_device(store, "", "") == "NVIDIA H200");
+  CHECK(fitted_device(store, "", "h100-sxm") == "NVIDIA H100 80GB HBM3");
+  CHECK(fitted_device(store, "h100", "") == "NVIDIA H100 80GB HBM3");
+  CHECK(fitted_device(store, "nobody", "") == "a card nobody lists");
+  store_run(store, sample_run("d", "NVIDIA H200 NVL"), {sample_point(0)});
+  CHECK(fitted_device(store, "nvidia h200", "") == "NVIDIA H200");  // a whole name
+  const auto refused = [&](const std::string& wanted, ExitCode code) {
+    try {
+      fitted_device(store, wanted, "");
+    } catch (const Error& e) {
+      CHECK(e.code() == code);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(refused("nvidia", ExitCode::kUsage).find("several devices' names in " + path) !=
+        std::string::npos);
+  CHECK(refused("B200", ExitCode::kAnswerNo).find("points of NVIDIA H100 80GB HBM3, NVIDIA H200") !=
+        std::string::npos);
+}
+
+TEST_CASE("a store without a device to fit to says what it holds instead") {
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
+  PointMeasurement imported = sample_point(0), simulated = sample_point(1);
+  imported.key.backend = kImportedBackend;
+  simulated.key.backend = kSimulatedBackend;
+  store_run(store, sample_run("a"), {imported, simulated});
+  try {
+    fitted_device(store, "", "");
+    FAIL("nothing was measured");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::kAnswerNo);
+    CHECK(std::string(e.what()).find("no measured attention or step points at all; 1 simulated and "
+                                     "1 imported ones are shown, never fitted to") !=
+          std::string::npos);
+  }
 }

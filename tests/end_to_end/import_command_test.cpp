@@ -220,8 +220,7 @@ TEST_CASE("commands know imported points for what they are") {
   CHECK(test::contains(test::run_versieve("doctor" + db).out,
                        "imported: csv, RTX 4090: 2 points, to which no time is fitted\n"
                        "tokens a step, for plan --acceptance: pair-7b (imported, 1 point)\n"));
-  test::check_refused("fit --quick" + db, 1,
-                      "1 imported or simulated ones, to which nothing is fitted");
+  test::check_refused("fit --quick" + db, 1, "1 imported ones are shown, never fitted to");
   test::check_refused("fit --quick --device 'rtx 4090'" + db, 1, "no attention or step points");
   store_campaign(world.database());
   const test::CommandResult without = test::run_versieve("fit --quick --json" + db);

@@ -118,7 +118,7 @@ TEST_CASE("nothing is fitted to simulated points, and the sentence says so") {
   REQUIRE(scene.profile("--backend sim").code == 0);
   const CommandResult fit = run_versieve("fit --db " + scene.database() + " --device h200");
   CHECK(fit.code == 1);
-  CHECK(fit.err.find("2 imported or simulated ones") != std::string::npos);
+  CHECK(fit.err.find("2 simulated ones are shown") != std::string::npos);
 }
 
 TEST_CASE("a machine is named for the simulator alone, and must be one") {

@@ -13,11 +13,10 @@
 #include "engine/analyse/fit/system_predictor.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
+#include "model/words/normal_law.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr double kNinety = 1.6448536269514722;  // standard errors that hold 90 % of a normal law
 
 struct Kind {
   const char* name;

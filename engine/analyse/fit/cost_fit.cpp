@@ -13,6 +13,7 @@
 #include "engine/analyse/fit/system_fit.h"
 #include "engine/analyse/fit/validation.h"
 #include "model/words/error.h"
+#include "model/words/normal_law.h"
 
 namespace versieve::engine {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 constexpr int kIterations = 60;
 constexpr int kPartIterations = 5;  // from a fit to all points that to a part of them is not far
 constexpr int kFolds = 5;
-constexpr double kNinety = 1.6448536269514722;  // standard errors that hold 90 % of a normal law
 
 class Fit {
  public:

@@ -6,11 +6,11 @@
 
 #include "engine/analyse/fit/machine_prior.h"
 #include "model/words/assert.h"
+#include "model/words/normal_law.h"
 
 namespace versieve::engine {
 namespace {
 
-constexpr double kNinety = 1.6448536269514722;
 // Bytes added to both sides of a ratio: below it counters count other things than the launch.
 constexpr double kByteFloor = 1e5;
 // Of the prior in log parameters: a factor of e^2 to either side costs one robust unit.

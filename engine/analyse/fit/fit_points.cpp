@@ -7,6 +7,7 @@
 #include "engine/analyse/fit/point_parts.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/analyse/fit/system_points.h"
+#include "model/launches/step_shape.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -24,22 +25,14 @@ std::uint64_t hash_of(const std::string& text) {
 }
 
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
-  StepShape s{.target = named_llm_shape(m.key.model)};
-  s.draft = draft_shape_for(s.target);
-  s.tree = strategy.draft;
-  s.context_len = m.key.context_len;
+  const LlmShape target = named_llm_shape(m.key.model);
+  StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
+                           m.key.dtype == "f32" ? 4 : 2);
   s.num_queries = m.key.num_queries;
-  const std::string letters = strategy.schedule_for(s.target.layers);
-  s.refresh_layers = std::count(letters.begin(), letters.end(), 'F');
-  s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
-  s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
   if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
     s.overlap = m.key.overlap.value_or(s.overlap);  // measured are sets that groups share already
   }
-  s.form = strategy.form;
-  s.group_size = strategy.group_size;
-  s.group_mode = strategy.group_mode;
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
   s.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
   return s;

@@ -6,27 +6,10 @@
 #include "engine/analyse/fit/statistics.h"
 #include "model/launches/decode_layers.h"
 #include "model/launches/draft_levels.h"
+#include "model/words/range_counters.h"
 
 namespace versieve::engine {
 namespace {
-
-std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
-  for (const CounterValue& c : range.counters) {
-    if (c.metric == metric) {
-      return c.value;
-    }
-  }
-  return {};
-}
-
-std::optional<double> dram_bytes(const RangeMeasurement& range) {
-  const std::optional<double> read = counter(range, "dram__bytes_read.sum");
-  const std::optional<double> written = counter(range, "dram__bytes_write.sum");
-  if (!read || !written) {
-    return {};
-  }
-  return *read + *written;
-}
 
 std::optional<double> median_us(const std::vector<double>& samples_ns) {
   const std::optional<double> ns = median(samples_ns);
@@ -61,23 +44,20 @@ double log_error_of_median(const std::vector<double>& samples_ns) {
 }
 
 void add_ranges(const PointMeasurement& m, const KindOfPath& kind_of, FitPoint& p) {
-  double sum = 0.0;
-  double read = 0.0;
-  bool complete = !m.ranges.empty();
   for (const RangeMeasurement& range : m.ranges) {
-    const std::optional<double> bytes = dram_bytes(range);
-    complete = complete && bytes.has_value();
-    sum += bytes.value_or(0.0);
-    read += bytes ? *counter(range, "dram__bytes_read.sum") : 0.0;
     const std::optional<LaunchKind> kind = kind_of(range.path);
     if (kind) {
-      p.ranges.push_back({*kind, shortest_us(range.gpu_time_ns), bytes,
-                          bytes ? counter(range, "dram__bytes_read.sum") : std::nullopt});
+      RangeObservation& observed = p.ranges.emplace_back(
+          RangeObservation{.kind = *kind, .time_us = shortest_us(range.gpu_time_ns)});
+      if (const std::optional<DramBytes> bytes = dram_bytes(range)) {
+        observed.dram_bytes = bytes->total();
+        observed.read_bytes = bytes->read;
+      }
     }
   }
-  if (complete) {
-    p.dram_bytes = sum;
-    p.read_bytes = read;
+  if (const std::optional<DramBytes> bytes = dram_bytes(m.ranges)) {
+    p.dram_bytes = bytes->total();
+    p.read_bytes = bytes->read;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/analyse/fit/point_parts.h"
+#include "model/launches/step_shape.h"
 #include "model/launches/system_work.h"
 #include "model/words/error.h"
 
@@ -32,13 +33,10 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
 }
 
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
-  StepShape s{.target = named_llm_shape(m.key.model)};
-  s.draft = draft_shape_for(s.target);
-  s.tree = strategy.draft;
-  s.context_len = m.key.context_len;
+  const LlmShape target = named_llm_shape(m.key.model);
+  StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
+                           m.key.dtype == "f32" ? 4 : 2);
   s.num_queries = m.key.num_queries;
-  s.refresh_layers = s.target.layers;
-  s.element_bytes = m.key.dtype == "f32" ? 4 : 2;
   s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
   s.dense = read_of(m, strategy);
   return s;

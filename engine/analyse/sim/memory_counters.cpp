@@ -1,5 +1,7 @@
 #include "engine/analyse/sim/memory_counters.h"
 
+#include "model/words/range_counters.h"
+
 namespace versieve::engine {
 namespace {
 
@@ -16,8 +18,8 @@ constexpr Named kNamed[] = {
     {"lts__t_sectors_lookup_hit.sum", &MemoryCounters::l2_hit_sectors},
     {"lts__t_requests.sum", &MemoryCounters::l2_requests},
     {"lts__t_requests_lookup_hit.sum", &MemoryCounters::l2_hit_requests},
-    {"dram__bytes_read.sum", &MemoryCounters::dram_read_bytes},
-    {"dram__bytes_write.sum", &MemoryCounters::dram_write_bytes},
+    {kDramBytesRead, &MemoryCounters::dram_read_bytes},
+    {kDramBytesWrite, &MemoryCounters::dram_write_bytes},
     {"gpu__time_duration.sum", &MemoryCounters::duration_ns},
     {"sm__cycles_elapsed.max", &MemoryCounters::cycles},
     {"l1tex__t_sectors.sum", &MemoryCounters::l1_sectors},

@@ -4,16 +4,13 @@
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/measure/sweep/cold_sets.h"
 #include "model/launches/decode_layers.h"
+#include "model/words/cache_passes.h"
 #include "model/words/draft_tree.h"
 #include "model/words/error.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
 namespace {
-
-// As engine/measure/sweep's instrument on a GPU.
-constexpr double kColdTimes = 1.5;     // of L2, that pass between two uses of a copy
-constexpr std::int64_t kWarmRuns = 8;  // of a sample of warm work
 
 // Throws Error(kAnswerNo) for what the engine would refuse or the simulator has no traces of.
 Strategy simulated_strategy(const PointKey& key, const LlmShape& shape) {
@@ -58,7 +55,7 @@ std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
                                         .num_queries = key.num_queries,
                                         .element_bytes = key.dtype == "f32" ? 4 : 2,
                                         .unique_blocks = known.unique_blocks.value_or(0.0)};
-  return cold_sets(kColdTimes * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
+  return cold_sets(kColdPasses * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
 }
 
 // What a sweep's collection runs: uncounted runs on all sets of a timed sample, then the counted.

@@ -7,20 +7,13 @@
 #include <map>
 #include <optional>
 
+#include "model/words/range_counters.h"
+
 namespace versieve::engine {
 namespace {
 
 constexpr const char* kWholePoint = "all";
 constexpr const char* kFewBytes = "below 1 MB";  // kLeastJudgedBytes
-
-std::optional<double> counter(const RangeMeasurement& range, const char* metric) {
-  for (const CounterValue& value : range.counters) {
-    if (value.metric == metric) {
-      return value.value;
-    }
-  }
-  return std::nullopt;
-}
 
 struct Totals {
   double read = 0.0, written = 0.0, requests = 0.0, hits = 0.0;
@@ -36,14 +29,13 @@ struct Totals {
 };
 
 std::optional<Totals> totals_of(const RangeMeasurement& range) {
-  const std::optional<double> read = counter(range, "dram__bytes_read.sum");
-  const std::optional<double> written = counter(range, "dram__bytes_write.sum");
-  const std::optional<double> requests = counter(range, "lts__t_requests.sum");
-  const std::optional<double> hits = counter(range, "lts__t_requests_lookup_hit.sum");
-  if (!read || !written || !requests || !hits) {
+  const std::optional<DramBytes> bytes = dram_bytes(range);
+  const std::optional<double> requests = counter_of(range, "lts__t_requests.sum");
+  const std::optional<double> hits = counter_of(range, "lts__t_requests_lookup_hit.sum");
+  if (!bytes || !requests || !hits) {
     return std::nullopt;
   }
-  return Totals{*read, *written, *requests, *hits};
+  return Totals{bytes->read, bytes->written, *requests, *hits};
 }
 
 Comparison compared(const std::string& path, const PointKey& key, const Totals& counted,
@@ -73,7 +65,8 @@ double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
 }
 
-ErrorSummary summary_of(const std::string& what, const std::vector<const Comparison*>& members) {
+SimulationErrors summary_of(const std::string& what,
+                            const std::vector<const Comparison*>& members) {
   const auto errors = [&](double (Comparison::*error)() const) {
     std::vector<double> values;
     for (const Comparison* member : members) {
@@ -130,7 +123,7 @@ std::vector<Comparison> compare(const PointMeasurement& counted,
   return comparisons;
 }
 
-std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons) {
+std::vector<SimulationErrors> summarize(const std::vector<Comparison>& comparisons) {
   using Name = std::function<std::string(const Comparison&)>;
   const auto judged = [](const Comparison& c) { return c.counted_bytes >= kLeastJudgedBytes; };
   const auto whole = [&](const Comparison& c, const std::string& name) {
@@ -145,7 +138,7 @@ std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons) 
       [&](const Comparison& c) {
         return c.path == kWholePoint && !judged(c) ? kFewBytes : std::string();
       }};
-  std::vector<ErrorSummary> summaries;
+  std::vector<SimulationErrors> summaries;
   for (const Name& name : names) {
     std::map<std::string, std::vector<const Comparison*>> groups;
     std::vector<std::string> order;
@@ -165,11 +158,11 @@ std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons) 
   return summaries;
 }
 
-std::string summary_text(const std::vector<ErrorSummary>& summaries) {
+std::string summary_text(const std::vector<SimulationErrors>& summaries) {
   std::string text =
       "                      points   DRAM bytes        of them read      L2 hit rate, points\n"
       "                               median     p90    median     p90    median     p90\n";
-  for (const ErrorSummary& s : summaries) {
+  for (const SimulationErrors& s : summaries) {
     char line[160];
     std::snprintf(line, sizeof line,
                   "%-22s %6lld   %5.1f %%  %5.1f %%   %5.1f %%  %5.1f %%   %5.1f    %5.1f\n",

@@ -34,7 +34,7 @@ struct Comparison {
 // All ranges that both have, then the whole point. A range without counters is left out.
 std::vector<Comparison> compare(const PointMeasurement& counted, const PointMeasurement& simulated);
 
-struct ErrorSummary {
+struct SimulationErrors {
   std::string what;  // "all", "nsa_route", "L 4096", ...
   std::int64_t count = 0;
   double bytes_median = 0.0, bytes_p90 = 0.0;
@@ -44,8 +44,8 @@ struct ErrorSummary {
 
 // By whole point, then by launch, by context, queries and cache state. Points that move fewer DRAM
 // bytes than kLeastJudgedBytes are a row of their own, the last; their launches count by launch.
-std::vector<ErrorSummary> summarize(const std::vector<Comparison>& comparisons);
+std::vector<SimulationErrors> summarize(const std::vector<Comparison>& comparisons);
 // A table, one line a summary.
-std::string summary_text(const std::vector<ErrorSummary>& summaries);
+std::string summary_text(const std::vector<SimulationErrors>& summaries);
 
 }  // namespace versieve::engine

@@ -6,7 +6,7 @@
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/step_point.h"
 #include "kernels/common/bf16.h"
-#include "model/launches/launch_work.h"
+#include "model/launches/step_shape.h"
 #include "model/words/error.h"
 #include "profiler/cold_reads.h"
 #include "profiler/environment.h"
@@ -105,15 +105,9 @@ void compare_with_ar(std::vector<StepRow>& rows) {
 
 double step_bytes(const Strategy& strategy, const std::string& geometry, std::int64_t context_len,
                   std::int64_t element_bytes) {
-  StepShape s{.target = named_llm_shape(geometry)};
-  const std::string letters = strategy.schedule_for(s.target.layers);
-  s.draft = draft_shape_for(s.target);
-  s.tree = strategy.draft;
-  s.context_len = context_len;
-  s.num_queries = strategy.draft.nodes;
-  s.refresh_layers = std::count(letters.begin(), letters.end(), 'F');
-  s.reuse_layers = std::count(letters.begin(), letters.end(), 'R');
-  s.element_bytes = element_bytes;
+  const LlmShape target = named_llm_shape(geometry);
+  const StepShape s =
+      asked_step(strategy, target, draft_shape_for(target), context_len, element_bytes);
   StepWork work;
   add_step(s, 1.0, work);
   double bytes = 0.0;

@@ -7,6 +7,7 @@
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "model/words/assert.h"
+#include "model/words/cache_passes.h"
 #include "model/words/draft_tree.h"
 #include "profiler/cold_reads.h"
 #include "profiler/environment.h"
@@ -17,8 +18,6 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMostQueries = 256;
-constexpr std::int64_t kWarmRuns = 8;  // in one graph, so that the events' own cost vanishes
-constexpr int kColdPasses = 3;         // times the L2 that pass between two uses of a buffer
 
 LayerVariant grouped(const std::string& group) {
   const Strategy s = Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");

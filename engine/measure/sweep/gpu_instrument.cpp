@@ -6,6 +6,7 @@
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/ranges.h"
 #include "model/words/assert.h"
+#include "model/words/cache_passes.h"
 #include "model/words/error.h"
 #include "profiler/activity_trace.h"
 #include "profiler/environment.h"
@@ -25,8 +26,6 @@ using profiler::GpuTimer;
 // many as fit. A step of 32 layers launches some 700 kernels; a layer's attention at most five.
 constexpr std::int64_t kMaxRanges = 2048;
 constexpr std::int64_t kFewRanges = 64;
-// Runs of warm work in one graph, so that the events' own cost vanishes.
-constexpr std::int64_t kWarmRuns = 8;
 
 class GpuInstrument final : public Instrument {
  public:
@@ -34,7 +33,7 @@ class GpuInstrument final : public Instrument {
       : access_(access), timer_(stream_), state_(profiler::describe_gpu()->pci_bus_id) {}
 
   void* stream() override { return stream_.handle(); }
-  std::int64_t cold_bytes() const override { return 3 * profiler::gpu_l2_bytes(); }
+  std::int64_t cold_bytes() const override { return kColdPasses * profiler::gpu_l2_bytes(); }
   void measure(const RepeatableWork& work, const MeasurePlan& plan,
                PointMeasurement& point) override {
     turn_ = 0;

@@ -42,7 +42,7 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
       }
     }
   }
-  const ErrorSummary all = summarize(comparisons).front();
+  const SimulationErrors all = summarize(comparisons).front();
   INFO(summary_text(summarize(comparisons)));
   REQUIRE(all.what == "all");
   CHECK(all.count > 10);

@@ -69,7 +69,7 @@ TEST_CASE("summaries give rank quantiles by launch, context, queries and cache s
       comparisons.push_back(c);
     }
   }
-  const std::vector<ErrorSummary> summaries = summarize(comparisons);
+  const std::vector<SimulationErrors> summaries = summarize(comparisons);
   REQUIRE(summaries.size() == 5);
   CHECK(summaries[0].what == "all");
   CHECK(summaries[0].count == 10);
@@ -90,7 +90,7 @@ TEST_CASE("points that move next to nothing are a row of their own") {
       comparisons.push_back(c);
     }
   }
-  const std::vector<ErrorSummary> summaries = summarize(comparisons);
+  const std::vector<SimulationErrors> summaries = summarize(comparisons);
   CHECK(summaries.front().what == "all");
   CHECK(summaries.front().count == 1);
   CHECK(summaries[1].what == "a");

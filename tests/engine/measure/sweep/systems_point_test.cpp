@@ -92,7 +92,10 @@ TEST_CASE("the cost model composes the bytes that these points' kernels announce
     {"workload": "topk", "length": 5000, "rows": 3,
      "case": ["topk:sort/k50", "topk:radix/k50", "topk:gvr/k50/hint0.75"]}])");
   for (PointMeasurement& point : points) {
-    point.key.backend = "cuda";  // else nobody would learn from them
+    point.key.backend = "cuda";                     // else nobody would learn from them
+    for (RangeMeasurement& range : point.ranges) {  // a GPU splits the keys of these rows
+      range.path = range.path == "tree_attention" ? "flash_decode" : range.path;
+    }
   }
   const FitPoints known = system_points(points);
   std::int64_t compared = 0;
@@ -113,6 +116,9 @@ TEST_CASE("the cost model composes the bytes that these points' kernels announce
       compared += 1;
       for (std::size_t t = 0; t < kTrafficTermCount; ++t) {
         CAPTURE(name_of(static_cast<TrafficTerm>(t)));
+        if (range.path == "flash_decode" && static_cast<TrafficTerm>(t) == TrafficTerm::kScores) {
+          continue;  // partial results, which the CPU has none of
+        }
         CHECK(composed.read_bytes[t] == Approx(range.predicted.read_bytes[t]).epsilon(0.01));
         CHECK(composed.write_bytes[t] == Approx(range.predicted.write_bytes[t]).epsilon(0.01));
       }
