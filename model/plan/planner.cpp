@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "model/plan/system_grid.h"
 #include "model/plan/system_pricer.h"
 #include "model/plan/tuple_grid.h"
 #include "model/plan/tuple_pricer.h"

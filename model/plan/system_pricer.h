@@ -1,197 +1,48 @@
 // What a tuple of the other systems costs and yields in one range of contexts: a step of the dense
 // target of the same geometry (ReSA with its share of a rectification pass, SpecAttn with what it
-// chooses by), or a step of the NSA target whose chain is tested by sigmoids. Included by
-// planner.cpp alone.
+// chooses by), or a step of the NSA target whose chain is tested by sigmoids.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "model/launches/system_work.h"
-#include "model/plan/system_grid.h"
 #include "model/plan/tuple_pricer.h"
-#include "model/words/assert.h"
 
 namespace versieve {
-
-// Standard deviation of the logarithm of accepted tokens taken from a pair with another attention:
-// an assumption.
-inline constexpr double kOtherTargetError = 0.1;
 
 class SystemPricer {
  public:
   SystemPricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-               const Pricer& own)
-      : fit_(fit),
-        hardware_(fit.priced_on(hardware)),
-        target_(target),
-        dense_(dense_sibling(target)),
-        parameters_(fit.parameters()),
-        own_(own) {}
+               const Pricer& own);
 
-  const LlmShape& dense() const { return dense_; }
-
-  StepCost predict(const Strategy& strategy, std::int64_t context) const {
-    StepCost cost;
-    compose(strategy, context, summed(hardware_, parameters_, fit_.conditions, cost));
-    return cost;
-  }
-
-  std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context) const {
-    std::vector<StepPart> parts;
-    compose(strategy, context, listed(hardware_, parameters_, fit_.conditions, parts));
-    return parts;
-  }
-
+  StepCost predict(const Strategy& strategy, std::int64_t context) const;
+  std::vector<StepPart> parts(const Strategy& strategy, std::int64_t context) const;
+  // REQUIRES: system_evidence(strategy, ...) for the bucket's contexts.
   Evaluation evaluate(const Strategy& strategy, const ContextBucket& bucket,
-                      std::string& note) const {
-    Evaluation e;
-    e.strategy = strategy;
-    e.cost = StepCost{};
-    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-      const std::int64_t context = sampled_context(bucket, i);
-      add_scaled(predict(strategy, context), 1.0 / kBucketSamples, *e.cost);
-    }
-    const AcceptedTokens accepted = accepted_of(strategy, bucket);
-    const double latency = log_error(strategy, bucket);
-    e.expected_accepted = accepted.mean;
-    e.throughput = accepted.mean / e.cost->time_us * 1e6;
-    e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
-    e.latency_interval_us = around(e.cost->time_us, kNinety * latency);
-    e.throughput_interval = around(e.throughput, kNinety * std::hypot(accepted.log_error, latency));
-    e.source = Provenance::kPredicted;
-    note = note_of(strategy);
-    return e;
-  }
+                      std::string& note) const;
 
  private:
-  DenseRead read_of(const Strategy& s, std::int64_t context) const {
-    const double b = static_cast<double>(s.resa_key_block);
-    DenseRead read{.method = s.attention,
-                   .key_block = s.resa_key_block,
-                   .active_ratio = s.resa_active_ratio,
-                   .filled = 0.5 * (b + 1.0)};
-    read.chosen_tokens = chosen_share(s.specattn_p) * static_cast<double>(context);
-    read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
-    return read;
-  }
+  // A step, or a share of one: `weight` of its cost.
+  struct DenseStep {
+    Strategy strategy;
+    std::int64_t context_len = 0;
+    std::int64_t queries = 1;
+    DenseRead read;
+    double weight = 1.0;
+    double factor = 1.0;  // of its time
+  };
 
-  // As Pricer::compose.
-  template <class Take>
-  void compose(const Strategy& strategy, std::int64_t context, Take take) const {
-    if (strategy.attention == AttentionMethod::kNsa) {
-      compose_sigmoids(strategy, context, take);
-      return;
-    }
-    compose_step(strategy, context, strategy.draft.nodes, read_of(strategy, context), 1.0,
-                 measured_factor(strategy, context), take);
-    if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
-      const std::int64_t tokens = strategy.resa_rectify_every;
-      compose_step(Strategy{}, context, tokens, DenseRead{}, 1.0 / static_cast<double>(tokens), 1.0,
-                   take);
-    }
-  }
-
-  DraftShape dense_draft() const {
-    DraftShape draft = draft_shape_for(dense_);
-    draft.vocab = std::min(draft.vocab, own_.draft().vocab);
-    return draft;
-  }
-
-  template <class Take>
-  void compose_step(const Strategy& strategy, std::int64_t context, std::int64_t queries,
-                    const DenseRead& read, double weight, double factor, Take take) const {
-    StepShape shape =
-        step_shape(strategy, dense_, dense_draft(), context, StepShape{}.overlap, fit_);
-    shape.num_queries = queries;
-    shape.dense = read;
-    StepWork work;
-    add_step(shape, 1.0, work);
-    correct_dense_attention(shape, fit_.system_time, work);
-    take(work, weight, factor * std::exp(fit_.system_time.at(step_regime(shape))));
-  }
-
-  // Steps of the same launches near that context, on the machine and geometry of the fit.
-  double measured_factor(const Strategy& strategy, std::int64_t context) const {
-    if (own_.scaled() ||
-        fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
-      return 1.0;
-    }
-    double sum = 0.0, weights = 0.0;
-    for (const MeasuredStep& m : fit_.steps) {
-      Strategy same = m.strategy;
-      same.resa_rectify_every = strategy.resa_rectify_every;
-      if (same == strategy && same_draft(m, dense_, dense_draft())) {
-        const double apart = std::log(static_cast<double>(m.context_len) /
-                                      static_cast<double>(std::max<std::int64_t>(1, context)));
-        const double weight = std::exp(-apart * apart);
-        sum += weight * std::log(m.time_us / m.predicted_us);
-        weights += weight;
-      }
-    }
-    return std::exp(sum / std::max(1.0, weights));
-  }
-
-  template <class Take>
-  void compose_sigmoids(const Strategy& strategy, std::int64_t context, Take take) const {
-    Strategy greedy = strategy;
-    greedy.sampling.reset();
-    const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
-    own_.compose(greedy, context, overlap, take);
-    StepWork sampler;
-    const SamplingCase c{.algorithm = SamplingAlgorithm::kSigmoid};
-    add_sampling(c, target_.vocab, strategy.draft.nodes, fit_.dtype == "f32" ? 4 : 2, false,
-                 sampler);
-    take(sampler, 1.0,
-         std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))));
-  }
-
-  AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const {
-    AcceptedTokens out;
-    if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
-      for (std::int64_t i = 1; i <= strategy.draft.depth; ++i) {
-        out.mean += std::pow(kSigmoidAcceptance, static_cast<double>(i));
-      }
-      return out;
-    }
-    if (strategy.draft.speculates()) {
-      Strategy draft;
-      draft.draft = strategy.draft;
-      out = accepted_tokens(fit_.acceptance, draft, bucket.low, bucket.high);
-      out.log_error = std::hypot(out.log_error, kOtherTargetError);
-    }
-    return out;
-  }
-
-  double log_error(const Strategy& strategy, const ContextBucket& bucket) const {
-    if (strategy.attention == AttentionMethod::kNsa) {
-      return own_.log_error(bucket);
-    }
-    std::string reason;
-    const std::optional<SystemEvidence> evidence =
-        system_evidence(strategy, fit_, bucket.low + 1, reason);
-    VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
-    return (evidence->log_latency + own_.system_transfer_width()) / kNinety;
-  }
-
-  std::string note_of(const Strategy& s) const {
-    if (s.attention == AttentionMethod::kNsa) {
-      return "lossy: drafted tokens are accepted unseen (" +
-             std::to_string(kSigmoidAcceptance).substr(0, 6) + "), so the text is the draft's";
-    }
-    std::string note = "lossy: may change tokens; of the dense target " + dense_.name;
-    if (s.attention == AttentionMethod::kSpecAttn) {
-      note += "; acceptance of " + fit_.acceptance.pair + ", tokens chosen as the demo pair's";
-      if (!fit_.informs(LaunchKind::kAttentionWeights)) {
-        note += "; attention_weights was not measured";
-      }
-    }
-    if (s.attention == AttentionMethod::kResa && s.resa_rectify_every > 0) {
-      note += "; rectification included";
-    }
-    return note;
-  }
+  PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }
+  DraftShape dense_draft() const;
+  DenseRead read_of(const Strategy& strategy, std::int64_t context) const;
+  void compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  void compose_dense(const DenseStep& step, StepSink& sink) const;
+  void compose_sigmoids(const Strategy& strategy, std::int64_t context, StepSink& sink) const;
+  double measured_factor(const Strategy& strategy, std::int64_t context) const;
+  AcceptedTokens accepted_of(const Strategy& strategy, const ContextBucket& bucket) const;
+  double log_error(const Strategy& strategy, const ContextBucket& bucket) const;
+  std::string note_of(const Strategy& strategy) const;
 
   const FittedModel& fit_;
   HardwareSpec hardware_;

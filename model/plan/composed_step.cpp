@@ -1,0 +1,55 @@
+#include "model/plan/composed_step.h"
+
+#include "model/launches/step_shape.h"
+
+#include <algorithm>
+#include <string>
+
+namespace versieve {
+StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
+                     std::int64_t context_len, double overlap, const FittedModel& fit) {
+  StepShape shape = asked_step(strategy, target, draft, context_len, fit.dtype == "f32" ? 4 : 2);
+  shape.overlap = overlap;
+  shape.form = fit.priced_form();
+  shape.recorded = fit.conditions.launch == LaunchMode::kGraph;
+  shape.one_launch = fit.prices_one_launch(strategy, target, context_len);
+  return shape;
+}
+
+void add_scaled(const StepCost& cost, double weight, StepCost& sum) {
+  sum.time_us += weight * cost.time_us;
+  sum.dram_bytes += weight * cost.dram_bytes;
+  sum.flops += weight * cost.flops;
+  sum.launches += weight * cost.launches;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    sum.phase_us[i] += weight * cost.phase_us[i];
+  }
+  for (std::size_t i = 0; i < kBoundCount; ++i) {
+    sum.bound_us[i] += weight * cost.bound_us[i];
+  }
+  for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
+    sum.term_bytes[i] += weight * cost.term_bytes[i];
+  }
+}
+
+void scale_time(double factor, StepCost& cost) {
+  cost.time_us *= factor;
+  for (double& us : cost.phase_us) {
+    us *= factor;
+  }
+  for (double& us : cost.bound_us) {
+    us *= factor;
+  }
+}
+
+void StepSum::take(const StepWork& work, double weight, double factor) {
+  StepCost cost = cost_of(work, priced_.hardware, priced_.parameters, priced_.conditions);
+  scale_time(factor, cost);
+  add_scaled(cost, weight, cost_);
+}
+
+void StepList::take(const StepWork& work, double weight, double factor) {
+  add_parts(work, priced_.hardware, priced_.parameters, priced_.conditions, weight, factor, parts_);
+}
+
+}  // namespace versieve

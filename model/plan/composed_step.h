@@ -1,0 +1,55 @@
+// The launches of one tuple's step as the prices take them: what a strategy asks of a step, and
+// where the launches go that a pricer composes: into a sum, or into a list of parts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/cost/fitted_model.h"
+#include "model/cost/step_parts.h"
+
+namespace versieve {
+
+StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
+                     std::int64_t context_len, double overlap, const FittedModel& fit);
+
+void add_scaled(const StepCost& cost, double weight, StepCost& sum);
+void scale_time(double factor, StepCost& cost);
+
+// What all launches of a price share.
+struct PricedOn {
+  const HardwareSpec& hardware;
+  const CostParameters& parameters;
+  const RunConditions& conditions;
+};
+
+class StepSink {
+ public:
+  virtual ~StepSink() = default;
+  // Launches that a step has `weight` times, their times multiplied by `factor`.
+  virtual void take(const StepWork& work, double weight, double factor) = 0;
+};
+
+class StepSum : public StepSink {
+ public:
+  explicit StepSum(const PricedOn& priced) : priced_(priced) {}
+  void take(const StepWork& work, double weight, double factor) override;
+  const StepCost& cost() const { return cost_; }
+
+ private:
+  PricedOn priced_;
+  StepCost cost_;
+};
+
+class StepList : public StepSink {
+ public:
+  explicit StepList(const PricedOn& priced) : priced_(priced) {}
+  void take(const StepWork& work, double weight, double factor) override;
+  const std::vector<StepPart>& parts() const { return parts_; }
+
+ private:
+  PricedOn priced_;
+  std::vector<StepPart> parts_;
+};
+
+}  // namespace versieve

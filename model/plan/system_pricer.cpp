@@ -1,0 +1,188 @@
+#include "model/plan/system_pricer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/launches/system_work.h"
+#include "model/plan/system_grid.h"
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+// Standard deviation of the logarithm of accepted tokens taken from a pair with another attention:
+// an assumption.
+constexpr double kOtherTargetError = 0.1;
+
+}  // namespace
+
+SystemPricer::SystemPricer(const FittedModel& fit, const HardwareSpec& hardware,
+                           const LlmShape& target, const Pricer& own)
+    : fit_(fit),
+      hardware_(fit.priced_on(hardware)),
+      target_(target),
+      dense_(dense_sibling(target)),
+      parameters_(fit.parameters()),
+      own_(own) {}
+
+StepCost SystemPricer::predict(const Strategy& strategy, std::int64_t context) const {
+  StepSum sum(priced());
+  compose(strategy, context, sum);
+  return sum.cost();
+}
+
+std::vector<StepPart> SystemPricer::parts(const Strategy& strategy, std::int64_t context) const {
+  StepList list(priced());
+  compose(strategy, context, list);
+  return list.parts();
+}
+
+Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket& bucket,
+                                  std::string& note) const {
+  Evaluation e;
+  e.strategy = strategy;
+  e.cost = StepCost{};
+  for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+    const std::int64_t context = sampled_context(bucket, i);
+    add_scaled(predict(strategy, context), 1.0 / kBucketSamples, *e.cost);
+  }
+  const AcceptedTokens accepted = accepted_of(strategy, bucket);
+  const double latency = log_error(strategy, bucket);
+  e.expected_accepted = accepted.mean;
+  e.throughput = accepted.mean / e.cost->time_us * 1e6;
+  e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
+  e.latency_interval_us = around(e.cost->time_us, kNinety * latency);
+  e.throughput_interval = around(e.throughput, kNinety * std::hypot(accepted.log_error, latency));
+  e.source = Provenance::kPredicted;
+  note = note_of(strategy);
+  return e;
+}
+
+DraftShape SystemPricer::dense_draft() const {
+  DraftShape draft = draft_shape_for(dense_);
+  draft.vocab = std::min(draft.vocab, own_.draft().vocab);
+  return draft;
+}
+
+DenseRead SystemPricer::read_of(const Strategy& s, std::int64_t context) const {
+  const double b = static_cast<double>(s.resa_key_block);
+  DenseRead read{.method = s.attention,
+                 .key_block = s.resa_key_block,
+                 .active_ratio = s.resa_active_ratio,
+                 .filled = 0.5 * (b + 1.0)};
+  read.chosen_tokens = chosen_share(s.specattn_p) * static_cast<double>(context);
+  read.weight_rows = std::max<std::int64_t>(1, s.draft.nodes - 1);
+  return read;
+}
+
+void SystemPricer::compose(const Strategy& strategy, std::int64_t context, StepSink& sink) const {
+  if (strategy.attention == AttentionMethod::kNsa) {
+    compose_sigmoids(strategy, context, sink);
+    return;
+  }
+  compose_dense({.strategy = strategy,
+                 .context_len = context,
+                 .queries = strategy.draft.nodes,
+                 .read = read_of(strategy, context),
+                 .factor = measured_factor(strategy, context)},
+                sink);
+  if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
+    const std::int64_t tokens = strategy.resa_rectify_every;
+    compose_dense(
+        {.context_len = context, .queries = tokens, .weight = 1.0 / static_cast<double>(tokens)},
+        sink);
+  }
+}
+
+void SystemPricer::compose_dense(const DenseStep& step, StepSink& sink) const {
+  StepShape shape =
+      step_shape(step.strategy, dense_, dense_draft(), step.context_len, StepShape{}.overlap, fit_);
+  shape.num_queries = step.queries;
+  shape.dense = step.read;
+  StepWork work;
+  add_step(shape, 1.0, work);
+  correct_dense_attention(shape, fit_.system_time, work);
+  sink.take(work, step.weight, step.factor * std::exp(fit_.system_time.at(step_regime(shape))));
+}
+
+void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t context,
+                                    StepSink& sink) const {
+  Strategy greedy = strategy;
+  greedy.sampling.reset();
+  const double overlap = accepted_overlap(fit_.acceptance, context - 1, context);
+  own_.compose(greedy, context, overlap, sink);
+  StepWork sampler;
+  const SamplingCase c{.algorithm = SamplingAlgorithm::kSigmoid};
+  add_sampling(c, target_.vocab, strategy.draft.nodes, fit_.dtype == "f32" ? 4 : 2, false, sampler);
+  sink.take(sampler, 1.0,
+            std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))));
+}
+
+// Steps of the same launches near that context, on the machine and geometry of the fit.
+double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t context) const {
+  if (own_.scaled() || fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
+    return 1.0;
+  }
+  double sum = 0.0, weights = 0.0;
+  for (const MeasuredStep& m : fit_.steps) {
+    Strategy same = m.strategy;
+    same.resa_rectify_every = strategy.resa_rectify_every;
+    if (same == strategy && same_draft(m, dense_, dense_draft())) {
+      const double apart = std::log(static_cast<double>(m.context_len) /
+                                    static_cast<double>(std::max<std::int64_t>(1, context)));
+      const double weight = std::exp(-apart * apart);
+      sum += weight * std::log(m.time_us / m.predicted_us);
+      weights += weight;
+    }
+  }
+  return std::exp(sum / std::max(1.0, weights));
+}
+
+AcceptedTokens SystemPricer::accepted_of(const Strategy& strategy,
+                                         const ContextBucket& bucket) const {
+  AcceptedTokens out;
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
+    for (std::int64_t i = 1; i <= strategy.draft.depth; ++i) {
+      out.mean += std::pow(kSigmoidAcceptance, static_cast<double>(i));
+    }
+    return out;
+  }
+  if (strategy.draft.speculates()) {
+    Strategy draft;
+    draft.draft = strategy.draft;
+    out = accepted_tokens(fit_.acceptance, draft, bucket.low, bucket.high);
+    out.log_error = std::hypot(out.log_error, kOtherTargetError);
+  }
+  return out;
+}
+
+double SystemPricer::log_error(const Strategy& strategy, const ContextBucket& bucket) const {
+  if (strategy.attention == AttentionMethod::kNsa) {
+    return own_.log_error(bucket);
+  }
+  std::string reason;
+  const std::optional<SystemEvidence> evidence =
+      system_evidence(strategy, fit_, bucket.low + 1, reason);
+  VERSIEVE_ASSERT(evidence.has_value(), "tuples without points are not priced");
+  return (evidence->log_latency + own_.system_transfer_width()) / kNinety;
+}
+
+std::string SystemPricer::note_of(const Strategy& s) const {
+  if (s.attention == AttentionMethod::kNsa) {
+    return "lossy: drafted tokens are accepted unseen (" +
+           std::to_string(kSigmoidAcceptance).substr(0, 6) + "), so the text is the draft's";
+  }
+  std::string note = "lossy: may change tokens; of the dense target " + dense_.name;
+  if (s.attention == AttentionMethod::kSpecAttn) {
+    note += "; acceptance of " + fit_.acceptance.pair + ", tokens chosen as the demo pair's";
+    if (!fit_.informs(LaunchKind::kAttentionWeights)) {
+      note += "; attention_weights was not measured";
+    }
+  }
+  if (s.attention == AttentionMethod::kResa && s.resa_rectify_every > 0) {
+    note += "; rectification included";
+  }
+  return note;
+}
+
+}  // namespace versieve

@@ -1,0 +1,185 @@
+#include "model/plan/tuple_pricer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/launches/draft_levels.h"
+
+namespace versieve {
+namespace {
+
+// A number of two sources is what the weaker one is.
+Provenance source_of(Provenance accepted, Provenance latency) {
+  if (accepted == Provenance::kPredicted || latency == Provenance::kPredicted) {
+    return Provenance::kPredicted;
+  }
+  return accepted == Provenance::kMeasured ? latency : accepted;
+}
+
+std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
+  std::string note;
+  if (strategy.precision() != PrecisionClass::kStrict) {
+    note = "lossy: may change tokens";
+  }
+  if (accepted.other_schedule) {
+    note += "; acceptance measured without reuse";
+  }
+  if (accepted.other_group) {
+    note += "; acceptance measured without approximate groups";
+  }
+  if (accepted.other_tree) {
+    note += "; acceptance under reuse and groups measured on other trees";
+  }
+  if (accepted.deeper) {
+    note += std::string(note.empty() ? "" : "; ") +
+            "deeper than any tree whose acceptance was measured";
+  }
+  if (accepted.outside_data) {
+    note += std::string(note.empty() ? "" : "; ") + "acceptance from the nearest context range";
+  }
+  return note;
+}
+
+}  // namespace
+
+Interval around(double value, double half_width) {
+  return {value * std::exp(-half_width), value * std::exp(half_width)};
+}
+
+bool same_launches(Strategy measured, const Strategy& strategy, NsaForm form) {
+  if (measured.form != form) {
+    return false;
+  }
+  measured.form = strategy.form;
+  if (strategy.group_size == 1) {
+    measured.order = strategy.order;
+  }
+  return measured == strategy;
+}
+
+bool same_draft(const MeasuredStep& measured, const LlmShape& target, const DraftShape& draft) {
+  return !measured.strategy.draft.speculates() ||
+         (measured.draft_vocab > 0 ? measured.draft_vocab : target.vocab) == draft.vocab;
+}
+
+Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
+               const DraftShape& draft)
+    : fit_(fit),
+      hardware_(fit.priced_on(hardware)),
+      target_(target),
+      draft_(draft),
+      parameters_(fit.parameters()),
+      form_(fit.priced_form()),
+      scaled_(hardware.key != fit.hardware_key),
+      calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
+      carried_half_width_(fit.carried_half_width(hardware)),
+      carried_system_half_width_(fit.carried_system_half_width(hardware)),
+      same_geometry_(fit.geometry == target.name),
+      is_small_pair_(is_small_pair(draft, target.vocab)) {}
+
+void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
+                     StepSink& sink) const {
+  StepWork work;
+  const StepShape shape = step_shape(strategy, target_, draft_, context, overlap, fit_);
+  add_step(shape, parameters_[index_of(SharedParameter::kUniqueGrowth)], work);
+  correct_attention(shape, false, fit_.attention_time, work);
+  sink.take(work, 1.0, std::exp(fit_.step_time.at(step_regime(shape))));
+}
+
+StepCost Pricer::predict(const Strategy& strategy, std::int64_t context, double overlap) const {
+  StepSum sum(priced());
+  compose(strategy, context, overlap, sum);
+  return sum.cost();
+}
+
+std::vector<StepPart> Pricer::parts(const Strategy& strategy, std::int64_t context,
+                                    double overlap) const {
+  StepList list(priced());
+  compose(strategy, context, overlap, list);
+  return list.parts();
+}
+
+Evaluation Pricer::evaluate(const Strategy& strategy, const ContextBucket& bucket,
+                            std::string& note) const {
+  const AcceptedTokens accepted =
+      accepted_tokens(fit_.acceptance, strategy, bucket.low, bucket.high);
+  const Latency latency = latency_of(strategy, bucket);
+  Evaluation e;
+  e.strategy = strategy;
+  e.cost = latency.cost;
+  e.expected_accepted = accepted.mean;
+  e.throughput = accepted.mean / latency.cost.time_us * 1e6;
+  e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
+  e.latency_interval_us = around(latency.cost.time_us, kNinety * latency.log_error);
+  e.throughput_interval =
+      around(e.throughput, kNinety * std::hypot(accepted.log_error, latency.log_error));
+  e.source = source_of(accepted.source, latency.source);
+  note = note_of(strategy, accepted);
+  if (is_small_pair_ && strategy.draft.nodes > fit_.small_pair_nodes) {
+    note += std::string(note.empty() ? "" : "; ") +
+            (fit_.small_pair_nodes == 0
+                 ? "no step of so small a pair was measured"
+                 : "larger than any tree of a small pair whose steps were measured");
+  }
+  return e;
+}
+
+std::string Pricer::bucket_outside_because(const ContextBucket& bucket) const {
+  return fit_.outside_because(std::max(bucket.low + 1, fit_.shortest_context()), 1);
+}
+
+bool Pricer::is_measured_width(const Strategy& strategy, const ContextBucket& bucket) const {
+  return fit_
+      .outside_because(std::max(bucket.low + 1, fit_.shortest_context()), strategy.draft.nodes)
+      .empty();
+}
+
+double Pricer::log_error(const ContextBucket& bucket) const {
+  return (fit_.half_width(bucket.low, bucket.high) + transfer_width()) / kNinety;
+}
+
+Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket& bucket) const {
+  Latency out;
+  const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
+  for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+    const std::int64_t context = sampled_context(bucket, i);
+    add_scaled(predict(strategy, context, overlap), 1.0 / kBucketSamples, out.cost);
+  }
+  out.log_error = log_error(bucket);
+  apply_measured(strategy, bucket, out);
+  return out;
+}
+
+// Measured steps of this tuple in this range correct the prediction; on another machine or
+// geometry, and with a draft of another vocabulary, they say nothing beyond the fit.
+void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucket,
+                            Latency& out) const {
+  if (scaled_ || !same_geometry_) {
+    return;
+  }
+  double log_ratio = 0.0;
+  double squares = 0.0;
+  double sampling = 0.0;
+  double count = 0.0;
+  for (const MeasuredStep& m : fit_.steps) {
+    if (same_launches(m.strategy, strategy, form_) && same_draft(m, target_, draft_) &&
+        in_range(m.context_len, bucket.low, bucket.high)) {
+      const double ratio = std::log(m.time_us / m.predicted_us);
+      log_ratio += ratio;
+      squares += ratio * ratio;
+      sampling = std::max(sampling, m.log_error);
+      count += 1.0;
+      out.source = m.source;
+    }
+  }
+  if (count == 0.0) {
+    return;
+  }
+  const double mean = log_ratio / count;
+  const double spread =
+      count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.log_error;
+  scale_time(std::exp(mean), out.cost);
+  out.log_error = std::hypot(sampling, spread);
+}
+
+}  // namespace versieve
