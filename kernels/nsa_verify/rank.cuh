@@ -18,17 +18,17 @@ __device__ void repeat_hint(const VanillaArguments<T>& a, const Routing& routing
   const NsaVerifyParams<T>& p = a.p;
   const std::int32_t* hint = p.hint + static_cast<std::int64_t>(blockIdx.y) * p.nsa.sel_count;
   std::int32_t* own = a.hints + routing.row * p.nsa.sel_count;
-  for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kSelectThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < p.nsa.sel_count; i += kNsaSelectThreads) {
     own[i] = hint[i];
   }
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kNsaSelectThreads)
     nsa_weigh_kernel(const __grid_constant__ VanillaArguments<T> a) {
   extern __shared__ float shared[];
   const NsaVerifyParams<T>& p = a.p;
-  const SelectShared s(shared, 0, 0);
+  const NsaSelectShared s(shared, 0, 0);
   const Routing routing(p);
   float* ranked = a.ranked + routing.row * p.num_blocks;
   if (p.hint != nullptr) {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kSelectThreads)
     ranked[j] = forced ? -minus_infinity() : sum;
   };
   weigh_blocks(a, routing, store, s);
-  for (std::int64_t j = routing.own + 1 + threadIdx.x; j < p.num_blocks; j += kSelectThreads) {
+  for (std::int64_t j = routing.own + 1 + threadIdx.x; j < p.num_blocks; j += kNsaSelectThreads) {
     ranked[j] = minus_infinity();
   }
 }

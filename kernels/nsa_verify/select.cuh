@@ -12,8 +12,7 @@ namespace versieve::kernels {
 
 inline constexpr int kNsaSelectThreads = 256;
 inline constexpr int kNsaSelectWarps = kNsaSelectThreads / 32;
-inline constexpr int kTileTokens =
-    2048;  // compressed tokens whose probabilities are in shared memory
+inline constexpr int kTileTokens = 2048;  // compressed tokens whose probabilities are in shared memory
 inline constexpr int kMaxOffsets = 1024;  // B/s + l/s - 1
 
 // Named places in the dynamic shared memory of nsa_select.

@@ -2,10 +2,8 @@
 
 #include "model/launches/step_shape.h"
 
-#include <algorithm>
-#include <string>
-
 namespace versieve {
+
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, double overlap, const FittedModel& fit) {
   StepShape shape = asked_step(strategy, target, draft, context_len, fit.dtype == "f32" ? 4 : 2);
