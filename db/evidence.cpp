@@ -126,7 +126,7 @@ std::string fitted_device(const Store& store, const std::string& wanted,
 }
 
 Evidence evidence_of(const Store& store, const std::string& device) {
-  Evidence out{.device = device};
+  Evidence out{.database = store.path(), .device = device};
   for (const StoredRun& run : store.runs()) {
     if (run.record.device != device) {
       continue;

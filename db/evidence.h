@@ -23,6 +23,7 @@ inline constexpr const char* kCountedCold =
     "counted right after a collection of counters was opened, without a warm-up: measure again";
 
 struct Evidence {
+  std::string database;           // that it was read from
   std::string device;             // as the runs name it
   std::vector<std::string> runs;  // uuids of its runs
   std::vector<PointMeasurement> points;

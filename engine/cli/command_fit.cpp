@@ -26,6 +26,7 @@ struct Options {
   std::int64_t context = 0;
   std::optional<std::int64_t> draft_vocab;
   bool quick = false;
+  bool afresh = false;
   double holdout = 0.2;
 };
 
@@ -151,7 +152,7 @@ Answer run_fit(const Options& options) {
   }
   const engine::FitReport report = fit_evidence(
       evidence, options.hardware, {.holdout = options.holdout, .leave_out_regimes = !options.quick},
-      options.prior);
+      options.prior, options.afresh);
   const std::string json = engine::fit_json(report);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, json);
@@ -204,6 +205,8 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
                  "tells the points of this database of another machine")
       ->excludes(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
+  app.add_flag("--afresh", options->afresh,
+               "fit again, though the fit to these very points is kept beside the database");
   return [options] { return run_fit(*options); };
 }
 

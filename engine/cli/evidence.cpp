@@ -5,6 +5,7 @@
 
 #include "db/store.h"
 #include "engine/analyse/fit/fit_file.h"
+#include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/hardware_file.h"
 #include "model/words/error.h"
 
@@ -25,6 +26,18 @@ FittedModel read_prior(const std::string& path) {
                                           {.holdout = 0.0, .leave_out_regimes = false})
                                  .model
                            : engine::read_fit(path);
+}
+
+HardwareSpec machine_of(const std::string& device, const std::string& hardware) {
+  if (!hardware.empty()) {
+    return engine::load_hardware(hardware);
+  }
+  const HardwareSpec* entry = hardware_for_device(device);
+  if (entry == nullptr) {
+    throw Error(ExitCode::kAnswerNo, "the catalogue has no entry for the device '" + device +
+                                         "': describe it in a JSON file and name that file");
+  }
+  return *entry;
 }
 
 }  // namespace
@@ -51,25 +64,17 @@ void check_prior(const std::string& prior) {
 }
 
 engine::FitReport fit_evidence(const db::Evidence& evidence, const std::string& hardware,
-                               engine::FitOptions options,
-                               const std::optional<std::string>& prior) {
+                               engine::FitOptions options, const std::optional<std::string>& prior,
+                               bool afresh) {
   std::optional<FittedModel> known;
   if (prior) {
     known = read_prior(*prior);
     options.prior = &*known;
   }
   options.left_out = &evidence.left_out;
-  if (!hardware.empty()) {
-    return engine::fit_cost_model(evidence.points, evidence.device, engine::load_hardware(hardware),
-                                  evidence.runs, options);
-  }
-  const HardwareSpec* entry = hardware_for_device(evidence.device);
-  if (entry == nullptr) {
-    throw Error(ExitCode::kAnswerNo, "the catalogue has no entry for the device '" +
-                                         evidence.device +
-                                         "': describe it in a JSON file and name that file");
-  }
-  return engine::fit_cost_model(evidence.points, evidence.device, *entry, evidence.runs, options);
+  const engine::FitInputs inputs{evidence.points, evidence.device,
+                                 machine_of(evidence.device, hardware), evidence.runs};
+  return engine::stored_or_new_fit(evidence.database, inputs, options, afresh);
 }
 
 }  // namespace versieve::cli

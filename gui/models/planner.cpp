@@ -3,11 +3,13 @@
 #include <QFileInfo>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "db/evidence.h"
 #include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/deployment.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
@@ -15,6 +17,8 @@
 
 namespace versieve::gui {
 namespace {
+
+constexpr int kTickMs = 100;  // between two looks at how far a fit is
 
 // A database without a measured pair is planned with an imported one, else with a rate that the
 // page says is assumed.
@@ -24,13 +28,22 @@ AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
                        : engine::fit_acceptance_of(points, pairs.front().name, {});
 }
 
-std::shared_ptr<const engine::FitReport> fit(const db::Store& store, const FittedModel* prior,
-                                             const std::vector<PointMeasurement>& acceptance) {
-  const db::Evidence evidence = db::evidence_of(store, db::fitted_device(store, "", ""));
+std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const FittedModel* prior,
+                                             const std::vector<PointMeasurement>& acceptance,
+                                             FitWatch& watch) {
+  const engine::GoesOn goes_on = [&watch](double share) {
+    watch.share = share;
+    watch.fits = true;
+    return !watch.ends;
+  };
+  const engine::FitInputs inputs{evidence.points, evidence.device,
+                                 *hardware_for_device(evidence.device), evidence.runs};
   std::shared_ptr<engine::FitReport> report =
-      std::make_shared<engine::FitReport>(engine::fit_cost_model(
-          evidence.points, evidence.device, *hardware_for_device(evidence.device), evidence.runs,
-          {.leave_out_regimes = false, .prior = prior, .left_out = &evidence.left_out}));
+      std::make_shared<engine::FitReport>(engine::stored_or_new_fit(evidence.database, inputs,
+                                                                    {.leave_out_regimes = false,
+                                                                     .prior = prior,
+                                                                     .left_out = &evidence.left_out,
+                                                                     .goes_on = &goes_on}));
   if (report->model.acceptance.positional.empty()) {
     report->model.acceptance = other_acceptance(acceptance);
   }
@@ -89,13 +102,18 @@ std::string exported(const PlanTable& table, const std::string& format) {
 }
 
 // Fitted, and planned for the measured machine and pair.
-std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior) {
+std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior,
+                                 FitWatch& watch) {
   std::shared_ptr<Plan> plan = std::make_shared<Plan>();
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
-  plan->acceptance =
-      std::make_shared<const std::vector<PointMeasurement>>(db::acceptance_points(store));
-  plan->pairs = engine::acceptance_pairs(*plan->acceptance);
-  plan->fit = fit(store, prior, *plan->acceptance);
+  const db::Evidence evidence = db::evidence_of(store, db::fitted_device(store, "", ""));
+  std::vector<PointMeasurement> acceptance;
+  std::copy_if(
+      evidence.points.begin(), evidence.points.end(), std::back_inserter(acceptance),
+      [](const PointMeasurement& m) { return m.key.workload == WorkloadKind::kAcceptance; });
+  plan->pairs = engine::acceptance_pairs(acceptance);
+  plan->fit = fit(evidence, prior, acceptance, watch);
+  plan->acceptance = std::make_shared<const std::vector<PointMeasurement>>(std::move(acceptance));
   const FittedModel& model = plan->fit->model;
   plan->replanner =
       std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());
@@ -122,9 +140,9 @@ PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
                   const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance,
-                  const std::optional<std::int64_t>& draft_vocab) {
+                  const std::optional<std::int64_t>& draft_vocab, FitWatch& watch) {
   const std::shared_ptr<Plan> result =
-      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot, prior);
+      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot, prior, watch);
   const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
   HardwareSpec chosen = machine.value_or(own);
   if (bandwidth) {
@@ -141,8 +159,28 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
 
 Planner::Planner(Document& document, QObject* parent) : QObject(parent), document_(document) {
   shown_.fill(true);
+  ticks_.setInterval(kTickMs);
+  connect(&ticks_, &QTimer::timeout, this, [this] {
+    if (watch_->fits) {
+      Q_EMIT progressed();
+    }
+  });
   connect(&document, &Document::loaded, this, &Planner::forget);
   connect(&document, &Document::failed, this, &Planner::forget);
+}
+
+// The worker ends soon; what it finds nobody asks for.
+Planner::~Planner() {
+  watch_->ends = true;
+}
+
+void Planner::endFit() {
+  watch_->ends = true;
+}
+
+QString Planner::waitText() const {
+  const QString text = tr("Fitting the cost model …");
+  return watch_->fits ? text + tr(" %1 %").arg(qRound(100.0 * watch_->share)) : text;
 }
 
 void Planner::need() {
@@ -212,6 +250,7 @@ const HardwareSpec* Planner::machine() const {
 }
 
 void Planner::forget() {
+  watch_->ends = true;
   plan_.reset();
   acceptance_ = {};  // another database has other pairs
   sentence_.clear();
@@ -241,12 +280,16 @@ void Planner::start() {
   const std::optional<double> bandwidth = bandwidth_;
   const AcceptanceChoice acceptance = acceptance_;
   const std::optional<std::int64_t> draft_vocab = draft_vocab_;
-  const auto work = [=, prior = prior_] {
-    return make_plan(*snapshot, prior.get(), earlier, machine, bandwidth, acceptance, draft_vocab);
+  watch_ = std::make_shared<FitWatch>();
+  const auto work = [=, prior = prior_, watch = watch_] {
+    return make_plan(*snapshot, prior.get(), earlier, machine, bandwidth, acceptance, draft_vocab,
+                     *watch);
   };
+  ticks_.start();
   job_.start<PlanPtr>(
       work,
       [this](const PlanPtr& plan) {
+        ticks_.stop();
         plan_ = plan;
         sentence_.clear();
         if (turned_) {
@@ -256,6 +299,7 @@ void Planner::start() {
         }
       },
       [this](const QString& sentence) {
+        ticks_.stop();
         plan_.reset();
         sentence_ = sentence;
         Q_EMIT changed();

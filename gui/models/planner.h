@@ -1,12 +1,15 @@
 // The planner's answer for the open database: the cost model is fitted once to the device with the
-// most points, then planned for its own machine and for the one that the knobs describe. Both on a
-// worker; while one plan is made only the last turn of a knob waits, so that a drag shows plans as
-// it goes.
+// most points, or found where the fit to these very points is kept (engine/analyse/fit/
+// stored_fit.h), then planned for its own machine and for the one that the knobs describe. Both on
+// a worker; while one plan is made only the last turn of a knob waits, so that a drag shows plans
+// as it goes. A fit says how far it is and can be ended.
 #pragma once
 
 #include <QObject>
 #include <QStringList>
+#include <QTimer>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,15 +51,26 @@ struct Plan {
 };
 using PlanPtr = std::shared_ptr<const Plan>;
 
+// Of the work under way, between it and the window.
+struct FitWatch {
+  std::atomic<bool> fits = false;  // a fit is made, not a kept one found or a plan made
+  std::atomic<double> share = 0.0;
+  std::atomic<bool> ends = false;  // nobody waits for it any more
+};
+
 class Planner : public QObject {
   Q_OBJECT
  public:
   explicit Planner(Document& document, QObject* parent = nullptr);
+  ~Planner() override;
 
   // Nothing is read or fitted before the first call for a database.
   void need();
   // A fit of another machine at which those to databases begin; before the first of them.
   void setPrior(std::shared_ptr<const FittedModel> prior) { prior_ = std::move(prior); }
+  // Ends the fit under way: then there is no plan, and fitAgain() begins anew.
+  void endFit();
+  void fitAgain() { start(); }
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
@@ -66,6 +80,9 @@ class Planner : public QObject {
   const PlanPtr& plan() const { return plan_; }          // may be null
   const QString& sentence() const { return sentence_; }  // why there is none
   bool isBusy() const { return job_.isRunning(); }
+  // "Fitting the cost model … 45 %"
+  QString waitText() const;
+  bool wasEnded() const { return !isBusy() && !plan_ && !sentence_.isEmpty() && watch_->ends; }
   bool isShown(PrecisionClass precision) const {
     return shown_[static_cast<std::size_t>(precision)];
   }
@@ -78,6 +95,7 @@ class Planner : public QObject {
 
  Q_SIGNALS:
   void changed();
+  void progressed();  // waitText() has news
 
  private:
   void forget();
@@ -96,6 +114,8 @@ class Planner : public QObject {
   bool needed_ = false;
   bool turned_ = false;  // a knob, since the work under way began
   Job job_;
+  std::shared_ptr<FitWatch> watch_ = std::make_shared<FitWatch>();  // of the work under way
+  QTimer ticks_;                                                    // while there is some
 };
 
 // First of a class, the baselines among its candidates or left out; null if there is none.

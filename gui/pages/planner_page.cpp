@@ -47,6 +47,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       entries_(new PlanEntries(this)),
       stack_(new QStackedWidget),
       message_(quiet_label({})),
+      end_(new QPushButton),
       summary_(quiet_label({})),
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
@@ -62,7 +63,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   message_->setAlignment(Qt::AlignCenter);
   message_->setWordWrap(true);
   message_->setObjectName("plannerMessage");
-  stack_->addWidget(message_);
+  stack_->addWidget(make_wait());
   stack_->addWidget(make_answer());
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
@@ -72,6 +73,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
   layout->addWidget(stack_, 1);
   connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
   connect(planner_, &Planner::changed, this, &PlannerPage::show_plan);
+  connect(planner_, &Planner::progressed, this, &PlannerPage::show_wait);
   connect(grid_, &PlanGrid::cellSelected, this, [this] {
     table_->setCurrentIndex({});
     show_cell();
@@ -318,6 +320,33 @@ void PlannerPage::show_bandwidth() {
   typed_bandwidth_->setEnabled(machine != nullptr);
 }
 
+// What is waited for, or why nothing came of it.
+QWidget* PlannerPage::make_wait() {
+  end_->setObjectName("endFit");
+  connect(end_, &QPushButton::clicked, this, [this] {
+    if (planner_->isBusy()) {
+      planner_->endFit();
+    } else {
+      planner_->fitAgain();
+    }
+  });
+  QWidget* wait = new QWidget;
+  QVBoxLayout* layout = new QVBoxLayout(wait);
+  layout->addStretch();
+  layout->addWidget(message_);
+  layout->addWidget(end_, 0, Qt::AlignHCenter);
+  layout->addStretch();
+  return wait;
+}
+
+void PlannerPage::show_wait() {
+  const bool failed = !planner_->isBusy() && !planner_->sentence().isEmpty();
+  message_->setText(failed ? tr("There is no plan: %1.").arg(planner_->sentence())
+                           : planner_->waitText());
+  end_->setText(failed ? tr("Fit again") : tr("Cancel"));
+  end_->setVisible(planner_->isBusy() || planner_->wasEnded());
+}
+
 void PlannerPage::show_plan() {
   show_bandwidth();
   const PlanPtr& plan = planner_->plan();
@@ -326,9 +355,7 @@ void PlannerPage::show_plan() {
   draft_vocab_->setEnabled(plan != nullptr &&
                            plan->target().vocab > std::ranges::min(kDraftVocabs));
   if (!plan) {
-    message_->setText(!planner_->sentence().isEmpty()
-                          ? tr("There is no plan: %1.").arg(planner_->sentence())
-                          : tr("Fitting the cost model …"));
+    show_wait();
     stack_->setCurrentIndex(0);
     shown_.reset();
     entries_->show(nullptr, 0, {});

@@ -60,7 +60,9 @@ class PlannerPage : public QWidget {
   void ask_for_machine();
   void ask_for_export();
   QWidget* make_answer();
+  QWidget* make_wait();
   void show_plan();
+  void show_wait();
   void show_cell();
   void show_entry(int row);
   void show_bandwidth();
@@ -72,6 +74,7 @@ class PlannerPage : public QWidget {
   PlanEntries* entries_;
   QStackedWidget* stack_;
   QLabel* message_;
+  QPushButton* end_;  // ends the fit, or begins it again
   QLabel* summary_;
   QComboBox* hardware_;
   std::vector<HardwareSpec> machines_;  // of the choice's entries after the first

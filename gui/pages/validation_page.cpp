@@ -55,6 +55,7 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(stack_);
   connect(&planner_, &Planner::changed, this, &ValidationPage::show_fit);
+  connect(&planner_, &Planner::progressed, this, &ValidationPage::show_fit);
 }
 
 void ValidationPage::recolor() {
@@ -81,7 +82,7 @@ void ValidationPage::show_fit() {
     shown_.reset();
     message_->setText(!planner_.sentence().isEmpty()
                           ? tr("There is no fit: %1.").arg(planner_.sentence())
-                          : tr("Fitting the cost model …"));
+                          : planner_.waitText());
     return;
   }
   if (plan->fit == shown_ || !isVisible()) {

@@ -150,8 +150,8 @@ class Limits {
   Bound bound_ = Bound::kLatency;
 };
 
-void add_time(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
-              LaunchCost& cost) {
+void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const CostParameters& p,
+                  LaunchCost& cost) {
   const double sms = hardware[HardwareField::kSmCount];
   const double l2_bytes = work.loaded - work.reused + work.passes * work.unique.total_read() +
                           work.unique.total_write();
@@ -198,15 +198,15 @@ double overlapped_us(const LaunchWork& work, double time_us, const CostParameter
                       : value(p, SharedParameter::kOverlap) * time_us;
 }
 
-bool streams_weights(const StepWork& step) {
+bool streams_weights(std::span<const LaunchWork> step) {
   return std::any_of(step.begin(), step.end(),
                      [](const LaunchWork& work) { return work.kind == LaunchKind::kLinear; });
 }
 
 }  // namespace
 
-L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const CostParameters& p,
-                       const RunConditions& conditions) {
+L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& hardware,
+                       const CostParameters& p, const RunConditions& conditions) {
   double cached = 0.0;
   double written = 0.0;
   for (const LaunchWork& work : step) {
@@ -241,16 +241,27 @@ L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware, const
   return out;
 }
 
-LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
-                   const CostParameters& parameters, const RunConditions& conditions) {
+LaunchCost bytes_of(const LaunchWork& work, const L2Pressure& pressure,
+                    const HardwareSpec& hardware, const CostParameters& parameters) {
   LaunchCost cost;
   add_reads(work, pressure.warm_miss, hardware, parameters, cost);
   add_writes(work, pressure, hardware, parameters, cost);
-  add_time(work, hardware, parameters, cost);
+  return cost;
+}
+
+void add_time(const LaunchWork& work, const HardwareSpec& hardware,
+              const CostParameters& parameters, const RunConditions& conditions, LaunchCost& cost) {
+  add_own_time(work, hardware, parameters, cost);
   cost.overlapped_us = overlapped_us(work, cost.time_us, parameters);
   cost.gap_us = conditions.launch == LaunchMode::kStream
                     ? value(parameters, SharedParameter::kStreamGapUs) * hardware.scale.stream_gap
                     : value(parameters, SharedParameter::kGraphGapUs) * hardware.scale.graph_gap;
+}
+
+LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
+                   const CostParameters& parameters, const RunConditions& conditions) {
+  LaunchCost cost = bytes_of(work, pressure, hardware, parameters);
+  add_time(work, hardware, parameters, conditions, cost);
   return cost;
 }
 
@@ -263,17 +274,17 @@ LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
 }
 
 // A step that is one graph asks the host nothing before it ends, and the next is already enqueued.
-double host_wait_us(const StepWork& step, const CostParameters& parameters,
+double host_wait_us(double host_trips, const CostParameters& parameters,
                     const RunConditions& conditions) {
   return conditions.launch == LaunchMode::kStream
-             ? step.host_trips * value(parameters, SharedParameter::kHostTripUs)
+             ? host_trips * value(parameters, SharedParameter::kHostTripUs)
              : 0.0;
 }
 
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions) {
   StepCost total;
-  const double waits = host_wait_us(step, parameters, conditions);
+  const double waits = host_wait_us(step.host_trips, parameters, conditions);
   total.time_us = waits;
   total.phase_us[static_cast<std::size_t>(Phase::kOther)] = waits;
   total.bound_us[static_cast<std::size_t>(Bound::kLaunch)] = waits;

@@ -4,6 +4,8 @@
 // arithmetic on fixed stores: nothing is allocated by an evaluation.
 #pragma once
 
+#include <span>
+
 #include "model/cost/cost_parameters.h"
 #include "model/launches/launch_work.h"
 #include "model/words/evaluation.h"
@@ -43,16 +45,22 @@ struct LaunchCost {
   std::array<double, kTrafficTermCount> term_bytes{};
 };
 
-L2Pressure l2_pressure(const StepWork& step, const HardwareSpec& hardware,
+// `step`: all launches of a point, as a StepWork or kept closer together.
+L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& hardware,
                        const CostParameters& parameters, const RunConditions& conditions);
+// The two halves of cost_of: bytes, which no parameter of time moves, and what time they take.
+LaunchCost bytes_of(const LaunchWork& work, const L2Pressure& pressure,
+                    const HardwareSpec& hardware, const CostParameters& parameters);
+void add_time(const LaunchWork& work, const HardwareSpec& hardware,
+              const CostParameters& parameters, const RunConditions& conditions, LaunchCost& cost);
 // Of one launch among those of its point; multiply by work.launches.
 LaunchCost cost_of(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions);
 // Of one launch that is the whole point.
 LaunchCost cost_of(const LaunchWork& work, const HardwareSpec& hardware,
                    const CostParameters& parameters, const RunConditions& conditions);
-// Time in which a step waits for the host.
-double host_wait_us(const StepWork& step, const CostParameters& parameters,
+// Time in which a step waits `host_trips` times for the host.
+double host_wait_us(double host_trips, const CostParameters& parameters,
                     const RunConditions& conditions);
 StepCost cost_of(const StepWork& step, const HardwareSpec& hardware,
                  const CostParameters& parameters, const RunConditions& conditions);

@@ -55,7 +55,7 @@ void add_parts(const StepWork& step, const HardwareSpec& hardware, const CostPar
     part.dram_bytes += bytes;
     part.floor_us += 1e6 * bytes / rate;
   }
-  const double waits = host_wait_us(step, parameters, conditions);
+  const double waits = host_wait_us(step.host_trips, parameters, conditions);
   if (waits > 0.0) {
     StepPart& part = part_of(kHostWaits, Phase::kOther, LayerKind::kNone, parts);
     part.launches += weight * step.host_trips;

@@ -37,6 +37,12 @@ bool was_measured(const Strategy& strategy, const FittedModel& fit) {
   });
 }
 
+// What step_regime reads of a strategy: neither the width of a tree nor the order of its nodes.
+using RegimeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, GroupMode, std::string>;
+RegimeKey regime_key(const Strategy& s) {
+  return {s.draft.depth, s.draft.nodes, s.group_size, s.group_mode, s.schedule};
+}
+
 std::int64_t context_in(const ContextBucket& bucket, const FittedModel& fit) {
   return std::max(bucket.low + 1, fit.shortest_context());
 }
@@ -84,7 +90,8 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
   const std::int32_t size = static_cast<std::int32_t>(space_.strategies().size());
   const double overlap = accepted_overlap(fit_.acceptance, range.low, range.high);
   std::map<std::int64_t, bool> measured;  // [nodes]
-  std::int32_t place = 0;                 // both lists are in the order of the grid
+  std::map<RegimeKey, std::vector<float>> factors;
+  std::int32_t place = 0;  // both lists are in the order of the grid
   for (std::int32_t candidate = 0; candidate < count; ++candidate) {
     const Strategy& s = candidates[static_cast<std::size_t>(candidate)];
     if (s.precision() != precision) {
@@ -107,11 +114,13 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     tuple.strategy = place;
     tuple.candidate = candidate;
     tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
-    for (std::int64_t i = 0; i < kBucketSamples; ++i) {
+    std::vector<float>& factor = factors[regime_key(s)];
+    for (std::int64_t i = static_cast<std::int64_t>(factor.size()); i < kBucketSamples; ++i) {
       const StepShape shape = step_shape(s, target_, draft_shape_for(target_),
                                          sampled_context(range, i), overlap, fit_);
-      tuple.factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
+      factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
     }
+    tuple.factor = factor;
   }
 }
 

@@ -66,6 +66,32 @@ std::string db_option() {
 
 }  // namespace
 
+TEST_CASE("a fit is kept beside its database: the same answer, whatever has become of the file") {
+  const fs::path database = world().file("kept.db");
+  fs::copy_file(world().database(), database);
+  const fs::path kept = world().file("kept.db.fit");
+  const auto fit = [&](const std::string& options) {
+    const test::CommandResult told =
+        test::run_versieve("fit --quick --json --db " + database.string() + options);
+    CAPTURE(told.err);
+    REQUIRE(told.code == 0);
+    return told.out;
+  };
+  const std::string first = fit("");
+  REQUIRE(fs::exists(kept));
+  const std::string bytes = test::text_of_file(kept);
+  CHECK(fit("") == first);
+  CHECK(test::text_of_file(kept) == bytes);
+  CHECK(fit(" --afresh") == first);
+  CHECK(test::text_of_file(kept) == bytes);
+  std::ofstream(kept) << "no fit";
+  CHECK(fit("") == first);
+  CHECK(test::text_of_file(kept) == bytes);
+  // Of other points nothing is found.
+  world().store(database, "NVIDIA H200", {synthetic::acceptance_points(0.6, 0.9, 0.98)});
+  CHECK(fit("") != first);
+}
+
 TEST_CASE("a fit prints its errors, as text and as JSON") {
   const test::CommandResult text = test::run_versieve("fit --quick --device h200" + db_option());
   CHECK(text.code == 0);

@@ -6,7 +6,9 @@
 #include <QDir>
 #include <QDoubleSpinBox>
 #include <QElapsedTimer>
+#include <QFile>
 #include <QFileDialog>
+#include <QFileInfo>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSignalSpy>
@@ -129,6 +131,62 @@ class PlannerPageTest : public QObject {
     QVERIFY(best_entry(slower->chosen, 2, PrecisionClass::kStrict)->evaluation.throughput < before);
     QVERIFY(slower->chosen.scaled);
     QVERIFY(window.grab().save(folder_.filePath("planner.png")));
+  }
+
+  void aFitIsKeptForTheNextWindow() {
+    const QString path = folder_.filePath("kept.db");
+    write_synthetic_campaign(path, false);
+    const auto planned = [&](int& parts) {
+      Window window;
+      window.show();
+      const Planner& planner = window.plannerPage().planner();
+      [&] { QVERIFY(open(window, path)); }();
+      QElapsedTimer watch;
+      watch.start();
+      window.showPage("planner");
+      [&] { QTRY_VERIFY_WITH_TIMEOUT(planner.plan() != nullptr, kWaitMs); }();
+      qInfo("the planner is there after %lld ms", static_cast<long long>(watch.elapsed()));
+      parts = static_cast<int>(planner.waitText().count('%'));
+      return planner.plan();
+    };
+    int of_first = 0, of_second = 0;
+    const PlanPtr first = planned(of_first);
+    QVERIFY(QFileInfo::exists(path + ".fit"));
+    const PlanPtr second = planned(of_second);
+    QCOMPARE(of_first, 1);   // a fit told of itself
+    QCOMPARE(of_second, 0);  // nothing was fitted
+    QVERIFY(first && second);
+    QCOMPARE(engine::fit_tables_html(*second->fit), engine::fit_tables_html(*first->fit));
+    QCOMPARE(engine::plan_table_json(second->own), engine::plan_table_json(first->own));
+
+    QFile broken(path + ".fit");
+    QVERIFY(broken.open(QIODevice::WriteOnly) && broken.write("nothing that was kept") > 0);
+    broken.close();
+    const PlanPtr third = planned(of_first);
+    QCOMPARE(of_first, 1);
+    QVERIFY(third);
+  }
+
+  void aFitCanBeEndedAndBegunAgain() {
+    const QString path = folder_.filePath("ended.db");
+    write_synthetic_campaign(path, false);
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QPushButton* const end = page.findChild<QPushButton*>("endFit");
+    QVERIFY(end && end->isVisible());
+    QCOMPARE(end->text(), QString("Cancel"));
+    end->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!page.planner().isBusy(), kWaitMs);
+    QVERIFY(!page.planner().plan());
+    QVERIFY(page.planner().sentence().contains("ended"));
+    QVERIFY(!QFileInfo::exists(path + ".fit"));
+    QVERIFY(end->isVisible());
+    QCOMPARE(end->text(), QString("Fit again"));
+    end->click();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() != nullptr, kWaitMs);
   }
 
   void aPlanBeginsAtThePriorThatWasNamed() {

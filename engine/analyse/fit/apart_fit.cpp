@@ -1,6 +1,7 @@
 #include "engine/analyse/fit/apart_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/analyse/fit/cost_search.h"
@@ -24,8 +25,9 @@ int fold_of(const FitPoint& p) {
 
 class ApartFit {
  public:
-  ApartFit(const std::vector<FitPoint>& points, const HardwareSpec& hardware, FitReport& report)
-      : hardware_(hardware), report_(report) {
+  ApartFit(const std::vector<FitPoint>& points, const HardwareSpec& hardware, FitParts& parts,
+           FitReport& report)
+      : hardware_(hardware), parts_(parts), report_(report) {
     for (const FitPoint& p : points) {
       points_.push_back(&p);
     }
@@ -33,14 +35,14 @@ class ApartFit {
   }
 
   void run() {
-    const Calibration own = fitted(points_, others_, kIterations);
+    const Calibration own =
+        fitted(points_, others_, {.iterations = kIterations, .threads = parts_.threads()});
+    parts_.finish();
     Errors before, unseen;
     for (const FitPoint* p : points_) {
       before.add(predict(*p, hardware_, others_).time_us, p->time_us);
     }
-    for (int fold = 0; fold < kFolds; ++fold) {
-      judge(fold, own, unseen);
-    }
+    judge(own, unseen);
     report_.model.estimates = own.estimates;
     report_.model.step_time = own.step_time;
     for (const FitPoint* p : points_) {
@@ -52,10 +54,10 @@ class ApartFit {
 
  private:
   // The launch's parameters begin where `start` has them, residuals where the others' fit ends.
-  Calibration fitted(const Points& points, const Calibration& start, int iterations) const {
+  Calibration fitted(const Points& points, const Calibration& start, Effort effort) const {
     Calibration c = start;
     c.step_time = others_.step_time;
-    search_draft(points, iterations, c);
+    search_draft(points, effort, c);
     // Of steps like these alone.
     append(step_residuals(points, hardware_, c, kFewestOfSmallPair), c.step_time);
     return c;
@@ -63,7 +65,7 @@ class ApartFit {
 
   // By its ranges' times: a step's would lend it what the rest of the step is off, and its bytes
   // are few, mostly packets on their way from link to link.
-  void search_draft(const Points& points, int iterations, Calibration& c) const {
+  void search_draft(const Points& points, Effort effort, Calibration& c) const {
     std::vector<FitPoint> traced;
     for (const FitPoint* p : points) {
       for (const RangeObservation& range : p->ranges) {
@@ -84,38 +86,55 @@ class ApartFit {
     }
     KindSet kinds{};
     kinds[static_cast<std::size_t>(LaunchKind::kDraftLevels)] = true;
-    search_kinds(seen, hardware_, kinds, iterations, c.estimates);
+    search_kinds(seen, hardware_, kinds, effort, c.estimates);
     for (std::size_t i = 0; i < kParameterCount; ++i) {
       c.values[i] = c.estimates[i].value;
     }
   }
 
-  void judge(int fold, const Calibration& own, Errors& unseen) const {
-    Points kept, left_out;
+  // Every point by a fit to those of the other folds.
+  void judge(const Calibration& own, Errors& unseen) const {
+    std::array<std::vector<double>, kFolds> predicted;
+    std::array<Points, kFolds> left_out;
     for (const FitPoint* p : points_) {
-      (fold_of(*p) == fold ? left_out : kept).push_back(p);
+      left_out[static_cast<std::size_t>(fold_of(*p))].push_back(p);
     }
-    if (left_out.empty()) {
-      return;
-    }
-    const Calibration c = fitted(kept, own, kFoldIterations);
-    for (const FitPoint* p : left_out) {
-      unseen.add(predict(*p, hardware_, c).time_us, p->time_us);
+    parts_.run(kFolds, [&](std::int64_t fold) {
+      const std::size_t f = static_cast<std::size_t>(fold);
+      Points kept;
+      for (const FitPoint* p : points_) {
+        if (fold_of(*p) != fold) {
+          kept.push_back(p);
+        }
+      }
+      if (left_out[f].empty()) {
+        return;
+      }
+      const Calibration c = fitted(kept, own, {.iterations = kFoldIterations});
+      for (const FitPoint* p : left_out[f]) {
+        predicted[f].push_back(predict(*p, hardware_, c).time_us);
+      }
+    });
+    for (std::size_t f = 0; f < left_out.size(); ++f) {
+      for (std::size_t i = 0; i < left_out[f].size(); ++i) {
+        unseen.add(predicted[f][i], left_out[f][i]->time_us);
+      }
     }
   }
 
   Points points_;
   const HardwareSpec& hardware_;
+  FitParts& parts_;
   FitReport& report_;
   Calibration others_;  // that had seen none of these points
 };
 
 }  // namespace
 
-void fit_apart(const std::vector<FitPoint>& points, const HardwareSpec& hardware,
+void fit_apart(const std::vector<FitPoint>& points, const HardwareSpec& hardware, FitParts& parts,
                FitReport& report) {
   if (!points.empty()) {
-    ApartFit(points, hardware, report).run();
+    ApartFit(points, hardware, parts, report).run();
   }
 }
 

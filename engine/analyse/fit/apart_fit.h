@@ -5,12 +5,15 @@
 #pragma once
 
 #include "engine/analyse/fit/cost_fit.h"
+#include "engine/analyse/fit/fit_parts.h"
 
 namespace versieve::engine {
 
+inline constexpr std::int64_t kApartParts = 6;  // to all points, and without each fold
+
 // Adds to the report: errors before and after, parameters of draft_levels, residuals. Does nothing
 // without such points.
-void fit_apart(const std::vector<FitPoint>& points, const HardwareSpec& hardware,
+void fit_apart(const std::vector<FitPoint>& points, const HardwareSpec& hardware, FitParts& parts,
                FitReport& report);
 
 }  // namespace versieve::engine

@@ -24,13 +24,17 @@ constexpr int kFolds = 5;
 
 class Fit {
  public:
-  Fit(FitPoints points, const HardwareSpec& hardware, const FitOptions& options)
-      : all_(std::move(points)), hardware_(hardware), options_(options) {
+  Fit(FitPoints points, const HardwareSpec& hardware, const FitOptions& options, FitParts& parts)
+      : all_(std::move(points)), hardware_(hardware), options_(options), parts_(parts) {
     for (const FitPoint& p : all_.points) {
       (p.held_out ? held_ : train_).push_back(&p);
     }
     for (const FitPoint& p : all_.watched) {
       train_.push_back(&p);
+    }
+    parts_.expect(1 + kFolds);
+    for (const RegimeAxis axis : left_out_axes()) {
+      parts_.expect(static_cast<std::int64_t>(values_to_leave_out(train_, axis).size()));
     }
   }
 
@@ -39,11 +43,13 @@ class Fit {
       prior_ = calibration_of(*options_.prior);
     }
     calibration_ = prior_ ? corrected(train_, hardware_, *prior_)
-                          : calibrate(train_, hardware_, initial_parameters(), kIterations);
+                          : calibrate(train_, hardware_, initial_parameters(),
+                                      {.iterations = kIterations, .threads = parts_.threads()});
+    parts_.finish();
     report_.model.estimates = calibration_.estimates;
     report_.model.attention_time = calibration_.attention_time;
     report_.model.step_time = calibration_.step_time;
-    const std::vector<Unseen> folds = predict_folds(train_, hardware_, part_fit(), kFolds);
+    const std::vector<Unseen> folds = predict_folds(train_, hardware_, part_fit(), kFolds, parts_);
     const std::vector<LeftOutRegime> regimes = left_out_regimes();
     conformal(folds, regimes);
     left_out_errors(regimes);
@@ -68,19 +74,25 @@ class Fit {
   PartFit part_fit() const {
     return [this](const std::vector<const FitPoint*>& points) {
       return prior_ ? corrected(points, hardware_, *prior_)
-                    : calibrate(points, hardware_, calibration_.values, kPartIterations);
+                    : calibrate(points, hardware_, calibration_.values,
+                                {.iterations = kPartIterations});
     };
   }
 
   using LogError = std::optional<double> (Unseen::*)() const;
 
+  std::vector<RegimeAxis> left_out_axes() const {
+    return options_.leave_out_regimes
+               ? std::vector<RegimeAxis>{RegimeAxis::kContext, RegimeAxis::kQueries}
+               : std::vector<RegimeAxis>{};
+  }
+
   std::vector<LeftOutRegime> left_out_regimes() const {
     std::vector<LeftOutRegime> regimes;
-    if (options_.leave_out_regimes) {
-      for (const RegimeAxis axis : {RegimeAxis::kContext, RegimeAxis::kQueries}) {
-        for (LeftOutRegime& r : predict_left_out(train_, held_, axis, hardware_, part_fit())) {
-          regimes.push_back(std::move(r));
-        }
+    for (const RegimeAxis axis : left_out_axes()) {
+      for (LeftOutRegime& r :
+           predict_left_out(train_, held_, axis, hardware_, part_fit(), parts_)) {
+        regimes.push_back(std::move(r));
       }
     }
     return regimes;
@@ -296,6 +308,7 @@ class Fit {
   FitPoints all_;
   const HardwareSpec& hardware_;
   const FitOptions& options_;
+  FitParts& parts_;
   std::vector<const FitPoint*> train_, held_;
   std::optional<Calibration> prior_;
   Calibration calibration_;
@@ -355,7 +368,9 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
     machine.scale = prior->scale;
   }
   const std::vector<FitPoint> apart = std::move(points.apart);
-  FitReport report = Fit(std::move(points), machine, options).run();
+  FitParts parts(options.threads, options.goes_on);
+  parts.expect(kSystemParts + kApartParts);
+  FitReport report = Fit(std::move(points), machine, options, parts).run();
   report.holdout = options.holdout;
   report.model.device = device;
   report.model.hardware_key = hardware.key;
@@ -364,11 +379,11 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.points = count;
   report.model.runs = runs;
   report.model.prior = prior;
-  fit_systems(measured, machine, options.prior, report);
+  fit_systems(measured, machine, options.prior, parts, report);
   if (options.prior != nullptr) {
     report.model.small_pair_nodes = options.prior->small_pair_nodes;
   }
-  fit_apart(apart, machine, report);
+  fit_apart(apart, machine, parts, report);
   report.model.acceptance = fit_acceptance(measured);
   if (options.prior != nullptr && report.model.acceptance.positional.empty()) {
     report.model.acceptance = options.prior->acceptance;  // a tree yields the same on any machine

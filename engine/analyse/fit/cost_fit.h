@@ -11,6 +11,7 @@
 
 #include "engine/analyse/fit/coverage.h"
 #include "engine/analyse/fit/error_summary.h"
+#include "engine/analyse/fit/fit_parts.h"
 #include "engine/analyse/fit/fit_points.h"
 #include "engine/analyse/fit/ranking.h"
 #include "model/cost/fitted_model.h"
@@ -25,6 +26,9 @@ struct FitOptions {
   const FittedModel* prior = nullptr;
   // Reason -> points that whoever read them left out. Null: none. Not owned.
   const std::map<std::string, std::int64_t>* left_out = nullptr;
+  int threads = 0;  // 0: as many as there are cores; they never show in a report
+  // Ends the fit, which then throws, when it says so. Null: nobody asks. Not owned.
+  const GoesOn* goes_on = nullptr;
 };
 
 struct RegimeError {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <span>
+#include <utility>
 
 #include "engine/analyse/fit/machine_prior.h"
-#include "model/words/assert.h"
+#include "engine/analyse/fit/point_launches.h"
+#include "kernels/common/parallel_for.h"
 #include "model/words/normal_law.h"
 
 namespace versieve::engine {
@@ -20,46 +22,40 @@ constexpr double kWholePointWeight = 2.0;  // a point's total beside each of its
 // them is nearly chance, their sum is not.
 constexpr double kWriteWeight = 0.3;
 
-// The works of all points, composed anew only when the growth of distinct blocks changes.
-class Works {
- public:
-  explicit Works(const std::vector<const FitPoint*>& points) : points_(points) {}
-
-  const std::vector<PointWork>& at(double growth) {
-    if (works_.empty()) {
-      works_.resize(points_.size());
-      compose(growth, true);
-    } else if (growth != growth_) {
-      compose(growth, false);
-    }
-    return works_;
-  }
-
- private:
-  void compose(double growth, bool all) {
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      if (all || !points_[i]->unique_blocks) {
-        works_[i] = work_of(*points_[i], growth, true);
-      }
-    }
-    growth_ = growth;
-  }
-
-  const std::vector<const FitPoint*>& points_;
-  std::vector<PointWork> works_;
-  double growth_ = -1.0;
+// Of one launch among all of its point, by the kind that a range is of.
+struct KindSum {
+  double time_us = 0.0;
+  double read_bytes = 0.0;
+  double write_bytes = 0.0;
+  bool present = false;
 };
+
+KindSum sum_of(LaunchKind kind, std::span<const LaunchWork> launches,
+               std::span<const LaunchCost> costs) {
+  KindSum sum;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    if (launches[i].kind == kind) {
+      sum.present = true;
+      sum.time_us += launches[i].launches * costs[i].time_us;
+      sum.read_bytes += launches[i].launches * costs[i].read_bytes;
+      sum.write_bytes += launches[i].launches * costs[i].write_bytes;
+    }
+  }
+  return sum;
+}
 
 class Stage {
  public:
   Stage(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware, Evidence evidence,
-        const CostParameters& start, Works& works, const KindSet* only)
+        const CostParameters& start, AllLaunches& launches, const KindSet* only, int threads)
       : points_(points),
         hardware_(hardware),
         evidence_(evidence),
         values_(start),
-        works_(works),
-        only_(only) {
+        launches_(launches),
+        only_(only),
+        threads_(threads) {
+    find_kinds();
     const auto table = parameter_table();
     for (std::size_t i = 0; i < kParameterCount; ++i) {
       const bool wanted = i < kSharedParameterCount ? only == nullptr : is_own(kind_of(i));
@@ -67,8 +63,10 @@ class Stage {
         active_.push_back(i);
       }
     }
+    if (evidence == Evidence::kTime) {
+      count_bytes();
+    }
     count_residuals();
-    find_points();
   }
 
   void run(int iterations, CostParameters& values, std::vector<ParameterEstimate>& estimates) {
@@ -79,68 +77,115 @@ class Stage {
   }
 
  private:
+  // The costs of a point's launches, bytes first; times on top.
+  struct Costs {
+    std::vector<LaunchCost> timed;
+    std::vector<LaunchCost> observed;  // empty where the launches are
+  };
+
   static LaunchKind kind_of(std::size_t parameter) {
     return static_cast<LaunchKind>((parameter - kSharedParameterCount) / kKindParameterCount);
   }
 
-  bool is_own(LaunchKind kind) {
-    return (only_ == nullptr || (*only_)[static_cast<std::size_t>(kind)]) && launched(kind);
+  // The kinds that a point launches: the others' parameters do not touch it.
+  void find_kinds() {
+    for (const PointLaunches& point : launches_.at(growth_of(values_))) {
+      KindSet& kinds = kinds_.emplace_back();
+      for (const std::vector<LaunchWork>* launches : {&point.timed, &point.observed}) {
+        for (const LaunchWork& launch : *launches) {
+          kinds[static_cast<std::size_t>(launch.kind)] = true;
+        }
+      }
+    }
   }
 
-  // Does a point launch it? The others' parameters stay where they began.
-  bool launched(LaunchKind kind) {
-    const std::vector<PointWork>& works =
-        works_.at(values_[index_of(SharedParameter::kUniqueGrowth)]);
-    const auto has = [kind](const StepWork& work) {
-      return std::any_of(work.begin(), work.end(),
-                         [kind](const LaunchWork& w) { return w.kind == kind; });
-    };
-    return std::any_of(works.begin(), works.end(), [&](const PointWork& work) {
-      return has(work.timed) || has(work.observed);
-    });
+  // Searched, and launched by a point: the others' parameters stay where they began.
+  bool is_own(LaunchKind kind) const {
+    const std::size_t k = static_cast<std::size_t>(kind);
+    return (only_ == nullptr || (*only_)[k]) &&
+           std::any_of(kinds_.begin(), kinds_.end(), [k](const KindSet& has) { return has[k]; });
+  }
+
+  // Whether the launches' costs can depend on the parameter.
+  bool touches(std::size_t point, std::size_t parameter) const {
+    if (parameter >= kSharedParameterCount) {
+      return kinds_[point][static_cast<std::size_t>(kind_of(parameter))];
+    }
+    const FitPoint& p = *points_[point];
+    const auto is = [parameter](SharedParameter shared) { return parameter == index_of(shared); };
+    if (is(SharedParameter::kUniqueGrowth)) {
+      return !p.unique_blocks;
+    }
+    const bool recorded = p.conditions.launch == LaunchMode::kGraph;
+    return recorded ? !is(SharedParameter::kStreamGapUs) && !is(SharedParameter::kHostTripUs)
+                    : !is(SharedParameter::kGraphGapUs);
+  }
+
+  // No parameter of time moves bytes: they are counted once.
+  void count_bytes() {
+    const std::vector<PointLaunches>& launches = launches_.at(growth_of(values_));
+    bytes_.resize(points_.size());
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const RunConditions& conditions = points_[i]->conditions;
+      bytes_[i].timed = bytes_of_all(launches[i].timed, values_, conditions);
+      bytes_[i].observed = bytes_of_all(launches[i].observed, values_, conditions);
+    }
   }
 
   void count_residuals() {
     for (std::size_t i = 0; i < points_.size(); ++i) {
       first_.push_back(static_cast<Eigen::Index>(clusters_.size()));
-      visit(i, [&](double) { clusters_.push_back(static_cast<int>(i)); });
+      const auto count = [&](double) { clusters_.push_back(static_cast<int>(i)); };
+      visit_blocks(i, values_, count);
+      visit(i, values_, count);
     }
   }
 
-  // The points that launch each kind: a kind's parameters touch no others.
-  void find_points() {
-    const std::vector<PointWork>& works = works_.at(growth());
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      std::array<bool, kLaunchKindCount> has{};
-      for (const StepWork* work : {&works[i].timed, &works[i].observed}) {
-        for (const LaunchWork& launch : *work) {
-          has[static_cast<std::size_t>(launch.kind)] = true;
-        }
-      }
-      for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
-        if (has[kind]) {
-          points_of_[kind].push_back(i);
-        }
-      }
-    }
+  static double growth_of(const CostParameters& values) {
+    return values[index_of(SharedParameter::kUniqueGrowth)];
   }
 
-  double growth() const { return values_[index_of(SharedParameter::kUniqueGrowth)]; }
-
-  void set_values(const Eigen::VectorXd& x) {
+  CostParameters values_at(const Eigen::VectorXd& x) const {
+    CostParameters values = values_;
     for (std::size_t a = 0; a < active_.size(); ++a) {
-      values_[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
+      values[active_[a]] = std::exp(x[static_cast<Eigen::Index>(a)]);
     }
+    return values;
   }
 
-  void fill(std::size_t point, Eigen::VectorXd& residuals) {
+  void fill(std::size_t point, const CostParameters& values, Eigen::VectorXd& residuals) const {
     Eigen::Index next = first_[point];
-    visit(point, [&](double residual) { residuals[next++] = residual; });
+    const auto put = [&](double residual) { residuals[next++] = residual; };
+    visit_blocks(point, values, put);
+    visit(point, values, put);
   }
 
-  void fill_all(Eigen::VectorXd& residuals) {
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      fill(i, residuals);
+  // One parameter after the other, moved by a little.
+  void fill_rows(std::size_t point, CostParameters values, const Eigen::VectorXd& x,
+                 const Eigen::VectorXd& high, const Eigen::VectorXd& residuals,
+                 Eigen::MatrixXd& jacobian) const {
+    for (std::size_t a = 0; a < active_.size(); ++a) {
+      const std::size_t parameter = active_[a];
+      const bool grows = parameter == index_of(SharedParameter::kUniqueGrowth);
+      if (!grows && !touches(point, parameter)) {
+        continue;
+      }
+      const Eigen::Index column = static_cast<Eigen::Index>(a);
+      const double step = difference(x[column], high[column]);
+      const double value = std::exchange(values[parameter], std::exp(x[column] + step));
+      Eigen::Index next = first_[point];
+      const auto put = [&](double residual) {
+        jacobian(next, column) = (residual - residuals[next]) / step;
+        ++next;
+      };
+      if (grows) {
+        visit_blocks(point, values, put);
+      }
+      if (touches(point, parameter)) {
+        next = first_[point] + (knows_blocks(point) ? 1 : 0);
+        visit(point, values, put);
+      }
+      values[parameter] = value;
     }
   }
 
@@ -168,21 +213,25 @@ class Stage {
     p.cluster = clusters_;
     p.max_iterations = iterations;
     p.residuals = [this](const Eigen::VectorXd& x, Eigen::VectorXd& r) {
-      set_values(x);
-      fill_all(r);
+      const CostParameters values = values_at(x);
+      launches_.at(growth_of(values));
+      for_each_point([&](std::size_t i) { fill(i, values, r); });
     };
-    p.moved = [this](const Eigen::VectorXd& x, Eigen::Index j, Eigen::VectorXd& r) {
-      set_values(x);
-      const std::size_t parameter = active_[static_cast<std::size_t>(j)];
-      if (parameter < kSharedParameterCount) {
-        fill_all(r);
-        return;
-      }
-      for (const std::size_t i : points_of_[static_cast<std::size_t>(kind_of(parameter))]) {
-        fill(i, r);
-      }
+    p.jacobian = [this, high = p.high](const Eigen::VectorXd& x, const Eigen::VectorXd& r,
+                                       Eigen::MatrixXd& jacobian) {
+      const CostParameters values = values_at(x);
+      launches_.at(growth_of(values));
+      jacobian.setZero();
+      for_each_point([&](std::size_t i) { fill_rows(i, values, x, high, r, jacobian); });
     };
     return p;
+  }
+
+  // Each writes what is its own, so that the number of threads does not show.
+  template <class Body>
+  void for_each_point(const Body& body) const {
+    kernels::parallel_for(static_cast<std::int64_t>(points_.size()), threads_,
+                          [&](std::int64_t i) { body(static_cast<std::size_t>(i)); });
   }
 
   void take_prior(const ParameterPrior& prior, LeastSquaresProblem& p) const {
@@ -211,68 +260,115 @@ class Stage {
     estimate.high = estimate.informed ? std::min(info.high, value * std::exp(half)) : info.high;
   }
 
-  // A point's observations in a fixed order, each put as a residual.
+  bool knows_blocks(std::size_t i) const {
+    return evidence_ == Evidence::kBytes && points_[i]->unique_blocks.value_or(0.0) > 0.0;
+  }
+
+  // Its distinct blocks come first of a point's residuals: their growth alone moves them.
   template <class Put>
-  void visit(std::size_t i, const Put& put) {
-    const PointWork& work = works_.at(growth())[i];
-    if (evidence_ == Evidence::kBytes) {
-      visit_bytes(i, work.observed, put);
+  void visit_blocks(std::size_t i, const CostParameters& values, const Put& put) const {
+    if (knows_blocks(i)) {
+      const FitPoint& p = *points_[i];
+      put(std::log(predicted_blocks(p, growth_of(values)) / *p.unique_blocks));
+    }
+  }
+
+  // A point's other observations in a fixed order, each put as a residual.
+  template <class Put>
+  void visit(std::size_t i, const CostParameters& values, const Put& put) const {
+    if (evidence_ == Evidence::kTime) {
+      visit_times(i, values, put);
+    } else if (points_[i]->unique_blocks || growth_of(values) == launches_.growth()) {
+      visit_bytes(i, launches_.composed()[i].watched(), values, put);
     } else {
-      visit_times(i, work, put);
+      visit_bytes(i, launches_of(*points_[i], growth_of(values)).watched(), values, put);
     }
   }
 
   template <class Put>
-  void visit_bytes(std::size_t i, const StepWork& work, const Put& put) const {
+  void visit_bytes(std::size_t i, std::span<const LaunchWork> launches,
+                   const CostParameters& values, const Put& put) const {
     const FitPoint& p = *points_[i];
-    if (p.unique_blocks && *p.unique_blocks > 0.0) {
-      put(std::log(predicted_blocks(p, growth()) / *p.unique_blocks));
-    }
-    const auto kinds = cost_by_kind(work, hardware_, values_, p.conditions);
-    double total = 0.0;
-    for (const KindCost& kind : kinds) {
-      total += kind.dram_bytes;
-    }
+    const std::vector<LaunchCost> costs = bytes_of_all(launches, values, p.conditions);
     for (const RangeObservation& range : p.ranges) {
-      const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
-      if (range.dram_bytes && kind.present) {
-        const double written = kind.dram_bytes - kind.read_bytes;
+      if (!range.dram_bytes) {
+        continue;
+      }
+      const KindSum kind = sum_of(range.kind, launches, costs);
+      if (kind.present) {
         const double counted = *range.dram_bytes - *range.read_bytes;
         put(std::log((kind.read_bytes + kByteFloor) / (*range.read_bytes + kByteFloor)));
-        put(kWriteWeight * std::log((written + kByteFloor) / (counted + kByteFloor)));
+        put(kWriteWeight * std::log((kind.write_bytes + kByteFloor) / (counted + kByteFloor)));
       }
     }
     if (p.dram_bytes) {
+      double total = 0.0;
+      for (std::size_t k = 0; k < launches.size(); ++k) {
+        total += launches[k].launches * (costs[k].read_bytes + costs[k].write_bytes);
+      }
       put(kWholePointWeight * std::log((total + kByteFloor) / (*p.dram_bytes + kByteFloor)));
     }
   }
 
   template <class Put>
-  void visit_times(std::size_t i, const PointWork& work, const Put& put) const {
+  void visit_times(std::size_t i, const CostParameters& values, const Put& put) const {
     const FitPoint& p = *points_[i];
-    const auto kinds = cost_by_kind(work.observed, hardware_, values_, p.conditions);
+    const PointLaunches& launches = launches_.composed()[i];
+    const std::vector<LaunchCost> timed = timed_costs(launches.timed, bytes_[i].timed, p, values);
+    const std::vector<LaunchCost> observed =
+        timed_costs(launches.observed, bytes_[i].observed, p, values);
     for (const RangeObservation& range : p.ranges) {
-      const KindCost& kind = kinds[static_cast<std::size_t>(range.kind)];
-      if (range.time_us && kind.present) {
+      if (!range.time_us) {
+        continue;
+      }
+      const KindSum kind =
+          sum_of(range.kind, launches.watched(), launches.observed.empty() ? timed : observed);
+      if (kind.present) {
         put(std::log(kind.time_us / *range.time_us));
       }
     }
     if (p.time_us) {
-      const StepCost cost = cost_of(work.timed, hardware_, values_, p.conditions);
-      put(kWholePointWeight * std::log(cost.time_us / *p.time_us));
+      double us = host_wait_us(launches.host_trips, values, p.conditions);
+      for (std::size_t k = 0; k < timed.size(); ++k) {
+        us += launches.timed[k].launches * timed[k].added_us();
+      }
+      put(kWholePointWeight * std::log(us / *p.time_us));
     }
+  }
+
+  std::vector<LaunchCost> bytes_of_all(std::span<const LaunchWork> launches,
+                                       const CostParameters& values,
+                                       const RunConditions& conditions) const {
+    std::vector<LaunchCost> costs;
+    costs.reserve(launches.size());
+    const L2Pressure pressure = l2_pressure(launches, hardware_, values, conditions);
+    for (const LaunchWork& launch : launches) {
+      costs.push_back(bytes_of(launch, pressure, hardware_, values));
+    }
+    return costs;
+  }
+
+  std::vector<LaunchCost> timed_costs(std::span<const LaunchWork> launches,
+                                      std::vector<LaunchCost> costs, const FitPoint& p,
+                                      const CostParameters& values) const {
+    for (std::size_t k = 0; k < launches.size(); ++k) {
+      add_time(launches[k], hardware_, values, p.conditions, costs[k]);
+    }
+    return costs;
   }
 
   const std::vector<const FitPoint*>& points_;
   const HardwareSpec& hardware_;
   Evidence evidence_;
-  CostParameters values_;
-  Works& works_;
+  CostParameters values_;  // where the stage begins
+  AllLaunches& launches_;
   const KindSet* only_;  // the kinds whose parameters are searched; null: all, and the shared ones
+  int threads_;
+  std::vector<KindSet> kinds_;  // [points]
+  std::vector<Costs> bytes_;    // [points], for times
   std::vector<std::size_t> active_;
   std::vector<int> clusters_;        // the point of each residual
   std::vector<Eigen::Index> first_;  // residual of each point
-  std::array<std::vector<std::size_t>, kLaunchKindCount> points_of_;
 };
 
 // Nothing known: anything within the bounds.
@@ -289,25 +385,27 @@ std::vector<ParameterEstimate> begun_at(const CostParameters& start) {
 
 std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
                                                  const HardwareSpec& hardware,
-                                                 const CostParameters& start, int iterations) {
+                                                 const CostParameters& start, Effort effort) {
   CostParameters values = start;
   std::vector<ParameterEstimate> estimates = begun_at(start);
-  Works works(points);
+  AllLaunches launches(points);
   for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
-    Stage(points, hardware, evidence, values, works, nullptr).run(iterations, values, estimates);
+    Stage(points, hardware, evidence, values, launches, nullptr, effort.threads)
+        .run(effort.iterations, values, estimates);
   }
   return estimates;
 }
 
 void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
-                  const KindSet& kinds, int iterations, std::vector<ParameterEstimate>& estimates) {
+                  const KindSet& kinds, Effort effort, std::vector<ParameterEstimate>& estimates) {
   CostParameters values{};
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     values[i] = estimates[i].value;
   }
-  Works works(points);
+  AllLaunches launches(points);
   for (const Evidence evidence : {Evidence::kBytes, Evidence::kTime}) {
-    Stage(points, hardware, evidence, values, works, &kinds).run(iterations, values, estimates);
+    Stage(points, hardware, evidence, values, launches, &kinds, effort.threads)
+        .run(effort.iterations, values, estimates);
   }
 }
 

@@ -10,16 +10,21 @@
 
 namespace versieve::engine {
 
-// Parameters from the points, begun at `start`; `iterations` bounds each stage. Estimates with
-// intervals when wanted: Gauss-Newton covariance in log parameters, clustered by point, 90 %.
+struct Effort {
+  int iterations = 60;  // at most, in each stage
+  int threads = 1;      // which never show in a result
+};
+
+// Parameters from the points, begun at `start`. Estimates with intervals: Gauss-Newton covariance
+// in log parameters, clustered by point, 90 %.
 std::vector<ParameterEstimate> search_parameters(const std::vector<const FitPoint*>& points,
                                                  const HardwareSpec& hardware,
-                                                 const CostParameters& start, int iterations);
+                                                 const CostParameters& start, Effort effort);
 
 // The parameters of these kinds alone, begun at the estimates; all others stay as they are.
 using KindSet = std::array<bool, kLaunchKindCount>;
 void search_kinds(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
-                  const KindSet& kinds, int iterations, std::vector<ParameterEstimate>& estimates);
+                  const KindSet& kinds, Effort effort, std::vector<ParameterEstimate>& estimates);
 
 // Cost of each kind of launch in a step.
 struct KindCost {

@@ -56,29 +56,35 @@ class Search {
     return sum + ((x - p_.prior_mean).cwiseQuotient(p_.prior_sd)).squaredNorm() * c2;
   }
 
-  // Jacobian, robust weights, normal equations with the prior in units of the robust scale.
-  void linearise() {
-    jacobian_.resize(count_, x_.size());
+  void differences() {
     Eigen::VectorXd moved = x_;
     Eigen::VectorXd r(count_);
     for (Eigen::Index j = 0; j < x_.size(); ++j) {
-      const double h = x_[j] + kDifference <= p_.high[j] ? kDifference : -kDifference;
+      const double h = difference(x_[j], p_.high[j]);
       moved[j] = x_[j] + h;
-      if (p_.moved) {
-        r = r_;
-        p_.moved(moved, j, r);
-      } else {
-        residuals_at(moved, r);
-      }
+      residuals_at(moved, r);
       jacobian_.col(j) = (r - r_) / h;
       moved[j] = x_[j];
+    }
+  }
+
+  // Jacobian, robust weights, normal equations with the prior in units of the robust scale.
+  void linearise() {
+    jacobian_.resize(count_, x_.size());
+    if (p_.jacobian) {
+      p_.jacobian(x_, r_, jacobian_);
+    } else {
+      differences();
     }
     const double c2 = p_.robust_scale * p_.robust_scale;
     weight_ = (1.0 + r_.array().square() / c2).rsqrt();
     prior_ = p_.prior_sd.array().square().inverse() * c2;
     gradient_ = jacobian_.transpose() * (weight_.array() * r_.array()).matrix() +
                 (prior_.array() * (x_ - p_.prior_mean).array()).matrix();
-    hessian_ = jacobian_.transpose() * weight_.asDiagonal() * jacobian_;
+    weighted_ = weight_.array().sqrt().matrix().asDiagonal() * jacobian_;
+    hessian_.setZero(x_.size(), x_.size());
+    hessian_.selfadjointView<Eigen::Lower>().rankUpdate(weighted_.transpose());
+    hessian_.triangularView<Eigen::StrictlyUpper>() = hessian_.transpose();
     hessian_.diagonal() += prior_;
   }
 
@@ -170,10 +176,14 @@ class Search {
   const LeastSquaresProblem& p_;
   Eigen::Index count_;
   Eigen::VectorXd x_, r_, weight_, prior_, gradient_;
-  Eigen::MatrixXd jacobian_, hessian_;
+  Eigen::MatrixXd jacobian_, weighted_, hessian_;
 };
 
 }  // namespace
+
+double difference(double x, double high) {
+  return x + kDifference <= high ? kDifference : -kDifference;
+}
 
 LeastSquaresResult minimise(const LeastSquaresProblem& problem) {
   VERSIEVE_ASSERT(problem.low.size() == problem.start.size() &&

@@ -18,9 +18,11 @@ struct LeastSquaresProblem {
   std::vector<int> cluster;   // [residuals]
   // Fills [residuals]; must not depend on anything but x.
   std::function<void(const Eigen::VectorXd& x, Eigen::VectorXd& residuals)> residuals;
-  // May be empty. As residuals(x, r), where x differs from a vector whose residuals r already holds
-  // in coordinate j alone: most coordinates touch few residuals.
-  std::function<void(const Eigen::VectorXd& x, Eigen::Index j, Eigen::VectorXd& residuals)> moved;
+  // May be empty: then differences of `residuals`, one coordinate after the other. Fills
+  // [residuals, parameters] at x, whose residuals are known.
+  std::function<void(const Eigen::VectorXd& x, const Eigen::VectorXd& residuals,
+                     Eigen::MatrixXd& jacobian)>
+      jacobian;
   int max_iterations = 60;
 };
 
@@ -33,6 +35,9 @@ struct LeastSquaresResult {
   int iterations = 0;
   bool converged = false;
 };
+
+// The step by which a coordinate is moved for a difference: within its upper bound.
+double difference(double x, double high);
 
 LeastSquaresResult minimise(const LeastSquaresProblem& problem);
 

@@ -26,7 +26,7 @@ double time_of(const FitPoint& p, const PointWork& work, const HardwareSpec& har
 }
 
 ResidualField attention_field(const std::vector<const FitPoint*>& points,
-                              const HardwareSpec& hardware, const Calibration& c) {
+                              const HardwareSpec& hardware, const Calibration& c, int threads) {
   std::vector<Residual> residuals;
   for (const FitPoint* p : points) {
     if (p->time_us && !is_step(*p)) {
@@ -36,7 +36,7 @@ ResidualField attention_field(const std::vector<const FitPoint*>& points,
                        c.attention_time.at(regime)});
     }
   }
-  return fit_residual_field(residuals);
+  return fit_residual_field(residuals, kFewestOfFamily, threads);
 }
 
 }  // namespace
@@ -49,13 +49,13 @@ Calibration calibration_of(const FittedModel& model) {
 }
 
 Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
-                      const CostParameters& start, int iterations) {
+                      const CostParameters& start, Effort effort) {
   Calibration c;
-  c.estimates = search_parameters(points, hardware, start, iterations);
+  c.estimates = search_parameters(points, hardware, start, effort);
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     c.values[i] = c.estimates[i].value;
   }
-  c.attention_time = attention_field(points, hardware, c);
+  c.attention_time = attention_field(points, hardware, c, effort.threads);
   c.step_time = step_residuals(points, hardware, c);
   return c;
 }
@@ -63,7 +63,7 @@ Calibration calibrate(const std::vector<const FitPoint*>& points, const Hardware
 Calibration corrected(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
                       const Calibration& prior) {
   Calibration c = prior;
-  append(attention_field(points, hardware, c), c.attention_time);
+  append(attention_field(points, hardware, c, 1), c.attention_time);
   append(step_residuals(points, hardware, c), c.step_time);
   return c;
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/analyse/fit/cost_search.h"
 #include "engine/analyse/fit/fit_points.h"
 #include "engine/analyse/fit/residual_fit.h"
 #include "model/cost/fitted_model.h"
@@ -19,9 +20,9 @@ struct Calibration {
 
 Calibration calibration_of(const FittedModel& model);
 
-// Begun at `start`; `iterations` bounds each stage of the search.
+// Begun at `start`.
 Calibration calibrate(const std::vector<const FitPoint*>& points, const HardwareSpec& hardware,
-                      const CostParameters& start, int iterations);
+                      const CostParameters& start, Effort effort);
 
 // A fit of another machine carried to this one (`hardware` has the scale of its rates), and what
 // these points say of the difference: further families of the fields. Parameters stay.

@@ -1,9 +1,12 @@
 #include "engine/analyse/fit/residual_fit.h"
 
 #include <Eigen/Dense>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+
+#include "kernels/common/parallel_for.h"
 
 namespace versieve::engine {
 namespace {
@@ -29,32 +32,60 @@ struct Candidate {
   Eigen::VectorXd weights;
 };
 
-// Leave-one-out errors of kernel ridge regression are weight / inverse's diagonal.
-Candidate solve(const Eigen::MatrixXd& d, const Eigen::VectorXd& y, double length, double noise) {
-  const Eigen::Index n = y.size();
-  Eigen::MatrixXd kernel = (d / length).unaryExpr(&residual_kernel);
+constexpr Eigen::Index kSmall = 48;  // rows below which a triangle is not halved further
+
+// Of a lower triangle, by halves: a third of the products that solving for unit vectors takes.
+void invert_lower(Eigen::Ref<Eigen::MatrixXd> l) {
+  const Eigen::Index n = l.rows();
+  if (n <= kSmall) {
+    Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
+    l.triangularView<Eigen::Lower>().solveInPlace(inverse);
+    l = inverse;
+    return;
+  }
+  const Eigen::Index half = n / 2;
+  invert_lower(l.topLeftCorner(half, half));
+  invert_lower(l.bottomRightCorner(n - half, n - half));
+  l.bottomLeftCorner(n - half, half) =
+      l.bottomRightCorner(n - half, n - half).triangularView<Eigen::Lower>() *
+      l.bottomLeftCorner(n - half, half).eval();
+  l.bottomLeftCorner(n - half, half) = (-l.bottomLeftCorner(n - half, half) *
+                                        l.topLeftCorner(half, half).triangularView<Eigen::Lower>())
+                                           .eval();
+}
+
+// Leave-one-out errors of kernel ridge regression are weight / inverse's diagonal, which are the
+// squared columns of the Cholesky factor's inverse.
+Candidate solve(Eigen::MatrixXd kernel, const Eigen::VectorXd& y, double length, double noise) {
   kernel.diagonal().array() += noise;
-  const Eigen::MatrixXd inverse = kernel.llt().solve(Eigen::MatrixXd::Identity(n, n));
-  Candidate out{.length = length, .weights = inverse * y};
-  out.error = (out.weights.array() / inverse.diagonal().array()).abs().mean();
+  const Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>> factor(kernel);  // in place
+  kernel.triangularView<Eigen::StrictlyUpper>().setZero();
+  invert_lower(kernel);
+  Candidate out{.length = length};
+  out.weights = kernel.transpose() * (kernel * y);
+  out.error =
+      (out.weights.array() / kernel.colwise().squaredNorm().transpose().array()).abs().mean();
   return out;
 }
 
-ResidualField::Family fit_family(int family, const std::vector<const Residual*>& rows) {
+ResidualField::Family fit_family(int family, const std::vector<const Residual*>& rows,
+                                 int threads) {
   const Eigen::MatrixXd d = distances(rows);
   Eigen::VectorXd y(static_cast<Eigen::Index>(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     y[static_cast<Eigen::Index>(i)] = rows[i]->log_ratio;
   }
-  Candidate best;
-  for (const double length : kLengths) {
-    for (const double noise : kNoises) {
-      const Candidate candidate = solve(d, y, length, noise);
-      if (best.weights.size() == 0 || candidate.error < best.error) {
-        best = candidate;
-      }
+  std::array<Candidate, kLengths.size() * kNoises.size()> candidates;
+  kernels::parallel_for(kLengths.size(), threads, [&](std::int64_t i) {
+    const std::size_t l = static_cast<std::size_t>(i);
+    const Eigen::MatrixXd kernel = (d / kLengths[l]).unaryExpr(&residual_kernel);
+    for (std::size_t k = 0; k < kNoises.size(); ++k) {
+      candidates[l * kNoises.size() + k] = solve(kernel, y, kLengths[l], kNoises[k]);
     }
-  }
+  });
+  const Candidate& best =
+      *std::min_element(candidates.begin(), candidates.end(),
+                        [](const Candidate& a, const Candidate& b) { return a.error < b.error; });
   ResidualField::Family out{.family = family, .length = best.length};
   for (const Residual* row : rows) {
     out.anchors.push_back(row->regime.at);
@@ -65,7 +96,8 @@ ResidualField::Family fit_family(int family, const std::vector<const Residual*>&
 
 }  // namespace
 
-ResidualField fit_residual_field(const std::vector<Residual>& residuals, std::size_t fewest) {
+ResidualField fit_residual_field(const std::vector<Residual>& residuals, std::size_t fewest,
+                                 int threads) {
   std::map<int, std::vector<const Residual*>> families;
   for (const Residual& residual : residuals) {
     families[residual.regime.family].push_back(&residual);
@@ -73,7 +105,7 @@ ResidualField fit_residual_field(const std::vector<Residual>& residuals, std::si
   ResidualField field;
   for (const auto& [family, rows] : families) {
     if (rows.size() >= fewest) {
-      field.families.push_back(fit_family(family, rows));
+      field.families.push_back(fit_family(family, rows, threads));
     }
   }
   return field;

@@ -16,10 +16,10 @@ struct Residual {
 
 inline constexpr std::size_t kFewestOfFamily = 6;
 
-// Deterministic. A family of fewer than `fewest` points is left out: it would say nothing that its
-// points do not. REQUIRES: fewest >= 2.
+// Deterministic, whatever the number of threads. A family of fewer than `fewest` points is left
+// out: it would say nothing that its points do not. REQUIRES: fewest >= 2.
 ResidualField fit_residual_field(const std::vector<Residual>& residuals,
-                                 std::size_t fewest = kFewestOfFamily);
+                                 std::size_t fewest = kFewestOfFamily, int threads = 1);
 // The sum of both.
 void append(ResidualField further, ResidualField& field);
 

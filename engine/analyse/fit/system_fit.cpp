@@ -1,7 +1,9 @@
 #include "engine/analyse/fit/system_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 #include "engine/analyse/fit/cost_search.h"
 #include "engine/analyse/fit/error_tables.h"
@@ -47,10 +49,10 @@ void add_step_residuals(const Points& points, const HardwareSpec& hardware, Syst
 // Begun at the parameters `start`; what points say comes on top of the field `known`.
 SystemModel fitted(const Points& points, const HardwareSpec& hardware, const KindSet& kinds,
                    const std::vector<ParameterEstimate>& start, const ResidualField& known,
-                   int iterations) {
+                   Effort effort) {
   SystemModel model{.estimates = start, .field = known};
   if (std::find(kinds.begin(), kinds.end(), true) != kinds.end()) {
-    search_kinds(points, hardware, kinds, iterations, model.estimates);
+    search_kinds(points, hardware, kinds, effort, model.estimates);
   }
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     model.values[i] = model.estimates[i].value;
@@ -76,8 +78,9 @@ struct Sample {
 
 class SystemFit {
  public:
-  SystemFit(const FitPoints& points, const HardwareSpec& hardware, FitReport& report)
-      : points_(points.points), hardware_(hardware), report_(report) {
+  SystemFit(const FitPoints& points, const HardwareSpec& hardware, FitParts& parts,
+            FitReport& report)
+      : points_(points.points), hardware_(hardware), parts_(parts), report_(report) {
     for (std::size_t kind = 0; kind < kLaunchKindCount; ++kind) {
       kinds_[kind] = !report.model.informs(static_cast<LaunchKind>(kind));
     }
@@ -89,10 +92,10 @@ class SystemFit {
       all.push_back(&p);
     }
     known_ = report_.model.system_time;
-    model_ = fitted(all, hardware_, kinds_, report_.model.estimates, known_, kIterations);
-    for (int fold = 0; fold < kFolds; ++fold) {
-      judge(all, fold);
-    }
+    model_ = fitted(all, hardware_, kinds_, report_.model.estimates, known_,
+                    {.iterations = kIterations, .threads = parts_.threads()});
+    parts_.finish();
+    judge(all);
     FittedModel& m = report_.model;
     m.estimates = model_.estimates;
     m.system_time = model_.field;
@@ -107,18 +110,27 @@ class SystemFit {
     return static_cast<int>((digits - std::floor(digits)) * kFolds);
   }
 
-  void judge(const Points& all, int fold) {
-    Points kept, left_out;
-    for (const FitPoint* p : all) {
-      (fold_of(*p) == fold ? left_out : kept).push_back(p);
-    }
-    if (kept.empty()) {
-      return;
-    }
-    const SystemModel model =
-        fitted(kept, hardware_, kinds_, model_.estimates, known_, kFoldIterations);
-    for (const FitPoint* p : left_out) {
-      judge(*p, model);
+  // Every point by a fit to those of the other folds.
+  void judge(const Points& all) {
+    std::array<std::optional<SystemModel>, kFolds> without;
+    parts_.run(kFolds, [&](std::int64_t fold) {
+      Points kept;
+      for (const FitPoint* p : all) {
+        if (fold_of(*p) != fold) {
+          kept.push_back(p);
+        }
+      }
+      if (!kept.empty()) {
+        without[static_cast<std::size_t>(fold)] = fitted(kept, hardware_, kinds_, model_.estimates,
+                                                         known_, {.iterations = kFoldIterations});
+      }
+    });
+    for (int fold = 0; fold < kFolds; ++fold) {
+      for (const FitPoint* p : all) {
+        if (fold_of(*p) == fold && without[static_cast<std::size_t>(fold)]) {
+          judge(*p, *without[static_cast<std::size_t>(fold)]);
+        }
+      }
     }
   }
 
@@ -215,6 +227,7 @@ class SystemFit {
 
   const std::vector<FitPoint>& points_;
   const HardwareSpec& hardware_;
+  FitParts& parts_;
   FitReport& report_;
   KindSet kinds_{};
   ResidualField known_;  // a prior's
@@ -240,7 +253,7 @@ void add_systems_of(const FittedModel& prior, const HardwareSpec& hardware, Fitt
 }  // namespace
 
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 const FittedModel* prior, FitReport& report) {
+                 const FittedModel* prior, FitParts& parts, FitReport& report) {
   if (prior != nullptr) {
     report.model.system_time = prior->system_time;
   }
@@ -249,7 +262,7 @@ void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSp
     report.skipped[reason] += count;
   }
   if (!points.points.empty()) {
-    SystemFit(points, hardware, report).run();
+    SystemFit(points, hardware, parts, report).run();
   }
   if (prior != nullptr) {
     add_systems_of(*prior, hardware, report.model);

@@ -5,14 +5,17 @@
 #pragma once
 
 #include "engine/analyse/fit/cost_fit.h"
+#include "engine/analyse/fit/fit_parts.h"
 
 namespace versieve::engine {
+
+inline constexpr std::int64_t kSystemParts = 6;  // to all points, and without each fold
 
 // Adds to the report: parameters, residual fields, quantiles, measured steps, errors by system and
 // by launch, what was left out. Without such points nothing, but for what a prior knows: its fields
 // and its quantiles, as much wider as carrying them makes them. With both, points say what it
 // misses. `prior` may be null.
 void fit_systems(const std::vector<PointMeasurement>& measured, const HardwareSpec& hardware,
-                 const FittedModel* prior, FitReport& report);
+                 const FittedModel* prior, FitParts& parts, FitReport& report);
 
 }  // namespace versieve::engine

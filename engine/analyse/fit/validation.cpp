@@ -42,10 +42,10 @@ std::optional<double> Unseen::log_dram_error() const {
 }
 
 std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
-                                  const HardwareSpec& hardware, const PartFit& part_fit,
-                                  int folds) {
-  std::vector<Unseen> out;
-  for (int fold = 0; fold < folds; ++fold) {
+                                  const HardwareSpec& hardware, const PartFit& part_fit, int folds,
+                                  FitParts& parts) {
+  std::vector<std::vector<Unseen>> unseen(static_cast<std::size_t>(folds));
+  parts.run(folds, [&](std::int64_t fold) {
     std::vector<const FitPoint*> kept;
     std::vector<const FitPoint*> left_out;
     for (const FitPoint* p : train) {
@@ -55,45 +55,55 @@ std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
       (own == fold ? left_out : kept).push_back(p);
     }
     if (!kept.empty()) {
-      const std::size_t before = out.size();
+      std::vector<Unseen>& out = unseen[static_cast<std::size_t>(fold)];
       predict_all(left_out, hardware, part_fit(kept), out);
-      for (std::size_t i = before; i < out.size(); ++i) {
-        out[i].fold = fold;
+      for (Unseen& u : out) {
+        u.fold = static_cast<int>(fold);
       }
     }
+  });
+  std::vector<Unseen> all;
+  for (const std::vector<Unseen>& each : unseen) {
+    all.insert(all.end(), each.begin(), each.end());
   }
-  return out;
+  return all;
 }
 
-std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
-                                            const std::vector<const FitPoint*>& held_out,
-                                            RegimeAxis axis, const HardwareSpec& hardware,
-                                            const PartFit& part_fit) {
+std::vector<std::int64_t> values_to_leave_out(const std::vector<const FitPoint*>& train,
+                                              RegimeAxis axis) {
   std::set<std::int64_t> values;
   for (const FitPoint* p : train) {
     if (is_judged(*p)) {
       values.insert(value_on(axis, *p));
     }
   }
+  return values.size() < 3 ? std::vector<std::int64_t>()
+                           : std::vector<std::int64_t>(values.begin(), values.end());
+}
+
+std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
+                                            const std::vector<const FitPoint*>& held_out,
+                                            RegimeAxis axis, const HardwareSpec& hardware,
+                                            const PartFit& part_fit, FitParts& parts) {
   std::vector<LeftOutRegime> out;
-  if (values.size() < 3) {
-    return out;
-  }
+  const std::vector<std::int64_t> values = values_to_leave_out(train, axis);
   for (const std::int64_t value : values) {
+    out.push_back({axis, value, value == values.front() || value == values.back(), {}});
+  }
+  parts.run(static_cast<std::int64_t>(out.size()), [&](std::int64_t i) {
+    LeftOutRegime& regime = out[static_cast<std::size_t>(i)];
     std::vector<const FitPoint*> kept;
     std::vector<const FitPoint*> left_out;
     for (const FitPoint* p : train) {
-      (value_on(axis, *p) == value ? left_out : kept).push_back(p);
+      (value_on(axis, *p) == regime.value ? left_out : kept).push_back(p);
     }
     for (const FitPoint* p : held_out) {
-      if (value_on(axis, *p) == value) {
+      if (value_on(axis, *p) == regime.value) {
         left_out.push_back(p);
       }
     }
-    LeftOutRegime regime{axis, value, value == *values.begin() || value == *values.rbegin(), {}};
     predict_all(left_out, hardware, part_fit(kept), regime.points);
-    out.push_back(std::move(regime));
-  }
+  });
   return out;
 }
 

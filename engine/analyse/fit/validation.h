@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/analyse/fit/fit_parts.h"
 #include "engine/analyse/fit/predictor.h"
 
 namespace versieve::engine {
@@ -30,17 +31,20 @@ struct LeftOutRegime {
   std::vector<Unseen> points;
 };
 
-// A fit to some of the points of a whole fit.
+// A fit to some of the points of a whole fit; run beside others.
 using PartFit = std::function<Calibration(const std::vector<const FitPoint*>& points)>;
 
 // Every training point, by a fit to the points of the other folds.
 std::vector<Unseen> predict_folds(const std::vector<const FitPoint*>& train,
-                                  const HardwareSpec& hardware, const PartFit& part_fit, int folds);
-// Every value of the axis, all points of it predicted by a fit to the training points of the
-// others. Empty when fewer than three values were measured.
+                                  const HardwareSpec& hardware, const PartFit& part_fit, int folds,
+                                  FitParts& parts);
+// The values of the axis that can be left out: none when fewer than three were measured.
+std::vector<std::int64_t> values_to_leave_out(const std::vector<const FitPoint*>& train,
+                                              RegimeAxis axis);
+// Every one of them, all points of it predicted by a fit to the training points of the others.
 std::vector<LeftOutRegime> predict_left_out(const std::vector<const FitPoint*>& train,
                                             const std::vector<const FitPoint*>& held_out,
                                             RegimeAxis axis, const HardwareSpec& hardware,
-                                            const PartFit& part_fit);
+                                            const PartFit& part_fit, FitParts& parts);
 
 }  // namespace versieve::engine

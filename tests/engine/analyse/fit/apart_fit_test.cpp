@@ -92,9 +92,9 @@ TEST_CASE("plain steps of the demo pair are told by the few that were measured")
   for (const auto& [file, device, key] :
        {std::array{"h200.db", "NVIDIA H200", "h200-sxm"},
         std::array{"h100.db", "NVIDIA H100 80GB HBM3", "h100-sxm"}}) {
-    const std::vector<PointMeasurement> points = test::shipped_points(file, device);
+    const std::vector<PointMeasurement>& points = test::shipped_points(file, device);
     const HardwareSpec& machine = hardware_by_key(key);
-    const FittedModel model = fit_cost_model(points, device, machine, {"run"}, kQuick).model;
+    const FittedModel& model = test::shipped_fit(file, device, 0.2).model;
     CHECK(model.small_pair_nodes >= 64);
     std::int64_t plain = 0;
     for (const PointMeasurement& m : points) {

@@ -28,8 +28,7 @@ const HardwareSpec& h200() {
 }
 
 const std::vector<PointMeasurement>& points_of_h100() {
-  static const std::vector<PointMeasurement> points = test::shipped_points("h100.db", kH100);
-  return points;
+  return test::shipped_points("h100.db", kH100);
 }
 
 FittedModel fitted(const std::vector<PointMeasurement>& points, const char* device,
@@ -38,8 +37,7 @@ FittedModel fitted(const std::vector<PointMeasurement>& points, const char* devi
 }
 
 const FittedModel& fit_of_h200() {
-  static const FittedModel model = fitted(test::shipped_points("h200.db", kH200), kH200, h200());
-  return model;
+  return test::shipped_fit("h200.db", kH200, 0.2).model;
 }
 
 const CarriedErrors& errors_of(const CarriedFit& fit, const std::string& points) {
@@ -123,7 +121,7 @@ TEST_CASE("a fit of the H200 tells what was measured on an H100") {
 TEST_CASE("a plan for the H100 by the H200's points chooses what one by its own would") {
   std::map<std::string, std::int64_t> skipped;
   const HardwareSpec measured = measured_machine(h100(), points_of_h100(), kH100, skipped);
-  const FittedModel own = fitted(points_of_h100(), kH100, h100());
+  const FittedModel& own = test::shipped_fit("h100.db", kH100, 0.2).model;
   const FittedModel& carried = fit_of_h200();
   const LlmShape target = named_llm_shape("nsa-1b");
   FittedModel own_with_tokens = own;  // trees yield the same wherever they are verified

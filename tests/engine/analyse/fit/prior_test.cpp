@@ -54,10 +54,8 @@ FitReport fitted(const Points& points, const Machine& machine, const FittedModel
 }
 
 // Nothing of a prior is held out: it is not what is judged.
-FittedModel whole_campaign(const Points& points, const Machine& machine) {
-  return fit_cost_model(points, machine.device, machine.hardware(), {},
-                        {.holdout = 0.0, .leave_out_regimes = false})
-      .model;
+const FittedModel& whole_campaign(const Machine& machine) {
+  return test::shipped_fit(machine.file, machine.device, 0.0).model;
 }
 
 struct Misses {
@@ -94,13 +92,11 @@ double step_us(const FittedModel& model, const Machine& machine) {
 }  // namespace
 
 TEST_CASE("on top of another machine's campaign a survey tells what a campaign of its own would") {
-  const Points of_h200 = test::shipped_points(kH200.file, kH200.device);
-  const Points of_h100 = test::shipped_points(kH100.file, kH100.device);
   for (const bool forth : {true, false}) {
     const Machine& known = forth ? kH200 : kH100;
     const Machine& own = forth ? kH100 : kH200;
-    const Points& all = forth ? of_h100 : of_h200;
-    const FittedModel prior = whole_campaign(forth ? of_h200 : of_h100, known);
+    const Points& all = test::shipped_points(own.file, own.device);
+    const FittedModel& prior = whole_campaign(known);
     const Points survey = survey_of(all);
     const FitReport report = fitted(survey, own, &prior);
     const FittedModel& model = report.model;
@@ -149,7 +145,7 @@ TEST_CASE("on top of another machine's campaign a survey tells what a campaign o
 }
 
 TEST_CASE("a card that nothing shipped was measured on is told by its survey and its kind's fit") {
-  const FittedModel of_h200 = whole_campaign(test::shipped_points(kH200.file, kH200.device), kH200);
+  const FittedModel& of_h200 = whole_campaign(kH200);
   const FittedModel of_h100 =
       fit_cost_model(test::shipped_points(kH100.file, kH100.device), kH100.device, kH100.hardware(),
                      {}, {.holdout = 0.0, .leave_out_regimes = false, .prior = &of_h200})
@@ -168,7 +164,7 @@ TEST_CASE("a card that nothing shipped was measured on is told by its survey and
 }
 
 TEST_CASE("an H100's campaign on top of an H200's meets the goals that alone it misses") {
-  const FittedModel prior = whole_campaign(test::shipped_points(kH200.file, kH200.device), kH200);
+  const FittedModel& prior = whole_campaign(kH200);
   const FitReport report = fitted(test::shipped_points(kH100.file, kH100.device), kH100, &prior);
   for (const Goal& goal : goals_of(report)) {
     CAPTURE(goal.what, goal.wanted, goal.measured);

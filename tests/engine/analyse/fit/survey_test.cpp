@@ -82,7 +82,8 @@ Misses misses_of_the_rest(const std::vector<PointMeasurement>& all, const std::s
       rest.push_back(&p);
     }
   }
-  const Calibration calibration = calibrate(seen, machine, initial_parameters(), 60);
+  const Calibration calibration =
+      calibrate(seen, machine, initial_parameters(), {.iterations = 60});
   Misses out;
   for (const FitPoint* p : rest) {
     const Prediction told = predict(*p, machine, calibration);
@@ -109,7 +110,7 @@ TEST_CASE("a survey of 110 points tells the other nine hundred") {
   for (const auto& [file, device, attention, ninetieth] :
        {Device{"h200.db", kDevice, 0.055, 0.17},
         Device{"h100.db", "NVIDIA H100 80GB HBM3", 0.065, 0.21}}) {
-    const std::vector<PointMeasurement> all = test::shipped_points(file, device);
+    const std::vector<PointMeasurement>& all = test::shipped_points(file, device);
     std::set<std::string> found;
     for (const PointMeasurement& m : all) {
       found.insert(key_text(m.key));
@@ -130,8 +131,8 @@ TEST_CASE("a survey of 110 points tells the other nine hundred") {
 }
 
 TEST_CASE("a plan by the survey chooses nearly what the whole campaign's plan chooses") {
-  const std::vector<PointMeasurement> all = test::shipped_points("h200.db", kDevice);
-  const FittedModel whole = fitted(all);
+  const std::vector<PointMeasurement>& all = test::shipped_points("h200.db", kDevice);
+  const FittedModel& whole = test::shipped_fit("h200.db", kDevice, 0.2).model;
   const FittedModel part = fitted(few(all));
   const LlmShape target = named_llm_shape("nsa-1b");
   const PlanTable by_whole = plan(whole, h200(), target, {});

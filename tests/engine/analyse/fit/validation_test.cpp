@@ -85,8 +85,9 @@ TEST_CASE("points that are not judged make no regime of their own") {
     train.push_back(&p);
   }
   const auto part_fit = [](const std::vector<const FitPoint*>&) { return Calibration{}; };
+  FitParts parts(2, nullptr);
   const std::vector<LeftOutRegime> regimes =
-      predict_left_out(train, {}, RegimeAxis::kQueries, h200(), part_fit);
+      predict_left_out(train, {}, RegimeAxis::kQueries, h200(), part_fit, parts);
   CHECK(regimes.size() >= 3);
   for (const LeftOutRegime& regime : regimes) {
     CHECK(regime.value != 24);
@@ -152,6 +153,36 @@ TEST_CASE("a residual field finds a smooth correction and leaves noise alone") {
   CHECK(std::abs(fit_residual_field(noise).at(unseen)) < 0.05);
   smooth.resize(5);
   CHECK(fit_residual_field(smooth).families.empty());  // too few to say anything
+}
+
+TEST_CASE("a field of many points solves kernel ridge regression, on any number of threads") {
+  std::vector<Residual> rows;
+  StepShape shape;
+  for (std::int64_t context = 1024; context < 131072; context += 1021) {
+    shape.context_len = context;
+    shape.num_queries = 1 + context % 61;
+    rows.push_back({attention_regime(shape, false, false),
+                    0.1 * std::sin(static_cast<double>(context) / 9000.0)});
+  }
+  const ResidualField field = fit_residual_field(rows);
+  REQUIRE(field.families.size() == 1);
+  const ResidualField::Family& family = field.families[0];
+  REQUIRE(family.weights.size() == rows.size());
+  // (K + noise) weights = residuals, with one of the noises.
+  const auto noise_at = [&](std::size_t i) {
+    double told = 0.0;
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      told += family.weights[j] *
+              residual_kernel(distance(rows[i].regime, rows[j].regime) / family.length);
+    }
+    return (rows[i].log_ratio - told) / family.weights[i];
+  };
+  const double noise = noise_at(0);
+  CHECK((noise == Approx(0.01) || noise == Approx(0.1) || noise == Approx(1.0)));
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    CHECK(noise_at(i) == Approx(noise).epsilon(1e-6));
+  }
+  CHECK(fit_residual_field(rows, kFewestOfFamily, 3).families[0].weights == family.weights);
 }
 
 TEST_CASE("regret is what the predicted first choice loses") {
