@@ -50,7 +50,7 @@ Waiting NsaAttendTrace::waiting_of(const FusedCta& cta) const {
     return waiting;
   }
   const double rows = static_cast<double>(
-      std::min((cta.end - cta.first) * a_.group_heads(), 2 * cut_.finish_warps));
+      std::min<std::int64_t>((cta.end - cta.first) * a_.group_heads(), 2 * cut_.finish_warps));
   const double lines =
       static_cast<double>(fused_width(a_.shape.head_dim) * 4) / static_cast<double>(kLineBytes);
   const double spans =
