@@ -9,7 +9,7 @@
 
 #include "engine/measure/door/workspace.h"
 #include "tests/gpu/device.h"
-#include "tests/support/door_fuzz.h"
+#include "tests/support/door_fuzz_cases.h"
 #include "tests/support/nsa_case.h"
 
 using namespace versieve;
@@ -42,6 +42,19 @@ void fuzz(const char* family) {
 
 }  // namespace
 
+// What outgrows a form of resa_decode takes the next.
+void check_resa(testing::ResaCase c, const std::string& ratio, const std::string& dtype) {
+  if (testing::no_gpu()) {
+    return;
+  }
+  std::mt19937_64 rng(testing::test_seed());
+  c.selection.active_ratio = std::stod(ratio);
+  const testing::DoorCase door =
+      testing::resa_door(testing::make_resa_case(c, rng), ratio, 3, dtype);
+  CAPTURE(door.text());
+  CHECK(testing::door_fault(door, engine::DoorBackend::kCuda) == "");
+}
+
 TEST_CASE("random shapes of nsa_verify on CUDA") {
   fuzz("nsa_verify");
 }
@@ -65,4 +78,24 @@ TEST_CASE("random shapes of block_keys on CUDA") {
 }
 TEST_CASE("random shapes of resa_decode on CUDA") {
   fuzz("resa_decode");
+}
+
+TEST_CASE("resa_decode of more KV heads than shared memory has mean queries for") {
+  for (const char* dtype : {"f32", "bf16"}) {
+    check_resa({.heads = 2048,
+                .kv_heads = 1024,
+                .head_dim = 80,
+                .length = 50,
+                .selection = {.key_block = 4, .n_min = 3}},
+               "0.3", dtype);
+  }
+}
+
+TEST_CASE("resa_decode of more key blocks than one launch takes", "[large]") {
+  check_resa({.heads = 2,
+              .kv_heads = 1,
+              .head_dim = 64,
+              .length = 1'048'570,
+              .selection = {.key_block = 1, .n_min = 16}},
+             "0.0001", "bf16");
 }

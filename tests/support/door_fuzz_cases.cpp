@@ -285,7 +285,16 @@ DoorCase random_resa_door(Rng& rng) {
   c.selection.active_ratio = std::stod(ratio);
   c.selection.n_min = nothing ? 0 : pick(rng, 0, 6);
   c.selection.n_local = nothing ? 0 : pick(rng, 0, 3);
-  c = make_resa_case(c, rng);
+  const bool takes = d.cuda_takes;
+  d = resa_door(make_resa_case(c, rng), ratio, rarely(rng, 8) ? INT32_MAX : pick(rng, 1, 20),
+                d.dtype);
+  d.cuda_takes = takes;
+  return d;
+}
+
+DoorCase resa_door(ResaCase c, const std::string& ratio, std::int64_t splits,
+                   const std::string& dtype) {
+  DoorCase d{.family = "resa_decode", .variant = "default", .dtype = dtype};
   d.input.tensors["q"] = tensor_of(c.q, {c.heads, c.head_dim});
   d.input.tensors["k"] = tensor_of(c.k, {c.length, c.kv_heads, c.head_dim});
   d.input.tensors["v"] = tensor_of(c.v, {c.length, c.kv_heads, c.head_dim});
@@ -293,8 +302,8 @@ DoorCase random_resa_door(Rng& rng) {
                       {"active_ratio", ratio},
                       {"n_min", std::to_string(c.selection.n_min)},
                       {"n_local", std::to_string(c.selection.n_local)},
-                      {"splits", std::to_string(rarely(rng, 8) ? INT32_MAX : pick(rng, 1, 20))}};
-  d.compare = [c = std::move(c), bf16 = d.dtype == "bf16"](const DoorCase&, const TensorSet& got) {
+                      {"splits", std::to_string(splits)}};
+  d.compare = [c = std::move(c), bf16 = dtype == "bf16"](const DoorCase&, const TensorSet& got) {
     return bf16 ? resa_fault<Bf16>(c, got) : resa_fault<float>(c, got);
   };
   return d;

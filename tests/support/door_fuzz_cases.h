@@ -6,6 +6,7 @@
 
 #include "model/words/error.h"
 #include "tests/support/door_fuzz.h"
+#include "tests/support/resa_case.h"
 
 namespace versieve::testing {
 
@@ -17,6 +18,10 @@ DoorCase random_layer_map(std::mt19937_64& rng);
 DoorCase random_top_p_door(std::mt19937_64& rng);
 DoorCase random_block_keys(std::mt19937_64& rng);
 DoorCase random_resa_door(std::mt19937_64& rng);
+
+// `ratio`: the decimal text of c.selection.active_ratio.
+DoorCase resa_door(ResaCase c, const std::string& ratio, std::int64_t splits,
+                   const std::string& dtype);
 
 // What the door says to a case: results, or its refusal.
 struct DoorAnswer {

@@ -129,8 +129,8 @@ std::string sample_fault(const Chain& chain, std::int64_t sample, const std::vec
   const float* uniform = chain.uniforms.data() + sample * (chain.gamma + 1);
   if (got != expected) {
     const std::int64_t c = std::min(got, expected);
-    const bool near =
-        c >= 0 && std::abs(double{uniform[c]} - tau[at(sample * chain.gamma + c)]) <= kNear;
+    const bool near = c >= 0 && std::max(got, expected) <= chain.gamma &&
+                      std::abs(double{uniform[c]} - tau[at(sample * chain.gamma + c)]) <= kNear;
     return near ? "" : "accepted is " + std::to_string(got) + ", not " + std::to_string(expected);
   }
   const std::int64_t first = sample * (chain.gamma + 1);
@@ -241,7 +241,13 @@ std::string tree_fault(const DoorCase& c, const Tree& tree, const TensorSet& got
   const Ints path = list(got, "path");
   const Ints expected_tokens = list(cpu.results, "tokens");
   const Ints tokens = list(got, "tokens");
+  const Ints accepted = integers_of(got, "accepted");
   for (std::int64_t sample = 0; sample < tree.samples; ++sample) {
+    const auto first = path.begin() + sample * tree.nodes;
+    if (accepted[at(sample)] !=
+        std::count_if(first, first + tree.nodes, [](std::int32_t node) { return node >= 0; })) {
+      return "accepted is not the path's length";
+    }
     const std::string wrong =
         walk_fault(tree, sample, tau, expected_path, path, expected_tokens, tokens);
     if (!wrong.empty()) {

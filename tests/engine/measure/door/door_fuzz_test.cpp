@@ -1,6 +1,7 @@
 // The random cases of the door's GPU fuzz (tests/gpu/door_fuzz_gpu_test.cpp) are legal: the door
 // takes each of them, and the CPU answers. And what compares answers notices a wrong one.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int kCases = 200;
 
-// Adds one to the first value of a tensor.
+// Another first value.
 void spoil(engine::Tensor& tensor) {
   if (tensor.type == engine::StorageType::kI32) {
     std::int32_t value = 0;
@@ -27,7 +28,7 @@ void spoil(engine::Tensor& tensor) {
   } else {
     float value = 0.0F;
     std::memcpy(&value, tensor.bytes.data(), sizeof(value));
-    value += 1.0F;
+    value = std::abs(value) < 1e6F ? value + 1.0F : 0.0F;
     std::memcpy(tensor.bytes.data(), &value, sizeof(value));
   }
 }
@@ -74,8 +75,7 @@ TEST_CASE("an answer with one wrong value is noticed, whichever tensor holds it"
       const DoorCase c = testing::random_door_case(family, i);
       const DoorAnswer right = testing::answer_of(c, "cpu", c.dtype);
       for (const auto& [name, tensor] : right.results.tensors) {
-        // Ordered by its indices, nsa_verify's row may be right with another near equal.
-        if (tensor.bytes.empty() || (c.family == "spec_sample" && name == "accepted")) {
+        if (tensor.bytes.empty()) {
           continue;
         }
         DoorAnswer wrong = right;
