@@ -136,10 +136,13 @@ QString display_missing_because(bool for_picture, int argc, char** argv) {
   return reason;
 }
 
-// Numbers are written with points everywhere: in files they must be, and a window that mixes marks
-// reads as two numbers. Qt's application object takes on the user's locale.
-void write_numbers_with_points() {
-  std::setlocale(LC_NUMERIC, "C");
+// Qt's application object takes on the user's locale. Numbers are written with points everywhere:
+// in files they must be, and a window that mixes marks reads as two numbers. Letters are compared
+// as ASCII has them: a Turkish I has no i, and "NVIDIA" would be another name.
+void leave_the_users_locale() {
+  if (std::setlocale(LC_ALL, "C.UTF-8") == nullptr) {
+    std::setlocale(LC_ALL, "C");
+  }
   QLocale::setDefault(QLocale::c());
 }
 
@@ -240,7 +243,7 @@ int main(int argc, char** argv) {
   }
   QApplication application(argc, argv);
   QApplication::setApplicationName("versieve-gui");
-  write_numbers_with_points();
+  leave_the_users_locale();
   if (!line.parser.parse(QCoreApplication::arguments())) {
     return exit_with(ExitCode::kUsage, line.parser.errorText());
   }

@@ -73,7 +73,8 @@ class StrictBuilder final : public json::json_sax_t {
            (key.empty() ? "" : ", at or after the key '" + key + "'") + ": " +
            (overflows ? "the number " + printable(token) + " is beyond every number"
             : ends    ? "the text ends there"
-                      : "'" + printable(text_.substr(position - 1, 1)) + "' is wrong there"));
+                      : "'" + printable(text_.substr(position - 1, 1)) + "' is wrong there") +
+           (is_utf8(text_) ? "" : " (the file is no UTF-8)"));
   }
 
   json take() { return std::move(root_); }
@@ -142,10 +143,6 @@ nlohmann::json parse_strict_json(std::string_view text, int max_depth, const std
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw Error(ExitCode::kBadInput, source + ": is not valid JSON at " + place_in(text, zero + 1) +
                                          ": it holds a zero byte");
-  }
-  if (const std::size_t at = first_byte_not_utf8(text); at != text.size()) {
-    throw Error(ExitCode::kBadInput,
-                source + ": is not valid JSON at " + place_in(text, at + 1) + ": it is no UTF-8");
   }
   StrictBuilder builder(text, max_depth, source);
   json::sax_parse(text.begin(), text.end(), &builder);

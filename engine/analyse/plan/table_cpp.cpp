@@ -101,7 +101,7 @@ constexpr const char* kShared = R"(  std::int64_t context_low;
   int width;
   int nodes;  // with the root; 1: no speculation
   int group;  // queries that share loads
-  double expected_accepted;
+  double expected_accepted;  // tokens a step, the bonus token counted
   double step_latency_us;
   double throughput;  // accepted tokens/s
   double interval_low;
