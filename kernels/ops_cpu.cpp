@@ -14,9 +14,16 @@
 #include "kernels/rope_append/traffic.h"
 #include "kernels/tree_attention/joint.h"
 #include "kernels/tree_attention/traffic.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/draft_tree.h"
+#include "model/launches/rope_append.h"
+#include "model/launches/row_ops.h"
+#include "model/launches/spec_sample.h"
+#include "model/launches/specattn.h"
+#include "model/launches/top_logits.h"
+#include "model/launches/topk.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/launch_range.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/specattn.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "kernels/block_keys/params.h"
-#include "model/launches/traffic.h"
+#include "model/launches/block_keys.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -3,7 +3,7 @@
 // (common/launch_range.h).
 #pragma once
 
-#include "model/launches/traffic.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/common/launch_observer.h"
-#include "model/launches/traffic.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -7,7 +7,6 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
-#include "model/launches/traffic.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 

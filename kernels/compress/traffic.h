@@ -2,7 +2,8 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "model/launches/traffic.h"
+#include "model/launches/compress.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -7,7 +7,7 @@
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/row_ops.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -1,6 +1,6 @@
 // What a decode_layers launch reads beside its arguments: a table of the layers in device memory,
 // and how the work of one layer is cut. Rows and K slices of a matrix are those of
-// model/launches/linear_cut.h, so that sums have the order that kernels/linear gives them.
+// model/launches/linear.h, so that sums have the order that kernels/linear gives them.
 #pragma once
 
 #include <cuda.h>

@@ -12,7 +12,6 @@
 #include "kernels/ptx/packets.cuh"
 #include "kernels/ptx/shared_memory.cuh"
 #include "model/launches/decode_layers.h"
-#include "model/launches/linear_cut.h"
 
 namespace versieve::kernels {
 

@@ -1,5 +1,5 @@
 // What a draft_levels launch reads beside its weights: how CTAs are shared out and where packets
-// lie. Rows and K slices of a matrix are those of model/launches/linear_cut.h, so that sums have
+// lie. Rows and K slices of a matrix are those of model/launches/linear.h, so that sums have
 // the order that kernels/linear gives them.
 #pragma once
 

@@ -7,8 +7,10 @@
 #include "kernels/draft_tree/accept.cuh"
 #include "kernels/draft_tree/finish.cuh"
 #include "kernels/draft_tree/grow_kernels.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/draft_tree.h"
+#include "model/launches/top_logits.h"
 #include "model/words/assert.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 namespace {

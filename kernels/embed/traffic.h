@@ -3,7 +3,8 @@
 
 #include "kernels/ops.h"
 #include "kernels/rms_norm/traffic.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/rope_append.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/common/cuda_check.h"
 #include "kernels/common/launch_range.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/specattn.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

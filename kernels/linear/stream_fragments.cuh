@@ -89,7 +89,7 @@ struct FragmentEnd {
   int block, bytes;        // bytes is 0 if it has none to send
   // Of matrices of 16 rows by 16 nodes, counted [groups, rows of the share / 16], those first,
   // first + step ... of one chunk of nodes. Shares of 8 rows have one group of outputs
-  // (model/launches/linear_cut.h).
+  // (model/launches/linear.h).
   int first, step, count;
   std::uint32_t sums, scale, residual, turn, turned, weights;  // this lane's
   int local, m;    // node of the round and first row of the 8 outputs that this lane writes

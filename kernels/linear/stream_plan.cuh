@@ -1,5 +1,5 @@
 // How a block of linear/stream.cu works: tiles, stages, shared memory. Rows and K slices are cut by
-// model/launches/linear_cut.h.
+// model/launches/linear.h.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "kernels/common/tensor_map.h"
 #include "kernels/ops.h"
-#include "model/launches/linear_cut.h"
+#include "model/launches/linear.h"
 
 namespace versieve::kernels {
 

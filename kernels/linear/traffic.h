@@ -2,7 +2,9 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/linear.h"
+#include "model/launches/row_ops.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

@@ -13,7 +13,8 @@
 #include "kernels/nsa_verify/fused_lone.cuh"
 #include "kernels/nsa_verify/fused_route.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -11,7 +11,8 @@
 #include "kernels/nsa_verify/rank.cuh"
 #include "kernels/nsa_verify/tokens.cuh"
 #include "kernels/nsa_verify/traffic_shape.h"
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/nsa_vanilla.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 

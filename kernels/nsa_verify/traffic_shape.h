@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/nsa_verify/params.h"
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_shape.h"
 
 namespace versieve::kernels {
 

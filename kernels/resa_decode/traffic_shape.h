@@ -2,7 +2,8 @@
 #pragma once
 
 #include "kernels/resa_decode/params.h"
-#include "model/launches/traffic.h"
+#include "model/launches/resa_decode.h"
+#include "model/words/traffic.h"
 
 namespace versieve::kernels {
 

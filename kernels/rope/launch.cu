@@ -5,7 +5,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/rope_append/angles.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/rope_append.h"
 
 namespace versieve::kernels {
 namespace {

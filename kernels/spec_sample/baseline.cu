@@ -6,7 +6,8 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/spec_sample/chain_law.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/row_ops.h"
+#include "model/launches/spec_sample.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/spec_sample/chain_draw.cuh"
-#include "model/launches/chain_form.h"
+#include "model/launches/spec_sample.h"
 
 namespace versieve::kernels {
 

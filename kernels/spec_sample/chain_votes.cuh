@@ -7,7 +7,7 @@
 #include <cuda/atomic>
 
 #include "kernels/common/launch_context.h"
-#include "model/launches/chain_form.h"
+#include "model/launches/spec_sample.h"
 
 namespace versieve::kernels {
 

@@ -16,8 +16,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/spec_sample/chain_forms.cuh"
-#include "model/launches/chain_form.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/spec_sample.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -4,7 +4,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/swiglu/activation.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/row_ops.h"
 
 namespace versieve::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/common/block_reduce.cuh"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/launch_range.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/specattn.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

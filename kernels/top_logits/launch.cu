@@ -9,7 +9,7 @@
 #include "kernels/top_logits/best_of_row.cuh"
 #include "kernels/top_logits/list_of_row.cuh"
 #include "kernels/top_logits/short_rows.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/top_logits.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

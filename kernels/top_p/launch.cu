@@ -9,7 +9,7 @@
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/shared_memory.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/specattn.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -3,7 +3,7 @@
 
 #include "kernels/topk/select.h"
 #include "kernels/topk/sort.h"
-#include "model/launches/topk_layout.h"
+#include "model/launches/topk.h"
 
 namespace versieve::kernels {
 namespace {

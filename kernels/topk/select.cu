@@ -21,7 +21,7 @@
 #include "kernels/topk/select_plan.cuh"
 #include "kernels/topk/select_row.cuh"
 #include "kernels/topk/select_search.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/topk.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

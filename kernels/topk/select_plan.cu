@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/launches/topk_layout.h"
+#include "model/launches/topk.h"
 
 namespace versieve::kernels {
 namespace {
@@ -88,7 +88,7 @@ bool select_takes(const TopkParams<T>& p) {
   return select_fits(p, select_shape(p));
 }
 
-// model/launches/topk_layout.h, and more blocks where a guess lets through more than their lists
+// model/launches/topk.h, and more blocks where a guess lets through more than their lists
 // hold.
 template <class T>
 SelectShape select_shape(const TopkParams<T>& p) {

@@ -12,7 +12,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/topk/ranked_element.cuh"
 #include "kernels/topk/sort.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/topk.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

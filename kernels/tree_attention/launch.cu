@@ -7,8 +7,7 @@
 #include "kernels/common/warp_attention.cuh"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/tree_attention/traffic.h"
-#include "model/launches/traffic.h"
-#include "model/launches/tree_attention_cut.h"
+#include "model/launches/tree_attention.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 

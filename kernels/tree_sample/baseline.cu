@@ -8,7 +8,7 @@
 #include "kernels/launch.h"
 #include "kernels/spec_sample/block_law.cuh"
 #include "kernels/tree_sample/tree_law.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/tree_sample.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

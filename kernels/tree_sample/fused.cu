@@ -13,7 +13,7 @@
 #include "kernels/common/launch_range.h"
 #include "kernels/launch.h"
 #include "kernels/tree_sample/tree_row.cuh"
-#include "model/launches/op_traffic.h"
+#include "model/launches/tree_sample.h"
 #include "model/words/assert.h"
 
 namespace versieve::kernels {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/launches/launch_work.h"
+#include "model/launches/step_shape.h"
 #include "model/words/kernel_case.h"
 
 namespace versieve {

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/launches/compress.h"
+#include "model/launches/fused_parts.h"
 #include "model/launches/launch_parts.h"
-#include "model/launches/op_traffic.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/rope_append.h"
+#include "model/launches/step_shape.h"
 
 namespace versieve {
 namespace {

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 
-#include "model/launches/linear_cut.h"
-#include "model/launches/traffic.h"
+#include "model/launches/linear.h"
 #include "model/words/llm_shape.h"
+#include "model/words/traffic.h"
 
 namespace versieve {
+
+struct StepShape;  // model/launches/step_shape.h
+struct StepWork;   // model/launches/launch_work.h
 
 inline constexpr std::int64_t kDecodeMostHeads = 8;     // query heads of a KV head
 inline constexpr std::int64_t kDecodeMostChosen = 64;   // blocks that a token attends
@@ -39,4 +42,7 @@ struct DecodeLayersShape {
 Traffic decode_layers(const LlmShape& target, const DecodeLayersShape& shape);
 
 }  // namespace traffic
+
+void add_decode_layers(const StepShape& shape, double growth, StepWork& out);
+
 }  // namespace versieve

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/launches/launch_parts.h"
+#include "model/launches/step_shape.h"
 
 namespace versieve {
 namespace {

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 
-#include "model/launches/linear_cut.h"
-#include "model/launches/traffic.h"
+#include "model/launches/linear.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
+#include "model/words/traffic.h"
 
 namespace versieve {
+
+struct StepShape;  // model/launches/step_shape.h
+struct StepWork;   // model/launches/launch_work.h
 
 inline constexpr std::int64_t kDraftRows = 8;      // nodes of a level: a product's columns
 inline constexpr std::int64_t kDraftEntries = 16;  // newest tokens that a step begins with
@@ -60,4 +63,7 @@ Traffic draft_levels(const DraftShape& draft, const DraftChoice& choice, std::in
                      std::int64_t element_bytes);
 
 }  // namespace traffic
+
+void add_draft_levels(const StepShape& shape, StepWork& out);
+
 }  // namespace versieve

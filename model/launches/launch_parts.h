@@ -1,12 +1,11 @@
-// How a launch is put together from its traffic and its shape on the machine: what joint_work.cpp,
-// attention_work.cpp and others share.
+// How a launch is put together from its traffic and its shape on the machine: what the files of all
+// root words share.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "model/launches/fused_parts.h"
 #include "model/launches/launch_work.h"
 
 namespace versieve {
@@ -17,12 +16,24 @@ inline constexpr double kKeysPerStep = 64.0;        // a chunk of keys (common/w
 inline constexpr double kRowElementsPerStep = 1024.0;  // of a block that walks one row
 inline constexpr double kPlacesPerStep = 32.0;         // of a block that goes over a tree's nodes
 
+inline constexpr std::int64_t kF32Bytes = 4;
+inline constexpr std::int64_t kIntBytes = 4;
+
 inline double number(std::int64_t value) {
   return static_cast<double>(value);
 }
 
 inline double at_least_one(double value) {
   return std::max(1.0, value);
+}
+
+// Bytes of one term in and out, and arithmetic.
+inline Traffic moved(TrafficTerm term, std::int64_t read, std::int64_t written, double flops) {
+  Traffic t;
+  t.read(term, static_cast<double>(read));
+  t.write(term, static_cast<double>(written));
+  t.flops = flops;
+  return t;
 }
 
 // Launches whose bytes are all used once.
@@ -63,38 +74,13 @@ struct Pass {
   std::int64_t whole_rows() const { return std::max<std::int64_t>(1, std::llround(rows)); }
 };
 
-// Launches that every composition has.
-void add_copy(const Pass& pass, double times, std::int64_t width, TrafficTerm term, StepWork& out);
-void add_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out);
-// Path-local compressed tokens of a layer, which come out of the launch that takes the projection's
-// rows apart: of a recorded step one a node, its bound; else those that the host lists, at their
-// mean (the node whose position completes a block forms one).
-Traffic pooled_tokens(const StepShape& shape);
-// What traffic.h's unique bytes count and DRAM does not deliver, in tokens of K and V: those that
-// the newest selected block still lacks (every query selects it), and those of the window that lie
-// in selected blocks.
-struct SparedTokens {
-  double selected = 0.0;
-  double window = 0.0;
-};
-SparedTokens spared_tokens(const traffic::NsaVerifyShape& shape);
-void spare(TrafficTerm term, double bytes, LaunchWork& work);
-// The fused launches of one layer's attention, and how the planner of the kernels sees the parts of
-// one of them (nsa_route, nsa_attend or nsa_reuse).
-void add_fused_attention(const traffic::NsaVerifyShape& shape, bool reuse, double layers,
-                         StepWork& out);
-FusedGroup fused_group(const traffic::NsaVerifyShape& shape, LaunchKind kind);
-// All layers of one token in one launch (model/launches/decode_layers.h).
-void add_decode_layers(const StepShape& shape, double growth, StepWork& out);
-// All levels of a draft tree in one launch (model/launches/draft_levels.h).
-void add_draft_levels(const StepShape& shape, StepWork& out);
 Traffic scaled(Traffic traffic, double share);
-// Both refresh and reuse layers.
-void add_attention_layers(const StepShape& shape, double growth, StepWork& out);
-// Tokens that a step is taken to commit where the host leads it.
-double committed_tokens(const StepShape& shape);
-
-// A step as the engine enqueues it.
-void add_joint_step(const StepShape& shape, double growth, StepWork& out);
+// Takes bytes of a term out of what a launch reads: those that its unique bytes count and DRAM does
+// not deliver.
+void spare(TrafficTerm term, double bytes, LaunchWork& work);
+// An attention launch of a target with a dense cache.
+void add_dense_launch(LaunchWork work, StepWork& out);
+// Rows that nobody wrote shortly before come from DRAM.
+void read_cold(bool cold, LaunchWork& work);
 
 }  // namespace versieve

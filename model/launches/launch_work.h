@@ -1,6 +1,9 @@
-// What a verification step launches: for each launch its unique bytes by term, the bytes that its
-// thread blocks ask of L2, its arithmetic and its shape on the machine. Kinds bear the kernels'
-// root words, so that predictions meet measured ranges by name.
+// One kind of launch: its unique bytes by term, the bytes that its thread blocks ask of L2, its
+// arithmetic and its shape on the machine. Kinds bear the kernels' root words, so that predictions
+// meet measured ranges by name. Each root word has a file beside this one that holds its traffic
+// (unless it says otherwise the bytes that a launch must touch once; the launch's NVTX payload, the
+// roofline, the cost model and the check against counters share them), how it is cut between thread
+// blocks, and its work.
 #pragma once
 
 #include <array>
@@ -8,10 +11,8 @@
 #include <optional>
 #include <string_view>
 
-#include "model/launches/traffic.h"
 #include "model/words/evaluation.h"
-#include "model/words/llm_shape.h"
-#include "model/words/strategy.h"
+#include "model/words/traffic.h"
 
 namespace versieve {
 
@@ -111,70 +112,5 @@ struct StepWork {
   const LaunchWork* begin() const { return work.data(); }
   const LaunchWork* end() const { return work.data() + count; }
 };
-
-// How a target with a dense cache attends: which of it a layer reads, and by which launches.
-struct DenseRead {
-  AttentionMethod method = AttentionMethod::kDense;
-  std::int64_t key_block = 16;   // b of ReSA
-  double active_ratio = 0.1;     // p of ReSA
-  double chosen_tokens = 0.0;    // SpecAttn's, of the context
-  std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
-  double filled = 1.0;           // tokens of the block whose keys a step keeps
-  bool whole_step = true;        // block keys of all layers in one launch
-};
-
-// What a step is asked to do.
-struct StepShape {
-  LlmShape target;
-  DraftShape draft;
-  DraftChoice tree;              // one node: autoregressive, no draft
-  std::int64_t context_len = 0;  // L
-  std::int64_t num_queries = 1;  // N
-  std::int64_t refresh_layers = 0;
-  std::int64_t reuse_layers = 0;
-  std::int64_t element_bytes = 2;
-  double overlap = 0.6;  // of adjacent queries' selected blocks
-  // The blocks are a chain of sets made to have that overlap (synthetic reuse layers), not routed.
-  bool imposed_chain = false;
-  double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
-  NsaForm form = NsaForm::kFused;
-  std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
-  GroupMode group_mode = GroupMode::kExact;
-  // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
-  bool recorded = false;
-  // All layers in one launch. REQUIRES: one query of an NSA target, fused.
-  bool one_launch = false;
-  DenseRead dense;  // of a target of AttentionKind::kDense
-};
-
-// Forward passes of the draft in a step and their mean rows, for a tree whose j-th child has
-// probability 2^-j: the passes that a confident draft runs. Allocates nothing.
-struct DraftPasses {
-  double passes = 0.0;
-  double rows = 1.0;
-};
-DraftPasses draft_passes(const DraftChoice& choice);
-
-// U(C, rho): distinct blocks of `queries` adjacent queries that select `chosen` of `blocks` each,
-// clipped to [chosen, min(queries chosen, blocks)]. growth 1 is the linear formula of the cost
-// model; below it queries return to blocks that earlier ones left: chain_blocks of as many steps as
-// (N^g - 1) / g, g = 1 - (1 - growth) rho^2.5, until a step brings the least that any does.
-double distinct_blocks(double queries, double chosen, double blocks, double overlap, double growth);
-// Distinct blocks of a chain of sets, each of which replaces a share 1 - rho of its predecessor by
-// blocks drawn from all others, after `steps` steps: B - (B - n) (1 - n (1 - rho) / (B - n))^steps.
-double chain_blocks(double steps, double chosen, double blocks, double overlap);
-// The same where what is drawn is new to the last kChainMemory sets, as far as there are blocks
-// (engine/measure/sweep/imposed_blocks.h): n + steps n (1 - rho) at first, then a chain in what is
-// left.
-inline constexpr double kChainMemory = 7.0;
-double remembering_chain_blocks(double steps, double chosen, double blocks, double overlap);
-
-// One layer's attention in that step, distinct blocks filled in.
-traffic::NsaVerifyShape attention_shape(const StepShape& shape, double growth);
-// The launches of one layer's attention (a reuse layer runs no importance and no selection).
-void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reuse, double layers,
-                   StepWork& out);
-// The whole step: target, draft, acceptance, commit. `growth` as in distinct_blocks.
-void add_step(const StepShape& shape, double growth, StepWork& out);
 
 }  // namespace versieve

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "model/launches/launch_parts.h"
+
 namespace versieve {
 
 StepShape asked_step(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
@@ -19,6 +21,27 @@ StepShape asked_step(const Strategy& strategy, const LlmShape& target, const Dra
           .form = strategy.form,
           .group_size = strategy.group_size,
           .group_mode = strategy.group_mode};
+}
+
+double committed_tokens(const StepShape& s) {
+  return s.tree.speculates() ? 1.0 + 0.5 * number(s.tree.depth) : 1.0;
+}
+
+bool reads_chosen(const StepShape& s) {
+  return s.dense.method == AttentionMethod::kSpecAttn;
+}
+
+double dense_keys(const StepShape& s) {
+  return reads_chosen(s) ? std::min(s.dense.chosen_tokens, number(s.context_len))
+                         : number(s.context_len);
+}
+
+TrafficTerm dense_term(const StepShape& s) {
+  return reads_chosen(s) ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow;
+}
+
+double token_bytes(const StepShape& s) {
+  return number(2 * s.target.num_kv_heads * s.target.head_dim * s.element_bytes);
 }
 
 }  // namespace versieve

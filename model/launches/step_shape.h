@@ -1,14 +1,60 @@
-// The step that a strategy asks for. What else a shape holds (overlap, how the step is enqueued,
-// which of a dense cache it reads) is known to whoever measured it or prices it.
+// What a step is asked to do: target, draft, tree, context, how layers attend.
 #pragma once
 
 #include <cstdint>
 
-#include "model/launches/launch_work.h"
+#include "model/words/llm_shape.h"
+#include "model/words/strategy.h"
+#include "model/words/traffic.h"
 
 namespace versieve {
 
+// How a target with a dense cache attends: which of it a layer reads, and by which launches.
+struct DenseRead {
+  AttentionMethod method = AttentionMethod::kDense;
+  std::int64_t key_block = 16;   // b of ReSA
+  double active_ratio = 0.1;     // p of ReSA
+  double chosen_tokens = 0.0;    // SpecAttn's, of the context
+  std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
+  double filled = 1.0;           // tokens of the block whose keys a step keeps
+  bool whole_step = true;        // block keys of all layers in one launch
+};
+
+// What a step is asked to do.
+struct StepShape {
+  LlmShape target;
+  DraftShape draft;
+  DraftChoice tree;              // one node: autoregressive, no draft
+  std::int64_t context_len = 0;  // L
+  std::int64_t num_queries = 1;  // N
+  std::int64_t refresh_layers = 0;
+  std::int64_t reuse_layers = 0;
+  std::int64_t element_bytes = 2;
+  double overlap = 0.6;  // of adjacent queries' selected blocks
+  // The blocks are a chain of sets made to have that overlap (synthetic reuse layers), not routed.
+  bool imposed_chain = false;
+  double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap
+  NsaForm form = NsaForm::kFused;
+  std::int64_t group_size = 1;  // C; the vanilla form loads for each query alone
+  GroupMode group_mode = GroupMode::kExact;
+  // Draft, tree, acceptance and commit run on the device by static sizes; else the host leads.
+  bool recorded = false;
+  // All layers in one launch. REQUIRES: one query of an NSA target, fused.
+  bool one_launch = false;
+  DenseRead dense;  // of a target of AttentionKind::kDense
+};
+
+// The step that a strategy asks for. What else a shape holds (overlap, how the step is enqueued,
+// which of a dense cache it reads) is known to whoever measured it or prices it.
 StepShape asked_step(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, std::int64_t element_bytes);
+// Tokens that a step is taken to commit where the host leads it.
+double committed_tokens(const StepShape& shape);
+// Of a target with a dense cache: whether a layer reads tokens that were chosen, how many tokens it
+// reads, by which term they count, and the bytes of a token's keys and values.
+bool reads_chosen(const StepShape& shape);
+double dense_keys(const StepShape& shape);
+TrafficTerm dense_term(const StepShape& shape);
+double token_bytes(const StepShape& shape);
 
 }  // namespace versieve

@@ -7,6 +7,7 @@
 
 #include "model/cost/fitted_model.h"
 #include "model/cost/step_parts.h"
+#include "model/launches/step_shape.h"
 
 namespace versieve {
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "model/launches/nsa_shape.h"
+#include "model/launches/step_composition.h"
 #include "model/words/assert.h"
 
 namespace versieve {

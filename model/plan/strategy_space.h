@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/cost/fitted_model.h"
+#include "model/launches/step_shape.h"
 #include "model/plan/planner.h"
 
 namespace versieve {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/launches/system_work.h"
+#include "model/launches/sampling.h"
+#include "model/launches/step_composition.h"
+#include "model/launches/step_shape.h"
 #include "model/plan/system_grid.h"
 #include "model/words/assert.h"
 

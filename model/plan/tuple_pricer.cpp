@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/launches/draft_levels.h"
+#include "model/launches/step_composition.h"
 
 namespace versieve {
 namespace {

@@ -13,6 +13,7 @@
 #include "engine/run/model/tree_layout.h"
 #include "kernels/common/parallel_for.h"
 #include "kernels/ops_cuda.h"
+#include "model/launches/step_composition.h"
 #include "model/words/assert.h"
 #include "tests/support/paths.h"
 

@@ -14,6 +14,7 @@
 #include "engine/measure/sweep/observe.h"
 #include "engine/measure/sweep/synthetic_layer.h"
 #include "kernels/common/bf16.h"
+#include "model/launches/distinct_blocks.h"
 #include "model/launches/launch_work.h"
 #include "profiler/counter_access.h"
 #include "profiler/gpu_timer.h"

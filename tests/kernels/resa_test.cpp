@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "kernels/cpu.h"
-#include "model/launches/traffic.h"
+#include "model/launches/block_keys.h"
+#include "model/launches/resa_decode.h"
+#include "model/words/traffic.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/resa_case.h"
 #include "tests/support/rounding.h"

@@ -1,5 +1,9 @@
 // Bytes and times of the cost model against numbers worked out by hand.
 #include "model/cost/cost_model.h"
+#include "model/launches/distinct_blocks.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/step_composition.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -6,6 +6,8 @@
 
 #include "model/cost/cost_model.h"
 #include "model/launches/launch_work.h"
+#include "model/launches/step_composition.h"
+#include "model/launches/step_shape.h"
 
 using namespace versieve;
 

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/cost/cost_model.h"
+#include "model/launches/step_composition.h"
 
 namespace versieve {
 namespace {

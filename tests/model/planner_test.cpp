@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "model/launches/step_composition.h"
 #include "model/words/error.h"
 #include "tests/support/planned.h"
 

@@ -2,8 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include "model/cost/cost_model.h"
-#include "model/launches/linear_cut.h"
-#include "model/launches/tree_attention_cut.h"
+#include "model/launches/draft_tree.h"
+#include "model/launches/linear.h"
+#include "model/launches/step_composition.h"
+#include "model/launches/step_shape.h"
+#include "model/launches/tree_attention.h"
 
 using namespace versieve;
 

@@ -4,6 +4,8 @@
 #include <random>
 
 #include "model/cost/acceptance.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/step_composition.h"
 
 namespace versieve::synthetic {
 namespace {

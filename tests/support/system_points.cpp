@@ -3,7 +3,10 @@
 #include <cmath>
 #include <random>
 
-#include "model/launches/system_work.h"
+#include "model/launches/dense_attention.h"
+#include "model/launches/step_composition.h"
+#include "model/launches/step_shape.h"
+#include "model/launches/topk.h"
 
 namespace versieve::synthetic {
 namespace {

@@ -7,6 +7,8 @@
 #include "engine/analyse/fit/point_parts.h"
 #include "engine/analyse/fit/statistics.h"
 #include "engine/analyse/fit/system_points.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
 #include "model/words/error.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/cost/cost_model.h"
+#include "model/launches/step_shape.h"
 #include "model/words/kernel_case.h"
 #include "model/words/measurement.h"
 

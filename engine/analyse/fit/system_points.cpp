@@ -4,8 +4,12 @@
 #include <cmath>
 
 #include "engine/analyse/fit/point_parts.h"
+#include "model/launches/dense_attention.h"
+#include "model/launches/flash_decode.h"
+#include "model/launches/sampling.h"
+#include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
-#include "model/launches/system_work.h"
+#include "model/launches/topk.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {

@@ -4,7 +4,6 @@
 
 #include "engine/analyse/fit/cost_search.h"
 #include "engine/analyse/fit/system_points.h"
-#include "model/launches/system_work.h"
 
 namespace versieve::engine {
 

@@ -4,6 +4,7 @@
 #include "engine/analyse/sim/step_sequence.h"
 #include "engine/measure/sweep/cold_sets.h"
 #include "model/launches/decode_layers.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/cache_passes.h"
 #include "model/words/draft_tree.h"
 #include "model/words/error.h"

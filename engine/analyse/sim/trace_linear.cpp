@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/launches/linear_cut.h"
+#include "model/launches/linear.h"
 
 namespace versieve::engine {
 namespace {

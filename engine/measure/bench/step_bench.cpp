@@ -6,6 +6,7 @@
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/step_point.h"
 #include "kernels/common/bf16.h"
+#include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
 #include "model/words/error.h"
 #include "profiler/cold_reads.h"

@@ -6,6 +6,7 @@
 
 #include "engine/measure/sweep/cold_sets.h"
 #include "engine/measure/sweep/sweep_ops.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/assert.h"
 #include "model/words/cache_passes.h"
 #include "model/words/draft_tree.h"

@@ -11,6 +11,7 @@
 
 #include "engine/measure/bench/public_path.h"
 #include "engine/measure/sweep/synthetic_layer.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/hardware.h"
 #include "profiler/sample_statistics.h"
 

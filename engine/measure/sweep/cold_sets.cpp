@@ -1,4 +1,6 @@
 #include "engine/measure/sweep/cold_sets.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/nsa_vanilla.h"
 
 #include <algorithm>
 #include <cmath>

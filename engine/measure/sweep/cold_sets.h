@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_shape.h"
 
 namespace versieve::engine {
 

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "engine/measure/sweep/imposed_blocks.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {

@@ -11,7 +11,7 @@
 #include "engine/measure/sweep/synthetic_random.h"
 #include "engine/run/speculate/block_statistics.h"
 #include "kernels/ops.h"
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/draft_tree.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"

@@ -6,6 +6,8 @@
 #include "engine/run/speculate/device_step.h"
 #include "engine/run/speculate/synthetic_session.h"
 #include "model/launches/launch_work.h"
+#include "model/launches/step_composition.h"
+#include "model/launches/step_shape.h"
 
 namespace versieve::engine {
 namespace {

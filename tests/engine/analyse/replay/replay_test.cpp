@@ -6,7 +6,6 @@
 
 #include "engine/analyse/replay/report.h"
 #include "engine/measure/sweep/sweep.h"
-#include "model/launches/traffic.h"
 
 using namespace versieve;
 using namespace versieve::engine;

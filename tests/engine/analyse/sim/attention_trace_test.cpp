@@ -8,7 +8,9 @@
 #include "engine/measure/sweep/instrument.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_layer.h"
-#include "model/launches/traffic.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_shape.h"
+#include "model/launches/nsa_vanilla.h"
 
 using namespace versieve;
 using namespace versieve::engine;

@@ -7,7 +7,8 @@
 #include "engine/analyse/sim/attended_blocks.h"
 #include "engine/analyse/sim/fused_access.h"
 #include "engine/analyse/sim/fused_cut.h"
-#include "model/launches/launch_parts.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_shape.h"
 #include "model/words/draft_tree.h"
 #include "model/words/strategy.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/measure/sweep/step_point.h"
-#include "model/launches/launch_work.h"
+#include "model/launches/draft_tree.h"
 #include "model/words/error.h"
 
 using namespace versieve;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "model/launches/nsa_shape.h"
 #include "model/words/draft_tree.h"
 #include "model/words/error.h"
 

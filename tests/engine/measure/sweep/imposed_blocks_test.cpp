@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/run/speculate/block_statistics.h"
-#include "model/launches/launch_work.h"
+#include "model/launches/distinct_blocks.h"
 
 using namespace versieve;
 using namespace versieve::engine;

@@ -8,8 +8,9 @@
 #include "engine/analyse/fit/system_points.h"
 #include "engine/measure/sweep/campaign.h"
 #include "kernels/flash_decode/partition.h"
-#include "model/launches/op_traffic.h"
-#include "model/launches/system_work.h"
+#include "model/launches/flash_decode.h"
+#include "model/launches/topk.h"
+#include "model/words/traffic.h"
 
 using namespace versieve;
 using namespace versieve::engine;

@@ -1,11 +1,17 @@
-// How the tensor-core linear layer cuts its weights between thread blocks: one definition for
-// kernels/linear/stream.cu, which launches by it, for the cost model and the simulator. K is never
-// cut by the number of rows of x: the order of a sum must not depend on it.
+// A linear layer on tensor cores, y[N, M] = x[N, K] w[M, K]^T (kernels/linear): what it moves, how
+// its weights are cut between thread blocks, and its launch. One cut for kernels/linear/stream.cu,
+// which launches by it, for the cost model and the simulator. K is never cut by the number of rows
+// of x: the order of a sum must not depend on it.
 #pragma once
 
 #include <cstdint>
 
+#include "model/words/traffic.h"
+
 namespace versieve {
+
+struct Pass;      // model/launches/launch_parts.h
+struct StepWork;  // model/launches/launch_work.h
 
 inline constexpr std::int64_t kLinearGroupRows = 64;      // weight rows of a warpgroup
 inline constexpr std::int64_t kLinearTileK = 64;          // K of one stage of a block's ring
@@ -51,5 +57,23 @@ constexpr std::int64_t linear_tile_nodes(std::int64_t n, std::int64_t k, std::in
   }
   return nodes;
 }
+
+namespace traffic {
+
+// Linear layer y[N, M] = x[N, K] w[M, K]^T.
+Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+               TrafficTerm weight_term);
+// y = silu(x wg^T) (x wu^T): 2 m weight rows in, m columns out.
+Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+                      TrafficTerm weights);
+// Rows of m that a linear layer also writes times the next norm's weight (FoldedNorm).
+Traffic weighted_rows(std::int64_t n, std::int64_t m, std::int64_t element_bytes);
+
+}  // namespace traffic
+
+enum class LinearOutput { kPlain, kSwiglu, kWeighted };  // kWeighted: a norm follows
+// `copied` of the pass's launches write their rows twice.
+void add_linear(const Pass& pass, std::int64_t k, std::int64_t m, LinearOutput output,
+                StepWork& out, double copied = 0.0);
 
 }  // namespace versieve

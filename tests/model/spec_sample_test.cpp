@@ -1,9 +1,7 @@
 // Which form a chain's sampler runs in, at the shapes where it changes.
-#include "model/launches/chain_form.h"
+#include "model/launches/spec_sample.h"
 
 #include <catch2/catch.hpp>
-
-#include "model/launches/op_traffic.h"
 
 using namespace versieve;
 

@@ -1,53 +1,29 @@
-#include "model/launches/traffic.h"
+#include "model/launches/resa_decode.h"
 
 #include <algorithm>
+#include <cmath>
 
-namespace versieve::traffic {
+#include "model/launches/launch_parts.h"
+#include "model/launches/step_shape.h"
 
-Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
-               TrafficTerm weight_term) {
-  Traffic t;
-  t.read(weight_term, static_cast<double>(m * k * element_bytes));
-  t.read(TrafficTerm::kActivations, static_cast<double>(n * k * element_bytes));
-  t.write(TrafficTerm::kActivations, static_cast<double>(n * m * element_bytes));
-  t.flops = 2.0 * static_cast<double>(n) * static_cast<double>(m) * static_cast<double>(k);
-  return t;
+namespace versieve {
+namespace {
+
+constexpr double kScoresPerStep = 1024.0;
+constexpr double kResaClusters = 16.0;  // blocks of a KV head
+constexpr double kResaKeysPerStep = 4096.0;
+constexpr std::int64_t kFewestBlocks = 16;  // n_min of resa_decode
+
+}  // namespace
+
+std::int64_t resa_active_blocks(std::int64_t context_len, std::int64_t key_block,
+                                double active_ratio) {
+  const std::int64_t blocks = context_len / key_block + 1;
+  const double wanted = std::ceil(number(blocks) * active_ratio - 1e-9);
+  return std::min(blocks, std::max(kFewestBlocks, static_cast<std::int64_t>(wanted)));
 }
 
-Traffic tree_attention(const TreeAttentionShape& s) {
-  const double token = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
-  const double rows = static_cast<double>(s.num_queries * s.num_heads * s.head_dim);
-  std::int64_t keys = s.context_len - s.first_position;
-  keys = s.window > 0 ? std::min(keys, s.window) : keys;
-  Traffic t;
-  t.read(s.cache_term, static_cast<double>(keys) * token);
-  t.read(TrafficTerm::kTreeBuffer, static_cast<double>(s.num_nodes) * token);
-  t.read(TrafficTerm::kQueryOutput, rows * static_cast<double>(s.element_bytes));
-  t.write(TrafficTerm::kQueryOutput, rows * static_cast<double>(s.element_bytes));
-  t.flops = 4.0 * rows * static_cast<double>(keys);
-  return t;
-}
-
-Traffic compress(const CompressShape& s) {
-  const double token = static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
-  const std::int64_t tokens = s.rows > 0 ? (s.rows - 1) * s.cmp_stride + s.cmp_block : 0;
-  Traffic t;
-  t.read(TrafficTerm::kKvAppend, static_cast<double>(tokens) * token);
-  t.write(TrafficTerm::kKvAppend, static_cast<double>(s.rows) * token);
-  t.flops = 5.0 * static_cast<double>(s.rows * s.cmp_block * s.num_kv_heads * s.head_dim);
-  return t;
-}
-
-Traffic block_keys(std::int64_t layers, std::int64_t blocks, std::int64_t key_block,
-                   std::int64_t width, std::int64_t element_bytes) {
-  const double block = static_cast<double>(layers * blocks * width * element_bytes);
-  Traffic t;
-  t.read(TrafficTerm::kKvAppend, block * static_cast<double>(key_block));
-  t.write(TrafficTerm::kCompressedCache, 2.0 * block);
-  t.flops = 2.0 * static_cast<double>(layers * blocks * key_block * width);
-  return t;
-}
-
+namespace traffic {
 namespace {
 
 constexpr double kScoreBytes = 4.0;
@@ -56,6 +32,7 @@ constexpr double kScoreBytes = 4.0;
 double resa_pair(const ResaShape& s) {
   return static_cast<double>(2 * s.num_kv_heads * s.head_dim * s.element_bytes);
 }
+
 double resa_query_bytes(const ResaShape& s) {
   return static_cast<double>(s.num_heads * s.head_dim * s.element_bytes);
 }
@@ -109,4 +86,25 @@ Traffic rectify(const ResaShape& s, std::int64_t tokens) {
   return t;
 }
 
-}  // namespace versieve::traffic
+}  // namespace traffic
+
+void add_resa_decode(const StepShape& s, double layers, StepWork& out) {
+  const std::int64_t b = s.dense.key_block;
+  const std::int64_t blocks = s.context_len / b + 1;
+  const std::int64_t active = resa_active_blocks(s.context_len, b, s.dense.active_ratio);
+  const Traffic t = traffic::resa_decode({.num_heads = s.target.num_heads,
+                                          .num_kv_heads = s.target.num_kv_heads,
+                                          .head_dim = s.target.head_dim,
+                                          .context_len = s.context_len,
+                                          .key_block = b,
+                                          .blocks = blocks,
+                                          .active_blocks = active,
+                                          .element_bytes = s.element_bytes});
+  add_dense_launch(
+      streaming(LaunchKind::kResaDecode, Phase::kAttention, layers, t,
+                number(s.target.num_kv_heads) * kResaClusters,
+                number(blocks) / kScoresPerStep + number(active * b) / kResaKeysPerStep),
+      out);
+}
+
+}  // namespace versieve

@@ -1,12 +1,15 @@
-// How the samplers of drafted chains run (kernels/spec_sample): which form their launch takes and
-// what it reads. One rule for the launch, which takes it, and the prices.
+// Samplers of drafted chains (kernels/spec_sample; Optimized Speculative Sampling): the baseline's
+// separate passes; the exact and the sigmoid form's one launch, which form it takes and what it
+// reads. One rule for the launch, which takes it, and the prices.
 #pragma once
 
 #include <cstdint>
 
-#include "model/launches/traffic.h"
+#include "model/words/traffic.h"
 
 namespace versieve {
+
+struct Sampler;  // model/launches/sampling.h
 
 // By the blocks of 512 threads that an SM holds of it: 128, 64, 40 registers a thread. Roomy and
 // held keep a position's logits in registers as weights; voting keeps its statistics, and reads the
@@ -37,5 +40,25 @@ ChainForm chain_form(const ChainGrid& grid, bool votes);
 // alone, no row is read but the one from which a token is drawn.
 Traffic chain_traffic(ChainForm form, bool sigmoid, std::int64_t gamma, std::int64_t vocab,
                       std::int64_t element_bytes);
+
+namespace traffic {
+
+// Rows of logits in, rows of f32 probabilities out.
+Traffic softmax_rows(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
+// max(0, p - q) of gamma rows, all f32.
+Traffic sample_difference(std::int64_t gamma, std::int64_t vocab);
+// One f32 row read for a sum or a draw, for each of `rows`.
+Traffic sample_rows_read(std::int64_t rows, std::int64_t vocab);
+// Every logit of a chain's gamma + 1 target and gamma draft rows once.
+Traffic spec_chain(std::int64_t gamma, std::int64_t vocab, std::int64_t element_bytes);
+// Tokens drafted and drawn in, tokens of the samples out.
+Traffic spec_pick(std::int64_t samples, std::int64_t gamma);
+
+}  // namespace traffic
+
+// `gamma` drafted tokens.
+void add_baseline_chain_sampler(const Sampler& sampler, std::int64_t gamma, std::int64_t samples);
+void add_chain_sampler(const Sampler& sampler, bool sigmoid, std::int64_t gamma,
+                       std::int64_t samples);
 
 }  // namespace versieve

@@ -1,12 +1,134 @@
-// The fused launches of one layer's attention: how their thread blocks lie on the chip and what
-// each loads: what matters of model/launches/fused_cut.h for a price.
+#include "model/launches/nsa_fused.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "model/launches/fused_cut.h"
 #include "model/launches/launch_parts.h"
+#include "model/launches/nsa_vanilla.h"
 
 namespace versieve {
+namespace traffic {
+namespace {
+
+// Partial softmax states and outputs of `parts` pieces of every row: written, read once to be
+// merged.
+void add_partials(const NsaVerifyShape& s, double parts, Traffic& t) {
+  const double bytes =
+      static_cast<double>(s.num_queries * s.num_heads * (fused_width(s.head_dim) + 2)) * parts *
+      4.0;
+  t.write(TrafficTerm::kQueryOutput, bytes);
+  t.read(TrafficTerm::kQueryOutput, bytes);
+}
+
+// Rows that the tensor cores compute for every query: head tiles are padded to whole MMA tiles.
+double padded_rows(const NsaVerifyShape& s, double queries_of_tile) {
+  const double heads = static_cast<double>(s.num_heads / s.num_kv_heads);
+  const double rows = queries_of_tile * heads;
+  return std::ceil(rows / kMmaRows) * kMmaRows / rows;
+}
+
+// Compressed branch of the fused form, up to its output, beside `segments` other parts.
+Traffic routed_attention(const NsaVerifyShape& s, double segments) {
+  const double keys = static_cast<double>(compressed_count(s.nsa, s.context_len));
+  Traffic t;
+  t.read(TrafficTerm::kCompressedCache, keys * s.kv_bytes());
+  t.read(TrafficTerm::kQueryOutput, s.query_bytes());
+  add_partials(s, nsa_compressed_parts(s, segments), t);
+  t.flops = s.attention_flops(keys);
+  return t;
+}
+
+// Selection, window, gates and the one write of the output.
+Traffic fused_branches(const NsaVerifyShape& s) {
+  const double window = static_cast<double>(std::min(s.nsa.window, s.context_len));
+  const double block = static_cast<double>(s.nsa.sel_block);
+  Traffic t = nsa_selected(s);
+  t.write_bytes.fill(0.0);
+  t.read(TrafficTerm::kWindow, window * s.kv_bytes());
+  t.read(TrafficTerm::kScores, s.index_bytes());
+  t.read(TrafficTerm::kQueryOutput,
+         static_cast<double>(3 * s.num_queries * s.num_heads * s.element_bytes));
+  add_partials(s, kSelectedSegments + kWindowSegments, t);
+  t.write(TrafficTerm::kQueryOutput, s.query_bytes());
+  t.flops = s.attention_flops(s.blocks_of_group() * block) *
+                padded_rows(s, static_cast<double>(s.group_size)) +
+            s.attention_flops(window) * padded_rows(s, nsa_window_sharers(s));
+  return t;
+}
+
+}  // namespace
+
+FusedCall fused_call(const NsaVerifyShape& s) {
+  return {.nsa = s.nsa,
+          .num_heads = s.num_heads,
+          .num_kv_heads = s.num_kv_heads,
+          .head_dim = s.head_dim,
+          .num_queries = s.num_queries,
+          .context_len = s.context_len,
+          .num_blocks = s.context_len / s.nsa.sel_block + 1,
+          .group_size = s.group_size,
+          .group_mode = s.group_mode};
+}
+
+double nsa_route_spans(std::int64_t compressed) {
+  return static_cast<double>(span_count(compressed));
+}
+
+double nsa_compressed_parts(const NsaVerifyShape& s, double segments) {
+  const std::int64_t compressed = compressed_count(s.nsa, s.context_len);
+  const double spans = nsa_route_spans(compressed);
+  const std::int64_t tile_queries =
+      fused_tile_queries(fused_call(s), segments > 0.0 ? FusedLaunch::kReuse : FusedLaunch::kRoute);
+  const double shares = static_cast<double>(fused_share_count(std::max<std::int64_t>(compressed, 1),
+                                                              tile_queries < s.row_tile_queries()));
+  const double ctas = std::ceil(static_cast<double>(s.num_queries) /
+                                static_cast<double>(tile_queries * kFusedWarps));
+  const double groups = ctas * static_cast<double>(s.num_kv_heads);
+  const bool whole = s.num_queries > tile_queries * kFusedWarps / 2;
+  return whole && s.head_dim <= kFusedManyHead && groups >= static_cast<double>(kFusedManyGroups) &&
+                 groups * (shares + segments) > static_cast<double>(fused_resident(s.head_dim))
+             ? std::ceil(static_cast<double>(compressed) / static_cast<double>(kFusedJoin))
+             : spans;
+}
+
+double nsa_window_sharers(const NsaVerifyShape& s) {
+  const double heads = static_cast<double>(s.num_heads / s.num_kv_heads);
+  return std::max(static_cast<double>(s.group_size), std::floor(kMmaRows / heads));
+}
+
+Traffic nsa_route(const NsaVerifyShape& s) {
+  const double blocks = s.block_count();
+  const double rows = static_cast<double>(s.num_queries * s.num_kv_heads);
+  Traffic t = routed_attention(s, 0.0);
+  // Each query head's softmax weights pass through memory as sums of blocks, and by slice of 16
+  // compressed tokens with their reference and the weight that reaches into the next slice.
+  const double slices =
+      std::ceil(static_cast<double>(compressed_count(s.nsa, s.context_len)) / 16.0);
+  const double weights =
+      static_cast<double>(s.num_queries * s.num_heads) * slices * (4.0 * 4.0 + 8.0);
+  t.write(TrafficTerm::kScores, weights);
+  t.read(TrafficTerm::kScores, weights);
+  t.write(TrafficTerm::kQueryOutput, s.branch_bytes());
+  t.write(TrafficTerm::kScores, s.index_bytes() + (s.importance ? rows * blocks * 4.0 : 0.0));
+  return t;
+}
+
+Traffic nsa_attend(const NsaVerifyShape& s) {
+  Traffic t = fused_branches(s);
+  t.read(TrafficTerm::kQueryOutput, s.branch_bytes());
+  return t;
+}
+
+Traffic nsa_reuse(const NsaVerifyShape& s) {
+  Traffic t = routed_attention(s, kSelectedSegments + kWindowSegments);
+  t += fused_branches(s);
+  // Both parts ask for the queries, which are touched once.
+  t.read(TrafficTerm::kQueryOutput, -s.query_bytes());
+  return t;
+}
+
+}  // namespace traffic
+
 namespace {
 
 // A CTA has four warps: up to four tiles of 16 rows (queries x heads of a KV head) and a part of
@@ -221,8 +343,7 @@ FusedGroup fused_group(const traffic::NsaVerifyShape& s, LaunchKind kind) {
                       .one_list = s.group_mode == GroupMode::kApprox}};
 }
 
-void add_fused_attention(const traffic::NsaVerifyShape& s, bool reuse, double layers,
-                         StepWork& out) {
+void add_nsa_fused(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
   if (reuse) {
     add_launch(LaunchKind::kNsaReuse, s, traffic::nsa_reuse(s), layers, out);
     return;

@@ -1,10 +1,9 @@
 // How top-k lays rows over the chip, and what that costs.
-#include "model/launches/topk_layout.h"
+#include "model/launches/topk.h"
 
 #include <catch2/catch.hpp>
 
 #include "model/cost/cost_model.h"
-#include "model/launches/system_work.h"
 
 using namespace versieve;
 

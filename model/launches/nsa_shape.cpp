@@ -1,17 +1,12 @@
-// The launches of one layer's sparse attention in both forms, with what each thread block loads.
+#include "model/launches/nsa_shape.h"
+
 #include <algorithm>
 #include <cmath>
 
+#include "model/launches/distinct_blocks.h"
 #include "model/launches/launch_parts.h"
 
 namespace versieve {
-namespace {
-
-constexpr double kSpanKeys = 512.0;         // compressed tokens of a block, vanilla form
-constexpr double kCombineElements = 512.0;  // of a block of nsa_combine
-
-}  // namespace
-
 namespace {
 
 // Of a query's distance: how fast the overlap of routed selections decays. Fits 53 approximate
@@ -40,6 +35,59 @@ double representatives_overlap(const StepShape& s, double chosen, double blocks)
 }
 
 }  // namespace
+
+namespace traffic {
+
+double NsaVerifyShape::block_count() const {
+  return static_cast<double>(context_len / nsa.sel_block + 1);
+}
+
+double NsaVerifyShape::group_count() const {
+  return std::ceil(static_cast<double>(num_queries) / static_cast<double>(group_size));
+}
+
+double NsaVerifyShape::chosen_blocks() const {
+  const double blocks = block_count();
+  return std::min(static_cast<double>(nsa.sel_count), blocks);
+}
+
+double NsaVerifyShape::blocks_of_group() const {
+  if (group_mode == GroupMode::kApprox || group_size == 1) {
+    return chosen_blocks();
+  }
+  const double blocks = block_count();
+  const double queries = static_cast<double>(std::min(group_size, num_queries));
+  const double most = std::min(queries * chosen_blocks(), blocks);
+  return group_blocks > 0.0 ? std::min(group_blocks, most) : most;
+}
+
+std::int64_t NsaVerifyShape::row_tile_queries() const {
+  const double heads =
+      std::exp2(std::ceil(std::log2(static_cast<double>(num_heads / num_kv_heads))));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kMmaRows / heads));
+}
+
+double NsaVerifyShape::kv_bytes() const {
+  return static_cast<double>(2 * num_kv_heads * head_dim * element_bytes);
+}
+
+double NsaVerifyShape::query_bytes() const {
+  return static_cast<double>(num_queries * num_heads * head_dim * element_bytes);
+}
+
+double NsaVerifyShape::branch_bytes() const {
+  return static_cast<double>(num_queries * num_heads * head_dim) * 4.0;
+}
+
+double NsaVerifyShape::index_bytes() const {
+  return static_cast<double>(num_queries * num_kv_heads * nsa.sel_count) * 4.0;
+}
+
+double NsaVerifyShape::attention_flops(double keys) const {
+  return 4.0 * static_cast<double>(num_queries * num_heads * head_dim) * keys;
+}
+
+}  // namespace traffic
 
 traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
   const LlmShape& t = s.target;
@@ -93,77 +141,6 @@ SparedTokens spared_tokens(const traffic::NsaVerifyShape& s) {
   return {.selected = std::max(0.0, std::min(unique * block, length) -
                                         std::min(unique * block - (block - newest), length)),
           .window = forced_tokens + (window - forced_tokens) * share};
-}
-
-void spare(TrafficTerm term, double bytes, LaunchWork& work) {
-  double& read = work.unique.read_bytes[static_cast<std::size_t>(term)];
-  const double less = std::min(bytes, read);
-  read -= less;
-  work.reused = std::max(0.0, work.reused - less);
-  work.working_set = std::max(0.0, work.working_set - less);
-}
-
-namespace {
-
-// The five launches of the baseline: a thread block a query and KV head.
-void add_vanilla(const traffic::NsaVerifyShape& s, bool reuse, double layers, StepWork& out) {
-  const double rows = number(s.num_queries);
-  const std::size_t first = out.count;
-  const double row_blocks = rows * number(s.num_kv_heads);
-  const double blocks = std::floor(number(s.context_len) / number(s.nsa.sel_block)) + 1.0;
-  const double chosen = std::min(number(s.nsa.sel_count), blocks);
-  const double kv = 2.0 * number(s.num_kv_heads * s.head_dim * s.element_bytes);
-  const double keys = number(compressed_count(s.nsa, s.context_len));
-  const double window = number(std::min(s.nsa.window, s.context_len));
-  const double chosen_keys = std::min(chosen * number(s.nsa.sel_block), number(s.context_len));
-  if (keys > 0.0) {
-    out.add(reloading(LaunchKind::kNsaCompressed, Phase::kAttention, layers,
-                      traffic::nsa_compressed(s), TrafficTerm::kCompressedCache, rows * keys * kv,
-                      row_blocks * std::ceil(keys / kSpanKeys),
-                      std::min(keys, kSpanKeys) / kKeysPerStep));
-  }
-  if (!reuse) {
-    LaunchWork select =
-        streaming(LaunchKind::kNsaSelect, Phase::kAttention, layers, traffic::nsa_select(s),
-                  row_blocks, keys / kElementsPerBlock + chosen);
-    select.handover_distance = traffic::nsa_compressed(s).total();  // the scores, in their order
-    out.add(select);
-  }
-  const SparedTokens spared = spared_tokens(s);
-  LaunchWork selected = reloading(LaunchKind::kNsaSelected, Phase::kAttention, layers,
-                                  traffic::nsa_selected(s), TrafficTerm::kSelectedBlocks,
-                                  rows * chosen_keys * kv, row_blocks, chosen_keys / kKeysPerStep);
-  spare(TrafficTerm::kSelectedBlocks, spared.selected * kv, selected);
-  out.add(selected);
-  LaunchWork recent =
-      reloading(LaunchKind::kNsaWindow, Phase::kAttention, layers, traffic::nsa_window(s),
-                TrafficTerm::kWindow, rows * window * kv, row_blocks, window / kKeysPerStep);
-  spare(TrafficTerm::kWindow, spared.window * kv, recent);
-  out.add(recent);
-  LaunchWork combine =
-      streaming(LaunchKind::kNsaCombine, Phase::kAttention, layers, traffic::nsa_combine(s),
-                rows * number(s.num_heads * s.head_dim) / kCombineElements, 1.0);
-  for (std::size_t i = first; i < out.count; ++i) {
-    combine.handover_distance += out.work[i].working_set;  // the first branch lies furthest back
-  }
-  out.add(combine);
-}
-
-}  // namespace
-
-void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reuse, double layers,
-                   StepWork& out) {
-  traffic::NsaVerifyShape s = shape;
-  s.routing = !reuse;
-  const std::size_t first = out.count;
-  if (form == NsaForm::kVanilla) {
-    add_vanilla(s, reuse, layers, out);
-  } else {
-    add_fused_attention(s, reuse, layers, out);
-  }
-  for (std::size_t i = first; i < out.count; ++i) {
-    out.work[i].layer = reuse ? LayerKind::kReuse : LayerKind::kRefresh;
-  }
 }
 
 }  // namespace versieve

@@ -1,0 +1,67 @@
+#include "model/launches/linear.h"
+
+#include <cmath>
+
+#include "model/launches/launch_parts.h"
+#include "model/launches/row_ops.h"
+
+namespace versieve {
+
+namespace traffic {
+
+Traffic linear(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+               TrafficTerm weight_term) {
+  Traffic t;
+  t.read(weight_term, static_cast<double>(m * k * element_bytes));
+  t.read(TrafficTerm::kActivations, static_cast<double>(n * k * element_bytes));
+  t.write(TrafficTerm::kActivations, static_cast<double>(n * m * element_bytes));
+  t.flops = 2.0 * static_cast<double>(n) * static_cast<double>(m) * static_cast<double>(k);
+  return t;
+}
+
+Traffic linear_swiglu(std::int64_t n, std::int64_t k, std::int64_t m, std::int64_t element_bytes,
+                      TrafficTerm weights) {
+  Traffic t = moved(TrafficTerm::kActivations, n * k * element_bytes, n * m * element_bytes,
+                    static_cast<double>(n * m) * (4.0 * static_cast<double>(k) + 5.0));
+  t.read(weights, static_cast<double>(2 * m * k * element_bytes));
+  return t;
+}
+
+Traffic weighted_rows(std::int64_t n, std::int64_t m, std::int64_t element_bytes) {
+  Traffic t =
+      moved(TrafficTerm::kActivations, 0, n * m * element_bytes, 3.0 * static_cast<double>(n * m));
+  t.read(TrafficTerm::kWeights, static_cast<double>(m * element_bytes));
+  return t;
+}
+
+}  // namespace traffic
+
+// Row tiles of one weight tile run side by side, so repeated loads of weights find them in L2;
+// every tile of weights loads the rows of x beside.
+void add_linear(const Pass& p, std::int64_t k, std::int64_t m, LinearOutput output, StepWork& out,
+                double copied) {
+  const bool swiglu = output == LinearOutput::kSwiglu;
+  const std::int64_t weight_rows = swiglu ? 2 * m : m;
+  Traffic t = swiglu ? traffic::linear_swiglu(p.whole_rows(), k, m, p.element_bytes, p.weights)
+                     : traffic::linear(p.whole_rows(), k, m, p.element_bytes, p.weights);
+  if (output == LinearOutput::kWeighted) {
+    t += traffic::weighted_rows(p.whole_rows(), m, p.element_bytes);
+  }
+  if (copied > 0.0) {
+    t += scaled(traffic::kept_rows(p.whole_rows(), m, p.element_bytes), copied / p.times);
+  }
+  const double node_tiles =
+      std::ceil(p.rows / number(linear_tile_nodes(p.whole_rows(), k, m, swiglu)));
+  const double row_tiles = number(linear_row_tiles(k, m, swiglu));
+  const double weights = node_tiles * number(weight_rows * k * p.element_bytes);
+  const double rows_again = (row_tiles - 1.0) * number(p.whole_rows() * k * p.element_bytes);
+  LaunchWork work =
+      reloading(LaunchKind::kLinear, p.matrices, p.times, t, p.weights, weights + rows_again,
+                node_tiles * row_tiles * linear_cut(k, m, swiglu).slices, 0.0);
+  work.streams = true;
+  work.steps = 0.0;  // a ring's progress is its flow
+  work.reuse_distance = 0.0;
+  out.add(work);
+}
+
+}  // namespace versieve

@@ -1,0 +1,32 @@
+// Samplers, launch by launch, as they are measured alone or end a step: of drafted chains
+// (model/launches/spec_sample.h) and of trees (model/launches/tree_sample.h).
+#pragma once
+
+#include <cstdint>
+
+#include "model/launches/launch_work.h"
+#include "model/words/kernel_case.h"
+
+namespace versieve {
+
+// Chains: `nodes` - 1 drafted tokens; trees: `nodes` nodes.
+void add_sampling(const SamplingCase& c, std::int64_t vocab, std::int64_t nodes,
+                  std::int64_t element_bytes, bool cold, StepWork& out);
+
+// What the launches of both share.
+inline constexpr double kSamplerLogits = 1024.0;  // of a block
+inline constexpr double kSamplerCluster = 16.0;   // blocks that share a row
+
+struct Sampler {
+  std::int64_t vocab = 0, element_bytes = 2;
+  bool cold = false;
+  StepWork& out;
+
+  // `blocks` blocks, each going over `share` of a row.
+  void add(LaunchKind kind, const Traffic& traffic, double blocks, double share,
+           bool reads_logits) const;
+  void add_steps(LaunchKind kind, const Traffic& traffic, double blocks, double steps,
+                 bool reads_logits) const;
+};
+
+}  // namespace versieve

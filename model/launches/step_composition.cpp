@@ -1,0 +1,251 @@
+#include "model/launches/step_composition.h"
+
+#include <algorithm>
+
+#include "model/launches/compress.h"
+#include "model/launches/decode_layers.h"
+#include "model/launches/dense_attention.h"
+#include "model/launches/draft_levels.h"
+#include "model/launches/draft_tree.h"
+#include "model/launches/launch_parts.h"
+#include "model/launches/linear.h"
+#include "model/launches/nsa_fused.h"
+#include "model/launches/nsa_vanilla.h"
+#include "model/launches/rope_append.h"
+#include "model/launches/row_ops.h"
+#include "model/launches/top_logits.h"
+#include "model/launches/tree_attention.h"
+#include "model/words/assert.h"
+
+namespace versieve {
+namespace {
+
+// Both refresh and reuse layers.
+void add_attention_layers(const StepShape& s, double growth, StepWork& out) {
+  const traffic::NsaVerifyShape attention = attention_shape(s, growth);
+  add_attention(attention, s.form, false, number(s.refresh_layers), out);
+  add_attention(attention, s.form, true, number(s.reuse_layers), out);
+}
+
+// The joint projection of `inputs` features and what takes its rows apart, and pools.
+void add_projection(const Pass& p, std::int64_t inputs, const JointRow& row, StepWork& out) {
+  add_linear(p, inputs, row.width(), LinearOutput::kPlain, out);
+  add_rope_append(p, row, out);
+}
+
+// From the output projection to the end of the MLP; the norm after each is folded into both sides.
+// `captures` of the streams that leave it are kept.
+void add_output_and_mlp(const Pass& p, std::int64_t q_width, std::int64_t hidden,
+                        std::int64_t intermediate, StepWork& out, double captures = 0.0) {
+  add_linear(p, q_width, hidden, LinearOutput::kWeighted, out);
+  add_linear(p, hidden, intermediate, LinearOutput::kSwiglu, out);
+  add_linear(p, intermediate, hidden, LinearOutput::kWeighted, out, captures);
+}
+
+// Streams that are kept for the draft: where a layer writes them, or by copies (the embedding, and
+// a stream that is kept again).
+struct Captures {
+  double written = 0.0;
+  double copied = 0.0;
+};
+
+Captures captures_of(const StepShape& s) {
+  Captures captures;
+  const std::int64_t* const first = s.draft.capture_layers;
+  for (const std::int64_t* layer = first; s.tree.speculates() && layer != first + 3; ++layer) {
+    const bool copied = *layer == 0 || std::find(first, layer, *layer) != layer;
+    (copied ? captures.copied : captures.written) += 1.0;
+  }
+  return captures;
+}
+
+// The target's layers, launch by launch.
+void add_layers(const StepShape& s, const Pass& layer, double growth, StepWork& out) {
+  const LlmShape& t = s.target;
+  const bool dense = t.attention == AttentionKind::kDense;
+  add_projection(layer, t.hidden,
+                 {.heads = t.num_heads,
+                  .kv_heads = t.num_kv_heads,
+                  .head_dim = t.head_dim,
+                  .gates = dense ? 0 : 3 * t.num_heads,
+                  .keeps_raw_keys = !dense && t.compress_stage == CompressStage::kBeforeRope,
+                  .pooled = dense ? Traffic{} : pooled_tokens(s)},
+                 out);
+  if (dense) {
+    add_dense_attention(s, layer.times, out);
+  } else {
+    add_attention_layers(s, growth, out);
+  }
+  add_output_and_mlp(layer, t.q_width(), t.hidden, t.intermediate, out, captures_of(s).written);
+}
+
+void add_target(const StepShape& s, double growth, StepWork& out) {
+  const LlmShape& t = s.target;
+  const Pass layer{
+      .rows = number(s.num_queries), .times = number(t.layers), .element_bytes = s.element_bytes};
+  Pass once = layer;
+  once.times = 1.0;
+  add_embed(once, 1, t.hidden, true, t.head_dim, out);
+  if (const double copied = captures_of(s).copied; copied > 0.0) {
+    add_copy(once, copied, t.hidden, TrafficTerm::kActivations, out);
+  }
+  if (s.one_launch) {
+    add_decode_layers(s, growth, out);
+  } else {
+    add_layers(s, layer, growth, out);
+  }
+  add_linear(once, t.hidden, t.vocab, LinearOutput::kPlain, out);
+}
+
+// Sizes of the draft's launches: the newest tokens' entries, then one row read out, then levels.
+struct DraftRun {
+  double entries = 1.0;
+  double levels = 1.0;      // the first reads out one row
+  double level_rows = 1.0;  // of the others
+};
+
+DraftRun draft_run(const StepShape& s) {
+  if (s.recorded) {
+    const double levels = number(s.tree.levels());
+    return {.entries = levels + 1.0, .levels = levels, .level_rows = number(s.tree.width)};
+  }
+  const DraftPasses grown = draft_passes(s.tree);
+  return {.entries = committed_tokens(s),
+          .levels = grown.passes,
+          .level_rows = (grown.rows * grown.passes - 1.0) / at_least_one(grown.passes - 1.0)};
+}
+
+// Attention over `nodes` draft nodes and the window, then the rest of the layer and the head.
+void add_draft_layer(const StepShape& s, const Pass& pass, double nodes, bool joint,
+                     StepWork& out) {
+  const DraftShape& d = s.draft;
+  add_draft_attention(s, pass, nodes, joint, out);
+  add_output_and_mlp(pass, d.num_heads * d.head_dim, d.hidden, d.intermediate, out);
+  add_linear(pass, d.hidden, d.vocab, LinearOutput::kPlain, out);
+  add_top_logits(pass, d.vocab, std::min(s.tree.width, d.vocab), Phase::kDraft, out);
+}
+
+// Queries, keys and values of the newest tokens, then the newest one's output.
+void add_entries(const StepShape& s, const Pass& entries, const Pass& one, StepWork& out) {
+  const DraftShape& d = s.draft;
+  add_copy(entries, 1.0, 3 * d.hidden, TrafficTerm::kDraft, out);
+  add_linear(entries, 3 * d.hidden, d.hidden, LinearOutput::kPlain, out);
+  add_embed(entries, 2, d.hidden, false, d.head_dim, out);
+  add_projection(entries, 2 * d.hidden,
+                 {.heads = d.num_heads,
+                  .kv_heads = d.num_kv_heads,
+                  .head_dim = d.head_dim,
+                  .keeps_cache_rows = s.recorded},
+                 out);
+  add_draft_layer(s, one, 1.0, false, out);
+}
+
+// Of a recorded step, in bf16, where the engine does so.
+bool drafts_at_once(const StepShape& s) {
+  return s.recorded && s.element_bytes == 2 &&
+         drafts_in_one_launch(s.draft, s.target.vocab, s.tree);
+}
+
+void add_draft(const StepShape& s, StepWork& out) {
+  if (drafts_at_once(s)) {
+    add_draft_levels(s, out);
+    return;
+  }
+  const DraftShape& d = s.draft;
+  const DraftRun run = draft_run(s);
+  const Pass one{.matrices = Phase::kDraft,
+                 .other = Phase::kDraft,
+                 .weights = TrafficTerm::kDraft,
+                 .element_bytes = s.element_bytes};
+  Pass entries = one;
+  entries.rows = run.entries;
+  add_entries(s, entries, one, out);
+  Pass level = one;
+  level.rows = run.level_rows;
+  level.times = run.levels - 1.0;
+  add_embed(level, 2, d.hidden, true, d.head_dim, out);  // features of earlier outputs, kept
+  const JointRow row{.heads = d.num_heads, .kv_heads = d.num_kv_heads, .head_dim = d.head_dim};
+  add_linear(level, 2 * d.hidden, row.width(), LinearOutput::kPlain, out);
+  add_draft_layer(s, level, 1.0 + 0.5 * run.levels * run.level_rows, true, out);
+  if (s.recorded) {
+    add_grow_tree(s, 1.0, 1, out);
+    add_grow_tree(s, level.times, s.tree.width, out);
+  } else {
+    out.host_trips += run.levels;
+  }
+}
+
+// Accepted rows of all layers into the caches: one launch of bounds, or what the host lists, kind
+// by kind of row; compressed rows where the path completes a block.
+void add_commit(const StepShape& s, StepWork& out) {
+  const LlmShape& t = s.target;
+  if (s.recorded) {
+    add_commit_path(s, out);
+    return;
+  }
+  const double accepted = committed_tokens(s);
+  const Pass rows{.rows = number(t.layers) * accepted,
+                  .matrices = Phase::kAcceptance,
+                  .other = Phase::kAcceptance,
+                  .element_bytes = s.element_bytes};
+  const bool dense = t.attention == AttentionKind::kDense;
+  const double keeps_raw = !dense && t.compress_stage == CompressStage::kBeforeRope ? 1.0 : 0.0;
+  add_copy(rows, 2.0 + keeps_raw, t.kv_width(), TrafficTerm::kKvAppend, out);
+  if (dense) {
+    return;
+  }
+  Pass completed = rows;
+  completed.rows = number(t.layers);
+  completed.times = std::min(1.0, accepted / number(t.nsa.cmp_stride));
+  add_copy(completed, 2.0, t.kv_width(), TrafficTerm::kKvAppend, out);
+}
+
+// Kinds that are launched as programmatic dependents (kernels/common/dependent_launch.cuh).
+constexpr bool is_dependent(LaunchKind kind) {
+  return kind == LaunchKind::kLinear || kind == LaunchKind::kRmsNorm || kind == LaunchKind::kRope ||
+         kind == LaunchKind::kTopLogits;
+}
+
+}  // namespace
+
+void add_attention(const traffic::NsaVerifyShape& shape, NsaForm form, bool reuse, double layers,
+                   StepWork& out) {
+  traffic::NsaVerifyShape s = shape;
+  s.routing = !reuse;
+  const std::size_t first = out.count;
+  if (form == NsaForm::kVanilla) {
+    add_nsa_vanilla(s, reuse, layers, out);
+  } else {
+    add_nsa_fused(s, reuse, layers, out);
+  }
+  for (std::size_t i = first; i < out.count; ++i) {
+    out.work[i].layer = reuse ? LayerKind::kReuse : LayerKind::kRefresh;
+  }
+}
+
+void add_step(const StepShape& s, double growth, StepWork& out) {
+  VERSIEVE_ASSERT(s.refresh_layers + s.reuse_layers == s.target.layers, "one letter a layer");
+  VERSIEVE_ASSERT(!s.one_launch || (s.num_queries == 1 && s.form == NsaForm::kFused &&
+                                    s.target.attention == AttentionKind::kNsa),
+                  "one launch runs the layers of one token");
+  if (s.tree.speculates()) {
+    add_draft(s, out);
+  }
+  if (s.recorded) {
+    add_finish_tree(s, out);
+  }
+  add_target(s, growth, out);
+  const Pass once{.rows = number(s.num_queries), .element_bytes = s.element_bytes};
+  add_top_logits(once, s.target.vocab, 1, Phase::kAcceptance, out);
+  if (s.recorded) {
+    add_accept_tree(s, out);
+  }
+  add_commit(s, out);
+  out.host_trips +=
+      s.recorded ? 0.0 : 3.0;  // verification, acceptance and commit each end in a wait
+  for (std::size_t i = 0; i < out.count; ++i) {
+    out.work[i].dependent = out.work[i].dependent || is_dependent(out.work[i].kind);
+  }
+}
+
+}  // namespace versieve

@@ -1,0 +1,32 @@
+#include "model/launches/top_logits.h"
+
+#include <algorithm>
+
+#include "model/launches/launch_parts.h"
+
+namespace versieve {
+
+namespace traffic {
+
+// A logit of a list is compared, bounded and exponentiated; one of which the largest alone is
+// wanted is compared, two an instruction (kernels/top_logits).
+constexpr double kListed = 8.0, kCompared = 1.0;
+
+Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
+                   std::int64_t element_bytes) {
+  return moved(TrafficTerm::kLogits, rows * vocab * element_bytes, rows * k * 2 * kF32Bytes,
+               (k > 1 ? kListed : kCompared) * static_cast<double>(rows * vocab));
+}
+
+}  // namespace traffic
+
+// All logits are under way at once; a list then meets four times: floor, candidates, pushes, merge.
+void add_top_logits(const Pass& p, std::int64_t vocab, std::int64_t k, Phase phase, StepWork& out) {
+  constexpr double kMeetings = 4.0;
+  const double steps = std::min(number(vocab) / kRowElementsPerStep, 1.0);
+  out.add(streaming(LaunchKind::kTopLogits, phase, p.times,
+                    traffic::top_logits(p.whole_rows(), vocab, k, p.element_bytes), p.rows,
+                    k > 1 ? steps + kMeetings : steps));
+}
+
+}  // namespace versieve

@@ -1,0 +1,25 @@
+// The largest logits of each row (kernels/top_logits): what a level of the draft continues with,
+// and what a greedy target would have said.
+#pragma once
+
+#include <cstdint>
+
+#include "model/words/evaluation.h"
+#include "model/words/traffic.h"
+
+namespace versieve {
+
+struct Pass;      // model/launches/launch_parts.h
+struct StepWork;  // model/launches/launch_work.h
+
+namespace traffic {
+
+Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
+                   std::int64_t element_bytes);
+
+}  // namespace traffic
+
+void add_top_logits(const Pass& pass, std::int64_t vocab, std::int64_t k, Phase phase,
+                    StepWork& out);
+
+}  // namespace versieve
