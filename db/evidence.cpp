@@ -37,10 +37,10 @@ TimedPoints timed_points(const Store& store) {
   for (const WorkloadKind kind : {WorkloadKind::kAttention, WorkloadKind::kStep}) {
     const Overview overview = store.overview({.workload = kind, .only_ok = true});
     for (const PointOverview& p : overview.points) {
-      const std::string& backend = overview.words[static_cast<std::size_t>(p.backend)];
-      if (backend == kImportedBackend) {
+      const Backend backend = backend_of(overview.words[static_cast<std::size_t>(p.backend)]);
+      if (backend == Backend::kImported) {
         timed.imported += 1;
-      } else if (backend == kSimulatedBackend) {
+      } else if (backend == Backend::kSimulator) {
         timed.simulated += 1;
       } else {
         timed.counts[devices[p.run_id]] += 1;

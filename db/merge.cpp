@@ -25,8 +25,8 @@ std::unique_ptr<Database> open_source(const std::string& path, const std::string
   return source;
 }
 
-bool is_final(const std::string& status) {
-  return status != "running";
+bool is_final(RunStatus status) {
+  return status != RunStatus::kRunning;
 }
 
 bool holds(const std::vector<Diagnostic>& diagnostics, const Diagnostic& wanted) {

@@ -60,12 +60,14 @@ class PointReader {
 
  private:
   PointMeasurement read_row(std::int64_t point_id);
+  PointMeasurement read_columns(std::int64_t point_id);
   void read_ranges(std::int64_t point_id, PointMeasurement& point);
   void read_traffic(std::int64_t range_id, Traffic& traffic);
   void read_acceptance(std::int64_t point_id, PointMeasurement& point);
   void read_walks(std::int64_t point_id, AcceptanceMeasurement& acceptance);
   const std::string& word(std::int64_t id) const;
 
+  std::string path_;
   std::vector<std::string> words_;
   Statement point_;
   Statement samples_;

@@ -26,7 +26,7 @@ class FilterClause {
     add_word("model", filter.model);
     add_word("regime", filter.regime);
     add_word("split", filter.split);
-    add_word("backend", filter.backend);
+    add_word("backend", filter.backend ? name_of(*filter.backend) : "");
     if (filter.only_ok) {
       sql_ += " AND point.status = 'ok'";
     }
@@ -141,7 +141,8 @@ Overview read_overview(const Database& database, const PointFilter& filter) {
 }
 
 PointReader::PointReader(const Database& database)
-    : words_(all_words(database)),
+    : path_(database.path()),
+      words_(all_words(database)),
       point_(
           database,
           "SELECT workload, model, regime, split, strategy, dtype, backend, cache_state, launch, "
@@ -177,9 +178,16 @@ PointMeasurement PointReader::read(std::int64_t point_id) {
 }
 
 PointMeasurement PointReader::read_row(std::int64_t point_id) {
+  try {
+    return read_columns(point_id);
+  } catch (const Error& e) {  // a word that this program does not know
+    throw Error(e.code(), path_ + ": point " + std::to_string(point_id) + ": " + e.what());
+  }
+}
+
+PointMeasurement PointReader::read_columns(std::int64_t point_id) {
   if (!point_.bind(point_id).next()) {
-    throw Error(ExitCode::kBadInput,
-                "the database holds no point number " + std::to_string(point_id));
+    throw Error(ExitCode::kBadInput, "there is no such point");
   }
   PointMeasurement point;
   point.key.workload = workload_kind(point_.text(0));
@@ -187,17 +195,17 @@ PointMeasurement PointReader::read_row(std::int64_t point_id) {
   point.key.regime = word(point_.integer(2));
   point.key.split = word(point_.integer(3));
   point.key.strategy = word(point_.integer(4));
-  point.key.dtype = word(point_.integer(5));
-  point.key.backend = word(point_.integer(6));
-  point.key.cache_state = word(point_.integer(7));
-  point.key.launch = word(point_.integer(8));
+  point.key.dtype = dtype_of(word(point_.integer(5)));
+  point.key.backend = backend_of(word(point_.integer(6)));
+  point.key.cache_state = cache_state_of(word(point_.integer(7)));
+  point.key.launch = launch_mode_of(word(point_.integer(8)));
   point.key.context_len = point_.integer(9);
   point.key.num_queries = point_.integer(10);
   point.key.overlap = point_.optional_real(11);
-  point.status = point_.text(12);
+  point.status = point_status_of(point_.text(12));
   point.reason = point_.text(13);
   point.stop_reason = word(point_.integer(14));
-  point.reliability = word(point_.integer(15));
+  point.reliability = reliability_of(word(point_.integer(15)));
   point.adjacent_overlap = point_.optional_real(16);
   point.unique_blocks = point_.optional_real(17);
   point_.reset();

@@ -53,10 +53,10 @@ void bind_key(Statement& statement, const PointKey& key, const WordId& word_id) 
       .bind(word_id(key.regime))
       .bind(word_id(key.split))
       .bind(word_id(key.strategy))
-      .bind(word_id(key.dtype))
-      .bind(word_id(key.backend))
-      .bind(word_id(key.cache_state))
-      .bind(word_id(key.launch))
+      .bind(word_id(name_of(key.dtype)))
+      .bind(word_id(name_of(key.backend)))
+      .bind(word_id(name_of(key.cache_state)))
+      .bind(word_id(name_of(key.launch)))
       .bind(key.context_len)
       .bind(key.num_queries)
       .bind(finite(key.overlap));
@@ -64,9 +64,11 @@ void bind_key(Statement& statement, const PointKey& key, const WordId& word_id) 
 
 // Binds the key if the file knows all its words; otherwise no point can have it.
 bool bind_known_key(Statement& statement, Words& words, const PointKey& key) {
-  for (const std::string* text : {&key.model, &key.regime, &key.split, &key.strategy, &key.dtype,
-                                  &key.backend, &key.cache_state, &key.launch}) {
-    if (!words.find(*text)) {
+  for (const std::string& text :
+       {key.model, key.regime, key.split, key.strategy, std::string(name_of(key.dtype)),
+        std::string(name_of(key.backend)), std::string(name_of(key.cache_state)),
+        std::string(name_of(key.launch))}) {
+    if (!words.find(text)) {
       return false;
     }
   }
@@ -126,7 +128,7 @@ std::int64_t PointWriter::insert(std::int64_t run_id, const PointMeasurement& po
   if (point.acceptance) {
     insert_acceptance(point_id, *point.acceptance);
   }
-  run_count_.bind(point.status).bind(run_id).run();
+  run_count_.bind(std::string(name_of(point.status))).bind(run_id).run();
   return point_id;
 }
 
@@ -144,10 +146,10 @@ std::int64_t PointWriter::insert_row(std::int64_t run_id, const PointMeasurement
   const PointSummary summary = summarize(point);
   point_.bind(run_id);
   bind_key(point_, point.key, [this](const std::string& text) { return words_.id(text); });
-  point_.bind(point.status)
+  point_.bind(std::string(name_of(point.status)))
       .bind(point.reason)
       .bind(words_.id(point.stop_reason))
-      .bind(words_.id(point.reliability))
+      .bind(words_.id(name_of(point.reliability)))
       .bind(finite(point.adjacent_overlap))
       .bind(finite(point.unique_blocks))
       .bind(summary.sample_count)

@@ -54,7 +54,7 @@ StoredRun read_run(const Statement& row) {
   run.record.self_check = row.text(7);
   run.record.started_utc = row.text(8);
   run.record.finished_utc = row.text(9);
-  run.record.status = row.text(10);
+  run.record.status = run_status_of(row.text(10));
   run.record.configuration = row.text(11);
   run.record.environment = row.text(12);
   run.record.revision = row.text(13);
@@ -85,7 +85,7 @@ std::int64_t insert_run(Database& database, const RunRecord& run, const std::str
       .bind(run.self_check)
       .bind(run.started_utc)
       .bind(run.finished_utc)
-      .bind(run.status)
+      .bind(std::string(name_of(run.status)))
       .bind(run.configuration)
       .bind(run.revision)
       .bind(static_cast<std::int64_t>(run.seed))
@@ -94,10 +94,10 @@ std::int64_t insert_run(Database& database, const RunRecord& run, const std::str
   return database.last_insert_id();
 }
 
-void set_run_status(Database& database, std::int64_t run_id, const std::string& status,
+void set_run_status(Database& database, std::int64_t run_id, RunStatus status,
                     const std::string& finished_utc) {
   Statement(database, "UPDATE run SET status = ?, finished_utc = ? WHERE id = ?")
-      .bind(status)
+      .bind(std::string(name_of(status)))
       .bind(finished_utc)
       .bind(run_id)
       .run();
@@ -118,7 +118,7 @@ void abort_orphans(Database& database) {
   }
   for (const std::int64_t run_id : orphans) {
     Transaction transaction(database);
-    set_run_status(database, run_id, "aborted", "");
+    set_run_status(database, run_id, RunStatus::kAborted, "");
     insert_diagnostic(database, run_id,
                       {utc_now(), "warning", "store",
                        "the run's process ended without finishing it; its points are kept"});

@@ -12,7 +12,7 @@ namespace versieve::db {
 
 // Stores the run as it is given. Throws if its uuid is there already.
 std::int64_t insert_run(Database& database, const RunRecord& run, const std::string& writer);
-void set_run_status(Database& database, std::int64_t run_id, const std::string& status,
+void set_run_status(Database& database, std::int64_t run_id, RunStatus status,
                     const std::string& finished_utc);
 std::string writer_of(const Database& database, std::int64_t run_id);
 // Running runs whose writer is certainly gone become aborted, with a diagnostic that says so.

@@ -57,7 +57,7 @@ std::int64_t Store::begin_run(const RunRecord& run) {
   return run_id;
 }
 
-void Store::finish_run(std::int64_t run_id, const std::string& status) {
+void Store::finish_run(std::int64_t run_id, RunStatus status) {
   set_run_status(impl_->for_writing(), run_id, status, utc_now());
 }
 

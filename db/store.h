@@ -37,7 +37,7 @@ struct PointFilter {
   std::string model;
   std::string regime;
   std::string split;
-  std::string backend;
+  std::optional<Backend> backend;
   bool only_ok = false;  // leaves out refused and failed points
 };
 
@@ -95,7 +95,7 @@ class Store {
   // Stores the run and returns its id. Empty uuid and started_utc are filled in. Throws if the
   // uuid is there already.
   std::int64_t begin_run(const RunRecord& run);
-  void finish_run(std::int64_t run_id, const std::string& status);  // complete, aborted, failed
+  void finish_run(std::int64_t run_id, RunStatus status);  // complete, aborted, failed
   // What becomes known only during the run: counter access and its sentence, the self-check.
   void set_counter_access(std::int64_t run_id, const std::string& access, const std::string& detail,
                           const std::string& self_check);

@@ -52,7 +52,7 @@ engine::VerifyBenchOptions verify_options(const Options& options) {
   take(options.groups, out.groups);
   out.warm = options.cache == "warm";
   out.samples = options.samples;
-  out.on_gpu = options.backend == "cuda";
+  out.on_gpu = backend_of(options.backend) == Backend::kCuda;
   out.threads = options.cpu_threads();
   return out;
 }
@@ -63,7 +63,7 @@ engine::StepBenchOptions step_options(const Options& options) {
   take(options.contexts, out.contexts);
   take(options.strategies, out.strategies);
   out.samples = options.samples;
-  out.on_gpu = options.backend == "cuda";
+  out.on_gpu = backend_of(options.backend) == Backend::kCuda;
   out.threads = options.cpu_threads();
   return out;
 }
@@ -176,7 +176,7 @@ Answer run_bench(const Options& options) {
   for (const std::string& group : options.groups) {
     Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
   }
-  if (options.backend == "cuda") {
+  if (backend_of(options.backend) == Backend::kCuda) {
     if (const std::string missing = profiler::gpu_missing_because(); !missing.empty()) {
       throw Error(ExitCode::kEnvironment, missing);
     }

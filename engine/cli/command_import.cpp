@@ -31,10 +31,10 @@ std::int64_t opened_run(db::Store& store, const engine::ImportedRun& imported,
 
 Stored store_run(db::Store& store, const engine::ImportedRun& imported) {
   const std::optional<db::StoredRun> before = store.run(imported.record.uuid);
-  if (before && before->record.status == "complete") {
+  if (before && before->record.status == RunStatus::kComplete) {
     return Stored::kBefore;
   }
-  if (before && before->record.status == "running") {
+  if (before && before->record.status == RunStatus::kRunning) {
     throw Error(ExitCode::kEnvironment,
                 "another process is importing this file into " + store.path() + " right now");
   }
@@ -44,7 +44,7 @@ Stored store_run(db::Store& store, const engine::ImportedRun& imported) {
       store.add_point(id, point);
     }
   }
-  store.finish_run(id, "complete");
+  store.finish_run(id, RunStatus::kComplete);
   return before ? Stored::kRest : Stored::kNow;
 }
 

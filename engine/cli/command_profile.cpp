@@ -50,7 +50,7 @@ struct Options {
   bool resume = false;
 };
 
-SweepPlan plan_of(const Options& options, const std::string& backend) {
+SweepPlan plan_of(const Options& options, Backend backend) {
   for (const std::string& name : engine::sweep_names()) {
     if (name == options.sweep) {
       return engine::sweep_from_json(std::string(engine::built_in_sweep(name)), name, backend);
@@ -88,7 +88,7 @@ class StoredCampaign {
   ~StoredCampaign() {
     if (open_) {
       try {
-        store_.finish_run(id_, "aborted");
+        store_.finish_run(id_, RunStatus::kAborted);
       } catch (const Error&) {
         // The next writer marks the run as aborted.
       }
@@ -105,7 +105,7 @@ class StoredCampaign {
   }
   const engine::ClockLog& clocks() const { return clocks_; }
   void complete() {
-    store_.finish_run(id_, "complete");
+    store_.finish_run(id_, RunStatus::kComplete);
     open_ = false;
   }
   std::string uuid() const {
@@ -130,7 +130,7 @@ Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progres
   Answer answer;
   answer.json = {{"run", uuid},
                  {"sweep", record.kind},
-                 {"backend", machine.backend},
+                 {"backend", name_of(machine.backend)},
                  {"device", record.device},
                  {"counter_access", record.counter_access},
                  {"counter_detail", record.counter_detail},
@@ -195,7 +195,7 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
 std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec& hardware,
                                                               std::uint64_t seed) {
   return [machine = engine::memory_machine(hardware), seed](const PointKey& key) {
-    const bool warm = key.cache_state == "warm";
+    const bool warm = key.cache_state == CacheState::kWarm;
     return engine::simulate_point(
         key, {},
         {.machine = machine,
@@ -204,13 +204,14 @@ std::function<PointMeasurement(const PointKey&)> simulator_of(const HardwareSpec
   };
 }
 
-std::optional<HardwareSpec> simulated_hardware(const Options& options, const std::string& backend) {
-  if (backend == kSimulatedBackend) {
+std::optional<HardwareSpec> simulated_hardware(const Options& options, Backend backend) {
+  if (backend == Backend::kSimulator) {
     return engine::load_hardware(options.hardware.value_or("h200-sxm"));
   }
   if (options.hardware) {
-    throw Error(ExitCode::kUsage, "--hardware names the machine that --backend sim simulates; " +
-                                      backend + " measures this one");
+    throw Error(ExitCode::kUsage,
+                std::string("--hardware names the machine that --backend sim simulates; ") +
+                    name_of(backend) + " measures this one");
   }
   return {};
 }
@@ -226,14 +227,16 @@ std::string demo_of(const Options& options, const SweepPlan& plan) {
 
 Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
-  const std::string backend = engine::resolved_backend(options.backend);
+  const Backend backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
   const SweepPlan plan = plan_of(options, backend);
   const std::string demo = demo_of(options, plan);
-  if (backend != "cuda" && (plan.name == "calibrate" || !options.hardware_out.empty())) {
+  const bool of_machine =
+      std::any_of(plan.points.begin(), plan.points.end(),
+                  [](const PointKey& key) { return key.workload == WorkloadKind::kMachine; });
+  if (backend != Backend::kCuda && (of_machine || !options.hardware_out.empty())) {
     throw Error(ExitCode::kEnvironment,
-                std::string(plan.name == "calibrate" ? "the sweep calibrate measures"
-                                                     : "--hardware-out describes") +
+                (of_machine ? "the sweep " + plan.name + " measures" : "--hardware-out describes") +
                     " a GPU" +
                     (simulated ? ", not the simulator"
                                : ", and there is none: " + profiler::gpu_missing_because()));

@@ -23,7 +23,8 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string hardware, strategy, model = "nsa-1b", cache_state = "cold_rotate";
+  std::string hardware, strategy, model = "nsa-1b";
+  std::string cache_state = name_of(CacheState::kColdRotate);
   std::int64_t context_len = 16384;
   double overlap = 0.8;
   std::string database, kind, workload = "attention";
@@ -81,9 +82,9 @@ Answer run_one(const Options& options) {
                .model = options.model,
                .regime = "synthetic",
                .strategy = options.strategy,
-               .dtype = "bf16",
-               .cache_state = options.cache_state,
-               .launch = "graph",
+               .dtype = Dtype::kBf16,
+               .cache_state = cache_state_of(options.cache_state),
+               .launch = LaunchMode::kGraph,
                .context_len = options.context_len,
                .num_queries = Strategy::parse(options.strategy).draft.nodes};
   if (key.num_queries > 1) {
@@ -91,10 +92,10 @@ Answer run_one(const Options& options) {
   }
   const engine::SimulationPlan plan{
       .machine = engine::memory_machine(engine::load_hardware(hardware)),
-      .protocol =
-          options.cache_state == "warm" ? engine::collection_warm() : engine::collection_quiet()};
+      .protocol = key.cache_state == CacheState::kWarm ? engine::collection_warm()
+                                                       : engine::collection_quiet()};
   const PointMeasurement point = engine::simulate_point(key, {}, plan);
-  if (point.status != "ok") {
+  if (point.status != PointStatus::kOk) {
     throw Error(ExitCode::kAnswerNo, point.reason);
   }
   Answer answer{.text = point_text(point)};
@@ -124,7 +125,7 @@ nlohmann::json comparison_json(const engine::Comparison& c) {
   return {{"path", c.path},
           {"strategy", c.key.strategy},
           {"context_len", c.key.context_len},
-          {"cache_state", c.key.cache_state},
+          {"cache_state", name_of(c.key.cache_state)},
           {"overlap", c.key.overlap ? nlohmann::json(*c.key.overlap) : nlohmann::json()},
           {"counted",
            {{"bytes", c.counted_bytes},
@@ -198,7 +199,7 @@ Answer run_check(const Options& options, const CommandContext& context) {
       }
       const PointMeasurement simulated = engine::simulate_point(
           key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
-      refused += simulated.status != "ok" ? 1 : 0;
+      refused += simulated.status != PointStatus::kOk ? 1 : 0;
       for (const engine::Comparison& c : engine::compare(points[i], simulated)) {
         comparisons.push_back(c);
       }

@@ -106,9 +106,9 @@ QString accepted_text(const Snapshot& snapshot, const PointOverview& point) {
 }
 double source_value(const Snapshot& snapshot, const PointOverview& point) {
   const QString& backend = snapshot.word(point.backend);
-  return backend == QLatin1String(kImportedBackend)    ? 2.0
-         : backend == QLatin1String(kSimulatedBackend) ? 1.0
-                                                       : 0.0;
+  return backend == QLatin1String(name_of(Backend::kImported))    ? 2.0
+         : backend == QLatin1String(name_of(Backend::kSimulator)) ? 1.0
+                                                                  : 0.0;
 }
 
 constexpr ColumnKind kText = ColumnKind::kText;

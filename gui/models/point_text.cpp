@@ -55,8 +55,8 @@ QString key_rows(const PointMeasurement& point) {
       row("regime", utf8(key.regime + (key.split.empty() ? "" : ", " + key.split)));
   html += row("L, N", tokens(key.context_len) + " (" + length_name(key.workload) + "), " +
                           QString::number(key.num_queries) + " (" + rows_name(key.workload) + ")");
-  html += row("run as", utf8(key.backend + ", " + key.dtype + ", " + key.launch + ", cache " +
-                             key.cache_state));
+  html += row("run as", QString(name_of(key.backend)) + ", " + name_of(key.dtype) + ", " +
+                            name_of(key.launch) + ", cache " + name_of(key.cache_state));
   if (key.overlap) {
     html += row("overlap asked", fixed(*key.overlap, 3));
   }
@@ -71,16 +71,16 @@ QString key_rows(const PointMeasurement& point) {
 
 QString result_rows(const PointMeasurement& point, const db::PointOverview& overview) {
   QString html =
-      row("status", utf8(point.status + (point.reason.empty() ? "" : ": " + point.reason)));
+      row("status", name_of(point.status) + utf8(point.reason.empty() ? "" : ": " + point.reason));
   if (overview.median_ns) {
     html += row("median time", median_with_interval(overview.median_ns, overview.median_low_ns,
                                                     overview.median_high_ns));
     html += row("samples", QString::number(overview.sample_count) + ", stopped: " +
-                               utf8(point.stop_reason) + ", " + utf8(point.reliability));
+                               utf8(point.stop_reason) + ", " + name_of(point.reliability));
   }
   const double missing = std::nan("");
   if (overview.dram_bytes || overview.predicted_dram_bytes) {
-    html += row(point.key.backend == kSimulatedBackend ? "DRAM simulated" : "DRAM measured",
+    html += row(point.key.backend == Backend::kSimulator ? "DRAM simulated" : "DRAM measured",
                 bytes(overview.dram_bytes.value_or(missing)));
     html += row("DRAM predicted", bytes(overview.predicted_dram_bytes.value_or(missing)));
   }
@@ -151,7 +151,7 @@ QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& di
                  utf8(record.kind) + "</p><table>";
   html += row("uuid", utf8(record.uuid)) + row("device", utf8(record.device));
   html += row("started", utf8(record.started_utc)) + row("finished", utf8(record.finished_utc));
-  html += row("status", utf8(record.status)) + row("code", utf8(record.revision));
+  html += row("status", name_of(record.status)) + row("code", utf8(record.revision));
   html +=
       row("counters", utf8(record.counter_access +
                            (record.counter_detail.empty() ? "" : ": " + record.counter_detail)));

@@ -30,7 +30,7 @@ const std::array<Column, 10> kColumns = {{
     {"Sweep", false, [](const db::StoredRun& run) { return utf8(run.record.kind); }},
     {"Device", false, [](const db::StoredRun& run) { return utf8(run.record.device); }},
     {"Started, UTC", false, started},
-    {"Status", false, [](const db::StoredRun& run) { return utf8(run.record.status); }},
+    {"Status", false, [](const db::StoredRun& run) { return QString(name_of(run.record.status)); }},
     {"Counters", false, counters},
     {"Points", true, [](const db::StoredRun& run) { return QString::number(run.ok_count); }},
     {"Refused", true, [](const db::StoredRun& run) { return QString::number(run.refused_count); }},

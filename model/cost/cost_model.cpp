@@ -216,7 +216,7 @@ L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& har
   const double all_written = written;
   written *= value(p, SharedParameter::kWriteFill);
   L2Pressure out;
-  out.warm_miss = conditions.cache == CacheState::kWarm
+  out.warm_miss = conditions.warm
                       ? miss_probability(cached + written, hardware, p,
                                          SharedParameter::kEffectiveL2, SharedParameter::kL2Knee)
                       : 1.0;

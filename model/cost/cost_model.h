@@ -10,15 +10,12 @@
 #include "model/launches/launch_work.h"
 #include "model/words/evaluation.h"
 #include "model/words/hardware.h"
+#include "model/words/point_words.h"
 
 namespace versieve {
 
-// The state of L2 before the measured work, and how launches are enqueued.
-enum class CacheState { kWarm, kCold };
-enum class LaunchMode { kStream, kGraph };
-
 struct RunConditions {
-  CacheState cache = CacheState::kCold;
+  bool warm = false;  // L2 holds what the run before it read
   LaunchMode launch = LaunchMode::kStream;
 };
 

@@ -182,7 +182,7 @@ const SystemQuantile* FittedModel::system(std::string_view name) const {
 
 bool FittedModel::prices_one_launch(const Strategy& s, const LlmShape& target,
                                     std::int64_t context_len) const {
-  return s.attention == AttentionMethod::kNsa && !s.draft.speculates() && dtype == "bf16" &&
+  return s.attention == AttentionMethod::kNsa && !s.draft.speculates() && dtype == Dtype::kBf16 &&
          priced_form() == NsaForm::kFused && informs(LaunchKind::kDecodeLayers) &&
          decodes_in_one_launch(target, context_len);
 }

@@ -75,10 +75,10 @@ struct PriorFit {
 };
 
 struct FittedModel {
-  std::string device;                           // as the runs say: "NVIDIA H200"
-  std::string hardware_key;                     // its catalogue entry
-  std::string geometry;                         // of the step points' target: "nsa-1b"
-  std::string dtype;                            // "bf16"
+  std::string device;        // as the runs say: "NVIDIA H200"
+  std::string hardware_key;  // its catalogue entry
+  std::string geometry;      // of the step points' target: "nsa-1b"
+  Dtype dtype = Dtype::kBf16;
   RunConditions conditions;                     // of the step points
   Provenance evidence = Provenance::kMeasured;  // or simulated
   std::int64_t points = 0;

@@ -6,7 +6,7 @@ namespace versieve {
 
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, double overlap, const FittedModel& fit) {
-  StepShape shape = asked_step(strategy, target, draft, context_len, fit.dtype == "f32" ? 4 : 2);
+  StepShape shape = asked_step(strategy, target, draft, context_len, bytes_of(fit.dtype));
   shape.overlap = overlap;
   shape.form = fit.priced_form();
   shape.recorded = fit.conditions.launch == LaunchMode::kGraph;

@@ -75,7 +75,7 @@ class Planner {
     table_.acceptance_pair = fit.acceptance.pair;
     table_.acceptance_origin = fit.acceptance.origin;
     table_.acceptance_note = fit.acceptance.note;
-    table_.dtype = fit.dtype;
+    table_.dtype = name_of(fit.dtype);
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
     table_.evidence = fit.evidence;

@@ -97,7 +97,7 @@ StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& atte
           .num_queries = attention.nodes,
           .refresh_layers = target_.layers - reuse,
           .reuse_layers = reuse,
-          .element_bytes = fit_.dtype == "f32" ? 4 : 2,
+          .element_bytes = bytes_of(fit_.dtype),
           .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
           .form = fit_.priced_form(),
           .group_size = attention.group_size,

@@ -115,7 +115,7 @@ void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t conte
   own_.compose(greedy, context, overlap, sink);
   StepWork sampler;
   const SamplingCase c{.algorithm = SamplingAlgorithm::kSigmoid};
-  add_sampling(c, target_.vocab, strategy.draft.nodes, fit_.dtype == "f32" ? 4 : 2, false, sampler);
+  add_sampling(c, target_.vocab, strategy.draft.nodes, bytes_of(fit_.dtype), false, sampler);
   sink.take(sampler, 1.0,
             std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/words/point_words.h"
 #include "model/words/traffic.h"
 
 namespace versieve {
@@ -29,14 +30,14 @@ WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 // The identity of a point within a run; all fields together are the key.
 struct PointKey {
   WorkloadKind workload = WorkloadKind::kAttention;
-  std::string model;              // geometry ("nsa-1b") or checkpoint ("demo-nsa"); "kernel"
-  std::string regime;             // chat, plan, prose, code; "synthetic" without text
-  std::string split;              // calibration, test; empty without text
-  std::string strategy;           // canonical text; of a kernel: kernel_case.h
-  std::string dtype;              // f32, bf16
-  std::string backend;            // cuda, cpu, sim; imported: not run by us, see is_imported
-  std::string cache_state;        // warm, cold_rotate, as_is
-  std::string launch;             // stream, graph
+  std::string model;     // geometry ("nsa-1b") or checkpoint ("demo-nsa"); "kernel"
+  std::string regime;    // chat, plan, prose, code; "synthetic" without text
+  std::string split;     // calibration, test; empty without text
+  std::string strategy;  // canonical text; of a kernel: kernel_case.h
+  Dtype dtype = Dtype::kUnstated;
+  Backend backend = Backend::kCuda;
+  CacheState cache_state = CacheState::kAsIs;
+  LaunchMode launch = LaunchMode::kUnstated;
   std::int64_t context_len = 0;   // L; of a kernel: scores or logits a row
   std::int64_t num_queries = 0;   // N; of a kernel: rows
   std::optional<double> overlap;  // declared overlap of synthetic queries, an axis of the sweep
@@ -80,13 +81,12 @@ struct AcceptanceMeasurement {
 
 struct PointMeasurement {
   PointKey key;
-  std::string status = "ok";  // ok, refused, failed
+  PointStatus status = PointStatus::kOk;
   // One sentence when status is not ok; of an imported point what its source leaves open, or "".
   std::string reason;
   std::vector<double> time_ns;  // every sample of the whole point
   std::string stop_reason;      // target, stalled, timeout, fixed
-  // ok, throttled, suspect; imported: unchecked, or kAtLeast.
-  std::string reliability = "ok";
+  Reliability reliability = Reliability::kOk;
   // Why the clock was held down while the times were taken, in NVML's words; empty: not asked. Kept
   // as the run's diagnostics, where it changes (engine/measure/sweep/clock_log.h).
   std::string clock_events;
@@ -100,22 +100,16 @@ struct PointMeasurement {
 
 // Taken from another program's record: how it was measured is that program's word. Such points are
 // kept and shown; nothing is fitted to them.
-inline constexpr const char* kImportedBackend = "imported";
 inline constexpr const char* kImportedKind = "imported: ";  // a run's kind: and the format
 inline bool is_imported(const PointMeasurement& point) {
-  return point.key.backend == kImportedBackend;
+  return point.key.backend == Backend::kImported;
 }
 
-// The reliability of an imported acceptance of drafts of which some were cut short: nothing counts
-// how many had each position, so that its mean is a lower bound for the draft that it names.
-inline constexpr const char* kAtLeast = "at_least";
-
 // Counted by the simulator: kept and shown; nothing is fitted to a prediction.
-inline constexpr const char* kSimulatedBackend = "sim";
 inline constexpr const char* kSimulatorDevice =
     "simulator: ";  // a run's device: and a machine's key
 inline bool is_simulated(const PointMeasurement& point) {
-  return point.key.backend == kSimulatedBackend;
+  return point.key.backend == Backend::kSimulator;
 }
 
 // Where and with what a run was made.
@@ -129,8 +123,8 @@ struct RunRecord {
   std::string self_check;      // ok, suspect, off; with the figures in environment
   std::string started_utc;     // ISO 8601
   std::string finished_utc;
-  std::string status = "running";  // running, complete, aborted, failed
-  std::string configuration;       // full resolved configuration, JSON text
+  RunStatus status = RunStatus::kRunning;
+  std::string configuration;  // full resolved configuration, JSON text
   // Its counters were taken after uncounted runs of the same work, as every sweep does now. Read
   // from the configuration, which older sweeps' does not say.
   bool counted_warm = true;

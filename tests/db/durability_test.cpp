@@ -35,7 +35,7 @@ pid_t start_writer(const std::string& path, const std::string& uuid, int first, 
         ::_exit(1);
       }
     }
-    store.finish_run(run_id, "complete");
+    store.finish_run(run_id, RunStatus::kComplete);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "writer: %s\n", error.what());
     ::_exit(2);
@@ -89,7 +89,7 @@ void kill_writers(int kills) {
     CHECK((reported.empty() || run.has_value()));
     if (run) {
       const std::vector<PointMeasurement> points = store.points({.run_id = run->id});
-      CHECK(run->record.status == "aborted");  // its writer is gone
+      CHECK(run->record.status == RunStatus::kAborted);  // its writer is gone
       REQUIRE(points.size() >= reported.size());
       REQUIRE(points.size() <= reported.size() + 1);  // stored, killed before it could say so
       for (std::size_t i = 0; i < reported.size(); ++i) {
@@ -127,7 +127,7 @@ TEST_CASE("two processes that create and write one file at once both finish") {
   const Store store = Store::open(path, OpenMode::kReadOnly);
   REQUIRE(store.runs().size() == 2);
   for (const StoredRun& run : store.runs()) {
-    CHECK(run.record.status == "complete");
+    CHECK(run.record.status == RunStatus::kComplete);
     CHECK(run.ok_count == kPoints);
   }
   CHECK(!std::filesystem::exists(path + "-wal"));  // one plain file is left
@@ -139,7 +139,7 @@ TEST_CASE("a run whose writer still lives stays running") {
   Store writer = Store::open(path, OpenMode::kCreateOrOpen);
   writer.begin_run(sample_run("run-a"));
   const Store other = Store::open(path, OpenMode::kCreateOrOpen);
-  CHECK(other.run("run-a")->record.status == "running");
+  CHECK(other.run("run-a")->record.status == RunStatus::kRunning);
 }
 
 TEST_CASE("a reader sees committed points while a writer goes on") {

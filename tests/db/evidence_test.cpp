@@ -19,7 +19,7 @@ void store_run(Store& store, const RunRecord& run, const std::vector<PointMeasur
   for (const PointMeasurement& point : points) {
     store.add_point(id, point);
   }
-  store.finish_run(id, "complete");
+  store.finish_run(id, RunStatus::kComplete);
 }
 
 }  // namespace
@@ -120,8 +120,8 @@ TEST_CASE("a store without a device to fit to says what it holds instead") {
   const TempFolder scratch;
   Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   PointMeasurement imported = sample_point(0), simulated = sample_point(1);
-  imported.key.backend = kImportedBackend;
-  simulated.key.backend = kSimulatedBackend;
+  imported.key.backend = Backend::kImported;
+  simulated.key.backend = Backend::kSimulator;
   store_run(store, sample_run("a"), {imported, simulated});
   try {
     fitted_device(store, "", "");

@@ -21,7 +21,7 @@ void make_shard(const std::string& path, const std::string& uuid, int first, int
     store.add_point(run_id, sample_point(number));
   }
   store.add_diagnostic(run_id, "info", "sweep", "shard of " + uuid);
-  store.finish_run(run_id, "complete");
+  store.finish_run(run_id, RunStatus::kComplete);
 }
 
 // The whole content, in an order that does not depend on ids.
@@ -80,9 +80,9 @@ TEST_CASE("a run that was merged while it ran is completed by a later merge") {
     const std::int64_t run_id = store.begin_run(sample_run("run-a"));
     store.add_point(run_id, sample_point(0));
     merge_into(all, {shard});
-    CHECK(Store::open(all, OpenMode::kReadOnly).run("run-a")->record.status == "running");
+    CHECK(Store::open(all, OpenMode::kReadOnly).run("run-a")->record.status == RunStatus::kRunning);
     store.add_point(run_id, sample_point(1));
-    store.finish_run(run_id, "complete");
+    store.finish_run(run_id, RunStatus::kComplete);
   }
   const std::vector<MergeResult> later = merge_into(all, {shard});
   CHECK(later[0].points_added == 1);

@@ -69,7 +69,7 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
     store.add_point(run_id, sample_point(number));
   }
   store.add_diagnostic(run_id, "info", "fixture", "written by the program of this schema");
-  store.finish_run(run_id, "complete");
+  store.finish_run(run_id, RunStatus::kComplete);
 }
 
 TEST_CASE("the stored files of all schemas open and hold what was put in") {
@@ -122,7 +122,7 @@ TEST_CASE("a file of schema 1 takes points of the kinds that came later") {
       store.add_point(run_id, point);
       CHECK(store.points({.workload = kind}).size() == 1);
     }
-    store.finish_run(run_id, "complete");
+    store.finish_run(run_id, RunStatus::kComplete);
     CHECK(store.points({}).size() == kFixturePoints + 4);
   }
   CHECK(Store::open(path + ".schema1", OpenMode::kReadOnly).points({}).size() == kFixturePoints);

@@ -7,6 +7,7 @@
 #include "db/merge.h"
 #include "db/open.h"
 #include "db/schema.h"
+#include "db/sqlite.h"
 #include "db/store.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
@@ -25,7 +26,7 @@ std::string make_database(const TempFolder& scratch, const std::string& name, in
   for (int number = 0; number < points; ++number) {
     store.add_point(run_id, sample_point(number));
   }
-  store.finish_run(run_id, "complete");
+  store.finish_run(run_id, RunStatus::kComplete);
   return path;
 }
 
@@ -52,6 +53,20 @@ TEST_CASE("a missing file is refused by readers with exit code 3 and is not crea
   CHECK(error.code() == ExitCode::kBadInput);
   CHECK(is_one_sentence(error.what()));
   CHECK(!fs::exists(path));
+}
+
+TEST_CASE(
+    "a point with a word that nobody knows is refused with the point, the word and the known") {
+  const TempFolder scratch;
+  const std::string path = make_database(scratch, "a.db", 3);
+  Database(path, Access::kWrite).execute("UPDATE word SET text = 'tpu' WHERE text = 'cuda'");
+  const Error error = error_of([&] { Store::open(path, OpenMode::kReadOnly).points({}); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  CHECK(is_one_sentence(error.what()));
+  for (const char* part : {"a.db: point 1: ", "backend 'tpu'", "cuda, cpu, sim, imported"}) {
+    CAPTURE(part, error.what());
+    CHECK(std::string(error.what()).find(part) != std::string::npos);
+  }
 }
 
 TEST_CASE("a file that is no SQLite file is refused untouched") {

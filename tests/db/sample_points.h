@@ -48,10 +48,10 @@ inline PointMeasurement sample_point(int number) {
   point.key.regime = "chat";
   point.key.split = "test";
   point.key.strategy = "nsa/d6k8n64/dfs/c1/F*";
-  point.key.dtype = "bf16";
-  point.key.backend = "cuda";
-  point.key.cache_state = "cold_rotate";
-  point.key.launch = "graph";
+  point.key.dtype = Dtype::kBf16;
+  point.key.backend = Backend::kCuda;
+  point.key.cache_state = CacheState::kColdRotate;
+  point.key.launch = LaunchMode::kGraph;
   point.key.context_len = 1024 + number;
   point.key.num_queries = 64;
   point.key.overlap = number % 2 == 0 ? std::optional<double>(0.75) : std::nullopt;
@@ -117,14 +117,15 @@ class Description {
 inline std::string describe(const PointKey& key) {
   Description text;
   text.add(name_of(key.workload)).add(key.model).add(key.regime).add(key.split).add(key.strategy);
-  text.add(key.dtype).add(key.backend).add(key.cache_state).add(key.launch);
+  text.add(name_of(key.dtype)).add(name_of(key.backend)).add(name_of(key.cache_state));
+  text.add(name_of(key.launch));
   return text.add(key.context_len).add(key.num_queries).add(key.overlap).text();
 }
 
 inline std::string describe(const PointMeasurement& point) {
   Description text;
-  text.add(point.status).add(point.reason).add(point.time_ns).add(point.stop_reason);
-  text.add(point.reliability).add(point.adjacent_overlap).add(point.unique_blocks);
+  text.add(name_of(point.status)).add(point.reason).add(point.time_ns).add(point.stop_reason);
+  text.add(name_of(point.reliability)).add(point.adjacent_overlap).add(point.unique_blocks);
   text.add(point.ranges);
   if (point.acceptance) {
     const AcceptanceMeasurement& acceptance = *point.acceptance;
@@ -142,7 +143,7 @@ inline std::string describe(const RunRecord& run) {
   Description text;
   text.add(run.uuid).add(run.kind).add(run.device).add(run.device_uuid_hash);
   text.add(run.counter_access).add(run.counter_detail).add(run.self_check).add(run.started_utc);
-  text.add(run.finished_utc).add(run.status).add(run.configuration).add(run.environment);
+  text.add(run.finished_utc).add(name_of(run.status)).add(run.configuration).add(run.environment);
   return text.add(run.revision).add(static_cast<std::int64_t>(run.seed)).text();
 }
 

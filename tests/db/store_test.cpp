@@ -16,7 +16,7 @@ TEST_CASE("every field of a point and a run comes back as it was stored") {
   const std::string path = (scratch / "a.db").string();
   RunRecord run = sample_run("run-a");
   PointMeasurement refused = sample_point(6);
-  refused.status = "refused";
+  refused.status = PointStatus::kRefused;
   refused.reason = "the window is wider than the kernel's";
   refused.time_ns.clear();
   refused.ranges.clear();
@@ -30,7 +30,7 @@ TEST_CASE("every field of a point and a run comes back as it was stored") {
     for (const PointMeasurement& point : points) {
       store.add_point(run_id, point);
     }
-    store.finish_run(run_id, "complete");
+    store.finish_run(run_id, RunStatus::kComplete);
   }
   const Store store = Store::open(path, OpenMode::kReadOnly);
   const std::vector<PointMeasurement> read = store.points({});
@@ -40,7 +40,7 @@ TEST_CASE("every field of a point and a run comes back as it was stored") {
   }
   const std::optional<StoredRun> stored = store.run("run-a");
   REQUIRE(stored.has_value());
-  run.status = "complete";
+  run.status = RunStatus::kComplete;
   run.finished_utc = stored->record.finished_utc;
   CHECK(run.finished_utc.size() == 20);
   CHECK(describe(stored->record) == describe(run));
@@ -153,7 +153,7 @@ TEST_CASE("filters leave exactly the points that match") {
     store.add_point(number < 4 ? h200 : a100, sample_point(number));
   }
   PointMeasurement failed = sample_point(7);
-  failed.status = "failed";
+  failed.status = PointStatus::kFailed;
   store.add_point(a100, failed);
   CHECK(store.points({}).size() == 7);
   CHECK(store.points({.run_id = h200}).size() == 4);
@@ -164,7 +164,7 @@ TEST_CASE("filters leave exactly the points that match") {
   CHECK(store.points({.workload = WorkloadKind::kAttention}).size() == 2);
   CHECK(store.points({.device = "A100", .model = "nsa-1b"}).size() == 1);
   CHECK(store.points({.model = "no such model"}).empty());
-  CHECK(store.points({.regime = "chat", .split = "test", .backend = "cuda"}).size() == 7);
+  CHECK(store.points({.regime = "chat", .split = "test", .backend = Backend::kCuda}).size() == 7);
   CHECK(store.overview({.run_id = a100}).points.size() == 3);
 }
 
@@ -174,9 +174,9 @@ TEST_CASE("resume finds finished points of the same sweep and tries failed ones 
   const RunRecord run = sample_run("run-a");
   const std::int64_t run_id = store.begin_run(run);
   PointMeasurement failed = sample_point(1);
-  failed.status = "failed";
+  failed.status = PointStatus::kFailed;
   PointMeasurement refused = sample_point(2);
-  refused.status = "refused";
+  refused.status = PointStatus::kRefused;
   store.add_point(run_id, sample_point(0));
   store.add_point(run_id, failed);
   store.add_point(run_id, refused);
@@ -206,9 +206,9 @@ TEST_CASE("a key is stored once in a run, and a refused write leaves the store u
   CHECK(is_one_sentence(twice.what()));
   PointMeasurement bad = sample_point(2);
   bad.key.model = "new word in a refused transaction";
-  bad.status = "no such status";
+  bad.ranges[0].counters[0].status = "no such status";
   CHECK(error_of([&] { store.add_point(run_id, bad); }).code() == ExitCode::kBadInput);
-  bad.status = "ok";
+  bad.ranges[0].counters[0].status = "ok";
   store.add_point(run_id, bad);
   CHECK(store.points({.model = bad.key.model}).size() == 1);
   CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kBadInput);

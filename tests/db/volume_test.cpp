@@ -22,10 +22,10 @@ PointMeasurement timed_point(std::int64_t number, std::size_t samples) {
                .model = "nsa-1b",
                .regime = "synthetic",
                .strategy = "nsa/d6k8n64/bfs/c1/F*",
-               .dtype = "bf16",
-               .backend = "cuda",
-               .cache_state = "cold_rotate",
-               .launch = "graph",
+               .dtype = Dtype::kBf16,
+               .backend = Backend::kCuda,
+               .cache_state = CacheState::kColdRotate,
+               .launch = LaunchMode::kGraph,
                .context_len = 1024 + number,
                .num_queries = 64,
                .overlap = 0.8};
@@ -53,7 +53,7 @@ TEST_CASE("a million samples are stored at 100,000 a second and overviewed in 30
     for (std::int64_t i = 0; i < kPoints; ++i) {
       store.add_point(run, timed_point(i, kSamples));
     }
-    store.finish_run(run, "complete");
+    store.finish_run(run, RunStatus::kComplete);
   }
   const double rate = static_cast<double>(kPoints) * kSamples / seconds_since(begin);
   const auto opened = std::chrono::steady_clock::now();

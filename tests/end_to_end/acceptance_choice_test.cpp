@@ -194,7 +194,7 @@ TEST_CASE("a pair's chain tells its trees within the intervals that a plan gives
     }
     REQUIRE(!chain.empty());
     for (PointMeasurement& m : chain) {
-      m.key.backend = kImportedBackend;
+      m.key.backend = Backend::kImported;
     }
     const AcceptanceModel model =
         engine::fit_acceptance_of(chain, chain[0].key.model, engine::fit_acceptance(lent));

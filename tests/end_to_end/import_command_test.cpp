@@ -57,7 +57,7 @@ void store_campaign(const fs::path& path) {
       store.add_point(run, point);
     }
   }
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
 }
 
 }  // namespace
@@ -73,14 +73,14 @@ TEST_CASE("a log is stored as a run of its own that says it was imported") {
   REQUIRE(store.runs().size() == 1);
   const RunRecord record = store.runs()[0].record;
   CHECK(record.uuid == answer["run"]);
-  CHECK(record.status == "complete");
+  CHECK(record.status == RunStatus::kComplete);
   CHECK(record.device == "RTX 4090");
   CHECK(record.counter_access == "off");
   CHECK(nlohmann::json::parse(record.configuration)["file"] == "s.csv");
   const std::vector<PointMeasurement> points = store.points({});
   REQUIRE(points.size() == 2);
   CHECK(points[0].key.model == "pair-7b");
-  CHECK(points[0].key.backend == "imported");
+  CHECK(points[0].key.backend == Backend::kImported);
   CHECK(points[0].acceptance->accepted_per_step == Approx(3.0));
   CHECK(points[0].acceptance->accepted_histogram == std::vector<std::int64_t>{0, 0, 1, 0, 1});
   CHECK(points[1].time_ns == std::vector<double>{900500.0, 905000.0});
@@ -118,12 +118,12 @@ TEST_CASE("an import that was cut off is completed by the next") {
     db::Store store = db::Store::open(world.database().string(), db::OpenMode::kCreateOrOpen);
     const std::int64_t run = store.begin_run(record);
     store.add_point(run, kept);
-    store.finish_run(run, "aborted");
+    store.finish_run(run, RunStatus::kAborted);
   }
   CHECK(world.imported(arguments)["already_there"] == false);
   const db::Store store = db::Store::open(world.database().string(), db::OpenMode::kReadOnly);
   REQUIRE(store.runs().size() == 1);
-  CHECK(store.runs()[0].record.status == "complete");
+  CHECK(store.runs()[0].record.status == RunStatus::kComplete);
   CHECK(store.points({}).size() == 2);
 }
 

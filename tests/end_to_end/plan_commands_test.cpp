@@ -48,7 +48,7 @@ class World {
         store.add_point(run, point);
       }
     }
-    store.finish_run(run, "complete");
+    store.finish_run(run, RunStatus::kComplete);
   }
 
  private:
@@ -284,23 +284,24 @@ TEST_CASE("a calibrated machine is planned by what was measured on it") {
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
   const fs::path path = world().file("mine.db");
   std::vector<PointMeasurement> machine;
-  const auto add = [&](const char* text, std::int64_t length, std::int64_t rows, const char* cache,
-                       const char* launch, double ns) {
+  const auto add = [&](const char* text, std::int64_t length, std::int64_t rows, CacheState cache,
+                       LaunchMode launch, double ns) {
     machine.push_back({.key = {.workload = WorkloadKind::kMachine,
                                .model = "kernel",
                                .strategy = text,
-                               .dtype = "bf16",
-                               .backend = "cuda",
+                               .dtype = Dtype::kBf16,
+                               .backend = Backend::kCuda,
                                .cache_state = cache,
                                .launch = launch,
                                .context_len = length,
                                .num_queries = rows}});
     machine.back().time_ns = {ns};
   };
-  add("machine:gemm/k1000m2000", 1, 1, "cold_rotate", "graph", 1000.0);  // 4 TB/s
-  add("machine:gemm/k1000m2000", 1, 1000, "cold_rotate", "graph", 8000.0);
-  add("machine:copy", 8192, 1, "warm", "graph", 4000.0);
-  add("machine:launch/c64", 1, 1, "warm", "graph", 64000.0);
+  add("machine:gemm/k1000m2000", 1, 1, CacheState::kColdRotate, LaunchMode::kGraph,
+      1000.0);  // 4 TB/s
+  add("machine:gemm/k1000m2000", 1, 1000, CacheState::kColdRotate, LaunchMode::kGraph, 8000.0);
+  add("machine:copy", 8192, 1, CacheState::kWarm, LaunchMode::kGraph, 4000.0);
+  add("machine:launch/c64", 1, 1, CacheState::kWarm, LaunchMode::kGraph, 64000.0);
   world().store(path, "NVIDIA H200", {machine});
   const test::CommandResult doctor = test::run_versieve("doctor --json --db " + path.string());
   const nlohmann::json rows = nlohmann::json::parse(doctor.out)["calibrated"];

@@ -52,7 +52,7 @@ TEST_CASE("a sweep is simulated for a machine of the catalogue, and what cannot 
   CHECK(points[0].ranges.size() == 2);  // nsa_route, nsa_attend
   CHECK(points[1].ranges.size() == 1);  // nsa_reuse
   CHECK(!points[0].ranges[0].counters.empty());
-  CHECK(points[2].status == "refused");
+  CHECK(points[2].status == PointStatus::kRefused);
 }
 
 TEST_CASE("counted points are checked on the machine that they were counted on") {

@@ -339,12 +339,12 @@ class AppTest : public QObject {
 
   // "DRAM measured" stood beside what the simulator had counted.
   void whatWasSimulatedIsNotCalledMeasured() {
-    PointMeasurement point = test::made_up_attention(4096, 16, "sim");
+    PointMeasurement point = test::made_up_attention(4096, 16, Backend::kSimulator);
     db::PointOverview overview;
     overview.dram_bytes = 1e6;
     QVERIFY(point_html(point, overview).contains("DRAM simulated"));
     QVERIFY(!point_html(point, overview).contains("DRAM measured"));
-    point.key.backend = "cuda";
+    point.key.backend = Backend::kCuda;
     QVERIFY(point_html(point, overview).contains("DRAM measured"));
   }
 

@@ -10,7 +10,7 @@
 namespace versieve::test {
 
 inline PointMeasurement made_up_attention(std::int64_t context_len, std::int64_t num_queries,
-                                          const std::string& backend) {
+                                          Backend backend) {
   PointMeasurement point = sample_point(0);
   point.acceptance.reset();
   point.key.workload = WorkloadKind::kAttention;
@@ -43,7 +43,7 @@ inline PointMeasurement made_up_acceptance(std::int64_t context_len, const std::
   point.key.model = "demo-nsa";
   point.key.regime = regime;
   point.key.strategy = "nsa/d6k8n" + std::to_string(nodes) + "/dfs/c1/F*";
-  point.key.dtype = "f32";
+  point.key.dtype = Dtype::kF32;
   point.key.context_len = context_len;
   point.key.num_queries = nodes;
   point.key.overlap.reset();
@@ -64,20 +64,20 @@ inline void write_made_up_sweep(const std::string& path) {
   const std::int64_t run = store.begin_run(sample_run("made-up-run-1"));
   for (std::int64_t context_len = 1024; context_len <= 65536; context_len *= 2) {
     for (const std::int64_t queries : {1, 4, 16, 64, 128}) {
-      store.add_point(run, made_up_attention(context_len, queries, "cuda"));
+      store.add_point(run, made_up_attention(context_len, queries, Backend::kCuda));
     }
   }
   for (const std::int64_t queries : {1, 4, 16, 64, 128}) {
-    store.add_point(run, made_up_attention(16384, queries, "sim"));
+    store.add_point(run, made_up_attention(16384, queries, Backend::kSimulator));
   }
-  PointMeasurement refused = made_up_attention(131072, 64, "cuda");
-  refused.status = "refused";
+  PointMeasurement refused = made_up_attention(131072, 64, Backend::kCuda);
+  refused.status = PointStatus::kRefused;
   refused.reason = "the context is longer than the cache";
   refused.time_ns.clear();
   refused.ranges.clear();
   store.add_point(run, refused);
   store.add_diagnostic(run, "warning", "counters", "two ranges were dropped in one repetition");
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
   RunRecord text = sample_run("made-up-run-2");
   text.kind = "acceptance";
   text.counter_access = "off";
@@ -95,14 +95,14 @@ inline void write_imported(const std::string& path) {
   record.kind = std::string(kImportedKind) + "csv";
   const std::int64_t run = store.begin_run(record);
   PointMeasurement accepted = made_up_acceptance(4096, "chat", 16);
-  accepted.key.backend = kImportedBackend;
+  accepted.key.backend = Backend::kImported;
   PointMeasurement step = accepted;
   step.key.workload = WorkloadKind::kStep;
   step.acceptance.reset();
   step.time_ns = {1e6};
   store.add_point(run, accepted);
   store.add_point(run, step);
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
 }
 
 }  // namespace versieve::test

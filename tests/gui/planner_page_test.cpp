@@ -51,17 +51,17 @@ void store_imported_chain(const QString& path) {
            .model = "pair-7b",
            .regime = "unstated",
            .strategy = "dense/d3k1n4/bfs/c1/F*",
-           .dtype = "unstated",
-           .backend = kImportedBackend,
-           .cache_state = "as_is",
-           .launch = "unstated",
+           .dtype = Dtype::kUnstated,
+           .backend = Backend::kImported,
+           .cache_state = CacheState::kAsIs,
+           .launch = LaunchMode::kUnstated,
            .context_len = 2048};
   m.acceptance = AcceptanceMeasurement{.steps = 100,
                                        .generated_tokens = 200,
                                        .accepted_histogram = {0, 40, 30, 20, 10},
                                        .accepted_per_step = 2.0};
   store.add_point(run, m);
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
 }
 
 }  // namespace
@@ -501,7 +501,7 @@ class PlannerPageTest : public QObject {
            synthetic::step_points({}, hardware_by_key("h200-sxm"))) {
         store.add_point(run, point);
       }
-      store.finish_run(run, "complete");
+      store.finish_run(run, RunStatus::kComplete);
     }
     Window window;
     window.show();

@@ -200,7 +200,7 @@ class PointsPageTest : public QObject {
       db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
       const std::int64_t run = store.begin_run(test::sample_run("acceptance-alone"));
       store.add_point(run, test::made_up_acceptance(4096, "chat", 16));
-      store.finish_run(run, "complete");
+      store.finish_run(run, RunStatus::kComplete);
     }
     Window window;
     window.show();

@@ -55,7 +55,7 @@ void record_walks(const QString& path, const PlanTable& table) {
       }
     }
   }
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ class ReplayPageTest : public QObject {
     QFile file(sweep);
     QVERIFY(file.open(QIODevice::ReadOnly));
     const std::string text = file.readAll().toStdString();
-    QVERIFY(!engine::sweep_from_json(text, "walks.json", "cpu").points.empty());
+    QVERIFY(!engine::sweep_from_json(text, "walks.json", Backend::kCpu).points.empty());
     QVERIFY(window_->replayPage()
                 .replayer()
                 .writeMissingWalks("/nowhere/walks.json")

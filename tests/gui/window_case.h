@@ -18,8 +18,9 @@ inline constexpr int kWaitMs = 60'000;
 inline void write_synthetic_campaign(const QString& path, bool with_systems) {
   db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
   const std::int64_t run = store.begin_run(test::sample_run("synthetic-run"));
-  const synthetic::Plan plan = {.form = with_systems ? NsaForm::kFused : NsaForm::kVanilla,
-                                .step_launch = with_systems ? "graph" : "stream"};
+  const synthetic::Plan plan = {
+      .form = with_systems ? NsaForm::kFused : NsaForm::kVanilla,
+      .step_launch = with_systems ? LaunchMode::kGraph : LaunchMode::kStream};
   const HardwareSpec& hardware = hardware_by_key("h200-sxm");
   for (const std::vector<PointMeasurement>& points :
        {synthetic::attention_points(plan, hardware), synthetic::step_points(plan, hardware),
@@ -30,7 +31,7 @@ inline void write_synthetic_campaign(const QString& path, bool with_systems) {
       store.add_point(run, point);
     }
   }
-  store.finish_run(run, "complete");
+  store.finish_run(run, RunStatus::kComplete);
 }
 
 inline bool open(Window& window, const QString& path) {

@@ -280,8 +280,8 @@ TEST_CASE("a warm cache that holds everything reads nothing from DRAM") {
   StepWork work;
   add_attention(shape_16k(), NsaForm::kVanilla, false, 1.0, work);
   const LaunchWork& window = launch(work, LaunchKind::kNsaWindow);
-  const double cold = cost_of(window, h200(), ideal(), {.cache = CacheState::kCold}).read_bytes;
-  const double warm = cost_of(window, h200(), ideal(), {.cache = CacheState::kWarm}).read_bytes;
+  const double cold = cost_of(window, h200(), ideal(), {.warm = false}).read_bytes;
+  const double warm = cost_of(window, h200(), ideal(), {.warm = true}).read_bytes;
   CHECK(cold == Approx(448 * 2048.0 * (1.0 - 97.0 / 254.0)).epsilon(1e-3));
   CHECK(warm < 0.01 * cold);
 }

@@ -41,7 +41,7 @@ StepCost cost_of_step(const StepShape& shape) {
   StepWork work;
   add_step(shape, 1.0, work);
   return cost_of(work, hardware_by_key("h200-sxm"), initial_parameters(),
-                 {CacheState::kCold, LaunchMode::kGraph});
+                 {false, LaunchMode::kGraph});
 }
 
 bool takes(const LlmShape& shape, std::int64_t context_len = 4096) {
@@ -127,7 +127,7 @@ TEST_CASE("a plain step takes its chain and what memory needs beyond the rings")
     p[index_of(LaunchKind::kDecodeLayers, KindParameter::kStepNs)] = step_ns;
     for (const LaunchWork& launch : work) {
       if (launch.kind == LaunchKind::kDecodeLayers) {
-        return std::pair{cost_of(launch, h200, p, {CacheState::kCold, LaunchMode::kGraph}).time_us,
+        return std::pair{cost_of(launch, h200, p, {false, LaunchMode::kGraph}).time_us,
                          launch.steps};
       }
     }

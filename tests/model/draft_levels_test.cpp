@@ -137,7 +137,7 @@ TEST_CASE("one launch for a draft's levels is priced as it was measured") {
     });
     REQUIRE(draft != work.end());
     return cost_of(*draft, hardware_by_key("h200-sxm"), initial_parameters(),
-                   {CacheState::kCold, LaunchMode::kGraph})
+                   {false, LaunchMode::kGraph})
         .time_us;
   };
   // Means of its ranges in h200-demo-step.

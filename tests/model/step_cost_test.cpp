@@ -29,8 +29,8 @@ TEST_CASE("a step is the sum of its launches with their gaps") {
   shape.form = NsaForm::kVanilla;
   StepWork work;
   add_step(shape, 0.7, work);
-  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
-  const RunConditions stream{CacheState::kCold, LaunchMode::kStream};
+  const RunConditions graph{false, LaunchMode::kGraph};
+  const RunConditions stream{false, LaunchMode::kStream};
   const StepCost total = cost_of(work, h200(), initial_parameters(), stream);
   double sum = 0.0;
   double recorded_us = 0.0;
@@ -119,8 +119,7 @@ double linear_us(std::int64_t hidden, std::int64_t intermediate, std::int64_t qu
   p[index_of(LaunchKind::kLinear, KindParameter::kBaseUs)] = 2.6;
   p[index_of(LaunchKind::kLinear, KindParameter::kComputeShare)] = 7.5;
   p[index_of(SharedParameter::kDramEfficiency)] = 0.86;
-  return cost_of(linear_of(hidden, intermediate, queries), h200(), p,
-                 {CacheState::kCold, LaunchMode::kGraph})
+  return cost_of(linear_of(hidden, intermediate, queries), h200(), p, {false, LaunchMode::kGraph})
       .time_us;
 }
 
@@ -155,7 +154,7 @@ TEST_CASE("dependent launches add less than they take alone, others all of it") 
   shape.context_len = 8192;
   shape.refresh_layers = 16;
   CostParameters p = initial_parameters();
-  const RunConditions graph{CacheState::kCold, LaunchMode::kGraph};
+  const RunConditions graph{false, LaunchMode::kGraph};
   const auto step = [&](double overlap) {
     p[index_of(SharedParameter::kOverlap)] = overlap;
     p[index_of(SharedParameter::kStartOverlap)] = overlap;

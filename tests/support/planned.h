@@ -13,7 +13,7 @@ inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9,
   fit.device = "NVIDIA H200";
   fit.hardware_key = "h200-sxm";
   fit.geometry = "nsa-1b";
-  fit.dtype = "bf16";
+  fit.dtype = Dtype::kBf16;
   fit.points = 200;
   fit.runs = {"0123"};
   const CostParameters values = initial_parameters();

@@ -26,9 +26,7 @@ class Maker {
   PointMeasurement make(const PointKey& key, const StepWork& work) {
     PointMeasurement m{.key = key};
     const double shared = noise();
-    const RunConditions conditions{
-        key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold,
-        key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream};
+    const RunConditions conditions{key.cache_state == CacheState::kWarm, key.launch};
     double total_us = 0.0;
     const L2Pressure pressure = l2_pressure(work, hardware_, plan_.parameters, conditions);
     for (const LaunchWork& launch : work) {
@@ -122,10 +120,10 @@ std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareS
                      .model = "nsa-1b",
                      .regime = "synthetic",
                      .strategy = fused ? tuple : "nsa/ar",
-                     .dtype = "bf16",
-                     .backend = "cuda",
-                     .cache_state = "cold_rotate",
-                     .launch = "graph",
+                     .dtype = Dtype::kBf16,
+                     .backend = Backend::kCuda,
+                     .cache_state = CacheState::kColdRotate,
+                     .launch = LaunchMode::kGraph,
                      .context_len = context,
                      .num_queries = queries,
                      .overlap = overlap};
@@ -152,15 +150,15 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
       shape.recorded = plan.device_ranges;
       add_step(shape, growth_of(plan), work);
       StepWork timed;
-      shape.recorded = std::string(plan.step_launch) == "graph";
+      shape.recorded = plan.step_launch == LaunchMode::kGraph;
       add_step(shape, growth_of(plan), timed);
       PointKey key{.workload = WorkloadKind::kStep,
                    .model = plan.model,
                    .regime = "synthetic",
                    .strategy = text,
-                   .dtype = "bf16",
-                   .backend = "cuda",
-                   .cache_state = "as_is",
+                   .dtype = Dtype::kBf16,
+                   .backend = Backend::kCuda,
+                   .cache_state = CacheState::kAsIs,
                    .launch = plan.step_launch,
                    .context_len = context,
                    .num_queries = strategy.draft.nodes};
@@ -186,10 +184,10 @@ std::vector<PointMeasurement> acceptance_points(double first, double spread, dou
                  .regime = regime,
                  .split = "calibration",
                  .strategy = text,
-                 .dtype = "f32",
-                 .backend = "cpu",
-                 .cache_state = "as_is",
-                 .launch = "stream",
+                 .dtype = Dtype::kF32,
+                 .backend = Backend::kCpu,
+                 .cache_state = CacheState::kAsIs,
+                 .launch = LaunchMode::kStream,
                  .context_len = context,
                  .num_queries = Strategy::parse(text).draft.nodes};
         const double mean = positional_accepted(model, Strategy::parse(text).draft);

@@ -21,7 +21,7 @@ struct Plan {
   // plain steps run their layers in one launch.
   NsaForm form = NsaForm::kVanilla;
   // Of step points: how the engine cuts them, and whether their times are of recordings ("graph").
-  const char* step_launch = "stream";
+  LaunchMode step_launch = LaunchMode::kStream;
   const char* model = "nsa-1b";
   bool device_ranges = false;  // step points' ranges are of the device's own steps
 };

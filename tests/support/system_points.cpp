@@ -45,16 +45,17 @@ class Maker {
 
 PointKey key_of(WorkloadKind workload, const char* text, std::int64_t context,
                 std::int64_t queries) {
-  return {.workload = workload,
-          .model = workload == WorkloadKind::kTopk ? "kernel" : "dense-1b",
-          .regime = "synthetic",
-          .strategy = text,
-          .dtype = workload == WorkloadKind::kTopk ? "f32" : "bf16",
-          .backend = "cuda",
-          .cache_state = workload == WorkloadKind::kStep ? "as_is" : "cold_rotate",
-          .launch = "graph",
-          .context_len = context,
-          .num_queries = queries};
+  return {
+      .workload = workload,
+      .model = workload == WorkloadKind::kTopk ? "kernel" : "dense-1b",
+      .regime = "synthetic",
+      .strategy = text,
+      .dtype = workload == WorkloadKind::kTopk ? Dtype::kF32 : Dtype::kBf16,
+      .backend = Backend::kCuda,
+      .cache_state = workload == WorkloadKind::kStep ? CacheState::kAsIs : CacheState::kColdRotate,
+      .launch = LaunchMode::kGraph,
+      .context_len = context,
+      .num_queries = queries};
 }
 
 StepShape shape_of(const Strategy& strategy, std::int64_t context, bool step) {

@@ -42,7 +42,8 @@ FirstTokens first_tokens(const std::vector<PointMeasurement>& points, bool chain
   for (const PointMeasurement& m : points) {
     const DraftChoice draft = Strategy::parse(m.key.strategy).draft;
     // Of a lower bound the first token stands in a point of its own.
-    if (!draft.speculates() || (chains && draft.width > 1) || m.reliability == kAtLeast) {
+    if (!draft.speculates() || (chains && draft.width > 1) ||
+        m.reliability == Reliability::kAtLeast) {
       continue;
     }
     const std::vector<std::int64_t>& histogram = m.acceptance->accepted_histogram;
@@ -72,7 +73,7 @@ Histograms chains_by_depth(const std::vector<PointMeasurement>& points) {
   for (const PointMeasurement& m : points) {
     const DraftChoice draft = Strategy::parse(m.key.strategy).draft;
     const std::vector<std::int64_t>& histogram = m.acceptance->accepted_histogram;
-    if (!draft.speculates() || draft.width > 1 || m.reliability == kAtLeast) {
+    if (!draft.speculates() || draft.width > 1 || m.reliability == Reliability::kAtLeast) {
       continue;
     }
     std::vector<std::int64_t>& sum = out[draft.levels()];

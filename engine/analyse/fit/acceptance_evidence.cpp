@@ -17,8 +17,8 @@ struct Sample {
 
 // Accepted tokens of a point; none for looping output without a teacher-forced mean.
 std::optional<double> accepted_of(const PointMeasurement& m) {
-  if (m.key.workload != WorkloadKind::kAcceptance || m.status != "ok" || !m.acceptance ||
-      m.acceptance->steps < 1) {
+  if (m.key.workload != WorkloadKind::kAcceptance || m.status != PointStatus::kOk ||
+      !m.acceptance || m.acceptance->steps < 1) {
     return {};
   }
   if (m.acceptance->looping) {
@@ -49,7 +49,7 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
 }
 
 bool is_at_least(const PointMeasurement& m) {
-  return m.reliability == kAtLeast;
+  return m.reliability == Reliability::kAtLeast;
 }
 
 // Where a tuple is known, its lower bounds say nothing more.
@@ -159,7 +159,7 @@ PointMeasurement cut_chain(const Sample& sample, std::int64_t depth) {
   }
   a.accepted_histogram = std::move(cut);
   a.accepted_per_step = static_cast<double>(a.generated_tokens) / static_cast<double>(a.steps);
-  point.reliability = depth == 1 ? "unchecked" : point.reliability;
+  point.reliability = depth == 1 ? Reliability::kUnchecked : point.reliability;
   return point;
 }
 

@@ -27,7 +27,7 @@ bool is_step(const FitPoint& p) {
   return p.key.workload == WorkloadKind::kStep;
 }
 bool is_warm(const FitPoint& p) {
-  return p.conditions.cache == CacheState::kWarm;
+  return p.conditions.warm;
 }
 
 constexpr Kind kKinds[] = {
@@ -179,8 +179,9 @@ CarryReport carry_over(const FittedModel& model, const std::vector<PointMeasurem
                 "there are no timed attention or step points of '" + device + "' to judge by");
   }
   if (points.dtype != model.dtype) {
-    throw Error(ExitCode::kAnswerNo, "the points of '" + device + "' are in " + points.dtype +
-                                         ", the fit is of " + model.dtype);
+    throw Error(ExitCode::kAnswerNo, "the points of '" + device + "' are in " +
+                                         name_of(points.dtype) + ", the fit is of " +
+                                         name_of(model.dtype));
   }
   FitPoints systems = system_points(measured);
   for (const auto& [reason, count] : systems.skipped) {

@@ -222,7 +222,7 @@ class Fit {
         read.add(p.predicted_read, p.measured_read);
         (Strategy::parse(p.key.strategy).form == NsaForm::kFused ? fused : vanilla)
             .add(p.predicted_bytes, p.measured_bytes);
-        if (p.key.cache_state == "warm") {
+        if (p.key.cache_state == CacheState::kWarm) {
           warm.add(p.predicted_bytes, p.measured_bytes);
         }
       }
@@ -282,13 +282,13 @@ class Fit {
                          [](const auto& a, const auto& b) { return a.second < b.second; });
     FittedModel& m = report_.model;
     m.geometry = most->first.first;
-    m.conditions = {CacheState::kCold, most->first.second};
+    m.conditions = {.launch = most->first.second};
     for (const FitPoint& p : all_.points) {
       if (p.key.workload == WorkloadKind::kStep && target_name(p.key.model) == m.geometry &&
-          p.conditions.launch == m.conditions.launch && p.conditions.cache == m.conditions.cache &&
+          p.conditions.launch == m.conditions.launch && p.conditions.warm == m.conditions.warm &&
           p.time_us) {
         m.steps.push_back({p.strategy, p.key.context_len, *p.time_us, p.time_log_error,
-                           predict(p, hardware_, calibration_).time_us, all_.evidence,
+                           predict(p, hardware_, calibration_).time_us, Provenance::kMeasured,
                            p.shape.target.draft_vocab});
       }
     }
@@ -316,11 +316,12 @@ class Fit {
 };
 
 // The machine's rates against those of the prior's parameters.
-PriorFit carried_prior(const FittedModel& prior, const HardwareSpec& machine,
-                       const std::string& dtype, const std::vector<std::string>& runs) {
+PriorFit carried_prior(const FittedModel& prior, const HardwareSpec& machine, Dtype dtype,
+                       const std::vector<std::string>& runs) {
   if (prior.dtype != dtype) {
     throw Error(ExitCode::kAnswerNo, "the prior is a fit to points of " + prior.device + " in " +
-                                         prior.dtype + ", these points are in " + dtype);
+                                         name_of(prior.dtype) + ", these points are in " +
+                                         name_of(dtype));
   }
   PriorFit out{prior.device, prior.points, prior.runs, rate_scale(machine, prior.machine)};
   if (prior.prior) {
@@ -349,8 +350,7 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
       points.skipped[reason] += count;
     }
   }
-  const Provenance evidence = points.evidence;
-  const std::string dtype = points.dtype;
+  const Dtype dtype = points.dtype;
   if (std::none_of(points.points.begin(), points.points.end(),
                    [](const FitPoint& p) { return !p.held_out; })) {
     std::string skipped;
@@ -375,7 +375,6 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   report.model.device = device;
   report.model.hardware_key = hardware.key;
   report.model.dtype = dtype;
-  report.model.evidence = evidence;
   report.model.points = count;
   report.model.runs = runs;
   report.model.prior = prior;

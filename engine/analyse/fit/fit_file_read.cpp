@@ -34,6 +34,15 @@ class Reader {
     throw Error(ExitCode::kBadInput, path_ + ": " + reason);
   }
 
+  template <class Word>
+  Word word(const char* key, Word (*word_of)(std::string_view)) const {
+    try {
+      return word_of(file_.at(key).get<std::string>());
+    } catch (const Error& e) {
+      refuse(e.what());
+    }
+  }
+
   Provenance provenance(const json& name) const {
     for (std::size_t i = 0; i < kProvenanceCount; ++i) {
       if (name == name_of(static_cast<Provenance>(i))) {
@@ -171,8 +180,8 @@ class Reader {
     m.device = file_.at("device").get<std::string>();
     m.hardware_key = file_.at("hardware").get<std::string>();
     m.geometry = file_.at("geometry").get<std::string>();
-    m.dtype = file_.at("dtype").get<std::string>();
-    m.conditions.launch = file_.at("launch") == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+    m.dtype = word("dtype", dtype_of);
+    m.conditions.launch = word("launch", launch_mode_of);
     m.evidence = provenance(file_.at("evidence"));
     m.points = file_.at("points").get<std::int64_t>();
     m.runs = file_.at("runs").get<std::vector<std::string>>();

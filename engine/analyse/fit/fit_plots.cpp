@@ -78,7 +78,8 @@ Plot residual(const std::string& quantity, const PlotAxis& axis,
 std::string label_of(const ComparedPoint& p) {
   return p.key.strategy + ", L " + std::to_string(p.key.context_len) + ", N " +
          std::to_string(p.key.num_queries) +
-         (p.key.overlap ? ", overlap " + figure(p.key.overlap) : "") + ", " + p.key.cache_state;
+         (p.key.overlap ? ", overlap " + figure(p.key.overlap) : "") + ", " +
+         name_of(p.key.cache_state);
 }
 
 std::vector<Plot> plots_against_measured(const FitReport& report) {

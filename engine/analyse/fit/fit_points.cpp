@@ -29,13 +29,13 @@ std::uint64_t hash_of(const std::string& text) {
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   const LlmShape target = named_llm_shape(m.key.model);
   StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
-                           m.key.dtype == "f32" ? 4 : 2);
+                           bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
   s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
   if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
     s.overlap = m.key.overlap.value_or(s.overlap);  // measured are sets that groups share already
   }
-  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == LaunchMode::kGraph;
   s.one_launch = has_range(m, name_of(LaunchKind::kDecodeLayers));
   return s;
 }
@@ -57,8 +57,9 @@ FitPoint fit_point(const PointMeasurement& m, double holdout) {
   p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
             !has_range(m, name_of(LaunchKind::kNsaSelect)) &&
             !has_range(m, name_of(LaunchKind::kNsaRoute));
-  p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
-  p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.conditions.warm = m.key.cache_state == CacheState::kWarm;
+  p.conditions.launch =
+      m.key.launch == LaunchMode::kGraph ? LaunchMode::kGraph : LaunchMode::kStream;
   p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
   p.unique_blocks = m.unique_blocks;
   p.device_ranges = has_range(m, name_of(LaunchKind::kFinishTree));
@@ -87,13 +88,13 @@ FitPoint around_the_tree(const FitPoint& step) {
 
 // Why a point cannot teach the cost model, or an empty text.
 std::string useless_because(const PointMeasurement& m) {
-  if (m.status != "ok") {
-    return "status " + m.status;
+  if (m.status != PointStatus::kOk) {
+    return std::string("status ") + name_of(m.status);
   }
-  if (m.reliability != "ok") {
-    return m.reliability;  // suspect, throttled
+  if (m.reliability != Reliability::kOk) {
+    return name_of(m.reliability);  // suspect, throttled
   }
-  if (m.key.backend == "cpu") {
+  if (m.key.backend == Backend::kCpu) {
     return "measured on the CPU";
   }
   try {
@@ -108,12 +109,12 @@ std::string useless_because(const PointMeasurement& m) {
   return says_anything(m) ? std::string() : "neither time nor counters";
 }
 
-std::string most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
-  std::map<std::string, std::int64_t> counts;
+Dtype most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
+  std::map<Dtype, std::int64_t> counts;
   for (const PointMeasurement* m : points) {
     counts[m->key.dtype] += 1;
   }
-  std::string best;
+  Dtype best = Dtype::kUnstated;
   std::int64_t most = 0;
   for (const auto& [dtype, count] : counts) {
     if (count > most) {
@@ -124,35 +125,40 @@ std::string most_frequent_dtype(const std::vector<const PointMeasurement*>& poin
   return best;
 }
 
-}  // namespace
-
-std::string key_text(const PointKey& key) {
+// Without a cache state: what all states of a cell share.
+std::string text_of(const PointKey& key, const char* cache_state) {
   char overlap[32] = "-";
   if (key.overlap) {
     std::snprintf(overlap, sizeof overlap, "%.9g", *key.overlap);
   }
   std::string text = name_of(key.workload);
   for (const std::string& part :
-       {key.model, key.regime, key.split, key.strategy, key.dtype, key.backend, key.cache_state,
-        key.launch, std::to_string(key.context_len), std::to_string(key.num_queries),
-        std::string(overlap)}) {
+       {key.model, key.regime, key.split, key.strategy, std::string(name_of(key.dtype)),
+        std::string(name_of(key.backend)), std::string(cache_state),
+        std::string(name_of(key.launch)), std::to_string(key.context_len),
+        std::to_string(key.num_queries), std::string(overlap)}) {
     text += "|" + part;
   }
   return text;
 }
 
+}  // namespace
+
+std::string key_text(const PointKey& key) {
+  return text_of(key, name_of(key.cache_state));
+}
+
 std::string cell_text(const PointKey& key) {
   PointKey cell = key;
-  cell.cache_state.clear();
   if (key.workload == WorkloadKind::kTopk || key.workload == WorkloadKind::kSampling) {
-    return key_text(cell);
+    return text_of(cell, "");
   }
   Strategy strategy = Strategy::parse(key.strategy);
   if (strategy.group_size == 1) {
     strategy.order = Traversal::kBfs;
     cell.strategy = strategy.text();
   }
-  return key_text(cell);
+  return text_of(cell, "");
 }
 
 double cell_hash(const PointKey& key) {
@@ -163,7 +169,6 @@ double cell_hash(const PointKey& key) {
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout) {
   FitPoints out;
   std::vector<const PointMeasurement*> useful;
-  bool any_measured = false;
   for (const PointMeasurement& m : measured) {
     if (is_imported(m)) {
       out.skipped[kImported] += 1;
@@ -181,12 +186,10 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     const std::string reason = useless_because(m);
     if (reason.empty()) {
       useful.push_back(&m);
-      any_measured = any_measured || m.key.backend == "cuda";
     } else {
       out.skipped[reason] += 1;
     }
   }
-  out.evidence = any_measured || useful.empty() ? Provenance::kMeasured : Provenance::kSimulated;
   out.dtype = most_frequent_dtype(useful);
   const bool others = std::any_of(useful.begin(), useful.end(), [](const PointMeasurement* m) {
     return m->key.workload == WorkloadKind::kStep && !is_step_of_small_pair(*m);
@@ -196,9 +199,7 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
   };
   for (const PointMeasurement* m : useful) {
     if (m->key.dtype != out.dtype) {
-      out.skipped["dtype " + m->key.dtype] += 1;
-    } else if (any_measured && m->key.backend != "cuda") {
-      out.skipped["simulated, and there are measured points"] += 1;
+      out.skipped[std::string("dtype ") + name_of(m->key.dtype)] += 1;
     } else {
       (is_apart(*m) ? out.apart : out.points).push_back(fit_point(*m, holdout));
     }

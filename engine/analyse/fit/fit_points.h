@@ -49,8 +49,7 @@ struct FitPoints {
   // of which host-led steps have no ranges. Ranges' times alone, never judged.
   std::vector<FitPoint> watched;
   std::map<std::string, std::int64_t> skipped;  // reason -> points
-  Provenance evidence = Provenance::kMeasured;  // simulated: every point is the simulator's
-  std::string dtype;
+  Dtype dtype = Dtype::kUnstated;
 };
 
 // The attention and step points of NSA among `measured`, of the most frequent dtype. A point is

@@ -159,7 +159,7 @@ std::string fit_text(const FitReport& r) {
   std::string out =
       formatted("%s: fitted to %d points, judged on %d held out (%s, %s)\n", r.model.device.c_str(),
                 static_cast<int>(r.points_train), static_cast<int>(r.points_holdout),
-                r.model.dtype.c_str(), name_of(r.model.evidence)) +
+                name_of(r.model.dtype), name_of(r.model.evidence)) +
       prior_text(r.model);
   out += goals_text(r) + "\n";
   out += error_text("latency", r.latency) + error_text("DRAM bytes", r.dram_bytes);

@@ -88,7 +88,7 @@ std::string outdated_because(const PointMeasurement& m) {
              ", which the engine no longer makes: measure it again";
     }
   }
-  const bool layer_by_layer = step && m.key.num_queries == 1 && m.key.dtype == "bf16" &&
+  const bool layer_by_layer = step && m.key.num_queries == 1 && m.key.dtype == Dtype::kBf16 &&
                               has_range(m, name_of(LaunchKind::kNsaRoute)) &&
                               decodes_in_one_launch(target, m.key.context_len);
   return layer_by_layer ? "a plain step launched layer by layer, which the engine now runs in one "

@@ -13,7 +13,7 @@ bool is_step(const FitPoint& p) {
 }
 
 bool is_warm(const FitPoint& p) {
-  return p.conditions.cache == CacheState::kWarm;
+  return p.conditions.warm;
 }
 
 PointWork bare_work(const FitPoint& p, const Calibration& c) {

@@ -39,9 +39,9 @@ DenseRead read_of(const PointMeasurement& m, const Strategy& strategy) {
 StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
   const LlmShape target = named_llm_shape(m.key.model);
   StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
-                           m.key.dtype == "f32" ? 4 : 2);
+                           bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
-  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == "graph";
+  s.recorded = m.key.workload == WorkloadKind::kStep && m.key.launch == LaunchMode::kGraph;
   s.dense = read_of(m, strategy);
   return s;
 }
@@ -61,8 +61,9 @@ std::optional<LaunchKind> kind_in(const FitPoint& p, std::string_view path) {
 FitPoint system_point(const PointMeasurement& m) {
   FitPoint p{.key = m.key};
   p.system = true;
-  p.conditions.cache = m.key.cache_state == "warm" ? CacheState::kWarm : CacheState::kCold;
-  p.conditions.launch = m.key.launch == "graph" ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.conditions.warm = m.key.cache_state == CacheState::kWarm;
+  p.conditions.launch =
+      m.key.launch == LaunchMode::kGraph ? LaunchMode::kGraph : LaunchMode::kStream;
   if (m.key.workload == WorkloadKind::kTopk) {
     p.topk = TopkCase::parse(m.key.strategy);
   } else if (m.key.workload == WorkloadKind::kSampling) {
@@ -77,13 +78,13 @@ FitPoint system_point(const PointMeasurement& m) {
 }
 
 std::string useless_because(const PointMeasurement& m) {
-  if (m.status != "ok") {
-    return "status " + m.status;
+  if (m.status != PointStatus::kOk) {
+    return std::string("status ") + name_of(m.status);
   }
-  if (m.reliability != "ok") {
-    return m.reliability;
+  if (m.reliability != Reliability::kOk) {
+    return name_of(m.reliability);
   }
-  if (m.key.backend != "cuda") {
+  if (m.key.backend != Backend::kCuda) {
     return "another system's point that no GPU has run";
   }
   return says_anything(m) ? std::string() : "neither time nor counters";
@@ -110,14 +111,14 @@ bool is_system_point(const PointMeasurement& m) {
 
 FitPoints system_points(const std::vector<PointMeasurement>& measured) {
   FitPoints out;
-  std::map<std::string, std::int64_t> dtypes;
+  std::map<Dtype, std::int64_t> dtypes;
   for (const PointMeasurement& m : measured) {
     if (is_system_point(m)) {
       dtypes[m.key.dtype] += is_kernel(m.key.workload) ? 0 : 1;
     }
   }
   for (const auto& [dtype, count] : dtypes) {
-    out.dtype = out.dtype.empty() || count > dtypes[out.dtype] ? dtype : out.dtype;
+    out.dtype = out.dtype == Dtype::kUnstated || count > dtypes[out.dtype] ? dtype : out.dtype;
   }
   for (const PointMeasurement& m : measured) {
     if (!is_system_point(m)) {
@@ -125,7 +126,7 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
     }
     std::string reason = useless_because(m);
     if (reason.empty() && !is_kernel(m.key.workload) && m.key.dtype != out.dtype) {
-      reason = "dtype " + m.key.dtype;
+      reason = std::string("dtype ") + name_of(m.key.dtype);
     }
     try {
       if (reason.empty() && !is_kernel(m.key.workload)) {
@@ -147,8 +148,8 @@ FitPoints system_points(const std::vector<PointMeasurement>& measured) {
 
 PointWork system_work(const FitPoint& p) {
   PointWork work;
-  const bool cold = p.conditions.cache == CacheState::kCold;
-  const std::int64_t bytes = p.key.dtype == "f32" ? 4 : 2;
+  const bool cold = !p.conditions.warm;
+  const std::int64_t bytes = bytes_of(p.key.dtype);
   if (p.topk) {
     add_topk(*p.topk, p.key.context_len, p.key.num_queries, bytes, cold, work.timed);
   } else if (p.sampling) {

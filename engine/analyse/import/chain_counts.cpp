@@ -279,7 +279,7 @@ void add_bounds(const Chains& chains, const ChainCounts& c, const ImportText& in
   }
   out.points.push_back(chain_point(chains, input, context_len, std::move(survival), c.drafts));
   out.points.back().reason = remark;
-  out.points.back().reliability = kAtLeast;
+  out.points.back().reliability = Reliability::kAtLeast;
 }
 
 }  // namespace

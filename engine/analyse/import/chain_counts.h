@@ -1,6 +1,6 @@
 // What counts of drafts say of a chain. A position that a draft did not have is censored, not
 // rejected: its acceptance is that of the drafts which had it, and where nothing counts how many
-// those were, the counts are a lower bound and the point says so (kAtLeast).
+// those were, the counts are a lower bound and the point says so (Reliability::kAtLeast).
 #pragma once
 
 #include <cstdint>

@@ -19,14 +19,14 @@ PointMeasurement imported_point(WorkloadKind workload, const Strategy& strategy,
                                 std::int64_t context_len) {
   PointMeasurement point{.key = {.workload = workload,
                                  .strategy = strategy.text(),
-                                 .dtype = "unstated",
-                                 .backend = kImportedBackend,
-                                 .cache_state = "as_is",
-                                 .launch = "unstated",
+                                 .dtype = Dtype::kUnstated,
+                                 .backend = Backend::kImported,
+                                 .cache_state = CacheState::kAsIs,
+                                 .launch = LaunchMode::kUnstated,
                                  .context_len = context_len,
                                  .num_queries = strategy.draft.nodes}};
   point.stop_reason = "fixed";
-  point.reliability = "unchecked";
+  point.reliability = Reliability::kUnchecked;
   return point;
 }
 
@@ -46,8 +46,8 @@ void add_counts(AcceptanceMeasurement& to, const AcceptanceMeasurement& from) {
 
 void join(PointMeasurement& to, const PointMeasurement& from) {
   to.time_ns.insert(to.time_ns.end(), from.time_ns.begin(), from.time_ns.end());
-  const bool to_is_bound = to.reliability == kAtLeast;
-  const bool from_is_bound = from.reliability == kAtLeast;
+  const bool to_is_bound = to.reliability == Reliability::kAtLeast;
+  const bool from_is_bound = from.reliability == Reliability::kAtLeast;
   if (to_is_bound && !from_is_bound) {
     to = from;
   } else if (to.acceptance && from.acceptance && to_is_bound == from_is_bound) {

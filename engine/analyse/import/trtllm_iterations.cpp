@@ -124,7 +124,7 @@ class Statistics {
     const double mean = static_cast<double>(all.drafted) / steps;
     const std::int64_t whole = input_.draft->nodes - 1;
     if (mean * (1.0 + kTornRead) < static_cast<double>(whole)) {
-      out.points.back().reliability = kAtLeast;
+      out.points.back().reliability = Reliability::kAtLeast;
       out.points.back().reason = "drafts had fewer tokens in the mean than the " +
                                  std::to_string(whole) + " of " + formatted_draft() +
                                  ", and nothing says which were cut short: the length is a lower "

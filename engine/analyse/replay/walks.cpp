@@ -48,8 +48,8 @@ std::string walk_key(const Strategy& strategy) {
 Walks::Walks(const std::vector<PointMeasurement>& points, const std::string& pair,
              const std::string& split, const std::string& regime) {
   for (const PointMeasurement& m : points) {
-    if (m.status != "ok" || !m.acceptance || m.key.model != pair || m.key.split != split ||
-        (!regime.empty() && m.key.regime != regime)) {
+    if (m.status != PointStatus::kOk || !m.acceptance || m.key.model != pair ||
+        m.key.split != split || (!regime.empty() && m.key.regime != regime)) {
       continue;
     }
     const std::string key = walk_key(Strategy::parse(m.key.strategy));

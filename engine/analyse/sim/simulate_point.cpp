@@ -40,7 +40,7 @@ AttentionCase attention_of(const PointKey& key) {
   a.group_size = strategy.group_size;
   a.group_mode = strategy.group_mode;
   a.reuse = strategy.schedule.find('R') != std::string::npos;
-  a.element_bytes = key.dtype == "f32" ? 4 : 2;
+  a.element_bytes = bytes_of(key.dtype);
   return a;
 }
 
@@ -54,7 +54,7 @@ std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
                                         .head_dim = shape.head_dim,
                                         .context_len = key.context_len,
                                         .num_queries = key.num_queries,
-                                        .element_bytes = key.dtype == "f32" ? 4 : 2,
+                                        .element_bytes = bytes_of(key.dtype),
                                         .unique_blocks = known.unique_blocks.value_or(0.0)};
   return cold_sets(kColdPasses * static_cast<double>(machine.l2_bytes), touched_bytes(touched));
 }
@@ -63,7 +63,7 @@ std::int64_t rotated_sets(const PointKey& key, const KnownBlocks& known,
 CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const SimulationPlan& plan) {
   const std::int64_t repetitions = plan.protocol.repetitions;
   const bool attention = key.workload == WorkloadKind::kAttention;
-  const bool rotates = attention && key.cache_state == "cold_rotate";
+  const bool rotates = attention && key.cache_state == CacheState::kColdRotate;
   const std::int64_t rotated = rotates ? rotated_sets(key, known, plan.machine) : 1;
   const std::int64_t sets = plan.protocol.warm_up ? rotated : repetitions;
   CollectedRuns runs;
@@ -74,7 +74,8 @@ CollectedRuns runs_of(const PointKey& key, const KnownBlocks& known, const Simul
       runs.sets.push_back(verification_sequence(key, known, plan.seed, true));
     }
   }
-  const std::int64_t uncounted = attention && key.cache_state == "warm" ? kWarmRuns : sets;
+  const std::int64_t uncounted =
+      attention && key.cache_state == CacheState::kWarm ? kWarmRuns : sets;
   for (std::int64_t i = 0; plan.protocol.warm_up && i < uncounted; ++i) {
     runs.uncounted.push_back(static_cast<std::size_t>(i % sets));
   }
@@ -94,7 +95,7 @@ std::vector<LaunchSequence> attention_sequences(const PointKey& key, const Known
   place_shared(space, a);
   std::vector<LaunchSequence> sequences;
   for (std::int64_t set = 0; set < sets; ++set) {
-    if (set == 0 || key.cache_state != "warm") {
+    if (set == 0 || key.cache_state != CacheState::kWarm) {
       place_cache(space, a);
     }
     sequences.push_back(attention_traces(a));
@@ -114,19 +115,19 @@ LaunchSequence verification_sequence(const PointKey& key, const KnownBlocks& kno
                         .schedule = strategy.schedule_for(shape.layers),
                         .tree = tree_of(strategy),
                         .context_len = key.context_len,
-                        .element_bytes = key.dtype == "f32" ? 4 : 2,
+                        .element_bytes = bytes_of(key.dtype),
                         .overlap = key.overlap,
                         .known = known,
                         .seed = seed,
                         .captures = strategy.draft.speculates() ? 3 : 0,
-                        .one_launch = one_launch && plain && key.dtype == "bf16" &&
+                        .one_launch = one_launch && plain && key.dtype == Dtype::kBf16 &&
                                       decodes_in_one_launch(shape, key.context_len)});
 }
 
 PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
                                 const SimulationPlan& plan) {
   PointMeasurement point{.key = key};
-  point.key.backend = kSimulatedBackend;
+  point.key.backend = Backend::kSimulator;
   point.adjacent_overlap = known.adjacent_overlap;
   point.unique_blocks = known.unique_blocks;
   try {
@@ -138,7 +139,7 @@ PointMeasurement simulate_point(const PointKey& key, const KnownBlocks& known,
     if (error.code() != ExitCode::kAnswerNo) {
       throw;
     }
-    point.status = "refused";
+    point.status = PointStatus::kRefused;
     point.reason = error.what();
   }
   return point;

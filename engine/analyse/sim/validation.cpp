@@ -134,7 +134,7 @@ std::vector<SimulationErrors> summarize(const std::vector<Comparison>& compariso
       [&](const Comparison& c) { return c.path != kWholePoint ? c.path : std::string(); },
       [&](const Comparison& c) { return whole(c, "L " + std::to_string(c.key.context_len)); },
       [&](const Comparison& c) { return whole(c, "N " + std::to_string(c.key.num_queries)); },
-      [&](const Comparison& c) { return whole(c, c.key.cache_state); },
+      [&](const Comparison& c) { return whole(c, name_of(c.key.cache_state)); },
       [&](const Comparison& c) {
         return c.path == kWholePoint && !judged(c) ? kFewBytes : std::string();
       }};

@@ -26,14 +26,14 @@ SweepPlan plan_of(const StepBenchOptions& options) {
 }
 
 PointKey key_of(const StepBenchOptions& options, const Strategy& strategy, std::int64_t context,
-                const char* launch) {
+                LaunchMode launch) {
   return {.workload = WorkloadKind::kStep,
           .model = options.geometry,
           .regime = "synthetic",
           .strategy = strategy.text(),
-          .dtype = options.on_gpu ? "bf16" : "f32",
-          .backend = options.on_gpu ? "cuda" : "cpu",
-          .cache_state = "as_is",
+          .dtype = options.on_gpu ? Dtype::kBf16 : Dtype::kF32,
+          .backend = options.on_gpu ? Backend::kCuda : Backend::kCpu,
+          .cache_state = CacheState::kAsIs,
           .launch = launch,
           .context_len = context,
           .num_queries = strategy.draft.nodes};
@@ -64,10 +64,10 @@ class StepBencher {
     }
     out.tokens = static_cast<double>(
         std::min(kCommittedNodes, strategy.draft.speculates() ? strategy.draft.depth + 1 : 1));
-    out.launch = options_.on_gpu ? "graph" : "stream";
+    out.launch = options_.on_gpu ? LaunchMode::kGraph : LaunchMode::kStream;
     PointMeasurement point = runner_->run(key_of(options_, strategy, context, out.launch));
-    if (point.status == "refused" && options_.on_gpu) {
-      out.launch = "stream";  // what cannot be recorded is led by the host
+    if (point.status == PointStatus::kRefused && options_.on_gpu) {
+      out.launch = LaunchMode::kStream;  // what cannot be recorded is led by the host
       point = runner_->run(key_of(options_, strategy, context, out.launch));
     }
     out.refused_because = point.reason;

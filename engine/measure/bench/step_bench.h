@@ -29,9 +29,9 @@ struct StepBenchOptions {
 struct StepRow {
   Strategy strategy;
   std::int64_t context_len = 0;
-  const char* launch = "stream";  // graph: recorded steps; stream: led by the host
-  std::string refused_because;    // empty: measured
-  profiler::SampleSummary time;   // us
+  LaunchMode launch = LaunchMode::kStream;  // graph: recorded steps; stream: led by the host
+  std::string refused_because;              // empty: measured
+  profiler::SampleSummary time;             // us
   // Without draft: verification, acceptance and commit, us, launched as `launch` says. Recorded:
   // steps of their own that verify one full tree. Led by the host: those phases by its clock.
   profiler::SampleSummary verification;

@@ -23,7 +23,7 @@ ordered_json json_of(const StepRow& row) {
   ordered_json out = {{"strategy", row.strategy.text()},
                       {"context", row.context_len},
                       {"n", row.strategy.draft.nodes},
-                      {"launch", row.launch},
+                      {"launch", name_of(row.launch)},
                       {"refused_because", row.refused_because}};
   if (!row.refused_because.empty()) {
     return out;
@@ -64,7 +64,7 @@ std::string line_of(const StepRow& row) {
                 row.verification.median_low, row.verification.median_high);
   line += text + column(" %8.2f", row.verification_over_ar);
   std::snprintf(text, sizeof text, " %4.0f %10.1f  %s\n", row.tokens,
-                row.tokens / row.time.median * 1e6, row.launch);
+                row.tokens / row.time.median * 1e6, name_of(row.launch));
   return line + text;
 }
 

@@ -85,7 +85,7 @@ class AttentionRunner final : public PointRunner {
 // stays for later points as long as there is memory.
 template <class T>
 void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& key) {
-  const bool rotate = key.cache_state == "cold_rotate" && on_gpu_;
+  const bool rotate = key.cache_state == CacheState::kColdRotate && on_gpu_;
   const traffic::NsaVerifyShape one_query{.nsa = shape.nsa,
                                           .num_heads = shape.num_heads,
                                           .num_kv_heads = shape.num_kv_heads,
@@ -145,7 +145,7 @@ std::string untimed_because(const Strategy& strategy, const LlmShape& shape) {
 
 PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
   PointMeasurement point{.key = key};
-  point.status = "refused";
+  point.status = PointStatus::kRefused;
   point.reason = reason;
   return point;
 }

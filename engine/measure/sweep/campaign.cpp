@@ -43,7 +43,7 @@ class Runners {
  public:
   Runners(const SweepPlan& plan, const CampaignMachine& machine, const CampaignOptions& options)
       : plan_(plan),
-        on_gpu_(machine.backend == "cuda"),
+        on_gpu_(machine.backend == Backend::kCuda),
         options_(options),
         instrument_(on_gpu_ ? make_gpu_instrument({state_named(machine.record.counter_access), 0,
                                                    machine.record.counter_detail})
@@ -59,7 +59,7 @@ class Runners {
   }
 
  private:
-  using Kind = std::pair<WorkloadKind, std::string>;
+  using Kind = std::pair<WorkloadKind, Dtype>;
 
   template <class T>
   std::unique_ptr<PointRunner> make_typed(WorkloadKind workload) {
@@ -88,7 +88,8 @@ class Runners {
     std::erase_if(runners_, [](const auto& entry) { return entry.second != nullptr; });
   }
   std::unique_ptr<PointRunner> make(const PointKey& key) {
-    return key.dtype == "bf16" ? make_typed<Bf16>(key.workload) : make_typed<float>(key.workload);
+    return key.dtype == Dtype::kBf16 ? make_typed<Bf16>(key.workload)
+                                     : make_typed<float>(key.workload);
   }
 
   const SweepPlan& plan_;
@@ -100,7 +101,7 @@ class Runners {
 
 PointMeasurement failed_point(const PointKey& key, const std::string& reason) {
   PointMeasurement point{.key = key};
-  point.status = "failed";
+  point.status = PointStatus::kFailed;
   point.reason = reason;
   return point;
 }
@@ -113,8 +114,8 @@ PointMeasurement measured(const PointKey& key, const CampaignMachine& machine,
       return options.simulate(key);
     }
     PointMeasurement point = runners->of(key).run(key);
-    if (machine.record.self_check == "suspect" && point.reliability == "ok") {
-      point.reliability = "suspect";
+    if (machine.record.self_check == "suspect" && point.reliability == Reliability::kOk) {
+      point.reliability = Reliability::kSuspect;
     }
     return point;
   } catch (const Error& error) {
@@ -155,18 +156,19 @@ class TimeLeft {
 
 }  // namespace
 
-std::string resolved_backend(const std::string& backend) {
+Backend resolved_backend(const std::string& name) {
   const std::string missing = profiler::gpu_missing_because();
-  if (backend == "auto") {
-    return missing.empty() ? "cuda" : "cpu";
+  if (name == "auto") {
+    return missing.empty() ? Backend::kCuda : Backend::kCpu;
   }
-  if (backend == "cuda" && !missing.empty()) {
+  const std::optional<Backend> backend = try_backend_of(name);
+  if (!backend || *backend == Backend::kImported) {
+    throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + name + "'");
+  }
+  if (*backend == Backend::kCuda && !missing.empty()) {
     throw Error(ExitCode::kEnvironment, missing);
   }
-  if (backend != "cuda" && backend != "cpu" && backend != kSimulatedBackend) {
-    throw Error(ExitCode::kUsage, "a backend is auto, cuda, cpu or sim, not '" + backend + "'");
-  }
-  return backend;
+  return *backend;
 }
 
 void require_pair(const SweepPlan& plan, const std::string& demo_folder) {
@@ -178,20 +180,19 @@ void require_pair(const SweepPlan& plan, const std::string& demo_folder) {
   }
 }
 
-CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
-                              const std::string& hardware) {
+CampaignMachine open_campaign(const SweepPlan& plan, Backend backend, const std::string& hardware) {
   const profiler::Environment environment = profiler::read_environment();
   CampaignMachine machine{.backend = backend};
   RunRecord& record = machine.record;
   profiler::SelfCheck check;
-  if (backend == "cuda") {
+  if (backend == Backend::kCuda) {
     const profiler::CounterAccess access = profiler::probe_counter_access();
     check = profiler::run_self_check(access);
     record.device = environment.gpu->name;
     record.device_uuid_hash = environment.gpu->uuid_hash;
     record.counter_access = name_of(access.state);
     record.counter_detail = access.sentence;
-  } else if (backend == kSimulatedBackend) {
+  } else if (backend == Backend::kSimulator) {
     record.device = kSimulatorDevice + hardware;
     record.counter_access = "off";
     record.counter_detail =
@@ -204,7 +205,7 @@ CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
   record.kind = plan.name;
   record.self_check = check.status;
   record.configuration = configuration_json(plan);
-  if (backend == kSimulatedBackend) {
+  if (backend == Backend::kSimulator) {
     // What is resumed is of the same machine.
     json configuration = json::parse(record.configuration);
     configuration["simulated_hardware"] = hardware;
@@ -222,7 +223,7 @@ CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>
                               const CampaignMachine& machine, const CampaignOptions& options,
                               const std::function<void(const PointMeasurement&)>& on_point,
                               const std::function<void(const CampaignProgress&)>& on_progress) {
-  const bool simulates = machine.backend == kSimulatedBackend;
+  const bool simulates = machine.backend == Backend::kSimulator;
   VERSIEVE_ASSERT(simulates == static_cast<bool>(options.simulate), "backend sim has a simulator");
   std::optional<Runners> runners;
   if (!simulates) {
@@ -239,8 +240,8 @@ CampaignProgress run_campaign(const SweepPlan& plan, const std::vector<PointKey>
     const double now = profiler::steady_seconds();
     time_left.took(points[i].workload, now - point_start);
     progress.done += 1;
-    progress.refused += point.status == "refused";
-    progress.failed += point.status == "failed";
+    progress.refused += point.status == PointStatus::kRefused;
+    progress.failed += point.status == PointStatus::kFailed;
     progress.elapsed_s = now - start;
     progress.left_s = time_left.of(points, i + 1);
     on_progress(progress);

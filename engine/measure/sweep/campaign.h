@@ -14,17 +14,17 @@ namespace versieve::engine {
 
 // What the machine of a campaign is, all the points share it.
 struct CampaignMachine {
-  std::string backend;  // cuda, cpu, sim
-  RunRecord record;     // filled but for uuid and times
+  Backend backend = Backend::kCpu;  // or a GPU, or the simulator
+  RunRecord record;                 // filled but for uuid and times
 };
 
 // "auto" becomes cuda where a GPU answers, else cpu; "sim" is itself. Throws Error(kEnvironment)
 // for cuda without a GPU, Error(kUsage) for another word.
-std::string resolved_backend(const std::string& backend);
+Backend resolved_backend(const std::string& name);
 
 // Probes counters and runs the self-check (cuda), and fills the run's record. `hardware`: the key
 // of the simulated machine (sim).
-CampaignMachine open_campaign(const SweepPlan& plan, const std::string& backend,
+CampaignMachine open_campaign(const SweepPlan& plan, Backend backend,
                               const std::string& hardware = "");
 
 // Throws Error(kBadInput) where every point wants the trained pair and the folder holds none.

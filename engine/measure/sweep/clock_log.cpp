@@ -3,7 +3,7 @@
 namespace versieve::engine {
 
 std::optional<ClockLine> ClockLog::line_of(const PointMeasurement& point) {
-  const bool throttled = point.reliability == "throttled";
+  const bool throttled = point.reliability == Reliability::kThrottled;
   if (throttled) {
     ++throttled_;
     if (seen_.find(point.clock_events) == std::string::npos) {

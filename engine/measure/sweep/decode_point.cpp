@@ -119,7 +119,7 @@ void DecodeRunner<T>::make_cache(const PointKey& key, double touched_bytes) {
   const std::int64_t count = context_len_ * shape_.kv_width();
   const double bytes = 2.0 * static_cast<double>(count) * static_cast<double>(sizeof(T));
   std::int64_t sets = 1;
-  if (key.cache_state == "cold_rotate" && on_gpu_) {
+  if (key.cache_state == CacheState::kColdRotate && on_gpu_) {
     sets = std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes),
                     std::max<std::int64_t>(2, static_cast<std::int64_t>(kMostCacheBytes / bytes)));
   }

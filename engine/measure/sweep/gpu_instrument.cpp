@@ -83,13 +83,13 @@ class Watch {
 // The sets that one timed sample runs through.
 std::vector<std::int64_t> sets_of_sample(const RepeatableWork& work, const MeasurePlan& plan) {
   std::vector<std::int64_t> sets;
-  if (plan.cache_state == "cold_rotate") {
+  if (plan.cache_state == CacheState::kColdRotate) {
     for (std::int64_t set = 0; set < work.sets; ++set) {
       sets.push_back(set);
     }
     return sets;
   }
-  const bool many = plan.cache_state == "warm";
+  const bool many = plan.cache_state == CacheState::kWarm;
   sets.assign(many ? static_cast<std::size_t>(kWarmRuns) : 1, 0);
   return sets;
 }
@@ -103,11 +103,11 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
     }
   };
   std::optional<GpuGraph> graph;
-  if (plan.launch == "graph" && !work.host_timed) {
+  if (plan.launch == LaunchMode::kGraph && !work.host_timed) {
     graph.emplace(stream_, enqueue);
   }
   const auto sample_ns = [&] {
-    if (plan.cache_state == "cold_flush") {
+    if (plan.cache_state == CacheState::kColdFlush) {
       timer_.flush_l2();
       stream_.synchronize();
     }
@@ -128,13 +128,14 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
   const std::uint64_t after = state_.clock_events();
   point.time_ns = time.samples_ns;
   point.stop_reason = time.stop_reason;
-  point.reliability = profiler::is_throttled(before | after) ? "throttled" : "ok";
+  point.reliability =
+      profiler::is_throttled(before | after) ? Reliability::kThrottled : Reliability::kOk;
   point.clock_events = profiler::clock_event_names(before | after);
 }
 
 void GpuInstrument::run_next(const RepeatableWork& work, const MeasurePlan& plan) {
-  const bool rotate = plan.cache_state == "cold_rotate";
-  if (plan.cache_state == "cold_flush") {
+  const bool rotate = plan.cache_state == CacheState::kColdRotate;
+  if (plan.cache_state == CacheState::kColdFlush) {
     timer_.flush_l2();
     stream_.synchronize();
   }

@@ -33,8 +33,8 @@ struct MeasurePlan {
   profiler::TimingPlan timing;
   std::int64_t trace_repetitions = 0;
   std::int64_t counter_repetitions = 0;
-  std::string cache_state;  // warm: set 0 alone; cold_rotate: all sets in turn; cold_flush; as_is
-  std::string launch;       // graph, stream
+  CacheState cache_state = CacheState::kAsIs;  // warm: set 0 alone; cold_rotate: all sets in turn
+  LaunchMode launch = LaunchMode::kStream;
 };
 
 class Instrument {

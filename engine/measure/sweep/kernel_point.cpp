@@ -40,7 +40,7 @@ class KernelRunner : public PointRunner {
   void make_rows(const PointKey& key, std::int64_t elements, std::int64_t touched, double scale) {
     const double bytes = static_cast<double>(touched) * static_cast<double>(sizeof(T));
     const std::int64_t sets =
-        key.cache_state == "cold_rotate" && on_gpu_
+        key.cache_state == CacheState::kColdRotate && on_gpu_
             ? std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), bytes, kMostSets),
                        std::max<std::int64_t>(2, kMostElements / elements))
             : 1;

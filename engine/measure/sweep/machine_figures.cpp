@@ -13,7 +13,7 @@ namespace {
 std::string source_of(const PointKey& key, const std::string& where_and_when) {
   return "measured, " + where_and_when + ": " + key.strategy + ", length " +
          std::to_string(key.context_len) + ", rows " + std::to_string(key.num_queries) + ", " +
-         key.cache_state;
+         name_of(key.cache_state);
 }
 
 class Best {
@@ -31,13 +31,13 @@ class Best {
 };
 
 double element_bytes(const PointKey& key) {
-  return key.dtype == "f32" ? 4.0 : 2.0;
+  return static_cast<double>(bytes_of(key.dtype));
 }
 
 void take_point(const PointMeasurement& point, const std::string& source, Best& best) {
   const MachineCase c = MachineCase::parse(point.key.strategy);
   const double ns = profiler::median_of(point.time_ns);
-  const bool cold = point.key.cache_state == "cold_rotate";
+  const bool cold = point.key.cache_state == CacheState::kColdRotate;
   switch (c.work) {
     case MachineWork::kCopy: {
       const double bytes = 2.0 * 1024.0 * static_cast<double>(point.key.context_len);
@@ -45,7 +45,7 @@ void take_point(const PointMeasurement& point, const std::string& source, Best& 
       return;
     }
     case MachineWork::kLaunch:
-      best.take(point.key.launch == "graph" ? "graph_launch" : "stream_launch",
+      best.take(point.key.launch == LaunchMode::kGraph ? "graph_launch" : "stream_launch",
                 ns / 1e3 / static_cast<double>(c.launches), false, source);
       return;
     case MachineWork::kGemm: {
@@ -116,8 +116,8 @@ std::vector<MeasuredFigure> machine_figures(const std::vector<PointMeasurement>&
                                             const std::string& where_and_when) {
   Best best;
   for (const PointMeasurement& point : points) {
-    if (point.key.workload == WorkloadKind::kMachine && point.status == "ok" &&
-        point.reliability != "throttled" && !point.time_ns.empty()) {
+    if (point.key.workload == WorkloadKind::kMachine && point.status == PointStatus::kOk &&
+        point.reliability != Reliability::kThrottled && !point.time_ns.empty()) {
       take_point(point, source_of(point.key, where_and_when), best);
     }
   }

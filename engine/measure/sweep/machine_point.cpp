@@ -45,7 +45,7 @@ class MachineRunner final : public PointRunner {
 
   // What is read lies in as many copies as make one cold; what is written follows it.
   void allocate(const PointKey& key) {
-    const bool rotates = key.cache_state == "cold_rotate" && on_gpu_;
+    const bool rotates = key.cache_state == CacheState::kColdRotate && on_gpu_;
     const double bytes = static_cast<double>(elements_) * static_cast<double>(sizeof(T));
     sets_ = rotates ? cold_sets(static_cast<double>(instrument_.cold_bytes()), bytes) : 1;
     for (kernels::OpsBuffer<T>* buffer : {&in_, &out_, &x_}) {

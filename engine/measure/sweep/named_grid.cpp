@@ -104,8 +104,8 @@ bool names_points(const nlohmann::json& grid) {
 }
 
 // Innermost axes change fastest; tensors depend on the outer ones.
-void expand_named(const nlohmann::json& object, const std::string& where,
-                  const std::string& backend, SweepPlan& plan) {
+void expand_named(const nlohmann::json& object, const std::string& where, Backend backend,
+                  SweepPlan& plan) {
   const NamedGrid grid = read_named(object, where);
   PointKey key{.workload = grid.workload, .regime = "synthetic", .backend = backend};
   for (const std::string& model : grid.model) {
@@ -116,10 +116,10 @@ void expand_named(const nlohmann::json& object, const std::string& where,
             for (const std::string& cache_state : grid.cache_state) {
               for (const std::string& launch : grid.launch) {
                 key.model = model;
-                key.dtype = backend == "cpu" ? "f32" : dtype;
+                key.dtype = backend == Backend::kCpu ? Dtype::kF32 : dtype_of(dtype);
                 key.context_len = length;
-                key.cache_state = cache_state;
-                key.launch = launch;
+                key.cache_state = cache_state_of(cache_state);
+                key.launch = launch_mode_of(launch);
                 name_point(grid, text, rows, key);
                 add_point(key, plan);
               }

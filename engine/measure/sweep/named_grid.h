@@ -12,7 +12,7 @@ namespace versieve::engine {
 bool names_points(const nlohmann::json& grid);
 // Adds the grid's points in order. Throws Error(kBadInput) naming the key that is wrong, and as
 // Strategy::parse and kernel_case.h do.
-void expand_named(const nlohmann::json& grid, const std::string& where, const std::string& backend,
+void expand_named(const nlohmann::json& grid, const std::string& where, Backend backend,
                   SweepPlan& plan);
 
 }  // namespace versieve::engine

@@ -99,7 +99,7 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
   recorded_.reset();
   watched_.reset();
-  if (key.launch != "graph") {
+  if (key.launch != LaunchMode::kGraph) {
     return {};
   }
   DeviceStepOptions steps{.choice = strategy.draft,

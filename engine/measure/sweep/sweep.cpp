@@ -149,13 +149,20 @@ Strategy strategy_of(const std::string& draft, const std::string& order, const s
 
 json filterable(const PointKey& key, const std::string& draft, const std::string& order,
                 const std::string& group, const std::string& schedule, const std::string& form) {
-  json point = {{"model", key.model},   {"regime", key.regime},
-                {"split", key.split},   {"context_len", key.context_len},
-                {"draft", draft},       {"num_queries", key.num_queries},
-                {"order", order},       {"group", group},
-                {"schedule", schedule}, {"form", form},
-                {"dtype", key.dtype},   {"cache_state", key.cache_state},
-                {"launch", key.launch}, {"layer", schedule == "F*" ? "refresh" : "reuse"}};
+  json point = {{"model", key.model},
+                {"regime", key.regime},
+                {"split", key.split},
+                {"context_len", key.context_len},
+                {"draft", draft},
+                {"num_queries", key.num_queries},
+                {"order", order},
+                {"group", group},
+                {"schedule", schedule},
+                {"form", form},
+                {"dtype", name_of(key.dtype)},
+                {"cache_state", name_of(key.cache_state)},
+                {"launch", name_of(key.launch)},
+                {"layer", schedule == "F*" ? "refresh" : "reuse"}};
   if (key.overlap) {
     point["overlap"] = *key.overlap;
   }
@@ -171,8 +178,8 @@ void expand_variants(const Grid& grid, const std::string& draft, const std::stri
         key.strategy = strategy_of(draft, order, group, schedule, form).text();
         for (const std::string& cache_state : grid.cache_state) {
           for (const std::string& launch : grid.launch) {
-            key.cache_state = cache_state;
-            key.launch = launch;
+            key.cache_state = cache_state_of(cache_state);
+            key.launch = launch_mode_of(launch);
             if (!is_excepted(grid, filterable(key, draft, order, group, schedule, form))) {
               add_point(key, plan);
             }
@@ -200,7 +207,7 @@ void expand_strategies(const Grid& grid, PointKey key, SweepPlan& plan) {
   }
 }
 
-void expand(const Grid& grid, const std::string& backend, SweepPlan& plan) {
+void expand(const Grid& grid, Backend backend, SweepPlan& plan) {
   PointKey key{.workload = grid.workload, .backend = backend};
   for (const std::string& model : grid.model) {
     for (const std::string& dtype : grid.dtype) {
@@ -208,7 +215,7 @@ void expand(const Grid& grid, const std::string& backend, SweepPlan& plan) {
         for (const std::string& regime : grid.regime) {
           for (const std::string& split : grid.split) {
             key.model = model;
-            key.dtype = backend == "cpu" ? "f32" : dtype;
+            key.dtype = backend == Backend::kCpu ? Dtype::kF32 : dtype_of(dtype);
             key.context_len = length;
             key.regime = regime;
             key.split = split;
@@ -253,10 +260,10 @@ json point_json(const PointKey& key) {
                  {"regime", key.regime},
                  {"split", key.split},
                  {"strategy", key.strategy},
-                 {"dtype", key.dtype},
-                 {"backend", key.backend},
-                 {"cache_state", key.cache_state},
-                 {"launch", key.launch},
+                 {"dtype", name_of(key.dtype)},
+                 {"backend", name_of(key.backend)},
+                 {"cache_state", name_of(key.cache_state)},
+                 {"launch", name_of(key.launch)},
                  {"context_len", key.context_len}};
   if (key.overlap) {
     object["overlap"] = *key.overlap;
@@ -270,8 +277,7 @@ std::vector<std::string> text_regimes() {
   return {"chat", "plan", "prose", "code"};
 }
 
-SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
-                          const std::string& backend) {
+SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend) {
   const json object = parse_strict_json(text, kMaxJsonDepth, origin);
   Fields fields(object, origin);
   SweepPlan plan;

@@ -34,8 +34,7 @@ std::vector<std::string> text_regimes();
 
 // The plan of a JSON text for a backend, "cuda" or "cpu" (which takes the place of every point's
 // dtype bf16 by f32). Throws Error(kBadInput) naming the key that is wrong; `origin` is named too.
-SweepPlan sweep_from_json(const std::string& text, const std::string& origin,
-                          const std::string& backend);
+SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend);
 
 // The plan as JSON, all defaults written out: what a run stores as its configuration. Shard and
 // paths are no part of it, so that shards of one sweep know each other.

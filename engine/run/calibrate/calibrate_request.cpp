@@ -58,7 +58,7 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
   }
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
   CalibrateReport report{.model = checkpoint.shape.name,
-                         .backend = device.backend,
+                         .backend = name_of(device.backend),
                          .device = device.name,
                          .dtype = request.dtype,
                          .budget = request.budget};

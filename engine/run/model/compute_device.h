@@ -2,15 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/ops.h"
 #include "model/words/error.h"
+#include "model/words/point_words.h"
 
 namespace versieve::engine {
 
 struct ComputeDevice {
-  std::string backend;  // cpu, cuda
+  Backend backend = Backend::kCpu;  // or cuda
   std::string name;
   int threads = 1;  // of the CPU
 };
@@ -23,18 +25,19 @@ ComputeDevice compute_device(const std::string& backend, int threads);
 // Throws Error(kUsage) for any other.
 template <class Call>
 auto with_ops(const ComputeDevice& device, const std::string& dtype, const Call& call) {
-  const bool cpu = device.backend == "cpu";
-  if (dtype == "f32") {
+  const bool cpu = device.backend == Backend::kCpu;
+  const std::optional<Dtype> type = try_dtype_of(dtype);
+  if (type == Dtype::kF32) {
     return call(cpu ? kernels::make_cpu_ops<float>(device.threads)
                     : kernels::make_cuda_ops<float>());
   }
-  if (dtype == "f64" && cpu) {
+  if (type == Dtype::kF64 && cpu) {
     return call(kernels::make_cpu_ops<double>(device.threads));
   }
-  if (dtype == "bf16" && !cpu) {
+  if (type == Dtype::kBf16 && !cpu) {
     return call(kernels::make_cuda_ops<Bf16>());
   }
-  throw Error(ExitCode::kUsage, "dtype '" + dtype + "' is not for " + device.backend +
+  throw Error(ExitCode::kUsage, "dtype '" + dtype + "' is not for " + name_of(device.backend) +
                                     (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
 }
 

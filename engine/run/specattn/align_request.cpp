@@ -52,7 +52,7 @@ AlignReport align_on(const AlignRequest& request, const ComputeDevice& device,
   }
   AttentionSimilarity<T> similarity(*ops, pair.draft, pair.target);
   AlignReport report{.model = pair.target.shape().name,
-                     .backend = device.backend,
+                     .backend = name_of(device.backend),
                      .device = device.name,
                      .dtype = request.dtype,
                      .stride = request.stride,

@@ -275,7 +275,7 @@ QualityReport quality_on(const QualityRequest& request, const ComputeDevice& dev
   }
   QualityRun<T> run(*ops, request);
   QualityReport report{.model = run.model(),
-                       .backend = device.backend,
+                       .backend = name_of(device.backend),
                        .device = device.name,
                        .dtype = request.dtype,
                        .lookahead = request.lookahead,

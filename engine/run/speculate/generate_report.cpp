@@ -44,10 +44,10 @@ nlohmann::json guard_json(const StrategyRun& run) {
 
 // Whose kernels attended: f32 on a GPU runs the vanilla form whatever the strategy says.
 const char* kernel_of(const GenerateReport& report, const Strategy& strategy) {
-  if (report.backend == "cpu") {
+  if (report.backend == Backend::kCpu) {
     return "reference";
   }
-  return name_of(report.dtype == "bf16" ? strategy.form : NsaForm::kVanilla);
+  return name_of(report.dtype == Dtype::kBf16 ? strategy.form : NsaForm::kVanilla);
 }
 
 nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
@@ -145,9 +145,9 @@ std::string GenerateReport::failure() const {
 }
 
 nlohmann::json report_json(const GenerateReport& report) {
-  nlohmann::json out = {{"backend", report.backend},
+  nlohmann::json out = {{"backend", name_of(report.backend)},
                         {"device", report.device},
-                        {"dtype", report.dtype},
+                        {"dtype", name_of(report.dtype)},
                         {"prompt_tokens", report.prompt_tokens},
                         {"prefill_s", report.prefill_seconds}};
   if (report.runs.size() == 1) {
@@ -174,7 +174,7 @@ std::string report_text(const GenerateReport& report) {
       shown = &run.text;
     }
   }
-  out += report.device + ", " + report.dtype + "; prompt of " +
+  out += report.device + ", " + name_of(report.dtype) + "; prompt of " +
          std::to_string(report.prompt_tokens) + " tokens read in " +
          fixed(report.prefill_seconds, 2) + " s\n";
   for (const StrategyRun& run : report.runs) {

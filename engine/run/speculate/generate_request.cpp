@@ -43,7 +43,7 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .temperature = request.temperature,
           .seed = request.seed,
           .eos = eos,
-          .records_steps = request.uses_graphs && device.backend == "cuda"};
+          .records_steps = request.uses_graphs && device.backend == Backend::kCuda};
 }
 
 // Autoregressive decoding with the strategy's attention and schedule.
@@ -80,7 +80,7 @@ void warm_up(const GenerateRequest& request, const ComputeDevice& device,
              Generator<T>& generator) {
   constexpr std::int64_t kTokens = 32;
   constexpr std::chrono::milliseconds kLeast(100);
-  if (device.backend != "cuda") {
+  if (device.backend != Backend::kCuda) {
     return;
   }
   if (request.compares_ar) {
@@ -267,7 +267,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
-                        .dtype = request.dtype,
+                        .dtype = dtype_of(request.dtype),
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
                         .prefill_seconds = generator.prefill_seconds(),
                         .runs = {},

@@ -53,7 +53,9 @@ struct StrategyRun {
 };
 
 struct GenerateReport {
-  std::string backend, device, dtype;
+  Backend backend = Backend::kCpu;
+  std::string device;
+  Dtype dtype = Dtype::kF32;
   std::int64_t prompt_tokens = 0;
   double prefill_seconds = 0.0;
   std::vector<StrategyRun> runs;

@@ -18,7 +18,7 @@ PointMeasurement drafted(const std::string& strategy, std::int64_t context,
            .model = "pair",
            .regime = "chat",
            .strategy = strategy,
-           .backend = "cuda",
+           .backend = Backend::kCuda,
            .context_len = context};
   AcceptanceMeasurement a{.accepted_histogram = std::move(histogram)};
   for (std::size_t tokens = 0; tokens < a.accepted_histogram.size(); ++tokens) {
@@ -35,8 +35,8 @@ PointMeasurement timed(const std::string& strategy, std::int64_t context, double
   m.key = {.workload = WorkloadKind::kStep,
            .model = "pair",
            .strategy = strategy,
-           .dtype = "bf16",
-           .launch = "graph",
+           .dtype = Dtype::kBf16,
+           .launch = LaunchMode::kGraph,
            .context_len = context};
   m.time_ns = {1000.0 * us};
   return m;
@@ -108,9 +108,9 @@ TEST_CASE("acceptance that collapses behind a token is the draft's own wiring") 
 
 TEST_CASE("drafts that were cut short are said to be, and convict nobody") {
   PointMeasurement cut = drafted("nsa/d3k1n4/bfs/c1/F*", 2048, {0, 300, 630, 35, 35});
-  cut.key.backend = kImportedBackend;
+  cut.key.backend = Backend::kImported;
   CHECK(finding(input_of({cut}), "draft length").verdict == Verdict::kFine);
-  cut.reliability = kAtLeast;
+  cut.reliability = Reliability::kAtLeast;
   cut.reason = "drafts were 1.50 tokens long in the mean, not 3";
   const DiagnosisInput input = input_of({cut});
   const Finding note = finding(input, "draft length");

@@ -133,7 +133,7 @@ TEST_CASE("what another program measured is never blended in, whatever pair it n
   for (const char* name : {"demo-nsa", "pair-7b", "pair-7b"}) {  // the other pair has the majority
     for (PointMeasurement m : points) {
       m.key.model = name;
-      m.key.backend = kImportedBackend;
+      m.key.backend = Backend::kImported;
       m.acceptance->accepted_per_step = 1.0;
       more.push_back(m);
     }
@@ -158,7 +158,7 @@ PointMeasurement imported_chain(double rate, std::int64_t depth) {
            .model = "pair-7b",
            .regime = "unstated",
            .strategy = Strategy{.attention = AttentionMethod::kDense, .draft = draft}.text(),
-           .backend = kImportedBackend,
+           .backend = Backend::kImported,
            .context_len = 6144};
   m.acceptance = AcceptanceMeasurement{.steps = 100000};
   AcceptanceMeasurement& a = *m.acceptance;
@@ -321,7 +321,7 @@ TEST_CASE("of drafts that were cut short the plan knows the first token and a bo
   const Strategy five = Strategy::parse("nsa/d5k1n6/bfs/c1/F*");
   const auto model = [&] { return fit_acceptance_of({cut}, "pair-7b", lender); };
   CHECK(accepted_tokens(model(), five, 4096, 8192).mean == Approx(a.accepted_per_step));
-  cut.reliability = kAtLeast;
+  cut.reliability = Reliability::kAtLeast;
   cut.reason = "drafts were 3.00 tokens long in the mean";
   const AcceptedTokens told = accepted_tokens(model(), five, 4096, 8192);
   CHECK(told.source == Provenance::kPredicted);

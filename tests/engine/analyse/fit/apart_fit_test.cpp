@@ -25,7 +25,7 @@ TEST_CASE(
     "others") {
   synthetic::Plan plan;
   plan.form = NsaForm::kFused;
-  plan.step_launch = "graph";
+  plan.step_launch = LaunchMode::kGraph;
   const auto others =
       joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
   plan.model = "demo";

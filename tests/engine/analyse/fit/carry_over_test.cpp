@@ -174,7 +174,7 @@ TEST_CASE("what cannot be carried over is refused in a sentence") {
   CHECK(has(refusal({}, kH100, h100()), "no timed attention or step points of 'NVIDIA H100"));
   std::vector<PointMeasurement> others = synthetic_points(h100());
   for (PointMeasurement& m : others) {
-    m.key.dtype = "f32";
+    m.key.dtype = Dtype::kF32;
   }
   CHECK(has(refusal(others, kH100, h100()), "are in f32, the fit is of bf16"));
   // Without the machine's own rates the data sheet alone is judged; fused launches, which no point

@@ -190,12 +190,12 @@ TEST_CASE("a step is composed of the launches that the engine made, recorded or 
   synthetic::Plan plan = planted();
   plan.form = NsaForm::kFused;
   const auto led = synthetic::step_points(plan, h200());
-  plan.step_launch = "graph";
+  plan.step_launch = LaunchMode::kGraph;
   const auto recorded = synthetic::step_points(plan, h200());
   const FitPoints both = fit_points(joined(led, recorded), 0.2);
   CHECK(both.points.size() == led.size() + recorded.size());
   for (const FitPoint& p : both.points) {
-    CHECK(p.shape.recorded == (p.key.launch == "graph"));
+    CHECK(p.shape.recorded == (p.key.launch == LaunchMode::kGraph));
     // A recorded step's ranges are those of the same step led by the host.
     const PointWork work = work_of(p, 0.8, true);
     CHECK(work.observed.host_trips >= 3.0);
@@ -251,7 +251,7 @@ TEST_CASE("what was left out while points were read is said, also where nothing 
 TEST_CASE("a step shorter than the sum of its launches is explained by their overlap") {
   synthetic::Plan plan = planted();
   plan.form = NsaForm::kFused;
-  plan.step_launch = "graph";
+  plan.step_launch = LaunchMode::kGraph;
   plan.parameters[index_of(SharedParameter::kOverlap)] = 0.25;
   plan.parameters[index_of(SharedParameter::kStartOverlap)] = 0.7;
   plan.parameters[index_of(SharedParameter::kGraphGapUs)] = 0.2;
@@ -336,13 +336,13 @@ TEST_CASE("the held-out split depends on the points, not on their order") {
 TEST_CASE("points that teach nothing are counted with their reason") {
   const synthetic::Plan plan = planted();
   std::vector<PointMeasurement> points = synthetic::attention_points(plan, h200());
-  points[0].status = "refused";
-  points[1].key.backend = "cpu";
+  points[0].status = PointStatus::kRefused;
+  points[1].key.backend = Backend::kCpu;
   points[2].key.model = "somebody-else";
-  points[3].reliability = "suspect";
+  points[3].reliability = Reliability::kSuspect;
   points[4].time_ns.clear();
   points[4].ranges.clear();
-  points[5].reliability = "throttled";
+  points[5].reliability = Reliability::kThrottled;
   const FitPoints usable = fit_points(points, 0.2);
   CHECK(usable.points.size() == points.size() - 6);
   CHECK(usable.skipped.size() == 6);
@@ -361,7 +361,7 @@ TEST_CASE("imported points teach nothing, whatever they are of, and are counted 
   imported[2].key.workload = WorkloadKind::kAcceptance;
   imported[2].acceptance = AcceptanceMeasurement{.steps = 9, .accepted_per_step = 3.0};
   for (PointMeasurement& m : imported) {
-    m.key.backend = kImportedBackend;
+    m.key.backend = Backend::kImported;
     m.time_ns = {1.0};
   }
   const FitReport without = fit_cost_model(measured, "NVIDIA H200", h200(), {}, kQuick);
@@ -389,15 +389,15 @@ TEST_CASE("a fit to nothing is refused in a sentence") {
 TEST_CASE("what the machine gives in its own benchmarks bounds a fit and stays with it") {
   synthetic::Plan plan = planted();
   plan.form = NsaForm::kFused;
-  plan.step_launch = "graph";  // planted: 0.9 us between two launches
-  const auto machine = [](const char* text, std::int64_t length, const char* cache, double ns) {
+  plan.step_launch = LaunchMode::kGraph;  // planted: 0.9 us between two launches
+  const auto machine = [](const char* text, std::int64_t length, CacheState cache, double ns) {
     PointMeasurement m{.key = {.workload = WorkloadKind::kMachine,
                                .model = "kernel",
                                .strategy = text,
-                               .dtype = "bf16",
-                               .backend = "cuda",
+                               .dtype = Dtype::kBf16,
+                               .backend = Backend::kCuda,
                                .cache_state = cache,
-                               .launch = "graph",
+                               .launch = LaunchMode::kGraph,
                                .context_len = length,
                                .num_queries = 1}};
     m.time_ns = {ns};
@@ -406,9 +406,9 @@ TEST_CASE("what the machine gives in its own benchmarks bounds a fit and stays w
   // 4 TB/s of reads; half a microsecond a launch; a copy that cannot be.
   std::vector<PointMeasurement> points =
       joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
-  points.push_back(machine("machine:gemm/k1000m2000", 1, "cold_rotate", 1000.0));
-  points.push_back(machine("machine:launch/c64", 1, "warm", 32000.0));
-  points.push_back(machine("machine:copy", 1024, "cold_rotate", 200000.0));
+  points.push_back(machine("machine:gemm/k1000m2000", 1, CacheState::kColdRotate, 1000.0));
+  points.push_back(machine("machine:launch/c64", 1, CacheState::kWarm, 32000.0));
+  points.push_back(machine("machine:copy", 1024, CacheState::kColdRotate, 200000.0));
   const FitReport report = fit_cost_model(points, "NVIDIA H200", h200(), {"run"}, kQuick);
   CHECK(report.model.machine.read == Approx(4e12 / h200().raw_bandwidth()));
   CHECK(report.model.machine.graph_launch == Approx(0.5));

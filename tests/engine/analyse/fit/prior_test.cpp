@@ -36,7 +36,7 @@ using Points = std::vector<PointMeasurement>;
 Points survey_of(const Points& all) {
   std::set<std::string> wanted;
   for (const PointKey& key :
-       sweep_from_json(std::string(built_in_sweep("survey")), "survey", "cuda").points) {
+       sweep_from_json(std::string(built_in_sweep("survey")), "survey", Backend::kCuda).points) {
     wanted.insert(key_text(key));
   }
   Points out;
@@ -192,7 +192,7 @@ TEST_CASE("points that agree with the prior leave it as it is; a bias of theirs 
 TEST_CASE("a prior of another dtype is refused in a sentence") {
   const Points points = synthetic::attention_points({}, kH200.hardware());
   FittedModel prior = fitted(points, kH200, nullptr).model;
-  prior.dtype = "f32";
+  prior.dtype = Dtype::kF32;
   try {
     fitted(points, kH200, &prior);
     FAIL("accepted");

@@ -27,7 +27,7 @@ const HardwareSpec& h200() {
 std::set<std::string> surveyed_keys() {
   std::set<std::string> keys;
   for (const PointKey& key :
-       sweep_from_json(std::string(built_in_sweep("survey")), "survey", "cuda").points) {
+       sweep_from_json(std::string(built_in_sweep("survey")), "survey", Backend::kCuda).points) {
     keys.insert(key_text(key));
   }
   return keys;
@@ -73,7 +73,7 @@ Misses misses_of_the_rest(const std::vector<PointMeasurement>& all, const std::s
   std::vector<const FitPoint*> seen;
   std::vector<const FitPoint*> rest;
   for (const FitPoint& p : points.points) {
-    const bool planned = p.conditions.cache == CacheState::kCold && p.key.model == "nsa-1b" &&
+    const bool planned = !p.conditions.warm && p.key.model == "nsa-1b" &&
                          p.conditions.launch == LaunchMode::kGraph &&
                          p.shape.form == NsaForm::kFused;
     if (keys.count(key_text(p.key)) > 0) {

@@ -26,7 +26,7 @@ constexpr FitOptions kQuick = {.leave_out_regimes = false};
 synthetic::Plan planted() {
   synthetic::Plan plan;
   plan.form = NsaForm::kFused;
-  plan.step_launch = "graph";
+  plan.step_launch = LaunchMode::kGraph;
   CostParameters& p = plan.parameters;
   p[index_of(LaunchKind::kResaDecode, KindParameter::kBaseUs)] = 15.0;
   p[index_of(LaunchKind::kResaDecode, KindParameter::kStepNs)] = 1500.0;

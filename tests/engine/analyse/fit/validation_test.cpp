@@ -115,11 +115,11 @@ TEST_CASE("points of one cell are held out together") {
   const PointKey warm{.workload = WorkloadKind::kAttention,
                       .model = "nsa-1b",
                       .strategy = "nsa/d5k4n16/bfs/c1/F*",
-                      .cache_state = "warm",
+                      .cache_state = CacheState::kWarm,
                       .context_len = 4096,
                       .num_queries = 16};
   PointKey cold = warm;
-  cold.cache_state = "cold_rotate";
+  cold.cache_state = CacheState::kColdRotate;
   cold.strategy = "nsa/d5k4n16/dfs/c1/F*";
   CHECK(cell_hash(warm) == cell_hash(cold));
   cold.context_len = 8192;

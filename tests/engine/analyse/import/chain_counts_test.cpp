@@ -54,7 +54,7 @@ TEST_CASE("drafts of two lengths are told apart where the counts allow no other 
   CHECK(points.points[1].key.strategy == "dense/d5k1n6/bfs/c1/F*");
   CHECK(points.points[1].acceptance->steps == 8000);
   CHECK(points.points[1].acceptance->accepted_per_step == Approx(chain_of(0.7, 5)).epsilon(1e-2));
-  CHECK(points.points[1].reliability == "unchecked");
+  CHECK(points.points[1].reliability == Reliability::kUnchecked);
   CHECK(test::contains(points.points[1].reason, "3.20 tokens long in the mean, not 5"));
   CHECK(test::contains(points.points[1].reason, "drafts of 2 and of 5 tokens"));
   CHECK(test::contains(points.points[1].reason, "from 3 on are estimated from the 8000 drafts"));
@@ -88,7 +88,7 @@ TEST_CASE("a few drafts that ended with their text cost next to nothing, and tha
   const ImportedPoints points =
       read({.drafts = 1000, .accepted = {700, 490, 340, 240, 170}, .draft_tokens = 4900});
   REQUIRE(points.points.size() == 1);
-  CHECK(points.points[0].reliability == "unchecked");
+  CHECK(points.points[0].reliability == Reliability::kUnchecked);
   CHECK(points.points[0].acceptance->accepted_per_step == Approx(2.94));
   CHECK(points.points[0].reason ==
         "drafts were 4.90 tokens long in the mean, not 5: some were cut short, which costs the "
@@ -101,10 +101,10 @@ TEST_CASE("where nothing tells the lengths the first token is known and the rest
   REQUIRE(points.points.size() == 2);
   CHECK(points.points[0].key.strategy == "dense/d1k1n2/bfs/c1/F*");
   CHECK(points.points[0].acceptance->accepted_per_step == Approx(1.6));
-  CHECK(points.points[0].reliability == "unchecked");
+  CHECK(points.points[0].reliability == Reliability::kUnchecked);
   CHECK(points.points[1].key.strategy == "dense/d7k1n8/bfs/c1/F*");
   CHECK(points.points[1].acceptance->accepted_per_step == Approx(2.4));
-  CHECK(points.points[1].reliability == kAtLeast);
+  CHECK(points.points[1].reliability == Reliability::kAtLeast);
   CHECK(points.points[1].reason ==
         "drafts were 2.90 tokens long in the mean, not 7, and nothing counts how many had each "
         "position: deeper positions than the first are a lower bound");

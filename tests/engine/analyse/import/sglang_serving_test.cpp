@@ -109,7 +109,7 @@ TEST_CASE("responses of a server are summed by the tokens that steps got right")
   CHECK(tree.points.at(0).key.strategy == "dense/d3k4n16/bfs/c1/F*");
   CHECK(tree.points[0].acceptance->accepted_per_step == Approx(2.4));
   const ImportedPoints cut = read(response("[3, 3, 3, 1]", 10, 24), {3, 1, 4});
-  CHECK(cut.points.back().reliability == kAtLeast);
+  CHECK(cut.points.back().reliability == Reliability::kAtLeast);
   const auto refused = [&](const std::string& text, const std::string& part) {
     const Error error = test::error_of([&] { read(text, {1, 1, 2}); });
     CHECK(error.code() == ExitCode::kBadInput);

@@ -28,7 +28,7 @@ TEST_CASE("steps of one strategy and one range of contexts become one point and 
   CHECK(accepted.key.context_len == 3072);  // the median, 2104, rounded up
   CHECK(accepted.key.num_queries == 4);
   CHECK(is_imported(accepted));
-  CHECK(accepted.reliability == "unchecked");
+  CHECK(accepted.reliability == Reliability::kUnchecked);
   REQUIRE(accepted.acceptance);
   CHECK(accepted.acceptance->steps == 3);
   CHECK(accepted.acceptance->generated_tokens == 9);

@@ -39,8 +39,8 @@ TEST_CASE("shorter drafts are censored where each is known, a bound where not") 
   REQUIRE(four.points.size() == 1);
   CHECK(four.points[0].key.regime == "concurrency 4");
   CHECK(four.points[0].acceptance->accepted_per_step == Approx(2.5));
-  CHECK(four.points[0].reliability == kAtLeast);
-  CHECK(read(iteration(4, 12, 6)).points[0].reliability == "unchecked");
+  CHECK(four.points[0].reliability == Reliability::kAtLeast);
+  CHECK(read(iteration(4, 12, 6)).points[0].reliability == Reliability::kUnchecked);
   CHECK(read(iteration(1, 15, 3), {4, 4, 16}).points[0].key.strategy == "dense/d4k4n16/bfs/c1/F*");
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("drafts shorter than their positions are said to be") {
   const ImportedPoints read = read_with(read_vllm_counters, short_drafts);
   CHECK(test::contains(read.remarks.at(1), "2.40 tokens long in the mean, not 3"));
   CHECK(read.points.back().reason == read.remarks.at(1));
-  CHECK(read.points.back().reliability == kAtLeast);
+  CHECK(read.points.back().reliability == Reliability::kAtLeast);
 }
 
 TEST_CASE("names of OpenMetrics and counts of drafted positions are read") {

@@ -57,7 +57,7 @@ TEST_CASE("drafts that a log shows to be cut short are told as such") {
           "200 tokens, Per-position acceptance rate: 0.750, 0.625, 0.425, 0.325, 0.200, 0.125, "
           "0.050, Avg Draft acceptance rate: 50.0%\n");
   CHECK(read.points.back().acceptance->steps == 40);
-  CHECK(read.points.back().reliability == kAtLeast);
+  CHECK(read.points.back().reliability == Reliability::kAtLeast);
   CHECK(test::contains(read.points.back().reason, "5.00 tokens long in the mean, not 7"));
 }
 

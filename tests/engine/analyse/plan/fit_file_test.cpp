@@ -140,3 +140,34 @@ TEST_CASE("fits of another schema and other files are refused") {
   json["parameters"].erase(0);
   CHECK_THROWS_AS(read_fit(written("bad_fit.json", json.dump())), Error);
 }
+
+TEST_CASE("a word that no fit has is refused with the file, the word and those that there are") {
+  for (const auto& [key, known] : {std::pair{"dtype", "bf16, f32"}, {"launch", "stream, graph"}}) {
+    nlohmann::json json = nlohmann::json::parse(fit_json(report()));
+    json[key] = "fp4";
+    try {
+      read_fit(written("bad_fit.json", json.dump()));
+      FAIL("accepted");
+    } catch (const Error& e) {
+      CHECK(e.code() == ExitCode::kBadInput);
+      for (const char* part : {"bad_fit.json: unknown", "'fp4'", known}) {
+        CAPTURE(e.what(), part);
+        CHECK(std::string(e.what()).find(part) != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("what only an earlier program's fit holds is no matter") {
+  nlohmann::json json = nlohmann::json::parse(fit_json(report()));
+  json["parameters"].push_back({{"name", "opened_dirty"},
+                                {"value", 1.0},
+                                {"low", 1.0},
+                                {"high", 1.0},
+                                {"unit", "B"},
+                                {"informed", false},
+                                {"at_bound", false}});
+  json["dense_split"] = true;
+  json["dram_opened_bytes"] = nullptr;
+  CHECK(read_fit(written("old_fit.json", json.dump())).device == "NVIDIA H200");
+}

@@ -147,7 +147,7 @@ TEST_CASE("the sweep of what is missing is one, text by text, and nothing when a
   const std::vector<PointMeasurement> some = {point(kFirst, {4, 3, 5})};
   const std::string text =
       sweep_of_missing_walks(table_of_two(), walks_of(some), "test", {"code", "chat"});
-  const SweepPlan plan = sweep_from_json(text, "test", "cpu");
+  const SweepPlan plan = sweep_from_json(text, "test", Backend::kCpu);
   REQUIRE(plan.points.size() == 4);
   CHECK(plan.points[0].strategy == "nsa/d5k4n16/bfs/c1/F*");
   CHECK(plan.points[1].strategy == kBase);

@@ -20,8 +20,8 @@ namespace {
 PointKey key_of(const std::string& strategy, std::int64_t context, double overlap) {
   return {.model = "nsa-1b",
           .strategy = strategy,
-          .dtype = "bf16",
-          .cache_state = "cold_rotate",
+          .dtype = Dtype::kBf16,
+          .cache_state = CacheState::kColdRotate,
           .context_len = context,
           .num_queries = Strategy::parse(strategy).draft.nodes,
           .overlap = overlap};

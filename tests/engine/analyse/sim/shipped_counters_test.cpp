@@ -28,15 +28,15 @@ TEST_CASE("simulated bytes of shipped points are near the counted ones") {
     // The small ones of the cold points: a test takes seconds.
     points.erase(std::remove_if(points.begin(), points.end(),
                                 [](const PointMeasurement& p) {
-                                  return p.key.cache_state == "warm" || p.key.num_queries > 16 ||
-                                         p.key.context_len > 16384;
+                                  return p.key.cache_state == CacheState::kWarm ||
+                                         p.key.num_queries > 16 || p.key.context_len > 16384;
                                 }),
                  points.end());
     for (std::size_t i = 0; i < points.size(); i += 12) {
       const PointMeasurement simulated = simulate_point(
           points[i].key, {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
-      REQUIRE(simulated.status == "ok");
-      CHECK(simulated.key.backend == "sim");
+      REQUIRE(simulated.status == PointStatus::kOk);
+      CHECK(simulated.key.backend == Backend::kSimulator);
       for (const Comparison& c : compare(points[i], simulated)) {
         comparisons.push_back(c);
       }

@@ -14,8 +14,8 @@ TEST_CASE("sector accesses a second on one core", "[.speed]") {
   for (const char* strategy : {"nsa/d6k8n64/bfs/c1/F*/form=vanilla", "nsa/d6k8n64/bfs/c4e/F*"}) {
     const PointKey key{.model = "nsa-1b",
                        .strategy = strategy,
-                       .dtype = "bf16",
-                       .cache_state = "cold_rotate",
+                       .dtype = Dtype::kBf16,
+                       .cache_state = CacheState::kColdRotate,
                        .context_len = 65536,
                        .num_queries = 64,
                        .overlap = 0.8};

@@ -16,8 +16,8 @@ PointKey step_key(const std::string& strategy, std::int64_t context) {
   return {.workload = WorkloadKind::kStep,
           .model = "nsa-1b",
           .strategy = strategy,
-          .dtype = "bf16",
-          .cache_state = "as_is",
+          .dtype = Dtype::kBf16,
+          .cache_state = CacheState::kAsIs,
           .context_len = context,
           .num_queries = Strategy::parse(strategy).draft.nodes};
 }
@@ -93,7 +93,7 @@ TEST_CASE("what has no traces is refused with a reason") {
   PointKey key = step_key("nsa/ar", 1024);
   key.workload = WorkloadKind::kAcceptance;
   const SimulationPlan plan{.machine = memory_machine(hardware_by_key("h200-sxm"))};
-  CHECK(simulate_point(key, {}, plan).status == "refused");
+  CHECK(simulate_point(key, {}, plan).status == PointStatus::kRefused);
   key.workload = WorkloadKind::kAttention;
   key.strategy = "nsa/nonsense";
   CHECK_THROWS_AS(simulate_point(key, {}, plan), Error);

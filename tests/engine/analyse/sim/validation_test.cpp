@@ -23,7 +23,7 @@ PointMeasurement point_of(std::vector<RangeMeasurement> ranges) {
   PointMeasurement point;
   point.key.context_len = 4096;
   point.key.num_queries = 16;
-  point.key.cache_state = "warm";
+  point.key.cache_state = CacheState::kWarm;
   point.ranges = std::move(ranges);
   return point;
 }

@@ -85,12 +85,12 @@ TEST_CASE("verification is timed in both launch modes, between whole steps") {
   PointKey key{.workload = WorkloadKind::kStep,
                .model = "demo",
                .strategy = "nsa/d2k2n4/dfs/c1/F*",
-               .dtype = "f32",
-               .backend = "cpu",
-               .cache_state = "as_is",
+               .dtype = Dtype::kF32,
+               .backend = Backend::kCpu,
+               .cache_state = CacheState::kAsIs,
                .context_len = 300,
                .num_queries = 4};
-  for (const char* launch : {"graph", "stream"}) {
+  for (const LaunchMode launch : {LaunchMode::kGraph, LaunchMode::kStream}) {
     key.launch = launch;
     const PointMeasurement alone = runner->run_verification(key);
     CHECK(alone.time_ns.size() == 6);
@@ -99,7 +99,7 @@ TEST_CASE("verification is timed in both launch modes, between whole steps") {
   }
   key.strategy = "nsa/ar/bfs/c1/F*/topk=gvr";
   key.num_queries = 1;
-  CHECK(runner->run_verification(key).status == "refused");
+  CHECK(runner->run_verification(key).status == PointStatus::kRefused);
 }
 
 TEST_CASE("what no step can be is a usage error") {

@@ -70,16 +70,17 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
       R"({"name": "test", "prompts": 1, "new_tokens": 20, "grids": [
           {"workload": "acceptance", "regime": "code", "context_len": 300, "dtype": "f32",
            "draft": ["ar", "d3k2n8"]}]})",
-      "test", "cpu");
+      "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 2, .demo_folder = kDemo.string()},
+      plan, plan.points, open_campaign(plan, Backend::kCpu),
+      {.threads = 2, .demo_folder = kDemo.string()},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   REQUIRE(points.size() == 2);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);
-    REQUIRE(point.status == "ok");
+    REQUIRE(point.status == PointStatus::kOk);
     REQUIRE(point.acceptance);
     const std::vector<std::int64_t>& histogram = point.acceptance->accepted_histogram;
     CHECK(std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0}) ==
@@ -108,14 +109,15 @@ TEST_CASE("text that is not there is refused with a sentence") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "grids": [{"workload": "acceptance", "regime": ["verse", "code"],
           "context_len": 500000, "dtype": "f32"}]})",
-      "test", "cpu");
+      "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 1, .demo_folder = kDemo.string()},
+      plan, plan.points, open_campaign(plan, Backend::kCpu),
+      {.threads = 1, .demo_folder = kDemo.string()},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   REQUIRE(points.size() == 2);
-  CHECK(points[0].status == "refused");
+  CHECK(points[0].status == PointStatus::kRefused);
   CHECK(points[0].reason.find("verse") != std::string::npos);
-  CHECK(points[1].status == "refused");
+  CHECK(points[1].status == PointStatus::kRefused);
 }

@@ -13,11 +13,11 @@ namespace {
 SweepPlan plan_of(const std::string& grids) {
   return sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
-      "test", "cpu");
+      "test", Backend::kCpu);
 }
 
 std::vector<PointMeasurement> run(const SweepPlan& plan) {
-  const CampaignMachine machine = open_campaign(plan, "cpu");
+  const CampaignMachine machine = open_campaign(plan, Backend::kCpu);
   CHECK(machine.record.counter_access == "off");
   CHECK(machine.record.device.size() > 3);
   std::vector<PointMeasurement> points;
@@ -40,7 +40,7 @@ TEST_CASE("an attention point on the CPU has times, overlap and no invented coun
   REQUIRE(points.size() == 2);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);
-    CHECK(point.status == "ok");
+    CHECK(point.status == PointStatus::kOk);
     CHECK(point.time_ns.size() == 2);
     CHECK(point.stop_reason == "fixed");
     CHECK(point.time_ns[0] > 0.0);
@@ -72,7 +72,7 @@ TEST_CASE("a reuse layer runs on blocks of exactly the declared overlap, and no 
   REQUIRE(points.size() == 3);
   for (const PointMeasurement& point : points) {
     CAPTURE(*point.key.overlap, point.reason);
-    REQUIRE(point.status == "ok");
+    REQUIRE(point.status == PointStatus::kOk);
     CHECK(point.key.strategy == "nsa/d3k2n8/bfs/c1/(FR)*");
     CHECK(std::abs(*point.adjacent_overlap - *point.key.overlap) < 0.03);
     for (const RangeMeasurement& range : point.ranges) {
@@ -91,7 +91,7 @@ TEST_CASE("groups take their turns on one layer; exact ones leave the blocks as 
   REQUIRE(points.size() == 5);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);
-    REQUIRE(point.status == "ok");
+    REQUIRE(point.status == PointStatus::kOk);
   }
   CHECK(points[0].unique_blocks == points[2].unique_blocks);  // c1 and c8e, refresh
   CHECK(points[1].unique_blocks == points[3].unique_blocks);  // reuse
@@ -106,11 +106,11 @@ TEST_CASE("what cannot be run is refused or failed with a sentence, and the swee
   plan.points[0].model = "nsa-900b";  // which no sweep file could name
   const auto points = run(plan);
   REQUIRE(points.size() == 3);
-  CHECK(points[0].status == "failed");
+  CHECK(points[0].status == PointStatus::kFailed);
   CHECK(points[0].reason.find("nsa-900b") != std::string::npos);
-  CHECK(points[1].status == "refused");
+  CHECK(points[1].status == PointStatus::kRefused);
   CHECK(points[1].reason.find("this one is dense") != std::string::npos);
-  CHECK(points[2].status == "ok");
+  CHECK(points[2].status == PointStatus::kOk);
 }
 
 TEST_CASE("synthetic numbers are the same for the same seed") {

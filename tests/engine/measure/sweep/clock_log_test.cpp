@@ -16,7 +16,7 @@ PointMeasurement point_of(const std::string& events, const std::string& reliabil
   PointMeasurement point{
       .key = {.workload = WorkloadKind::kMachine, .strategy = "machine:copy", .context_len = 64}};
   point.clock_events = events;
-  point.reliability = reliability;
+  point.reliability = reliability_of(reliability);
   return point;
 }
 
@@ -28,7 +28,7 @@ class HotInstrument final : public Instrument {
   void measure(const RepeatableWork& work, const MeasurePlan&, PointMeasurement& point) override {
     work.run(0);
     point.time_ns = {1.0};
-    point.reliability = "throttled";
+    point.reliability = Reliability::kThrottled;
     point.clock_events = "hw_thermal_slowdown";
   }
 };
@@ -63,11 +63,11 @@ TEST_CASE("a slowdown that the instrument saw is the point's") {
   const auto runner = make_machine_runner<float>(plan, hot, false, 1);
   const PointMeasurement point = runner->run({.workload = WorkloadKind::kMachine,
                                               .strategy = "machine:copy",
-                                              .dtype = "f32",
-                                              .cache_state = "warm",
+                                              .dtype = Dtype::kF32,
+                                              .cache_state = CacheState::kWarm,
                                               .context_len = 1,
                                               .num_queries = 1});
-  CHECK(point.reliability == "throttled");
+  CHECK(point.reliability == Reliability::kThrottled);
   ClockLog log;
   REQUIRE(log.line_of(point));
   CHECK(log.throttled() == 1);

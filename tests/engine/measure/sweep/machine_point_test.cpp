@@ -18,10 +18,10 @@ using namespace versieve::engine;
 namespace {
 
 PointMeasurement timed(const std::string& text, std::int64_t length, std::int64_t rows,
-                       const std::string& cache, const std::string& launch, double ns) {
+                       CacheState cache, LaunchMode launch, double ns) {
   PointMeasurement point{.key = {.workload = WorkloadKind::kMachine,
                                  .strategy = text,
-                                 .dtype = "bf16",
+                                 .dtype = Dtype::kBf16,
                                  .cache_state = cache,
                                  .launch = launch,
                                  .context_len = length,
@@ -58,16 +58,16 @@ TEST_CASE("machine points run the kernels that they name") {
         {"workload": "machine", "case": "machine:copy", "length": [4, 64]},
         {"workload": "machine", "case": "machine:launch/c5", "length": 1},
         {"workload": "machine", "case": "machine:gemm/k64m32", "length": 1, "rows": [1, 3]}]})",
-      "test", "cpu");
+      "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 1},
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   REQUIRE(points.size() == 5);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);
-    REQUIRE(point.status == "ok");
+    REQUIRE(point.status == PointStatus::kOk);
     REQUIRE(point.ranges.size() == 1);
   }
   CHECK(points[1].ranges[0].predicted.total_read() == 64 * 1024.0);
@@ -77,7 +77,7 @@ TEST_CASE("machine points run the kernels that they name") {
 
 TEST_CASE("the sweep that calibrates a machine covers copies, L2, launches and products") {
   const SweepPlan plan =
-      sweep_from_json(std::string(built_in_sweep("calibrate")), "calibrate", "cuda");
+      sweep_from_json(std::string(built_in_sweep("calibrate")), "calibrate", Backend::kCuda);
   // A point is timed for half a second at most; its tensors and counters take about as long.
   CHECK(plan.points.size() <= 30);
   CHECK(plan.timing.stop.time_limit_s <= 0.5);
@@ -94,16 +94,20 @@ TEST_CASE("the sweep that calibrates a machine covers copies, L2, launches and p
 
 TEST_CASE("figures are the best of points that can be believed") {
   std::vector<PointMeasurement> points = {
-      timed("machine:copy", 1024, 1, "cold_rotate", "graph", 1000.0),  // 2 MiB moved
-      timed("machine:copy", 2048, 1, "cold_rotate", "graph", 1500.0),
-      timed("machine:copy", 1024, 1, "warm", "graph", 100.0),
-      timed("machine:launch/c4", 1, 1, "warm", "graph", 8000.0),
-      timed("machine:gemm/k1000m1000", 1, 1, "cold_rotate", "graph", 1000.0),
-      timed("machine:gemm/k1000m1000", 1, 100, "cold_rotate", "graph", 2000.0)};
-  points.push_back(timed("machine:copy", 4096, 1, "cold_rotate", "graph", 1.0));
-  points.back().reliability = "throttled";
-  points.push_back(timed("machine:copy", 4096, 1, "cold_rotate", "graph", 1.0));
-  points.back().status = "failed";
+      timed("machine:copy", 1024, 1, CacheState::kColdRotate, LaunchMode::kGraph,
+            1000.0),  // 2 MiB moved
+      timed("machine:copy", 2048, 1, CacheState::kColdRotate, LaunchMode::kGraph, 1500.0),
+      timed("machine:copy", 1024, 1, CacheState::kWarm, LaunchMode::kGraph, 100.0),
+      timed("machine:launch/c4", 1, 1, CacheState::kWarm, LaunchMode::kGraph, 8000.0),
+      timed("machine:gemm/k1000m1000", 1, 1, CacheState::kColdRotate, LaunchMode::kGraph, 1000.0),
+      timed("machine:gemm/k1000m1000", 1, 100, CacheState::kColdRotate, LaunchMode::kGraph,
+            2000.0)};
+  points.push_back(
+      timed("machine:copy", 4096, 1, CacheState::kColdRotate, LaunchMode::kGraph, 1.0));
+  points.back().reliability = Reliability::kThrottled;
+  points.push_back(
+      timed("machine:copy", 4096, 1, CacheState::kColdRotate, LaunchMode::kGraph, 1.0));
+  points.back().status = PointStatus::kFailed;
   const std::vector<MeasuredFigure> figures = machine_figures(points, "here");
   CHECK(figure(figures, "copy_rate") == Approx(2.0 * 2048 * 1024 / 1500.0));
   CHECK(figure(figures, "l2_copy_rate") == Approx(2.0 * 1024 * 1024 / 100.0));

@@ -16,10 +16,10 @@ PointMeasurement measured(const std::string& model) {
           {"workload": "step", "context_len": 300, "draft": "d2k2n4", "launch": "stream",
            "model": ")" +
           model + R"("}]})",
-      "test", "cpu");
+      "test", Backend::kCpu);
   PointMeasurement out;
   run_campaign(
-      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 1},
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1},
       [&](const PointMeasurement& point) { out = point; }, [](const CampaignProgress&) {});
   return out;
 }
@@ -40,7 +40,7 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
   const PointMeasurement some = measured("demo:v68");
   for (const PointMeasurement* point : {&all, &some}) {
     CAPTURE(point->key.model, point->reason);
-    REQUIRE(point->status == "ok");
+    REQUIRE(point->status == PointStatus::kOk);
     CHECK(point->time_ns.size() == 2);
   }
   CHECK(some.key.model == "demo:v68");

@@ -19,12 +19,12 @@ using namespace versieve::engine;
 
 namespace {
 
-SweepPlan built_in(const std::string& name, const std::string& backend = "cuda") {
+SweepPlan built_in(const std::string& name, Backend backend = Backend::kCuda) {
   return sweep_from_json(std::string(built_in_sweep(name)), name, backend);
 }
 
 SweepPlan small(const std::string& grids) {
-  return sweep_from_json(R"({"name": "small", "grids": )" + grids + "}", "small", "cuda");
+  return sweep_from_json(R"({"name": "small", "grids": )" + grids + "}", "small", Backend::kCuda);
 }
 
 std::int64_t count_of(const SweepPlan& plan, WorkloadKind kind) {
@@ -93,7 +93,7 @@ TEST_CASE("the attention campaign covers its grid in both layers, both states an
         1;
     cells.insert({key.context_len, key.num_queries});
     reuse += s.schedule == "(FR)*" ? 1 : 0;
-    warm += key.cache_state == "warm" ? 1 : 0;
+    warm += key.cache_state == CacheState::kWarm ? 1 : 0;
     CHECK(s.form == NsaForm::kFused);
   }
   for (const std::int64_t context : {1024, 4096, 16384, 65536}) {
@@ -197,7 +197,7 @@ TEST_CASE("the campaign of the demo's steps drafts in one launch, within its pos
     const Strategy strategy = Strategy::parse(key.strategy);
     CHECK(key.workload == WorkloadKind::kStep);
     CHECK(key.model == "demo");
-    CHECK(key.launch == "graph");
+    CHECK(key.launch == LaunchMode::kGraph);
     CHECK(key.context_len < demo.max_position);
     CHECK(illegal_because(strategy, demo) == "");
     CHECK(drafts_in_one_launch(draft_shape_for(demo), demo.vocab, strategy.draft) ==
@@ -235,8 +235,8 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
   CHECK(plan.points[2].num_queries == 3);
   CHECK(plan.points[7].context_len == 200);
   CHECK(plan.points[8].workload == WorkloadKind::kStep);
-  CHECK(plan.points[8].cache_state == "as_is");
-  CHECK(plan.points[9].cache_state == "cold_rotate");
+  CHECK(plan.points[8].cache_state == CacheState::kAsIs);
+  CHECK(plan.points[9].cache_state == CacheState::kColdRotate);
   CHECK(plan.points[10].num_queries == 4);
   CHECK(plan.points[10].model == "dense-1b");
   for (const char* wrong :
@@ -280,7 +280,7 @@ TEST_CASE("axes multiply, autoregressive points do not") {
   CHECK(plan.points[1].strategy == "nsa/d3k2n4/bfs/c1/F*");
   CHECK(plan.points[1].num_queries == 4);
   CHECK(plan.points[1].overlap == 0.2);
-  CHECK(plan.points[1].cache_state == "cold_rotate");
+  CHECK(plan.points[1].cache_state == CacheState::kColdRotate);
   CHECK(plan.points[5].context_len == 2048);
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("a grid's exceptions leave out what matches all of one of them") {
                                 "draft": ["ar", "d5k4n16", "d8k8n128"], "group": ["c1", "c8e"],
                                 "overlap": [0.2, 0.8])" +
                                except + "}]}",
-                           "x", "cuda")
+                           "x", Backend::kCuda)
         .points;
   };
   REQUIRE(points("").size() == 2 * (1 + 2 * 2 * 2));
@@ -308,9 +308,9 @@ TEST_CASE("a grid's exceptions leave out what matches all of one of them") {
 }
 
 TEST_CASE("the CPU backend measures in f32 and says so in the key") {
-  for (const PointKey& key : built_in("quick", "cpu").points) {
-    CHECK(key.dtype == "f32");
-    CHECK(key.backend == "cpu");
+  for (const PointKey& key : built_in("quick", Backend::kCpu).points) {
+    CHECK(key.dtype == Dtype::kF32);
+    CHECK(key.backend == Backend::kCpu);
   }
 }
 
@@ -354,7 +354,7 @@ TEST_CASE("resume leaves exactly the points that are not stored, in their order"
 TEST_CASE("what is wrong in a sweep's text is named") {
   const auto sentence_of = [](const std::string& text) -> std::string {
     try {
-      sweep_from_json(text, "mine.json", "cuda");
+      sweep_from_json(text, "mine.json", Backend::kCuda);
     } catch (const Error& error) {
       return error.what();
     }
@@ -392,7 +392,7 @@ TEST_CASE("the stored configuration names every default and no shard") {
 }
 
 TEST_CASE("a backend is a word that is known") {
-  CHECK(resolved_backend("sim") == "sim");
-  CHECK(resolved_backend("cpu") == "cpu");
+  CHECK(resolved_backend("sim") == Backend::kSimulator);
+  CHECK(resolved_backend("cpu") == Backend::kCpu);
   CHECK_THROWS_AS(resolved_backend("tpu"), Error);
 }

@@ -20,10 +20,10 @@ namespace {
 std::vector<PointMeasurement> run(const std::string& grids) {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": )" + grids + "}",
-      "test", "cpu");
+      "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, "cpu"), {.threads = 2},
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 2},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   return points;
@@ -44,7 +44,7 @@ const RangeMeasurement& range_of(const PointMeasurement& point, const std::strin
 
 void check_measured(const PointMeasurement& point) {
   CAPTURE(point.key.strategy, point.reason);
-  REQUIRE(point.status == "ok");
+  REQUIRE(point.status == PointStatus::kOk);
   CHECK(point.time_ns.size() == 2);
   CHECK(point.time_ns[0] > 0.0);
   REQUIRE(!point.ranges.empty());
@@ -93,7 +93,7 @@ TEST_CASE("the cost model composes the bytes that these points' kernels announce
     {"workload": "topk", "length": 5000, "rows": 3,
      "case": ["topk:sort/k50", "topk:radix/k50", "topk:gvr/k50/hint0.75"]}])");
   for (PointMeasurement& point : points) {
-    point.key.backend = "cuda";                     // else nobody would learn from them
+    point.key.backend = Backend::kCuda;             // else nobody would learn from them
     for (RangeMeasurement& range : point.ranges) {  // a GPU splits the keys of these rows
       range.path = range.path == "tree_attention" ? "flash_decode" : range.path;
     }
@@ -164,7 +164,7 @@ TEST_CASE("what these workloads cannot measure is refused with a sentence") {
   REQUIRE(points.size() == 4);
   const char* const reasons[] = {"attention points", "dense target", "no draft", "at least two"};
   for (std::size_t i = 0; i < 4; ++i) {
-    CHECK(points[i].status == "refused");
+    CHECK(points[i].status == PointStatus::kRefused);
     CHECK_THAT(points[i].reason, Catch::Contains(reasons[i]));
   }
 }
