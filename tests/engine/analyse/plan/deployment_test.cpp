@@ -126,8 +126,8 @@ TEST_CASE("a file for SGLang, in full") {
 #   belongs here.
 # No setting ends a tree above a batch: where more than 3 requests run at once, measure against a
 #   server without speculation. On Hopper a top-k above 1 takes FA3 from the whole server unless
-#   attention-backend is set, so it is set here; it also takes page-size 64. A top-k above 1 resets
-#   max-running-requests to 48 where it is not set.
+#   attention-backend is set, so it is set here; it also takes page-size 64. A top-k above 1
+#   resets max-running-requests to 48 where it is not set.
 
 speculative-algorithm: EAGLE3
 speculative-draft-model-path: "/models/draft"
@@ -163,15 +163,15 @@ TEST_CASE("and the same chain, up to the batch that the machine pays for by its 
         "speculative-algorithm: EAGLE3\nspeculative-draft-model-path: \"draft\"\n"
         "speculative-num-steps: 5\nspeculative-eagle-topk: 1\n"
         "speculative-num-draft-tokens: 6\n");
-  CHECK(says(exported(t, "sglang", wish), "more than 34 requests"));
+  CHECK(says(exported(t, "sglang", wish), "more than 33 requests"));
   CHECK(!says(exported(t, "sglang", wish), "FA3"));
   CHECK(without_comments(exported(t, "vllm", wish)) ==
         "speculative-config:\n  method: eagle3\n  model: \"draft\"\n"
         "  num_speculative_tokens: 5\n"
-        "  num_speculative_tokens_per_batch_size: [[1, 34, 5], [35, 8192, 0]]\n");
+        "  num_speculative_tokens_per_batch_size: [[1, 33, 5], [34, 8192, 0]]\n");
   CHECK(without_comments(exported(t, "trtllm", wish)) ==
         "speculative_config:\n  decoding_type: Eagle3\n  speculative_model: \"draft\"\n"
-        "  max_draft_len: 5\n  max_concurrency: 34\n");
+        "  max_draft_len: 5\n  max_concurrency: 33\n");
   t.hardware = "of-my-own";  // whose peaks no table holds
   CHECK(without_comments(exported(t, "vllm", wish)) ==
         "speculative-config:\n  method: eagle3\n  model: \"draft\"\n"
