@@ -166,10 +166,10 @@ template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
   auto& [device, hardware_key, geometry, dtype, conditions, evidence, points, runs, estimates,
          attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
-         system_time, systems, dense_split, chosen_split, machine, prior] = x;
+         system_time, systems, machine, prior] = x;
   a(device, hardware_key, geometry, dtype, conditions, evidence, points, runs, estimates,
     attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance, system_time,
-    systems, dense_split, chosen_split, machine, prior);
+    systems, machine, prior);
 }
 
 // What is said of it.
@@ -195,10 +195,10 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<ComparedPoint> T>
 void visit_fields(A& a, T& x) {
-  auto& [key, held_out, measured_us, measured_bytes, measured_read,
-         predicted_us, closed_form_us, predicted_bytes, predicted_read] = x;
-  a(key, held_out, measured_us, measured_bytes, measured_read, predicted_us,
-    closed_form_us, predicted_bytes, predicted_read);
+  auto& [key, held_out, measured_us, measured_bytes, measured_read, predicted_us, closed_form_us,
+         predicted_bytes, predicted_read] = x;
+  a(key, held_out, measured_us, measured_bytes, measured_read, predicted_us, closed_form_us,
+    predicted_bytes, predicted_read);
 }
 template <class A, Is<SystemError> T>
 void visit_fields(A& a, T& x) {
@@ -228,17 +228,16 @@ void visit_fields(A& a, T& x) {
 template <class A, Is<FitReport> T>
 void visit_fields(A& a, T& x) {
   auto& [model, holdout, points_train, points_holdout, dram_bytes, dram_read, dram_fused,
-         dram_vanilla, dram_warm, dram_few, dram_few_error, latency,
-         closed_form_latency, interval_coverage_90, unseen_coverage_90, coverage, ranked,
-         kendall_tau, least_kendall_tau, top1_regret, worst_regret, worst_choice, left_out,
-         left_out_latency, left_out_dram, left_out_coverage_90, compared, by_regime, by_term,
-         systems, system_latency, system_dram, apart, skipped] = x;
+         dram_vanilla, dram_warm, dram_few, dram_few_error, latency, closed_form_latency,
+         interval_coverage_90, unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau,
+         top1_regret, worst_regret, worst_choice, left_out, left_out_latency, left_out_dram,
+         left_out_coverage_90, compared, by_regime, by_term, systems, system_latency, system_dram,
+         apart, skipped] = x;
   a(model, holdout, points_train, points_holdout, dram_bytes, dram_read, dram_fused, dram_vanilla,
-    dram_warm, dram_few, dram_few_error, latency, closed_form_latency,
-    interval_coverage_90, unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau,
-    top1_regret, worst_regret, worst_choice, left_out, left_out_latency, left_out_dram,
-    left_out_coverage_90, compared, by_regime, by_term, systems, system_latency, system_dram, apart,
-    skipped);
+    dram_warm, dram_few, dram_few_error, latency, closed_form_latency, interval_coverage_90,
+    unseen_coverage_90, coverage, ranked, kendall_tau, least_kendall_tau, top1_regret, worst_regret,
+    worst_choice, left_out, left_out_latency, left_out_dram, left_out_coverage_90, compared,
+    by_regime, by_term, systems, system_latency, system_dram, apart, skipped);
 }
 
 }  // namespace versieve::engine
