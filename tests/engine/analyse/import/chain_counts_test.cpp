@@ -1,4 +1,5 @@
-// Positions that a draft did not have are censored: what is told from whom, and what is left open.
+// Positions that a draft did not have are censored: what is known from which drafts, and what is
+// left open.
 #include "engine/analyse/import/chain_counts.h"
 
 #include "tests/engine/analyse/import/refusals.h"
@@ -44,7 +45,7 @@ TEST_CASE("whole drafts are one chain") {
   CHECK(points.remarks.empty());
 }
 
-TEST_CASE("drafts of two lengths are told apart where the counts allow no other two") {
+TEST_CASE("drafts of two lengths are distinguished where the counts allow no other two") {
   const ImportedPoints points = read(two_lengths(0.7, 2, 0.4));
   REQUIRE(points.points.size() == 2);
   CHECK(points.points[0].key.strategy == "dense/d2k1n3/bfs/c1/F*");
@@ -61,7 +62,7 @@ TEST_CASE("drafts of two lengths are told apart where the counts allow no other 
   CHECK(points.remarks == std::vector<std::string>{points.points[1].reason});
 }
 
-TEST_CASE("counted positions are each told from the drafts that had them") {
+TEST_CASE("counted positions are each estimated from the drafts that had them") {
   ChainCounts counts{.drafts = 1000, .accepted = {800, 320, 128}, .draft_tokens = 2000};
   counts.reached = {1000, 500, 250};  // 0.8 each, whatever the length
   const ImportedPoints points = read(counts);
@@ -95,7 +96,7 @@ TEST_CASE("a few drafts that ended with their text cost next to nothing, and tha
         "length at most 2.4 %");
 }
 
-TEST_CASE("where nothing tells the lengths the first token is known and the rest a lower bound") {
+TEST_CASE("where nothing counts the lengths the first token is known and the rest a lower bound") {
   const ImportedPoints points =
       read({.drafts = 1000, .accepted = {600, 400, 200, 100, 60, 40, 0}, .draft_tokens = 2900});
   REQUIRE(points.points.size() == 2);

@@ -42,7 +42,7 @@ TEST_CASE("the digest is SHA-256") {
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("a run says that it was imported, from what, and what was told") {
+TEST_CASE("a run says that it was imported, from what, and what was stated") {
   const Files files;
   ImportRequest request = files.request("steps.csv", "csv", kLog);
   request.regime = "code";
@@ -75,7 +75,7 @@ TEST_CASE("two imports are the same by bytes and request, not by the file's name
   CHECK(read_import(other).record.uuid != uuid);
 }
 
-TEST_CASE("what a format does not say is told, or known of it") {
+TEST_CASE("what a format does not say is stated, or known of it") {
   const Files files;
   ImportRequest request = files.request("out.jsonl", "sglang", kRow);
   CHECK(read_import(request).points.at(0).key.context_len == 1024);
@@ -143,7 +143,7 @@ TEST_CASE("the requests at a time are part of the regime, and rows alike are one
   CHECK(run.points[0].acceptance->steps == 2 * 205);
 }
 
-TEST_CASE("two scrapes are told apart, and a restart between them is named") {
+TEST_CASE("two scrapes are subtracted, and a restart between them is named") {
   const Files files;
   const auto page = [](int drafts, int accepted, const char* born) {
     return "vllm:spec_decode_num_drafts_total{engine=\"0\"} " + std::to_string(drafts) +

@@ -45,7 +45,7 @@ TEST_CASE("a run of bench_serving is its server's tree at its concurrency") {
   CHECK(test::contains(read.remarks.at(0), "counts the bonus token"));
 }
 
-TEST_CASE("a run whose server does not say its tree needs it told") {
+TEST_CASE("a run whose server does not say its tree needs it stated") {
   const std::string silent = run("2.69", "1", "null");
   test::check_refusals(
       read_sglang_serving,
@@ -62,7 +62,7 @@ TEST_CASE("a run whose server does not say its tree needs it told") {
   CHECK(told.points.at(0).key.strategy == "dense/d3k1n4/bfs/c1/F*");
 }
 
-TEST_CASE("a log's decode lines are weighed by their requests and told apart by them") {
+TEST_CASE("a log's decode lines are weighed by their requests and distinguished by them") {
   const ImportedPoints read =
       read_sglang_log({.file = "f",
                        .text = kArguments + decode(1, "2.00") + decode(1, "3.00", 6000) +

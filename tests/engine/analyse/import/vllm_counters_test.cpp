@@ -92,7 +92,7 @@ TEST_CASE("names of OpenMetrics and counts of drafted positions are read") {
   CHECK(read.points[1].acceptance->accepted_per_step == Approx(1.0 + 0.8 + 0.5 + 0.4));
 }
 
-TEST_CASE("engines with drafts of other lengths are told apart by their labels") {
+TEST_CASE("engines with drafts of other lengths are distinguished by their labels") {
   const auto engine = [](int id, int positions) {
     const std::string labels = "{engine=\"" + std::to_string(id) + "\"";
     std::string page = "vllm:spec_decode_num_drafts_total" + labels + "} 100\n" +

@@ -32,7 +32,7 @@ TEST_CASE("a result of the benchmark is a chain at its concurrency") {
   CHECK(read.points[0].acceptance->steps == 1000);
   CHECK(read.points[0].acceptance->accepted_per_step == Approx(2.63));
   CHECK(read.details["rows"][0]["max_concurrency"] == 4);
-  CHECK(read_with(read_vllm_bench, result()).points[0].key.context_len == 2048);  // as told
+  CHECK(read_with(read_vllm_bench, result()).points[0].key.context_len == 2048);  // as stated
 }
 
 TEST_CASE("results without counts of drafts are refused by the field") {
@@ -61,7 +61,7 @@ TEST_CASE("responses' counts are summed, and the bonus token is added") {
   CHECK(test::contains(read.remarks.back(), "leaves the bonus token out"));
 }
 
-TEST_CASE("drafts told step by step are censored where they end") {
+TEST_CASE("drafts stated step by step are censored where they end") {
   const ImportedPoints read =
       read_with(read_vllm_requests,
                 response(R"("acceptance_histogram": {"0": 1, "1": 2, "3": 1}, "num_spec_steps": 4,)"

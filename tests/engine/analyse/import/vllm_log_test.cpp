@@ -48,7 +48,7 @@ TEST_CASE("colours, idle intervals and the requests at a time of a log are read 
         std::map<std::string, std::int64_t>{{"intervals that drafted nothing", 1}});
 }
 
-TEST_CASE("drafts that a log shows to be cut short are told as such") {
+TEST_CASE("drafts that a log shows to be cut short are said to be") {
   // 40 drafts of 7 cut to 200 tokens.
   const ImportedPoints read = read_with(
       read_vllm_log,
@@ -61,7 +61,8 @@ TEST_CASE("drafts that a log shows to be cut short are told as such") {
   CHECK(test::contains(read.points.back().reason, "5.00 tokens long in the mean, not 7"));
 }
 
-TEST_CASE("the oldest lines have no rates, so that the draft is told; V0's count from the start") {
+TEST_CASE(
+    "the oldest lines have no rates, so that the draft is stated; V0's count from the start") {
   const std::string old =
       "INFO 04-02 SpecDecoding metrics: Draft acceptance rate: 50.0%, Accepted: 300 tokens, "
       "Drafted: 600 tokens\n";
