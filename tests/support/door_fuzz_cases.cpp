@@ -185,8 +185,7 @@ DoorCase random_nsa_door(Rng& rng) {
     d.input.tensors["indices_in"] =
         tensor_of(c.indices_in, {shape.nodes, shape.kv_heads, shape.nsa.sel_count});
   }
-  d.compare = [c = std::move(c), bf16 = d.dtype == Dtype::kBf16](const DoorCase&,
-                                                                 const TensorSet& got) {
+  d.compare = [c = std::move(c), bf16 = d.dtype == "bf16"](const DoorCase&, const TensorSet& got) {
     return bf16 ? nsa_fault<Bf16>(c, got) : nsa_fault<float>(c, got);
   };
   return d;
@@ -304,7 +303,7 @@ DoorCase resa_door(ResaCase c, const std::string& ratio, std::int64_t splits,
                       {"n_min", std::to_string(c.selection.n_min)},
                       {"n_local", std::to_string(c.selection.n_local)},
                       {"splits", std::to_string(splits)}};
-  d.compare = [c = std::move(c), bf16 = d.dtype == Dtype::kBf16](const DoorCase&, const TensorSet& got) {
+  d.compare = [c = std::move(c), bf16 = dtype == "bf16"](const DoorCase&, const TensorSet& got) {
     return bf16 ? resa_fault<Bf16>(c, got) : resa_fault<float>(c, got);
   };
   return d;
