@@ -142,9 +142,10 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<AcceptanceModel::Measured> T>
 void visit_fields(A& a, T& x) {
-  auto& [draft, order, schedule, context_len, mean, standard_error, steps, looping,
+  auto& [draft, order, schedule, context_len, mean, standard_error, steps, looping, at_least,
          approximate_group] = x;
-  a(draft, order, schedule, context_len, mean, standard_error, steps, looping, approximate_group);
+  a(draft, order, schedule, context_len, mean, standard_error, steps, looping, at_least,
+    approximate_group);
 }
 template <class A, Is<AcceptanceModel::Variant> T>
 void visit_fields(A& a, T& x) {
