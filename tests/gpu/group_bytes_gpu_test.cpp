@@ -44,7 +44,7 @@ class Bench {
   Bench()
       : ops_(kernels::make_cuda_ops<Bf16>(stream_.handle())),
         layer_(*ops_, named_llm_shape("nsa-1b"), kContext, kSets, 1),
-        counters_({kCopiedToSms, kL2ReadsOfSms, profiler::kDramBytesRead}, 64) {
+        counters_({kCopiedToSms, kL2ReadsOfSms, kDramBytesRead}, 64) {
     layer_.set_tree(synthetic_tree({.depth = 6, .width = 8, .nodes = kQueries}));
   }
 

@@ -241,7 +241,7 @@ TEST_CASE("the bytes that ReSA reads are KV (1/b + p + 1/f)", "[bytes]") {
     bench.ops->resa_decode(bench.sparse(0));
     bench.ops->tree_attention(bench.dense(0, kEvery));
     std::map<std::string, double> counted;
-    profiler::RangeCounters counters({profiler::kDramBytesRead}, 64);
+    profiler::RangeCounters counters({kDramBytesRead}, 64);
     CounterObserver observer(counters, [&] { bench.ops->synchronize(); });
     LaunchLog log;
     for (std::int64_t layer = 1; layer < 5; ++layer) {  // layers that are not in L2
