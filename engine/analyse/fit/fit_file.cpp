@@ -211,7 +211,8 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
                         {"mean", m.mean},
                         {"standard_error", m.standard_error},
                         {"steps", m.steps},
-                        {"looping", m.looping}});
+                        {"looping", m.looping},
+                        {"at_least", m.at_least}});
   }
   ordered_json positional = ordered_json::array();
   for (const AcceptanceModel::Positional& p : a.positional) {

@@ -140,6 +140,7 @@ class Reader {
       row.standard_error = m.at("standard_error").get<double>();
       row.steps = m.at("steps").get<std::int64_t>();
       row.looping = m.at("looping").get<bool>();
+      row.at_least = m.value("at_least", false);
       out.measured.push_back(row);
     }
     for (const json& p : in.at("positional")) {
