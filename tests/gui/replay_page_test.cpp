@@ -193,7 +193,7 @@ class ReplayPageTest : public QObject {
     QVERIFY(open(*window_, path));
     QVERIFY(settled());
     const QString text = window_->findChild<QLabel*>("replayMessage")->text();
-    QVERIFY2(text.contains("no timed point") && text.contains("2 imported"), qPrintable(text));
+    QVERIFY2(text.contains("no timed point") && text.contains("1 imported"), qPrintable(text));
     QVERIFY(!text.contains("Record"));
   }
 };
