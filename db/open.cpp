@@ -76,8 +76,9 @@ bool folder_can_be_written(const std::string& path) {
 class CopyFolder {
  public:
   CopyFolder() {
-    std::string name = (fs::temp_directory_path() / "versieve-read-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "versieve-read-XXXXXX").string();
+    if (error || ::mkdtemp(name.data()) == nullptr) {
       throw Error(ExitCode::kEnvironment, name + ": no temporary folder can be made");
     }
     path_ = name;
