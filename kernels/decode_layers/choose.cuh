@@ -97,7 +97,8 @@ __device__ __forceinline__ void find_importance(const DecodeCta& c, const Decode
       uint4 packet[kFlying][4];  // of the slice, and the last one of the slice before
       if (here || before) {
         if (first == 0) {  // one packet a lane until it is there: all heads' come together
-          receive(from + own_slice * 6 + 4, epoch);
+          while (!arrived(load_epochs(from + own_slice * 6 + 4), epoch)) {
+          }
         }
         bool waits;
         do {

@@ -60,17 +60,6 @@ __device__ __forceinline__ void load_whole_if(int count, const void* base, ulong
       : "l"(base), "r"(count), "n"(kIndex), "n"(kAt)
       : "memory");
 }
-// Twice eight bytes as they lie, each whole.
-__device__ __forceinline__ ulonglong2 load_whole(const uint2* at) {
-  check_whole<0, 16>(at);
-  ulonglong2 x;
-  asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];\n"
-               : "=l"(x.x), "=l"(x.y)
-               : "l"(at)
-               : "memory");
-  return x;
-}
-
 // Stores two floats as eight bytes that come in one.
 __device__ __forceinline__ void store_whole(float2* to, float2 x) {
   check_whole<0, 8>(to);
@@ -119,12 +108,29 @@ __device__ __forceinline__ void store_whole_if(int count, void* base, std::uint3
 }
 
 // Two packets: payload, epoch, payload, epoch.
-__device__ __forceinline__ uint4 packets_of(ulonglong2 x) {
-  return make_uint4(static_cast<std::uint32_t>(x.x), static_cast<std::uint32_t>(x.x >> 32),
-                    static_cast<std::uint32_t>(x.y), static_cast<std::uint32_t>(x.y >> 32));
-}
 __device__ __forceinline__ uint4 load_packets(const uint2* at) {
-  return packets_of(load_whole(at));
+  check_whole<0, 16>(at);
+  uint4 x;
+  asm volatile(
+      "{\n.reg .b64 first, second;\n"
+      "ld.relaxed.gpu.global.v2.b64 {first, second}, [%4];\n"
+      "mov.b64 {%0, %1}, first;\nmov.b64 {%2, %3}, second;\n}\n"
+      : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+      : "l"(at)
+      : "memory");
+  return x;
+}
+// The epochs of two packets alone, for those who only look whether they are there.
+__device__ __forceinline__ uint2 load_epochs(const uint2* at) {
+  check_whole<0, 16>(at);
+  uint2 x;
+  asm volatile(
+      "ld.relaxed.gpu.global.b32 %0, [%2 + 4];\n"
+      "ld.relaxed.gpu.global.b32 %1, [%2 + 12];\n"
+      : "=r"(x.x), "=r"(x.y)
+      : "l"(at)
+      : "memory");
+  return x;
 }
 __device__ __forceinline__ void send_packets(uint2* at, std::uint32_t first, std::uint32_t second,
                                              unsigned epoch) {
@@ -138,6 +144,9 @@ __device__ __forceinline__ void send_packets(uint2* at, float first, float secon
 }
 __device__ __forceinline__ bool arrived(const uint4& x, unsigned epoch) {
   return x.y == epoch && x.w == epoch;
+}
+__device__ __forceinline__ bool arrived(const uint2& epochs, unsigned epoch) {
+  return epochs.x == epoch && epochs.y == epoch;
 }
 
 // kCount pairs of packets, `apart` packets between two pairs, all in flight together; the first
