@@ -158,6 +158,7 @@ void add_own_time(const LaunchWork& work, const HardwareSpec& hardware, const Co
   const double waves =
       std::max(1.0, work.blocks / (sms * p[index_of(work.kind, KindParameter::kResident)]));
   const double latency = 1e-6 * p[index_of(work.kind, KindParameter::kBaseUs)] +
+                         work.rounds * 1e-6 * p[index_of(work.kind, KindParameter::kRoundUs)] +
                          waves * work.steps * 1e-9 * p[index_of(work.kind, KindParameter::kStepNs)];
   const double l2_rate =
       value(p, work.streams ? SharedParameter::kStreamL2 : SharedParameter::kL2BytesPerClockSm) *

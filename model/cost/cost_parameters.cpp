@@ -57,7 +57,25 @@ constexpr std::array<NamedRange, kKindParameterCount> kPerKind = {{
     {".base", {"us", 0.2, 50.0, 2.0, Evidence::kTime}},
     {".step", {"ns", 1.0, 1e5, 500.0, Evidence::kTime}},
     {".resident", {"blocks/SM", 1.0, 32.0, 4.0, Evidence::kTime}},
+    {".round", {"us", 0.2, 200.0, 12.0, Evidence::kNone}},
 }};
+
+// Launches whose thread blocks meet within have rounds, which begin as measured on an H200:
+// decode_layers at 24 tiles of keys a layer; draft_levels, in whole steps, at 37 us for the newest
+// tokens' entries and the first level, 12 us a further level, 0.8 us a node more than four of it
+// (ranges of h200-demo-step). Where a machine's ranges move none of them, predictions stand on
+// these.
+void set_rounds(LaunchKind kind, KindParameter parameter, Range& r) {
+  const bool of_draft = kind == LaunchKind::kDraftLevels;
+  if (parameter == KindParameter::kRoundUs && (of_draft || kind == LaunchKind::kDecodeLayers)) {
+    r.evidence = Evidence::kTime;
+  } else if (of_draft && parameter == KindParameter::kBaseUs) {
+    r.high = 500.0;
+    r.initial = 37.0;
+  } else if (of_draft && parameter == KindParameter::kStepNs) {
+    r.initial = 800.0;
+  }
+}
 
 // The launches around a tree are a block or a few that walk over its nodes: 1 to 3 us for 8 to 64
 // nodes, up to 7 for 256 (kernels/draft_tree, ranges of h200-demo-step). Wider bounds would let
@@ -71,6 +89,7 @@ Range range_of(LaunchKind kind, std::size_t parameter) {
   } else if (of_tree && parameter == static_cast<std::size_t>(KindParameter::kStepNs)) {
     r.high = 2e3;
   }
+  set_rounds(kind, static_cast<KindParameter>(parameter), r);
   return r;
 }
 

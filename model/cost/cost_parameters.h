@@ -48,8 +48,9 @@ enum class KindParameter {
   kBaseUs,        // of a block that does nothing; of a ring of weights, before and after its flow
   kStepNs,        // of one dependent step of a block
   kResident,      // blocks that an SM runs at once
+  kRoundUs,       // of one round in which all thread blocks meet; of launches that have rounds
 };
-inline constexpr std::size_t kKindParameterCount = 6;
+inline constexpr std::size_t kKindParameterCount = 7;
 
 inline constexpr std::size_t kParameterCount =
     kSharedParameterCount + kLaunchKindCount * kKindParameterCount;
@@ -64,7 +65,8 @@ constexpr std::size_t index_of(LaunchKind kind, KindParameter parameter) {
 
 using CostParameters = std::array<double, kParameterCount>;
 
-enum class Evidence { kBytes, kTime };  // which measurements say something about a parameter
+// Which measurements say something about a parameter; none about one that its launches do not have.
+enum class Evidence { kBytes, kTime, kNone };
 
 struct ParameterInfo {
   const char* name;  // "effective_l2", "nsa_selected.step"

@@ -14,9 +14,6 @@
 namespace versieve {
 namespace {
 
-// What a layer's meetings of all CTAs (projection, attention, merge, output, MLP) add to its chain
-// of dependent steps, in tiles of keys. A first guess: the fit's step is a tile of this launch.
-constexpr double kMeetingTiles = 24.0;
 constexpr double kTileKeys = 64.0;
 
 std::int64_t joint_rows(const LlmShape& t) {
@@ -71,7 +68,7 @@ double layer_tiles(const LlmShape& t, std::int64_t context_len, bool reuse) {
                                   number(t.nsa.sel_block) / kTileKeys / traffic::kSelectedSegments);
   const double window = window_segment(t.nsa.window, context_len);
   const double attended = reuse ? std::max(compressed, chosen) : compressed + chosen;
-  return kMeetingTiles + std::max(attended, window);
+  return std::max(attended, window);
 }
 
 }  // namespace
@@ -144,6 +141,7 @@ void add_decode_layers(const StepShape& s, double growth, StepWork& out) {
   work.handover_distance = 0.0;  // packets that are read as soon as they are there
   // A layer's chain of meetings takes longer than its rings take to fill.
   work.streams = true;
+  work.rounds = layers;  // each layer's meetings: projection, attention, merge, output, MLP
   work.ahead = layers * number(kDecodeRingBytes * kLinearBlocksWanted);
   out.add(work);
 }

@@ -8,18 +8,8 @@
 namespace versieve {
 namespace {
 
-// What the launch takes within a step on an NVIDIA H200: the means of the traced ranges of
-// h200-demo-step (engine/measure/sweep, 2026-11-23), within 5 % but for one of 24 (9 %); alone,
-// again and again, it takes up to a sixth less (kernels/draft_levels/README.md). A chain of hops,
-// which no byte and no product shows. To measure again: kLevelUs and kNodeUs are the slopes over
-// trees of one width, kEntriesUs is what is left.
-constexpr double kEntriesUs = 37.0;  // the newest tokens' entries and the first level
-constexpr double kLevelUs = 12.0;    // a further level of up to kEasyNodes nodes
-constexpr double kNodeUs = 0.8;      // of it, each node beyond them
-constexpr std::int64_t kEasyNodes = 4;
-// Where a fit begins (cost_parameters.cpp): by these, times are dependent steps.
-constexpr double kBaseUs = 2.0;
-constexpr double kStepUs = 0.5;
+// Nodes of a level that take no longer than one: each more adds a step (ranges of h200-demo-step).
+constexpr std::int64_t kNodesAtOnce = 4;
 
 std::int64_t row_tiles(std::int64_t rows) {
   return (rows + kLinearGroupRows - 1) / kLinearGroupRows;
@@ -51,12 +41,6 @@ bool matrices_fit(const DraftShape& d) {
          matrix_fits(d.hidden, d.vocab, false, kDraftRows) &&
          slice_width(d.num_heads * d.head_dim, d.hidden) <= kDraftSliceK &&
          slice_width(d.intermediate, d.hidden) <= kDraftSliceK;
-}
-
-// Dependent steps of the launch.
-double chain_steps(const DraftChoice& c) {
-  const double level = kLevelUs + kNodeUs * number(std::max<std::int64_t>(0, c.width - kEasyNodes));
-  return (kEntriesUs - kBaseUs + (number(c.levels()) - 1.0) * level) / kStepUs;
 }
 
 }  // namespace
@@ -115,10 +99,14 @@ Traffic draft_levels(const DraftShape& d, const DraftChoice& c, std::int64_t con
 
 }  // namespace traffic
 
+// A chain of hops, which no byte and no product shows: the newest tokens' entries and the first
+// level (the launch's base), then a round a level, and a step for each node beyond the first four.
 void add_draft_levels(const StepShape& s, StepWork& out) {
   const Traffic moved = traffic::draft_levels(s.draft, s.tree, s.context_len, s.element_bytes);
   LaunchWork work = streaming(LaunchKind::kDraftLevels, Phase::kDraft, 1.0, moved,
-                              number(draft_ctas(s.draft, s.tree).total()), chain_steps(s.tree));
+                              number(draft_ctas(s.draft, s.tree).total()), 0.0);
+  work.rounds = number(s.tree.levels()) - 1.0;
+  work.steps = work.rounds * number(std::max<std::int64_t>(0, s.tree.width - kNodesAtOnce));
   work.handover_distance = 0.0;  // packets that are read as soon as they are there
   out.add(work);
 }

@@ -82,6 +82,7 @@ struct LaunchWork {
   double reused = 0.0;          // of `unique`: the bytes that those loads touch
   double blocks = 1.0;          // thread blocks
   double steps = 1.0;           // dependent steps of a block
+  double rounds = 0.0;          // in which all of the launch's thread blocks meet
   double working_set = 0.0;     // bytes that the launch touches
   double reuse_distance = 0.0;  // bytes touched between two loads of a reused byte
   // Bytes touched between the writing of a byte that is handed over and its reading; zero where a

@@ -119,6 +119,9 @@ TEST_CASE("one launch saves launches, and takes longer for more layers and longe
 TEST_CASE("a plain step takes its chain and what memory needs beyond the rings") {
   CostParameters p = initial_parameters();
   const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  struct Timed {
+    double us = 0.0, steps = 0.0, rounds = 0.0;
+  };
   const auto time = [&](const char* model, double step_ns) {
     StepWork work;
     StepShape shape = plain_step(model, 4096);
@@ -127,23 +130,28 @@ TEST_CASE("a plain step takes its chain and what memory needs beyond the rings")
     p[index_of(LaunchKind::kDecodeLayers, KindParameter::kStepNs)] = step_ns;
     for (const LaunchWork& launch : work) {
       if (launch.kind == LaunchKind::kDecodeLayers) {
-        return std::pair{cost_of(launch, h200, p, {false, LaunchMode::kGraph}).time_us,
-                         launch.steps};
+        return Timed{cost_of(launch, h200, p, {false, LaunchMode::kGraph}).time_us, launch.steps,
+                     launch.rounds};
       }
     }
-    return std::pair{0.0, 0.0};
+    return Timed{};
   };
   for (const char* model : {"demo", "nsa-1b", "nsa-8b"}) {
     CAPTURE(model);
-    const auto [quick, steps] = time(model, 100.0);
-    const auto [slow, same] = time(model, 600.0);
-    REQUIRE(steps > 0.0);
-    CHECK(slow - quick == Approx(0.5 * steps));  // no step hides behind memory
+    const Timed quick = time(model, 100.0);
+    REQUIRE(quick.steps > 0.0);
+    CHECK(time(model, 600.0).us - quick.us == Approx(0.5 * quick.steps));  // none behind memory
+    // Nor does a layer's round of meetings.
+    CHECK(quick.rounds == static_cast<double>(named_llm_shape(model).layers));
+    double& round_us = p[index_of(LaunchKind::kDecodeLayers, KindParameter::kRoundUs)];
+    round_us += 3.0;
+    CHECK(time(model, 100.0).us - quick.us == Approx(3.0 * quick.rounds));
+    round_us -= 3.0;
   }
   // The demo's weights fit the rings, nsa-1b's do not: 16 layers less 25 MB each, of 1.9 GB.
   const auto memory = [&](const char* model) {
-    const auto [us, steps] = time(model, 500.0);
-    return us - 0.5 * steps;
+    const Timed timed = time(model, 500.0);
+    return timed.us - 0.5 * timed.steps - 12.0 * timed.rounds;
   };
   CHECK(memory("demo") < 15.0);
   CHECK(memory("nsa-1b") > 300.0);

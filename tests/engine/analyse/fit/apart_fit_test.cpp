@@ -30,7 +30,7 @@ TEST_CASE(
       joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
   plan.model = "demo";
   plan.device_ranges = true;
-  plan.parameters[index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs)] = 800.0;
+  plan.parameters[index_of(LaunchKind::kDraftLevels, KindParameter::kRoundUs)] = 20.0;
   plan.factor_above = 0;  // a law of theirs alone
   plan.time_factor = 1.2;
   const auto small = synthetic::step_points(plan, h200());
@@ -72,10 +72,10 @@ TEST_CASE(
       CHECK(both.model.estimates[i].value == Approx(was.value).epsilon(0.02));
     }
   }
-  const ParameterEstimate& step =
-      both.model.estimates[index_of(LaunchKind::kDraftLevels, KindParameter::kStepNs)];
-  CHECK(step.informed);
-  CHECK(step.value == Approx(1.2 * 800.0).epsilon(0.1));
+  const ParameterEstimate& round =
+      both.model.estimates[index_of(LaunchKind::kDraftLevels, KindParameter::kRoundUs)];
+  CHECK(round.informed);
+  CHECK(round.value == Approx(1.2 * 20.0).epsilon(0.1));
 
   // A step that is priced anew lies where it was measured.
   for (const PointMeasurement& m : small) {
