@@ -11,7 +11,7 @@
 namespace versieve {
 
 inline constexpr double kElementsPerBlock = 256.0;  // of elementwise kernels
-inline constexpr double kKeysPerStep = 64.0;        // a chunk of keys (common/warp_attention.cuh)
+inline constexpr double kKeysPerStep = 64.0;  // a chunk of keys (kernels/common/warp_attention.cuh)
 
 inline constexpr double kRowElementsPerStep = 1024.0;  // of a block that walks one row
 inline constexpr double kPlacesPerStep = 32.0;         // of a block that goes over a tree's nodes

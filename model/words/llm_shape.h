@@ -26,7 +26,7 @@ struct NsaGeometry {
 // Compressed tokens that lie wholly within the first `tokens` tokens: floor((tokens - l)/s) + 1 or
 // 0.
 std::int64_t compressed_count(const NsaGeometry& nsa, std::int64_t tokens);
-// Why a geometry cannot be computed, or an empty text if it can (door.md, nsa_verify).
+// Why a geometry cannot be computed, or an empty text if it can (kernels/nsa_verify/README.md).
 std::string geometry_error(const NsaGeometry& nsa);
 
 enum class AttentionKind { kDense, kNsa };

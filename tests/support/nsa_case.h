@@ -49,7 +49,7 @@ NsaCase make_nsa_case(const NsaCaseShape& shape, std::mt19937_64& rng);
 // All tensors rounded to T and back.
 template <class T>
 NsaCase rounded(const NsaCase& c);
-// door.md, nsa_verify, by plain loops over absolute positions, in double.
+// kernels/nsa_verify/README.md by plain loops over absolute positions, in double.
 NsaResult plain_nsa_verify(const NsaCase& c);
 
 // Rows from the root to `node`.

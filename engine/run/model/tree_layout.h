@@ -13,7 +13,7 @@ namespace versieve::engine {
 
 struct TreeLayout {
   std::vector<std::int32_t> position;  // [N]: L + depth
-  // Path-local compressed tokens, one a node that completes a block (door.md, nsa_verify).
+  // Path-local compressed tokens, one a node that completes a block (kernels/nsa_verify/README.md).
   std::vector<std::int32_t> owner;   // [E]: the node, ascending
   std::vector<std::int32_t> block;   // [E]: index of the compressed token on its path
   std::vector<std::int32_t> source;  // [E, l]: cache row c >= 0, or -1 - node

@@ -1,4 +1,4 @@
-// The report of `versieve generate` as JSON (a stable contract: ../cli/README.md) and as text.
+// The report of `versieve generate` as JSON (a stable contract: engine/cli/README.md) and as text.
 #include <cstdio>
 
 #include "engine/run/speculate/generate_request.h"

@@ -1,0 +1,220 @@
+// A page names only files that exist: every path in code marks or a link of a README or another
+// page, and every path in a comment of the sources, is a file or folder of the project, seen from
+// the page's own folder or from one above it. A bare name is that of a file somewhere.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/paths.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::array<const char*, 7> kFolders = {"engine", "kernels", "model", "profiler",
+                                             "gui",    "db",      "tests"};
+const std::array<const char*, 9> kSources = {".md", ".h",  ".cuh", ".cpp", ".cu",
+                                             ".py", ".sh", ".sql", ".in"};
+// Of others: SQLite's header, SGLang's benchmark; and forms of names.
+const std::set<std::string> kForeign = {"sqlite3.h", "bench_speculative.py", "schema/000N_what.sql",
+                                        "tests/data/schema_vN.db"};
+
+std::string text_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Every file and folder of the project, from the root.
+struct Tree {
+  std::set<std::string> paths;
+  std::set<std::string> names;
+
+  void add(const std::string& path) {
+    paths.insert(path);
+    names.insert(path.substr(path.rfind('/') + 1));
+  }
+};
+
+Tree project() {
+  Tree tree;
+  const fs::path root = VERSIEVE_SOURCE_DIR;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+    tree.add(entry.path().filename().string());
+  }
+  for (const char* folder : kFolders) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+      tree.add(fs::relative(entry.path(), root).generic_string());
+    }
+  }
+  return tree;
+}
+
+bool ends_as_a_source(const std::string& name) {
+  return std::any_of(kSources.begin(), kSources.end(), [&](const std::string& end) {
+    return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+  });
+}
+
+// The beginning of a strategy's text, such as nsa/d6k8n64/bfs/, or of a fraction.
+bool is_no_folder(const std::string& name) {
+  return name.rfind("nsa/", 0) == 0 || name.rfind("dense/", 0) == 0 ||
+         name.find_first_not_of("0123456789/") == std::string::npos;
+}
+
+bool is_under_a_folder(const std::string& name) {
+  const std::string first = name.substr(0, name.find('/'));
+  return first == ".." || std::find(kFolders.begin(), kFolders.end(), first) != kFolders.end();
+}
+
+// Does it claim to be a file or folder of the project? Names of outputs (table.json), strategies
+// (nsa/ar), patterns and absolute paths claim nothing.
+bool claims(const std::string& name) {
+  const bool plain = !name.empty() && name[0] != '/' && name[0] != '.' &&
+                     name.find_first_of("*{}<>$") == std::string::npos;
+  const bool up = name.rfind("../", 0) == 0;
+  const bool path = name.find('/') != std::string::npos;
+  return (plain || up) && kForeign.count(name) == 0 &&
+         (ends_as_a_source(name) ||
+          (path && (is_under_a_folder(name) || (name.back() == '/' && !is_no_folder(name)))));
+}
+
+// Is it there, seen from the file's folder or one above it? `engine/io/names` stands for its files.
+bool exists(const Tree& tree, const std::string& file, std::string name) {
+  while (!name.empty() && name.back() == '/') {
+    name.pop_back();
+  }
+  if (name.find('/') == std::string::npos && tree.names.count(name) == 1) {
+    return true;
+  }
+  fs::path folder = fs::path(file).parent_path();
+  for (;; folder = folder.parent_path()) {
+    const std::string path = (folder / name).lexically_normal().generic_string();
+    const auto stem = tree.paths.lower_bound(path + ".");
+    if (tree.paths.count(path) == 1 ||
+        (stem != tree.paths.end() && stem->rfind(path + ".", 0) == 0)) {
+      return true;
+    }
+    if (folder.empty() || name.rfind("../", 0) == 0) {
+      return false;
+    }
+  }
+}
+
+bool is_of_a_path(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string("_./-*{}<>$").find(c) != std::string::npos;
+}
+
+// The words of a text that could be paths, without the full stop or the place behind them.
+void add_words(const std::string& text, std::vector<std::string>& words) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_of_a_path(text[end])) {
+      ++end;
+    }
+    std::string word = text.substr(at, end - at);
+    while (!word.empty() && word.back() == '.') {
+      word.pop_back();
+    }
+    // "https://…" and "nsa/d6k8n64/bfs/c4e/F*" are none, nor is what an option is set to.
+    const bool of_address = text.compare(end, 3, "://") == 0;
+    at = end == at ? at + 1 : end;
+    if (of_address) {
+      at = std::min(text.find_first_of(" )`\n", at), text.size());
+    } else if (claims(word)) {
+      words.push_back(word);
+    }
+  }
+}
+
+// Of a page: what stands in code marks, and where links lead.
+std::vector<std::string> named_by_page(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t open = text.find('`'); open != std::string::npos;) {
+    const std::size_t close = text.find('`', open + 1);
+    if (close == std::string::npos) {
+      break;
+    }
+    add_words(text.substr(open + 1, close - open - 1), words);
+    open = text.find('`', close + 1);
+  }
+  for (std::size_t link = text.find("]("); link != std::string::npos;
+       link = text.find("](", link + 2)) {
+    const std::string target = text.substr(link + 2, text.find_first_of(")#", link) - link - 2);
+    if (!target.empty()) {
+      add_words(target, words);
+    }
+  }
+  return words;
+}
+
+// Of a source: what its line comments name.
+std::vector<std::string> named_by_comments(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t comment = line.find("// ");
+    if (comment != std::string::npos) {
+      add_words(line.substr(comment + 3), words);
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> named_by(const std::string& file, const std::string& text) {
+  return fs::path(file).extension() == ".md" ? named_by_page(text) : named_by_comments(text);
+}
+
+}  // namespace
+
+TEST_CASE("a page and a comment name only files that exist") {
+  const Tree tree = project();
+  std::size_t seen = 0;
+  for (const std::string& file : tree.paths) {
+    const std::string kind = fs::path(file).extension().string();
+    if (file == "tests/architecture/pages_test.cpp" || file == "tests/architecture/ptx_test.cpp" ||
+        (kind != ".md" && kind != ".h" && kind != ".cuh" && kind != ".cpp" && kind != ".cu")) {
+      continue;  // these two plant names
+    }
+    for (const std::string& name : named_by(file, text_of(fs::path(VERSIEVE_SOURCE_DIR) / file))) {
+      ++seen;
+      if (!exists(tree, file, name)) {
+        FAIL_CHECK(file << " names " << name << ", which does not exist");
+      }
+    }
+  }
+  CHECK(seen > 500);  // the pages were really read
+}
+
+TEST_CASE("planted names of files that do not exist are noticed") {
+  Tree tree;
+  for (const char* path : {"engine", "engine/README.md", "engine/run", "engine/run/model",
+                           "engine/run/model/target.h", "engine/run/model/target.cpp", "run"}) {
+    tree.add(path);
+  }
+  const auto stale = [&](const std::string& file, const std::string& text) {
+    std::string all;
+    for (const std::string& name : named_by(file, text)) {
+      all += exists(tree, file, name) ? "" : name + " ";
+    }
+    return all;
+  };
+  const std::string page = "engine/README.md";
+  CHECK(stale(page, "`run/model/target.h`, `engine/run/model/target`, `target.cpp`, `run/`") == "");
+  CHECK(stale(page, "read `model/target.h` in `sim/`") == "model/target.h sim/ ");
+  CHECK(stale(page, "[why](run/TRIED.md#place) and [there](run/model/)") == "run/TRIED.md ");
+  CHECK(stale(page, "`../run` is, `../sim/README.md` is not") == "../sim/README.md ");
+  CHECK(stale(page, "`gone.cpp`, `engine/run/gone`") == "gone.cpp engine/run/gone ");
+  CHECK(stale(page,
+              "`nsa/d6k8n64/bfs/`, `table.json`, `build/x.txt`, [w](https://a.org/gone.md)") == "");
+  CHECK(stale("engine/run/model/target.h", "int a;  // as in model/gone.h.\nint gone.h") ==
+        "model/gone.h ");
+  CHECK(stale("engine/run/model/target.h", "// model/target.cpp, see target.h") == "");
+}
