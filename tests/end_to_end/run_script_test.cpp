@@ -113,6 +113,31 @@ TEST_CASE("./run makes again what is older than what it is made of, and what fai
   CHECK(checkout.run().out.find("  96 tokens in 17 steps\n") != std::string::npos);
 }
 
+TEST_CASE("a GPU that cannot be fitted goes by an H200's measurements, and the screen says why") {
+  const Checkout checkout;
+  checkout.write("tools/nvidia-smi", "#!/bin/sh\necho 9.0\n");
+  checkout.write("build/release/bin/versieve",
+                 std::string("#!/bin/bash\n[[ $1 != fit || $* != *this-gpu.db* ]] || { echo "
+                             "'versieve: NVIDIA H100 NVL is in no catalogue' >&2; exit 1; }\n") +
+                     kProgram);
+  const CommandResult result = checkout.run();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK(result.out.find("This GPU has no fit of its own, so the figures below are an H200's: "
+                        "NVIDIA H100 NVL is in no catalogue\n") != std::string::npos);
+  CHECK(result.out.find("Cost model of the GPU in db/measured/h200.db\n") != std::string::npos);
+
+  // Not even measured: the reason was printed by what was refused.
+  checkout.write("build/release/bin/versieve",
+                 std::string("#!/bin/bash\n[ $1 != profile ] || exit 4\n") + kProgram);
+  CHECK(checkout.run().out.find("the figures below are an H200's\n") != std::string::npos);
+
+  // Fitted, it goes by its own, and nothing is said.
+  checkout.write("build/release/bin/versieve", kProgram);
+  const CommandResult own = checkout.run();
+  CHECK(own.out.find("an H200's") == std::string::npos);
+}
+
 TEST_CASE("./run refuses what it does not know") {
   const Checkout checkout;
   const CommandResult result = checkout.run("everything");
