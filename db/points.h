@@ -59,7 +59,6 @@ class PointReader {
   PointMeasurement read(std::int64_t point_id);
 
  private:
-  PointMeasurement read_row(std::int64_t point_id);
   PointMeasurement read_columns(std::int64_t point_id);
   void read_ranges(std::int64_t point_id, PointMeasurement& point);
   void read_traffic(std::int64_t range_id, Traffic& traffic);

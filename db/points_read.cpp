@@ -170,16 +170,12 @@ PointReader::PointReader(const Database& database)
 }
 
 PointMeasurement PointReader::read(std::int64_t point_id) {
-  PointMeasurement point = read_row(point_id);
-  read_samples(samples_, point_id, point.time_ns);
-  read_ranges(point_id, point);
-  read_acceptance(point_id, point);
-  return point;
-}
-
-PointMeasurement PointReader::read_row(std::int64_t point_id) {
   try {
-    return read_columns(point_id);
+    PointMeasurement point = read_columns(point_id);
+    read_samples(samples_, point_id, point.time_ns);
+    read_ranges(point_id, point);
+    read_acceptance(point_id, point);
+    return point;
   } catch (const Error& e) {  // a word that this program does not know
     throw Error(e.code(), path_ + ": point " + std::to_string(point_id) + ": " + e.what());
   }
@@ -222,8 +218,8 @@ void PointReader::read_ranges(std::int64_t point_id, PointMeasurement& point) {
     read_traffic(range_id, range.predicted);
     read_samples(range_samples_, range_id, range.gpu_time_ns);
     for (counters_.bind(range_id); counters_.next();) {
-      range.counters.push_back(
-          {word(counters_.integer(0)), counters_.optional_real(1), counters_.text(2)});
+      range.counters.push_back({word(counters_.integer(0)), counters_.optional_real(1),
+                                counter_status_of(counters_.text(2))});
     }
     point.ranges.push_back(std::move(range));
   }

@@ -22,12 +22,12 @@ constexpr const char* kInsertPoint =
     "median_high_ns, dram_bytes, predicted_bytes, accepted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-// Why a number is missing; "ok" if it is there.
-const char* status_of(double value) {
+// Why a number is missing; kOk if it is there.
+CounterStatus status_of(double value) {
   if (std::isnan(value)) {
-    return "nan";
+    return CounterStatus::kNan;
   }
-  return std::isinf(value) ? "out_of_range" : "ok";
+  return std::isinf(value) ? CounterStatus::kOutOfRange : CounterStatus::kOk;
 }
 
 std::optional<double> finite(double value) {
@@ -42,7 +42,7 @@ void bind_sample(Statement& insert, std::int64_t owner, std::size_t repetition, 
   insert.bind(owner)
       .bind(static_cast<std::int64_t>(repetition))
       .bind(finite(ns))
-      .bind(std::string(status_of(ns)))
+      .bind(std::string(name_of(status_of(ns))))
       .run();
 }
 
@@ -182,12 +182,12 @@ void PointWriter::insert_range(std::int64_t point_id, std::int64_t ordinal,
   }
   std::int64_t counter_ordinal = 0;
   for (const CounterValue& counter : range.counters) {
-    const bool claims_value = counter.status == "ok";
+    const bool claims_value = counter.status == CounterStatus::kOk;
     const double value = counter.value.value_or(std::nan(""));
     const std::int64_t metric = words_.id(counter.metric);
     counter_.bind(range_id).bind(counter_ordinal++).bind(metric);
     counter_.bind(claims_value ? finite(value) : std::nullopt);
-    counter_.bind(claims_value ? std::string(status_of(value)) : counter.status).run();
+    counter_.bind(std::string(name_of(claims_value ? status_of(value) : counter.status))).run();
   }
 }
 

@@ -49,9 +49,9 @@ StoredRun read_run(const Statement& row) {
   run.record.kind = row.text(2);
   run.record.device = row.text(3);
   run.record.device_uuid_hash = row.text(4);
-  run.record.counter_access = row.text(5);
+  run.record.counter_access = counter_state_of(row.text(5));
   run.record.counter_detail = row.text(6);
-  run.record.self_check = row.text(7);
+  run.record.self_check = self_check_verdict_of(row.text(7));
   run.record.started_utc = row.text(8);
   run.record.finished_utc = row.text(9);
   run.record.status = run_status_of(row.text(10));
@@ -80,9 +80,9 @@ std::int64_t insert_run(Database& database, const RunRecord& run, const std::str
       .bind(run.kind)
       .bind(device_id(database, run.device, run.device_uuid_hash))
       .bind(environment_id(database, run.environment))
-      .bind(run.counter_access)
+      .bind(std::string(name_of(run.counter_access)))
       .bind(run.counter_detail)
-      .bind(run.self_check)
+      .bind(std::string(name_of(run.self_check)))
       .bind(run.started_utc)
       .bind(run.finished_utc)
       .bind(std::string(name_of(run.status)))

@@ -61,17 +61,6 @@ void Store::finish_run(std::int64_t run_id, RunStatus status) {
   set_run_status(impl_->for_writing(), run_id, status, utc_now());
 }
 
-void Store::set_counter_access(std::int64_t run_id, const std::string& access,
-                               const std::string& detail, const std::string& self_check) {
-  Statement(impl_->for_writing(),
-            "UPDATE run SET counter_access = ?, counter_detail = ?, self_check = ? WHERE id = ?")
-      .bind(access)
-      .bind(detail)
-      .bind(self_check)
-      .bind(run_id)
-      .run();
-}
-
 std::int64_t Store::add_point(std::int64_t run_id, const PointMeasurement& point) {
   try {
     Transaction transaction(impl_->for_writing());

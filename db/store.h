@@ -96,9 +96,6 @@ class Store {
   // uuid is there already.
   std::int64_t begin_run(const RunRecord& run);
   void finish_run(std::int64_t run_id, RunStatus status);  // complete, aborted, failed
-  // What becomes known only during the run: counter access and its sentence, the self-check.
-  void set_counter_access(std::int64_t run_id, const std::string& access, const std::string& detail,
-                          const std::string& self_check);
   // One transaction; returns the point's id. Throws if the run holds this key already.
   std::int64_t add_point(std::int64_t run_id, const PointMeasurement& point);
   void add_diagnostic(std::int64_t run_id, const std::string& severity, const std::string& source,

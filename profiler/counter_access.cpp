@@ -15,35 +15,20 @@ CounterAccess unsupported(int code, const std::string& what) {
 
 }  // namespace
 
-const char* name_of(CounterState state) {
+CounterStatus counter_status(CounterState state) {
   switch (state) {
     case CounterState::kOk:
-      return "ok";
-    case CounterState::kDenied:
-      return "denied";
-    case CounterState::kUnsupported:
-      return "unsupported";
-    case CounterState::kBusy:
-      return "busy";
-    case CounterState::kOff:
-      return "off";
-  }
-  return "";
-}
-
-const char* counter_status(CounterState state) {
-  switch (state) {
-    case CounterState::kOk:
-      return "dropped";
+      return CounterStatus::kDropped;
     case CounterState::kDenied:
     case CounterState::kBusy:
-      return "denied";
+      return CounterStatus::kDenied;
     case CounterState::kUnsupported:
-      return "unsupported";
+      return CounterStatus::kUnsupported;
     case CounterState::kOff:
-      return "off";
+    case CounterState::kUnstated:
+      return CounterStatus::kOff;
   }
-  return "off";
+  return CounterStatus::kOff;
 }
 
 // Numbers are CUptiResult's, written out so that a build without CUPTI has the same table.

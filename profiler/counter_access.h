@@ -4,10 +4,11 @@
 
 #include <string>
 
+#include "model/words/point_words.h"
+
 namespace versieve::profiler {
 
-enum class CounterState { kOk, kDenied, kUnsupported, kBusy, kOff };
-const char* name_of(CounterState state);  // "ok", "denied", "unsupported", "busy", "off"
+using versieve::CounterState;
 
 struct CounterAccess {
   CounterState state = CounterState::kOff;
@@ -18,7 +19,7 @@ struct CounterAccess {
 };
 
 // The status of a counter that this state kept from being collected: denied, unsupported or off.
-const char* counter_status(CounterState state);
+CounterStatus counter_status(CounterState state);
 
 // What a CUPTI result means for the user. `chip` names the GPU where the sentence wants it.
 CounterAccess counter_access_for(int cupti_result, const std::string& chip);

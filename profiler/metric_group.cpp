@@ -33,18 +33,18 @@ bool adds_up(const std::string& metric) {
 
 CounterValue checked_counter(const std::string& metric, double value) {
   if (std::isnan(value)) {
-    return {.metric = metric, .value = {}, .status = "nan"};
+    return {.metric = metric, .value = {}, .status = CounterStatus::kNan};
   }
   const bool percentage = metric.find(".pct") != std::string::npos;
   const bool believable = std::isfinite(value) && value >= 0.0 && (!percentage || value <= 100.0);
   if (!believable) {
-    return {.metric = metric, .value = {}, .status = "out_of_range"};
+    return {.metric = metric, .value = {}, .status = CounterStatus::kOutOfRange};
   }
-  return {.metric = metric, .value = value, .status = "ok"};
+  return {.metric = metric, .value = value, .status = CounterStatus::kOk};
 }
 
 std::vector<CounterValue> absent_counters(const std::vector<std::string>& metrics,
-                                          const std::string& status) {
+                                          CounterStatus status) {
   std::vector<CounterValue> absent;
   for (const std::string& metric : metrics) {
     absent.push_back({.metric = metric, .value = {}, .status = status});

@@ -17,12 +17,12 @@ std::vector<std::string> core_metrics();
 // How a counter of several launches becomes one: sums add, rates are averaged by duration.
 bool adds_up(const std::string& metric);
 
-// The number under its rules: NaN has status "nan", a negative or infinite number or a percentage
-// over 100 "out_of_range"; neither has a value.
+// The number under its rules: NaN has status kNan, a negative or infinite number or a percentage
+// over 100 kOutOfRange; neither has a value.
 CounterValue checked_counter(const std::string& metric, double value);
 
 // No numbers, and why: every metric with that status.
 std::vector<CounterValue> absent_counters(const std::vector<std::string>& metrics,
-                                          const std::string& status);
+                                          CounterStatus status);
 
 }  // namespace versieve::profiler

@@ -15,7 +15,7 @@ SelfCheck judged(SelfCheck figures) {
                                  off(figures.copy_write_bytes, figures.copy_bytes),
                                  off(figures.reread_read_bytes, figures.reread_bytes)});
   const bool ok = worst <= kSelfCheckTolerance;
-  figures.status = ok ? "ok" : "suspect";
+  figures.status = ok ? SelfCheckVerdict::kOk : SelfCheckVerdict::kSuspect;
   char text[320];
   std::snprintf(text, sizeof text,
                 "Known kernels %s within %.0f %% of their DRAM bytes: a copy of %.1f MB read %.1f "

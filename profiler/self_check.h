@@ -12,7 +12,7 @@ namespace versieve::profiler {
 inline constexpr double kSelfCheckTolerance = 0.02;
 
 struct SelfCheck {
-  std::string status = "off";  // ok, suspect, off
+  SelfCheckVerdict status = SelfCheckVerdict::kOff;
   std::string sentence;
   double copy_bytes = 0.0;         // that must be read and written
   double copy_read_bytes = 0.0;    // counted
@@ -24,7 +24,7 @@ struct SelfCheck {
 // The verdict on counted figures.
 SelfCheck judged(SelfCheck figures);
 
-// Runs it on the current device; status "off" with the reason where counters cannot be had.
+// Runs it on the current device; off with the reason where counters cannot be had.
 SelfCheck run_self_check(const CounterAccess& access);
 
 }  // namespace versieve::profiler

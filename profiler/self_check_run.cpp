@@ -63,7 +63,7 @@ void one_repetition(RangeCounters& counters, GpuStream& stream, const ZeroedMemo
 
 SelfCheck run_self_check(const CounterAccess& access) {
   if (!access.ok()) {
-    return {.status = "off", .sentence = "No self-check: " + access.sentence};
+    return {.status = SelfCheckVerdict::kOff, .sentence = "No self-check: " + access.sentence};
   }
   try {
     GpuStream stream;
@@ -81,7 +81,8 @@ SelfCheck run_self_check(const CounterAccess& access) {
                    .reread_bytes = static_cast<double>(kRereadBytes),
                    .reread_read_bytes = median_of(figures.reread)});
   } catch (const Error& error) {
-    return {.status = "off", .sentence = std::string("No self-check: ") + error.what()};
+    return {.status = SelfCheckVerdict::kOff,
+            .sentence = std::string("No self-check: ") + error.what()};
   }
 }
 

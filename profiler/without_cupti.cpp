@@ -96,7 +96,7 @@ std::vector<TracedRange> ActivityTrace::end() {
 }
 
 SelfCheck run_self_check(const CounterAccess& access) {
-  return {.status = "off", .sentence = "No self-check: " + access.sentence};
+  return {.status = SelfCheckVerdict::kOff, .sentence = "No self-check: " + access.sentence};
 }
 
 }  // namespace versieve::profiler

@@ -132,9 +132,9 @@ Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progres
                  {"sweep", record.kind},
                  {"backend", name_of(machine.backend)},
                  {"device", record.device},
-                 {"counter_access", record.counter_access},
+                 {"counter_access", name_of(record.counter_access)},
                  {"counter_detail", record.counter_detail},
-                 {"self_check", record.self_check},
+                 {"self_check", name_of(record.self_check)},
                  {"points", progress.done},
                  {"ok", progress.done - progress.refused - progress.failed},
                  {"refused", progress.refused},
@@ -169,7 +169,7 @@ void write_hardware(const std::vector<PointMeasurement>& points, const CampaignM
   std::vector<MeasuredFigure> figures = engine::machine_figures(points, source);
   if (!gpu || figures.empty()) {
     throw Error(ExitCode::kAnswerNo,
-                "no point tells what this machine gives: profile --sweep calibrate first");
+                "no point states the rates of this machine: profile --sweep calibrate first");
   }
   const auto clock_of = [](const std::optional<int>& mhz) { return mhz ? 1.0 * *mhz : 0.0; };
   const double mebibyte = 1 << 20;
@@ -225,22 +225,50 @@ std::string demo_of(const Options& options, const SweepPlan& plan) {
                                           : options.demo;
 }
 
+// Only a GPU has rates that are measured, and is described by them.
+void require_gpu(const SweepPlan& plan, Backend backend, bool is_simulated,
+                 const std::string& hardware_out) {
+  const bool of_machine =
+      std::any_of(plan.points.begin(), plan.points.end(),
+                  [](const PointKey& key) { return key.workload == WorkloadKind::kMachine; });
+  if (backend != Backend::kCuda && (of_machine || !hardware_out.empty())) {
+    throw Error(ExitCode::kEnvironment,
+                (of_machine ? "the sweep " + plan.name + " measures" : "--hardware-out describes") +
+                    " a GPU" +
+                    (is_simulated ? ", not the simulator"
+                                  : ", and there is none: " + profiler::gpu_missing_because()));
+  }
+}
+
+engine::CampaignOptions campaign_of(const Options& options, const SweepPlan& plan,
+                                    const std::string& demo,
+                                    const std::optional<HardwareSpec>& simulated) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
+                                   .demo_folder = demo};
+  if (simulated) {
+    campaign.simulate = simulator_of(*simulated, plan.seed);
+  }
+  return campaign;
+}
+
+void add_hardware(const db::Store& store, const CampaignMachine& machine, const std::string& path,
+                  Answer& answer) {
+  if (!path.empty()) {
+    write_hardware(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
+                   path);
+    answer.json["hardware"] = path;
+    answer.text += " What the machine gives stands in " + path + ", which plan --hardware takes.";
+  }
+}
+
 Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const Backend backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
   const SweepPlan plan = plan_of(options, backend);
   const std::string demo = demo_of(options, plan);
-  const bool of_machine =
-      std::any_of(plan.points.begin(), plan.points.end(),
-                  [](const PointKey& key) { return key.workload == WorkloadKind::kMachine; });
-  if (backend != Backend::kCuda && (of_machine || !options.hardware_out.empty())) {
-    throw Error(ExitCode::kEnvironment,
-                (of_machine ? "the sweep " + plan.name + " measures" : "--hardware-out describes") +
-                    " a GPU" +
-                    (simulated ? ", not the simulator"
-                               : ", and there is none: " + profiler::gpu_missing_because()));
-  }
+  require_gpu(plan, backend, simulated.has_value(), options.hardware_out);
   if (!simulated) {
     engine::require_pair(plan, demo);
   }
@@ -255,12 +283,7 @@ Answer run_profile(const Options& options) {
       return store.has_point(machine.record.kind, machine.record.configuration, key);
     });
   }
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
-                                   .demo_folder = demo};
-  if (simulated) {
-    campaign.simulate = simulator_of(*simulated, plan.seed);
-  }
+  const engine::CampaignOptions campaign = campaign_of(options, plan, demo, simulated);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   std::optional<StoredCampaign> stored;
@@ -279,13 +302,7 @@ Answer run_profile(const Options& options) {
   Answer answer = answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()),
                             stored ? stored->uuid() : std::string(), options.database);
   answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
-  if (!options.hardware_out.empty()) {
-    write_hardware(store.points({.workload = WorkloadKind::kMachine, .only_ok = true}), machine,
-                   options.hardware_out);
-    answer.json["hardware"] = options.hardware_out;
-    answer.text += " What the machine gives stands in " + options.hardware_out +
-                   ", which plan --hardware takes.";
-  }
+  add_hardware(store, machine, options.hardware_out, answer);
   if (const std::string clocks = stored ? stored->clocks().summary() : std::string();
       !clocks.empty()) {
     answer.text += " " + clocks;

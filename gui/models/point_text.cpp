@@ -153,9 +153,9 @@ QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& di
   html += row("started", utf8(record.started_utc)) + row("finished", utf8(record.finished_utc));
   html += row("status", name_of(record.status)) + row("code", utf8(record.revision));
   html +=
-      row("counters", utf8(record.counter_access +
+      row("counters", utf8(name_of(record.counter_access) +
                            (record.counter_detail.empty() ? "" : ": " + record.counter_detail)));
-  html += row("self-check", utf8(record.self_check));
+  html += row("self-check", name_of(record.self_check));
   html += row("seed", QString::number(record.seed)) + "</table>";
   for (const db::Diagnostic& diagnostic : diagnostics) {
     html += "<p>" + utf8(diagnostic.severity + ", " + diagnostic.source + ": " + diagnostic.text) +

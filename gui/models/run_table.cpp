@@ -21,8 +21,9 @@ QString started(const db::StoredRun& run) {
 }
 
 QString counters(const db::StoredRun& run) {
-  return run.record.counter_access.empty() ? QStringLiteral("not stated")
-                                           : utf8(run.record.counter_access);
+  return run.record.counter_access == CounterState::kUnstated
+             ? QStringLiteral("not stated")
+             : QString(name_of(run.record.counter_access));
 }
 
 const std::array<Column, 10> kColumns = {{

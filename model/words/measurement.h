@@ -20,8 +20,8 @@ inline constexpr double kLeastJudgedBytes = 1e6;
 // step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
 // on real text. Times come from the first two, acceptance and overlap from the third; they are
 // never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn). topk,
-// sampling: those kernels alone; machine: copies, matrix products and empty launches, which tell
-// what a GPU gives. Points of these three are named by kernel_case.h.
+// sampling: those kernels alone; machine: copies, matrix products and empty launches: what
+// a GPU gives. Points of these three are named by kernel_case.h.
 enum class WorkloadKind { kAttention, kStep, kAcceptance, kDecode, kTopk, kSampling, kMachine };
 inline constexpr int kWorkloadKindCount = 7;
 const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance", ...
@@ -48,7 +48,7 @@ struct PointKey {
 struct CounterValue {
   std::string metric;           // CUPTI's name, or the simulator's value under the same name
   std::optional<double> value;  // none: see status
-  std::string status = "ok";    // ok, nan, out_of_range, dropped, denied, unsupported, off
+  CounterStatus status = CounterStatus::kOk;
 };
 
 // One kind of launch within a point, all its launches of one repetition together.
@@ -118,10 +118,10 @@ struct RunRecord {
   std::string kind;    // the sweep's name; or kImportedKind and a format
   std::string device;  // "NVIDIA H200", the CPU's name, or "simulator: h200-sxm"
   std::string device_uuid_hash;
-  std::string counter_access;  // ok, denied, unsupported, busy, off
-  std::string counter_detail;  // the sentence behind it
-  std::string self_check;      // ok, suspect, off; with the figures in environment
-  std::string started_utc;     // ISO 8601
+  CounterState counter_access = CounterState::kUnstated;
+  std::string counter_detail;                                 // the sentence behind it
+  SelfCheckVerdict self_check = SelfCheckVerdict::kUnstated;  // with the figures in environment
+  std::string started_utc;                                    // ISO 8601
   std::string finished_utc;
   RunStatus status = RunStatus::kRunning;
   std::string configuration;  // full resolved configuration, JSON text

@@ -16,6 +16,10 @@ constexpr std::array kLaunchModes = {"stream", "graph", "unstated"};
 constexpr std::array kPointStatuses = {"ok", "refused", "failed"};
 constexpr std::array kReliabilities = {"ok", "throttled", "suspect", "unchecked", "at_least"};
 constexpr std::array kRunStatuses = {"running", "complete", "aborted", "failed"};
+constexpr std::array kCounterStatuses = {"ok",     "nan",         "out_of_range", "dropped",
+                                         "denied", "unsupported", "off"};
+constexpr std::array kCounterStates = {"ok", "denied", "unsupported", "busy", "off", ""};
+constexpr std::array kSelfCheckVerdicts = {"ok", "suspect", "off", ""};
 
 template <class Word, class Texts>
 std::optional<Word> find(const Texts& texts, std::string_view text) {
@@ -34,7 +38,7 @@ Word word_of(const Texts& texts, std::string_view text, const char* what) {
   }
   std::string known;
   for (const char* each : texts) {
-    known += std::string(known.empty() ? "" : ", ") + each;
+    known += (known.empty() || *each == '\0' ? "" : ", ") + std::string(each);
   }
   throw Error(ExitCode::kBadInput,
               "unknown " + std::string(what) + " '" + std::string(text) + "'; known are " + known);
@@ -68,6 +72,15 @@ const char* name_of(Reliability reliability) {
 const char* name_of(RunStatus status) {
   return text_of(kRunStatuses, status);
 }
+const char* name_of(CounterStatus status) {
+  return text_of(kCounterStatuses, status);
+}
+const char* name_of(CounterState state) {
+  return text_of(kCounterStates, state);
+}
+const char* name_of(SelfCheckVerdict verdict) {
+  return text_of(kSelfCheckVerdicts, verdict);
+}
 
 Dtype dtype_of(std::string_view text) {
   return word_of<Dtype>(kDtypes, text, "dtype");
@@ -89,6 +102,15 @@ Reliability reliability_of(std::string_view text) {
 }
 RunStatus run_status_of(std::string_view text) {
   return word_of<RunStatus>(kRunStatuses, text, "run status");
+}
+CounterStatus counter_status_of(std::string_view text) {
+  return word_of<CounterStatus>(kCounterStatuses, text, "counter status");
+}
+CounterState counter_state_of(std::string_view text) {
+  return word_of<CounterState>(kCounterStates, text, "counter access");
+}
+SelfCheckVerdict self_check_verdict_of(std::string_view text) {
+  return word_of<SelfCheckVerdict>(kSelfCheckVerdicts, text, "self-check");
 }
 
 std::optional<Dtype> try_dtype_of(std::string_view text) {

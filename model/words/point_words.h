@@ -21,6 +21,12 @@ enum class PointStatus { kOk, kRefused, kFailed };
 // that it names.
 enum class Reliability { kOk, kThrottled, kSuspect, kUnchecked, kAtLeast };
 enum class RunStatus { kRunning, kComplete, kAborted, kFailed };
+// Of one counter: is it there, or why not?
+enum class CounterStatus { kOk, kNan, kOutOfRange, kDropped, kDenied, kUnsupported, kOff };
+// Of a run: could this process read the GPU's counters? Unstated in records that do not say.
+enum class CounterState { kOk, kDenied, kUnsupported, kBusy, kOff, kUnstated };
+// Of a run: did the counters count known kernels right before it?
+enum class SelfCheckVerdict { kOk, kSuspect, kOff, kUnstated };
 
 const char* name_of(Dtype dtype);         // "bf16", "f32", "f64", "unstated"
 const char* name_of(Backend backend);     // "cuda", "cpu", "sim", "imported"
@@ -30,6 +36,10 @@ const char* name_of(PointStatus status);  // "ok", "refused", "failed"
 const char* name_of(
     Reliability reliability);           // "ok", "throttled", "suspect", "unchecked", "at_least"
 const char* name_of(RunStatus status);  // "running", "complete", "aborted", "failed"
+// "ok", "nan", "out_of_range", "dropped", "denied", "unsupported", "off"
+const char* name_of(CounterStatus status);
+const char* name_of(CounterState state);        // "ok", "denied", "unsupported", "busy", "off", ""
+const char* name_of(SelfCheckVerdict verdict);  // "ok", "suspect", "off", ""
 
 Dtype dtype_of(std::string_view text);
 Backend backend_of(std::string_view text);
@@ -38,6 +48,9 @@ LaunchMode launch_mode_of(std::string_view text);
 PointStatus point_status_of(std::string_view text);
 Reliability reliability_of(std::string_view text);
 RunStatus run_status_of(std::string_view text);
+CounterStatus counter_status_of(std::string_view text);
+CounterState counter_state_of(std::string_view text);
+SelfCheckVerdict self_check_verdict_of(std::string_view text);
 
 std::optional<Dtype> try_dtype_of(std::string_view text);
 std::optional<Backend> try_backend_of(std::string_view text);

@@ -6,7 +6,7 @@ namespace versieve {
 
 std::optional<double> counter_of(const RangeMeasurement& range, std::string_view metric) {
   for (const CounterValue& counter : range.counters) {
-    if (counter.metric == metric && counter.status == "ok") {
+    if (counter.metric == metric && counter.status == CounterStatus::kOk) {
       return counter.value;
     }
   }

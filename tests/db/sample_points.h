@@ -16,9 +16,9 @@ inline RunRecord sample_run(const std::string& uuid, const std::string& device =
   run.kind = "campaign";
   run.device = device;
   run.device_uuid_hash = "5f3a";
-  run.counter_access = "ok";
+  run.counter_access = CounterState::kOk;
   run.counter_detail = "the counters answered";
-  run.self_check = "ok";
+  run.self_check = SelfCheckVerdict::kOk;
   run.started_utc = "2026-11-20T21:00:00Z";
   run.configuration = R"({"sweep": "campaign", "samples": 31})";
   run.environment = R"({"driver": "580.159.04", "ecc": true})";
@@ -35,9 +35,9 @@ inline RangeMeasurement sample_range(const std::string& path, int number) {
   range.predicted.write(TrafficTerm::kQueryOutput, 12345.5 * number);
   range.predicted.flops = 2.5e9 + number;
   range.gpu_time_ns = {1000.0 + number, 1001.25, 999.0};
-  range.counters = {{"dram__bytes_read.sum", 1.01e6 + number, "ok"},
-                    {"dram__bytes_write.sum", 2e4 + number, "ok"},
-                    {"lts__t_sector_hit_rate.pct", std::nullopt, "dropped"}};
+  range.counters = {{"dram__bytes_read.sum", 1.01e6 + number, CounterStatus::kOk},
+                    {"dram__bytes_write.sum", 2e4 + number, CounterStatus::kOk},
+                    {"lts__t_sector_hit_rate.pct", std::nullopt, CounterStatus::kDropped}};
   return range;
 }
 
@@ -99,7 +99,7 @@ class Description {
     return *this;
   }
   Description& add(const CounterValue& counter) {
-    return add(counter.metric).add(counter.value).add(counter.status);
+    return add(counter.metric).add(counter.value).add(name_of(counter.status));
   }
   Description& add(const RangeMeasurement& range) {
     add(range.path).add(range.launches).add(range.predicted.flops).add(range.gpu_time_ns);
@@ -142,7 +142,10 @@ inline std::string describe(const PointMeasurement& point) {
 inline std::string describe(const RunRecord& run) {
   Description text;
   text.add(run.uuid).add(run.kind).add(run.device).add(run.device_uuid_hash);
-  text.add(run.counter_access).add(run.counter_detail).add(run.self_check).add(run.started_utc);
+  text.add(name_of(run.counter_access))
+      .add(run.counter_detail)
+      .add(name_of(run.self_check))
+      .add(run.started_utc);
   text.add(run.finished_utc).add(name_of(run.status)).add(run.configuration).add(run.environment);
   return text.add(run.revision).add(static_cast<std::int64_t>(run.seed)).text();
 }

@@ -56,11 +56,11 @@ TEST_CASE("a number that is not finite is stored as missing, with the reason") {
   PointMeasurement point = sample_point(0);
   point.time_ns = {1.0, nan, 3.0, infinity};
   point.adjacent_overlap = nan;
-  point.ranges[0].counters = {{"a", nan, "ok"},
-                              {"b", infinity, "ok"},
-                              {"c", std::nullopt, "ok"},
-                              {"d", std::nullopt, "denied"},
-                              {"e", 0.0, "ok"}};
+  point.ranges[0].counters = {{"a", nan, CounterStatus::kOk},
+                              {"b", infinity, CounterStatus::kOk},
+                              {"c", std::nullopt, CounterStatus::kOk},
+                              {"d", std::nullopt, CounterStatus::kDenied},
+                              {"e", 0.0, CounterStatus::kOk}};
   point.ranges[0].predicted.read_bytes[0] = nan;
   point.acceptance->accepted_per_step = nan;
   Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
@@ -72,11 +72,11 @@ TEST_CASE("a number that is not finite is stored as missing, with the reason") {
   CHECK(std::isnan(read.time_ns[3]));
   CHECK(!read.adjacent_overlap.has_value());
   const std::vector<CounterValue>& counters = read.ranges[0].counters;
-  CHECK((!counters[0].value && counters[0].status == "nan"));
-  CHECK((!counters[1].value && counters[1].status == "out_of_range"));
-  CHECK((!counters[2].value && counters[2].status == "nan"));
-  CHECK((!counters[3].value && counters[3].status == "denied"));
-  CHECK((counters[4].value == 0.0 && counters[4].status == "ok"));
+  CHECK((!counters[0].value && counters[0].status == CounterStatus::kNan));
+  CHECK((!counters[1].value && counters[1].status == CounterStatus::kOutOfRange));
+  CHECK((!counters[2].value && counters[2].status == CounterStatus::kNan));
+  CHECK((!counters[3].value && counters[3].status == CounterStatus::kDenied));
+  CHECK((counters[4].value == 0.0 && counters[4].status == CounterStatus::kOk));
   CHECK(std::isnan(read.ranges[0].predicted.read_bytes[0]));
   CHECK(std::isnan(read.acceptance->accepted_per_step));
 
@@ -206,9 +206,9 @@ TEST_CASE("a key is stored once in a run, and a refused write leaves the store u
   CHECK(is_one_sentence(twice.what()));
   PointMeasurement bad = sample_point(2);
   bad.key.model = "new word in a refused transaction";
-  bad.ranges[0].counters[0].status = "no such status";
+  bad.acceptance->walks.push_back(bad.acceptance->walks.at(0));
   CHECK(error_of([&] { store.add_point(run_id, bad); }).code() == ExitCode::kBadInput);
-  bad.ranges[0].counters[0].status = "ok";
+  bad.acceptance->walks.pop_back();
   store.add_point(run_id, bad);
   CHECK(store.points({.model = bad.key.model}).size() == 1);
   CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kBadInput);
@@ -222,21 +222,23 @@ TEST_CASE("a store opened for reading refuses to write") {
   CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kUsage);
 }
 
-TEST_CASE("diagnostics and counter access belong to their run") {
+TEST_CASE("diagnostics belong to their run, and a record need not state its counter access") {
   const TempFolder scratch;
   Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
   RunRecord record = sample_run("");
-  record.counter_access = "";
+  record.counter_access = CounterState::kDenied;
   const std::int64_t first = store.begin_run(record);
+  record.counter_access = CounterState::kUnstated;
+  record.self_check = SelfCheckVerdict::kUnstated;
   const std::int64_t second = store.begin_run(record);
   store.add_diagnostic(first, "warning", "counters", "two ranges were dropped");
-  store.set_counter_access(first, "denied", "root only", "off");
   CHECK(store.diagnostics(second).empty());
   REQUIRE(store.diagnostics(first).size() == 1);
   CHECK(store.diagnostics(first)[0].text == "two ranges were dropped");
   const std::vector<StoredRun> runs = store.runs();
-  CHECK(runs[0].record.counter_access == "denied");
-  CHECK(runs[1].record.counter_access.empty());
+  CHECK(runs[0].record.counter_access == CounterState::kDenied);
+  CHECK(runs[1].record.counter_access == CounterState::kUnstated);
+  CHECK(runs[1].record.self_check == SelfCheckVerdict::kUnstated);
   CHECK(runs[0].record.uuid.size() == 36);
   CHECK(runs[0].record.uuid != runs[1].record.uuid);
 }

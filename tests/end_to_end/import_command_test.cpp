@@ -75,7 +75,7 @@ TEST_CASE("a log is stored as a run of its own that says it was imported") {
   CHECK(record.uuid == answer["run"]);
   CHECK(record.status == RunStatus::kComplete);
   CHECK(record.device == "RTX 4090");
-  CHECK(record.counter_access == "off");
+  CHECK(record.counter_access == CounterState::kOff);
   CHECK(nlohmann::json::parse(record.configuration)["file"] == "s.csv");
   const std::vector<PointMeasurement> points = store.points({});
   REQUIRE(points.size() == 2);

@@ -70,7 +70,7 @@ TEST_CASE("known kernels come within two per cent of their bytes") {
   }
   const SelfCheck check = run_self_check(probe_counter_access());
   WARN(check.sentence);
-  CHECK(check.status == "ok");
+  CHECK(check.status == SelfCheckVerdict::kOk);
 }
 
 TEST_CASE("cold reads take longer the more they read, and end at what the bus carries") {

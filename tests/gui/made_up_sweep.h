@@ -31,8 +31,8 @@ inline PointMeasurement made_up_attention(std::int64_t context_len, std::int64_t
   point.ranges.resize(1);
   point.ranges[0].predicted = {};
   point.ranges[0].predicted.read(TrafficTerm::kSelectedBlocks, megabytes * 0.95e6);
-  point.ranges[0].counters = {{"dram__bytes_read.sum", megabytes * 0.97e6, "ok"},
-                              {"dram__bytes_write.sum", megabytes * 0.05e6, "ok"}};
+  point.ranges[0].counters = {{"dram__bytes_read.sum", megabytes * 0.97e6, CounterStatus::kOk},
+                              {"dram__bytes_write.sum", megabytes * 0.05e6, CounterStatus::kOk}};
   return point;
 }
 
@@ -80,7 +80,7 @@ inline void write_made_up_sweep(const std::string& path) {
   store.finish_run(run, RunStatus::kComplete);
   RunRecord text = sample_run("made-up-run-2");
   text.kind = "acceptance";
-  text.counter_access = "off";
+  text.counter_access = CounterState::kOff;
   const std::int64_t second = store.begin_run(text);
   for (const char* regime : {"chat", "plan", "prose", "code"}) {
     store.add_point(second, made_up_acceptance(4096, regime, 16));

@@ -40,6 +40,22 @@ TEST_CASE("every word of a point has one text and is read back from it") {
   check_texts(point_status_of, {"ok", "refused", "failed"});
   check_texts(reliability_of, {"ok", "throttled", "suspect", "unchecked", "at_least"});
   check_texts(run_status_of, {"running", "complete", "aborted", "failed"});
+  check_texts(counter_status_of,
+              {"ok", "nan", "out_of_range", "dropped", "denied", "unsupported", "off"});
+}
+
+TEST_CASE("what a run need not state has the empty text") {
+  for (const char* text : {"ok", "denied", "unsupported", "busy", "off", ""}) {
+    CHECK(std::string(name_of(counter_state_of(text))) == text);
+  }
+  for (const char* text : {"ok", "suspect", "off", ""}) {
+    CHECK(std::string(name_of(self_check_verdict_of(text))) == text);
+  }
+  CHECK(counter_state_of("") == CounterState::kUnstated);
+  CHECK(self_check_verdict_of("") == SelfCheckVerdict::kUnstated);
+  CHECK_THROWS_WITH(self_check_verdict_of("fine"),
+                    "unknown self-check 'fine'; known are ok, suspect, off");
+  CHECK_THROWS_AS(counter_state_of("dropped"), Error);
 }
 
 TEST_CASE("what may be no word is asked for") {

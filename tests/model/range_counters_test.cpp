@@ -13,9 +13,9 @@ namespace {
 
 RangeMeasurement counted(double read, double written) {
   return {.path = "linear",
-          .counters = {{"lts__t_requests.sum", 7.0, "ok"},
-                       {kDramBytesRead, read, "ok"},
-                       {kDramBytesWrite, written, "ok"}}};
+          .counters = {{"lts__t_requests.sum", 7.0, CounterStatus::kOk},
+                       {kDramBytesRead, read, CounterStatus::kOk},
+                       {kDramBytesWrite, written, CounterStatus::kOk}}};
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ TEST_CASE("DRAM bytes are those read and written, of one range and of all") {
 TEST_CASE("a counter that is missing, not a number or not ok says nothing, nor does its point") {
   RangeMeasurement absent = counted(1.0, 1.0), dropped = absent, infinite = absent;
   absent.counters.pop_back();
-  dropped.counters[1].status = "dropped";
+  dropped.counters[1].status = CounterStatus::kDropped;
   infinite.counters[2].value = std::numeric_limits<double>::infinity();
   for (const RangeMeasurement& range : {absent, dropped, infinite}) {
     CHECK(!dram_bytes(range));

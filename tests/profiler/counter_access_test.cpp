@@ -37,10 +37,10 @@ TEST_CASE("each CUPTI error has a state and a sentence of its own") {
 }
 
 TEST_CASE("a state that keeps a counter away is a status that the database knows") {
-  CHECK(std::string(counter_status(CounterState::kDenied)) == "denied");
-  CHECK(std::string(counter_status(CounterState::kBusy)) == "denied");
-  CHECK(std::string(counter_status(CounterState::kUnsupported)) == "unsupported");
-  CHECK(std::string(counter_status(CounterState::kOff)) == "off");
+  CHECK(counter_status(CounterState::kDenied) == CounterStatus::kDenied);
+  CHECK(counter_status(CounterState::kBusy) == CounterStatus::kDenied);
+  CHECK(counter_status(CounterState::kUnsupported) == CounterStatus::kUnsupported);
+  CHECK(counter_status(CounterState::kOff) == CounterStatus::kOff);
 }
 
 TEST_CASE("without a GPU the probe says unsupported with a sentence and nothing crashes") {
@@ -52,7 +52,7 @@ TEST_CASE("without a GPU the probe says unsupported with a sentence and nothing 
   CHECK(access.state == CounterState::kUnsupported);
   CHECK(!access.sentence.empty());
   CHECK(probe_counter_access().sentence == access.sentence);  // and again
-  CHECK(run_self_check(access).status == "off");
+  CHECK(run_self_check(access).status == SelfCheckVerdict::kOff);
 }
 
 TEST_CASE("without a GPU every session refuses as a matter of the environment") {
@@ -79,12 +79,12 @@ TEST_CASE("the self-check's verdict turns at two per cent") {
                                  .copy_write_bytes = 272.8e6,
                                  .reread_bytes = 16777216.0,
                                  .reread_read_bytes = 16.8e6});
-  CHECK(good.status == "ok");
+  CHECK(good.status == SelfCheckVerdict::kOk);
   CHECK(good.sentence.find("268.4") != std::string::npos);
   SelfCheck bad = good;
   bad.reread_read_bytes = 17.2e6;
-  CHECK(judged(bad).status == "suspect");
+  CHECK(judged(bad).status == SelfCheckVerdict::kSuspect);
   bad = good;
   bad.copy_write_bytes = 0.97 * good.copy_bytes;
-  CHECK(judged(bad).status == "suspect");
+  CHECK(judged(bad).status == SelfCheckVerdict::kSuspect);
 }

@@ -77,11 +77,11 @@ TEST_CASE("the core group holds nineteen metrics, none twice") {
 
 TEST_CASE("a number that cannot be is no value") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(checked_counter(kDramBytesRead, nan).status == "nan");
+  CHECK(checked_counter(kDramBytesRead, nan).status == CounterStatus::kNan);
   CHECK(!checked_counter(kDramBytesRead, nan).value);
-  CHECK(checked_counter(kDramBytesRead, -1.0).status == "out_of_range");
+  CHECK(checked_counter(kDramBytesRead, -1.0).status == CounterStatus::kOutOfRange);
   CHECK(!checked_counter(kDramBytesRead, -1.0).value);
-  CHECK(checked_counter("lts__t_request_hit_rate.pct", 100.5).status == "out_of_range");
+  CHECK(checked_counter("lts__t_request_hit_rate.pct", 100.5).status == CounterStatus::kOutOfRange);
   CHECK(checked_counter("lts__t_request_hit_rate.pct", 100.0).value == 100.0);
   CHECK(checked_counter(kDramBytesRead, 0.0).value == 0.0);
 }
@@ -94,9 +94,10 @@ TEST_CASE("sums add over launches, rates and percentages do not") {
 }
 
 TEST_CASE("counters that were not had keep their names and say why") {
-  const std::vector<CounterValue> absent = absent_counters({"a.sum", "b.sum"}, "denied");
+  const std::vector<CounterValue> absent =
+      absent_counters({"a.sum", "b.sum"}, CounterStatus::kDenied);
   REQUIRE(absent.size() == 2);
   CHECK(absent[1].metric == "b.sum");
   CHECK(!absent[1].value);
-  CHECK(absent[1].status == "denied");
+  CHECK(absent[1].status == CounterStatus::kDenied);
 }

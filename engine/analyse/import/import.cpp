@@ -171,9 +171,9 @@ RunRecord record_of(const ImportRequest& request, json source, const ImportedPoi
   record.uuid = uuid_of("versieve import 1\n" + source.dump());
   record.kind = kImportedKind + request.format;
   record.device = request.device;
-  record.counter_access = "off";
+  record.counter_access = CounterState::kOff;
   record.counter_detail = "Imported: another program's record, which has no hardware counters.";
-  record.self_check = "off";
+  record.self_check = SelfCheckVerdict::kOff;
   source["file"] = request.file.filename().string();
   source["rows_taken"] = read.rows_taken;
   source["rows_left_out"] = left_out_json(read.left_out);

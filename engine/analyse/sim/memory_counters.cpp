@@ -45,7 +45,7 @@ MemoryCounters operator-(const MemoryCounters& a, const MemoryCounters& b) {
 std::vector<CounterValue> counter_values(const MemoryCounters& counters) {
   std::vector<CounterValue> values;
   for (const Named& named : kNamed) {
-    values.push_back({.metric = named.metric, .value = counters.*named.value, .status = "ok"});
+    values.push_back({.metric = named.metric, .value = counters.*named.value});
   }
   return values;
 }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kSpareBytes = 4e9;  // of a GPU's memory, left to scratch
 
-// The traffic function of a range, told how many distinct blocks there were.
+// The traffic function of a range, given how many distinct blocks there were.
 std::optional<Traffic> predicted_for(const std::string& path,
                                      const traffic::NsaVerifyShape& shape) {
   if (path == "nsa_selected") {

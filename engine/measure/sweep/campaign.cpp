@@ -27,17 +27,6 @@ namespace {
 
 using nlohmann::json;
 
-profiler::CounterState state_named(const std::string& name) {
-  for (const profiler::CounterState state :
-       {profiler::CounterState::kOk, profiler::CounterState::kDenied,
-        profiler::CounterState::kUnsupported, profiler::CounterState::kBusy}) {
-    if (name == name_of(state)) {
-      return state;
-    }
-  }
-  return profiler::CounterState::kOff;
-}
-
 // The runners of one campaign, made when the first of their points comes.
 class Runners {
  public:
@@ -45,8 +34,8 @@ class Runners {
       : plan_(plan),
         on_gpu_(machine.backend == Backend::kCuda),
         options_(options),
-        instrument_(on_gpu_ ? make_gpu_instrument({state_named(machine.record.counter_access), 0,
-                                                   machine.record.counter_detail})
+        instrument_(on_gpu_ ? make_gpu_instrument(
+                                  {machine.record.counter_access, 0, machine.record.counter_detail})
                             : make_host_instrument()) {}
 
   PointRunner& of(const PointKey& key) {
@@ -114,7 +103,8 @@ PointMeasurement measured(const PointKey& key, const CampaignMachine& machine,
       return options.simulate(key);
     }
     PointMeasurement point = runners->of(key).run(key);
-    if (machine.record.self_check == "suspect" && point.reliability == Reliability::kOk) {
+    if (machine.record.self_check == SelfCheckVerdict::kSuspect &&
+        point.reliability == Reliability::kOk) {
       point.reliability = Reliability::kSuspect;
     }
     return point;
@@ -190,16 +180,16 @@ CampaignMachine open_campaign(const SweepPlan& plan, Backend backend, const std:
     check = profiler::run_self_check(access);
     record.device = environment.gpu->name;
     record.device_uuid_hash = environment.gpu->uuid_hash;
-    record.counter_access = name_of(access.state);
+    record.counter_access = access.state;
     record.counter_detail = access.sentence;
   } else if (backend == Backend::kSimulator) {
     record.device = kSimulatorDevice + hardware;
-    record.counter_access = "off";
+    record.counter_access = CounterState::kOff;
     record.counter_detail =
         "Counters and times are the memory-hierarchy simulator's, of " + hardware + ".";
   } else {
     record.device = environment.cpu_name;
-    record.counter_access = "off";
+    record.counter_access = CounterState::kOff;
     record.counter_detail = "The CPU backend collects no hardware counters.";
   }
   record.kind = plan.name;

@@ -219,7 +219,8 @@ std::vector<std::vector<profiler::RangeSample>> GpuInstrument::count(const Repea
 void GpuInstrument::measure_counters(const RepeatableWork& work, const MeasurePlan& plan,
                                      PointMeasurement& point) {
   if (!access_.ok() || plan.counter_repetitions == 0) {
-    add_absent_counters(access_.ok() ? "off" : counter_status(access_.state), point.ranges);
+    add_absent_counters(
+        access_.ok() ? CounterStatus::kOff : profiler::counter_status(access_.state), point.ranges);
     return;
   }
   std::int64_t launches = 0;

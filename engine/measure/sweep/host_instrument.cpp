@@ -29,7 +29,7 @@ class HostInstrument final : public Instrument {
     point.time_ns = time.samples_ns;
     point.stop_reason = time.stop_reason;
     point.ranges = ranges_of(log);
-    add_absent_counters("unsupported", point.ranges);
+    add_absent_counters(CounterStatus::kUnsupported, point.ranges);
   }
 };
 

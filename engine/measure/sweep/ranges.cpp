@@ -71,7 +71,7 @@ CounterValue median_counter(const std::vector<Launches>& repetitions, std::size_
   }
   if (!values.empty()) {
     first.value = profiler::median_of(values);
-    first.status = "ok";
+    first.status = CounterStatus::kOk;
   }
   return first;
 }
@@ -120,7 +120,7 @@ void add_counters(const std::vector<std::vector<profiler::RangeSample>>& repetit
   }
 }
 
-void add_absent_counters(const std::string& status, std::vector<RangeMeasurement>& ranges) {
+void add_absent_counters(CounterStatus status, std::vector<RangeMeasurement>& ranges) {
   for (RangeMeasurement& range : ranges) {
     range.counters = profiler::absent_counters(profiler::core_metrics(), status);
   }

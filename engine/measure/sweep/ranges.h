@@ -23,6 +23,6 @@ void add_counters(const std::vector<std::vector<profiler::RangeSample>>& repetit
                   std::vector<RangeMeasurement>& ranges);
 
 // No counters, and why.
-void add_absent_counters(const std::string& status, std::vector<RangeMeasurement>& ranges);
+void add_absent_counters(CounterStatus status, std::vector<RangeMeasurement>& ranges);
 
 }  // namespace versieve::engine

@@ -50,8 +50,8 @@ TEST_CASE("a run says that it was imported, from what, and what was stated") {
   CHECK(run.record.kind == "imported: csv");
   CHECK(is_imported(run.record));
   CHECK(run.record.device == "RTX 4090");
-  CHECK(run.record.counter_access == "off");
-  CHECK(run.record.self_check == "off");
+  CHECK(run.record.counter_access == CounterState::kOff);
+  CHECK(run.record.self_check == SelfCheckVerdict::kOff);
   const nlohmann::json configuration = nlohmann::json::parse(run.record.configuration);
   CHECK(configuration["file"] == "steps.csv");
   CHECK(configuration["bytes"] == kLog.size());

@@ -18,7 +18,7 @@ SweepPlan plan_of(const std::string& grids) {
 
 std::vector<PointMeasurement> run(const SweepPlan& plan) {
   const CampaignMachine machine = open_campaign(plan, Backend::kCpu);
-  CHECK(machine.record.counter_access == "off");
+  CHECK(machine.record.counter_access == CounterState::kOff);
   CHECK(machine.record.device.size() > 3);
   std::vector<PointMeasurement> points;
   std::int64_t reports = 0;
@@ -46,7 +46,7 @@ TEST_CASE("an attention point on the CPU has times, overlap and no invented coun
     CHECK(point.time_ns[0] > 0.0);
     for (const RangeMeasurement& range : point.ranges) {
       CHECK(range.predicted.total() > 0.0);
-      CHECK(range.counters.at(0).status == "unsupported");
+      CHECK(range.counters.at(0).status == CounterStatus::kUnsupported);
     }
     CHECK(*point.unique_blocks >= 16.0);
     CHECK(*point.unique_blocks <= 17.0);  // 1K tokens are 16 blocks and the drafts' own

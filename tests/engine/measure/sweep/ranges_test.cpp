@@ -29,9 +29,9 @@ LaunchLog logged(const std::vector<std::pair<const char*, double>>& launches) {
 RangeSample sample(const std::string& path, double bytes, double duration, double percent) {
   const char* rate = "sm__warps_active.avg.pct_of_peak_sustained_active";
   return {path,
-          {{kDramBytesRead, bytes, "ok"},
-           {profiler::kGpuDuration, duration, "ok"},
-           {rate, percent, "ok"}}};
+          {{kDramBytesRead, bytes, CounterStatus::kOk},
+           {profiler::kGpuDuration, duration, CounterStatus::kOk},
+           {rate, percent, CounterStatus::kOk}}};
 }
 
 }  // namespace
@@ -69,9 +69,9 @@ TEST_CASE("counters add over launches, rates weigh by duration, repetitions give
 TEST_CASE("a counter that one launch lacks is lacking, with that launch's reason") {
   auto ranges = ranges_of(logged({{"linear", 10.0}, {"linear", 20.0}}));
   RangeSample broken = sample("linear", 1.0, 1.0, 1.0);
-  broken.counters[0] = {kDramBytesRead, std::nullopt, "nan"};
+  broken.counters[0] = {kDramBytesRead, std::nullopt, CounterStatus::kNan};
   add_counters({{sample("linear", 100.0, 10.0, 50.0), broken}}, ranges);
   CHECK(!ranges[0].counters[0].value);
-  CHECK(ranges[0].counters[0].status == "nan");
-  CHECK(ranges[0].counters[1].status == "ok");
+  CHECK(ranges[0].counters[0].status == CounterStatus::kNan);
+  CHECK(ranges[0].counters[1].status == CounterStatus::kOk);
 }

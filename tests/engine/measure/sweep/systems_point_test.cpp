@@ -51,7 +51,7 @@ void check_measured(const PointMeasurement& point) {
   for (const RangeMeasurement& range : point.ranges) {
     CAPTURE(range.path);
     CHECK(range.predicted.total() > 0.0);
-    CHECK(range.counters.at(0).status == "unsupported");
+    CHECK(range.counters.at(0).status == CounterStatus::kUnsupported);
   }
 }
 
