@@ -73,6 +73,17 @@ std::string run_condition(const PlanTable& table, std::int64_t bucket, Precision
   return {};
 }
 
+RunConditionOf run_conditions(const PlanTable& table) {
+  RunConditionOf all;
+  for (const PlanEntry& e : table.entries) {
+    const auto [cell, is_new] = all.try_emplace({e.bucket, e.precision});
+    if (is_new) {
+      cell->second = run_condition(table, e.bucket, e.precision);
+    }
+  }
+  return all;
+}
+
 const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len) {
   std::string known;
   for (const GuardedBucket& bucket : plan.buckets) {

@@ -2,7 +2,10 @@
 // class, with what the table expects of their steps.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/plan/planner.h"
@@ -34,6 +37,9 @@ GuardedPlan guarded_plan(const PlanTable& table, PrecisionClass precision, Guard
 // target, a temperature above 0, or a pair that cannot be, where sparse tuples of a dense target
 // stand beside baselines of the NSA target.
 std::string run_condition(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
+// Of every cell that has entries.
+using RunConditionOf = std::map<std::pair<std::int64_t, PrecisionClass>, std::string>;
+RunConditionOf run_conditions(const PlanTable& table);
 // The bucket that holds a context of that many tokens. Throws Error(kAnswerNo), naming the buckets.
 const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len);
 

@@ -7,6 +7,7 @@
 
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/guarded_plan.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -70,24 +71,24 @@ std::string shared_fields(const PlanTable& t, std::int64_t bucket, const Evaluat
   return out + ", " + literal(name_of(v.source));
 }
 
-std::string row(const PlanTable& t, const PlanEntry& e) {
+std::string row(const PlanTable& t, const PlanEntry& e, const std::string& condition) {
   return "    {" + shared_fields(t, e.bucket, e.evaluation) + ", " + literal(name_of(e.precision)) +
          ", " + std::to_string(e.rank) + ", " + (e.lossy ? "true" : "false") + ",\n     " +
-         literal(e.note) + ", " + literal(e.baseline) + "},\n";
+         literal(e.note) + ", " + literal(e.baseline) + ",\n     " + literal(condition) + "},\n";
 }
 
 std::string row(const PlanTable& t, const PlanBaseline& b) {
   return "    {" + shared_fields(t, b.bucket, b.evaluation) + ", " + literal(b.role) + "},\n";
 }
 
-template <class Rows>
-std::string array(const PlanTable& t, const char* type, const char* name, const Rows& rows) {
+template <class Rows, class RowOf>
+std::string array(const char* type, const char* name, const Rows& rows, const RowOf& row_of) {
   std::string out = std::string("inline constexpr std::array<") + type + ", " +
                     std::to_string(rows.size()) + "> " + name + " = {";
   if (!rows.empty()) {
     out += "{\n";
     for (const auto& r : rows) {
-      out += row(t, r);
+      out += row_of(r);
     }
     out += "}";
   }
@@ -135,22 +136,30 @@ std::string constants(const PlanTable& t) {
   };
   return count("kSchema", PlanTable::kSchema) + text("kHardware", t.hardware) +
          text("kModel", t.model) + text("kAcceptance", acceptance_text(t)) +
-         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
-         count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
-         count("kGuardMaxTransitions", g.max_transitions);
+         text("kBonusToken", kBonusToken) + real("kGuardAlpha", g.alpha) +
+         real("kGuardDropRatio", g.drop_ratio) + count("kGuardWarmup", g.warmup) +
+         count("kGuardHysteresis", g.hysteresis) + count("kGuardMaxTransitions", g.max_transitions);
 }
 
 std::string declarations(const PlanTable& t) {
+  const RunConditionOf conditions = run_conditions(t);
   return "// Contexts are (context_low, context_high]; rows are ranked within a bucket and class.\n"
          "struct Entry {\n" +
          std::string(kShared) +
          "  const char* precision_class;\n  int rank;\n  bool lossy;\n"
          "  const char* note;      // what a reader must know; empty: nothing\n"
-         "  const char* baseline;  // which of the two it is; empty: neither\n};\n\n"
+         "  const char* baseline;  // which of the two it is; empty: neither\n"
+         "  const char* run_condition;  // of its cell; empty: none\n};\n\n"
          "// What the entries are compared with.\nstruct Baseline {\n" +
          kShared + "  const char* role;\n};\n\n" + constants(t) + "\n" +
-         array(t, "Entry", "kEntries", t.entries) + "\n" +
-         array(t, "Baseline", "kBaselines", t.baselines) + "\n" + kLookup;
+         array("Entry", "kEntries", t.entries,
+               [&](const PlanEntry& e) {
+                 return row(t, e, conditions.at({e.bucket, e.precision}));
+               }) +
+         "\n" +
+         array("Baseline", "kBaselines", t.baselines,
+               [&](const PlanBaseline& b) { return row(t, b); }) +
+         "\n" + kLookup;
 }
 
 // 64-bit FNV-1a.

@@ -3,6 +3,7 @@
 // stands in columns, because no reader skips comments unasked.
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
+#include "model/plan/guarded_plan.h"
 
 namespace versieve::engine {
 namespace {
@@ -29,9 +30,10 @@ constexpr const char* kHeader =
     "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
     "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
     "bottleneck,source,lossy,note,baseline,depth,width,nodes,group,hardware,model,dtype,launch,"
-    "provenance,acceptance\n";
+    "provenance,acceptance,bonus_token,run_condition\n";
 
-std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin) {
+std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin,
+                 const std::string& condition) {
   const Evaluation& v = e.evaluation;
   const ContextBucket& b = t.buckets[static_cast<std::size_t>(e.bucket)];
   std::string out = std::to_string(b.low) + "," + std::to_string(b.high) + "," +
@@ -48,7 +50,7 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
   for (const std::int64_t count : {d.depth, d.width, d.nodes, v.strategy.group_size}) {
     out += "," + std::to_string(count);
   }
-  return out + origin + "\n";
+  return out + origin + "," + field(condition) + "\n";
 }
 
 }  // namespace
@@ -59,9 +61,11 @@ std::string plan_table_csv(const PlanTable& t) {
        {t.hardware, t.model, t.dtype, t.launch, t.provenance_note, acceptance_text(t)}) {
     origin += "," + field(text);
   }
+  origin += std::string(",") + kBonusToken;
+  const RunConditionOf conditions = run_conditions(t);
   std::string out = kHeader;
   for (const PlanEntry& e : t.entries) {
-    out += line(t, e, origin);
+    out += line(t, e, origin, conditions.at({e.bucket, e.precision}));
   }
   return out;
 }

@@ -9,6 +9,9 @@
 
 namespace versieve::engine {
 
+// Of every form's tokens a step.
+inline constexpr const char* kBonusToken = "counted";
+
 std::string plan_table_json(const PlanTable& table);
 // Throws Error(kBadInput) for a file that is not a table or of another schema.
 PlanTable read_plan_table(const std::string& path);

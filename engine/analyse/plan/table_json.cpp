@@ -81,6 +81,7 @@ ordered_json provenance_of(const PlanTable& t) {
           {"acceptance_pair", t.acceptance_pair},
           {"acceptance_origin", name_of(t.acceptance_origin)},
           {"acceptance_note", t.acceptance_note},
+          {"bonus_token", kBonusToken},
           {"dtype", t.dtype},
           {"launch", t.launch},
           {"attention_form", name_of(t.form)},
