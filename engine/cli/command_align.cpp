@@ -18,6 +18,7 @@ struct Options {
 Answer run_align(const Options& options) {
   engine::require_writable(options.out);
   const engine::AlignReport report = engine::run_alignment(options.request);
+  write_notes(report.remarks);
   const nlohmann::ordered_json map = engine::alignment_json(report);
   engine::write_file_atomically(options.out, map.dump(1) + "\n");
   return {.json = map, .text = engine::alignment_text(report)};

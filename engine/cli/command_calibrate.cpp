@@ -18,6 +18,7 @@ struct Options {
 Answer run_calibrate(const Options& options) {
   engine::require_writable(options.out);
   const engine::CalibrateReport report = engine::run_calibration(options.request);
+  write_notes(report.remarks);
   const nlohmann::ordered_json curve = engine::calibration_json(report);
   engine::write_file_atomically(options.out, curve.dump(1) + "\n");
   return {.json = curve, .text = engine::calibration_text(report)};

@@ -35,8 +35,8 @@ Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
   request.plan = plan_of(options);
   const engine::GenerateReport report = engine::run_request(request);
-  for (const std::string& remark : report.remarks) {
-    write_progress(context.json ? "" : "note: " + remark + "\n");
+  if (!context.json) {
+    write_notes(report.remarks);
   }
   return {.json = engine::report_json(report),
           .text = engine::report_text(report),

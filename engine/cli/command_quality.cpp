@@ -18,6 +18,7 @@ struct Options {
 Answer run_quality(const Options& options) {
   engine::require_writable(options.out);
   const engine::QualityReport report = engine::run_quality(options.request);
+  write_notes(report.remarks);
   const nlohmann::ordered_json found = engine::quality_json(report);
   if (!options.out.empty()) {
     engine::write_file_atomically(options.out, found.dump(1) + "\n");

@@ -64,6 +64,12 @@ void write_progress(std::string_view text) {
   try_write(STDERR_FILENO, text);
 }
 
+void write_notes(const std::vector<std::string>& remarks) {
+  for (const std::string& remark : remarks) {
+    write_progress("note: " + remark + "\n");
+  }
+}
+
 int print_answer(const Answer& answer, bool json) {
   if (json) {
     write_output(line_of(answer.json));

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/cli/command.h"
 
@@ -18,6 +19,8 @@ void write_output(std::string_view text);
 
 // Writes to standard error what passes by while a command works. Lost where it cannot be written.
 void write_progress(std::string_view text);
+// So, a line each: what was odd in the files that a command read and did no harm.
+void write_notes(const std::vector<std::string>& remarks);
 
 // Prints an answer; returns the process's exit code.
 int print_answer(const Answer& answer, bool json);

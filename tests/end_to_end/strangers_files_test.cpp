@@ -120,12 +120,53 @@ TEST_CASE("an index's total that is off costs a note, a shard that is not there 
   std::ofstream(path) << index;
   const json answer = scene.answer();
   REQUIRE(answer["remarks"].size() == 1);
-  const CommandResult told = run_versieve(scene.generate());
-  CHECK(told.code == 0);
-  CHECK_THAT(told.err, Catch::StartsWith("note: ") && Catch::Contains("total_size 17"));
+  const CommandResult done = run_versieve(scene.generate());
+  CHECK(done.code == 0);
+  CHECK_THAT(done.err, Catch::StartsWith("note: ") && Catch::Contains("total_size 17"));
   const std::string shard = index["weight_map"].begin().value().get<std::string>();
   fs::remove(scene.model / shard);
   check_refused(scene.generate(), 3, shard + ", which is not there");
+}
+
+TEST_CASE("calibrate, align and quality note what is odd in the files too") {
+  const Scene scene;
+  std::ofstream(scene.prompt, std::ios::app) << std::string(200, 'x');
+  const auto claim_total = [](const fs::path& model) {
+    const fs::path path = model / "model.safetensors.index.json";
+    json index = json::parse(text_of_file(path));
+    index["metadata"]["total_size"] = 17;
+    std::ofstream(path) << index;
+  };
+  const auto notes = [&](const std::string& command, const fs::path& model) {
+    const CommandResult done = run_versieve(command + " --backend cpu --threads 1 --model " +
+                                            model.string() + " --text " + scene.prompt.string());
+    CAPTURE(command, done.err);
+    REQUIRE(done.code == 0);
+    std::size_t found = 0;
+    for (std::size_t at = done.err.find("note: "); at != std::string::npos;
+         at = done.err.find("note: ", at + 1)) {
+      found += done.err.find("total_size 17", at) != std::string::npos ? 1 : 0;
+    }
+    return found;
+  };
+  TinyModel sparse;
+  sparse.shards = 2;
+  const fs::path nsa = scene.folder / "nsa";
+  write_tiny_target(nsa, sparse);
+  const std::string schedule = (scene.folder / "schedule.json").string();
+  CHECK(notes("calibrate --budget 0.1 --out " + schedule, nsa) == 0);
+  claim_total(nsa);
+  CHECK(notes("calibrate --budget 0.1 --out " + schedule, nsa) == 1);
+
+  TinyModel dense = dense_pair();
+  dense.shards = 2;
+  const fs::path pair = scene.folder / "dense";
+  write_tiny_target(pair, dense);
+  write_tiny_target(pair / "draft", dense);
+  claim_total(pair);
+  claim_total(pair / "draft");
+  CHECK(notes("align --out " + (pair / "layer_map.json").string(), pair) == 2);
+  CHECK(notes("quality --scored 4", pair) == 2);
 }
 
 TEST_CASE("a vocabulary map of another convention is refused, a half one named") {
@@ -179,9 +220,9 @@ TEST_CASE("steps of a GPU that only sounds like one of the catalogue are of no m
     REQUIRE(run_versieve("import --format csv --db '" + database + "' --model m --device '" +
                          device + "' " + steps)
                 .code == 0);
-    const CommandResult told = run_versieve("diagnose --db '" + database + "'");
-    CHECK(told.code == 0);
-    CHECK((told.out.find("of no machine in the catalogue") == std::string::npos) == known);
+    const CommandResult done = run_versieve("diagnose --db '" + database + "'");
+    CHECK(done.code == 0);
+    CHECK((done.out.find("of no machine in the catalogue") == std::string::npos) == known);
   }
 }
 

@@ -61,7 +61,8 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
                          .backend = name_of(device.backend),
                          .device = device.name,
                          .dtype = request.dtype,
-                         .budget = request.budget};
+                         .budget = request.budget,
+                         .remarks = checkpoint.remarks};
   Target<T> target = make_target(*ops, checkpoint, nullptr);
   TextLoss<T> loss(*ops, target, read_texts(request, tokenizer, checkpoint.shape, report));
   report.scored_tokens = loss.scored_tokens();

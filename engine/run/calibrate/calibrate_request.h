@@ -34,6 +34,7 @@ struct CalibrateReport {
   std::int64_t scored_tokens = 0;
   double budget = 0.0;
   ScheduleSearch search;
+  std::vector<std::string> remarks;  // what was odd in the model's files and did no harm
 };
 
 // Throws Error: kUsage for a contradictory request, kAnswerNo for a target without selection,

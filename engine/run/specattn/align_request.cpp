@@ -59,6 +59,7 @@ AlignReport align_on(const AlignRequest& request, const ComputeDevice& device,
                      .first = request.first,
                      .dense_layers = request.dense_layers,
                      .dense_draft_layers = request.dense_draft_layers};
+  report.remarks = pair.remarks;
   for (const std::filesystem::path& path : request.texts) {
     similarity.add(pair.read_text(path), request.stride, request.first);
     report.texts.push_back(path.filename().string());

@@ -31,6 +31,7 @@ struct AlignReport {
   std::vector<std::string> texts;  // file names
   std::int64_t positions = 0, stride = 0, first = 0, dense_layers = 0, dense_draft_layers = 0;
   LayerMap map;
+  std::vector<std::string> remarks;  // what was odd in the models' files and did no harm
 };
 
 // Throws Error: kUsage without a text, kAnswerNo for a model without a dense draft, kBadInput for

@@ -30,9 +30,15 @@ struct DensePair {
   DensePair(kernels::Ops<T>& ops, const std::filesystem::path& model)
       : DensePair(ops, model, load_dense_target(model)) {}
   DensePair(kernels::Ops<T>& ops, const std::filesystem::path& model, const Checkpoint& checkpoint)
+      : DensePair(ops, model, checkpoint, load_draft_model(model / "draft", checkpoint.shape)) {}
+  DensePair(kernels::Ops<T>& ops, const std::filesystem::path& model, const Checkpoint& checkpoint,
+            const Checkpoint& draft_checkpoint)
       : target(make_target<T>(ops, checkpoint, nullptr)),
-        draft(make_target<T>(ops, load_draft_model(model / "draft", checkpoint.shape), nullptr)),
-        tokenizer(ByteTokenizer::load(model, checkpoint.shape)) {}
+        draft(make_target<T>(ops, draft_checkpoint, nullptr)),
+        tokenizer(ByteTokenizer::load(model, checkpoint.shape)),
+        remarks(checkpoint.remarks) {
+    remarks.insert(remarks.end(), draft_checkpoint.remarks.begin(), draft_checkpoint.remarks.end());
+  }
 
   // The file's bytes with BOS. Throws Error(kBadInput) for one longer than the model takes.
   std::vector<std::int32_t> read_text(const std::filesystem::path& path) const {
@@ -48,6 +54,7 @@ struct DensePair {
   Target<T> target;
   Target<T> draft;
   ByteTokenizer tokenizer;
+  std::vector<std::string> remarks;  // what was odd in both models' files and did no harm
 };
 
 }  // namespace versieve::engine

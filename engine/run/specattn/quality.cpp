@@ -95,6 +95,7 @@ class QualityRun {
 
   const std::vector<Method>& methods() const { return methods_; }
   std::string model() const { return pair_.target.shape().name; }
+  const std::vector<std::string>& remarks() const { return pair_.remarks; }
 
   // Adds a text to the tallies, a method each.
   void add(const std::filesystem::path& path, std::vector<Tally>& tallies) {
@@ -283,7 +284,9 @@ QualityReport quality_on(const QualityRequest& request, const ComputeDevice& dev
                        .chunk = request.chunk,
                        .iterations = request.iterations,
                        .dense_layers = request.dense_layers,
-                       .texts = static_cast<std::int64_t>(request.texts.size())};
+                       .texts = static_cast<std::int64_t>(request.texts.size()),
+                       .groups = {},
+                       .remarks = run.remarks()};
   std::map<std::string, std::vector<Tally>> groups;
   std::vector<Tally> all(run.methods().size());
   for (const std::filesystem::path& path : request.texts) {

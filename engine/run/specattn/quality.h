@@ -53,6 +53,7 @@ struct QualityReport {
   std::string model, backend, device, dtype;
   std::int64_t lookahead = 0, scored = 0, chunk = 0, iterations = 0, dense_layers = 0, texts = 0;
   std::vector<QualityGroup> groups;  // the last is all
+  std::vector<std::string> remarks;  // what was odd in the models' files and did no harm
 };
 
 // Throws Error: kUsage for a contradictory request, kAnswerNo for a model without a dense draft,
