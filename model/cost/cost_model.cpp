@@ -83,9 +83,9 @@ double repeated_miss(const LaunchWork& work, const HardwareSpec& hardware,
 
 // DRAM bytes read by term: unique bytes of cached terms with their over-fetch, reloads that L2 does
 // not serve, hand-over that it pushed out.
-void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& hardware,
-               const CostParameters& p, LaunchCost& cost) {
-  const double handover = handover_miss(work, hardware, p) + repeated_miss(work, hardware, p);
+void add_reads(const LaunchWork& work, double first_read, double handed_over_miss,
+               const HardwareSpec& hardware, const CostParameters& p, LaunchCost& cost) {
+  const double handover = handed_over_miss + repeated_miss(work, hardware, p);
   const double repeats = work.loaded - work.reused;
   const double reload =
       work.reused > 0.0 && repeats > 0.0
@@ -107,15 +107,14 @@ void add_reads(const LaunchWork& work, double first_read, const HardwareSpec& ha
 }
 
 // Bytes that a launch brings into L2: first reads, hand-over that was pushed out, writes.
-double moved_by(const LaunchWork& work, double warm_miss, const HardwareSpec& hardware,
-                const CostParameters& p) {
-  const ReadBytes read = reads_of(work);
-  return read.cached * warm_miss + read.handed_over * handover_miss(work, hardware, p) +
+double moved_by(const LaunchWork& work, const ReadBytes& read, double warm_miss,
+                double handed_over_miss, const CostParameters& p) {
+  return read.cached * warm_miss + read.handed_over * handed_over_miss +
          p[index_of(work.kind, KindParameter::kFixedRead)] + written_of(work, p);
 }
 
 // Written bytes that reach DRAM while the launch runs. Terms are charged for their own bytes.
-void add_writes(const LaunchWork& work, const L2Pressure& pressure, const HardwareSpec& hardware,
+void add_writes(const LaunchWork& work, const L2Pressure& pressure, double handed_over_miss,
                 const CostParameters& p, LaunchCost& cost) {
   const double share = pressure.written_share * p[index_of(work.kind, KindParameter::kWriteShare)];
   for (std::size_t i = 0; i < kTrafficTermCount; ++i) {
@@ -124,7 +123,8 @@ void add_writes(const LaunchWork& work, const L2Pressure& pressure, const Hardwa
     cost.write_bytes += write;
   }
   if (pressure.pushed > 0.0) {
-    cost.write_bytes = pressure.pushed * moved_by(work, pressure.warm_miss, hardware, p);
+    cost.write_bytes =
+        pressure.pushed * moved_by(work, reads_of(work), pressure.warm_miss, handed_over_miss, p);
   }
   cost.write_bytes += value(p, SharedParameter::kFixedWrite);
 }
@@ -224,19 +224,19 @@ L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& har
   // What stays in L2 from run to run takes its room too, so that dirty lines leave by the whole
   // footprint.
   double footprint = cached;
+  double moved = 0.0;
   for (const LaunchWork& work : step) {
-    footprint += work.launches * (reads_of(work).handed_over * handover_miss(work, hardware, p) +
-                                  p[index_of(work.kind, KindParameter::kFixedRead)]);
+    const ReadBytes read = reads_of(work);
+    const double miss = handover_miss(work, hardware, p);
+    footprint += work.launches *
+                 (read.handed_over * miss + p[index_of(work.kind, KindParameter::kFixedRead)]);
+    moved += work.launches * moved_by(work, read, out.warm_miss, miss, p);
   }
   const double least = value(p, SharedParameter::kWriteBack);
   out.written_share = least + (1.0 - least) * miss_probability(footprint + written, hardware, p,
                                                                SharedParameter::kWriteL2,
                                                                SharedParameter::kWriteKnee);
   if (!streams_weights(step)) {
-    double moved = 0.0;
-    for (const LaunchWork& work : step) {
-      moved += work.launches * moved_by(work, out.warm_miss, hardware, p);
-    }
     out.pushed = moved > 0.0 ? out.written_share * all_written / moved : 0.0;
   }
   return out;
@@ -245,8 +245,9 @@ L2Pressure l2_pressure(std::span<const LaunchWork> step, const HardwareSpec& har
 LaunchCost bytes_of(const LaunchWork& work, const L2Pressure& pressure,
                     const HardwareSpec& hardware, const CostParameters& parameters) {
   LaunchCost cost;
-  add_reads(work, pressure.warm_miss, hardware, parameters, cost);
-  add_writes(work, pressure, hardware, parameters, cost);
+  const double miss = handover_miss(work, hardware, parameters);
+  add_reads(work, pressure.warm_miss, miss, hardware, parameters, cost);
+  add_writes(work, pressure, miss, parameters, cost);
   return cost;
 }
 

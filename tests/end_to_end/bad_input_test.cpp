@@ -46,7 +46,7 @@ std::size_t files_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("an output that cannot be is told before the work, and is never the input") {
+TEST_CASE("an output that cannot be is refused before the work, and is never the input") {
   const test::TempFolder folder;
   const std::string table = (folder / "t.json").string();
   std::ofstream(table) << "{}";
@@ -158,7 +158,7 @@ TEST_CASE("a full disk leaves no partial file") {
   const std::string database = (fs::path(VERSIEVE_SOURCE_DIR) / "db/measured/h200.db").string();
   // 8 blocks of 512 bytes: less than the fit's file needs.
   const CommandResult result = run_versieve(
-      "fit --db " + database + " --device H200 --out " + (folder / "fit.json").string(),
+      "fit --quick --db " + database + " --device H200 --out " + (folder / "fit.json").string(),
       "trap '' XFSZ; ulimit -f 8; ");
   CAPTURE(result.out, result.err);
   CHECK(result.code == 4);

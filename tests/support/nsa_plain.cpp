@@ -34,18 +34,22 @@ Attended attend(const double* q, std::int64_t d, const std::map<std::int64_t, Ke
     for (std::int64_t e = 0; e < d; ++e) {
       score += q[e] * key.k[e];
     }
-    r.probability[index] = score / std::sqrt(static_cast<double>(d));
-    most = std::max(most, r.probability[index]);
+    score /= std::sqrt(static_cast<double>(d));
+    r.probability.emplace_hint(r.probability.end(), index, score);
+    most = std::max(most, score);
   }
   double total = 0.0;
   for (auto& [index, value] : r.probability) {
     value = std::exp(value - most);
     total += value;
   }
+  double* const out = r.out.data();
+  auto key = keys.begin();  // of the same indices
   for (auto& [index, value] : r.probability) {
     value /= total;
+    const double* const v = (key++)->second.v;
     for (std::int64_t e = 0; e < d; ++e) {
-      r.out[at(e)] += value * keys.at(index).v[e];
+      out[e] += value * v[e];
     }
   }
   return r;
