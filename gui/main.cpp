@@ -2,6 +2,7 @@
 // without a display, and ends.
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QElapsedTimer>
 #include <QLocale>
 #include <QRegularExpression>
 #include <QSaveFile>
@@ -65,8 +66,13 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
       }
     });
   } else if (page == QLatin1String("planner") || page == QLatin1String("validation")) {
-    QObject::connect(&planner, &Planner::changed, &window, [&planner, later] {
+    const auto opened = std::make_shared<QElapsedTimer>();
+    QObject::connect(&window.document(), &Document::loaded, &window, [opened] { opened->start(); });
+    QObject::connect(&planner, &Planner::changed, &window, [&planner, &window, opened, later] {
       if (!planner.isBusy() && (planner.plan() || !planner.sentence().isEmpty())) {
+        window.grab();  // drawn, as on a display
+        std::printf("plan shown %lld ms after its page was opened\n",
+                    static_cast<long long>(opened->elapsed()));
         later();
       }
     });

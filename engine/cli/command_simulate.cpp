@@ -172,65 +172,79 @@ HardwareSpec hardware_of(const Options& options, const RunRecord& run) {
 
 // Every measured point is simulated as it was counted: its machine, its blocks, its cache state,
 // its collection.
-Answer run_check(const Options& options, const CommandContext& context) {
-  const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
+// What a check of counted points found.
+struct Checked {
   std::vector<engine::Comparison> comparisons;
   std::set<std::string> machines;
   std::int64_t refused = 0;
   std::map<std::string, std::int64_t> left_out;
-  for (const db::StoredRun& run : store.runs()) {
-    if (is_simulated(run.record) || (!options.kind.empty() && run.record.kind != options.kind)) {
+};
+
+// Every n-th point of a run, counted against simulated.
+void check_points(const std::vector<PointMeasurement>& points, const RunRecord& run,
+                  const Options& options, bool says_progress, Checked& found) {
+  const HardwareSpec hardware = hardware_of(options, run);
+  found.machines.insert(hardware.key);
+  const engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
+                                    .protocol = engine::collection_warmed_up(),
+                                    .seed = run.seed};
+  for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
+    if (const std::string reason = no_twin_because(points[i], run); !reason.empty()) {
+      found.left_out[reason] += 1;
       continue;
     }
-    const std::vector<PointMeasurement> points = store.points(
-        {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
-    if (std::none_of(points.begin(), points.end(), was_counted)) {
-      continue;
+    const PointMeasurement simulated = engine::simulate_point(
+        key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
+    found.refused += simulated.status != PointStatus::kOk ? 1 : 0;
+    for (const engine::Comparison& c : engine::compare(points[i], simulated)) {
+      found.comparisons.push_back(c);
     }
-    const HardwareSpec hardware = hardware_of(options, run.record);
-    machines.insert(hardware.key);
-    const engine::SimulationPlan plan{.machine = engine::memory_machine(hardware),
-                                      .protocol = engine::collection_warmed_up(),
-                                      .seed = run.record.seed};
-    for (std::size_t i = 0; i < points.size(); i += static_cast<std::size_t>(options.every)) {
-      if (const std::string reason = no_twin_because(points[i], run.record); !reason.empty()) {
-        left_out[reason] += 1;
-        continue;
-      }
-      const PointMeasurement simulated = engine::simulate_point(
-          key_as_run(points[i]), {points[i].adjacent_overlap, points[i].unique_blocks}, plan);
-      refused += simulated.status != PointStatus::kOk ? 1 : 0;
-      for (const engine::Comparison& c : engine::compare(points[i], simulated)) {
-        comparisons.push_back(c);
-      }
-      if (!context.json && i % 16 == 0) {
-        write_progress("\r" + run.record.kind + " " + std::to_string(i) + "/" +
-                       std::to_string(points.size()) + "   ");
-      }
+    if (says_progress && i % 16 == 0) {
+      write_progress("\r" + run.kind + " " + std::to_string(i) + "/" +
+                     std::to_string(points.size()) + "   ");
     }
   }
-  if (comparisons.empty()) {
-    throw Error(ExitCode::kAnswerNo, "no " + options.workload +
-                                         " points with counters to compare with in " +
-                                         options.database + db::left_out_text(left_out));
-  }
-  const std::vector<engine::SimulationErrors> summaries = engine::summarize(comparisons);
+}
+
+Answer answer_of(const Checked& found, const std::string& database) {
+  const std::vector<engine::SimulationErrors> summaries = engine::summarize(found.comparisons);
   Answer answer{.text = "\n" + engine::summary_text(summaries)};
-  for (const auto& [reason, points] : left_out) {
+  for (const auto& [reason, points] : found.left_out) {
     answer.text += "left out: " + std::to_string(points) + " points, " + reason + "\n";
   }
-  answer.json = {{"db", options.database},
-                 {"hardware", machines},
-                 {"refused", refused},
+  answer.json = {{"db", database},
+                 {"hardware", found.machines},
+                 {"refused", found.refused},
                  {"errors", nlohmann::json::array()},
                  {"points", nlohmann::json::array()}};
-  for (const engine::Comparison& comparison : comparisons) {
+  for (const engine::Comparison& comparison : found.comparisons) {
     answer.json["points"].push_back(comparison_json(comparison));
   }
   for (const engine::SimulationErrors& summary : summaries) {
     answer.json["errors"].push_back(summary_json(summary));
   }
   return answer;
+}
+
+Answer run_check(const Options& options, const CommandContext& context) {
+  const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
+  Checked found;
+  for (const db::StoredRun& run : store.runs()) {
+    if (is_simulated(run.record) || (!options.kind.empty() && run.record.kind != options.kind)) {
+      continue;
+    }
+    const std::vector<PointMeasurement> points = store.points(
+        {.run_id = run.id, .workload = workload_kind(options.workload), .only_ok = true});
+    if (std::any_of(points.begin(), points.end(), was_counted)) {
+      check_points(points, run.record, options, !context.json, found);
+    }
+  }
+  if (found.comparisons.empty()) {
+    throw Error(ExitCode::kAnswerNo, "no " + options.workload +
+                                         " points with counters to compare with in " +
+                                         options.database + db::left_out_text(found.left_out));
+  }
+  return answer_of(found, options.database);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using db::PointOverview;
 
-// What tells one point from another; a column each.
+// What distinguishes one point from another; a column each.
 constexpr std::array kKeys = {"source", "workload", "model", "regime", "strategy", "L",
                               "N",      "dtype",    "cache", "launch", "split"};
 

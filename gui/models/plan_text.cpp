@@ -55,7 +55,7 @@ QString row(const QString& name, const QString& value) {
          "</td></tr>";
 }
 
-// Rows below this share of a step are told as one.
+// Rows below this share of a step are shown as one.
 constexpr double kLeastShare = 0.005;
 
 QString launch_row(const QString& name, const QString& us, const QString& of_floor,

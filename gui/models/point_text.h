@@ -8,7 +8,7 @@
 
 namespace versieve::gui {
 
-// `compared` (comparison.h) stands above what is told of the launches.
+// `compared` (comparison.h) stands above what is said of the launches.
 QString point_html(const PointMeasurement& point, const db::PointOverview& overview,
                    const QString& compared = {});
 QString run_html(const db::StoredRun& run, const std::vector<db::Diagnostic>& diagnostics);

@@ -56,7 +56,7 @@ class Replayer : public QObject {
 
 // "183 requests …": means over all cells, in one or two sentences.
 QString replay_summary(const Replayed& replayed);
-// Gaps of classes that cannot be played anywhere, for one reason: told once, not cell by cell.
+// Gaps of classes that cannot be played anywhere, for one reason: said once, not cell by cell.
 bool is_of_whole_class(const Replayed& replayed, const engine::ReplayGap& gap);
 QString whole_classes_text(const Replayed& replayed);  // empty if there are none
 QString gap_html(const Replayed& replayed, const engine::ReplayGap& gap);

@@ -86,12 +86,21 @@ void PlannerPage::showEvent(QShowEvent*) {
   planner_->need();
 }
 
-QWidget* PlannerPage::make_knobs() {
+void PlannerPage::set_up_machine() {
   hardware_->addItem(tr("the measured machine"));
   for (const HardwareSpec& machine : machines_) {
     hardware_->addItem(QString::fromStdString(machine.name));
   }
   hardware_->setAccessibleName(tr("Machine"));
+  connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
+    reset_bandwidth();
+    const int chosen = hardware_->currentIndex();
+    planner_->setHardware(chosen <= 0 ? std::optional<HardwareSpec>()
+                                      : machines_[static_cast<std::size_t>(chosen - 1)]);
+  });
+}
+
+void PlannerPage::set_up_bandwidth() {
   bandwidth_->setRange(1 * kStepsPerTerabyte, 10 * kStepsPerTerabyte);
   bandwidth_->setMinimumWidth(120);
   bandwidth_->setMaximumWidth(260);
@@ -103,20 +112,19 @@ QWidget* PlannerPage::make_knobs() {
   typed_bandwidth_->setSuffix(tr(" TB/s"));
   typed_bandwidth_->setKeyboardTracking(false);  // a number is planned for when it is written
   typed_bandwidth_->setAccessibleName(tr("Memory bandwidth in TB/s"));
-  connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
-    reset_bandwidth();
-    const int chosen = hardware_->currentIndex();
-    planner_->setHardware(chosen <= 0 ? std::optional<HardwareSpec>()
-                                      : machines_[static_cast<std::size_t>(chosen - 1)]);
-  });
-  QPushButton* file = new QPushButton(tr("From a file…"));
-  file->setToolTip(
-      tr("A machine that versieve profile --sweep calibrate --hardware-out has written"));
-  connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
     typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
   });
   connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
+}
+
+QWidget* PlannerPage::make_knobs() {
+  set_up_machine();
+  set_up_bandwidth();
+  QPushButton* file = new QPushButton(tr("From a file…"));
+  file->setToolTip(
+      tr("A machine that versieve profile --sweep calibrate --hardware-out has written"));
+  connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   reset_->setObjectName("asMeasured");
   reset_->setToolTip(
       tr("Back to the measured machine, its memory bandwidth, the measured pair and all its "

@@ -54,6 +54,8 @@ class PlannerPage : public QWidget {
   void showEvent(QShowEvent* event) override;
 
  private:
+  void set_up_machine();
+  void set_up_bandwidth();
   QWidget* make_knobs();
   QWidget* make_draft();
   QWidget* make_classes();

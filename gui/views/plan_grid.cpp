@@ -124,7 +124,7 @@ QRect PlanGrid::cellRect(int bucket, int row) const {
                cell_height - kGap);
 }
 
-// A row of one class tells of what the class adds; a baseline that is ahead of it is named beside.
+// A row of one class shows what the class adds; a baseline that is ahead of it is named beside.
 PlanGrid::Found PlanGrid::found(const PlanTable& table, int bucket, int row) const {
   const std::optional<PrecisionClass> precision = class_of(row);
   if (!precision) {
