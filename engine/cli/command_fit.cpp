@@ -202,7 +202,7 @@ Run declare_fit(CLI::App& app, const CommandContext&) {
       ->needs(predict);
   app.add_option("--carry-to", options->elsewhere,
                  "answer with how well the fit, carried over by data sheet and by measured rates, "
-                 "tells the points of this database of another machine")
+                 "predicts the points of this database of another machine")
       ->excludes(predict);
   app.add_flag("--quick", options->quick, "leave no regimes out: no second round of fits");
   app.add_flag("--afresh", options->afresh,

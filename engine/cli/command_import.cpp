@@ -110,7 +110,7 @@ Run declare_import(CLI::App& app, const CommandContext&) {
       ->required();
   app.add_option("--model", request.model, "what was measured: stored as the points' model")
       ->required();
-  app.add_option("--device", request.device, "where it was measured: stored as told")->required();
+  app.add_option("--device", request.device, "where it was measured: stored as given")->required();
   app.add_option("--attention", request.attention,
                  "dense (if left out) or nsa; csv says it in each strategy");
   app.add_option("--regime", request.regime, "what kind of text it was: chat, code ...");

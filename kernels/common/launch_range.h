@@ -1,5 +1,5 @@
 // The range around one kernel launch: opens an NVTX range in the domain "versieve" that carries the
-// launch's predicted bytes and flops, and tells the observer, so that prediction and measurement
+// launch's predicted bytes and flops, and notifies the observer, so that prediction and measurement
 // meet by construction. Needs no GPU; NVTX costs nothing without a tool attached.
 #pragma once
 

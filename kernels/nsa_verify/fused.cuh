@@ -153,7 +153,7 @@ struct TileList {
   // A unit of a ring each: row * 4 + (the tree's ? 2 : 0) + (values ? 1 : 0), its first row.
   std::uint32_t* units;
   ListLength* length;
-  std::uint32_t ready;  // barrier that tells: the list is there
+  std::uint32_t ready;  // barrier that signals: the list is there
 };
 
 // What a CTA knows of its queries. Pointers lead into shared memory.
@@ -175,7 +175,7 @@ struct Queries {
   std::int16_t* ancestor;      // [tile_queries, depth_capacity]
   std::int16_t* path_row;      // [tile_queries, path_compressed]: row of k_cmp_tree or -1
   std::int32_t* position;      // [tile_queries]; -1: no such node
-  std::uint32_t tables_ready;  // barrier that tells: all tables are filled
+  std::uint32_t tables_ready;  // barrier that signals: all tables are filled
 
   __device__ int query_of(int row) const { return tile * per_tile + (row >> a.head_bits); }
   __device__ int head_of(int row) const { return row & ((1 << a.head_bits) - 1); }

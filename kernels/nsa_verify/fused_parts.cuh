@@ -84,7 +84,7 @@ struct WorkMemory {
   __device__ __forceinline__ unsigned* maps_of(const Team& team) const {
     return block_maps + team.index * share(cut.map_words, team);
   }
-  // Barrier of a CTA of many parts that tells: all units of spans and window have been asked for.
+  // Barrier of a CTA of many parts that signals: all units of spans and window have been asked for.
   // That of a list of spans which no team has: the first row tile's list is all row tiles'.
   __device__ __forceinline__ std::uint32_t asked_at() const {
     return ready_at + static_cast<std::uint32_t>((1 + kSpans * kCtaWarps + 1) * 8);

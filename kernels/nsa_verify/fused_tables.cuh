@@ -9,7 +9,7 @@
 namespace versieve::kernels {
 
 // Reads the counts and lays out the tables in `memory` (8-byte aligned). `ready`: the barrier
-// that tells when all of them are filled.
+// that signals when all of them are filled.
 __device__ __forceinline__ void place_tables(Queries& t, std::int32_t* memory,
                                              std::uint32_t ready) {
   const FusedArguments& a = t.a;

@@ -1,5 +1,6 @@
 // Whose tokens a step a plan counts on: `versieve plan --acceptance` and `--assume-acceptance` as a
-// user meets them, and how far a pair's chain tells its trees, judged on the shipped measurements.
+// user meets them, and how far a pair's chain predicts its trees, judged on the shipped
+// measurements.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -92,7 +93,7 @@ bool is_plain(const Strategy& s) {
 
 }  // namespace
 
-TEST_CASE("a plan counts on the tokens a step of the pair that it is told") {
+TEST_CASE("a plan counts on the tokens a step of the pair that it is given") {
   const nlohmann::json own = world().plan("");
   CHECK(own["provenance"]["acceptance_pair"] == "demo-nsa");
   CHECK(own["provenance"]["acceptance_origin"] == "measured");
@@ -169,7 +170,7 @@ TEST_CASE("a pair that cannot be planned with is refused with the ones that can"
 
 // Each regime at each context stands for a foreign pair of which a chain of seven is known, the
 // others for the pair that lends. engine/analyse/fit/MEASURED.md quotes the figures.
-TEST_CASE("a pair's chain tells its trees within the intervals that a plan gives") {
+TEST_CASE("a pair's chain predicts its trees within the intervals that a plan gives") {
   const std::vector<PointMeasurement> all =
       db::Store::open(kShipped, db::OpenMode::kReadOnly)
           .points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
@@ -200,10 +201,10 @@ TEST_CASE("a pair's chain tells its trees within the intervals that a plan gives
         engine::fit_acceptance_of(chain, chain[0].key.model, engine::fit_acceptance(lent));
     for (const PointMeasurement& m : judged) {
       const Yield truth = yield_of(m);
-      const AcceptedTokens told =
+      const AcceptedTokens predicted =
           accepted_tokens(model, Strategy::parse(m.key.strategy), context - 1, context);
-      const double miss = std::log(told.mean / truth.mean);
-      held += std::abs(miss) < 1.645 * std::hypot(told.log_error, truth.log_error) ? 1.0 : 0.0;
+      const double miss = std::log(predicted.mean / truth.mean);
+      held += std::abs(miss) < 1.645 * std::hypot(predicted.log_error, truth.log_error) ? 1.0 : 0.0;
       squares += miss * miss;
       trees += 1.0;
     }

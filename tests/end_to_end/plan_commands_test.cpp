@@ -71,11 +71,11 @@ TEST_CASE("a fit is kept beside its database: the same answer, whatever has beco
   fs::copy_file(world().database(), database);
   const fs::path kept = world().file("kept.db.fit");
   const auto fit = [&](const std::string& options) {
-    const test::CommandResult told =
+    const test::CommandResult done =
         test::run_versieve("fit --quick --json --db " + database.string() + options);
-    CAPTURE(told.err);
-    REQUIRE(told.code == 0);
-    return told.out;
+    CAPTURE(done.err);
+    REQUIRE(done.code == 0);
+    return done.out;
   };
   const std::string first = fit("");
   REQUIRE(fs::exists(kept));

@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("appending token by token gives the block keys of the whole",
       length = std::min(c.length, length + step);
       const kernels::StepCounts counts{.context_len = static_cast<std::int32_t>(length)};
       p.length = length;
-      if (i % 2 == 0) {  // the same told by device memory: the newest tokens of a count
+      if (i % 2 == 0) {  // the same given by device memory: the newest tokens of a count
         p.first_token += 1000;
         p.length += 1000;
         p.counts = &counts;

@@ -42,7 +42,7 @@ TEST_CASE("numbers that published catalogues often get wrong are right") {
              .verified);
 }
 
-TEST_CASE("kernels of sm_90a run on compute capability 9.0 alone, and any other is told so") {
+TEST_CASE("kernels of sm_90a run on compute capability 9.0 alone, and any other is refused for it") {
   CHECK(kernels_cannot_run_because("NVIDIA H200", 9, 0).empty());
   CHECK(kernels_cannot_run_because("NVIDIA L40S", 8, 9) ==
         "NVIDIA L40S has compute capability 8.9; the kernels need 9.0 (H100, H200, GH200).");
@@ -136,7 +136,7 @@ TEST_CASE("a GPU whose name contains another's is never taken for it") {
   }
 }
 
-TEST_CASE("a number that no machine has is told with the unit it was likely written in") {
+TEST_CASE("a number that no machine has is refused with the unit it was likely written in") {
   CHECK(implausible_because(HardwareField::kL2Mib, 62914560) ==
         "l2: 62914560 MiB cannot be (0.25 to 1000); were 60 MiB meant, written in bytes?");
   CHECK(implausible_because(HardwareField::kSmCount, 16896) ==

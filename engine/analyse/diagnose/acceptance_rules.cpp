@@ -150,7 +150,7 @@ struct Comparison {
     return tree->mean - chain->mean > 2.0 * std::hypot(tree->standard_error, chain->standard_error);
   }
   // A deeper chain that yields more says nothing of the tree's branches.
-  bool tells() const { return is_better() || chain->draft.levels() == tree->draft.levels(); }
+  bool is_comparable() const { return is_better() || chain->draft.levels() == tree->draft.levels(); }
 };
 
 std::vector<Comparison> comparisons(const std::vector<Measured>& tuples) {
@@ -165,7 +165,7 @@ std::vector<Comparison> comparisons(const std::vector<Measured>& tuples) {
         c.chain = &chain;
       }
     }
-    if (is_plain(tree) && tree.draft.width > 1 && c.chain != nullptr && c.tells()) {
+    if (is_plain(tree) && tree.draft.width > 1 && c.chain != nullptr && c.is_comparable()) {
       out.push_back(c);
     }
   }

@@ -205,7 +205,7 @@ AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const Acceptanc
     throw Error(ExitCode::kAnswerNo,
                 "the points of '" + out.pair +
                     "' hold no draft whose queries choose their own blocks in all layers (c1 or "
-                    "exact groups, F*), so its other tuples cannot be told from them");
+                    "exact groups, F*), so its other tuples cannot be predicted from them");
   }
   for (const auto& [range, tuples] : plain_by_range(evidence.cut_chains)) {
     Tuples& members = ranges[range];

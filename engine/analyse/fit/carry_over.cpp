@@ -68,7 +68,7 @@ class WidthJudge {
   std::vector<double> beyond_;  // how much wider than at home each point's interval had to be
 };
 
-// What was told of points, against what was measured: by rows of a table, and as intervals.
+// What was predicted of points, against what was measured: by rows of a table, and as intervals.
 class CarryJudge {
  public:
   explicit CarryJudge(double added) : width_(added) {}
@@ -118,8 +118,8 @@ void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
   CarryJudge judge(model.carried_system_half_width(hardware));
   for (const FitPoint& p : points) {
     const std::string name = system_name(p);
-    const SystemPrediction told = predict_system(p, priced, values, model.system_time);
-    judge.add({name, all}, told.time_us, told.dram_bytes, p, model.system(name)->log_latency);
+    const SystemPrediction predicted = predict_system(p, priced, values, model.system_time);
+    judge.add({name, all}, predicted.time_us, predicted.dram_bytes, p, model.system(name)->log_latency);
   }
   std::vector<std::string> order = judge.rows();
   std::stable_partition(order.begin(), order.end(),
@@ -136,18 +136,18 @@ CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
   CarryJudge judge(model.carried_half_width(hardware));
   std::vector<RankedPoint> ranked;
   for (const FitPoint& p : points) {
-    const Prediction told = predict(p, priced, calibration);
+    const Prediction predicted = predict(p, priced, calibration);
     std::vector<std::string> rows;
     for (const Kind& kind : kKinds) {
       if (kind.takes(p)) {
         rows.push_back(kind.name);
       }
     }
-    judge.add(rows, told.time_us, told.dram_bytes, p,
+    judge.add(rows, predicted.time_us, predicted.dram_bytes, p,
               model.half_width(p.key.context_len - 1, p.key.context_len));
     if (p.time_us) {
       ranked.push_back(
-          {p.key, p.strategy.precision(), told.time_us, *p.time_us, kNinety * p.time_log_error});
+          {p.key, p.strategy.precision(), predicted.time_us, *p.time_us, kNinety * p.time_log_error});
     }
   }
   std::vector<std::string> order;

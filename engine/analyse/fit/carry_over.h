@@ -1,4 +1,4 @@
-// A fit carried to another machine: how well it tells what was measured there, knowing of that
+// A fit carried to another machine: how well it predicts what was measured there, knowing of that
 // machine its data sheet, and knowing besides what the sweep `calibrate` measured. No number is
 // fitted to the other machine's points.
 #pragma once

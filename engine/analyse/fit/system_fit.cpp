@@ -138,14 +138,14 @@ class SystemFit {
     const std::string name = system_name(p);
     const KindCosts kinds =
         cost_by_kind(system_work(p).observed, hardware_, model.values, p.conditions);
-    const SystemPrediction told = predict_system(p, hardware_, model.values, model.field);
+    const SystemPrediction predicted = predict_system(p, hardware_, model.values, model.field);
     if (p.time_us) {
-      latency_[name].add(told.time_us, p.time_us);
-      all_latency_.add(told.time_us, p.time_us);
-      samples_.push_back({name, std::abs(std::log(told.time_us / *p.time_us)), p.key.context_len});
+      latency_[name].add(predicted.time_us, p.time_us);
+      all_latency_.add(predicted.time_us, p.time_us);
+      samples_.push_back({name, std::abs(std::log(predicted.time_us / *p.time_us)), p.key.context_len});
     }
-    bytes_[name].add(told.dram_bytes, judged_bytes(p));
-    all_bytes_.add(told.dram_bytes, judged_bytes(p));
+    bytes_[name].add(predicted.dram_bytes, judged_bytes(p));
+    all_bytes_.add(predicted.dram_bytes, judged_bytes(p));
     for (const RangeObservation& range : p.ranges) {
       judge(range, kinds[static_cast<std::size_t>(range.kind)]);
     }

@@ -1,5 +1,5 @@
 // What the door does not hand to CUDA: exit 1 with the reason, before a GPU is looked for. Shapes
-// whose refusal takes more to tell (nsa_verify's selection blocks) are refused by their launch.
+// whose refusal takes more to state (nsa_verify's selection blocks) are refused by their launch.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ class StepRunner {
 // Tokens that a step adds to the text: of the accepted path after the root, then the target's own.
 std::vector<std::int32_t> yielded_tokens(const StepResult& step);
 
-// What the target tells a source about a committed path of its last verify.
+// What the target reports to a source about a committed path of its last verify.
 template <class T>
 Observation<T> observation_of(const Target<T>& target, const DraftTree& tree,
                               const Acceptance& acceptance, std::int64_t first);

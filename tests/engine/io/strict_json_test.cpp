@@ -19,7 +19,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a syntax error is told by line, column and key") {
+TEST_CASE("a syntax error is reported by line, column and key") {
   const std::pair<const char*, const char*> wrong[] = {
       {"{\n  \"a\": 1,\n  \"b\": {\"c\": NaN}\n}",
        "config.json: is not valid JSON at line 3, column 14, at or after the key 'b.c': 'N'"},
@@ -41,7 +41,7 @@ TEST_CASE("a syntax error is told by line, column and key") {
   }
 }
 
-TEST_CASE("a key that stands twice is told with the object it stands in") {
+TEST_CASE("a key that stands twice is reported with the object it stands in") {
   CHECK(contains(refusal(R"({"fields": {"l2": 1, "l2": 2}})"), "'l2' stands twice in 'fields'"));
   CHECK(refusal(R"({"l2": 1, "l2": 2})").ends_with("'l2' stands twice"));
   CHECK(contains(refusal(R"({"a": [[[[[[[[1]]]]]]]]})"), "nested deeper than 8 levels, in 'a'"));

@@ -68,7 +68,7 @@ TEST_CASE("marks prove a table right that looks wrong alone") {
   CHECK(error(first, marks_of(even)).empty());
 }
 
-TEST_CASE("tables of another convention are told by name") {
+TEST_CASE("tables of another convention are reported by name") {
   for (const bool marked : {true, false}) {
     const std::optional<Ids> t2d = marked ? std::optional(marks_of(kTargets)) : std::nullopt;
     CHECK(contains(error(kTargets, t2d), "d2t holds target ids themselves"));
@@ -79,7 +79,7 @@ TEST_CASE("tables of another convention are told by name") {
   CHECK(contains(error({}, marks_of(kTargets)), "'t2d' stands without 'd2t'"));
 }
 
-TEST_CASE("halves that contradict each other are told by the id") {
+TEST_CASE("halves that contradict each other are reported by the id") {
   Ids t2d = marks_of(kTargets);
   t2d[3] = 0;
   CHECK(contains(error(offsets_of(kTargets), t2d),
@@ -91,7 +91,7 @@ TEST_CASE("halves that contradict each other are told by the id") {
   CHECK(contains(error(offsets_of(kTargets), t2d), "t2d holds 2 at target id 7"));
 }
 
-TEST_CASE("offsets that leave the vocabulary or meet are told by the draft id") {
+TEST_CASE("offsets that leave the vocabulary or meet are reported by the draft id") {
   Ids d2t = offsets_of(kTargets);
   d2t[9] = 31;
   CHECK(contains(error(d2t), "draft id 9 out of the vocabulary: its offset is 31"));

@@ -192,7 +192,7 @@ TEST_CASE("a pair is planned with by its own name alone, a measured one before a
                         Catch::Contains("pair-7b (imported, 1 point)"));
 }
 
-TEST_CASE("an imported chain tells every shorter one, and trees as far as pairs are alike") {
+TEST_CASE("an imported chain predicts every shorter one, and trees as far as pairs are alike") {
   const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
   const AcceptanceModel model = fit_acceptance_of({imported_chain(0.6, 5)}, "pair-7b", lender);
   const auto tokens = [&](const char* text, std::int64_t low) {
@@ -323,9 +323,9 @@ TEST_CASE("of drafts that were cut short the plan knows the first token and a bo
   CHECK(accepted_tokens(model(), five, 4096, 8192).mean == Approx(a.accepted_per_step));
   cut.reliability = Reliability::kAtLeast;
   cut.reason = "drafts were 3.00 tokens long in the mean";
-  const AcceptedTokens told = accepted_tokens(model(), five, 4096, 8192);
-  CHECK(told.source == Provenance::kPredicted);
-  CHECK(told.mean == Approx((1.0 - std::pow(0.6, 6)) / 0.4).epsilon(0.03));
-  CHECK(told.log_error > 0.05);  // how it falls with depth is another pair's
+  const AcceptedTokens predicted = accepted_tokens(model(), five, 4096, 8192);
+  CHECK(predicted.source == Provenance::kPredicted);
+  CHECK(predicted.mean == Approx((1.0 - std::pow(0.6, 6)) / 0.4).epsilon(0.03));
+  CHECK(predicted.log_error > 0.05);  // how it falls with depth is another pair's
   CHECK(model().note.find("; drafts were 3.00 tokens long in the mean") != std::string::npos);
 }

@@ -51,7 +51,7 @@ TEST_CASE(
   const auto base_of = [](const FitReport& report, LaunchKind kind) {
     return report.model.estimates[index_of(kind, KindParameter::kBaseUs)];
   };
-  // The launches around a tree are any pair's, and their ranges tell what they take; of the others'
+  // The launches around a tree are any pair's, and their ranges state what they take; of the others'
   // steps they have none, and a whole step said anything.
   for (const LaunchKind kind : {LaunchKind::kFinishTree, LaunchKind::kAcceptTree}) {
     const double planted_us = plan.parameters[index_of(kind, KindParameter::kBaseUs)] +
@@ -88,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plain steps of the demo pair are told by the few that were measured") {
+TEST_CASE("plain steps of the demo pair are predicted from the few that were measured") {
   for (const auto& [file, device, key] :
        {std::array{"h200.db", "NVIDIA H200", "h200-sxm"},
         std::array{"h100.db", "NVIDIA H100 80GB HBM3", "h100-sxm"}}) {

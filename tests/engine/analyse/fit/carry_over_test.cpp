@@ -76,7 +76,7 @@ std::vector<PointMeasurement> synthetic_points(const HardwareSpec& hardware) {
 
 }  // namespace
 
-TEST_CASE("a fit of the H200 tells what was measured on an H100") {
+TEST_CASE("a fit of the H200 predicts what was measured on an H100") {
   const CarryReport report = carry_over(fit_of_h200(), points_of_h100(), kH100, h100());
   CHECK(report.points > 1700);
   REQUIRE(report.fits.size() == 2);
@@ -142,12 +142,12 @@ TEST_CASE("a plan for the H100 by the H200's points chooses what one by its own 
           continue;
         }
         const ContextBucket& range = by_carried.buckets[b];
-        const auto told = [&](const Strategy& s) {
+        const auto predicted = [&](const Strategy& s) {
           return throughput(own, h100(), s, range,
                             accepted_tokens(carried.acceptance, s, range.low, range.high).mean);
         };
         const Strategy& first = chosen[0]->evaluation.strategy;
-        const double kept = told(first) / told(best[0]->evaluation.strategy);
+        const double kept = predicted(first) / predicted(best[0]->evaluation.strategy);
         CAPTURE(known.key, b, name_of(precision), first.text(), kept);
         CHECK(kept > 0.97);
         compared += 1;

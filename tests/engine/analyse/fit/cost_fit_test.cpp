@@ -157,7 +157,7 @@ TEST_CASE("steps whose draft proposes fewer tokens are priced by their own draft
   CHECK(predicted_us[1] < 0.96 * predicted_us[0]);
   CHECK(std::abs(log_ratio[0] / trees) < 0.015);
   CHECK(std::abs(log_ratio[1] / trees) < 0.015);
-  // Nothing that both know of is told otherwise by the others' steps.
+  // Nothing that both know of is predicted otherwise for the others' steps.
   for (const SharedParameter shared :
        {SharedParameter::kDramEfficiency, SharedParameter::kEffectiveL2}) {
     check_found(both, index_of(shared), plan.parameters[index_of(shared)]);

@@ -60,7 +60,7 @@ void write(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A report that is told from others by one figure.
+// A report that differs from others by one figure.
 FitReport marked(double holdout) {
   FitReport other = report();
   other.holdout = holdout;

@@ -86,13 +86,13 @@ Misses misses_of_the_rest(const std::vector<PointMeasurement>& all, const std::s
       calibrate(seen, machine, initial_parameters(), {.iterations = 60});
   Misses out;
   for (const FitPoint* p : rest) {
-    const Prediction told = predict(*p, machine, calibration);
+    const Prediction predicted = predict(*p, machine, calibration);
     if (p->time_us) {
       (p->key.workload == WorkloadKind::kStep ? out.steps : out.attention)
-          .push_back(std::abs(told.time_us / *p->time_us - 1.0));
+          .push_back(std::abs(predicted.time_us / *p->time_us - 1.0));
     }
     if (p->dram_bytes && *p->dram_bytes >= kLeastJudgedBytes) {
-      out.bytes.push_back(std::abs(told.dram_bytes / *p->dram_bytes - 1.0));
+      out.bytes.push_back(std::abs(predicted.dram_bytes / *p->dram_bytes - 1.0));
     }
   }
   return out;
@@ -100,7 +100,7 @@ Misses misses_of_the_rest(const std::vector<PointMeasurement>& all, const std::s
 
 }  // namespace
 
-TEST_CASE("a survey of 110 points tells the other nine hundred") {
+TEST_CASE("a survey of 110 points predicts the other nine hundred") {
   const std::set<std::string> keys = surveyed_keys();
   CHECK(keys.size() == 110);
   struct Device {

@@ -170,12 +170,12 @@ TEST_CASE("a field of many points solves kernel ridge regression, on any number 
   REQUIRE(family.weights.size() == rows.size());
   // (K + noise) weights = residuals, with one of the noises.
   const auto noise_at = [&](std::size_t i) {
-    double told = 0.0;
+    double predicted = 0.0;
     for (std::size_t j = 0; j < rows.size(); ++j) {
-      told += family.weights[j] *
+      predicted += family.weights[j] *
               residual_kernel(distance(rows[i].regime, rows[j].regime) / family.length);
     }
-    return (rows[i].log_ratio - told) / family.weights[i];
+    return (rows[i].log_ratio - predicted) / family.weights[i];
   };
   const double noise = noise_at(0);
   CHECK((noise == Approx(0.01) || noise == Approx(0.1) || noise == Approx(1.0)));

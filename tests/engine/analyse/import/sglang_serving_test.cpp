@@ -57,9 +57,9 @@ TEST_CASE("a run whose server does not say its tree needs it stated") {
             R"({"speculative_num_steps": 2, "speculative_eagle_topk": 2,)"
             R"("speculative_num_draft_tokens": 64})"),
         "asks for more nodes than a tree"}});
-  const ImportedPoints told = read_sglang_serving(
+  const ImportedPoints given = read_sglang_serving(
       {.file = "f", .text = silent, .context_len = 2048, .draft = DraftChoice{3, 1, 4}});
-  CHECK(told.points.at(0).key.strategy == "dense/d3k1n4/bfs/c1/F*");
+  CHECK(given.points.at(0).key.strategy == "dense/d3k1n4/bfs/c1/F*");
 }
 
 TEST_CASE("a log's decode lines are weighed by their requests and distinguished by them") {

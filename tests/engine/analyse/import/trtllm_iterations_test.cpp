@@ -44,7 +44,7 @@ TEST_CASE("shorter drafts are censored where each is known, a bound where not") 
   CHECK(read(iteration(1, 15, 3), {4, 4, 16}).points[0].key.strategy == "dense/d4k4n16/bfs/c1/F*");
 }
 
-TEST_CASE("statistics that do not say their tree need it told") {
+TEST_CASE("statistics that do not say their tree need it given") {
   const Error error = test::error_of([] {
     read_trtllm_iterations({.file = "f", .text = iteration(1, 3, 1), .context_len = 2048});
   });

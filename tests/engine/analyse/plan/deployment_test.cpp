@@ -138,7 +138,7 @@ attention-backend: fa3
 )");
 }
 
-TEST_CASE("each engine is told the same tree in its own words") {
+TEST_CASE("each engine gets the same tree in its own words") {
   const PlanTable t = table({"nsa/d6k8n32/bfs/c1/F*"});
   const DeploymentWish wish{.draft_model = "draft"};
   CHECK(without_comments(exported(t, "sglang", wish)) ==
@@ -249,7 +249,7 @@ TEST_CASE("where nothing listed fits, the best one is cut, and what is known of 
   CHECK(!chosen_deployment(t, *serving_engine("sglang"), {}).is_cut());
 }
 
-TEST_CASE("a choice with more levels than its nodes can fill is told as the tree it grows") {
+TEST_CASE("a choice with more levels than its nodes can fill is written as the tree it grows") {
   const std::string file = without_comments(exported(table({"nsa/d8k8n5/bfs/c1/F*"}), "sglang"));
   CHECK(file.find("num-steps: 4\n") != std::string::npos);
   CHECK(file.find("draft-tokens: 5\n") != std::string::npos);
