@@ -78,6 +78,29 @@ bool deeper_than_measured(const AcceptanceModel& model, std::int64_t depth) {
                      [depth](const AcceptanceModel::Measured& m) { return m.draft.depth < depth; });
 }
 
+// Of a mean that is known.
+double log_error_about(double mean, const AcceptanceModel::Positional& model,
+                       const DraftChoice& draft) {
+  constexpr double kDifference = 1e-4;
+  const std::array<double, 9>& c = model.covariance;
+  if (std::all_of(c.begin(), c.end(), [](double value) { return value == 0.0; })) {
+    return model.log_error;
+  }
+  std::array<double, 3> slope{};  // of the logarithm, to first, spread and decay
+  for (std::size_t j = 0; j < slope.size(); ++j) {
+    AcceptanceModel::Positional moved = model;
+    (j == 0 ? moved.first : (j == 1 ? moved.spread : moved.decay)) -= kDifference;
+    slope[j] = std::log(mean / positional_accepted(moved, draft)) / kDifference;
+  }
+  double variance = model.log_error * model.log_error;
+  for (std::size_t i = 0; i < slope.size(); ++i) {
+    for (std::size_t j = 0; j < slope.size(); ++j) {
+      variance += slope[i] * slope[j] * c[3 * i + j];
+    }
+  }
+  return std::sqrt(variance);
+}
+
 // Of the strategy's tree with all layers refreshing and no sharing, as evidence for another.
 AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strategy,
                             std::int64_t context_low, std::int64_t context_high) {
@@ -89,7 +112,7 @@ AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strate
   const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
   VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
   out.mean = positional_accepted(*range, strategy.draft);
-  out.log_error = positional_log_error(*range, strategy.draft);
+  out.log_error = log_error_about(out.mean, *range, strategy.draft);
   out.source = Provenance::kPredicted;
   out.deeper = deeper_than_measured(model, strategy.draft.depth);
   out.outside_data = range->other_context || range->context_low > context_low ||
@@ -137,9 +160,10 @@ double positional_accepted(const AcceptanceModel::Positional& model, const Draft
   const std::size_t width = static_cast<std::size_t>(draft.width);
   std::vector<double> parents = {1.0};
   std::vector<double> pool;
+  std::vector<double> level;
   for (std::int64_t depth = 1; depth <= draft.depth; ++depth) {
     const std::vector<double> children = child_probabilities(model, depth, draft.width);
-    std::vector<double> level;
+    level.clear();
     for (const double parent : parents) {
       for (const double child : children) {
         level.push_back(parent * child);
@@ -163,25 +187,7 @@ double positional_accepted(const AcceptanceModel::Positional& model, const Draft
 }
 
 double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
-  constexpr double kDifference = 1e-4;
-  const std::array<double, 9>& c = model.covariance;
-  if (std::all_of(c.begin(), c.end(), [](double value) { return value == 0.0; })) {
-    return model.log_error;
-  }
-  const double mean = positional_accepted(model, draft);
-  std::array<double, 3> slope{};  // of the logarithm, to first, spread and decay
-  for (std::size_t j = 0; j < slope.size(); ++j) {
-    AcceptanceModel::Positional moved = model;
-    (j == 0 ? moved.first : (j == 1 ? moved.spread : moved.decay)) -= kDifference;
-    slope[j] = std::log(mean / positional_accepted(moved, draft)) / kDifference;
-  }
-  double variance = model.log_error * model.log_error;
-  for (std::size_t i = 0; i < slope.size(); ++i) {
-    for (std::size_t j = 0; j < slope.size(); ++j) {
-      variance += slope[i] * slope[j] * c[3 * i + j];
-    }
-  }
-  return std::sqrt(variance);
+  return log_error_about(positional_accepted(model, draft), model, draft);
 }
 
 AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
