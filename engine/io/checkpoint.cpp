@@ -163,6 +163,17 @@ const TensorView& WeightTable::tensor(const std::string& name) const {
   return found->second;
 }
 
+StorageType WeightTable::main_type() const {
+  std::map<StorageType, std::int64_t> elements;
+  for (const auto& [name, view] : tensors_) {
+    elements[view.type] += is_float(view.type) ? view.count() : 0;
+  }
+  VERSIEVE_ASSERT(!elements.empty(), "a checkpoint holds weights");
+  return std::max_element(elements.begin(), elements.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
 std::string layer_name(std::int64_t layer, const std::string& rest) {
   return "model.layers." + std::to_string(layer) + "." + rest;
 }

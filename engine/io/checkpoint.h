@@ -38,6 +38,8 @@ class WeightTable {
     return values_as<T>(tensor(name), name);
   }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  // The float type that most of their elements are stored in.
+  StorageType main_type() const;
 
  private:
   std::vector<SafetensorsFile> files_;

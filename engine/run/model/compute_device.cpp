@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "model/words/error.h"
 #include "profiler/environment.h"
 
 namespace versieve::engine {
@@ -23,6 +24,16 @@ ComputeDevice compute_device(const std::string& backend, int threads) {
   return {.backend = Backend::kCpu,
           .name = environment.cpu_name,
           .threads = threads > 0 ? threads : cores};
+}
+
+Dtype dtype_on(const ComputeDevice& device, const std::string& name) {
+  const bool cpu = device.backend == Backend::kCpu;
+  const std::optional<Dtype> type = try_dtype_of(name);
+  if (type != Dtype::kF32 && type != (cpu ? Dtype::kF64 : Dtype::kBf16)) {
+    throw Error(ExitCode::kUsage, "dtype '" + name + "' is not for " + name_of(device.backend) +
+                                      (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
+  }
+  return *type;
 }
 
 }  // namespace versieve::engine

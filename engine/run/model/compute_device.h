@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/ops.h"
-#include "model/words/error.h"
 #include "model/words/point_words.h"
 
 namespace versieve::engine {
@@ -21,24 +20,26 @@ struct ComputeDevice {
 // backend, kEnvironment without the GPU asked for.
 ComputeDevice compute_device(const std::string& backend, int threads);
 
-// call(std::unique_ptr<kernels::Ops<T>>) for the format's T: f32; f64 on the CPU; bf16 on CUDA.
-// Throws Error(kUsage) for any other.
+// The number format of that name: f32; f64 on the CPU; bf16 on CUDA. Throws Error(kUsage) for any
+// other.
+Dtype dtype_on(const ComputeDevice& device, const std::string& name);
+
+// call(std::unique_ptr<kernels::Ops<T>>) for the format's T. REQUIRES: one of dtype_on.
 template <class Call>
-auto with_ops(const ComputeDevice& device, const std::string& dtype, const Call& call) {
+auto with_ops(const ComputeDevice& device, Dtype dtype, const Call& call) {
   const bool cpu = device.backend == Backend::kCpu;
-  const std::optional<Dtype> type = try_dtype_of(dtype);
-  if (type == Dtype::kF32) {
+  if (dtype == Dtype::kF32) {
     return call(cpu ? kernels::make_cpu_ops<float>(device.threads)
                     : kernels::make_cuda_ops<float>());
   }
-  if (type == Dtype::kF64 && cpu) {
+  if (cpu) {
     return call(kernels::make_cpu_ops<double>(device.threads));
   }
-  if (type == Dtype::kBf16 && !cpu) {
-    return call(kernels::make_cuda_ops<Bf16>());
-  }
-  throw Error(ExitCode::kUsage, "dtype '" + dtype + "' is not for " + name_of(device.backend) +
-                                    (cpu ? ": it takes f32 and f64" : ": it takes f32 and bf16"));
+  return call(kernels::make_cuda_ops<Bf16>());
+}
+template <class Call>
+auto with_ops(const ComputeDevice& device, const std::string& dtype, const Call& call) {
+  return with_ops(device, dtype_on(device, dtype), call);
 }
 
 }  // namespace versieve::engine

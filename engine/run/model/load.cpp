@@ -87,6 +87,18 @@ void add_sparse_weights(kernels::Ops<T>& ops, const Uploader<T>& upload, const L
 
 }  // namespace
 
+UsualDtype usual_dtype(Backend backend, const WeightTable& weights) {
+  const StorageType stored = weights.main_type();
+  if (backend != Backend::kCuda || (stored != StorageType::kBf16 && stored != StorageType::kF16)) {
+    return {};
+  }
+  return {.dtype = Dtype::kBf16,
+          .remark = stored == StorageType::kF16
+                        ? "the weights are F16 and run as bf16, three bits of each rounded away; "
+                          "--dtype f32 keeps them"
+                        : ""};
+}
+
 template <class T>
 Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
                       const DraftCheckpoint* draft) {

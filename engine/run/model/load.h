@@ -2,10 +2,20 @@
 #pragma once
 
 #include "engine/io/checkpoint.h"
+#include "engine/run/model/compute_device.h"
 #include "engine/run/model/draft.h"
 #include "engine/run/model/target.h"
 
 namespace versieve::engine {
+
+// The number format of a checkpoint where none is asked for: on a GPU bf16 for BF16 and F16
+// weights, which costs the latter bits (`remark` says so, else it is empty); f32 for others, on a
+// CPU always.
+struct UsualDtype {
+  Dtype dtype = Dtype::kF32;
+  std::string remark;
+};
+UsualDtype usual_dtype(Backend backend, const WeightTable& weights);
 
 // `draft`: the draft that will read the target's streams, or null.
 template <class T>

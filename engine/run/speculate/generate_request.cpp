@@ -249,10 +249,9 @@ void require_runnable(const GenerateRequest& request, const ComputeDevice& devic
 }
 
 template <class T>
-GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device,
+GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
+                      Checkpoint checkpoint, const std::string& prompt,
                       std::unique_ptr<kernels::Ops<T>> ops) {
-  const std::string prompt = read_prompt(request.prompt_file);
-  Checkpoint checkpoint = load_target(request.model);
   const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
   const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
   const GuardedBucket* const bucket =
@@ -267,7 +266,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
-                        .dtype = dtype_of(request.dtype),
+                        .dtype = dtype,
                         .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
                         .prefill_seconds = generator.prefill_seconds(),
                         .runs = {},
@@ -292,8 +291,21 @@ GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
   parsed(request.strategies);  // a wrong text is said before anything is loaded
   const ComputeDevice device = compute_device(request.backend, request.threads);
-  return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
-    return run_on<T>(request, device, std::move(ops));
+  std::optional<Dtype> dtype;
+  if (request.dtype != "auto") {
+    dtype = dtype_on(device, request.dtype);  // so is a wrong format
+  }
+  const std::string prompt = read_prompt(request.prompt_file);
+  Checkpoint checkpoint = load_target(request.model);
+  if (!dtype) {
+    const UsualDtype usual = usual_dtype(device.backend, checkpoint.weights);
+    dtype = usual.dtype;
+    if (!usual.remark.empty()) {
+      checkpoint.remarks.push_back(request.model.string() + ": " + usual.remark);
+    }
+  }
+  return with_ops(device, *dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    return run_on<T>(request, device, *dtype, std::move(checkpoint), prompt, std::move(ops));
   });
 }
 

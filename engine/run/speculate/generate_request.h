@@ -25,9 +25,10 @@ struct GenerateRequest {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
-  std::string dtype = "f32";     // f32, bf16 (cuda), f64 (cpu)
-  int threads = 0;               // of the CPU; 0: all
-  bool uses_graphs = true;       // cuda: whole steps in CUDA graphs where they can be
+  // f32, bf16 (cuda), f64 (cpu); auto: on a GPU bf16 where the weights are halves, else f32
+  std::string dtype = "auto";
+  int threads = 0;          // of the CPU; 0: all
+  bool uses_graphs = true;  // cuda: whole steps in CUDA graphs where they can be
 };
 
 // Of a run whose tuple a guard chose.

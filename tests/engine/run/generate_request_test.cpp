@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "engine/run/model/load.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 #include "tests/support/temp_folder.h"
@@ -188,6 +189,33 @@ TEST_CASE("contradictory requests are usage errors") {
     request.compares_ar = true;
     request.temperature = 0.5;
   });
+}
+
+TEST_CASE("a format that is not asked for is the weights' on a GPU and f32 on a CPU") {
+  const std::vector<std::byte> bytes(64);
+  const auto weights = [&](StorageType matrix, StorageType norm) {
+    return WeightTable({}, {{"matrix", {.type = matrix, .shape = {4, 2}, .bytes = bytes}},
+                            {"norm", {.type = norm, .shape = {4}, .bytes = bytes}},
+                            {"t2d", {.type = StorageType::kBool, .shape = {64}, .bytes = bytes}}});
+  };
+  const std::pair<StorageType, Dtype> on_gpu[] = {{StorageType::kBf16, Dtype::kBf16},
+                                                  {StorageType::kF16, Dtype::kBf16},
+                                                  {StorageType::kF32, Dtype::kF32},
+                                                  {StorageType::kF64, Dtype::kF32}};
+  for (const auto& [stored, expected] : on_gpu) {
+    CAPTURE(name_of(stored));
+    for (const StorageType norm : {StorageType::kF32, StorageType::kBf16}) {
+      const UsualDtype usual = usual_dtype(Backend::kCuda, weights(stored, norm));
+      CHECK(usual.dtype == expected);
+      CHECK(usual.remark.empty() == (stored != StorageType::kF16));
+    }
+    const UsualDtype on_cpu = usual_dtype(Backend::kCpu, weights(stored, stored));
+    CHECK(on_cpu.dtype == Dtype::kF32);
+    CHECK(on_cpu.remark.empty());
+  }
+  Fixture fixture;
+  CHECK(fixture.request.dtype == "auto");
+  CHECK(report_json(run_request(fixture.request)).at("dtype") == "f32");
 }
 
 TEST_CASE("strategies that the model or the engine cannot run are a no") {
