@@ -87,12 +87,14 @@ struct RopeParams {
   T* y = nullptr;                          // [N, heads, d], may be x
 };
 
-// Cosines and sines of position[n] * theta^(-2i/d), i < d/2: what all layers of a step share.
-// Frequencies and angles in double, rounded once.
+// Cosines and sines of position[n] * frequency[i], i < d/2, times `scale`: what all layers of a
+// step share. Frequencies and angles in double, rounded once.
 template <class T>
 struct RopeTableParams {
   std::int64_t n = 0, head_dim = 0;
   double theta = 10000.0;
+  const double* frequency = nullptr;  // [d/2], or null: theta^(-2i/d)
+  double scale = 1.0;
   const std::int32_t* position = nullptr;  // [N]
   SumOf<T>* cosine = nullptr;              // [N, d/2]
   SumOf<T>* sine = nullptr;                // [N, d/2]
@@ -125,6 +127,8 @@ struct CompressParams {
   std::int64_t rows = 0, num_kv_heads = 0, head_dim = 0, cmp_block = 0, cmp_stride = 0;
   bool rotate = true;
   double theta = 10000.0;
+  const double* frequency = nullptr;  // [d/2], or null: theta^(-2i/d)
+  double scale = 1.0;                 // of cosines and sines
   const std::int32_t* source =
       nullptr;  // [rows, l]: c >= 0 is cache row c, c < 0 is tree row -1 - c
   const std::int32_t* block = nullptr;  // [rows]: index of the compressed token
@@ -141,12 +145,18 @@ struct CompressParams {
 
 // Takes apart the rows of a joint projection, [q | k | v | gates]: queries and keys turn (rotary as
 // in RopeParams), values are copied, gates go through the sigmoid. On CUDA compressed tokens are
-// made in the same launch, with the bits of compress after it.
+// made in the same launch, with the bits of compress after it. With a bias, q, k and v have it
+// added first; with norms, every head of q and k is normed before it turns (y = x / sqrt(mean(x^2)
+// + eps) * weight); keys before rotary are then those of the norm.
 template <class T>
 struct RopeAppendParams {
   std::int64_t n = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;  // H may be 0
   std::int64_t gate_count = 0;
-  const T* x = nullptr;              // [N, (H + 2 G) d + gate_count]
+  const T* x = nullptr;       // [N, (H + 2 G) d + gate_count]
+  const T* bias = nullptr;    // [(H + 2 G) d] or null
+  const T* q_norm = nullptr;  // [d] or null; both or neither
+  const T* k_norm = nullptr;  // [d]
+  double norm_eps = 1e-5;
   const SumOf<T>* cosine = nullptr;  // [N, d/2]
   const SumOf<T>* sine = nullptr;    // [N, d/2]
   T* q = nullptr;                    // [N, H, d]

@@ -115,7 +115,9 @@ class CpuOps final : public Ops<T> {
   void nsa_verify(const NsaVerifyParams<T>& p) override { nsa_verify_cpu(p, threads_); }
   bool reads_counts(const NsaVerifyParams<T>&) const override { return true; }
   void decode_layers(const DecodeLayersParams<T>& p) override { decode_layers_in_parts(*this, p); }
-  bool decode_layers_takes(const DecodeLayersParams<T>&) const override { return true; }
+  bool decode_layers_takes(const DecodeLayersParams<T>& p) const override {
+    return p.shape.is_plain();
+  }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     observed("tree_attention", tree_attention_traffic(p), [&] {
       p.joint.x == nullptr ? tree_attention_cpu(p, threads_) : joint_attention_cpu(p, threads_);

@@ -18,15 +18,17 @@ std::size_t at(std::int64_t i) {
 constexpr std::int64_t kRowsWorthThreads = 16;
 
 // Rotate-half pairs (i, i + d/2), angles in double, sine and cosine rounded once.
-template <class S>
-void rotate(std::int64_t head_dim, double theta, std::int64_t position, S* x) {
-  const std::int64_t half = head_dim / 2;
+template <class T, class S>
+void rotate(const CompressParams<T>& p, std::int64_t position, S* x) {
+  const std::int64_t half = p.head_dim / 2;
   for (std::int64_t i = 0; i < half; ++i) {
     const double frequency =
-        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+        p.frequency != nullptr
+            ? p.frequency[i]
+            : std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
     const double angle = static_cast<double>(position) * frequency;
-    const S cosine = static_cast<S>(std::cos(angle));
-    const S sine = static_cast<S>(std::sin(angle));
+    const S cosine = static_cast<S>(std::cos(angle) * p.scale);
+    const S sine = static_cast<S>(std::sin(angle) * p.scale);
     const S low = x[i];
     const S high = x[i + half];
     x[i] = low * cosine - high * sine;
@@ -55,7 +57,7 @@ void compress_row(const CompressParams<T>& p, std::int64_t row, std::int64_t g) 
     }
   }
   if (p.rotate) {
-    rotate(d, p.theta, p.block[row] * p.cmp_stride, key.data());
+    rotate(p, p.block[row] * p.cmp_stride, key.data());
   }
   for (std::int64_t e = 0; e < d; ++e) {
     p.k_cmp[(row * p.num_kv_heads + g) * d + e] = from_sum<T>(key[at(e)]);

@@ -34,19 +34,22 @@ struct PoolMemory {
   }
 };
 
-// The pair (e mod d/2, e mod d/2 + d/2) turned by position * theta^(-2i/d); this thread's half.
-__device__ inline float rotated(const float* key, int e, int head_dim, double theta,
+// The pair (e mod d/2, e mod d/2 + d/2) turned by position * frequency; this thread's half.
+template <class T>
+__device__ inline float rotated(const CompressParams<T>& p, const float* key, int e,
                                 std::int64_t position) {
+  const int head_dim = static_cast<int>(p.head_dim);
   const int half = head_dim / 2;
   const int i = e % half;
-  const double frequency = pow(theta, -2.0 * i / head_dim);
+  const double frequency =
+      p.frequency != nullptr ? p.frequency[i] : pow(p.theta, -2.0 * i / head_dim);
   double sine;
   double cosine;
   sincos(static_cast<double>(position) * frequency, &sine, &cosine);
   const float low = key[i];
   const float high = key[i + half];
-  const float c = static_cast<float>(cosine);
-  const float s = static_cast<float>(sine);
+  const float c = static_cast<float>(cosine * p.scale);
+  const float s = static_cast<float>(sine * p.scale);
   return e < half ? __fadd_rn(__fmul_rn(low, c), -__fmul_rn(high, s))
                   : __fadd_rn(__fmul_rn(high, c), __fmul_rn(low, s));
 }
@@ -120,7 +123,7 @@ __device__ inline void pool(const CompressParams<T>& p, std::int64_t row, std::i
   if (p.rotate) {
     __syncthreads();
     for (int e = static_cast<int>(threadIdx.x); e < d; e += kPoolThreads) {
-      store_f32(p.k_cmp + to + e, rotated(memory.key, e, d, p.theta, p.block[row] * p.cmp_stride));
+      store_f32(p.k_cmp + to + e, rotated(p, memory.key, e, p.block[row] * p.cmp_stride));
     }
   }
 }

@@ -176,6 +176,7 @@ template <class T>
 void decode_layers_in_parts(Ops<T>& ops, const DecodeLayersParams<T>& p) {
   VERSIEVE_ASSERT(static_cast<std::int64_t>(p.layers.size()) == p.shape.layers,
                   "every layer has its pointers");
+  VERSIEVE_ASSERT(p.shape.is_plain(), "nothing comes before rotary but the projection");
   VERSIEVE_ASSERT(p.tree_compressed == 0 || p.tree_compressed == 1,
                   "one node completes one compressed token");
   Parts<T>(ops, p).run();

@@ -34,9 +34,11 @@ __device__ inline void write_angle(const RopeTableParams<T>& p,
   if (row < p.n) {
     double s = 0.0;
     double c = 0.0;
-    sincos(p.position[row] * frequencies.value[at - row * half], &s, &c);
-    p.cosine[at] = static_cast<float>(c);
-    p.sine[at] = static_cast<float>(s);
+    const int i = at - row * half;
+    sincos(p.position[row] * (p.frequency != nullptr ? p.frequency[i] : frequencies.value[i]), &s,
+           &c);
+    p.cosine[at] = static_cast<float>(c * p.scale);
+    p.sine[at] = static_cast<float>(s * p.scale);
   }
 }
 

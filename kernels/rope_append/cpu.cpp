@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/common/parallel_for.h"
 #include "kernels/common/small_work.h"
@@ -22,10 +23,43 @@ void rotate(const T* x, const T* cosine, const T* sine, std::int64_t half, T* y)
   }
 }
 
+// x / sqrt(mean(x^2) + eps) * weight, in place.
+template <class T>
+void norm_head(double eps, const T* weight, std::int64_t d, T* x) {
+  T squares = 0;
+  for (std::int64_t e = 0; e < d; ++e) {
+    squares += x[e] * x[e];
+  }
+  const T scale = 1 / std::sqrt(squares / static_cast<T>(d) + static_cast<T>(eps));
+  for (std::int64_t e = 0; e < d; ++e) {
+    x[e] = x[e] * scale * weight[e];
+  }
+}
+
+// Queries, keys and values of row n with what comes before rotary, into `row`.
+template <class T>
+void prepare_row(const RopeAppendParams<T>& p, std::int64_t n, std::vector<T>& row) {
+  const std::int64_t d = p.head_dim;
+  const std::int64_t heads = p.num_heads + 2 * p.num_kv_heads;
+  const T* x = p.x + n * (heads * d + p.gate_count);
+  row.assign(x, x + heads * d + p.gate_count);
+  for (std::int64_t i = 0; p.bias != nullptr && i < heads * d; ++i) {
+    row[static_cast<std::size_t>(i)] += p.bias[i];
+  }
+  for (std::int64_t h = 0; p.q_norm != nullptr && h < p.num_heads + p.num_kv_heads; ++h) {
+    norm_head(p.norm_eps, h < p.num_heads ? p.q_norm : p.k_norm, d, row.data() + h * d);
+  }
+}
+
 template <class T>
 void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
   const std::int64_t d = p.head_dim, half = d / 2, width = p.num_kv_heads * d;
   const T* x = p.x + n * ((p.num_heads + 2 * p.num_kv_heads) * d + p.gate_count);
+  std::vector<T> prepared;
+  if (p.bias != nullptr || p.q_norm != nullptr) {
+    prepare_row(p, n, prepared);
+    x = prepared.data();
+  }
   for (std::int64_t h = 0; h < p.num_heads; ++h, x += d) {
     rotate(x, p.cosine + n * half, p.sine + n * half, half, p.q + (n * p.num_heads + h) * d);
   }
@@ -53,11 +87,13 @@ void rope_table_cpu(const RopeTableParams<T>& p, int threads) {
   const std::int64_t half = p.head_dim / 2;
   parallel_for(half, p.n * half < kSmallElements ? 1 : threads, [&](std::int64_t i) {
     const double frequency =
-        std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
+        p.frequency != nullptr
+            ? p.frequency[i]
+            : std::pow(p.theta, -2.0 * static_cast<double>(i) / static_cast<double>(p.head_dim));
     for (std::int64_t n = 0; n < p.n; ++n) {
       const double angle = p.position[n] * frequency;
-      p.cosine[n * half + i] = static_cast<T>(std::cos(angle));
-      p.sine[n * half + i] = static_cast<T>(std::sin(angle));
+      p.cosine[n * half + i] = static_cast<T>(std::cos(angle) * p.scale);
+      p.sine[n * half + i] = static_cast<T>(std::sin(angle) * p.scale);
     }
   });
 }

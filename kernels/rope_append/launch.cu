@@ -1,7 +1,9 @@
 // rope_append: one block a node. Each thread moves one unit of the joint row: 8 pairs of a query or
 // key head, 8 elements of v, 8 gates (or one of each where sizes or addresses do not allow 16-byte
 // words). Then one block a compressed token and KV head (compress/pool.cuh), which waits for no
-// other. Starts under the launch before it. Bound by its latency.
+// other. Starts under the launch before it. Bound by its latency. Rows that have a bias or norms
+// before rotary go by a warp a head, compressed tokens then by a launch behind it.
+#include "kernels/common/block_reduce.cuh"
 #include "kernels/common/dependent_launch.cuh"
 #include "kernels/common/device_element.cuh"
 #include "kernels/common/element_unit.cuh"
@@ -9,6 +11,7 @@
 #include "kernels/compress/pool.cuh"
 #include "kernels/compress/traffic.h"
 #include "kernels/launch.h"
+#include "kernels/rope_append/angles.cuh"
 #include "kernels/rope_append/traffic.h"
 #include "kernels/rope_append/turn.cuh"
 #include "kernels/swiglu/activation.cuh"
@@ -171,6 +174,108 @@ __global__ void __launch_bounds__(kThreads)
   append_row<T, kUnit>(p, block);
 }
 
+// The row's queries, keys and values where a bias or norms come before rotary: a warp a head, a
+// lane pairs lane, lane + 32, ...; then the gates.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    rope_append_prepared_kernel(const __grid_constant__ RopeAppendParams<T> p) {
+  constexpr int kPairs = kMaxRotaryPairs / 32;  // of a lane
+  release_successors();
+  wait_for_predecessors();
+  const Widths<T> w(p);
+  const std::int64_t n = blockIdx.x;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int half = w.d / 2;
+  const int heads = (w.q + 2 * w.kv) / w.d;
+  const T* const x = p.x + n * w.row();
+  const std::int64_t cached =
+      p.cache_row != nullptr ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
+#pragma unroll 1
+  for (int h = static_cast<int>(threadIdx.x) / 32; h < heads; h += kThreads / 32) {
+    const int at = h * w.d;  // of the joint row
+    const bool is_query = at < w.q;
+    const bool is_value = at >= w.q + w.kv;
+    float low[kPairs];
+    float high[kPairs];
+    float squares = 0.0F;
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int i = lane + 32 * j;
+      low[j] = high[j] = 0.0F;
+      if (i < half) {
+        low[j] = load_f32(x + at + i);
+        high[j] = load_f32(x + at + half + i);
+        if (p.bias != nullptr) {
+          low[j] += load_f32(p.bias + at + i);
+          high[j] += load_f32(p.bias + at + half + i);
+        }
+        squares = fmaf(high[j], high[j], fmaf(low[j], low[j], squares));
+      }
+    }
+    if (p.q_norm != nullptr && !is_value) {
+      const T* const weight = is_query ? p.q_norm : p.k_norm;
+      const float mean = warp_sum(squares) / static_cast<float>(w.d);
+      const float scale = 1.0F / sqrtf(mean + static_cast<float>(p.norm_eps));
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        const int i = lane + 32 * j;
+        if (i < half) {
+          low[j] *= scale * load_f32(weight + i);
+          high[j] *= scale * load_f32(weight + half + i);
+        }
+      }
+    }
+    const int own = is_query ? at : is_value ? at - w.q - w.kv : at - w.q;
+    T* const to = is_query ? p.q + n * w.q + own : (is_value ? p.v : p.k) + n * w.kv + own;
+    T* const also = is_query || p.cache_row == nullptr
+                        ? nullptr
+                        : (is_value ? p.v_cache : p.k_cache) + cached + own;
+    T* const raw = is_query || is_value || p.k_raw == nullptr ? nullptr : p.k_raw + n * w.kv + own;
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int i = lane + 32 * j;
+      if (i >= half) {
+        break;
+      }
+      float y_low = low[j];
+      float y_high = high[j];
+      if (raw != nullptr) {
+        store_f32(raw + i, y_low);
+        store_f32(raw + half + i, y_high);
+      }
+      if (!is_value) {
+        const float c = p.cosine[n * half + i];
+        const float s = p.sine[n * half + i];
+        y_low = turned_low(low[j], high[j], c, s);
+        y_high = turned_high(low[j], high[j], c, s);
+      }
+      store_f32(to + i, y_low);
+      store_f32(to + half + i, y_high);
+      if (also != nullptr) {
+        store_f32(also + i, y_low);
+        store_f32(also + half + i, y_high);
+      }
+    }
+  }
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < w.gates; i += kThreads) {
+    store_f32(p.gates + n * w.gates + i, logistic(load_f32(x + w.q + 2 * w.kv + i)));
+  }
+}
+
+// Compressed tokens follow in a launch of their own.
+template <class T>
+void launch_prepared(const RopeAppendParams<T>& p, const LaunchContext& context) {
+  VERSIEVE_ASSERT((p.q_norm == nullptr) == (p.k_norm == nullptr), "both norms or neither");
+  VERSIEVE_ASSERT(p.head_dim / 2 <= kMaxRotaryPairs, "head sizes above 256 have no table");
+  const LaunchRange range("rope", rope_append_traffic(p), context.observer);
+  launch_dependent({.grid = dim3(static_cast<unsigned>(p.n)),
+                    .threads = kThreads,
+                    .shared_bytes = 0,
+                    .stream = context.stream},
+                   rope_append_prepared_kernel<T>, p);
+}
+
 template <class T>
 bool whole_units(const RopeAppendParams<T>& p) {
   std::uintptr_t addresses = 0;
@@ -198,6 +303,13 @@ void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& conte
   VERSIEVE_ASSERT(c.rows == 0 || (c.num_kv_heads == p.num_kv_heads && c.head_dim == p.head_dim &&
                                   c.k_tree == (c.rotate ? p.k_raw : p.k) && c.v_tree == p.v),
                   "compressed tokens are pooled from the rows that are written here");
+  if (p.bias != nullptr || p.q_norm != nullptr) {
+    launch_prepared(p, context);
+    if (c.rows > 0) {
+      launch_compress(c, context);
+    }
+    return;
+  }
   const std::size_t shared_bytes = c.rows > 0 ? PoolMemory<T>::bytes(c) : 0;
   if (shared_bytes > kMostSharedBytes) {
     RopeAppendParams<T> rows = p;

@@ -75,9 +75,10 @@ double layer_tiles(const LlmShape& t, std::int64_t context_len, bool reuse) {
 
 bool decodes_in_one_launch(const LlmShape& t, std::int64_t context_len, std::int64_t sms) {
   constexpr std::int64_t kWeightBytes = 4;  // of a selection block, f32
-  return t.attention == AttentionKind::kNsa && t.layers > 0 && geometry_fits(t.nsa) &&
-         heads_fit(t, sms) && t.hidden % kLinearTileK == 0 && t.q_width() % kLinearTileK == 0 &&
-         t.intermediate % kLinearTileK == 0 && joint_rows(t) % 4 == 0 && matrices_fit(t, sms) &&
+  return t.attention == AttentionKind::kNsa && t.is_plain() && t.layers > 0 &&
+         geometry_fits(t.nsa) && heads_fit(t, sms) && t.hidden % kLinearTileK == 0 &&
+         t.q_width() % kLinearTileK == 0 && t.intermediate % kLinearTileK == 0 &&
+         joint_rows(t) % 4 == 0 && matrices_fit(t, sms) &&
          context_len < kDecodeWorkBytes / kWeightBytes * t.nsa.sel_block &&
          traffic::nsa_route_spans(compressed_count(t.nsa, context_len + 1)) <=
              static_cast<double>(kDecodeMostSpans);

@@ -58,13 +58,13 @@ DraftCtas draft_ctas(const DraftShape& d, const DraftChoice& c) {
 bool drafts_in_one_launch(const DraftShape& d, std::int64_t target_vocab, const DraftChoice& c,
                           std::int64_t sms) {
   const std::int64_t levels = c.levels();
-  return levels >= 1 && levels < kDraftEntries && c.width >= 1 && c.width <= kDraftRows &&
-         d.head_dim == kDraftHeadDim && d.num_kv_heads > 0 && d.num_heads % d.num_kv_heads == 0 &&
-         d.num_heads / d.num_kv_heads <= kDraftGroupHeads && d.window >= kDraftEntries &&
-         d.window <= kDraftMostWindow && d.hidden % kLinearTileK == 0 &&
-         d.hidden <= kDraftMostHidden && d.intermediate % kLinearGroupRows == 0 && d.vocab >= 1 &&
-         d.vocab <= kDraftMostVocab && target_vocab <= kDraftMostVocab && matrices_fit(d) &&
-         draft_ctas(d, c).total() <= sms &&
+  return d.is_plain() && levels >= 1 && levels < kDraftEntries && c.width >= 1 &&
+         c.width <= kDraftRows && d.head_dim == kDraftHeadDim && d.num_kv_heads > 0 &&
+         d.num_heads % d.num_kv_heads == 0 && d.num_heads / d.num_kv_heads <= kDraftGroupHeads &&
+         d.window >= kDraftEntries && d.window <= kDraftMostWindow &&
+         d.hidden % kLinearTileK == 0 && d.hidden <= kDraftMostHidden &&
+         d.intermediate % kLinearGroupRows == 0 && d.vocab >= 1 && d.vocab <= kDraftMostVocab &&
+         target_vocab <= kDraftMostVocab && matrices_fit(d) && draft_ctas(d, c).total() <= sms &&
          draft_attention_bytes(d.window, (levels - 1) * (c.width + 1)) <= kDraftCtaBytes;
 }
 

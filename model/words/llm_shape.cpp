@@ -75,12 +75,11 @@ std::int64_t compressed_count(const NsaGeometry& nsa, std::int64_t tokens) {
 }
 
 std::string geometry_error(const NsaGeometry& nsa) {
-  if (nsa.cmp_block < 1 || nsa.cmp_stride < 1 || nsa.sel_block < 1 || nsa.sel_count < 1 ||
-      nsa.window < 1) {
-    return "cmp_block, cmp_stride, sel_block, sel_count and window must be at least 1";
+  if (nsa.cmp_block < 1 || nsa.cmp_stride < 1 || nsa.sel_block < 1 || nsa.sel_count < 1) {
+    return "cmp_block, cmp_stride, sel_block and sel_count must be at least 1";
   }
-  if (nsa.init_blocks < 0 || nsa.local_blocks < 0) {
-    return "init_blocks and local_blocks must not be negative";
+  if (nsa.init_blocks < 0 || nsa.local_blocks < 0 || nsa.window < 0) {
+    return "init_blocks, local_blocks and window must not be negative";
   }
   if (nsa.cmp_block % nsa.cmp_stride != 0 || nsa.sel_block % nsa.cmp_stride != 0) {
     return "cmp_stride must divide cmp_block and sel_block";
@@ -91,6 +90,11 @@ std::string geometry_error(const NsaGeometry& nsa) {
   return {};
 }
 
+bool LlmShape::has_windows() const {
+  return std::any_of(dense_layers.begin(), dense_layers.end(),
+                     [](const DenseLayer& layer) { return layer.window > 0; });
+}
+
 std::int64_t LlmShape::parameter_count() const {
   std::int64_t layer = layer_parameters(hidden, hidden, q_width(), kv_width(), intermediate);
   if (attention == AttentionKind::kNsa) {
@@ -99,6 +103,8 @@ std::int64_t LlmShape::parameter_count() const {
       layer += num_kv_heads * nsa.cmp_block * (2 + head_dim);
     }
   }
+  layer += qkv_bias ? q_width() + 2 * kv_width() : 0;
+  layer += qk_norm ? 2 * head_dim : 0;
   return layers * layer + vocab * hidden * (tied_embeddings ? 1 : 2) + hidden;
 }
 
@@ -146,7 +152,8 @@ DraftShape draft_shape_for(const LlmShape& target) {
           .rope_theta = target.rope_theta,
           .norm_eps = target.norm_eps,
           .capture_layers = {std::min<std::int64_t>(2, target.layers), target.layers / 2,
-                             std::max<std::int64_t>(target.layers - 3, 0)}};
+                             std::max<std::int64_t>(target.layers - 3, 0)},
+          .rope = target.rope};
 }
 
 }  // namespace versieve

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "model/words/rotary.h"
 
 namespace versieve {
 
@@ -18,7 +21,8 @@ struct NsaGeometry {
   std::int64_t sel_count = 16;    // n: selected blocks a query, the forced ones included
   std::int64_t init_blocks = 1;   // forced at the start of the sequence
   std::int64_t local_blocks = 2;  // forced at its end, the current block included
-  std::int64_t window = 512;      // W: tokens of the sliding window, the query's own included
+  // W: tokens of the sliding window, the query's own included; 0: there is no such branch.
+  std::int64_t window = 512;
 
   bool operator==(const NsaGeometry&) const = default;
 };
@@ -34,6 +38,14 @@ enum class AttentionKind { kDense, kNsa };
 // How a checkpoint family forms compressed tokens (research notes on engines, part 9).
 enum class CompressPooling { kMean, kWeighted, kLinear };
 enum class CompressStage { kBeforeRope, kAfterRope };
+
+// What differs between the layers of a dense target.
+struct DenseLayer {
+  std::int64_t window = 0;  // tokens that a query sees, its own included; 0: all
+  bool turns = true;        // queries and keys are rotated by their positions
+
+  bool operator==(const DenseLayer&) const = default;
+};
 
 struct LlmShape {
   std::string name;  // as it was asked for: "nsa-1b", "nsa-1b:v32000"
@@ -53,7 +65,20 @@ struct LlmShape {
   CompressPooling pooling = CompressPooling::kWeighted;
   CompressStage compress_stage = CompressStage::kBeforeRope;
   std::int64_t draft_vocab = 0;  // tokens that draft_shape_for's draft proposes; 0: all of vocab
+  RopeScaling rope;              // how rope_theta's frequencies are scaled
+  bool qkv_bias = false;         // added to queries, keys and values before all else
+  bool qk_norm = false;          // RMS norms over each query's and key's elements, before rotary
+  std::vector<DenseLayer> dense_layers;  // one each; empty: all alike
 
+  DenseLayer dense_layer(std::int64_t layer) const {
+    return dense_layers.empty() ? DenseLayer{} : dense_layers[static_cast<std::size_t>(layer)];
+  }
+  bool has_windows() const;  // of dense layers
+  // Whether rows of the joint projection are queries, keys and values as they come, turned by
+  // theta's own frequencies: what the launches for whole layers take.
+  bool is_plain() const {
+    return !qkv_bias && !qk_norm && rope == RopeScaling{} && dense_layers.empty();
+  }
   std::int64_t q_width() const { return num_heads * head_dim; }
   std::int64_t kv_width() const { return num_kv_heads * head_dim; }
   // Parameters of all layers, embeddings and head included.
@@ -73,7 +98,12 @@ struct DraftShape {
   double norm_eps = 1e-5;
   std::int64_t capture_layers[3] = {
       0, 0, 0};  // the stream entering layer j; j = layers: leaving the last
+  RopeScaling rope;
+  bool norm_before_residual = false;  // the normed feature, not the feature, is the residual
+  // Of its entries and nodes, which is a limit on drafting and on nothing else; 0: the target's.
+  std::int64_t max_position = 0;
 
+  bool is_plain() const { return rope == RopeScaling{} && !norm_before_residual; }
   std::int64_t joint_rows() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   std::int64_t parameter_count() const;
 };

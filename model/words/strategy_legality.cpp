@@ -12,6 +12,10 @@ std::string attention_refusal(const Strategy& strategy, const LlmShape& target) 
                         " needs a dense target, and this one was trained with Native Sparse "
                         "Attention";
   }
+  if (!sparse && strategy.attention != AttentionMethod::kDense && target.has_windows()) {
+    return std::string(name_of(strategy.attention)) +
+           " chooses from all tokens, and this target has layers that see a window of them";
+  }
   if (strategy.attention == AttentionMethod::kResa && strategy.draft.speculates()) {
     return "resa decodes token by token and rectifies what it wrote; it verifies no draft yet";
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -149,93 +150,124 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
   if (!ops) {
     return;
   }
-  for (const auto& [heads, kv_heads, d, gate_count] :
-       {std::array<std::int64_t, 4>{4, 2, 64, 24}, {32, 8, 64, 96}, {3, 1, 6, 9}, {0, 2, 16, 0}}) {
-    const std::int64_t n = 4, width = (heads + 2 * kv_heads) * d + gate_count;
-    const Ints position = {0, 1, 16383, 262143};
-    const auto x = random_elements<TestType>(n * width, 31);
-    const OpsBuffer<TestType> device_x(*ops, x);
-    const OpsBuffer<TestType, std::int32_t> device_position(*ops, position);
-    const OpsBuffer<TestType, float> cosine(*ops, n * d / 2), sine(*ops, n * d / 2);
-    ops->embed({.angles = {.n = n,
-                           .head_dim = d,
-                           .theta = 500000.0,
-                           .position = device_position.data(),
-                           .cosine = cosine.data(),
-                           .sine = sine.data()}});
-    OpsBuffer<TestType> q = test::poisoned<TestType>(*ops, n * heads * d);
-    OpsBuffer<TestType> gates = test::poisoned<TestType>(*ops, n * gate_count);
-    OpsBuffer<TestType> kv[3];
-    for (OpsBuffer<TestType>& buffer : kv) {
-      buffer = test::poisoned<TestType>(*ops, n * kv_heads * d);
-    }
-    const Ints cache_row = {6, 0, 5, 2};
-    const std::int64_t cache_size = 7 * kv_heads * d;
-    const OpsBuffer<TestType, std::int32_t> device_cache_row(*ops, cache_row);
-    const std::vector<TestType> cache_before = random_elements<TestType>(cache_size, 32);
-    const OpsBuffer<TestType> cache[2] = {{*ops, cache_before}, {*ops, cache_before}};
-    ops->rope_append({.n = n,
-                      .num_heads = heads,
-                      .num_kv_heads = kv_heads,
-                      .head_dim = d,
-                      .gate_count = gate_count,
-                      .x = device_x.data(),
-                      .cosine = cosine.data(),
-                      .sine = sine.data(),
-                      .q = q.data(),
-                      .k_raw = kv[0].data(),
-                      .k = kv[1].data(),
-                      .v = kv[2].data(),
-                      .gates = gates.data(),
-                      .cache_row = device_cache_row.data(),
-                      .k_cache = cache[0].data(),
-                      .v_cache = cache[1].data()});
-    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
-    const std::vector<double> wide = widen_all(x);
-    std::vector<double> table(size(n * d)), want_q(size(n * heads * d)),
-        want_gates(size(n * gate_count));
-    std::vector<double> want_kv[3];
-    for (std::vector<double>& want : want_kv) {
-      want.resize(size(n * kv_heads * d));
-    }
-    rope_table_cpu(RopeTableParams<double>{.n = n,
-                                           .head_dim = d,
-                                           .theta = 500000.0,
-                                           .position = position.data(),
-                                           .cosine = table.data(),
-                                           .sine = table.data() + n * d / 2},
-                   1);
-    rope_append_cpu(RopeAppendParams<double>{.n = n,
-                                             .num_heads = heads,
-                                             .num_kv_heads = kv_heads,
-                                             .head_dim = d,
-                                             .gate_count = gate_count,
-                                             .x = wide.data(),
-                                             .cosine = table.data(),
-                                             .sine = table.data() + n * d / 2,
-                                             .q = want_q.data(),
-                                             .k_raw = want_kv[0].data(),
-                                             .k = want_kv[1].data(),
-                                             .v = want_kv[2].data(),
-                                             .gates = want_gates.data()},
-                    1);
-    INFO("heads " << heads << " d " << d);
-    for (int i = 0; i < 2; ++i) {  // the rows written once more, and no others
-      std::vector<TestType> want = cache_before;
-      const std::vector<TestType> rows = kv[i + 1].read();
-      for (std::int64_t row = 0; row < n; ++row) {
-        std::copy_n(rows.begin() + row * kv_heads * d, kv_heads * d,
-                    want.begin() + cache_row[size(row)] * kv_heads * d);
+  for (const auto& [heads, kv_heads, d, gate_count] : {std::array<std::int64_t, 4>{4, 2, 64, 24},
+                                                       {32, 8, 64, 96},
+                                                       {3, 1, 6, 9},
+                                                       {0, 2, 16, 0},
+                                                       {9, 3, 64, 27},
+                                                       {2, 1, 128, 0},
+                                                       {1, 1, 256, 3}}) {
+    for (const int before : {0, 1, 2, 3}) {  // a bias, norms
+      const std::int64_t n = 4, width = (heads + 2 * kv_heads) * d + gate_count;
+      const bool biased = before % 2 == 1, normed = before / 2 == 1;
+      const std::vector<TestType> bias = random_elements<TestType>((heads + 2 * kv_heads) * d, 33),
+                                  q_norm = random_elements<TestType>(d, 34),
+                                  k_norm = random_elements<TestType>(d, 35);
+      const OpsBuffer<TestType> device_bias(*ops, bias), device_q_norm(*ops, q_norm),
+          device_k_norm(*ops, k_norm);
+      std::vector<double> frequency;
+      for (std::int64_t i = 0; i < d / 2; ++i) {
+        frequency.push_back(std::pow(3.0, -static_cast<double>(i) / 4.0));
       }
-      const std::vector<TestType> got = cache[i].read();
-      CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof want[0]) == 0);
+      const OpsBuffer<TestType, double> device_frequency(*ops, frequency);
+      const Ints position = {0, 1, 16383, 262143};
+      const auto x = random_elements<TestType>(n * width, 31);
+      const OpsBuffer<TestType> device_x(*ops, x);
+      const OpsBuffer<TestType, std::int32_t> device_position(*ops, position);
+      const OpsBuffer<TestType, float> cosine(*ops, n * d / 2), sine(*ops, n * d / 2);
+      ops->embed({.angles = {.n = n,
+                             .head_dim = d,
+                             .theta = 500000.0,
+                             .frequency = biased ? device_frequency.data() : nullptr,
+                             .scale = biased ? 1.25 : 1.0,
+                             .position = device_position.data(),
+                             .cosine = cosine.data(),
+                             .sine = sine.data()}});
+      OpsBuffer<TestType> q = test::poisoned<TestType>(*ops, n * heads * d);
+      OpsBuffer<TestType> gates = test::poisoned<TestType>(*ops, n * gate_count);
+      OpsBuffer<TestType> kv[3];
+      for (OpsBuffer<TestType>& buffer : kv) {
+        buffer = test::poisoned<TestType>(*ops, n * kv_heads * d);
+      }
+      const Ints cache_row = {6, 0, 5, 2};
+      const std::int64_t cache_size = 7 * kv_heads * d;
+      const OpsBuffer<TestType, std::int32_t> device_cache_row(*ops, cache_row);
+      const std::vector<TestType> cache_before = random_elements<TestType>(cache_size, 32);
+      const OpsBuffer<TestType> cache[2] = {{*ops, cache_before}, {*ops, cache_before}};
+      ops->rope_append({.n = n,
+                        .num_heads = heads,
+                        .num_kv_heads = kv_heads,
+                        .head_dim = d,
+                        .gate_count = gate_count,
+                        .x = device_x.data(),
+                        .bias = biased ? device_bias.data() : nullptr,
+                        .q_norm = normed ? device_q_norm.data() : nullptr,
+                        .k_norm = normed ? device_k_norm.data() : nullptr,
+                        .norm_eps = 1e-3,
+                        .cosine = cosine.data(),
+                        .sine = sine.data(),
+                        .q = q.data(),
+                        .k_raw = kv[0].data(),
+                        .k = kv[1].data(),
+                        .v = kv[2].data(),
+                        .gates = gates.data(),
+                        .cache_row = device_cache_row.data(),
+                        .k_cache = cache[0].data(),
+                        .v_cache = cache[1].data()});
+      const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+      const std::vector<double> wide = widen_all(x), wide_bias = widen_all(bias),
+                                wide_q_norm = widen_all(q_norm), wide_k_norm = widen_all(k_norm);
+      std::vector<double> table(size(n * d)), want_q(size(n * heads * d)),
+          want_gates(size(n * gate_count));
+      std::vector<double> want_kv[3];
+      for (std::vector<double>& want : want_kv) {
+        want.resize(size(n * kv_heads * d));
+      }
+      rope_table_cpu(RopeTableParams<double>{.n = n,
+                                             .head_dim = d,
+                                             .theta = 500000.0,
+                                             .frequency = biased ? frequency.data() : nullptr,
+                                             .scale = biased ? 1.25 : 1.0,
+                                             .position = position.data(),
+                                             .cosine = table.data(),
+                                             .sine = table.data() + n * d / 2},
+                     1);
+      rope_append_cpu(RopeAppendParams<double>{.n = n,
+                                               .num_heads = heads,
+                                               .num_kv_heads = kv_heads,
+                                               .head_dim = d,
+                                               .gate_count = gate_count,
+                                               .x = wide.data(),
+                                               .bias = biased ? wide_bias.data() : nullptr,
+                                               .q_norm = normed ? wide_q_norm.data() : nullptr,
+                                               .k_norm = normed ? wide_k_norm.data() : nullptr,
+                                               .norm_eps = 1e-3,
+                                               .cosine = table.data(),
+                                               .sine = table.data() + n * d / 2,
+                                               .q = want_q.data(),
+                                               .k_raw = want_kv[0].data(),
+                                               .k = want_kv[1].data(),
+                                               .v = want_kv[2].data(),
+                                               .gates = want_gates.data()},
+                      1);
+      INFO("heads " << heads << " d " << d << " bias " << biased << " norms " << normed);
+      for (int i = 0; i < 2; ++i) {  // the rows written once more, and no others
+        std::vector<TestType> want = cache_before;
+        const std::vector<TestType> rows = kv[i + 1].read();
+        for (std::int64_t row = 0; row < n; ++row) {
+          std::copy_n(rows.begin() + row * kv_heads * d, kv_heads * d,
+                      want.begin() + cache_row[size(row)] * kv_heads * d);
+        }
+        const std::vector<TestType> got = cache[i].read();
+        CHECK(std::memcmp(got.data(), want.data(), want.size() * sizeof want[0]) == 0);
+      }
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(relative_error(widen_all(kv[i].read()), want_kv[i]) < kTolerance<TestType>);
+      }
+      CHECK((heads == 0 || relative_error(widen_all(q.read()), want_q) < kTolerance<TestType>));
+      CHECK((gate_count == 0 ||
+             relative_error(widen_all(gates.read()), want_gates) < kTolerance<TestType>));
     }
-    for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(relative_error(widen_all(kv[i].read()), want_kv[i]) < kTolerance<TestType>);
-    }
-    CHECK((heads == 0 || relative_error(widen_all(q.read()), want_q) < kTolerance<TestType>));
-    CHECK((gate_count == 0 ||
-           relative_error(widen_all(gates.read()), want_gates) < kTolerance<TestType>));
   }
 }
 

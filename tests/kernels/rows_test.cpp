@@ -194,6 +194,98 @@ TEMPLATE_TEST_CASE("rope_append is rope, copies and the sigmoid on the parts of 
   }
 }
 
+// What comes before rotary, worked out beside, then rope_append without it.
+TEMPLATE_TEST_CASE("rope_append adds a bias and norms heads before it turns them", "[rope_append]",
+                   float, double) {
+  const std::int64_t n = 2, heads = 3, kv_heads = 1, d = 8, gates = 2;
+  const std::int64_t parts = heads + 2 * kv_heads, width = parts * d + gates;
+  const auto x = random_tensor<TestType>(n * width, 51);
+  const auto bias = random_tensor<TestType>(parts * d, 52);
+  const auto q_norm = random_tensor<TestType>(d, 53), k_norm = random_tensor<TestType>(d, 54);
+  const auto cosine = random_tensor<TestType>(n * d / 2, 55);
+  const auto sine = random_tensor<TestType>(n * d / 2, 56);
+  using Rows = std::vector<TestType>;
+  struct Parts {
+    Rows q = Rows(48), k_raw = Rows(16), k = Rows(16), v = Rows(16), gate = Rows(4);
+  };
+  const auto run = [&](const Rows& rows, bool biased, bool normed) {
+    Parts out;
+    rope_append_cpu(RopeAppendParams<TestType>{.n = n,
+                                               .num_heads = heads,
+                                               .num_kv_heads = kv_heads,
+                                               .head_dim = d,
+                                               .gate_count = gates,
+                                               .x = rows.data(),
+                                               .bias = biased ? bias.data() : nullptr,
+                                               .q_norm = normed ? q_norm.data() : nullptr,
+                                               .k_norm = normed ? k_norm.data() : nullptr,
+                                               .norm_eps = 1e-3,
+                                               .cosine = cosine.data(),
+                                               .sine = sine.data(),
+                                               .q = out.q.data(),
+                                               .k_raw = out.k_raw.data(),
+                                               .k = out.k.data(),
+                                               .v = out.v.data(),
+                                               .gates = out.gate.data()},
+                    1);
+    return out;
+  };
+  const auto prepared = [&](bool biased, bool normed) {
+    Rows rows = x;
+    for (std::int64_t head = 0; head < n * parts; ++head) {
+      const std::int64_t h = head % parts;
+      TestType* const at = rows.data() + head / parts * width + h * d;
+      double squares = 0.0;
+      for (std::int64_t e = 0; e < d; ++e) {
+        at[e] += biased ? bias[static_cast<std::size_t>(h * d + e)] : TestType(0);
+        squares += static_cast<double>(at[e]) * static_cast<double>(at[e]);
+      }
+      const double scale = 1.0 / std::sqrt(squares / static_cast<double>(d) + 1e-3);
+      const Rows& weight = h < heads ? q_norm : k_norm;
+      for (std::int64_t e = 0; e < d && normed && h < heads + kv_heads; ++e) {
+        at[e] = static_cast<TestType>(static_cast<double>(at[e]) * scale *
+                                      static_cast<double>(weight[static_cast<std::size_t>(e)]));
+      }
+    }
+    return rows;
+  };
+  for (const bool biased : {false, true}) {
+    for (const bool normed : {false, true}) {
+      CAPTURE(biased, normed);
+      const Parts got = run(x, biased, normed);
+      const Parts want = run(prepared(biased, normed), false, false);
+      const double bound = sizeof(TestType) == 4 ? 1e-6 : 1e-14;
+      const auto wide = [](const Rows& rows) {
+        return std::vector<double>(rows.begin(), rows.end());
+      };
+      CHECK(relative_error(got.q, wide(want.q)) < bound);
+      CHECK(relative_error(got.k_raw, wide(want.k_raw)) < bound);
+      CHECK(relative_error(got.k, wide(want.k)) < bound);
+      CHECK(relative_error(got.v, wide(want.v)) < bound);
+      CHECK(got.gate == want.gate);
+    }
+  }
+}
+
+TEST_CASE("rotary tables take frequencies and a scale", "[rope_append]") {
+  const std::int32_t position[] = {0, 3, 1000};
+  const double frequency[] = {1.0, 0.25, 0.001};
+  double cosine[9], sine[9];
+  rope_table_cpu(RopeTableParams<double>{.n = 3,
+                                         .head_dim = 6,
+                                         .frequency = frequency,
+                                         .scale = 1.5,
+                                         .position = position,
+                                         .cosine = cosine,
+                                         .sine = sine},
+                 1);
+  for (std::size_t i = 0; i < 9; ++i) {
+    const double angle = position[i / 3] * frequency[i % 3];
+    CHECK(cosine[i] == Approx(1.5 * std::cos(angle)));
+    CHECK(sine[i] == Approx(1.5 * std::sin(angle)));
+  }
+}
+
 TEST_CASE("swiglu and sigmoid follow their equations to the ends of the range", "[swiglu]") {
   std::vector<float> gate = random_tensor<float>(5000, 6, 4.0);
   gate[0] = -200.0F;  // exp overflows

@@ -74,6 +74,13 @@ TEST_CASE("one launch takes the named sparse geometries, and what its parts allo
   CHECK(!takes(changed([](LlmShape& s) { s.nsa.cmp_block = 16; })));
   CHECK(!takes(changed([](LlmShape& s) { s.nsa.sel_count = 65; })));
   CHECK(!decodes_in_one_launch(named_llm_shape("nsa-1b"), 4096, 60));  // down's slices do not fit
+  LlmShape other = named_llm_shape("nsa-1b");
+  CHECK(decodes_in_one_launch(other, 4096));
+  other.rope.kind = RopeKind::kLinear;
+  CHECK(!decodes_in_one_launch(other, 4096));
+  other = named_llm_shape("nsa-1b");
+  other.qkv_bias = true;
+  CHECK(!decodes_in_one_launch(other, 4096));
 }
 
 TEST_CASE("one launch moves what the launches move that it replaces, term by term") {

@@ -50,6 +50,9 @@ TEST_CASE("a launch for all levels has its limits") {
   other.vocab = 1025;
   CHECK_FALSE(taken(other, {5, 4, 32}));
   other = draft;
+  other.norm_before_residual = true;
+  CHECK_FALSE(taken(other, {5, 4, 32}));
+  other = draft;
   other.window = 513;
   CHECK_FALSE(taken(other, {5, 4, 32}));
   other = draft;
