@@ -251,7 +251,7 @@ struct PartTiles {
     const int chunks = at.position / kTileKeys + 1 - chunk;
     return {chunk * kTileKeys,
             kWindowSegments * kTileKeys,
-            max((chunks + kWindowSegments - 1) / kWindowSegments, 0),
+            a.window > 0 ? max((chunks + kWindowSegments - 1) / kWindowSegments, 0) : 0,
             low,
             at.position + 1,
             at.position};

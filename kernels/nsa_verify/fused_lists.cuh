@@ -303,7 +303,7 @@ __device__ __forceinline__ void list_window(const Queries& t, const Team& team, 
   const TileSource from(t, false);
   ListLength length;
 #pragma unroll 1
-  for (int segment = range.from; segment < range.to && most >= 0; ++segment) {
+  for (int segment = range.from; segment < range.to && most >= 0 && window > 0; ++segment) {
     const int rest = segment - kSelectedSegments;
     int chunk = max(least - window + 1, 0) / kTileKeys;
     chunk += (chunk + rest) % kWindowSegments;

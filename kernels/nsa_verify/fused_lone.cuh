@@ -74,14 +74,14 @@ __device__ __forceinline__ LoneList lone_spans(const Lone& t, int rank, std::int
   return list;
 }
 
-// Chunks of the window whose number is `segment` modulo the window segments.
+// Chunks of the window whose number is `segment` modulo the window segments; without a window none.
 __device__ __forceinline__ LoneList lone_window(const Lone& t, int segment, std::int32_t* first) {
   const int low = max(t.position - t.a.window + 1, 0);
   int chunk = low / kTileKeys;
   chunk += (chunk + segment) % kWindowSegments;
   const int chunks = t.position / kTileKeys + 1 - chunk;
   const int part = kSelectedSegments + segment;
-  const int count = max((chunks + kWindowSegments - 1) / kWindowSegments, 0);
+  const int count = t.a.window > 0 ? max((chunks + kWindowSegments - 1) / kWindowSegments, 0) : 0;
 #pragma unroll 1
   for (int i = t.lane; i < count; i += 32) {
     first[i] = (chunk + i * kWindowSegments) * kTileKeys;

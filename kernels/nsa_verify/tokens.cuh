@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kMaxAttentionThreads)
       const std::int64_t offset = (row * p.num_kv_heads + g) * p.head_dim;
       return {(committed ? p.k : p.k_tree) + offset, (committed ? p.v : p.v_tree) + offset};
     };
-    for (std::int64_t base = first / kDeviceChunk * kDeviceChunk; base <= last;
+    for (std::int64_t base = first / kDeviceChunk * kDeviceChunk; base <= last && first <= last;
          base += kDeviceChunk) {
       attention.absorb(base, row_at, NoScores{});
     }

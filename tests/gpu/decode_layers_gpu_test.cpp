@@ -73,21 +73,33 @@ TEST_CASE("one launch for a token's layers, two steps", "[decode][race]") {
   CHECK(pair.led(79, "FR", 2) == 2);  // the first completes a compressed token
 }
 
-TEST_CASE("one launch for a token's layers has the launches' bits: groups of 2, 4 and 8 heads",
+TEST_CASE("one launch for a token's layers has the launches' bits: groups of 2, 3, 4 and 8 heads",
           "[decode]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
   if (ops == nullptr) {
     return;
   }
   for (const std::int64_t head_dim : {64, 128}) {
-    for (const std::int64_t group : {2, 4, 8}) {
+    for (const std::int64_t group : {2, 3, 4, 8}) {
       const CompressStage stage =
           group == 4 ? CompressStage::kAfterRope : CompressStage::kBeforeRope;
       INFO("head size " << head_dim << ", " << group << " query heads a KV head");
-      DecodePair<Bf16> pair(*ops, small(group, 16 / group, head_dim, stage), 700 + kRoom);
+      const std::int64_t kv_heads = group == 3 ? 4 : 16 / group;
+      DecodePair<Bf16> pair(*ops, small(group, kv_heads, head_dim, stage), 700 + kRoom);
       check_contexts(pair, {"FF", "FR"}, 700);
     }
   }
+}
+
+TEST_CASE("one launch for a token's layers has the launches' bits without a window", "[decode]") {
+  const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  DecodeShape shape = small(4, 2, 64, CompressStage::kBeforeRope);
+  shape.llm.nsa.window = 0;
+  DecodePair<Bf16> pair(*ops, shape, 700 + kRoom);
+  check_contexts(pair, {"FF", "FR"}, 700);
 }
 
 TEST_CASE("one launch for a token's layers: mean pooling, and one stream captured twice",

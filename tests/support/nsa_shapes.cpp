@@ -12,7 +12,8 @@ NsaCaseShape random_nsa_shape(std::mt19937_64& rng, bool cuda) {
       {32, 16, 64, 16, 1, 2, 512}, {4, 2, 8, 4, 1, 2, 6},     {8, 4, 4, 3, 1, 2, 5},
       {4, 4, 4, 3, 1, 2, 1},       {6, 2, 10, 5, 2, 2, 7},    {1, 1, 1, 4, 0, 1, 3},
       {16, 8, 48, 6, 0, 0, 40},    {32, 16, 64, 4, 1, 2, 64}, {64, 16, 32, 8, 2, 3, 100},
-      {5, 5, 15, 2, 0, 2, 33},     {12, 3, 96, 3, 2, 1, 130}};
+      {5, 5, 15, 2, 0, 2, 33},     {12, 3, 96, 3, 2, 1, 130}, {16, 16, 16, 6, 0, 1, 0},
+      {32, 16, 64, 4, 1, 2, 0}};
   static const std::int64_t head_dims[] = {16, 32, 64, 128, 48, 80, 96, 112};
   static const std::int64_t odd_head_dims[] = {1, 7, 20, 33, 64, 72, 100, 128};
   static const std::int64_t groups[] = {1, 2, 3, 4, 5, 8, 16};
@@ -51,6 +52,15 @@ std::vector<NsaCaseShape> adversarial_nsa_shapes() {
   }
   add([](NsaCaseShape& s) { s.nodes = 1; });
   add([](NsaCaseShape& s) { s.nsa = {32, 16, 64, 3, 1, 2, 1}; });
+  for (const std::int64_t context : {0, 62, 63, 64, 127, 1000}) {  // no window
+    for (const std::int64_t nodes : {1, 12}) {
+      add([&](NsaCaseShape& s) {
+        s.nsa.window = 0;
+        s.context_len = context;
+        s.nodes = nodes;
+      });
+    }
+  }
   return shapes;
 }
 

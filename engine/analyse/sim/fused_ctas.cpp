@@ -196,6 +196,9 @@ class CtaBuilder {
   }
 
   void add_window(std::int64_t segment, FusedTeam& team) const {
+    if (a_.shape.nsa.window == 0) {
+      return;
+    }
     const std::int64_t least =
         *std::min_element(a_.position.begin() + team.first, a_.position.begin() + team.end);
     std::int64_t chunk = std::max<std::int64_t>(least - a_.shape.nsa.window + 1, 0) / kFusedTile;
@@ -240,7 +243,8 @@ bool sees_slice(const AttentionCase& a, std::int64_t g, std::int64_t segment, st
     return false;
   }
   if (segment >= kFusedSelectedSegments) {
-    return slice / kFusedTile % kFusedWindowSegments == segment - kFusedSelectedSegments;
+    return a.shape.nsa.window > 0 &&
+           slice / kFusedTile % kFusedWindowSegments == segment - kFusedSelectedSegments;
   }
   const std::int64_t block = slice / a.shape.nsa.sel_block;
   return block % kFusedSelectedSegments == segment && lists_block(a, node, g, block);

@@ -55,7 +55,7 @@ bool NsaTokensTrace::chunk_of(std::int64_t node, std::int64_t g, std::int64_t ch
   const std::int64_t base = from / kVanillaChunk * kVanillaChunk + chunk * kVanillaChunk;
   first = std::max(from, base);
   last = std::min(to, base + kVanillaChunk - 1);
-  return window_ ? base <= to : true;
+  return window_ ? base <= to && from <= to : true;
 }
 
 bool NsaTokensTrace::append_step(std::int64_t cta, std::int64_t step,

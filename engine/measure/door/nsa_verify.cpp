@@ -52,14 +52,15 @@ constexpr DoorTensor kInputs[] = {{"q", "float", "N,H,d"},
                                   {"v_cmp_tree", "float", "E,G,d", false},
                                   {"cmp_tree_owner", "I32", "E", false},
                                   {"indices_in", "I32", "N,G,n", false}};
-constexpr DoorKey kKeys[] = {{"cmp_block", "l, tokens of a compression block"},
-                             {"cmp_stride", "s, tokens between two compression blocks"},
-                             {"sel_block", "B, tokens of a selection block"},
-                             {"sel_count", "n, selected blocks, forced ones included"},
-                             {"init_blocks", "forced at the start"},
-                             {"local_blocks", "forced at the end, the current one included"},
-                             {"window", "W, tokens of the window, the own one included"},
-                             {"group_size", "C, queries of a group; reuse ignores it"}};
+constexpr DoorKey kKeys[] = {
+    {"cmp_block", "l, tokens of a compression block"},
+    {"cmp_stride", "s, tokens between two compression blocks"},
+    {"sel_block", "B, tokens of a selection block"},
+    {"sel_count", "n, selected blocks, forced ones included"},
+    {"init_blocks", "forced at the start"},
+    {"local_blocks", "forced at the end, the current one included"},
+    {"window", "W, tokens of the window, the own one included; 0: no window"},
+    {"group_size", "C, queries of a group; reuse ignores it"}};
 constexpr DoorTensor kOutputs[] = {{"out", "float", "N,H,d"},
                                    {"indices", "I32", "N,G,n"},
                                    {"importance", "float", "N,G,blocks", false}};
@@ -71,7 +72,7 @@ NsaGeometry geometry_of(const DoorInput& input) {
           .sel_count = input.integer_key("sel_count", 1, kMaxBlock),
           .init_blocks = input.integer_key("init_blocks", 0, kMaxBlock),
           .local_blocks = input.integer_key("local_blocks", 0, kMaxBlock),
-          .window = input.integer_key("window", 1, kMaxWindow)};
+          .window = input.integer_key("window", 0, kMaxWindow)};
 }
 
 // The file's tensors in T, and what is computed from them.
