@@ -56,7 +56,7 @@ void pass_over(const fs::path& folder, const std::string& name, const TensorView
                       "; it was passed over");
   } else {
     refuse(folder, "tensor '" + name + "' is not part of this kind of model" +
-                       (name.ends_with(".bias") ? ", which has no biases" : ""));
+                       (name.ends_with(".bias") ? ", whose biases are other ones or none" : ""));
   }
 }
 
@@ -149,9 +149,9 @@ Checkpoint load(const fs::path& folder, const TargetConfig& config) {
                         .special = config.special,
                         .weights = {},
                         .remarks = {}};
-  checkpoint.weights =
-      canonical(folder, std::move(files), expected,
-                {config.shape.rope_theta, config.shape.head_dim}, checkpoint.remarks);
+  checkpoint.weights = canonical(
+      folder, std::move(files), expected,
+      {config.shape.rope_theta, config.shape.head_dim, config.shape.rope}, checkpoint.remarks);
   return checkpoint;
 }
 
@@ -196,10 +196,6 @@ Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
   if (draft.shape.vocab != target.vocab) {
     refuse(folder, "vocab_size must be the target's, " + std::to_string(target.vocab));
   }
-  if (draft.shape.max_position < target.max_position) {
-    refuse(folder, "max_position_embeddings must reach the target's, " +
-                       std::to_string(target.max_position));
-  }
   return draft;
 }
 
@@ -211,8 +207,9 @@ DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {
   WeightFiles files = read_weights(folder);
   check_map_is_there(folder, config, files, target);
   DraftCheckpoint draft{.shape = config.shape, .weights = {}, .d2t = {}, .remarks = {}};
-  draft.weights = canonical(folder, std::move(files), expected_draft(config, target),
-                            {config.shape.rope_theta, config.shape.head_dim}, draft.remarks);
+  draft.weights =
+      canonical(folder, std::move(files), expected_draft(config, target),
+                {config.shape.rope_theta, config.shape.head_dim, config.shape.rope}, draft.remarks);
   draft.d2t = vocab_map(folder, draft.weights, target.vocab, draft.remarks);
   return draft;
 }

@@ -4,7 +4,8 @@
 //
 // Canonical names, target: model.embed_tokens.weight, model.norm.weight, lm_head.weight (only if
 // not tied), model.layers.<i>.{input_layernorm, post_attention_layernorm}.weight,
-// .self_attn.{q,k,v,o}_proj.weight, .mlp.{gate,up,down}_proj.weight and, for NSA,
+// .self_attn.{q,k,v,o}_proj.weight, .mlp.{gate,up,down}_proj.weight, where the family has them
+// .self_attn.{q,k,v}_proj.bias and .self_attn.{q,k}_norm.weight, and, for NSA,
 // .self_attn.g_proj.weight [3H, hidden] (row h*3 + branch), .self_attn.compress_key,
 // .compress_value [G, l] (weighted pooling only), .intra_block_pe [G, l, d] (optional under mean
 // pooling).
@@ -67,8 +68,8 @@ std::string layer_name(std::int64_t layer, const std::string& rest);
 
 // Throw Error(kBadInput) with one sentence that names the file or the tensor.
 Checkpoint load_target(const std::filesystem::path& folder);
-// A draft that is a model of its own (is_draft_model), made for that target: the same vocabulary
-// and at least its positions.
+// A draft that is a model of its own (is_draft_model), made for that target: the same vocabulary.
+// Fewer positions than the target's are a limit on drafting.
 Checkpoint load_draft_model(const std::filesystem::path& folder, const LlmShape& target);
 // `folder`: the draft's own, usually <target>/draft.
 DraftCheckpoint load_draft(const std::filesystem::path& folder, const LlmShape& target);

@@ -1,19 +1,25 @@
 #include "engine/io/config_checks.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
 namespace versieve::engine {
 namespace {
 
-// A rope object may say only "default"; scaling changes every angle and is refused.
-void check_rope_type(const ConfigFields& rope) {
-  for (const char* key : {"rope_type", "type"}) {
-    if (rope.has(key) && rope.text(key) != "default") {
-      rope.refuse("the " + std::string(key) + " '" + rope.text(key) +
-                  "' is not supported, only default is");
+RopeKind kind_of(const ConfigFields& rope) {
+  const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
+  if (rope.text_or("type", type) != type) {
+    rope.refuse("rope_type '" + type + "' and type '" + rope.text("type") + "' disagree");
+  }
+  for (const RopeKind kind :
+       {RopeKind::kDefault, RopeKind::kLinear, RopeKind::kLlama3, RopeKind::kYarn}) {
+    if (type == name_of(kind)) {
+      return kind;
     }
   }
+  rope.refuse("the rope_type '" + type +
+              "' is not supported; default, linear, llama3 and yarn are");
 }
 
 void check_rotary_factor(const ConfigFields& fields) {
@@ -33,6 +39,70 @@ void check_one_form(const ConfigFields& rope) {
   }
 }
 
+// The positions that a scaling starts from: beside the scaling they count before those in it.
+double original_positions(const ConfigFields& config, const ConfigFields& rope,
+                          std::int64_t max_position) {
+  constexpr const char* kKey = "original_max_position_embeddings";
+  return static_cast<double>(config.has(kKey) ? config.integer(kKey, 1)
+                                              : rope.integer_or(kKey, 1, max_position));
+}
+
+void read_llama3(const ConfigFields& rope, RopeScaling& s) {
+  s.low_freq_factor = rope.positive("low_freq_factor");
+  s.high_freq_factor = rope.positive("high_freq_factor");
+  if (s.high_freq_factor <= s.low_freq_factor) {
+    rope.refuse("high_freq_factor must be above low_freq_factor");
+  }
+}
+
+// A 0 counts as absent, as in the libraries that read it.
+bool is_stated(const ConfigFields& rope, const char* key) {
+  return rope.has(key) && rope.value(key) != 0;
+}
+
+// Without a factor of its own the cosines' follows from that of the positions.
+void read_yarn(const ConfigFields& rope, std::int64_t max_position, RopeScaling& s) {
+  for (const char* key : {"attn_factor", "extrapolation_factor"}) {
+    if (rope.has(key) && rope.positive(key) != 1.0) {
+      rope.refuse(std::string(key) + " is not supported unless it is 1");
+    }
+  }
+  s.factor = rope.positive_or("factor", static_cast<double>(max_position) / s.original_positions);
+  s.beta_fast = rope.positive_or("beta_fast", 32.0);
+  s.beta_slow = rope.positive_or("beta_slow", 1.0);
+  if (s.beta_fast <= s.beta_slow) {
+    rope.refuse("beta_fast must be above beta_slow");
+  }
+  s.truncates = rope.flag_or("truncate", true);
+  s.attention_factor = yarn_attention_factor(s.factor);
+  if (rope.has("attention_factor")) {
+    s.attention_factor = rope.positive("attention_factor");
+  } else if (is_stated(rope, "mscale") && is_stated(rope, "mscale_all_dim")) {
+    s.attention_factor = yarn_attention_factor(s.factor, rope.positive("mscale")) /
+                         yarn_attention_factor(s.factor, rope.positive("mscale_all_dim"));
+  }
+}
+
+RopeScaling read_scaling(const ConfigFields& config, const ConfigFields& rope,
+                         std::int64_t max_position) {
+  RopeScaling s{.kind = kind_of(rope)};
+  if (s.kind == RopeKind::kDefault) {
+    return s;
+  }
+  if (s.kind != RopeKind::kLinear) {
+    s.original_positions = original_positions(config, rope, max_position);
+  }
+  if (s.kind == RopeKind::kYarn) {
+    read_yarn(rope, max_position, s);
+    return s;
+  }
+  s.factor = rope.positive("factor");
+  if (s.kind == RopeKind::kLlama3) {
+    read_llama3(rope, s);
+  }
+  return s;
+}
+
 }  // namespace
 
 void check_dtype(const ConfigFields& config) {
@@ -48,16 +118,22 @@ void check_dtype(const ConfigFields& config) {
   }
 }
 
-void check_unsupported(const ConfigFields& config) {
-  config.refuse_flags({"attention_bias", "mlp_bias", "qkv_bias", "qk_norm", "use_qk_norm",
-                       "use_output_gate", "quantization_config"});
+void check_unsupported(const ConfigFields& config, std::initializer_list<const char*> own) {
+  for (const char* flag : {"attention_bias", "mlp_bias", "qkv_bias", "qk_norm", "use_qk_norm",
+                           "use_output_gate", "quantization_config"}) {
+    if (std::find_if(own.begin(), own.end(), [flag](const char* each) {
+          return std::string_view(each) == flag;
+        }) == own.end()) {
+      config.refuse_flags({flag});
+    }
+  }
   const std::string activation = config.text_or("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") {
     config.refuse("hidden_act '" + activation + "' is not supported, only silu is");
   }
 }
 
-double rope_theta(const ConfigFields& config) {
+Rotary read_rotary(const ConfigFields& config, std::int64_t max_position, double theta_if_absent) {
   config.refuse_flags({"rope_interleaved"});
   check_rotary_factor(config);
   constexpr const char* kTheta = "rope_theta";
@@ -76,22 +152,38 @@ double rope_theta(const ConfigFields& config) {
     stated_by = by;
   };
   take(config, kTheta);
+  Rotary rotary;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (config.has(key)) {
       const ConfigFields rope = config.object(key);
       check_one_form(rope);
-      check_rope_type(rope);
       check_rotary_factor(rope);
       take(rope, std::string(key) + "." + kTheta);
+      const RopeScaling scaling = read_scaling(config, rope, max_position);
+      if (rotary.scaling != RopeScaling{} && scaling != RopeScaling{} &&
+          scaling != rotary.scaling) {
+        config.refuse("rope_parameters and rope_scaling disagree");
+      }
+      rotary.scaling = scaling != RopeScaling{} ? scaling : rotary.scaling;
     }
   }
-  return theta.value_or(10000.0);
+  rotary.theta = theta.value_or(theta_if_absent);
+  if (rotary.scaling.kind == RopeKind::kYarn && rotary.theta <= 1.0) {
+    config.refuse("rope_theta must be above 1 for yarn");
+  }
+  return rotary;
 }
 
-std::optional<std::int64_t> sliding_window(const ConfigFields& config) {
+std::optional<std::int64_t> sliding_window(const ConfigFields& config,
+                                           std::optional<std::int64_t> if_absent, bool used) {
   constexpr const char* kWindow = "sliding_window";
-  const bool off = !config.flag_or("use_sliding_window", true) || !config.has(kWindow) ||
-                   config.value(kWindow) == false;
+  if (!config.flag_or("use_sliding_window", used)) {
+    return {};
+  }
+  if (!config.mentions(kWindow)) {
+    return if_absent;
+  }
+  const bool off = !config.has(kWindow) || config.value(kWindow) == false;
   return off ? std::nullopt : std::optional(config.integer(kWindow, 1));
 }
 

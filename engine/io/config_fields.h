@@ -21,6 +21,8 @@ class ConfigFields {
 
   // A key whose value is null counts as absent, as in the libraries that write these files.
   bool has(const char* key) const;
+  // Whether the key is there, be it null: some configuration classes tell the two apart.
+  bool mentions(const char* key) const { return object_->contains(key); }
   // A whole_number in [least, 2^31).
   std::int64_t integer(const char* key, std::int64_t least) const;
   std::int64_t integer_or(const char* key, std::int64_t least, std::int64_t absent) const;

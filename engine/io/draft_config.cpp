@@ -49,13 +49,24 @@ void read_capture_layers(const ConfigFields& config, const LlmShape& target, Dra
 std::int64_t draft_window(const ConfigFields& layer, const LlmShape& target) {
   const std::int64_t all = std::max(
       target.max_position, layer.integer_or("max_position_embeddings", 1, target.max_position));
-  return sliding_window(layer).value_or(all);
+  return sliding_window(layer, {}, true).value_or(all);
+}
+
+// The draft's own positions, where they are fewer than the target's.
+std::int64_t draft_positions(const ConfigFields& layer, const LlmShape& target) {
+  const std::int64_t own = layer.integer_or("max_position_embeddings", 1, target.max_position);
+  return own < target.max_position ? own : 0;
+}
+
+// A flag that stands in either of two objects.
+bool flag_of(const ConfigFields& config, const ConfigFields& layer, const char* key) {
+  return config.flag_or(key, layer.flag_or(key, false));
 }
 
 void check_draft(const ConfigFields& config, const ConfigFields& layer) {
   check_unsupported(layer);
   check_dtype(layer);
-  config.refuse_flags({"norm_before_residual", "norm_before_fc", "norm_output", "fc_norm"});
+  config.refuse_flags({"norm_before_fc", "norm_output", "fc_norm"});
   if (layer.integer_or("num_hidden_layers", 1, 1) != 1) {
     layer.refuse("num_hidden_layers must be 1: a draft is one decoder layer");
   }
@@ -77,8 +88,16 @@ bool is_draft_model(const fs::path& folder) {
     return !names.empty() && names.count("fc.weight") == 0;
   }
   const nlohmann::json& names = config.value("architectures");
-  return names.is_array() &&
-         std::find(names.begin(), names.end(), "LlamaForCausalLM") != names.end();
+  if (!names.is_array()) {
+    return false;
+  }
+  for (const char* model : {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+                            "Qwen3ForCausalLM", "SmolLM3ForCausalLM"}) {
+    if (std::find(names.begin(), names.end(), model) != names.end()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
@@ -109,7 +128,12 @@ DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
   shape.num_kv_heads = layer.integer_or("num_key_value_heads", 1, heads);
   shape.head_dim = layer.integer_or("head_dim", 2, shape.hidden / heads);
   shape.window = draft_window(layer, target);
-  shape.rope_theta = rope_theta(layer);
+  shape.max_position = draft_positions(layer, target);
+  const Rotary rotary =
+      read_rotary(layer, layer.integer_or("max_position_embeddings", 1, target.max_position));
+  shape.rope_theta = rotary.theta;
+  shape.rope = rotary.scaling;
+  shape.norm_before_residual = flag_of(config, layer, "norm_before_residual");
   shape.norm_eps = layer.positive_or("rms_norm_eps", 1e-6);
   if (heads % shape.num_kv_heads != 0) {
     layer.refuse("num_key_value_heads must divide num_attention_heads");

@@ -1,9 +1,11 @@
 #include "engine/io/model_config.h"
 
 #include <algorithm>
+#include <map>
 
 #include "engine/io/config_checks.h"
 #include "engine/io/strict_json.h"
+#include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
@@ -20,35 +22,62 @@ ModelFamily family_of(const ConfigFields& config) {
     config.refuse("the field model_type is missing");
   }
   const std::string type = config.text("model_type");
-  if (type == "versieve-nsa") {
-    return ModelFamily::kVersieveNsa;
+  static const std::map<std::string, ModelFamily> known = {
+      {"versieve-nsa", ModelFamily::kVersieveNsa},
+      {"llama", ModelFamily::kLlama},
+      {"mistral", ModelFamily::kMistral},
+      {"qwen2", ModelFamily::kQwen2},
+      {"qwen3", ModelFamily::kQwen3},
+      {"smollm3", ModelFamily::kSmolLm3},
+      {"llama-nsa", ModelFamily::kLlamaNsa},
+      {"nsa", ModelFamily::kFlaNsa},
+      {"toy-nsa-llama", ModelFamily::kToyNsa}};
+  const auto found = known.find(type);
+  if (found == known.end()) {
+    config.refuse("the model_type '" + type +
+                  "' is not supported; known are versieve-nsa, llama, mistral, qwen2, qwen3, "
+                  "smollm3, llama-nsa, nsa and toy-nsa-llama");
   }
-  if (type == "llama") {
-    return ModelFamily::kLlama;
-  }
-  if (type == "llama-nsa") {
-    return ModelFamily::kLlamaNsa;
-  }
-  if (type == "nsa") {
-    return ModelFamily::kFlaNsa;
-  }
-  if (type == "toy-nsa-llama") {
-    return ModelFamily::kToyNsa;
-  }
-  config.refuse("the model_type '" + type +
-                "' is not supported; known are versieve-nsa, llama, llama-nsa, nsa and "
-                "toy-nsa-llama");
+  return found->second;
 }
 
-// What differs between families in them.
-struct WidthKeys {
-  const char* heads;
-  const char* kv_heads;
-  std::int64_t positions_if_absent;  // 0: they must be there
+// What families call these numbers, and what their configuration classes have where a config says
+// nothing.
+struct FamilyKeys {
+  const char* heads = "num_attention_heads";
+  const char* kv_heads = "num_key_value_heads";
+  std::int64_t positions = 0;        // 0: they must be there
+  std::int64_t kv_heads_absent = 0;  // 0: as many as heads; a null always means that
+  std::int64_t head_dim = 0;         // 0: hidden_size / heads
+  double theta = 10000.0;
+  bool tied = false;
 };
 
+// `positions`: of a Llama's.
+FamilyKeys keys_of(ModelFamily family, std::int64_t positions) {
+  switch (family) {
+    case ModelFamily::kVersieveNsa:
+    case ModelFamily::kToyNsa:
+      return {};
+    case ModelFamily::kLlama:
+    case ModelFamily::kLlamaNsa:
+      return {.positions = positions};
+    case ModelFamily::kFlaNsa:
+      return {.heads = "num_heads", .kv_heads = "num_kv_heads", .positions = positions};
+    case ModelFamily::kMistral:
+      return {.positions = 131072, .kv_heads_absent = 8};
+    case ModelFamily::kQwen2:
+      return {.positions = 32768, .kv_heads_absent = 32};
+    case ModelFamily::kQwen3:
+      return {.positions = 32768, .kv_heads_absent = 32, .head_dim = 128};
+    case ModelFamily::kSmolLm3:
+      return {.positions = 32768, .kv_heads_absent = 4, .theta = 2e6, .tied = true};
+  }
+  VERSIEVE_ASSERT(false, "a family has keys");
+}
+
 // Heads, widths and rotary base: the keys all families share but for two names.
-void read_widths(const ConfigFields& config, const WidthKeys& keys, LlmShape& shape) {
+void read_widths(const ConfigFields& config, const FamilyKeys& keys, LlmShape& shape) {
   shape.hidden = config.integer("hidden_size", 1);
   shape.layers = config.integer("num_hidden_layers", 1);
   if (shape.layers > kMaxLayers) {
@@ -56,23 +85,29 @@ void read_widths(const ConfigFields& config, const WidthKeys& keys, LlmShape& sh
   }
   shape.vocab = config.integer("vocab_size", 1);
   shape.num_heads = config.integer(keys.heads, 1);
-  shape.num_kv_heads = config.integer_or(keys.kv_heads, 1, shape.num_heads);
+  const bool by_class = !config.mentions(keys.kv_heads) && keys.kv_heads_absent > 0;
+  shape.num_kv_heads =
+      config.integer_or(keys.kv_heads, 1, by_class ? keys.kv_heads_absent : shape.num_heads);
   if (shape.num_heads % shape.num_kv_heads != 0) {
     config.refuse(std::string(keys.kv_heads) + " must divide " + keys.heads);
   }
-  if (!config.has("head_dim") && shape.hidden % shape.num_heads != 0) {
+  const bool divides = !config.has("head_dim") && keys.head_dim == 0;
+  if (divides && shape.hidden % shape.num_heads != 0) {
     config.refuse("hidden_size is no multiple of " + std::string(keys.heads) +
                   " and head_dim is missing");
   }
-  shape.head_dim = config.integer_or("head_dim", 2, shape.hidden / shape.num_heads);
+  shape.head_dim =
+      config.integer_or("head_dim", 2, divides ? shape.hidden / shape.num_heads : keys.head_dim);
   if (shape.head_dim < 2 || shape.head_dim % 2 != 0) {
     config.refuse("head_dim must be even for the rotary embedding, but is " +
                   std::to_string(shape.head_dim));
   }
-  shape.max_position = keys.positions_if_absent > 0 ? config.integer_or("max_position_embeddings",
-                                                                        1, keys.positions_if_absent)
-                                                    : config.integer("max_position_embeddings", 1);
-  shape.rope_theta = rope_theta(config);
+  constexpr const char* kPositions = "max_position_embeddings";
+  shape.max_position = keys.positions > 0 ? config.integer_or(kPositions, 1, keys.positions)
+                                          : config.integer(kPositions, 1);
+  const Rotary rotary = read_rotary(config, shape.max_position, keys.theta);
+  shape.rope_theta = rotary.theta;
+  shape.rope = rotary.scaling;
 }
 
 // -1: none, in configs too.
@@ -142,16 +177,14 @@ void read_versieve_nsa(const ConfigFields& config, TargetConfig& target) {
                       .sel_count = nsa.integer("sel_count", 1),
                       .init_blocks = nsa.integer("init_blocks", 0),
                       .local_blocks = nsa.integer("local_blocks", 0),
-                      .window = nsa.integer("window", 1)};
+                      .window = nsa.integer("window", 0)};
   check_geometry(nsa, target.shape.nsa);
 }
 
 // Non-overlapping mean-pooled blocks of rotated keys, which are the selection blocks too; the
-// current block is forced, no first block.
+// current block is forced, no first block. A window of 0 is none: its gate is there and counts for
+// nothing.
 void read_block_nsa(const ConfigFields& config, TargetConfig& target) {
-  if (config.has("window_size") && config.value("window_size") == 0) {
-    config.refuse("window_size 0 (no window branch) is not supported");
-  }
   const std::int64_t block = config.integer("block_size", 1);
   target.semantics = "compress_after_rope";
   target.shape.compress_stage = CompressStage::kAfterRope;
@@ -162,7 +195,7 @@ void read_block_nsa(const ConfigFields& config, TargetConfig& target) {
                       .sel_count = config.integer("block_counts", 1),
                       .init_blocks = 0,
                       .local_blocks = 1,
-                      .window = config.integer("window_size", 1)};
+                      .window = config.integer("window_size", 0)};
   check_geometry(config, target.shape.nsa);
 }
 
@@ -198,49 +231,148 @@ std::int64_t fla_intermediate(const ConfigFields& config, std::int64_t hidden) {
   return (width + 255) / 256 * 256;
 }
 
-void read_dense(const ConfigFields& config, TargetConfig& target) {
-  config.refuse_flags({"nsa"});
-  const std::optional<std::int64_t> window = sliding_window(config);
-  if (window && *window < target.shape.max_position) {
-    config.refuse("sliding_window " + std::to_string(*window) +
-                  " is not supported: it is narrower than max_position_embeddings, " +
-                  std::to_string(target.shape.max_position));
+// layer_types, one each; empty where there are none.
+std::vector<bool> sliding_layers(const ConfigFields& config, std::int64_t layers) {
+  if (!config.has("layer_types")) {
+    return {};
   }
-  if (config.has("layer_types")) {
-    for (const nlohmann::json& type : config.value("layer_types")) {
-      if (type != "full_attention") {
-        config.refuse("layer_types holds " + type.dump() +
-                      ", which is not supported; full_attention is");
-      }
+  const nlohmann::json& types = config.value("layer_types");
+  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != layers) {
+    config.refuse("layer_types must have one entry a layer, " + std::to_string(layers));
+  }
+  std::vector<bool> sliding;
+  for (const nlohmann::json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      config.refuse("layer_types holds " + type.dump() +
+                    ", which is not supported; full_attention and sliding_attention are");
     }
+    sliding.push_back(type == "sliding_attention");
   }
-  target.semantics = "dense";
-  target.shape.attention = AttentionKind::kDense;
+  return sliding;
 }
 
-// Of the classes that are configured as Llama's, whose default stands in for an absent number.
-bool states_positions(ModelFamily family) {
-  return family == ModelFamily::kVersieveNsa || family == ModelFamily::kToyNsa;
+// Layers whose queries and keys are not rotated: the list, else each interval's last.
+void read_unturned_layers(const ConfigFields& config, std::vector<DenseLayer>& layers) {
+  if (!config.has("no_rope_layers")) {
+    const std::int64_t interval = config.integer_or("no_rope_layer_interval", 1, 4);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      layers[i].turns = (static_cast<std::int64_t>(i) + 1) % interval != 0;
+    }
+    return;
+  }
+  const nlohmann::json& marks = config.value("no_rope_layers");
+  if (!marks.is_array() || marks.size() < layers.size()) {
+    config.refuse("no_rope_layers must have one entry a layer, " + std::to_string(layers.size()));
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::optional<std::int64_t> mark = whole_number(marks[i]);
+    if (mark != 0 && mark != 1) {
+      config.refuse("no_rope_layers holds " + marks[i].dump() +
+                    ", where 1 means a layer with rotary and 0 one without");
+    }
+    layers[i].turns = *mark == 1;
+  }
+}
+
+// A Llama has no windows: a config that gives it one is of another class.
+void check_windowless(const ConfigFields& config, std::int64_t max_position) {
+  const std::optional<std::int64_t> window = sliding_window(config, {}, true);
+  if (window && *window < max_position) {
+    config.refuse("sliding_window " + std::to_string(*window) +
+                  " is not supported for this model_type: it is narrower than "
+                  "max_position_embeddings, " +
+                  std::to_string(max_position));
+  }
+}
+
+// Which layers see a window, by the rule of the family's own class.
+std::vector<bool> windowed_layers(const ConfigFields& config, const TargetConfig& target,
+                                  const std::vector<DenseLayer>& layers) {
+  std::vector<bool> windowed = sliding_layers(config, target.shape.layers);
+  if (!windowed.empty()) {
+    return windowed;
+  }
+  const std::int64_t first =
+      target.family == ModelFamily::kMistral ? 0 : config.integer_or("max_window_layers", 0, 28);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    windowed.push_back(target.family == ModelFamily::kSmolLm3
+                           ? !layers[i].turns
+                           : static_cast<std::int64_t>(i) >= first);
+  }
+  return windowed;
+}
+
+void read_windows(const ConfigFields& config, const TargetConfig& target,
+                  std::vector<DenseLayer>& layers) {
+  const bool mistral = target.family == ModelFamily::kMistral;
+  const std::optional<std::int64_t> class_window =
+      target.family == ModelFamily::kSmolLm3 ? std::nullopt : std::optional<std::int64_t>(4096);
+  const std::optional<std::int64_t> window = sliding_window(config, class_window, mistral);
+  const std::vector<bool> listed = sliding_layers(config, target.shape.layers);
+  if (!window) {
+    if (std::find(listed.begin(), listed.end(), true) != listed.end()) {
+      config.refuse("layer_types holds \"sliding_attention\", but no sliding_window is in use");
+    }
+    return;
+  }
+  if (mistral && std::find(listed.begin(), listed.end(), false) != listed.end()) {
+    config.refuse(
+        "layer_types holds \"full_attention\", but every layer of a Mistral has the "
+        "sliding_window");
+  }
+  const std::vector<bool> windowed = windowed_layers(config, target, layers);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].window = windowed[i] && *window < target.shape.max_position ? *window : 0;
+  }
+}
+
+void read_dense(const ConfigFields& config, TargetConfig& target) {
+  config.refuse_flags({"nsa"});
+  LlmShape& shape = target.shape;
+  target.semantics = "dense";
+  shape.attention = AttentionKind::kDense;
+  shape.qkv_bias = target.family == ModelFamily::kQwen2;
+  shape.qk_norm = target.family == ModelFamily::kQwen3;
+  if (target.family != ModelFamily::kSmolLm3) {
+    config.refuse_flags({"no_rope_layers"});
+  }
+  if (target.family == ModelFamily::kLlama) {
+    check_windowless(config, shape.max_position);
+    const std::vector<bool> sliding = sliding_layers(config, shape.layers);
+    if (std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
+      config.refuse("layer_types holds \"sliding_attention\", which is not supported for a llama");
+    }
+    return;
+  }
+  std::vector<DenseLayer> layers(static_cast<std::size_t>(shape.layers));
+  if (target.family == ModelFamily::kSmolLm3) {
+    read_unturned_layers(config, layers);
+  }
+  read_windows(config, target, layers);
+  if (layers != std::vector<DenseLayer>(layers.size())) {
+    shape.dense_layers = std::move(layers);
+  }
 }
 
 void read_family(const ConfigFields& config, std::int64_t positions, TargetConfig& target) {
   LlmShape& shape = target.shape;
   const bool fla = target.family == ModelFamily::kFlaNsa;
-  read_widths(config,
-              fla ? WidthKeys{"num_heads", "num_kv_heads", positions}
-                  : WidthKeys{"num_attention_heads", "num_key_value_heads",
-                              states_positions(target.family) ? 0 : positions},
-              shape);
+  const FamilyKeys keys = keys_of(target.family, positions);
+  read_widths(config, keys, shape);
   shape.intermediate =
       fla ? fla_intermediate(config, shape.hidden) : config.integer("intermediate_size", 1);
   shape.norm_eps = config.positive_or(fla ? "norm_eps" : "rms_norm_eps", 1e-6);
-  // Absent means false in Llama configs; ToyNSALlama never ties.
-  shape.tied_embeddings = config.flag_or("tie_word_embeddings", false);
+  // ToyNSALlama never ties.
+  shape.tied_embeddings = config.flag_or("tie_word_embeddings", keys.tied);
   switch (target.family) {
     case ModelFamily::kVersieveNsa:
       read_versieve_nsa(config, target);
       break;
     case ModelFamily::kLlama:
+    case ModelFamily::kMistral:
+    case ModelFamily::kQwen2:
+    case ModelFamily::kQwen3:
+    case ModelFamily::kSmolLm3:
       read_dense(config, target);
       break;
     case ModelFamily::kLlamaNsa:
@@ -253,6 +385,17 @@ void read_family(const ConfigFields& config, std::int64_t positions, TargetConfi
   }
 }
 
+// What a family always has some configs state.
+void check_family_unsupported(const ConfigFields& config, ModelFamily family) {
+  if (family == ModelFamily::kQwen2) {
+    check_unsupported(config, {"attention_bias", "qkv_bias"});
+  } else if (family == ModelFamily::kQwen3) {
+    check_unsupported(config, {"qk_norm", "use_qk_norm"});
+  } else {
+    check_unsupported(config);
+  }
+}
+
 }  // namespace
 
 TargetConfig read_target_config(const fs::path& folder, std::int64_t positions_if_absent) {
@@ -261,7 +404,7 @@ TargetConfig read_target_config(const fs::path& folder, std::int64_t positions_i
   const ConfigFields config(document, path.string());
   TargetConfig target;
   target.family = family_of(config);
-  check_unsupported(config);
+  check_family_unsupported(config, target.family);
   check_dtype(config);
   read_family(config, positions_if_absent, target);
   target.shape.name = fs::absolute(folder).lexically_normal().filename().string();

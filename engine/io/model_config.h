@@ -14,7 +14,11 @@ namespace versieve::engine {
 // Whose tensor names and config keys a checkpoint uses.
 enum class ModelFamily {
   kVersieveNsa,  // this project's trained pairs: Llama names and an "nsa" block
-  kLlama,        // dense
+  kLlama,        // dense, as the next four
+  kMistral,      // windows
+  kQwen2,        // biases of queries, keys and values
+  kQwen3,        // norms of queries and keys
+  kSmolLm3,      // layers without rotary
   kLlamaNsa,     // Llama names, mean pooling after rotary (NSA-1B)
   kFlaNsa,       // the flash-linear-attention project's names, the same semantics
   kToyNsa,       // ToyNSALlama: weighted or mean pooling before rotary
@@ -46,8 +50,8 @@ struct DraftConfig {
 TargetConfig read_target_config(const std::filesystem::path& folder,
                                 std::int64_t positions_if_absent = 2048);
 // Whether a draft's folder holds a model of its own, to be read as a target, and not a head on the
-// target's streams: architectures names LlamaForCausalLM and no key is an EAGLE head's (released
-// heads name it too), or, without architectures, the weights have no fc.
+// target's streams: architectures names a dense model's class and no key is an EAGLE head's
+// (released heads name one too), or, without architectures, the weights have no fc.
 bool is_draft_model(const std::filesystem::path& folder);
 DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
 

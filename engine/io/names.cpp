@@ -55,6 +55,10 @@ const Spelling& spelling_of(ModelFamily family) {
       return kToySpelling;
     case ModelFamily::kVersieveNsa:
     case ModelFamily::kLlama:
+    case ModelFamily::kMistral:
+    case ModelFamily::kQwen2:
+    case ModelFamily::kQwen3:
+    case ModelFamily::kSmolLm3:
     case ModelFamily::kLlamaNsa:
       break;
   }
@@ -79,7 +83,12 @@ struct ExtentKeys {
 constexpr ExtentKeys kTargetExtents[] = {
     {"embed_tokens.weight", "vocab_size, hidden_size"},
     {"lm_head.weight", "vocab_size, hidden_size"},
+    {"q_norm.weight", "head_dim"},
+    {"k_norm.weight", "head_dim"},
     {"norm.weight", "hidden_size"},
+    {"q_proj.bias", "num_attention_heads x head_dim"},
+    {"k_proj.bias", "num_key_value_heads x head_dim"},
+    {"v_proj.bias", "num_key_value_heads x head_dim"},
     {"q_proj.weight", "num_attention_heads x head_dim, hidden_size"},
     {"k_proj.weight", "num_key_value_heads x head_dim, hidden_size"},
     {"v_proj.weight", "num_key_value_heads x head_dim, hidden_size"},
@@ -139,6 +148,15 @@ class TargetNames {
     add_mlp("gate_proj.weight", {shape_.intermediate, hidden});
     add_mlp("up_proj.weight", {shape_.intermediate, hidden});
     add_mlp("down_proj.weight", {hidden, shape_.intermediate});
+    if (shape_.qkv_bias) {
+      add_attention("q_proj.bias", "q_proj.bias", {shape_.q_width()});
+      add_attention("k_proj.bias", "k_proj.bias", {shape_.kv_width()});
+      add_attention("v_proj.bias", "v_proj.bias", {shape_.kv_width()});
+    }
+    if (shape_.qk_norm) {
+      add_attention("q_norm.weight", "q_norm.weight", {shape_.head_dim});
+      add_attention("k_norm.weight", "k_norm.weight", {shape_.head_dim});
+    }
     if (shape_.attention == AttentionKind::kNsa) {
       add_attention("g_proj.weight", s_.gate, {3 * shape_.num_heads, hidden});
       add_compression();
@@ -214,12 +232,15 @@ std::vector<ExpectedTensor> expected_draft(const DraftConfig& config, const LlmS
   const std::int64_t kv_width = shape.num_kv_heads * shape.head_dim;
   std::vector<ExpectedTensor> expected;
   const auto add = [&](const std::string& name, Shape extent, bool required = true) {
-    expected.push_back({name, std::move(extent), {name}, required});
+    expected.push_back({name, std::move(extent), {name, "model." + name}, required});
   };
   // Some engines write the one layer as layers.0.
   const auto add_layer = [&](const std::string& rest, Shape extent) {
-    expected.push_back(
-        {"midlayer." + rest, std::move(extent), {"midlayer." + rest, "layers.0." + rest}, true});
+    expected.push_back({"midlayer." + rest,
+                        std::move(extent),
+                        {"midlayer." + rest, "layers.0." + rest, "model.midlayer." + rest,
+                         "model.layers.0." + rest},
+                        true});
   };
   add("fc.weight", {hidden, 3 * target.hidden});
   for (const char* norm : {"input_layernorm", "hidden_norm", "post_attention_layernorm"}) {

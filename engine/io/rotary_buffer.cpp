@@ -16,6 +16,17 @@ double allowed(StorageType type, double value) {
   return type == StorageType::kF16 ? 0x1p-11 * value + 0x1p-24 : 1e-4 * value;
 }
 
+// Where the stored frequencies differ from those first, or -1.
+std::int64_t first_difference(const std::vector<double>& stored, StorageType type,
+                              const std::vector<double>& right) {
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (!(std::abs(stored[i] - right[i]) <= allowed(type, right[i]))) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::string frequencies_error(const std::string& name, const TensorView& view,
@@ -26,22 +37,23 @@ std::string frequencies_error(const std::string& name, const TensorView& view,
            ", but head_dim asks for " + text_of(Shape{half});
   }
   const std::vector<double> stored = values_as<double>(view, "tensor '" + name + "'");
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double share = 2.0 * static_cast<double>(i) / static_cast<double>(rotary.head_dim);
-    const double right = std::pow(rotary.theta, -share);
-    const double found = stored[static_cast<std::size_t>(i)];
-    if (!(std::abs(found - right) <= allowed(view.type, right))) {
-      std::string sentence =
-          formatted("tensor '%s' holds %.6g at %lld, but rope_theta %.10g makes it %.6g",
-                    name.c_str(), found, static_cast<long long>(i), rotary.theta, right);
-      if (i > 0 && found > 0.0 && found < 1.0) {
-        sentence += formatted(": its frequencies are of a base of about %.6g or are scaled",
-                              std::pow(found, -1.0 / share));
-      }
-      return sentence;
-    }
+  const std::vector<double> right =
+      rotary_frequencies(rotary.theta, rotary.head_dim, rotary.scaling);
+  const std::int64_t at = first_difference(stored, view.type, right);
+  if (at < 0 || first_difference(stored, view.type,
+                                 rotary_frequencies(rotary.theta, rotary.head_dim, {})) < 0) {
+    return {};
   }
-  return {};
+  const std::size_t i = static_cast<std::size_t>(at);
+  std::string sentence =
+      formatted("tensor '%s' holds %.6g at %lld, but rope_theta %.10g makes it %.6g", name.c_str(),
+                stored[i], static_cast<long long>(at), rotary.theta, right[i]);
+  const double share = 2.0 * static_cast<double>(at) / static_cast<double>(rotary.head_dim);
+  if (at > 0 && stored[i] > 0.0 && stored[i] < 1.0) {
+    sentence += formatted(": its frequencies are of a base of about %.6g or are scaled",
+                          std::pow(stored[i], -1.0 / share));
+  }
+  return sentence;
 }
 
 }  // namespace versieve::engine

@@ -1,5 +1,8 @@
 #include "engine/io/shards.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "engine/io/config_fields.h"
 #include "engine/io/names.h"
 #include "engine/io/strict_json.h"
@@ -107,6 +110,60 @@ WeightFiles read_shards(const fs::path& folder) {
   return weights;
 }
 
+// Files that a writer named by himself and no index lists: all of them make the model. Weights of
+// another kind, which some folders hold beside, are passed over.
+std::set<std::string> unlisted_files(const fs::path& folder) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".safetensors" && !name.starts_with("adapter") &&
+        !name.starts_with("consolidated")) {
+      names.insert(name);
+    }
+  }
+  return names;
+}
+
+// "model-00002-of-00003.safetensors" says how many there are: none may be missing.
+void check_numbers(const fs::path& folder, const std::set<std::string>& names) {
+  constexpr std::string_view kEnd = ".safetensors";
+  for (const std::string& name : names) {
+    const std::size_t of = name.rfind("-of-");
+    const std::size_t number = of == std::string::npos ? of : name.rfind('-', of - 1);
+    if (number == std::string::npos) {
+      continue;
+    }
+    const std::string digits = name.substr(of + 4, name.size() - kEnd.size() - of - 4);
+    const std::size_t width = of - number - 1;
+    if (digits.empty() || digits.size() > 5 ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    for (int i = 1; i <= std::stoi(digits); ++i) {
+      const std::string count = std::to_string(i);
+      const std::string other = name.substr(0, number + 1) +
+                                std::string(width - std::min(width, count.size()), '0') + count +
+                                name.substr(of);
+      if (names.count(other) == 0) {
+        refuse(folder, "holds " + name + ", but not " + other);
+      }
+    }
+  }
+}
+
+WeightFiles read_unlisted(const fs::path& folder, const std::set<std::string>& names) {
+  check_numbers(folder, names);
+  WeightFiles weights;
+  std::string listed;
+  for (const std::string& name : names) {
+    add_file(weights, SafetensorsFile::read(folder / name));
+    listed += (listed.empty() ? "" : ", ") + name;
+  }
+  weights.remarks.push_back(folder.string() + ": has no " + kIndex + "; read was " + listed);
+  return weights;
+}
+
 [[noreturn]] void refuse_without_weights(const fs::path& folder) {
   for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json",
                             "consolidated.00.pth", "consolidated.safetensors"}) {
@@ -125,7 +182,11 @@ WeightFiles read_weights(const fs::path& folder) {
     return read_shards(folder);
   }
   if (!fs::exists(folder / kSingle)) {
-    refuse_without_weights(folder);
+    const std::set<std::string> names = unlisted_files(folder);
+    if (names.empty()) {
+      refuse_without_weights(folder);
+    }
+    return read_unlisted(folder, names);
   }
   WeightFiles weights;
   add_file(weights, SafetensorsFile::read(folder / kSingle));
@@ -139,10 +200,14 @@ std::set<std::string> stored_names(const fs::path& folder) {
          weight_map(read_json_object(folder / kIndex), folder / kIndex)) {
       names.insert(tensor);
     }
-  } else if (fs::exists(folder / kSingle)) {
-    const SafetensorsFile file = SafetensorsFile::read(folder / kSingle);
-    for (const auto& [tensor, view] : file.tensors()) {
-      names.insert(tensor);
+  } else {
+    const bool single = fs::exists(folder / kSingle);
+    for (const std::string& name :
+         single ? std::set<std::string>{kSingle} : unlisted_files(folder)) {
+      const SafetensorsFile file = SafetensorsFile::read(folder / name);
+      for (const auto& [tensor, view] : file.tensors()) {
+        names.insert(tensor);
+      }
     }
   }
   return names;

@@ -1,5 +1,5 @@
-// The weights of a model directory: one model.safetensors, or shards named by
-// model.safetensors.index.json.
+// The weights of a model directory: shards named by model.safetensors.index.json, one
+// model.safetensors, or without either all files of the format that there are.
 #pragma once
 
 #include <filesystem>

@@ -79,13 +79,13 @@ TEST_CASE("a guard that changes the tuple keeps the autoregressive text on the G
   check_guarded(test::try_gpu_ops<Bf16>());
 }
 
-TEST_CASE("GPU and CPU verify the same tree to the same logits in f32") {
+void check_logits(const LlmShape& shape) {
   std::unique_ptr<kernels::Ops<float>> ops = test::try_gpu_ops<float>();
   if (ops == nullptr) {
     return;
   }
-  tiny::Engine<float> gpu(std::move(ops));
-  tiny::Engine<float> cpu;
+  tiny::Engine<float> gpu(std::move(ops), shape);
+  tiny::Engine<float> cpu(shape);
   std::mt19937_64 random(2);
   const DraftTree tree = tiny::random_tree(40, 12, 3, random);
   const auto logits = [&](tiny::Engine<float>& engine) {
@@ -104,6 +104,71 @@ TEST_CASE("GPU and CPU verify the same tree to the same logits in f32") {
     norm += std::pow(static_cast<double>(b[i]), 2);
   }
   CHECK(std::sqrt(difference / norm) < 1e-4);
+}
+
+// SmolLM2-135M as an NSA target: 9 query heads on 3 KV heads, a joint projection of 987 rows.
+LlmShape smollm2_shape(std::int64_t layers) {
+  return {.name = "smollm2",
+          .layers = layers,
+          .hidden = 576,
+          .intermediate = 1536,
+          .vocab = 49152,
+          .num_heads = 9,
+          .num_kv_heads = 3,
+          .head_dim = 64,
+          .max_position = 8192,
+          .rope_theta = 1e5};
+}
+DraftShape smollm2_draft(const LlmShape& target) {
+  DraftShape draft = draft_shape_for(target);
+  draft.vocab = 16384;
+  return draft;
+}
+
+TEST_CASE("GPU and CPU verify the same tree to the same logits in f32") {
+  check_logits(tiny::shape());
+  LlmShape windowless = tiny::shape();
+  windowless.nsa.window = 0;
+  check_logits(windowless);
+  LlmShape smollm2 = smollm2_shape(2);
+  smollm2.vocab = 4096;
+  check_logits(smollm2);
+}
+
+template <class T>
+void check_smollm2() {
+  std::unique_ptr<kernels::Ops<T>> ops = test::try_gpu_ops<T>();
+  if (ops == nullptr) {
+    return;
+  }
+  const LlmShape shape = smollm2_shape(6);
+  tiny::Engine<T> engine(std::move(ops), shape, smollm2_draft(shape), 21);
+  for (const std::int64_t prompt_len : {61, 2500}) {
+    for (const char* rest : {"/c1/F*", "/c8e/F*", "/c4e/(FR)*"}) {
+      CAPTURE(prompt_len, rest);
+      const tiny::TwoRuns runs =
+          tiny::scripted_runs(engine, prompt_len, rest, Traversal::kBfs, false, 40);
+      CHECK(!first_divergence(runs.tree, runs.plain));
+    }
+    engine.generator.prefill(tiny::prompt(prompt_len));
+    for (const char* text : {"nsa/ar", "nsa/d6k8n64/bfs/c4e/F*", "nsa/d7k1n8/dfs/c1/(FR)*"}) {
+      CAPTURE(prompt_len, text);
+      GenerateOptions options = tiny::options(text, 40);
+      const Generation host = engine.generator.run(options);
+      options.records_steps = true;
+      const Generation device = engine.generator.run(options);
+      CHECK(device.recorded == (sizeof(T) == 2));
+      CHECK(device.tokens == host.tokens);
+      options.records_steps = false;
+      options.temperature = 0.7;
+      CHECK(engine.generator.run(options).tokens.size() == 40);
+    }
+  }
+}
+
+TEST_CASE("SmolLM2's geometry with a draft of 16,384 tokens is lossless on the GPU", "[smollm2]") {
+  check_smollm2<float>();
+  check_smollm2<Bf16>();
 }
 
 // The demo pair on a prompt of each regime.

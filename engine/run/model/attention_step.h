@@ -64,9 +64,10 @@ struct AttentionStep {
   const StepNodes& nodes;
   const KvCache<T>& cache;
   const TreeKv<T>& tree;
-  const T* q = nullptr;      // [N, H, d]
-  const T* gates = nullptr;  // [N, H, 3], NSA alone
-  T* out = nullptr;          // [N, H, d]
+  const double* frequency = nullptr;  // [d/2] of rotary pairs, or null: powers of theta
+  const T* q = nullptr;               // [N, H, d]
+  const T* gates = nullptr;           // [N, H, 3], NSA alone
+  T* out = nullptr;                   // [N, H, d]
 };
 
 }  // namespace versieve::engine

@@ -9,6 +9,9 @@ void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer)
   VERSIEVE_ASSERT(
       step.nodes.counts == nullptr || (selector_ == nullptr && capture_.weights == nullptr),
       "selection and capture are led by the host");
+  const std::int64_t window = shape_.dense_layer(layer).window;
+  VERSIEVE_ASSERT(window == 0 || (selector_ == nullptr && capture_.weights == nullptr),
+                  "a window leaves nothing to choose from");
   kernels::SelectedTokens selected;
   if (selector_ != nullptr) {
     selected = selector_->select({.layer = layer,
@@ -18,23 +21,25 @@ void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer)
                                   .q = step.q,
                                   .k = step.cache.k(layer)});
   }
-  kernels::TreeAttentionParams<T> p{.selected = selected,
-                                    .counts = step.nodes.counts,
-                                    .num_heads = shape_.num_heads,
-                                    .num_kv_heads = shape_.num_kv_heads,
-                                    .head_dim = shape_.head_dim,
-                                    .context_len = step.nodes.context_len,
-                                    .num_queries = step.nodes.count,
-                                    .num_nodes = step.nodes.count,
-                                    .parent = step.nodes.parent,
-                                    .position = step.nodes.position,
-                                    .q = step.q,
-                                    .k = step.cache.k(layer),
-                                    .v = step.cache.v(layer),
-                                    .k_tree = step.tree.k(layer),
-                                    .v_tree = step.tree.v(layer),
-                                    .out = step.out,
-                                    .splits_chain = step.options.splits_chain || step.nodes.chain};
+  kernels::TreeAttentionParams<T> p{
+      .selected = selected,
+      .counts = step.nodes.counts,
+      .num_heads = shape_.num_heads,
+      .num_kv_heads = shape_.num_kv_heads,
+      .head_dim = shape_.head_dim,
+      .context_len = step.nodes.context_len,
+      .window = window,
+      .num_queries = step.nodes.count,
+      .num_nodes = step.nodes.count,
+      .parent = step.nodes.parent,
+      .position = step.nodes.position,
+      .q = step.q,
+      .k = step.cache.k(layer),
+      .v = step.cache.v(layer),
+      .k_tree = step.tree.k(layer),
+      .v_tree = step.tree.v(layer),
+      .out = step.out,
+      .splits_chain = window == 0 && (step.options.splits_chain || step.nodes.chain)};
   if (capture_.weights != nullptr && layer >= capture_.first_layer) {
     p.weights = capture_.weights + layer * capture_.layer_stride;
   }

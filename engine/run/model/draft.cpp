@@ -16,7 +16,14 @@ void append(std::vector<std::int32_t>& out, std::span<const std::int32_t> values
 template <class T>
 Draft<T>::Draft(kernels::Ops<T>& ops, const DraftShape& shape, DraftWeights<T> weights,
                 const T* embedding)
-    : ops_(&ops), shape_(shape), weights_(std::move(weights)), embedding_(embedding) {}
+    : ops_(&ops),
+      shape_(shape),
+      weights_(std::move(weights)),
+      embedding_(weights_.embedding.data() != nullptr ? weights_.embedding.data() : embedding) {
+  if (shape_.rope.kind != RopeKind::kDefault) {
+    frequency_ = {ops, rotary_frequencies(shape_.rope_theta, shape_.head_dim, shape_.rope)};
+  }
+}
 
 template <class T>
 std::int32_t Draft<T>::target_token(std::int32_t draft_token) const {
@@ -131,9 +138,19 @@ void Draft<T>::embed(std::int64_t rows, const std::int32_t* tokens, const std::i
                .angles = {.n = rows,
                           .head_dim = shape_.head_dim,
                           .theta = shape_.rope_theta,
+                          .frequency = frequency_.data(),
+                          .scale = shape_.rope.attention_factor,
                           .position = positions,
                           .cosine = cosine_.data(),
                           .sine = sine_.data()}});
+  if (shape_.norm_before_residual) {  // the residual is the normed feature
+    ops_->copy_rows({.rows = rows,
+                     .width = shape_.hidden,
+                     .src_stride = 2 * shape_.hidden,
+                     .src = input_.data() + shape_.hidden,
+                     .dst = feature_.data(),
+                     .term = TrafficTerm::kDraft});
+  }
 }
 
 template <class T>

@@ -18,7 +18,7 @@ namespace versieve::engine {
 template <class T>
 class Draft {
  public:
-  // `embedding` [V, hidden] is the target's and outlives the draft.
+  // `embedding` [V, hidden] is the target's and outlives the draft; weights may hold another.
   Draft(kernels::Ops<T>& ops, const DraftShape& shape, DraftWeights<T> weights, const T* embedding);
 
   const DraftShape& shape() const { return shape_; }
@@ -138,9 +138,10 @@ class Draft {
   Buffer feature_;                                          // [rows, hidden]
   Buffer input_;                                            // [rows, 2 * hidden]
   kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [rows, d/2]: rotary angles
-  Buffer query_;                                            // [rows, H, d]
-  Buffer attention_;                                        // [rows, H, d]
-  Buffer weighted_;  // [rows, hidden]: outputs times the next norm's weight
+  kernels::OpsBuffer<T, double> frequency_;  // [d/2] of rotary pairs, or empty: powers of theta
+  Buffer query_;                             // [rows, H, d]
+  Buffer attention_;                         // [rows, H, d]
+  Buffer weighted_;                          // [rows, hidden]: outputs times the next norm's weight
   kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [rows]: after attention, at the end
   Buffer joint_;   // [rows, (H + 2 G) d]: the joint projection
   Buffer mlp_;     // [rows, intermediate]: silu(gate) * up

@@ -1,5 +1,6 @@
 #include "engine/run/model/load.h"
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -47,11 +48,30 @@ LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& pref
     joint.push_back(prefix + "self_attn.g_proj.weight");
   }
   w.joint = upload.stacked(joint);
+  w.q_norm = upload.optional(prefix + "self_attn.q_norm.weight");
+  w.k_norm = upload.optional(prefix + "self_attn.k_norm.weight");
   w.output = upload(prefix + "self_attn.o_proj.weight");
   w.post_norm = upload(prefix + "post_attention_layernorm.weight");
   w.mlp_gate_up = upload.stacked({prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"});
   w.mlp_down = upload(prefix + "mlp.down_proj.weight");
   return w;
+}
+
+// A draft's own token embedding, where it is not the target's once more, as it mostly is.
+template <class T>
+kernels::OpsBuffer<T> own_embedding(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,
+                                    const Target<T>& target) {
+  constexpr const char* kName = "embed_tokens.weight";
+  if (!checkpoint.weights.has(kName)) {
+    return {};
+  }
+  const std::vector<T> own = checkpoint.weights.values<T>(kName);
+  std::vector<T> targets(own.size());
+  ops.download(targets.data(), target.embedding(), targets.size() * sizeof(T));
+  if (std::memcmp(own.data(), targets.data(), own.size() * sizeof(T)) == 0) {
+    return {};
+  }
+  return {ops, own};
 }
 
 // Mean pooling is weights 1/l.
@@ -112,6 +132,11 @@ Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
   for (std::int64_t layer = 0; layer < checkpoint.shape.layers; ++layer) {
     const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
     LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse);
+    if (checkpoint.shape.qkv_bias) {
+      w.bias = upload.stacked({layer_name(layer, "self_attn.q_proj.bias"),
+                               layer_name(layer, "self_attn.k_proj.bias"),
+                               layer_name(layer, "self_attn.v_proj.bias")});
+    }
     if (sparse) {
       add_sparse_weights(ops, upload, checkpoint.shape, layer, w);
     }
@@ -134,6 +159,7 @@ Draft<T> make_draft(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,
   weights.layer = decoder_layer(upload, "midlayer.", false);
   weights.norm = upload("norm.weight");
   weights.head = upload("lm_head.weight");
+  weights.embedding = own_embedding(ops, checkpoint, target);
   for (std::size_t i = 0; i < checkpoint.d2t.size(); ++i) {
     weights.target_token.push_back(
         static_cast<std::int32_t>(static_cast<std::int64_t>(i) + checkpoint.d2t[i]));

@@ -26,6 +26,8 @@ kernels::CompressParams<T> NsaAttention<T>::compressed_tokens(const AttentionSte
           .cmp_stride = shape_.nsa.cmp_stride,
           .rotate = before_rope,
           .theta = shape_.rope_theta,
+          .frequency = step.frequency,
+          .scale = shape_.rope.attention_factor,
           .source = step.nodes.source,
           .block = step.nodes.block,
           .k_cache = before_rope ? step.cache.k_raw(layer) : step.cache.k(layer),

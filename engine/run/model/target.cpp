@@ -44,6 +44,13 @@ Target<T>::Target(kernels::Ops<T>& ops, LlmShape shape, TargetWeights<T> weights
                   "one set of weights a layer");
   VERSIEVE_ASSERT(capture_layers_.empty() || capture_layers_.size() == kCaptureCount,
                   "a draft reads three streams");
+  VERSIEVE_ASSERT(shape_.dense_layers.empty() ||
+                      (!is_sparse(shape_) &&
+                       static_cast<std::int64_t>(shape_.dense_layers.size()) == shape_.layers),
+                  "layers differ in a dense target, and each is listed");
+  if (shape_.rope.kind != RopeKind::kDefault) {
+    frequency_ = {ops, rotary_frequencies(shape_.rope_theta, shape_.head_dim, shape_.rope)};
+  }
 }
 
 template <class T>
@@ -59,8 +66,7 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   ensure_count(*ops_, query_, rows_ * shape_.q_width());
   ensure_count(*ops_, attention_, rows_ * shape_.q_width());
   ensure_count(*ops_, joint_, rows_ * joint_width());
-  ensure_count(*ops_, cosine_, rows_ * shape_.head_dim / 2);
-  ensure_count(*ops_, sine_, rows_ * shape_.head_dim / 2);
+  ensure_angles();
   ensure_count(*ops_, mlp_, rows_ * shape_.intermediate);
   tree_kv_.ensure_rows(rows_);
   if (!capture_layers_.empty()) {
@@ -69,6 +75,19 @@ void Target<T>::ensure_rows(std::int64_t nodes) {
   if (is_sparse(shape_)) {
     ensure_count(*ops_, gates_, rows_ * shape_.num_heads * 3);
     nsa_.ensure_rows(rows_);
+  }
+}
+
+template <class T>
+void Target<T>::ensure_angles() {
+  const std::int64_t count = rows_ * shape_.head_dim / 2;
+  ensure_count(*ops_, cosine_, count);
+  ensure_count(*ops_, sine_, count);
+  if (std::any_of(shape_.dense_layers.begin(), shape_.dense_layers.end(),
+                  [](const DenseLayer& layer) { return !layer.turns; })) {
+    using Sum = kernels::SumOf<T>;
+    one_ = {*ops_, std::vector<Sum>(static_cast<std::size_t>(count), Sum{1})};
+    zero_ = {*ops_, std::vector<Sum>(static_cast<std::size_t>(count), Sum{0})};
   }
 }
 
@@ -123,6 +142,8 @@ void Target<T>::run_nodes() {
                .angles = {.n = nodes_.count,
                           .head_dim = shape_.head_dim,
                           .theta = shape_.rope_theta,
+                          .frequency = frequency_.data(),
+                          .scale = shape_.rope.attention_factor,
                           .position = nodes_.position,
                           .cosine = cosine_.data(),
                           .sine = sine_.data()}});
@@ -217,6 +238,7 @@ AttentionStep<T> Target<T>::attention_step() const {
           .nodes = nodes_,
           .cache = cache_,
           .tree = tree_kv_,
+          .frequency = frequency_.data(),
           .q = query_.data(),
           .gates = gates_.data(),
           .out = attention_.data()};
@@ -242,6 +264,7 @@ void Target<T>::run_layer(std::int64_t layer) {
 
 template <class T>
 void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
+  const bool turns = shape_.dense_layer(layer).turns;
   linear_of_norm({.m = joint_width(), .w = w.joint.data(), .y = joint_.data()});
   ops_->rope_append({.n = nodes_.count,
                      .num_heads = shape_.num_heads,
@@ -249,8 +272,12 @@ void Target<T>::project(const LayerWeights<T>& w, std::int64_t layer) {
                      .head_dim = shape_.head_dim,
                      .gate_count = gate_count(),
                      .x = joint_.data(),
-                     .cosine = cosine_.data(),
-                     .sine = sine_.data(),
+                     .bias = w.bias.data(),
+                     .q_norm = w.q_norm.data(),
+                     .k_norm = w.k_norm.data(),
+                     .norm_eps = shape_.norm_eps,
+                     .cosine = turns ? cosine_.data() : one_.data(),
+                     .sine = turns ? sine_.data() : zero_.data(),
                      .q = query_.data(),
                      .k_raw = tree_kv_.k_raw(layer),
                      .k = tree_kv_.k(layer),

@@ -106,6 +106,7 @@ class Target {
   kernels::DecodeLayer<T> decode_layer(std::int64_t layer);
   void run_layer(std::int64_t layer);
   void project(const LayerWeights<T>& w, std::int64_t layer);
+  void ensure_angles();
   AttentionStep<T> attention_step() const;
   void read_out();
   void linear_of_norm(kernels::LinearParams<T> p, std::int64_t first = 0);
@@ -132,6 +133,7 @@ class Target {
   NsaAttention<T> nsa_;
   DenseAttention<T> dense_;
   BlockAttention<T> blocks_;
+  kernels::OpsBuffer<T, double> frequency_;  // [d/2] of rotary pairs, or empty: powers of theta
 
   // The running step.
   DraftTree tree_;     // after verify_device: empty
@@ -147,6 +149,7 @@ class Target {
   kernels::OpsBuffer<T, kernels::SquareSum> squares_[2];  // [N] of weighted_'s rows, in turn
   int squares_turn_ = 0;
   kernels::OpsBuffer<T, kernels::SumOf<T>> cosine_, sine_;  // [N, d/2]: the step's rotary angles
+  kernels::OpsBuffer<T, kernels::SumOf<T>> one_, zero_;     // the same of layers that do not turn
   Buffer query_;                                            // [N, H, d]
   Buffer gates_;                                            // [N, H, 3]
   Buffer attention_;                                        // [N, H, d]

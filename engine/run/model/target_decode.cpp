@@ -9,7 +9,7 @@ template <class T>
 bool Target<T>::try_decode_layers() {
   if (!options_.one_launch || nodes_.count != 1 || shape_.attention != AttentionKind::kNsa ||
       options_.form != NsaForm::kFused || options_.topk != kernels::TopkVariant::kSort ||
-      options_.hide_tree_compressed) {
+      !shape_.is_plain() || options_.hide_tree_compressed) {
     return false;
   }
   const kernels::DecodeLayersParams<T> p = decode_params();

@@ -17,6 +17,8 @@ struct LayerWeights {
   // [H*d + 2*G*d + gates, input]: query, key and value rows, then for NSA 3*H gate rows, h*3 +
   // branch (compressed, selected, window). One matrix, one launch.
   Buffer joint;
+  Buffer bias;            // [H*d + 2*G*d], or empty: none
+  Buffer q_norm, k_norm;  // [d], or empty: none
   Buffer output;          // [hidden, H*d]
   Buffer compress_key;    // [G, l]; NSA only
   Buffer compress_value;  // [G, l]; NSA only
@@ -35,14 +37,15 @@ struct TargetWeights {
 };
 
 // EAGLE-3 head. Its layer reads concat(embedding, feature), 2*hidden wide; `layer.input_norm`
-// normalises the embedding half. The token embedding is the target's.
+// normalises the embedding half.
 template <class T>
 struct DraftWeights {
   kernels::OpsBuffer<T> fuse;         // [hidden, 3*hidden]: captured streams to a feature
   kernels::OpsBuffer<T> hidden_norm;  // [hidden]: normalises the feature half
   LayerWeights<T> layer;
-  kernels::OpsBuffer<T> norm;  // [hidden]
-  kernels::OpsBuffer<T> head;  // [draft V, hidden]
+  kernels::OpsBuffer<T> norm;       // [hidden]
+  kernels::OpsBuffer<T> head;       // [draft V, hidden]
+  kernels::OpsBuffer<T> embedding;  // [V, hidden], or empty: the target's
   // [draft V]: the target's token of each draft token, or empty: the same.
   std::vector<std::int32_t> target_token;
 };

@@ -214,9 +214,32 @@ TEST_CASE("a wrong shard index is refused") {
   write_json(path, wrong);
   CHECK(contains(target_refusal(folder.path()), "no weight_map"));
   fs::remove(path);
+  fs::remove(folder / "model-1.safetensors");
+  fs::remove(folder / "model-2.safetensors");
   CHECK(contains(target_refusal(folder.path()), "holds neither"));
   std::ofstream(folder / "pytorch_model.bin") << "pickle";
   CHECK(contains(target_refusal(folder.path()), "pytorch_model.bin is not read"));
+}
+
+TEST_CASE("files without an index are read together, if all that their names count are there") {
+  const TempFolder folder;
+  TinyModel model;
+  model.shards = 3;
+  write_tiny_target(folder.path(), model);
+  fs::remove(folder / "model.safetensors.index.json");
+  std::ofstream(folder / "consolidated.safetensors") << "another layout's";
+  const Checkpoint checkpoint = load_target(folder.path());
+  check_same_weights(checkpoint.weights, tiny_target_weights(model));
+  REQUIRE(checkpoint.remarks.size() == 1);
+  CHECK(contains(checkpoint.remarks[0], "has no model.safetensors.index.json"));
+  for (const int i : {1, 2, 3}) {
+    const std::string number = std::to_string(i);
+    fs::rename(folder / ("model-" + number + ".safetensors"),
+               folder / ("weights-0000" + number + "-of-00003.safetensors"));
+  }
+  check_same_weights(load_target(folder.path()).weights, tiny_target_weights(model));
+  fs::remove(folder / "weights-00002-of-00003.safetensors");
+  CHECK(contains(target_refusal(folder.path()), "but not weights-00002-of-00003.safetensors"));
 }
 
 TEST_CASE("an index's total decides nothing: the shards say what they hold") {
@@ -405,6 +428,23 @@ TEST_CASE("a draft loads under both names of its layer, with or without its own 
   draft = load_draft(folder.path(), model.target);
   CHECK(draft.weights.has("midlayer.hidden_norm.weight"));
   CHECK(draft.weights.has("embed_tokens.weight"));
+  set = canonical;
+  rename(set, "", "model.");
+  write_safetensors(folder / "model.safetensors", set);
+  check_same_weights(load_draft(folder.path(), model.target).weights, canonical);
+}
+
+TEST_CASE("a draft model of fewer positions than the target's is read") {
+  const TempFolder folder;
+  TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  write_tiny_target(folder.path(), model);
+  LlmShape target = model.target;
+  target.max_position = 8192;
+  CHECK(load_draft_model(folder.path(), target).shape.max_position == 4096);
+  target.vocab = 300;
+  const Error error = error_of([&] { load_draft_model(folder.path(), target); });
+  CHECK(contains(error.what(), "vocab_size must be the target's, 300"));
 }
 
 TEST_CASE("a draft with a smaller vocabulary needs a right map") {

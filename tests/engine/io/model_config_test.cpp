@@ -126,7 +126,7 @@ TEST_CASE("rotary parameters that contradict each other are refused by both name
   CHECK(contains(refusal(config), "rope_scaling.rope_theta 10000.0 and rope_theta 500000.0"));
   config = llama();
   config["rope_parameters"] = {{"rope_type", "default"}, {"type", "yarn"}};
-  CHECK(contains(refusal(config), "the type 'yarn' is not supported"));
+  CHECK(contains(refusal(config), "rope_type 'default' and type 'yarn' disagree"));
   config["rope_parameters"] = {{"full_attention", {{"rope_theta", 10000.0}}}};
   CHECK(contains(refusal(config), "'full_attention' has parameters of its own"));
   config["rope_parameters"] = {{"rope_theta", "5e5"}};
@@ -190,9 +190,11 @@ TEST_CASE("what libraries write into a config in other words is read") {
 
 TEST_CASE("rope scaling, biases and other features are refused, not ignored") {
   const std::pair<const char*, json> features[] = {
-      {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}},
-      {"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}},
-      {"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "yarn"}}},
+      {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 8.0}}},
+      {"rope_scaling", {{"type", "longrope"}, {"factor", 8.0}}},
+      {"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "mrope"}}},
+      {"rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}, {"attn_factor", 0.5}}},
+      {"no_rope_layers", {1, 0}},
       {"attention_bias", true},
       {"mlp_bias", true},
       {"sliding_window", 128},
@@ -285,8 +287,181 @@ TEST_CASE("the llama-nsa family pools rotated keys in blocks that do not overlap
   CHECK(read_back.shape.pooling == CompressPooling::kMean);
   CHECK(read_back.shape.compress_stage == CompressStage::kAfterRope);
   CHECK(read_back.shape.nsa == NsaGeometry{16, 16, 16, 16, 0, 1, 128});
-  config["window_size"] = 0;
-  CHECK(contains(refusal(config), "window_size 0"));
+  config["window_size"] = 0;  // no such branch
+  CHECK(read(config).shape.nsa == NsaGeometry{16, 16, 16, 16, 0, 1, 0});
+  config["window_size"] = -1;
+  CHECK(contains(refusal(config), "window_size"));
+}
+
+TEST_CASE("rotary scalings are read in both spellings") {
+  const json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 8192}};
+  const RopeScaling expected{
+      .kind = RopeKind::kLlama3, .factor = 8.0, .original_positions = 8192.0};
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    CAPTURE(key);
+    json config = llama();
+    config[key] = llama3;
+    CHECK(read(config).shape.rope == expected);
+    CHECK(read(config).shape.rope_theta == 500000.0);
+    config[key].erase("original_max_position_embeddings");
+    CHECK(read(config).shape.rope.original_positions == 512.0);
+    config["original_max_position_embeddings"] = 128;
+    CHECK(read(config).shape.rope.original_positions == 128.0);
+    config[key]["type"] = config[key]["rope_type"];
+    config[key].erase("rope_type");
+    CHECK(read(config).shape.rope.kind == RopeKind::kLlama3);
+    for (const char* needed : {"factor", "low_freq_factor", "high_freq_factor"}) {
+      json lacking = config;
+      lacking[key].erase(needed);
+      CHECK(contains(refusal(lacking), std::string(needed) + " is missing"));
+      lacking[key][needed] = -1.0;
+      CHECK(contains(refusal(lacking), "must be a positive number"));
+    }
+    config[key] = llama3;
+    config[key]["high_freq_factor"] = 1.0;
+    CHECK(contains(refusal(config), "high_freq_factor must be above low_freq_factor"));
+    config[key] = {{"type", "linear"}, {"factor", 4}};
+    CHECK(read(config).shape.rope == RopeScaling{.kind = RopeKind::kLinear, .factor = 4.0});
+  }
+  json config = llama();
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
+  config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 4}};
+  CHECK(read(config).shape.rope.factor == 4.0);
+  config["rope_parameters"]["factor"] = 2;
+  CHECK(contains(refusal(config), "rope_parameters and rope_scaling disagree"));
+}
+
+TEST_CASE("yarn's attention factor is stated, or follows from the factor or both mscales") {
+  json config = llama();
+  json& rope = config["rope_scaling"];
+  rope = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 128}};
+  const RopeScaling plain = read(config).shape.rope;
+  CHECK(plain.attention_factor == Approx(1.1386294361));
+  CHECK(plain.beta_fast == 32.0);
+  CHECK(plain.beta_slow == 1.0);
+  CHECK(plain.truncates);
+  rope["mscale"] = 0.707;  // alone it counts for nothing
+  CHECK(read(config).shape.rope.attention_factor == plain.attention_factor);
+  rope["mscale_all_dim"] = 0;
+  CHECK(read(config).shape.rope.attention_factor == plain.attention_factor);
+  rope["mscale_all_dim"] = 0.707;
+  CHECK(read(config).shape.rope.attention_factor == 1.0);
+  rope["attention_factor"] = 1.5;
+  CHECK(read(config).shape.rope.attention_factor == 1.5);
+  rope.erase("factor");  // the positions' own ratio
+  CHECK(read(config).shape.rope.factor == 4.0);
+  rope["beta_fast"] = 1.0;
+  CHECK(contains(refusal(config), "beta_fast must be above beta_slow"));
+}
+
+TEST_CASE("the other dense families have the defaults of their configuration classes") {
+  json config = llama();
+  config["max_position_embeddings"] = 8192;
+  const auto as = [&](const char* type) {
+    config["model_type"] = type;
+    return read(config).shape;
+  };
+  CHECK(as("mistral").dense_layers == std::vector<DenseLayer>(2, {.window = 4096}));
+  CHECK(as("mistral").has_windows());
+  CHECK(!as("mistral").qkv_bias);
+  CHECK(as("qwen2").dense_layers.empty());
+  CHECK(as("qwen2").qkv_bias);
+  CHECK(!as("qwen2").qk_norm);
+  CHECK(as("qwen3").qk_norm);
+  CHECK(as("qwen3").head_dim == 128);
+  CHECK(as("smollm3").dense_layers.empty());  // of two layers neither is the fourth
+  config.erase("max_position_embeddings");
+  CHECK(as("mistral").max_position == 131072);
+  CHECK(as("qwen2").max_position == 32768);
+  config.erase("rope_theta");
+  CHECK(as("smollm3").rope_theta == 2e6);
+  CHECK(as("qwen3").rope_theta == 10000.0);
+  config.erase("tie_word_embeddings");
+  CHECK(as("smollm3").tied_embeddings);
+  CHECK(!as("qwen3").tied_embeddings);
+  config["num_key_value_heads"] = nullptr;
+  CHECK(as("qwen3").num_kv_heads == 4);
+  config.erase("num_key_value_heads");  // a Mistral then has 8, of 4 heads
+  config["model_type"] = "mistral";
+  CHECK(contains(refusal(config), "num_key_value_heads must divide"));
+}
+
+TEST_CASE("windows follow the rules of each family") {
+  json config = llama();
+  const auto windows = [&] {
+    std::vector<std::int64_t> out;
+    for (const DenseLayer& layer : read(config).shape.dense_layers) {
+      out.push_back(layer.window);
+    }
+    return out;
+  };
+  using Windows = std::vector<std::int64_t>;
+  config["model_type"] = "mistral";
+  config["sliding_window"] = 128;
+  CHECK(windows() == Windows{128, 128});
+  config["sliding_window"] = 512;  // as wide as the positions
+  CHECK(windows().empty());
+  config["sliding_window"] = nullptr;
+  CHECK(windows().empty());
+  config["sliding_window"] = 128;
+  config["layer_types"] = {"sliding_attention", "full_attention"};
+  CHECK(contains(refusal(config), "every layer of a Mistral"));
+  for (const char* type : {"qwen2", "qwen3"}) {
+    CAPTURE(type);
+    config = llama();
+    config["model_type"] = type;
+    config["sliding_window"] = 128;
+    config["max_window_layers"] = 1;
+    CHECK(windows().empty());  // not in use
+    config["use_sliding_window"] = true;
+    CHECK(windows() == Windows{0, 128});
+    config["max_window_layers"] = 2;
+    CHECK(windows().empty());
+    config["layer_types"] = {"sliding_attention", "full_attention"};
+    CHECK(windows() == Windows{128, 0});
+    config["use_sliding_window"] = false;
+    CHECK(contains(refusal(config), "no sliding_window is in use"));
+    config["layer_types"] = {"sliding_attention"};
+    CHECK(contains(refusal(config), "one entry a layer"));
+    config["layer_types"] = {"chunked_attention", "full_attention"};
+    CHECK(contains(refusal(config), "chunked_attention"));
+  }
+}
+
+TEST_CASE("layers without rotary are those that the list or the interval names") {
+  json config = llama();
+  config["model_type"] = "smollm3";
+  config["no_rope_layer_interval"] = 2;
+  const std::vector<DenseLayer> second = {{.turns = true}, {.turns = false}};
+  CHECK(read(config).shape.dense_layers == second);
+  config["no_rope_layers"] = {1, 0};
+  CHECK(read(config).shape.dense_layers == second);
+  config["use_sliding_window"] = true;
+  config["sliding_window"] = 64;  // of layers without rotary, where no list says which
+  CHECK(read(config).shape.dense_layers ==
+        std::vector<DenseLayer>{{.turns = true}, {.window = 64, .turns = false}});
+  config["no_rope_layers"] = {1, 2};
+  CHECK(contains(refusal(config), "no_rope_layers holds 2"));
+  config["no_rope_layers"] = {1};
+  CHECK(contains(refusal(config), "one entry a layer"));
+}
+
+TEST_CASE("biases and norms that a family always has are no feature that is missing") {
+  json config = llama();
+  config["model_type"] = "qwen2";
+  config["attention_bias"] = true;
+  CHECK(read(config).shape.qkv_bias);
+  config["model_type"] = "qwen3";
+  CHECK(contains(refusal(config), "attention_bias is true, which is not supported"));
+  config["attention_bias"] = false;
+  config["use_qk_norm"] = true;
+  CHECK(read(config).shape.qk_norm);
+  config["model_type"] = "mistral";
+  CHECK(contains(refusal(config), "use_qk_norm is true"));
 }
 
 TEST_CASE("the flash-linear-attention family has its own keys for the same semantics") {
@@ -338,6 +513,24 @@ TEST_CASE("a draft config gives its geometry and the streams it reads") {
   CHECK(read_draft(other).shape.window == 4096);
   other["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {0.0, 1.0, 3.0};
   CHECK(read_draft(other).shape.capture_layers[2] == 3);
+  other = draft();
+  CHECK(read_draft(other).shape.is_plain());
+  other["norm_before_residual"] = true;
+  CHECK(read_draft(other).shape.norm_before_residual);
+  other["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  CHECK(read_draft(other).shape.rope.factor == 2.0);
+}
+
+TEST_CASE("a draft's positions are a limit only where they are fewer than the target's") {
+  json config = draft();
+  for (const json& positions : {json(4096), json(131072), json(nullptr)}) {
+    config["max_position_embeddings"] = positions;
+    CHECK(read_draft(config).shape.max_position == 0);
+  }
+  config["max_position_embeddings"] = 2048;
+  CHECK(read_draft(config).shape.max_position == 2048);
+  config.erase("sliding_window");
+  CHECK(read_draft(config).shape.window == 4096);
 }
 
 TEST_CASE("a draft's folder is a model of its own or a head, whatever its architectures say") {
@@ -351,6 +544,11 @@ TEST_CASE("a draft's folder is a model of its own or a head, whatever its archit
   CHECK(is_model(config));
   config["draft_vocab_size"] = 100;  // released heads name the target's architecture
   CHECK(!is_model(config));
+  for (const char* name : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    config = llama();
+    config["architectures"] = {name};
+    CHECK(is_model(config));
+  }
   CHECK(!is_model(draft()));
   CHECK(!is_model(llama()));  // neither architectures nor weights
   for (const bool head : {true, false}) {
@@ -373,7 +571,7 @@ TEST_CASE("a draft that does not fit its target is refused") {
       {"vocab_size", 300, "must be the target's, 272"},
       {"draft_vocab_size", 273, "larger than"},
       {"num_hidden_layers", 2, "one decoder layer"},
-      {"norm_before_residual", true, "not supported"},
+      {"norm_before_fc", true, "not supported"},
       {"norm_output", true, "not supported"},
       {"head_dim", 7, "even"}};
   for (const auto& [key, value, part] : wrong) {
