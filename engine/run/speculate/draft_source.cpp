@@ -28,6 +28,10 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
 
 template <class T>
 DraftTree DraftSource<T>::propose(std::int64_t position, std::int32_t token) {
+  drafted_ = drafts_at(options_.draft_positions, position);
+  if (!drafted_) {
+    return NoDraft<T>().propose(position, token);
+  }
   draft_->begin(position, pending_);
   position_ = position;
   return sampled_ ? sample_chain(token) : grow(token);

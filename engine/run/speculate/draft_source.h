@@ -10,8 +10,15 @@
 #include "engine/run/speculate/drafter.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "engine/run/speculate/tree_source.h"
+#include "kernels/draft_tree/params.h"
 
 namespace versieve::engine {
+
+// Whether a draft that takes so many positions (0: as many as the target) drafts for a root at that
+// one. The longest tree decides, whatever the tuple's, so that a draft that falls silent stays so.
+inline bool drafts_at(std::int64_t positions, std::int64_t root) {
+  return positions == 0 || root + kernels::kMaxPathNodes <= positions;
+}
 
 struct DraftSourceOptions {
   DraftChoice choice;
@@ -21,6 +28,7 @@ struct DraftSourceOptions {
   // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
   // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
   bool scores_by_rank = false;
+  std::int64_t draft_positions = 0;  // drafts_at: beyond them it proposes the root alone
 };
 
 template <class T>
@@ -33,7 +41,9 @@ class DraftSource final : public TreeSource<T> {
 
   void observe(const Observation<T>& observation) override { pending_ = observation; }
   DraftTree propose(std::int64_t position, std::int32_t token) override;
-  const T* sampled_logits() const override { return sampled_ ? chain_logits_.data() : nullptr; }
+  const T* sampled_logits() const override {
+    return sampled_ && drafted_ ? chain_logits_.data() : nullptr;
+  }
 
  private:
   void expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
@@ -46,6 +56,7 @@ class DraftSource final : public TreeSource<T> {
   std::unique_ptr<Drafter<T>> draft_;
   DraftSourceOptions options_;
   bool sampled_ = false;
+  bool drafted_ = true;  // the last tree
   Observation<T> pending_;
   std::int64_t position_ = 0;                      // of the root
   std::vector<std::int32_t> slots_;                // of each candidate in the draft, -1: not run

@@ -22,6 +22,12 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (chooses && !has_model) {
     return "specattn needs a draft model with attention of its own";
   }
+  if (chooses && prefilled_.draft_positions() > 0) {
+    return "specattn needs a draft model that takes as many positions as the target";
+  }
+  if (chooses && prefilled_.draft_model()->shape().has_windows()) {
+    return "specattn needs a draft model whose layers see all tokens, and this one's see a window";
+  }
   if (chooses && layer_map_.empty()) {
     return "specattn needs the model's layer_map.json: write it with versieve align";
   }

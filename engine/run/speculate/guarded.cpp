@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/host_led.h"
 
 namespace versieve::engine {
@@ -48,7 +49,8 @@ std::unique_ptr<TreeSource<T>> GuardedRuns<T>::make_source(const GenerateOptions
 template <class T>
 Generation GuardedRuns<T>::run(GenerateOptions options, std::span<const Strategy> ranked,
                                RuntimeGuard& guard) {
-  const bool records = options.records_steps &&
+  const std::int64_t end = prefilled_->length() + prefilled_->token_limit(options);
+  const bool records = options.records_steps && drafts_at(prefilled_->draft_positions(), end) &&
                        std::all_of(ranked.begin(), ranked.end(), [&](const Strategy& strategy) {
                          options.strategy = strategy;
                          return recorded_->can_run(options);

@@ -24,6 +24,15 @@ Prefilled<T>::Prefilled(kernels::Ops<T>& ops, Target<T>& target, Draft<T>* draft
 }
 
 template <class T>
+std::int64_t Prefilled<T>::draft_positions() const {
+  if (draft_model_ != nullptr) {
+    const std::int64_t own = draft_model_->shape().max_position;
+    return own < target_->shape().max_position ? own : 0;
+  }
+  return draft_ != nullptr ? draft_->shape().max_position : 0;
+}
+
+template <class T>
 void Prefilled<T>::prefill(std::span<const std::int32_t> prompt) {
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   const std::int64_t tokens = static_cast<std::int64_t>(prompt.size());
@@ -52,7 +61,7 @@ void Prefilled<T>::prefill(std::span<const std::int32_t> prompt) {
                     {.last_logits_only = true});
     target_->commit(path);
     feed_draft(at, end);
-    if (draft_model_ != nullptr) {
+    if (draft_model_ != nullptr && drafts_at(draft_positions(), length())) {
       draft_model_->verify(chain_tree({prompt.begin() + at, prompt.begin() + end}),
                            {.last_logits_only = true});
       draft_model_->commit(path);
@@ -77,7 +86,7 @@ void Prefilled<T>::feed_draft(std::int64_t begin, std::int64_t end) {
   const std::int64_t oldest = length() - draft_->shape().window + 1;
   const std::int64_t first = std::max(begin + 1, oldest);
   const std::int64_t last = std::min(end, length() - 1);
-  if (first <= last) {
+  if (first <= last && drafts_at(draft_positions(), length())) {
     std::vector<std::int32_t> rows(static_cast<std::size_t>(last - first + 1));
     std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first - 1 - begin));
     draft_->extend(first, std::span(prompt_).subspan(static_cast<std::size_t>(first), rows.size()),
@@ -155,7 +164,8 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
   const DraftSourceOptions choice{.choice = options.strategy.draft,
                                   .order = options.strategy.order,
                                   .temperature = options.temperature,
-                                  .seed = options.seed};
+                                  .seed = options.seed,
+                                  .draft_positions = draft_positions()};
   if (draft_ != nullptr) {
     return std::make_unique<DraftSource<T>>(*ops_, *draft_, choice);
   }

@@ -31,6 +31,8 @@ class Prefilled {
   Draft<T>* draft() const { return draft_; }               // or null
   Target<T>* draft_model() const { return draft_model_; }  // or null
   StepRunner<T>& steps() { return steps_; }
+  // The draft's, where they are fewer than the target's; else 0.
+  std::int64_t draft_positions() const;
 
   // Begins a new sequence, chunk by chunk. Always with every layer refreshing. REQUIRES: not empty.
   // Throws Error(kBadInput) for a prompt longer than the model takes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/run/speculate/draft_source.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -17,6 +18,15 @@ DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& targe
   return {.choice = strategy.draft,
           .order = strategy.order,
           .verify = verify_options(strategy, target)};
+}
+
+// What follows a tuple whose draft takes no more positions.
+Strategy without_draft(Strategy strategy) {
+  strategy.draft = {};
+  strategy.order = Traversal::kBfs;
+  strategy.group_size = 1;
+  strategy.group_mode = GroupMode::kExact;
+  return strategy;
 }
 
 double seconds_since(Clock::time_point begin) {
@@ -82,13 +92,16 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
   // A draft model is led by the host.
   const bool model_drafts =
       prefilled_->draft_model() != nullptr && options.strategy.draft.speculates();
+  const auto runs = [&](const Strategy& strategy) {
+    return DeviceStepRunner<T>::refusal(
+               prefilled_->target(), device_options(strategy, prefilled_->target().shape()),
+               prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
+        .empty();
+  };
   return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
          !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
-         !options.on_step &&
-         DeviceStepRunner<T>::refusal(
-             prefilled_->target(), device_options(options.strategy, prefilled_->target().shape()),
-             prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
-             .empty();
+         !options.on_step && runs(options.strategy) &&
+         (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
 }
 
 template <class T>
@@ -157,29 +170,45 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
   const std::int64_t limit = prefilled_->token_limit(options);
   Generation run{.recorded = true};
   bool over = prefilled_->begin_run(options, run);
-  DeviceStepRunner<T>& steps = recorded_steps(options.strategy, false);
-  const double recorded_before = steps.record_seconds();
-  const typename DeviceStepRunner<T>::Start start =
-      rewind({&options.strategy, 1}, limit, run.tokens.back());
+  const std::int64_t positions =
+      options.strategy.draft.speculates() ? prefilled_->draft_positions() : 0;
+  const Strategy both[] = {options.strategy, without_draft(options.strategy)};
+  std::span<const Strategy> left(both, positions > 0 ? 2 : 1);
+  if (!drafts_at(positions, prefilled_->length())) {
+    left = left.subspan(1);
+  }
+  typename DeviceStepRunner<T>::Start start = rewind(left, limit, run.tokens.back());
   std::optional<Rectifier<T>> rectifier = prefilled_->make_rectifier(options.strategy);
   if (rectifier) {
     rectifier->reserve();
   }
-  steps.begin(start);
-  const Clock::time_point begin = Clock::now();
-  while (!over) {
-    launch_ahead(steps, rectifier ? rectifier->steps_left() : limit, limit, run);
-    const kernels::StepYield yield = steps.wait();
-    if (rectifier) {
-      prefilled_->target().cache().set_length(
-          steps.length());  // the host's view, which steps do not move
-      prefilled_->rectify(*rectifier, run.tokens.back(), run);
+  for (; !over; left = left.subspan(1)) {
+    const bool ends = left.size() > 1;  // where the draft's positions do
+    DeviceStepRunner<T>& steps = recorded_steps(left.front(), false);
+    const double recorded_before = steps.record_seconds();
+    steps.begin(start);
+    const Clock::time_point begin = Clock::now();
+    const auto goes_on = [&](std::int64_t root) { return !ends || drafts_at(positions, root); };
+    while (!over && (steps.pending() > 0 || goes_on(steps.length()))) {
+      const std::int64_t window = rectifier ? rectifier->steps_left() : limit;
+      const bool sure = goes_on(steps.length() + steps.longest_yield());
+      launch_ahead(steps, sure ? window : 1, limit, run);
+      const kernels::StepYield yield = steps.wait();
+      if (rectifier) {
+        prefilled_->target().cache().set_length(
+            steps.length());  // the host's view, which steps do not move
+        prefilled_->rectify(*rectifier, run.tokens.back(), run);
+      }
+      over = take(yield, limit, options.eos, run);
     }
-    over = take(yield, limit, options.eos, run);
+    drop_pending(steps);
+    run.record_seconds += steps.record_seconds() - recorded_before;
+    run.recorded_seconds += seconds_since(begin);
+    if (!over) {
+      start = steps.stop();
+    }
   }
-  drop_pending(steps);
-  run.record_seconds = steps.record_seconds() - recorded_before;
-  run.recorded_seconds = seconds_since(begin) - run.record_seconds - run.rectify_seconds;
+  run.recorded_seconds -= run.record_seconds + run.rectify_seconds;
   return run;
 }
 
