@@ -12,6 +12,7 @@ Run declare_doctor(CLI::App& options, const CommandContext& context);
 Run declare_profile(CLI::App& options, const CommandContext& context);
 Run declare_bench(CLI::App& options, const CommandContext& context);
 Run declare_generate(CLI::App& options, const CommandContext& context);
+Run declare_tokenize(CLI::App& options, const CommandContext& context);
 Run declare_fit(CLI::App& options, const CommandContext& context);
 Run declare_simulate(CLI::App& options, const CommandContext& context);
 Run declare_plan(CLI::App& options, const CommandContext& context);
@@ -27,6 +28,7 @@ inline constexpr Command kCommands[] = {
     {"profile", "run a sweep and store its points", declare_profile},
     {"bench", "time verification against baseline, floor and public path", declare_bench},
     {"generate", "continue a prompt with a strategy, and prove it lossless", declare_generate},
+    {"tokenize", "a text's tokens, by the tokenizer of a model directory", declare_tokenize},
     {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
     {"align", "find which draft layer speaks for each target layer", declare_align},
     {"quality", "what reading fewer tokens costs on held-out text", declare_quality},

@@ -13,4 +13,10 @@ inline bool is_utf8(std::string_view text) {
   return first_byte_not_utf8(text) == text.size();
 }
 
+// Bytes of the character that the text begins with; 0: it begins with none.
+std::size_t character_bytes(std::string_view text);
+// REQUIRES: text is not empty and begins with no character. The bytes that one U+FFFD stands for in
+// a reader's copy: the longest beginning of a character, at least one.
+std::size_t broken_bytes(std::string_view text);
+
 }  // namespace versieve::engine

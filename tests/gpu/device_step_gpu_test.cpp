@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/device_step.h"
 #include "engine/run/speculate/draft_source.h"
@@ -214,13 +214,13 @@ TEST_CASE("the trained pair generates the same text in graphs in bf16", "[timing
   const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
   const Checkpoint checkpoint = load_target(demo / "nsa");
   const DraftCheckpoint draft_checkpoint = load_draft(demo / "nsa/draft", checkpoint.shape);
-  const ByteTokenizer tokenizer = ByteTokenizer::load(demo / "nsa", checkpoint.shape);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(demo / "nsa", checkpoint.shape);
   Target<Bf16> target = make_target(*ops, checkpoint, &draft_checkpoint);
   Draft<Bf16> draft = make_draft(*ops, draft_checkpoint, target);
   Generator<Bf16> generator(*ops, target, &draft);
   for (const char* prompt : {"chat-1000-3", "code-4000-5"}) {
     generator.prefill(
-        tokenizer.encode(read_prompt(demo / "prompts/test" / (std::string(prompt) + ".txt"))));
+        tokenizer->encode(read_prompt(demo / "prompts/test" / (std::string(prompt) + ".txt"))));
     // The last ones by the calibrated schedule of engine/demo/nsa_schedule.json.
     for (const char* text :
          {"nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d6k8n64/bfs/c4e/F*",

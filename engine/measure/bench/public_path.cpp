@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "engine/measure/bench/child_program.h"
+#include "engine/io/child_program.h"
 
 namespace versieve::engine {
 namespace {

@@ -100,7 +100,7 @@ class AcceptanceRunner final : public PointRunner {
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)),
         checkpoint_(load_target(demo / "nsa")),
         draft_(load_draft(demo / "nsa" / "draft", checkpoint_.shape)),
-        tokenizer_(ByteTokenizer::load(demo / "nsa", checkpoint_.shape)) {}
+        tokenizer_(load_tokenizer(demo / "nsa", checkpoint_.shape)) {}
 
   PointMeasurement run(const PointKey& key) override {
     if (key.model != kModelName) {
@@ -129,7 +129,7 @@ class AcceptanceRunner final : public PointRunner {
   std::unique_ptr<kernels::Ops<T>> ops_;
   Checkpoint checkpoint_;
   DraftCheckpoint draft_;
-  ByteTokenizer tokenizer_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
   std::deque<Reader<T>> readers_;  // a reader's parts point at each other: it never moves
   std::size_t used_ = 0;           // readers that hold a prompt of the current text
   std::string current_;            // regime, split and context of those
@@ -142,7 +142,7 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
     return;
   }
   current_.clear();
-  const std::vector<TextWindow> windows = text_windows(prompts_, tokenizer_,
+  const std::vector<TextWindow> windows = text_windows(prompts_, *tokenizer_,
                                                        {.regime = key.regime,
                                                         .split = key.split,
                                                         .context_len = key.context_len,

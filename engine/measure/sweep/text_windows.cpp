@@ -8,16 +8,16 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::int64_t kWindowStep = 1024;  // bytes between two windows of one file
+constexpr std::int64_t kWindowStep = 1024;  // tokens between two windows of one file
 constexpr std::int64_t kMaxIndexBytes = 1 << 20;
 constexpr int kMaxIndexDepth = 8;
 
 struct PromptFile {
   std::string name;
-  std::string text;
+  TokenIds tokens;  // of its text alone
 };
 
-std::vector<PromptFile> files_of(const std::filesystem::path& prompts,
+std::vector<PromptFile> files_of(const std::filesystem::path& prompts, const Tokenizer& tokenizer,
                                  const WindowRequest& request) {
   const std::filesystem::path path = prompts / "index.json";
   const nlohmann::json index =
@@ -28,7 +28,8 @@ std::vector<PromptFile> files_of(const std::filesystem::path& prompts,
       if (entry.at("regime").get<std::string>() == request.regime &&
           entry.at("split").get<std::string>() == request.split) {
         const std::string name = entry.at("file").get<std::string>();
-        files.push_back({name, read_prompt(prompts / name)});
+        files.push_back(
+            {name, tokenizer.encode_text(read_prompt(prompts / name), SpecialsInText::kLetters)});
       }
     }
   } catch (const nlohmann::json::exception&) {
@@ -37,12 +38,17 @@ std::vector<PromptFile> files_of(const std::filesystem::path& prompts,
   return files;
 }
 
-TextWindow window_of(const PromptFile& file, std::int64_t start, const ByteTokenizer& tokenizer,
+// Tokens of the text in a window.
+std::int64_t length_of(const WindowRequest& request, const Tokenizer& tokenizer) {
+  return request.context_len - static_cast<std::int64_t>(tokenizer.before().size()) +
+         request.continuation_len;
+}
+
+TextWindow window_of(const PromptFile& file, std::int64_t start, const Tokenizer& tokenizer,
                      const WindowRequest& request) {
-  const std::size_t bytes =
-      static_cast<std::size_t>(request.context_len - 1 + request.continuation_len);
-  const std::vector<std::int32_t> tokens =
-      tokenizer.encode(std::string_view(file.text).substr(static_cast<std::size_t>(start), bytes));
+  TokenIds tokens = tokenizer.before();
+  const auto begin = file.tokens.begin() + start;
+  tokens.insert(tokens.end(), begin, begin + length_of(request, tokenizer));
   const auto middle = tokens.begin() + request.context_len;
   return {file.name, start, {tokens.begin(), middle}, {middle, tokens.end()}};
 }
@@ -61,15 +67,14 @@ std::int64_t longest_run(std::span<const std::int32_t> tokens, std::size_t perio
 }  // namespace
 
 std::vector<TextWindow> text_windows(const std::filesystem::path& prompts,
-                                     const ByteTokenizer& tokenizer, const WindowRequest& request) {
-  const std::vector<PromptFile> files = files_of(prompts, request);
+                                     const Tokenizer& tokenizer, const WindowRequest& request) {
+  const std::vector<PromptFile> files = files_of(prompts, tokenizer, request);
   std::vector<TextWindow> windows;
   bool found = true;
   for (std::int64_t start = 0; found; start += kWindowStep) {
     found = false;
     for (const PromptFile& file : files) {
-      const std::int64_t end = start + request.context_len - 1 + request.continuation_len;
-      if (end > static_cast<std::int64_t>(file.text.size())) {
+      if (start + length_of(request, tokenizer) > static_cast<std::int64_t>(file.tokens.size())) {
         continue;
       }
       if (static_cast<std::int64_t>(windows.size()) == request.count) {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/calibrate/text_loss.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
@@ -24,8 +24,8 @@ void check_request(const CalibrateRequest& request) {
 }
 
 std::vector<std::vector<std::int32_t>> read_texts(const CalibrateRequest& request,
-                                                  const ByteTokenizer& tokenizer,
-                                                  const LlmShape& shape, CalibrateReport& report) {
+                                                  const Tokenizer& tokenizer, const LlmShape& shape,
+                                                  CalibrateReport& report) {
   std::vector<std::vector<std::int32_t>> texts;
   for (const std::filesystem::path& path : request.texts) {
     texts.push_back(tokenizer.encode(read_prompt(path)));
@@ -56,7 +56,8 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
     throw Error(ExitCode::kAnswerNo,
                 "a dense target selects no blocks, so there is no schedule to calibrate");
   }
-  const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(request.model, checkpoint.shape);
   CalibrateReport report{.model = checkpoint.shape.name,
                          .backend = name_of(device.backend),
                          .device = device.name,
@@ -64,7 +65,7 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
                          .budget = request.budget,
                          .remarks = checkpoint.remarks};
   Target<T> target = make_target(*ops, checkpoint, nullptr);
-  TextLoss<T> loss(*ops, target, read_texts(request, tokenizer, checkpoint.shape, report));
+  TextLoss<T> loss(*ops, target, read_texts(request, *tokenizer, checkpoint.shape, report));
   report.scored_tokens = loss.scored_tokens();
   report.search =
       search_schedule(checkpoint.shape.layers, request.budget, [&](const std::string& schedule) {

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/model/load.h"
 #include "model/words/error.h"
 
@@ -54,14 +55,14 @@ struct DensePair {
             const Checkpoint& draft_checkpoint)
       : target(make_target<T>(ops, checkpoint, nullptr)),
         draft(make_target<T>(ops, draft_checkpoint, nullptr)),
-        tokenizer(ByteTokenizer::load(model, checkpoint.shape)),
+        tokenizer(load_tokenizer(model, checkpoint.shape)),
         remarks(checkpoint.remarks) {
     remarks.insert(remarks.end(), draft_checkpoint.remarks.begin(), draft_checkpoint.remarks.end());
   }
 
   // The file's bytes with BOS. Throws Error(kBadInput) for one longer than the model takes.
   std::vector<std::int32_t> read_text(const std::filesystem::path& path) const {
-    std::vector<std::int32_t> tokens = tokenizer.encode(read_prompt(path));
+    std::vector<std::int32_t> tokens = tokenizer->encode(read_prompt(path));
     const std::int64_t most = std::min(target.shape().max_position, draft.shape().max_position);
     if (static_cast<std::int64_t>(tokens.size()) > most) {
       throw Error(ExitCode::kBadInput, path.string() + ": the text has " +
@@ -73,7 +74,7 @@ struct DensePair {
 
   Target<T> target;
   Target<T> draft;
-  ByteTokenizer tokenizer;
+  std::unique_ptr<const Tokenizer> tokenizer;
   std::vector<std::string> remarks;  // what was odd in both models' files and did no harm
 };
 

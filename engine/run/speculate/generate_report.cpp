@@ -72,7 +72,8 @@ nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
                         {"record_s", generation.record_seconds},
                         {"rectifications", generation.rectifications},
                         {"stopped", name_of(generation.stopped)},
-                        {"text", printable(run.text)}};
+                        {"text", printable(run.text)},
+                        {"tokens", generation.tokens}};
   if (run.reference) {
     out["ar_tokens_per_s"] = run.reference->tokens_per_second();
     out["identical_to_ar"] = run.identical();

@@ -8,7 +8,7 @@
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/layer_map_file.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "model/words/error.h"
@@ -168,11 +168,11 @@ StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device
 // Texts, and what they are compared with.
 template <class T>
 void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
-                 Generator<T>& generator, const ByteTokenizer& tokenizer,
+                 Generator<T>& generator, const Tokenizer& tokenizer, const TokenIds& prompt,
                  const std::vector<std::int32_t>& eos, GenerateReport& report) {
   Comparison<T> comparison(request, device, eos, generator);
   for (StrategyRun& run : report.runs) {
-    run.text = tokenizer.decode(run.generation.tokens);
+    run.text = tokenizer.decode_after(prompt, run.generation.tokens);
     if (request.compares_ar && is_of_one_text(run)) {
       comparison.compare(run);
     }
@@ -252,8 +252,9 @@ template <class T>
 GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
                       Checkpoint checkpoint, const std::string& prompt,
                       std::unique_ptr<kernels::Ops<T>> ops) {
-  const ByteTokenizer tokenizer = ByteTokenizer::load(request.model, checkpoint.shape);
-  const std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(request.model, checkpoint.shape);
+  const TokenIds tokens = tokenizer->encode(prompt);
   const GuardedBucket* const bucket =
       request.plan ? &bucket_for(*request.plan, static_cast<std::int64_t>(tokens.size())) : nullptr;
   const std::vector<Strategy> strategies =
@@ -281,7 +282,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
            .generation = generator.run(options_of(request, device, strategy, pair.eos()))});
     }
   }
-  finish_runs(request, device, generator, tokenizer, pair.eos(), report);
+  finish_runs(request, device, generator, *tokenizer, tokens, pair.eos(), report);
   return report;
 }
 

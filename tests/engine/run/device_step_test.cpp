@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/measure/sweep/observe.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/device_step.h"
@@ -277,12 +277,12 @@ TEST_CASE("the trained pair generates the same text through recorded steps") {
   const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(2);
   const Checkpoint checkpoint = load_target(demo / "nsa");
   const DraftCheckpoint draft_checkpoint = load_draft(demo / "nsa/draft", checkpoint.shape);
-  const ByteTokenizer tokenizer = ByteTokenizer::load(demo / "nsa", checkpoint.shape);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(demo / "nsa", checkpoint.shape);
   Target<float> target = make_target(*ops, checkpoint, &draft_checkpoint);
   Draft<float> draft = make_draft(*ops, draft_checkpoint, target);
   Generator<float> generator(*ops, target, &draft);
   const std::string text = "| id | name | value |\n| 1 | alpha | 10 |\n| 2 | beta | 20 |\n| 3 |";
-  generator.prefill(tokenizer.encode(text));
+  generator.prefill(tokenizer->encode(text));
   for (const char* strategy :
        {"nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d4k3n12/bfs/c2e/(FR)*"}) {
     INFO(strategy);

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/decode_loss.h"
 #include "tests/support/paths.h"
@@ -46,12 +46,13 @@ TEST_CASE("rectification bounds ReSA's loss over the decoded length", "[.][quali
   }
   const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
   const Checkpoint checkpoint = load_target(demo / "dense");
-  const ByteTokenizer tokenizer = ByteTokenizer::load(demo / "dense", checkpoint.shape);
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(demo / "dense", checkpoint.shape);
   Target<float> target = make_target<float>(*ops, checkpoint, nullptr);
   std::vector<std::vector<std::int32_t>> texts;
   for (const char* name : {"code-8000-7", "prose-8000-7", "plan-8000-7"}) {
     std::vector<std::int32_t> tokens =
-        tokenizer.encode(read_prompt(demo / "prompts/test" / (std::string(name) + ".txt")));
+        tokenizer->encode(read_prompt(demo / "prompts/test" / (std::string(name) + ".txt")));
     tokens.resize(static_cast<std::size_t>(kPrefix + kDecoded + 1));
     texts.push_back(tokens);
   }

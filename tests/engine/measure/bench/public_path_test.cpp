@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "engine/measure/bench/child_program.h"
+#include "engine/io/child_program.h"
 
 using namespace versieve::engine;
 

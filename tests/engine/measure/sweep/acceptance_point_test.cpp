@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "engine/io/tokenizer/byte_tokenizer.h"
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/text_windows.h"
 #include "model/words/error.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/calibrate/text_loss.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/generate_request.h"
@@ -122,9 +122,9 @@ TEST_CASE(
   const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
   const Checkpoint checkpoint = load_target(demo / "nsa");
   Target<float> target = make_target(*ops, checkpoint, nullptr);
-  const ByteTokenizer tokenizer = ByteTokenizer::load(demo / "nsa", checkpoint.shape);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(demo / "nsa", checkpoint.shape);
   const std::string text = read_prompt(demo / "prompts/calibration/code-4000-2.txt");
-  TextLoss<float> loss(*ops, target, {tokenizer.encode(text.substr(0, 1500))});
+  TextLoss<float> loss(*ops, target, {tokenizer->encode(text.substr(0, 1500))});
   CHECK(loss.scored_tokens() == 1500 - 1024);
   const double all_refresh = loss("FFFFFFFF");
   CHECK(all_refresh < 2.0);  // a guess among 256 bytes: 5.5 nats

@@ -1,5 +1,5 @@
 // Bytes to tokens and back.
-#include "engine/io/tokenizer.h"
+#include "engine/io/tokenizer/byte_tokenizer.h"
 
 #include <catch2/catch.hpp>
 
@@ -31,13 +31,15 @@ TEST_CASE("the tokenizer of a model directory is checked against the model") {
   const TempFolder folder;
   const TinyModel model;
   write_tiny_target(folder.path(), model);
-  const ByteTokenizer tokenizer = ByteTokenizer::load(folder.path(), model.target);
-  CHECK(tokenizer.bos() == 256);
-  CHECK(tokenizer.eos() == 257);
-  CHECK(tokenizer.pad() == 258);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(folder.path(), model.target);
+  const ByteTokenizer& bytes = dynamic_cast<const ByteTokenizer&>(*tokenizer);
+  CHECK(bytes.bos() == 256);
+  CHECK(bytes.eos() == 257);
+  CHECK(bytes.pad() == 258);
   const std::pair<const char*, const char*> wrong[] = {
-      {"{\"type\":\"bpe\"}", "only the byte tokenizer"},
-      {"{\"type\":\"bytes\",\"vocab_size\":300}", "vocab_size must be the model's, 272"},
+      {"{\"type\":\"bpe\"}", "the type 'bpe' is not known"},
+      {"{\"type\":\"bytes\",\"vocab_size\":300,\"specials\":{\"<bos>\":256,\"<eos>\":257}}",
+       "vocab_size must be the model's, 272"},
       {"{\"type\":\"bytes\",\"vocab_size\":272}", "specials"},
       {"{\"type\":\"bytes\",\"vocab_size\":272,\"specials\":{\"<bos>\":65,\"<eos>\":257}}",
        "<bos>"},
@@ -48,7 +50,7 @@ TEST_CASE("the tokenizer of a model directory is checked against the model") {
   for (const auto& [text, part] : wrong) {
     CAPTURE(text);
     write_file_atomically(folder / "tokenizer.json", text);
-    const Error error = error_of([&] { ByteTokenizer::load(folder.path(), model.target); });
+    const Error error = error_of([&] { load_tokenizer(folder.path(), model.target); });
     CHECK(error.code() == ExitCode::kBadInput);
     CHECK(contains(error.what(), part));
   }

@@ -1,4 +1,4 @@
-#include "engine/measure/bench/child_program.h"
+#include "engine/io/child_program.h"
 
 #include <spawn.h>
 #include <sys/wait.h>
