@@ -9,7 +9,8 @@
 // .self_attn.g_proj.weight [3H, hidden] (row h*3 + branch), .self_attn.compress_key,
 // .compress_value [G, l] (weighted pooling only), .intra_block_pe [G, l, d] (optional under mean
 // pooling).
-// Draft: fc.weight, midlayer.*, norm.weight, lm_head.weight, optional embed_tokens.weight.
+// Draft: fc.weight, midlayer.*, norm.weight, optional lm_head.weight and embed_tokens.weight (the
+// target's without).
 #pragma once
 
 #include <cstdint>

@@ -120,7 +120,7 @@ void check_dtype(const ConfigFields& config) {
 
 void check_unsupported(const ConfigFields& config, std::initializer_list<const char*> own) {
   for (const char* flag : {"attention_bias", "mlp_bias", "qkv_bias", "qk_norm", "use_qk_norm",
-                           "use_output_gate", "quantization_config"}) {
+                           "use_output_gate", "use_mrope", "quantization_config"}) {
     if (std::find_if(own.begin(), own.end(), [flag](const char* each) {
           return std::string_view(each) == flag;
         }) == own.end()) {

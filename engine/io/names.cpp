@@ -254,7 +254,7 @@ std::vector<ExpectedTensor> expected_draft(const DraftConfig& config, const LlmS
   add_layer("mlp.up_proj.weight", {shape.intermediate, hidden});
   add_layer("mlp.down_proj.weight", {hidden, shape.intermediate});
   add("norm.weight", {hidden});
-  add("lm_head.weight", {shape.vocab, hidden});
+  add("lm_head.weight", {shape.vocab, hidden}, false);
   add("embed_tokens.weight", {target.vocab, hidden}, false);
   add("d2t", {shape.vocab}, config.has_vocab_map);
   add("t2d", {target.vocab}, false);

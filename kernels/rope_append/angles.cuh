@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <string>
 
 #include "kernels/ops.h"
 #include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::kernels {
 
@@ -16,7 +18,10 @@ struct RotaryFrequencies {
 };
 inline RotaryFrequencies rotary_frequencies(double theta, std::int64_t head_dim) {
   VERSIEVE_ASSERT(head_dim >= 2 && head_dim % 2 == 0, "rotary pairs need an even head size");
-  VERSIEVE_ASSERT(head_dim / 2 <= kMaxRotaryPairs, "head sizes above 256 have no table");
+  if (head_dim / 2 > kMaxRotaryPairs) {
+    throw Error(ExitCode::kAnswerNo, "the CUDA kernels turn heads of at most 256 elements, not " +
+                                         std::to_string(head_dim));
+  }
   RotaryFrequencies frequencies{};
   for (std::int64_t i = 0; i < head_dim / 2; ++i) {
     frequencies.value[i] =

@@ -74,6 +74,29 @@ kernels::OpsBuffer<T> own_embedding(kernels::Ops<T>& ops, const DraftCheckpoint&
   return {ops, own};
 }
 
+// A draft's output rows: its own, or without any those of the target for the tokens it proposes.
+template <class T>
+kernels::OpsBuffer<T> output_rows(kernels::Ops<T>& ops, const Uploader<T>& upload,
+                                  const DraftCheckpoint& checkpoint, const Target<T>& target,
+                                  const std::vector<std::int32_t>& target_token) {
+  if (checkpoint.weights.has("lm_head.weight")) {
+    return upload("lm_head.weight");
+  }
+  const std::int64_t hidden = checkpoint.shape.hidden;
+  kernels::OpsBuffer<T> rows(ops, checkpoint.shape.vocab * hidden);
+  const kernels::OpsBuffer<T, std::int32_t> tokens =
+      target_token.empty() ? kernels::OpsBuffer<T, std::int32_t>()
+                           : kernels::OpsBuffer<T, std::int32_t>(ops, target_token);
+  ops.copy_rows({.rows = checkpoint.shape.vocab,
+                 .width = hidden,
+                 .src_row = tokens.data(),
+                 .src = target.head(),
+                 .dst = rows.data(),
+                 .term = TrafficTerm::kDraft});
+  ops.synchronize();
+  return rows;
+}
+
 // Mean pooling is weights 1/l.
 template <class T>
 kernels::OpsBuffer<T> mean_pooling(kernels::Ops<T>& ops, const LlmShape& shape) {
@@ -158,12 +181,12 @@ Draft<T> make_draft(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,
   weights.hidden_norm = upload("midlayer.hidden_norm.weight");
   weights.layer = decoder_layer(upload, "midlayer.", false);
   weights.norm = upload("norm.weight");
-  weights.head = upload("lm_head.weight");
   weights.embedding = own_embedding(ops, checkpoint, target);
   for (std::size_t i = 0; i < checkpoint.d2t.size(); ++i) {
     weights.target_token.push_back(
         static_cast<std::int32_t>(static_cast<std::int64_t>(i) + checkpoint.d2t[i]));
   }
+  weights.head = output_rows(ops, upload, checkpoint, target, weights.target_token);
   return {ops, checkpoint.shape, std::move(weights), target.embedding()};
 }
 

@@ -290,8 +290,7 @@ template <class T>
 void Target<T>::read_out() {
   const std::int64_t rows = options_.last_logits_only ? 1 : nodes_.count;
   ensure_count(*ops_, logits_, rows * shape_.vocab);
-  const Buffer& head = shape_.tied_embeddings ? weights_.embedding : weights_.head;
-  linear_of_norm({.m = shape_.vocab, .w = head.data(), .y = logits_.data()}, nodes_.count - rows);
+  linear_of_norm({.m = shape_.vocab, .w = head(), .y = logits_.data()}, nodes_.count - rows);
 }
 
 template <class T>

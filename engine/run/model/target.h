@@ -49,6 +49,9 @@ class Target {
 
   const LlmShape& shape() const { return shape_; }
   const T* embedding() const { return weights_.embedding.data(); }  // [V, hidden]
+  const T* head() const {                                           // [V, hidden]
+    return (shape_.tied_embeddings ? weights_.embedding : weights_.head).data();
+  }
   KvCache<T>& cache() { return cache_; }
   std::int64_t length() const { return cache_.length(); }
 

@@ -44,14 +44,30 @@ class PlainHead {
     for (std::size_t i = 0; i < gated.size(); ++i) {
       gated[i] *= up[i] / (1.0 + std::exp(-gated[i]));
     }
-    return times("lm_head.weight",
+    return times(output_rows(),
                  normed(sum(stream, times("midlayer.mlp.down_proj.weight", gated)), "norm.weight"));
   }
 
  private:
   Vector of(const char* name) const { return draft_.weights.values<double>(name); }
-  Vector times(const char* name, const Vector& x) const {
-    const Vector w = of(name);
+  // Without rows of its own, the target's of the tokens that it proposes.
+  Vector output_rows() const {
+    if (draft_.weights.has("lm_head.weight")) {
+      return of("lm_head.weight");
+    }
+    const Vector all = target_.weights.values<double>(
+        target_.shape.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+    Vector rows;
+    for (std::int64_t i = 0; i < draft_.shape.vocab; ++i) {
+      const std::int64_t token =
+          i + (draft_.d2t.empty() ? 0 : draft_.d2t[static_cast<std::size_t>(i)]);
+      rows.insert(rows.end(), all.begin() + token * draft_.shape.hidden,
+                  all.begin() + (token + 1) * draft_.shape.hidden);
+    }
+    return rows;
+  }
+  Vector times(const char* name, const Vector& x) const { return times(of(name), x); }
+  static Vector times(const Vector& w, const Vector& x) {
     Vector y(w.size() / x.size(), 0.0);
     for (std::size_t i = 0; i < w.size(); ++i) {
       y[i / x.size()] += w[i] * x[i % x.size()];
@@ -124,6 +140,37 @@ TEST_CASE("a draft head's entry is that of its equations") {
         CHECK(std::abs(other - expected[0]) > 1e-3);
       }
       seen.push_back(expected[0]);
+    }
+  }
+}
+
+TEST_CASE("a draft head without output rows proposes by the target's") {
+  for (const bool tied : {true, false}) {
+    for (const std::int64_t vocab : {272, 100}) {
+      CAPTURE(tied, vocab);
+      const test::TempFolder folder;
+      test::TinyModel model;
+      model.target.tied_embeddings = tied;
+      model.draft.vocab = vocab;
+      write_tiny_pair(folder.path(), model);
+      TensorSet set = tiny_draft_weights(model);
+      set.tensors.erase("lm_head.weight");
+      write_safetensors(folder / "draft/model.safetensors", set);
+      const Checkpoint checkpoint = load_target(folder.path());
+      const DraftCheckpoint head = load_draft(folder / "draft", checkpoint.shape);
+      const auto ops = kernels::make_cpu_ops<double>(1);
+      const Target<double> target = make_target<double>(*ops, checkpoint, &head);
+      Draft<double> draft = make_draft<double>(*ops, head, target);
+      const Vector captured(static_cast<std::size_t>(3 * model.target.hidden), 0.5);
+      const kernels::OpsBuffer<double> device_captured(*ops, captured);
+      const std::int32_t token[] = {9};
+      const std::int32_t row[] = {0};
+      draft.extend(1, token, device_captured.data(), row, true);
+      const Vector expected = PlainHead(head, checkpoint).logits(token[0], captured, false);
+      REQUIRE(static_cast<std::int64_t>(expected.size()) == vocab);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        CHECK(draft.logits()[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-9));
+      }
     }
   }
 }

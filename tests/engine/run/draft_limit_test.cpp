@@ -2,7 +2,13 @@
 // the text stay plain decoding's, whoever leads the steps?
 #include <catch2/catch.hpp>
 
+#include "engine/io/atomic_file.h"
+#include "engine/io/strict_json.h"
+#include "engine/run/specattn/dense_pair.h"
 #include "tests/engine/run/tiny_engine.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 namespace versieve::engine {
 namespace {
@@ -111,6 +117,31 @@ TEST_CASE("methods that choose from all tokens are refused on a target with wind
   const tiny::TwoRuns runs = tiny::scripted_runs(engine, 50, "/c1/F*", Traversal::kBfs, false, 60);
   CHECK(runs.tree.tokens == runs.plain.tokens);
   CHECK(runs.tree.accepted_per_step() > 1.5);
+}
+
+TEST_CASE("align and quality say that they take no windows, on either side of a pair") {
+  test::TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  const auto ops = kernels::make_cpu_ops<float>(1);
+  const auto refusal = [&](const char* windowed) {
+    const test::TempFolder folder;
+    write_tiny_target(folder.path(), model);
+    write_tiny_target(folder / "draft", model);
+    for (const char* part : {".", "draft"}) {
+      const std::filesystem::path path = folder / part / "config.json";
+      nlohmann::json config = read_json_object(path);
+      config["architectures"] = {"MistralForCausalLM"};
+      config["model_type"] = "mistral";
+      config["sliding_window"] =
+          std::string(part) == windowed ? nlohmann::json(24) : nlohmann::json(nullptr);
+      write_file_atomically(path, config.dump());
+    }
+    const Error error = test::error_of([&] { DensePair<float>(*ops, folder.path()); });
+    CHECK(error.code() == ExitCode::kAnswerNo);
+    return std::string(error.what());
+  };
+  CHECK_THAT(refusal("."), Catch::Contains("the target has layers that see a window"));
+  CHECK_THAT(refusal("draft"), Catch::Contains("the draft has layers that see a window"));
 }
 
 TEST_CASE("trees keep the text of a target without a window branch") {
