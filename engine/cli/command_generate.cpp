@@ -50,8 +50,12 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   engine::GenerateRequest* const request = &options->request;
   app.add_option("--model", request->model, "model directory: config.json, weights, tokenizer")
       ->required();
-  app.add_option("--prompt-file", request->prompt_file, "file whose bytes are the prompt")
-      ->required();
+  app.add_option("--prompt-file", request->prompt.text, "file whose bytes are the prompt");
+  app.add_option("--prompt-tokens", request->prompt.tokens,
+                 "instead: file of token ids, a JSON list or numbers with white space between");
+  app.add_option("--messages", request->prompt.messages,
+                 "instead: JSON list of {role, content}, made a text by the checkpoint's chat "
+                 "template");
   app.add_option("--strategy", request->strategies,
                  "for example nsa/ar or nsa/d6k8n64/bfs/c1/F*; may be given more than once")
       ->expected(1)

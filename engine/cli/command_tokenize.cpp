@@ -4,6 +4,7 @@
 
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/io/prompt/chat_template.h"
 #include "engine/io/strict_json.h"
 #include "engine/io/tokenizer/tokenizer.h"
 
@@ -13,9 +14,9 @@ namespace {
 constexpr std::int64_t kMaxTextBytes = 1LL << 30;
 
 struct Options {
-  std::filesystem::path model, in;
+  std::filesystem::path model, in, messages;
   bool no_special = false;
-  bool lines = false;
+  std::string each;  // "line", "zero"; empty: the file is one text
 };
 
 struct Tokenized {
@@ -23,15 +24,15 @@ struct Tokenized {
   std::string text;  // of the ids again, without what stands around the text
 };
 
-Tokenized tokenized(const engine::Tokenizer& tokenizer, std::string_view text, bool no_special) {
-  const engine::TokenIds inner = tokenizer.encode_text(
-      text, no_special ? engine::SpecialsInText::kLetters : engine::SpecialsInText::kTokens);
-  Tokenized out{.ids = {}, .text = tokenizer.decode(inner, engine::SpecialsDecoded::kWritten)};
-  if (!no_special) {
-    out.ids = tokenizer.before();
-  }
-  out.ids.insert(out.ids.end(), inner.begin(), inner.end());
-  if (!no_special) {
+// A chat template writes BOS and its like itself.
+Tokenized tokenized(const engine::Tokenizer& tokenizer, std::string_view text,
+                    const Options& options) {
+  const engine::TokenIds inner =
+      tokenizer.encode_text(text, options.no_special ? engine::SpecialsInText::kLetters
+                                                     : engine::SpecialsInText::kTokens);
+  Tokenized out{.ids = inner, .text = tokenizer.decode(inner, engine::SpecialsDecoded::kWritten)};
+  if (!options.no_special && options.messages.empty()) {
+    out.ids.insert(out.ids.begin(), tokenizer.before().begin(), tokenizer.before().end());
     out.ids.insert(out.ids.end(), tokenizer.after().begin(), tokenizer.after().end());
   }
   return out;
@@ -53,19 +54,19 @@ nlohmann::json json_of(const Tokenized& done, std::string_view text) {
       {"ids", done.ids}, {"text", nlohmann::json::parse(whole)}, {"same_bytes", done.text == text}};
 }
 
-// A line of the answer for each line of the file, as they come.
-Answer tokenize_lines(const engine::Tokenizer& tokenizer, std::string_view text,
-                      const Options& options, bool json) {
-  Answer answer;
-  nlohmann::json lines = nlohmann::json::array();
+// Many texts of one file: a line of the answer for each, as they come.
+Answer tokenize_each(const engine::Tokenizer& tokenizer, std::string_view text,
+                     const Options& options, bool json) {
+  const char separator = options.each == "line" ? '\n' : '\0';
+  nlohmann::json texts = nlohmann::json::array();
   std::string out;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    const Tokenized done = tokenized(tokenizer, line, options.no_special);
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view one = text.substr(0, end);
+    const Tokenized done = tokenized(tokenizer, one, options);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (json) {
-      lines.push_back(json_of(done, line));
+      texts.push_back(json_of(done, one));
     } else {
       out += ids_text(done.ids);
     }
@@ -74,23 +75,33 @@ Answer tokenize_lines(const engine::Tokenizer& tokenizer, std::string_view text,
       out.clear();
     }
   }
-  return {.json = {{"lines", std::move(lines)}}, .text = std::move(out)};
+  return {.json = {{"texts", std::move(texts)}}, .text = std::move(out)};
+}
+
+void check_options(const Options& options) {
+  if (options.in.empty() == options.messages.empty()) {
+    throw Error(ExitCode::kUsage, "tokenize needs one text: --in or --messages");
+  }
+  if (!options.each.empty() && options.in.empty()) {
+    throw Error(ExitCode::kUsage, "--each divides the file of --in");
+  }
 }
 
 Answer run_tokenize(const Options& options, const CommandContext& context) {
+  check_options(options);
   const std::unique_ptr<const engine::Tokenizer> tokenizer = engine::load_tokenizer(options.model);
-  const std::string text = engine::read_text_file(options.in, kMaxTextBytes);
   for (const std::string& remark : tokenizer->remarks()) {
     write_progress(context.json ? "" : "note: " + remark + "\n");
   }
-  if (options.lines) {
-    return tokenize_lines(*tokenizer, text, options, context.json);
+  const bool is_chat = options.in.empty();
+  const std::string text = is_chat ? engine::apply_chat_template(options.model, options.messages)
+                                   : engine::read_text_file(options.in, kMaxTextBytes);
+  if (!options.each.empty()) {
+    return tokenize_each(*tokenizer, text, options, context.json);
   }
-  const Tokenized done = tokenized(*tokenizer, text, options.no_special);
-  if (!context.json) {
-    return {.json = {}, .text = ids_text(done.ids)};
-  }
-  return {.json = json_of(done, text), .text = {}};
+  const Tokenized done = tokenized(*tokenizer, text, options);
+  return {.json = context.json ? json_of(done, text) : nlohmann::json(),
+          .text = ids_text(done.ids)};
 }
 
 }  // namespace
@@ -100,11 +111,15 @@ Run declare_tokenize(CLI::App& app, const CommandContext& context) {
   app.add_option("--model", options->model,
                  "directory with tokenizer.json or tokenizer.model; no weights are needed")
       ->required();
-  app.add_option("--in", options->in, "file whose bytes are the text")->required();
+  app.add_option("--in", options->in, "file whose bytes are the text");
+  app.add_option("--messages", options->messages,
+                 "instead: JSON list of {role, content}, made a text by the checkpoint's chat "
+                 "template");
   app.add_flag("--no-special", options->no_special,
                "special tokens in the text are letters, and none stand around it");
-  app.add_flag("--lines", options->lines,
-               "each line of the file is a text, without its line break");
+  app.add_option("--each", options->each,
+                 "the file holds many texts, divided by line breaks (line) or zero bytes (zero)")
+      ->check(CLI::IsMember({"line", "zero"}));
   return [options, &context] { return run_tokenize(*options, context); };
 }
 

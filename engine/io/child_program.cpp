@@ -1,6 +1,7 @@
 #include "engine/io/child_program.h"
 
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,20 +62,57 @@ int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace
+// A text as a file of no name, to be read from its beginning: a child that reads none of it, or
+// writes before it has read all, blocks nobody. -1: the standard input of this process is kept.
+class InputText {
+ public:
+  explicit InputText(const std::string* text) {
+    if (text == nullptr) {
+      return;
+    }
+    descriptor_ = ::memfd_create("input", MFD_CLOEXEC);
+    std::size_t done = 0;
+    while (descriptor_ >= 0 && done < text->size()) {
+      const ssize_t count = ::write(descriptor_, text->data() + done, text->size() - done);
+      if (count < 0 && errno != EINTR) {
+        break;
+      }
+      done += count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+    if (descriptor_ < 0 || done < text->size() || ::lseek(descriptor_, 0, SEEK_SET) != 0) {
+      throw Error(ExitCode::kEnvironment, "no input could be made for another program");
+    }
+  }
+  ~InputText() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+  InputText(const InputText&) = delete;
+  InputText& operator=(const InputText&) = delete;
 
-ChildResult run_child(const std::vector<std::string>& arguments) {
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+ChildResult run(const std::vector<std::string>& arguments, const std::string* input) {
   VERSIEVE_ASSERT(!arguments.empty(), "a program has a name");
   std::vector<char*> pointers;
   for (const std::string& argument : arguments) {
     pointers.push_back(const_cast<char*>(argument.c_str()));
   }
   pointers.push_back(nullptr);
+  const InputText text(input);
   Pipe pipe;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipe.write, STDOUT_FILENO);
   posix_spawn_file_actions_addclose(&actions, pipe.read);
+  if (text.descriptor() >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, text.descriptor(), STDIN_FILENO);
+  }
   pid_t child = 0;
   const int failure =
       ::posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
@@ -90,6 +128,16 @@ ChildResult run_child(const std::vector<std::string>& arguments) {
   result.output = read_all(pipe.read);
   result.exit_code = wait_for(child);
   return result;
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& arguments) {
+  return run(arguments, nullptr);
+}
+
+ChildResult run_child(const std::vector<std::string>& arguments, const std::string& input) {
+  return run(arguments, &input);
 }
 
 }  // namespace versieve::engine

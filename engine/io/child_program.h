@@ -14,5 +14,7 @@ struct ChildResult {
 // `arguments[0]` is looked up in PATH; no shell is between. Waits. Throws Error(kEnvironment) when
 // no process can be made.
 ChildResult run_child(const std::vector<std::string>& arguments);
+// The same with a text on its standard input.
+ChildResult run_child(const std::vector<std::string>& arguments, const std::string& input);
 
 }  // namespace versieve::engine

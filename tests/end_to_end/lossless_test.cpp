@@ -153,7 +153,7 @@ TEST_CASE("sampled tuples that claim exactness keep the autoregressive text", "[
                           .dtype = setting("VERSIEVE_LOSSLESS_DTYPE", "f32")};
   Findings findings;
   for (std::size_t i = 0; i < used; ++i) {
-    request.prompt_file = chosen[i];
+    request.prompt.text = chosen[i];
     request.strategies = texts[i];
     const GenerateReport report = run_request(request);
     REQUIRE(report.runs.size() == texts[i].size());
@@ -182,7 +182,7 @@ TEST_CASE("every tree shape and traversal is lossless on every held-out prompt",
   double yielded = 0.0;
   double steps = 0.0;
   for (const std::filesystem::path& prompt : prompts) {
-    request.prompt_file = prompt;
+    request.prompt.text = prompt;
     const GenerateReport report = run_request(request);
     REQUIRE(report.runs.size() == request.strategies.size());
     for (const StrategyRun& run : report.runs) {

@@ -177,7 +177,7 @@ void run_demo(const std::string& dtype, int& identical, int& runs) {
   for (const char* prompt : {"chat-1000-3", "plan-1000-3", "prose-4000-5", "code-4000-5"}) {
     const GenerateReport report = run_request(
         {.model = demo / "nsa",
-         .prompt_file = demo / "prompts/test" / (std::string(prompt) + ".txt"),
+         .prompt = {.text = demo / "prompts/test" / (std::string(prompt) + ".txt")},
          .strategies = {"nsa/d7k1n8/bfs/c1/F*", "nsa/d5k4n32/dfs/c1/F*", "nsa/d6k8n64/bfs/c4e/F*"},
          .compares_ar = true,
          .max_new_tokens = 200,

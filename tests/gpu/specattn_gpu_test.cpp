@@ -364,7 +364,7 @@ TEST_CASE("the dense pair keeps its text on the GPU, and specattn reads less", "
   for (const char* dtype : {"f32", "bf16"}) {
     engine::GenerateRequest request;
     request.model = demo / "dense";
-    request.prompt_file = demo / "prompts/test/code-4000-5.txt";
+    request.prompt.text = demo / "prompts/test/code-4000-5.txt";
     request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/bfs/c1/F*",
                           "specattn:p0.95/d7k1n8/bfs/c1/F*"};
     request.compares_ar = true;

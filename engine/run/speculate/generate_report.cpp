@@ -19,6 +19,14 @@ std::string printable(const std::string& bytes) {
   return nlohmann::json::parse(valid).get<std::string>();
 }
 
+std::string ids_text(const std::vector<std::int32_t>& ids) {
+  std::string out;
+  for (const std::int32_t id : ids) {
+    out += (out.empty() ? "" : " ") + std::to_string(id);
+  }
+  return out;
+}
+
 nlohmann::json phases_json(const Generation& run) {
   nlohmann::json phases = nlohmann::json::object();
   for (std::size_t i = 0; i < kStepPhaseCount; ++i) {
@@ -53,27 +61,28 @@ const char* kernel_of(const GenerateReport& report, const Strategy& strategy) {
 nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
   const Generation& generation = run.generation;
   const PrecisionClass precision = run.strategy.precision();
-  nlohmann::json out = {{"strategy", run.strategy.text()},
-                        {"precision_class", name_of(precision)},
-                        {"lossy", !claims_autoregressive_text(precision)},
-                        {"loss", loss_of(precision)},
-                        {"kernel", kernel_of(report, run.strategy)},
-                        {"generated_tokens", generation.tokens.size()},
-                        {"steps", generation.steps},
-                        {"accepted_per_step_mean", generation.accepted_per_step()},
-                        {"accepted_histogram", generation.accepted_histogram},
-                        {"tokens_per_s", generation.tokens_per_second()},
-                        {"ar_tokens_per_s", nullptr},
-                        {"identical_to_ar", nullptr},
-                        {"first_divergence", nullptr},
-                        {"decode_s", generation.decode_seconds()},
-                        {"phase_s", phases_json(generation)},
-                        {"launch", generation.recorded ? "graph" : "stream"},
-                        {"record_s", generation.record_seconds},
-                        {"rectifications", generation.rectifications},
-                        {"stopped", name_of(generation.stopped)},
-                        {"text", printable(run.text)},
-                        {"tokens", generation.tokens}};
+  nlohmann::json out = {
+      {"strategy", run.strategy.text()},
+      {"precision_class", name_of(precision)},
+      {"lossy", !claims_autoregressive_text(precision)},
+      {"loss", loss_of(precision)},
+      {"kernel", kernel_of(report, run.strategy)},
+      {"generated_tokens", generation.tokens.size()},
+      {"steps", generation.steps},
+      {"accepted_per_step_mean", generation.accepted_per_step()},
+      {"accepted_histogram", generation.accepted_histogram},
+      {"tokens_per_s", generation.tokens_per_second()},
+      {"ar_tokens_per_s", nullptr},
+      {"identical_to_ar", nullptr},
+      {"first_divergence", nullptr},
+      {"decode_s", generation.decode_seconds()},
+      {"phase_s", phases_json(generation)},
+      {"launch", generation.recorded ? "graph" : "stream"},
+      {"record_s", generation.record_seconds},
+      {"rectifications", generation.rectifications},
+      {"stopped", name_of(generation.stopped)},
+      {"text", run.text ? nlohmann::json(printable(*run.text)) : nlohmann::json()},
+      {"tokens", generation.tokens}};
   if (run.reference) {
     out["ar_tokens_per_s"] = run.reference->tokens_per_second();
     out["identical_to_ar"] = run.identical();
@@ -168,11 +177,12 @@ nlohmann::json report_json(const GenerateReport& report) {
 
 std::string report_text(const GenerateReport& report) {
   std::string out;
-  const std::string* shown = nullptr;
+  std::optional<std::string> shown;
   for (const StrategyRun& run : report.runs) {
-    if (shown == nullptr || *shown != run.text) {
-      out += run.text + "\n\n";
-      shown = &run.text;
+    const std::string text = run.text ? *run.text : ids_text(run.generation.tokens);
+    if (!shown || *shown != text) {
+      out += text + "\n\n";
+      shown = text;
     }
   }
   out += report.device + ", " + name_of(report.dtype) + "; prompt of " +

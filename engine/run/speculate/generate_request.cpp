@@ -8,7 +8,8 @@
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/layer_map_file.h"
-#include "engine/io/tokenizer/tokenizer.h"
+#include "engine/io/prompt/prompt.h"
+#include "engine/io/prompt/stop_tokens.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "model/words/error.h"
@@ -17,6 +18,13 @@ namespace versieve::engine {
 namespace {
 
 void check_request(const GenerateRequest& request) {
+  const PromptFiles& prompt = request.prompt;
+  if ((prompt.text.empty() ? 0 : 1) + (prompt.tokens.empty() ? 0 : 1) +
+          (prompt.messages.empty() ? 0 : 1) !=
+      1) {
+    throw Error(ExitCode::kUsage,
+                "generate needs one prompt: --prompt-file, --prompt-tokens or --messages");
+  }
   if (request.strategies.empty() != request.plan.has_value()) {
     throw Error(ExitCode::kUsage,
                 request.plan ? "generate takes a strategy or a table, not both"
@@ -165,14 +173,46 @@ StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device
           .guarded = GuardedRun{bucket.range, request.plan->rule, bucket.ranked}};
 }
 
+struct Prompt {
+  TokenIds tokens;
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: there is none, and there will be no text
+  std::vector<std::string> remarks;
+};
+
+// Ids need no tokenizer, so one that is missing or not computed here does no harm to them.
+Prompt read_ids(const GenerateRequest& request, const LlmShape& shape) {
+  Prompt prompt{.tokens = read_token_file(request.prompt.tokens, shape.vocab)};
+  try {
+    prompt.tokenizer = load_tokenizer(request.model, shape);
+  } catch (const Error& error) {
+    prompt.remarks.push_back(std::string("there is no text, only tokens: ") + error.what());
+  }
+  return prompt;
+}
+
+Prompt read_prompt_of(const GenerateRequest& request, const LlmShape& shape) {
+  if (!request.prompt.tokens.empty()) {
+    return read_ids(request, shape);
+  }
+  Prompt prompt{.tokenizer = load_tokenizer(request.model, shape)};
+  prompt.tokens = encode_prompt(request.prompt, request.model, *prompt.tokenizer);
+  prompt.remarks = prompt.tokenizer->remarks();
+  if (prompt.tokens.empty()) {
+    throw Error(ExitCode::kBadInput, request.prompt.text.string() + ": the prompt has no tokens");
+  }
+  return prompt;
+}
+
 // Texts, and what they are compared with.
 template <class T>
 void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
-                 Generator<T>& generator, const Tokenizer& tokenizer, const TokenIds& prompt,
+                 Generator<T>& generator, const Prompt& prompt,
                  const std::vector<std::int32_t>& eos, GenerateReport& report) {
   Comparison<T> comparison(request, device, eos, generator);
   for (StrategyRun& run : report.runs) {
-    run.text = tokenizer.decode_after(prompt, run.generation.tokens);
+    if (prompt.tokenizer != nullptr) {
+      run.text = prompt.tokenizer->decode_after(prompt.tokens, run.generation.tokens);
+    }
     if (request.compares_ar && is_of_one_text(run)) {
       comparison.compare(run);
     }
@@ -191,7 +231,9 @@ template <class T>
 class LoadedPair {
  public:
   LoadedPair(kernels::Ops<T>& ops, const GenerateRequest& request, Checkpoint target, bool drafts)
-      : checkpoint_(std::move(target)), remarks_(checkpoint_.remarks) {
+      : checkpoint_(std::move(target)),
+        remarks_(checkpoint_.remarks),
+        eos_(stop_tokens(request.model, checkpoint_.special.eos)) {
     const std::filesystem::path folder = request.model / "draft";
     std::error_code ignored;
     std::optional<DraftCheckpoint> head;
@@ -221,12 +263,13 @@ class LoadedPair {
   LoadedPair& operator=(const LoadedPair&) = delete;
 
   Generator<T>& generator() { return *generator_; }
-  const std::vector<std::int32_t>& eos() const { return checkpoint_.special.eos; }
+  const std::vector<std::int32_t>& eos() const { return eos_; }
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
   Checkpoint checkpoint_;
   std::vector<std::string> remarks_;  // of all files that were read
+  std::vector<std::int32_t> eos_;
   std::optional<Target<T>> draft_model_, target_;
   std::optional<Draft<T>> draft_;
   std::optional<Generator<T>> generator_;
@@ -250,11 +293,9 @@ void require_runnable(const GenerateRequest& request, const ComputeDevice& devic
 
 template <class T>
 GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
-                      Checkpoint checkpoint, const std::string& prompt,
+                      Checkpoint checkpoint, const Prompt& prompt,
                       std::unique_ptr<kernels::Ops<T>> ops) {
-  const std::unique_ptr<const Tokenizer> tokenizer =
-      load_tokenizer(request.model, checkpoint.shape);
-  const TokenIds tokens = tokenizer->encode(prompt);
+  const TokenIds& tokens = prompt.tokens;
   const GuardedBucket* const bucket =
       request.plan ? &bucket_for(*request.plan, static_cast<std::int64_t>(tokens.size())) : nullptr;
   const std::vector<Strategy> strategies =
@@ -272,6 +313,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
                         .prefill_seconds = generator.prefill_seconds(),
                         .runs = {},
                         .remarks = pair.remarks()};
+  report.remarks.insert(report.remarks.end(), prompt.remarks.begin(), prompt.remarks.end());
   warm_up(request, device, strategies, pair.eos(), generator);
   if (bucket != nullptr) {
     report.runs.push_back(run_plan(request, device, *bucket, pair.eos(), generator));
@@ -282,7 +324,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
            .generation = generator.run(options_of(request, device, strategy, pair.eos()))});
     }
   }
-  finish_runs(request, device, generator, *tokenizer, tokens, pair.eos(), report);
+  finish_runs(request, device, generator, prompt, pair.eos(), report);
   return report;
 }
 
@@ -296,8 +338,11 @@ GenerateReport run_request(const GenerateRequest& request) {
   if (request.dtype != "auto") {
     dtype = dtype_on(device, request.dtype);  // so is a wrong format
   }
-  const std::string prompt = read_prompt(request.prompt_file);
+  if (!request.prompt.text.empty()) {
+    read_prompt(request.prompt.text);  // and a wrong file
+  }
   Checkpoint checkpoint = load_target(request.model);
+  const Prompt prompt = read_prompt_of(request, checkpoint.shape);
   if (!dtype) {
     const UsualDtype usual = usual_dtype(device.backend, checkpoint.weights);
     dtype = usual.dtype;

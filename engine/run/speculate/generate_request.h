@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/io/prompt/prompt.h"
 #include "engine/run/speculate/generate.h"
 #include "model/plan/guarded_plan.h"
 
 namespace versieve::engine {
 
 struct GenerateRequest {
-  std::filesystem::path model;        // directory: config.json, weights, tokenizer, maybe draft/
-  std::filesystem::path prompt_file;  // its bytes are the prompt
+  std::filesystem::path model;  // directory: config.json, weights, tokenizer, maybe draft/
+  PromptFiles prompt;
   std::vector<std::string> strategies;
   // In their place: the tuples of a planner table, under its guard.
   std::optional<GuardedPlan> plan;
@@ -41,7 +42,7 @@ struct GuardedRun {
 struct StrategyRun {
   Strategy strategy;  // under a guard: the first
   Generation generation;
-  std::string text;
+  std::optional<std::string> text;  // none without a tokenizer
   std::optional<GuardedRun> guarded;
   // With compares_ar: the autoregressive run of the same schedule.
   std::optional<Generation> reference;

@@ -18,7 +18,7 @@ struct Fixture {
     test::write_tiny_pair(folder.path() / "model", model);
     std::ofstream(folder.path() / "prompt.txt") << "The quick brown fox jumps over the lazy dog.";
     request.model = folder.path() / "model";
-    request.prompt_file = folder.path() / "prompt.txt";
+    request.prompt.text = folder.path() / "prompt.txt";
     request.strategies = {"nsa/d4k3n12/bfs/c1/F*"};
     request.max_new_tokens = 24;
     request.backend = "cpu";
@@ -238,13 +238,13 @@ TEST_CASE("a model without a draft decodes with ar only") {
 
 TEST_CASE("prompts that cannot be read are bad input") {
   Fixture fixture;
-  fixture.request.prompt_file = fixture.folder.path() / "missing.txt";
+  fixture.request.prompt.text = fixture.folder.path() / "missing.txt";
   CHECK(fixture.code() == ExitCode::kBadInput);
   std::ofstream(fixture.folder.path() / "empty.txt").close();
-  fixture.request.prompt_file = fixture.folder.path() / "empty.txt";
+  fixture.request.prompt.text = fixture.folder.path() / "empty.txt";
   CHECK(fixture.code() == ExitCode::kBadInput);
   std::ofstream(fixture.folder.path() / "long.txt") << std::string(5000, 'a');
-  fixture.request.prompt_file = fixture.folder.path() / "long.txt";
+  fixture.request.prompt.text = fixture.folder.path() / "long.txt";
   CHECK(fixture.code() == ExitCode::kBadInput);
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("the schedule found is a part of a strategy that the engine runs") {
   const std::string plain = calibration_json(report).at("strategy");
   CHECK(Strategy::parse(plain).schedule_for(3) == "FRR");
   GenerateRequest generate{.model = fixture.request.model,
-                           .prompt_file = fixture.request.texts[0],
+                           .prompt = {.text = fixture.request.texts[0]},
                            .strategies = {plain, "nsa/d4k3n12/dfs/c4e/FRR"},
                            .compares_ar = true,
                            .max_new_tokens = 16,
