@@ -88,4 +88,17 @@ std::size_t first_byte_not_utf8(std::string_view text) {
   return at;
 }
 
+std::string one_line(std::string text) {
+  const bool is_whole = is_utf8(text);
+  for (char& c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      c = ' ';
+    } else if (byte >= 0x80 && !is_whole) {
+      c = '?';
+    }
+  }
+  return text;
+}
+
 }  // namespace versieve::engine

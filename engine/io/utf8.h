@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace versieve::engine {
@@ -18,5 +19,9 @@ std::size_t character_bytes(std::string_view text);
 // REQUIRES: text is not empty and begins with no character. The bytes that one U+FFFD stands for in
 // a reader's copy: the longest beginning of a character, at least one.
 std::size_t broken_bytes(std::string_view text);
+
+// A stranger's text for a sentence: control characters become spaces, and bytes that are no UTF-8
+// question marks.
+std::string one_line(std::string text);
 
 }  // namespace versieve::engine

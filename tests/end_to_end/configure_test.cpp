@@ -46,3 +46,18 @@ TEST_CASE("a toolkit before CUDA 13 is refused") {
     CHECK(result.err.find("-DVERSIEVE_CUDA=OFF") != std::string::npos);
   }
 }
+
+TEST_CASE("a library of the tokenizers that is missing is named with its package") {
+  const TempFolder folder;
+  for (const auto& [found, package] :
+       {std::pair("versieve_pcre2_library", "libpcre2-dev"),
+        std::pair("versieve_utf8proc_include", "libutf8proc-dev"),
+        std::pair("versieve_sentencepiece_library", "libsentencepiece-dev")}) {
+    const CommandResult result =
+        configured(folder / "build", "-DVERSIEVE_CUDA=OFF -D" + std::string(found) + "=OFF");
+    CAPTURE(found, result.err);
+    CHECK(result.code != 0);
+    CHECK(result.err.find(std::string("apt install ") + package) != std::string::npos);
+    fs::remove_all(folder / "build");
+  }
+}

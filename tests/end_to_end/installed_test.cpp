@@ -25,6 +25,7 @@ TEST_CASE("a moved copy of what was installed finds its data from any folder") {
   const fs::path prefix = installed(folder);
   const std::string versieve = "cd / && " + (prefix / "bin/versieve").string() + " ";
   CHECK(fs::exists(prefix / "share/doc/versieve/LICENSE"));
+  CHECK(fs::exists(prefix / "share/versieve/engine/io/prompt/render_chat.py"));
   const fs::path data = prefix / "share/versieve";
 
   const CommandResult doctor = run_line(versieve + "doctor --json");

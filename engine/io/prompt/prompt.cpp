@@ -4,6 +4,7 @@
 
 #include "engine/io/prompt/chat_template.h"
 #include "engine/io/strict_json.h"
+#include "engine/io/utf8.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
 
@@ -32,8 +33,8 @@ std::int64_t id_in(const nlohmann::json& value) {
 std::int32_t checked(std::int64_t id, const std::string& spelt, std::int64_t vocab,
                      const std::filesystem::path& path) {
   if (id < 0 || id >= vocab) {
-    refuse(path,
-           "'" + spelt.substr(0, 40) + "' is no token id from 0 to " + std::to_string(vocab - 1));
+    refuse(path, "'" + one_line(spelt.substr(0, 40)) + "' is no token id from 0 to " +
+                     std::to_string(vocab - 1));
   }
   return static_cast<std::int32_t>(id);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -14,7 +15,7 @@ JsonFields::JsonFields(const nlohmann::json& object, std::string where)
 }
 
 void JsonFields::refuse(const std::string& what) const {
-  throw Error(ExitCode::kBadInput, where_ + ": " + what);
+  throw Error(ExitCode::kBadInput, one_line(where_ + ": " + what));
 }
 
 const nlohmann::json* JsonFields::optional(const char* key) {

@@ -101,7 +101,7 @@ struct Pattern::State {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ExitCode::kBadInput, where + ": " + what);
+    throw Error(ExitCode::kBadInput, one_line(where + ": " + what));
   }
 
   // The first match from a place on.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/io/tokenizer/unicode_ranges.h"
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -168,8 +169,8 @@ class Translation {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ExitCode::kBadInput, where_ + ": " + what + " in the pattern '" +
-                                         std::string(pattern_) + "' is not supported");
+    throw Error(ExitCode::kBadInput, one_line(where_ + ": " + what + " in the pattern '" +
+                                              std::string(pattern_) + "' is not supported"));
   }
   bool follows(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
 

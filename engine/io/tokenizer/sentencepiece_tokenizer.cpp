@@ -9,6 +9,7 @@
 
 #include "engine/io/strict_json.h"
 #include "engine/io/tokenizer/added_tokens.h"
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -21,7 +22,7 @@ constexpr std::int64_t kMostModelBytes = 256 << 20;
 constexpr std::int32_t kMostIds = 16 << 20;  // far beyond any vocabulary
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::kBadInput, path.string() + ": " + what);
+  throw Error(ExitCode::kBadInput, one_line(path.string() + ": " + what));
 }
 
 std::int32_t id_from(const std::string& text, const fs::path& path) {

@@ -6,6 +6,7 @@
 #include "engine/io/tokenizer/byte_tokenizer.h"
 #include "engine/io/tokenizer/hugging_face_tokenizer.h"
 #include "engine/io/tokenizer/sentencepiece_tokenizer.h"
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -52,10 +53,10 @@ std::string Tokenizer::decode_after(std::span<const std::int32_t> before,
 void Tokenizer::check(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) {
     if (vocab_ > 0 && (id < 0 || id >= vocab_)) {
-      throw Error(ExitCode::kBadInput, "the token " + std::to_string(id) + " (" +
-                                           decode(std::array{id}, SpecialsDecoded::kWritten) +
-                                           ") is not in the model's vocabulary of " +
-                                           std::to_string(vocab_));
+      throw Error(ExitCode::kBadInput,
+                  "the token " + std::to_string(id) + " (" +
+                      one_line(decode(std::array{id}, SpecialsDecoded::kWritten)) +
+                      ") is not in the model's vocabulary of " + std::to_string(vocab_));
     }
   }
 }

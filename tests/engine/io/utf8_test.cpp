@@ -25,3 +25,19 @@ TEST_CASE("the first byte that is none is named") {
     CHECK(!is_utf8(wrong));
   }
 }
+
+TEST_CASE("a broken character is as long as its beginning, and a sentence stays one line") {
+  CHECK(character_bytes("") == 0);
+  CHECK(character_bytes("\xe2\x82\xacx") == 3);
+  CHECK(character_bytes("\xe2\x82x") == 0);
+  const std::pair<const char*, std::size_t> broken[] = {
+      {"\xe2\x82x", 2}, {"\xe2", 1},     {"\xff\xff", 1}, {"\xf0\x9f\x98", 3},
+      {"\xed\xa0", 1},  {"\xc0\xaf", 1}, {"\x80\x80", 1}, {"\xf4\x90\x80\x80", 1}};
+  for (const auto& [text, bytes] : broken) {
+    CAPTURE(text);
+    CHECK(character_bytes(text) == 0);
+    CHECK(broken_bytes(text) == bytes);
+  }
+  CHECK(one_line("a\nb\x7f\xc3\xa9") == "a b \xc3\xa9");
+  CHECK(one_line("a\t\xff") == "a ?");
+}

@@ -36,6 +36,7 @@ TEST_CASE("every part of a tokenizer.json is computed or refused") {
       {"/model/unk_token", "\"nowhere\"", "the unk_token 'nowhere' is not in vocab"},
       {"/model/vocab", "{\"a\": 1, \"b\": 1}", "gives the id 1"},
       {"/model/vocab", "{\"a\": -1}", "vocab['a'] is no id"},
+      {"/model/vocab", "{\"a\\nb\": -1}", "vocab['a b'] is no id"},
       {"/model/vocab", "[]", "vocab must be an object"},
       {"/model/merges", "[[\"a\", \"\\u00b6z\"]]", "not all of them are in vocab"},
       {"/model/merges", "[\"a b c\"]", "merges[0] is neither"},
