@@ -15,9 +15,10 @@
 namespace versieve::engine {
 namespace {
 
-constexpr std::size_t kKeptPieces = 1 << 16;  // slots of the memory of pieces
-constexpr std::size_t kMostKeptBytes = 128;   // of a piece that is kept
-constexpr std::int64_t kMostIds = 16 << 20;   // far beyond any vocabulary
+constexpr std::size_t kKeptPieces = 1 << 16;     // slots of the memory of pieces
+constexpr std::size_t kShortCharacters = 0x800;  // code points of at most two bytes
+constexpr std::size_t kMostKeptBytes = 128;      // of a piece that is kept
+constexpr std::int64_t kMostIds = 16 << 20;      // far beyond any vocabulary
 
 struct TextHash {
   using is_transparent = void;
@@ -90,6 +91,8 @@ struct Bpe::State {
   bool falls_back_to_bytes = false;
   bool ignores_merges = false;
   std::array<std::int32_t, 256> byte_tokens{};  // "<0x41>"; -1: none
+  // Of single characters of one or two bytes, all letters of bytes among them; -1: none.
+  std::array<std::int32_t, kShortCharacters> short_characters{};
 
   mutable std::vector<Symbol> symbols;
   mutable std::vector<Candidate> heap;
@@ -103,6 +106,8 @@ struct Bpe::State {
   void read_vocabulary(JsonFields& fields);
   void read_merges(JsonFields& fields);
   void read_byte_tokens();
+  void read_short_characters();
+  std::int32_t id_of_character(std::string_view character) const;
 
   void push(std::int32_t id) const;
   void push_unknown(std::int32_t& waiting) const;
@@ -165,6 +170,29 @@ void Bpe::State::read_byte_tokens() {
   }
 }
 
+void Bpe::State::read_short_characters() {
+  for (std::uint32_t code = 0; code < kShortCharacters; ++code) {
+    const std::string character = code < 0x80
+                                      ? std::string(1, static_cast<char>(code))
+                                      : std::string{static_cast<char>(0xc0 | (code >> 6)),
+                                                    static_cast<char>(0x80 | (code & 0x3f))};
+    short_characters[code] = id_of(character);
+  }
+}
+
+// The same as id_of, without hashing where a table has the answer.
+std::int32_t Bpe::State::id_of_character(std::string_view character) const {
+  const std::uint32_t first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1 && first < 0x80) {
+    return short_characters[first];
+  }
+  if (character.size() == 2) {
+    return short_characters[(first & 0x1f) << 6 |
+                            (static_cast<unsigned char>(character[1]) & 0x3fU)];
+  }
+  return id_of(character);
+}
+
 void Bpe::State::push(std::int32_t id) const {
   symbols.push_back({.id = id});
 }
@@ -198,12 +226,16 @@ void Bpe::State::split_into_symbols(std::string_view piece) const {
     const std::string_view character = piece.substr(at, whole == 0 ? 1 : whole);
     const bool is_last = at + character.size() == piece.size();
     std::string_view symbol = character;
+    std::int32_t id = -1;
     if ((at > 0 && !prefix.empty()) || (is_last && !suffix.empty())) {
       spelling = (at > 0 ? prefix : "") + std::string(character) + (is_last ? suffix : "");
       symbol = spelling;
+      id = id_of(symbol);
+    } else {
+      id = id_of_character(character);
     }
     at += character.size();
-    if (const std::int32_t id = id_of(symbol); id >= 0) {
+    if (id >= 0) {
       push_unknown(waiting);
       push(id);
     } else if (!(falls_back_to_bytes && push_bytes(symbol)) && unknown >= 0) {
@@ -303,6 +335,7 @@ Bpe Bpe::read(const nlohmann::json& model, const std::string& where) {
   state->read_vocabulary(fields);
   state->read_merges(fields);
   state->read_byte_tokens();
+  state->read_short_characters();
   if (fields.optional("unk_token") != nullptr) {
     const std::string unknown = fields.text("unk_token");
     state->unknown = state->id_of(unknown);

@@ -60,7 +60,7 @@ def inert():
         if len(parts) == 2 and not parts[0].startswith("<"):
             if nfd.normalize_str(chr(c)) == chr(c):
                 seconds |= {int(p, 16) for p in parts if int(p, 16) > 0x1000}
-    found = set(seconds)
+    found = set(seconds) | {0x11A7}  # no trailing consonant, though utf8proc 2.8 joins it
     for c in CHARACTERS:
         moves = unicodedata2.combining(chr(c)) or unicodedata2.decomposition(chr(c))
         if not moves or nfkd.normalize_str(chr(c)) != chr(c):

@@ -21,8 +21,8 @@ struct PropertyRange {
 
 // Assigned after Unicode 14.
 std::span<const PropertyRange> later_assigned();
-// Characters that no normal form moves, joins or takes apart, for they were assigned after
-// Unicode 9.
+// Characters that no normal form moves, joins or takes apart: those assigned after Unicode 9, and
+// one that utf8proc joins wrongly.
 std::span<const CharacterRange> inert_in_normal_forms();
 
 }  // namespace versieve::engine

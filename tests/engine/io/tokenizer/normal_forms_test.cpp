@@ -23,3 +23,8 @@ TEST_CASE("characters assigned after Unicode 9 are moved, joined and taken apart
   CHECK(normal_form("\U00011935\U00011930", NormalForm::kNfc) == "\U00011935\U00011930");
   CHECK(normal_form("\U00011938", NormalForm::kNfd) == "\U00011938");
 }
+
+TEST_CASE("U+11A7 is no trailing consonant and joins nothing") {
+  CHECK(normal_form("\ubdb8\u11a7", NormalForm::kNfc) == "\ubdb8\u11a7");
+  CHECK(normal_form("\ubdb8\u11a8", NormalForm::kNfc) == "\ubdb9");
+}
