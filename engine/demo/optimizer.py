@@ -17,10 +17,11 @@ def orthogonalise(x, steps=5):
 
 
 class Optimizer:
-    """One rate for both; Muon's update is scaled to Adam's usual size (0.2 · sqrt(larger side))."""
+    """Muon's update is scaled to Adam's usual size (0.2 · sqrt(larger side)), so one rate may serve."""
 
-    def __init__(self, named, rate, weight_decay=0.05, momentum=0.95):
+    def __init__(self, named, rate, weight_decay=0.05, momentum=0.95, plain_rate=None):
         self.rate, self.decay, self.momentum, self.count = rate, weight_decay, momentum, 0
+        self.plain_rate = plain_rate or rate
         plain = ("embed_tokens", "lm_head", "compress_key", "compress_value", "intra_block_pe")
         self.groups, rest = {}, []
         for name, value in named:
@@ -46,7 +47,7 @@ class Optimizer:
         """One update at `share` of the rate; clears the gradients. Returns their norm."""
         every = self.parameters()
         norm = torch.nn.utils.clip_grad_norm_(every, 1.0, foreach=True)
-        self.adam.param_groups[0]["lr"] = self.rate * share
+        self.adam.param_groups[0]["lr"] = self.plain_rate * share
         self.adam.step()
         for shape, values in self.groups.items():
             gradient = torch.stack([value.grad for value in values])
