@@ -45,7 +45,7 @@ def model_weights(tensors, heads, groups):
             out[ENDS[name]] = values
             continue
         parts = name.split(".")
-        if len(parts) != 4 or parts[0] != "blk" or parts[2] not in NAMES:
+        if len(parts) != 4 or parts[::3] != ["blk", "weight"] or parts[2] not in NAMES:
             raise BadFile(f"the GGUF file holds tensor {name}, which no Llama model has")
         if parts[2] in ("attn_q", "attn_k"):
             values = unpermuted(values, heads if parts[2] == "attn_q" else groups)

@@ -131,7 +131,10 @@ class Conversations:
         for i, plan in enumerate(plans):
             ids = []
             for piece in plan:
-                ids += [ANSWER] if piece is None else known.get(piece) if isinstance(piece, str) else piece
+                if piece is None:
+                    ids.append(ANSWER)
+                else:
+                    ids += known[piece] if isinstance(piece, str) else piece
             out[i, : min(size, len(ids))] = ids[:size]
         return out
 

@@ -72,7 +72,7 @@ class Sampler:
         return norms[0], qkv, of("self_attn.o_proj"), norms[1], gate_up, of("mlp.down_proj")
 
     def step(self, reach):
-        """Runs the tokens at `place`, writes the next ones, moves on. Caches are read to `reach`."""
+        """Runs the tokens at `place`, writes the next, moves on. Caches are read to `reach`."""
         g = self.g
         table = tuple(side.index_select(0, self.place) for side in self.table)
         unseen = torch.where(self.slots[:reach] <= self.place, 0.0, -1e30).to(g.dtype)

@@ -190,7 +190,7 @@ def token_losses(h, next_tokens, norm, embedding, eps):
 def routing_loss(q, k, k_cmp, position, g):
     """Cross-entropy of the free blocks' importance to the mass that full attention gives them.
 
-    q [z, share, T, d], k [z, 1, T, d], k_cmp [z, Lc, d]; at the queries `position`. Also returns the
+    q [z, share, T, d], k [z, 1, T, d], k_cmp [z, Lc, d]; at queries `position`. Also returns the
     free mass that the chosen blocks hold, the most that as many could hold, and the free mass.
     """
     length, scale = k.shape[2], g.head_dim**-0.5

@@ -45,7 +45,7 @@ class Lesson:
 
     @torch.no_grad()
     def give(self, head, tokens, generator):
-        """(captured streams, picked places, distributions, likeliest draft ids) of tokens [B, T]."""
+        """(captured streams, picked places, distributions, likeliest ids) of tokens [B, T]."""
         g, base = self.session.g, self.target.base
         h, captured = self.target(tokens, capture=self.layers)
         place = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens).flatten()

@@ -1,0 +1,249 @@
+"""Does engine/demo/smollm2 read a GGUF file and merge the shipped factors as its pages say?
+
+Every expected number is written out or made here in another way than there. Needs numpy alone.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from fractions import Fraction
+
+import numpy as np
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/demo/smollm2")
+sys.path[:0] = [FOLDER, os.path.dirname(os.path.abspath(FOLDER))]
+
+import convert  # noqa: E402
+import gguf_file  # noqa: E402
+import merge  # noqa: E402
+import packed  # noqa: E402
+import tensor_file  # noqa: E402
+
+F32, Q4_1, Q8_0 = 0, 3, 8
+
+
+def text(value):
+    raw = value.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def gguf(tensors, fields=b"", count=0, version=3):
+    """A file of [(name, shape in GGUF order, kind, bytes)] and packed fields."""
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), count) + fields
+    data = b""
+    for name, shape, kind, raw in tensors:
+        head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+        head += struct.pack("<IQ", kind, len(data))
+        data += raw + b"\0" * (-len(raw) % 32)
+    return head + b"\0" * (-len(head) % 32) + data
+
+
+def half(value):
+    return np.array([value], "<f2").tobytes()
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.room = tempfile.TemporaryDirectory()
+        self.addCleanup(self.room.cleanup)
+
+    def file(self, name, data):
+        path = os.path.join(self.room.name, name)
+        with open(path, "wb") as target:
+            target.write(data)
+        return path
+
+    def refused(self, data):
+        with self.assertRaises(gguf_file.BadFile) as caught:
+            gguf_file.read(self.file("bad.gguf", data))
+        return str(caught.exception)
+
+
+class Reader(Folder):
+    def test_kinds_and_fields(self):
+        quarter = half(0.5) + half(-1.0) + bytes(i | (15 - i) << 4 for i in range(16))
+        eighth = half(0.25) + np.arange(-16, 16, dtype=np.int8).tobytes()
+        plain = np.arange(6, dtype="<f4")
+        fields = text("a.name") + struct.pack("<I", 8) + text("smollm")
+        fields += text("a.list") + struct.pack("<IIQ", 9, 5, 3) + struct.pack("<3i", -1, 0, 7)
+        fields += text("a.base") + struct.pack("<If", 6, 0.5)
+        tensors = [
+            ("q4", (32, 1), Q4_1, quarter),
+            ("q8", (16, 2), Q8_0, eighth),
+            ("plain", (3, 2), F32, plain.tobytes()),
+        ]
+        found, read = gguf_file.read(self.file("x.gguf", gguf(tensors, fields, 3)))
+        self.assertEqual(found, {"a.name": "smollm", "a.list": [-1, 0, 7], "a.base": 0.5})
+        low, high = np.arange(16) * 0.5 - 1, (15 - np.arange(16)) * 0.5 - 1
+        np.testing.assert_array_equal(read["q4"], np.concatenate([low, high])[None])
+        np.testing.assert_array_equal(read["q8"], np.arange(-16, 16).reshape(2, 16) / 4)
+        np.testing.assert_array_equal(read["plain"], plain.reshape(2, 3))
+
+    def test_two_blocks_have_each_their_scale(self):
+        blocks = b"".join(half(s) + half(s * 10) + bytes([0x21] * 16) for s in (1.0, 2.0))
+        _, read = gguf_file.read(self.file("x.gguf", gguf([("w", (32, 2), Q4_1, blocks)])))
+        np.testing.assert_array_equal(
+            read["w"], [[11.0] * 16 + [12.0] * 16, [22.0] * 16 + [24.0] * 16]
+        )
+
+    def test_bad_files_get_a_sentence(self):
+        good = gguf([("w", (32,), Q8_0, half(1.0) + bytes(32))])
+        self.assertIn("does not begin with GGUF", self.refused(b"GGML" + good[4:]))
+        self.assertIn("version 1", self.refused(gguf([], version=1)))
+        self.assertIn("ends within its header", self.refused(good[:30]))
+        self.assertIn("does not fit the file", self.refused(good[:70]))
+        self.assertIn("kind 2;", self.refused(gguf([("w", (32,), 2, bytes(18))])))
+        # 31 weights are no whole block.
+        self.assertIn("does not fit", self.refused(gguf([("w", (31,), Q8_0, bytes(34))])))
+
+    def test_rows_of_q_and_k_go_back(self):
+        # One head of width 4 in llama.cpp's order holds the rows 0, 2, 1, 3: pairs side by side.
+        stored = np.array([[0.0], [2.0], [1.0], [3.0], [4.0], [6.0], [5.0], [7.0]])
+        np.testing.assert_array_equal(convert.unpermuted(stored, 2), np.arange(8.0)[:, None])
+        names = convert.model_weights(
+            {"blk.3.attn_k.weight": stored, "output_norm.weight": 1}, 4, 2
+        )
+        self.assertEqual(
+            list(names), ["model.layers.3.self_attn.k_proj.weight", "model.norm.weight"]
+        )
+        with self.assertRaises(gguf_file.BadFile):
+            convert.model_weights({"blk.0.attn_q.bias": stored}, 4, 2)
+
+
+def nearest_bf16(value):
+    """By exact fractions: the nearest number of 8 significant bits, ties to the even one."""
+    exact, scale = Fraction(value), Fraction(1)
+    if exact == 0:
+        return 0.0
+    while abs(exact) / scale >= 256:
+        scale *= 2
+    while abs(exact) / scale < 128:
+        scale /= 2
+    return float(round(exact / scale) * scale)
+
+
+class Merge(unittest.TestCase):
+    def test_rounds_once(self):
+        # Through float32 the first would be the tie 1 + 2^-8, which goes down to 1.
+        values = [1 + 2**-8 + 2**-40, 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8 - 2**-50, 0.0, 255.5]
+        expected = [1 + 2**-7, 1.0, 1 + 2**-6, -1 - 2**-7, 0.0, 256.0]
+        np.testing.assert_array_equal(merge.rounded_to_bf16(np.array(values)), expected)
+        random = np.random.default_rng(1).normal(size=500) * 10.0 ** np.arange(-25, 25).repeat(10)
+        got = merge.rounded_to_bf16(random)
+        np.testing.assert_array_equal(got, [nearest_bf16(x) for x in random])
+        np.testing.assert_array_equal(got, tensor_file.Bf16(got).values())
+
+    def test_product_and_sum(self):
+        random = np.random.default_rng(2)
+        w, a, b = (
+            tensor_file.Bf16(random.normal(size=shape)).values()
+            for shape in ((6, 5), (3, 5), (6, 3))
+        )
+        got = merge.merged(w, a, b)
+        for i in range(6):
+            for j in range(5):
+                exact = Fraction(float(w[i, j]))
+                exact += sum(Fraction(float(b[i, r])) * Fraction(float(a[r, j])) for r in range(3))
+                self.assertEqual(got[i, j], nearest_bf16(exact))
+        with self.assertRaises(gguf_file.BadFile):
+            merge.merged(w, b, a)
+
+    def test_target(self):
+        dense = {"x.q_proj.weight": np.ones((2, 2), np.float32), "n": np.ones(2, np.float32)}
+        adapter = {
+            "x.q_proj.lora_a": np.array([[1.0, 2.0]], np.float32),
+            "x.q_proj.lora_b": np.array([[1.0], [-1.0]], np.float32),
+            "x.compress_key": np.zeros((1, 4), np.float32),
+        }
+        out = merge.target_weights(dense, adapter)
+        self.assertEqual(set(out), {*dense, "x.compress_key"})
+        np.testing.assert_array_equal(out["x.q_proj.weight"], [[2.0, 3.0], [0.0, -1.0]])
+        for lost in ("x.q_proj.lora_a", "x.q_proj.lora_b"):
+            short = {name: values for name, values in adapter.items() if name != lost}
+            with self.assertRaises(gguf_file.BadFile):
+                merge.target_weights(dense, short)
+        with self.assertRaises(gguf_file.BadFile):
+            merge.target_weights({"n": dense["n"]}, adapter)
+
+    def test_draft(self):
+        embedding = np.arange(12, dtype=np.float32).reshape(6, 2)
+        dense = {"model.embed_tokens.weight": embedding}
+        head = {
+            "draft_tokens": np.array([1, 2, 5]),
+            "lm_head.lora_a": np.array([[1.0, -1.0]], np.float32),
+            "lm_head.lora_b": np.array([[0.0], [0.5], [2.0]], np.float32),
+            "fc.weight": embedding,
+        }
+        weights, maps = merge.draft_weights(dense, head)
+        self.assertEqual(set(weights), {"fc.weight", "lm_head.weight"})
+        np.testing.assert_array_equal(weights["lm_head.weight"], [[2, 3], [4.5, 4.5], [12, 9]])
+        np.testing.assert_array_equal(maps["d2t"], [1, 1, 3])
+        np.testing.assert_array_equal(maps["t2d"], [False, True, True, False, False, True])
+        for wrong in ([2, 1, 5], [1, 1, 5], [1, 2, 6], [-1, 2, 5], []):
+            with self.assertRaises(gguf_file.BadFile):
+                merge.draft_weights(dense, {**head, "draft_tokens": np.array(wrong, np.int64)})
+
+
+class Shipped(Folder):
+    def test_packing_is_undone(self):
+        for size in (0, 1, 2, 7, 1000):
+            data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8).tobytes()
+            self.assertEqual(packed.unpacked(packed.packed(data)), data)
+        self.assertEqual(packed.unpacked(packed.packed(b"abcdef")), b"abcdef")
+
+    def unpacked(self, name):
+        with open(os.path.join(FOLDER, name), "rb") as file:
+            data = file.read()
+        self.assertLess(len(data), 16 << 20)
+        raw = packed.unpacked(data)
+        self.assertLess(len(raw), 16 << 20)
+        return tensor_file.read(self.file("x.safetensors", raw))
+
+    def test_files_hold_what_a_pair_needs(self):
+        adapter, head = self.unpacked("adapter.safetensors.xz"), self.unpacked(
+            "head.safetensors.xz"
+        )
+        self.assertEqual(len(adapter), 30 * 12)
+        for i in range(30):
+            stem = f"model.layers.{i}.self_attn."
+            self.assertEqual(adapter[stem + "g_proj.weight"].shape, (27, 576))
+            self.assertEqual(adapter[stem + "intra_block_pe"].shape, (3, 32, 64))
+            self.assertEqual(adapter[stem + "k_proj.lora_b"].shape, (192, 32))
+        self.assertEqual(head["fc.weight"].shape, (576, 3 * 576))
+        self.assertEqual(head["lm_head.lora_b"].shape, (len(head["draft_tokens"]), 128))
+        self.assertTrue(all(np.isfinite(x).all() for x in (*adapter.values(), *head.values())))
+
+
+class Command(Folder):
+    def make(self, *arguments):
+        command = [sys.executable, os.path.join(FOLDER, "make.py"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def test_a_wrong_wheel_leaves_nothing(self):
+        out = os.path.join(self.room.name, "out")
+        for name, data in (("wrong.whl", b"PK"), ("absent.whl", None)):
+            path = os.path.join(self.room.name, name)
+            if data is not None:
+                self.file(name, data)
+            done = self.make(out, "--wheel", path)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1)
+            self.assertIn(name, done.stderr)
+            self.assertEqual(os.listdir(out), [])
+        self.assertEqual(self.make().returncode, 2)
+
+    def test_checksums_name_every_file(self):
+        with open(os.path.join(FOLDER, "checksums.json")) as file:
+            names = set(json.load(file))
+        for folder in ("dense", "nsa"):
+            for name in ("config.json", "model.safetensors", "tokenizer.json"):
+                self.assertIn(f"{folder}/{name}", names)
+        self.assertIn("nsa/draft/model.safetensors", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
