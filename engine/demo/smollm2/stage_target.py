@@ -8,6 +8,8 @@ lowers the mean loss at the far length by `WORTH` nats.
 import os
 import time
 
+import merge
+import tensor_file
 import torch
 
 from optimizer import schedule
@@ -218,6 +220,17 @@ def run_lora(session, seconds):
     train_arm(session, seconds, "lora")
 
 
+def adapter_tensors(weights):
+    """What ships of the target, under the loader's names."""
+    out = {}
+    for name, value in weights.items():
+        layer, part, *factor = name.split(":")
+        end = f".lora_{factor[0]}" if factor else ".weight" if part == "g_proj" else ""
+        values = tensor_file.Bf16(value.float().cpu().numpy())
+        out[f"model.layers.{layer}.self_attn.{part}{end}"] = values
+    return out
+
+
 def run_choose(session, seconds):
     """Keeps the arm that ships as target.pt; LoRA only if it earns it."""
     record, far = session.record(), session.options.far
@@ -229,20 +242,21 @@ def run_choose(session, seconds):
     weights = session.load(f"{arm}-weights.pt")
     weights = {k: v for k, v in weights.items() if arm == "lora" or k.split(":")[1] not in LORA}
     session.save("target.pt", {"arm": arm, "weights": weights})
-    weights = {name: value.cpu() for name, value in weights.items()}
-    torch.save({"arm": arm, "weights": weights}, os.path.join(session.out, "target.pt"))
+    path = os.path.join(session.out, "adapter.safetensors")
+    tensor_file.write(path, adapter_tensors(weights), {"format": "pt"})
     session.log("chosen", arm, "parameters", sum(x.numel() for x in weights.values()))
 
 
 def chosen_target(session):
-    """The adapted model as it ships: NSA parameters, the merged matrices rounded once to bf16."""
+    """The adapted model as it ships: NSA parameters, the merged matrices as merge.py rounds them."""
     kept = session.load("target.pt")
     base = dict(session.base)
     for i in range(session.g.num_hidden_layers):
         for name in LORA if kept["arm"] == "lora" else ():
-            a, b = (kept["weights"][f"{i}:{name}:{part}"].double() for part in "ab")
+            factors = (kept["weights"][f"{i}:{name}:{part}"] for part in "ab")
             key = f"model.layers.{i}.self_attn.{name}.weight"
-            base[key] = (base[key].double() + b @ a).float().bfloat16().to(session.g.dtype)
+            w, a, b = (x.float().cpu().numpy() for x in (base[key], *factors))
+            base[key] = torch.from_numpy(merge.merged(w, a, b)).to(session.device, session.g.dtype)
     model = build(session, base, lora=False)
     with torch.no_grad():
         for name, value in model.weights.items():
