@@ -17,10 +17,11 @@ echo "$1" >>calls
 while [ $# -gt 0 ]; do
   case "$1" in
     doctor) echo 'GPU       none here'; echo 'CPU       two cores' ;;
-    generate) echo 'def f(x)'; echo 'nsa/d7k4n32/dfs/c1/F* (Strict): 96 tokens in 17 steps' ;;
+    generate) echo 'def f(x)'; echo; echo 'nsa/d7k4n32/dfs/c1/F* (Strict): 96 tokens in 17 steps' ;;
     fit) echo '  latency      median 2.2 %, 90th 7.8 %, signed median 0.4 % (338 points)'
       echo '  90 % intervals hold 93.8 %; ranking: Kendall tau 0.970' ;;
-    plan) echo 'nsa-1b (bf16) on h200-sxm: step times come from a fit' ;;
+    plan) echo 'nsa-1b (bf16) on h200-sxm: step times come from a fit'
+      echo; echo '0-4096 tokens, Strict'; echo '   1  nsa/best'; echo ;;
     replay) echo 'mean gain over base: static +35.5 %, best+R +33.7 %' ;;
     csv) rows='context_low,context_high,class,rank,strategy,a,us,tokens,low,high,gain
 0,4096,Strict,1,nsa/d7k8n48/bfs/c8e/F*,6.59,2480,2657.4,2441,2892,2.09
@@ -31,6 +32,15 @@ while [ $# -gt 0 ]; do
 done
 )";
 
+// A Python that has every module, whose make.py makes the draft that no folder has yet.
+constexpr const char* kPython = R"(#!/bin/bash
+[ "$1" != -c ] || exit 0
+echo make.py >>calls
+[ ! -e fails ] || exit 3
+mkdir -p "$2/nsa/draft"
+[ -e "$2/nsa/draft/model.safetensors" ] || touch -d "1 minute ago" "$2/nsa/draft/model.safetensors"
+)";
+
 class Checkout {
  public:
   Checkout() {
@@ -38,12 +48,15 @@ class Checkout {
     fs::create_directories(root() / "tools");
     fs::create_directories(root() / "db/measured");
     fs::create_directories(root() / "engine/demo/prompts/test");
+    fs::create_directories(root() / "engine/demo/smollm2");
     fs::copy_file(VERSIEVE_SOURCE_DIR "/run", root() / "run");
     write("build/release/bin/versieve", kProgram);
     write("tools/cmake", "#!/bin/sh\n");
     write("tools/nvidia-smi", "#!/bin/sh\nexit 1\n");
+    write("tools/python3", kPython);
     write("db/measured/h200.db", "");
     write("engine/demo/prompts/test/code-400-0.txt", "def");
+    write("engine/demo/smollm2/chat.json", R"([{"role": "user", "content": "Who?"}])");
     fs::remove(root() / "calls");
   }
 
@@ -138,9 +151,37 @@ TEST_CASE("a GPU that cannot be fitted goes by an H200's measurements, and the s
   CHECK(own.out.find("an H200's") == std::string::npos);
 }
 
+TEST_CASE("./run smollm2 makes the pair, has it answer, plans, and makes nothing again") {
+  const Checkout checkout;
+  const CommandResult first = checkout.run("smollm2");
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  CHECK(checkout.calls() == "doctor\nmake.py\ngenerate\ngenerate\nfit\nplan\n");
+  for (const char* part :
+       {"  none here\n", "Asked: Who?\n", "  | def f(x)\n  96 tokens in 17 steps\n",
+        "0-4096 tokens, Strict\n   1  nsa/best\n"}) {
+    CAPTURE(part);
+    CHECK(first.out.find(part) != std::string::npos);
+  }
+  const CommandResult second = checkout.run("smollm2");
+  CHECK(second.code == 0);
+  CHECK(checkout.calls() == "doctor\nmake.py\n");
+  CHECK(lines_in(second.out) <= 30);
+
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(checkout.root() / "build/run/smollm2/nsa/draft/model.safetensors",
+                      now + std::chrono::seconds(5));
+  REQUIRE(checkout.run("smollm2").code == 0);
+  CHECK(checkout.calls() == "doctor\nmake.py\ngenerate\ngenerate\nplan\n");
+
+  checkout.write("fails", "");
+  CHECK(checkout.run("smollm2").code == 3);
+  CHECK(checkout.calls() == "doctor\nmake.py\n");
+}
+
 TEST_CASE("./run refuses what it does not know") {
   const Checkout checkout;
   const CommandResult result = checkout.run("everything");
   CHECK(result.code == 2);
-  CHECK(result.err == "usage: ./run [--verbose|build|test]\n");
+  CHECK(result.err == "usage: ./run [--verbose|smollm2|build|test]\n");
 }
