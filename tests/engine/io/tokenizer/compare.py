@@ -149,7 +149,7 @@ class SentencePiece:
         return self.model.encode(texts)
 
     def broken_ids(self, raw):
-        return None
+        return self.model.encode(raw)
 
 
 def byte_letters():
