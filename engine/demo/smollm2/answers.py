@@ -103,7 +103,7 @@ def main():
         for temperature in TEMPERATURES:
             report = ask(options, question, temperature, number + 1)
             where = {name: report[name] for name in ("device", "dtype")}
-            for run in report["runs"]:
+            for run in report.get("runs", [report]):  # of one strategy it is the report itself
                 sums.setdefault((temperature, run["strategy"]), Sum()).add(run)
         print(number + 1, question, flush=True)
     rows = [

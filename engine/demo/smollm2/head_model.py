@@ -80,7 +80,9 @@ class Head(torch.nn.Module):
         self.weights, generator = torch.nn.ParameterDict(), torch.Generator().manual_seed(7)
 
         def keep(name, value):
-            self.weights[name] = torch.nn.Parameter(value.float().to(device))
+            # A copy: the norm starts as the target's, which must stay what it is.
+            value = value.detach().to(device, torch.float32, copy=True)
+            self.weights[name] = torch.nn.Parameter(value)
 
         def matrix(name, rows, columns, scale=1.0):
             keep(name, torch.randn(rows, columns, generator=generator) * scale * columns**-0.5)

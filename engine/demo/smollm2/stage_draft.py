@@ -114,6 +114,17 @@ class Training:
             buffer.copy_(state["buffers"][str(shape)])
         self.step, self.seen, self.seconds = state["step"], state["seen"], state["seconds"]
 
+    def begin_at(self, tensors, seconds):
+        """Takes an exported head, as if `seconds` of the schedule had made it."""
+        self.seconds = seconds
+        with torch.no_grad():
+            for name, value in self.head.weights.items():
+                key = name.replace("lm_head:", "lm_head.lora_")
+                key = key if key != name else name.replace(":", ".") + ".weight"
+                values = torch.from_numpy(tensors[key].copy()).to(value.device)
+                # The file's fc reads the streams as they are; here they come divided.
+                value.copy_(values / self.head.inverse if name == "fc" else values)
+
     def keep(self):
         session = self.session
         session.save("draft.pt", self.state())
@@ -227,14 +238,22 @@ def run(session, seconds):
     text = TextRows(options.data, session.work, session.device, g.vocab_size)
     target = chosen_target(session)
     lesson = Lesson(session, target)
-    setting = session.load("draft-setting.pt")
+    setting, begun = session.load("draft-setting.pt"), None
+    if options.head:
+        begun = tensor_file.read(options.head)
     if setting is None:
         count = min(options.vocab, g.vocab_size // 2)
         tokens = text.commonest(count, g.vocab_size)
+        if begun:
+            tokens = torch.from_numpy(begun["draft_tokens"].copy()).to(session.device)
         setting = {"tokens": tokens, "inverse": deviations(session, target, text)}
         session.save("draft-setting.pt", setting)
     kept = session.load("draft.pt")
-    if kept is None:
+    if kept is None and begun:
+        session.note("head_trial", {"chosen": "low_rank"})
+        training = Training(session, target, "low_rank", setting)
+        training.begin_at(begun, options.head_seconds)
+    elif kept is None:
         training = compare(session, target, lesson, text, setting)
         training.keep()
     else:

@@ -123,6 +123,8 @@ def options_of():
     parser.add_argument("--call-seconds", type=float, default=560, help="this call ends by then")
     parser.add_argument("--draft-seconds", type=float, default=560, help="of all calls together")
     parser.add_argument("--arm-seconds", type=float, default=25, help="each kind of head's trial")
+    parser.add_argument("--head", default="", help="begin the draft at this exported head")
+    parser.add_argument("--head-seconds", type=float, default=0, help="of the schedule behind it")
     parser.add_argument("--batch", type=int, default=2048, help="rows of the sampler")
     parser.add_argument("--tokens", type=int, default=32768, help="tokens of a training step")
     parser.add_argument("--near", type=int, default=4096, help="the target's usual length")
