@@ -202,11 +202,18 @@ TEST_CASE("calibrate writes its curve whole or not at all") {
 }
 
 TEST_CASE("quality refuses layers, halvings and texts that are none, each by its name") {
-  const fs::path demo = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const TempFolder folder;
+  TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  write_tiny_dense_pair(folder / "model", model, 2);
+  const fs::path text = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test/chat-1000-3.txt";
   const std::string command = "quality --backend cpu --scored 4 --model " +
-                              (demo / "dense").string() + " --text " +
-                              (demo / "prompts/test/chat-1000-3.txt").string();
-  check_refused(command + " --dense-layers 99", 2, "has 8 layers");
+                              (folder / "model").string() + " --text " + text.string();
+  check_refused(command, 3, "layer_map.json");
+  std::ofstream(folder / "model" / "layer_map.json")
+      << R"({"format": "versieve layer map", "schema": 1, "map": [0, 0, 1]})";
+  REQUIRE(run_versieve(command).code == 0);
+  check_refused(command + " --dense-layers 99", 2, "has 3 layers");
   check_refused(command + " --dense-layers -1", 2, "--dense-layers is 0 or more");
   check_refused(command + " --iterations 0", 2, "iterations");
   for (const char* option : {" --lookahead ", " --chunk ", " --iterations "}) {

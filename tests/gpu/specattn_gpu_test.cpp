@@ -1,9 +1,10 @@
 // layer_map, top_p, attention weights and attention over chosen tokens on CUDA against the CPU;
-// the dense pair's text.
+// the text of a dense pair.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "engine/run/speculate/generate_request.h"
@@ -11,6 +12,8 @@
 #include "tests/gpu/gpu_ops.h"
 #include "tests/support/nsa_case.h"
 #include "tests/support/paths.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 #include "tests/support/tree_attention_case.h"
 
 namespace versieve::kernels {
@@ -355,16 +358,39 @@ TEST_CASE("CUDA's choice of tokens agrees with the CPU's on one small case", "[r
   check_lists(*ops, 2, 9000, 16, 100, rng);
 }
 
-TEST_CASE("the dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {
+namespace {
+
+// Four layers of random weights, the heads of the kernels' main case, attention on few tokens, and
+// a draft of its first three layers.
+void write_dense_pair(const std::filesystem::path& folder) {
+  test::TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  model.target.layers = 4;
+  model.target.hidden = 64;
+  model.target.intermediate = 96;
+  model.target.num_heads = 8;
+  model.target.head_dim = 64;
+  model.target.max_position = 8192;
+  model.sharpness = 10.0;
+  test::write_tiny_dense_pair(folder, model, 3);
+  std::ofstream(folder / "layer_map.json")
+      << R"({"format": "versieve layer map", "schema": 1, "map": [0, 1, 2, 2]})";
+}
+
+}  // namespace
+
+TEST_CASE("a dense pair keeps its text on the GPU, and specattn reads less", "[pair]") {
   const auto ops = test::try_gpu_ops<float>();
   if (!ops) {
     return;
   }
-  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const test::TempFolder folder;
+  write_dense_pair(folder / "pair");
   for (const char* dtype : {"f32", "bf16"}) {
     engine::GenerateRequest request;
-    request.model = demo / "dense";
-    request.prompt.text = demo / "prompts/test/code-4000-5.txt";
+    request.model = folder / "pair";
+    request.prompt.text =
+        std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test/code-4000-5.txt";
     request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/bfs/c1/F*",
                           "specattn:p0.95/d7k1n8/bfs/c1/F*"};
     request.compares_ar = true;
@@ -373,10 +399,12 @@ TEST_CASE("the dense pair keeps its text on the GPU, and specattn reads less", "
     request.dtype = dtype;
     const engine::GenerateReport report = engine::run_request(request);
     std::printf("%s", engine::report_text(report).c_str());
-    CHECK(report.runs[0].identical());
-    CHECK(report.runs[1].identical());
-    CHECK(report.runs[0].generation.accepted_per_step() > 3.0);
-    CHECK(report.runs[2].generation.reads_saved > 0.1);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(report.runs[i].identical());
+      CHECK(report.runs[i].generation.accepted_per_step() > 1.2);
+    }
+    CHECK(report.runs[2].generation.reads_saved > 0.05);
+    CHECK(report.runs[2].generation.reads_saved < 0.5);  // two of four layers read everything
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/io/atomic_file.h"
 #include "engine/io/checkpoint.h"
+#include "model/words/assert.h"
 #include "tests/support/random_source.h"
 
 namespace versieve::test {
@@ -33,9 +34,9 @@ class WeightSource {
     }
     return stored(values, std::move(shape));
   }
-  // A projection [m, k] that keeps the size of its input.
-  Tensor projection(std::int64_t m, std::int64_t k) {
-    return tensor({m, k}, 0.0, std::sqrt(3.0 / static_cast<double>(k)));
+  // A projection [m, k] that keeps the size of its input, times `gain`.
+  Tensor projection(std::int64_t m, std::int64_t k, double gain = 1.0) {
+    return tensor({m, k}, 0.0, gain * std::sqrt(3.0 / static_cast<double>(k)));
   }
   Tensor norm(std::int64_t width) { return tensor({width}, 1.0, 0.25); }
 
@@ -184,7 +185,8 @@ TensorSet tiny_target_weights(const TinyModel& model) {
     const std::string attention = prefix + "self_attn.";
     set.tensors[prefix + "input_layernorm.weight"] = source.norm(shape.hidden);
     set.tensors[prefix + "post_attention_layernorm.weight"] = source.norm(shape.hidden);
-    set.tensors[attention + "q_proj.weight"] = source.projection(shape.q_width(), shape.hidden);
+    set.tensors[attention + "q_proj.weight"] =
+        source.projection(shape.q_width(), shape.hidden, model.sharpness);
     set.tensors[attention + "k_proj.weight"] = source.projection(shape.kv_width(), shape.hidden);
     set.tensors[attention + "v_proj.weight"] = source.projection(shape.kv_width(), shape.hidden);
     set.tensors[attention + "o_proj.weight"] = source.projection(shape.hidden, shape.q_width());
@@ -245,6 +247,25 @@ void write_tiny_draft(const fs::path& folder, const TinyModel& model) {
 void write_tiny_pair(const fs::path& folder, const TinyModel& model) {
   write_tiny_target(folder, model);
   write_tiny_draft(folder / "draft", model);
+}
+
+void write_tiny_dense_pair(const fs::path& folder, const TinyModel& model,
+                           std::int64_t draft_layers) {
+  VERSIEVE_ASSERT(model.target.attention == AttentionKind::kDense && draft_layers > 0 &&
+                      draft_layers < model.target.layers,
+                  "a draft is cut from a dense target with more layers");
+  write_tiny_target(folder, model);
+  LlmShape shape = model.target;
+  shape.layers = draft_layers;
+  TensorSet weights = tiny_target_weights(model);
+  for (std::int64_t layer = draft_layers; layer < model.target.layers; ++layer) {
+    std::erase_if(weights.tensors, [&](const auto& named) {
+      return named.first.rfind(engine::layer_name(layer, ""), 0) == 0;
+    });
+  }
+  fs::create_directories(folder / "draft");
+  write_json(folder / "draft" / "config.json", target_config(shape));
+  engine::write_safetensors(folder / "draft" / "model.safetensors", weights);
 }
 
 }  // namespace versieve::test

@@ -41,6 +41,9 @@ struct TinyModel {
                    .capture_layers = {1, 2, 3}};
   engine::StorageType storage = engine::StorageType::kBf16;  // kBf16, kF32 or kF64
   int shards = 1;                                            // of the target
+  // What the target's queries are multiplied with: from about 8 on some dozen of a thousand tokens
+  // have nearly all of the attention.
+  double sharpness = 1.0;
 };
 
 // The weights alone, under the names of the format.
@@ -53,5 +56,10 @@ void write_tiny_target(const std::filesystem::path& folder, const TinyModel& mod
 void write_tiny_draft(const std::filesystem::path& folder, const TinyModel& model);
 // Target in `folder`, draft in folder/draft.
 void write_tiny_pair(const std::filesystem::path& folder, const TinyModel& model);
+
+// A dense target in `folder` and a dense draft in folder/draft that is right now and then: the
+// target's first layers, last norm and head. REQUIRES: a dense target, draft_layers < its layers.
+void write_tiny_dense_pair(const std::filesystem::path& folder, const TinyModel& model,
+                           std::int64_t draft_layers);
 
 }  // namespace versieve::test

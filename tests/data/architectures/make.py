@@ -6,7 +6,7 @@
 Weights are random and rounded to the type they are stored in; the logits are computed from the
 rounded weights with everything that transformers does in float32 (norms, rotary, softmax) in
 float64. What is stored: config.json as transformers writes it, or as older releases did; weights;
-expected.safetensors with `tokens` [T] and `logits` [T, V].
+expected.safetensors with `tokens` [T] and `logits` [R, V] of the last R, all of a short text.
 """
 import json
 import pathlib
@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOKENS, VOCAB, HIDDEN = 44, 40, 32
+LONG, LAST = {"llama-long": 1100}, 16
 
 BASE = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=40, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
@@ -58,6 +59,9 @@ CASES = {
                 "BF16", 1, "old"),
     "smollm3": ("SmolLM3", dict(no_rope_layers=[1, 0, 1], num_hidden_layers=3,
                                 rope_parameters=dict(rope_theta=5e6)), "BF16", 1, "new"),
+    "llama-long": ("Llama", dict(tie_word_embeddings=True, num_hidden_layers=3,
+                                 max_position_embeddings=2048,
+                                 rope_parameters=dict(rope_theta=500000.0)), "BF16", 1, "new"),
 }
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
@@ -155,9 +159,9 @@ def make(name, seed):
         randomise(model, generator, stored)
         widen_rotary(model.model.rotary_emb)
         model.tie_weights()
-        tokens = torch.randint(0, VOCAB, (1, TOKENS), generator=generator)
+        tokens = torch.randint(0, VOCAB, (1, LONG.get(name, TOKENS)), generator=generator)
         with torch.no_grad():
-            logits = model(tokens).logits[0]
+            logits = model(tokens).logits[0, -LAST if name in LONG else 0:]
     assert logits.dtype == torch.float64
     store(HERE / name, model, stored, shards, form)
     save_file({"tokens": tokens[0].int(), "logits": logits.contiguous()},

@@ -1,6 +1,8 @@
-// Does the engine compute every dense architecture as the ecosystem's own code does?
+// Does the engine compute every dense architecture as the ecosystem's own code does, as a target
+// and as a draft?
 #include <catch2/catch.hpp>
 
+#include "engine/run/speculate/model_drafter.h"
 #include "tests/support/architecture_parity.h"
 
 namespace versieve::test {
@@ -19,6 +21,52 @@ TEST_CASE("every dense architecture's logits are those of transformers") {
     CHECK(logit_error(*ops, checkpoint, expected) < kBound);
     CHECK(logit_error(*exact, checkpoint, expected) < 1e-9);
     CHECK(pieces_give_the_same_bits(*ops, checkpoint, expected.tokens));
+  }
+}
+
+// The largest error of a draft model's logits at the last places of the text, drafted token by
+// token along it.
+template <class T>
+double draft_error(kernels::Ops<T>& ops, const engine::Checkpoint& checkpoint,
+                   const ExpectedText& expected, bool chain) {
+  constexpr std::size_t kDrafted = 7;
+  engine::Target<T> model = engine::make_target<T>(ops, checkpoint, nullptr);
+  const std::vector<std::int32_t>& tokens = expected.tokens;
+  const std::size_t root = tokens.size() - 1 - kDrafted;
+  const auto text = tokens.begin() + static_cast<std::ptrdiff_t>(root);
+  engine::ModelDrafter<T> drafter(ops, model, {tokens.begin(), text}, chain);
+  drafter.begin(static_cast<std::int64_t>(root), {.first = static_cast<std::int64_t>(root) - 1,
+                                                  .next_token = {*text},
+                                                  .captured = nullptr,
+                                                  .rows = {}});
+  const std::size_t vocab = static_cast<std::size_t>(drafter.vocab());
+  double worst = 0.0;
+  for (std::size_t i = 0; i <= kDrafted; ++i) {
+    std::vector<T> got(vocab);
+    ops.download(got.data(), drafter.logits(), vocab * sizeof(T));
+    const auto end = expected.logits.end() - static_cast<std::ptrdiff_t>((kDrafted - i) * vocab);
+    worst = std::max(worst, relative_norm({got.begin(), got.end()},
+                                          {end - static_cast<std::ptrdiff_t>(vocab), end}));
+    if (i < kDrafted) {
+      drafter.step({.token = {tokens[root + 1 + i]},
+                    .position = {static_cast<std::int32_t>(root + 1 + i)},
+                    .parent = {static_cast<std::int32_t>(i) - 1}});
+    }
+  }
+  return worst;
+}
+
+TEST_CASE("every dense architecture drafts with the logits of transformers") {
+  const auto ops = kernels::make_cpu_ops<float>(1);
+  const auto exact = kernels::make_cpu_ops<double>(1);
+  for (const std::string& name : architecture_names()) {
+    const engine::Checkpoint checkpoint = engine::load_target(architectures_folder() / name);
+    const ExpectedText expected(name);
+    for (const bool chain : {true, false}) {
+      CAPTURE(name, chain);
+      CHECK(draft_error(*ops, checkpoint, expected, chain) < kBound);
+      CHECK(draft_error(*exact, checkpoint, expected, chain) < 1e-9);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -274,6 +275,35 @@ TEST_CASE("a dense pair runs with dense strategies") {
     fixture.request.strategies = {text};
     CHECK(fixture.code() == ExitCode::kAnswerNo);
   }
+}
+
+TEST_CASE("a dense draft that is right now and then keeps the text, and specattn reads less") {
+  test::TinyModel model;
+  model.target.attention = AttentionKind::kDense;
+  model.target.layers = 4;
+  model.sharpness = 8.0;
+  Fixture fixture(model);
+  GenerateRequest& request = fixture.request;
+  request.model = fixture.folder / "pair";
+  test::write_tiny_dense_pair(request.model, model, 3);
+  std::ofstream(request.model / "layer_map.json")
+      << R"({"format": "versieve layer map", "schema": 1, "map": [0, 1, 2, 2]})";
+  request.prompt.text =
+      std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test/chat-1000-3.txt";
+  request.compares_ar = true;
+  request.max_new_tokens = 48;
+  request.strategies = {"dense/d7k1n8/bfs/c1/F*", "dense/d4k3n12/dfs/c1/F*",
+                        "specattn:p0.9/d7k1n8/bfs/c1/F*", "specattn:p1/d7k1n8/bfs/c1/F*"};
+  const GenerateReport report = run_request(request);
+  for (const std::size_t exact : {0, 1, 3}) {
+    CHECK(report.runs[exact].identical());
+    CHECK(report.runs[exact].generation.accepted_per_step() > 1.2);
+    CHECK(report.runs[exact].generation.accepted_per_step() < 7.0);
+  }
+  CHECK(report.runs[2].generation.reads_saved > 0.05);
+  CHECK(report.runs[2].generation.reads_saved < 0.5);  // two of four layers read everything
+  CHECK(report.runs[3].generation.reads_saved == 0.0);
+  CHECK(report.failure().empty());
 }
 
 TEST_CASE("ReSA reports its rectifications and claims no identity") {

@@ -2,9 +2,12 @@
 // true tokens?
 #include <catch2/catch.hpp>
 
+#include "engine/io/checkpoint.h"
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/model_drafter.h"
 #include "tests/engine/run/tiny_engine.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 namespace versieve::engine {
 namespace {
@@ -14,6 +17,16 @@ using tiny::DenseEngine;
 constexpr std::int64_t kTokens = 60;
 
 }  // namespace
+
+TEST_CASE("a draft folder says whether it holds a model or a head") {
+  const test::TempFolder folder;
+  test::TinyModel model;
+  test::write_tiny_draft(folder / "head", model);
+  CHECK(!is_draft_model(folder / "head"));
+  model.target.attention = AttentionKind::kDense;
+  test::write_tiny_dense_pair(folder / "pair", model, 2);
+  CHECK(is_draft_model(folder / "pair/draft"));
+}
 
 TEMPLATE_TEST_CASE("a draft model's chains and trees keep the autoregressive text", "", float,
                    double) {

@@ -1,10 +1,13 @@
-// What ReSA costs in quality, on the trained dense target: bits a byte of held-out texts by how far
-// decoding has come, for periods of rectification. Minutes long, so not part of a plain run:
-// test_engine "[quality]".
+// What ReSA costs in quality on a trained dense target: bits a token of held-out texts by how far
+// decoding has come, for periods of rectification. Minutes to hours long, so not part of a plain
+// run: VERSIEVE_DENSE_MODEL=FOLDER test_engine "[quality]".
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
 #include "engine/io/checkpoint.h"
 #include "engine/io/tokenizer/tokenizer.h"
@@ -17,7 +20,7 @@ using namespace versieve::engine;
 
 namespace {
 
-constexpr std::int64_t kPrefix = 4000;
+constexpr std::int64_t kLongestPrefix = 4000;
 constexpr std::int64_t kDecoded = 1024;
 const std::int64_t kRanges[] = {0, 128, 256, 512, 1024};
 
@@ -39,28 +42,33 @@ std::vector<double> averaged(const std::vector<std::vector<double>>& texts) {
 }  // namespace
 
 TEST_CASE("rectification bounds ReSA's loss over the decoded length", "[.][quality]") {
-  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
-  if (!std::filesystem::exists(demo / "dense")) {
-    std::printf("skipped: there is no trained dense target\n");
+  const char* const model = std::getenv("VERSIEVE_DENSE_MODEL");
+  if (model == nullptr) {
+    std::printf("skipped: VERSIEVE_DENSE_MODEL names no trained dense target\n");
     return;
   }
-  const std::unique_ptr<kernels::Ops<float>> ops = kernels::make_cpu_ops<float>(1);
-  const Checkpoint checkpoint = load_target(demo / "dense");
-  const std::unique_ptr<const Tokenizer> tokenizer =
-      load_tokenizer(demo / "dense", checkpoint.shape);
+  const std::unique_ptr<kernels::Ops<float>> ops =
+      kernels::make_cpu_ops<float>(static_cast<int>(std::thread::hardware_concurrency()));
+  const Checkpoint checkpoint = load_target(model);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(model, checkpoint.shape);
   Target<float> target = make_target<float>(*ops, checkpoint, nullptr);
   std::vector<std::vector<std::int32_t>> texts;
-  for (const char* name : {"code-8000-7", "prose-8000-7", "plan-8000-7"}) {
-    std::vector<std::int32_t> tokens =
-        tokenizer->encode(read_prompt(demo / "prompts/test" / (std::string(name) + ".txt")));
-    tokens.resize(static_cast<std::size_t>(kPrefix + kDecoded + 1));
-    texts.push_back(tokens);
+  std::int64_t prefix = kLongestPrefix;
+  for (const char* name : {"code-16000-9", "prose-16000-9", "plan-16000-9"}) {
+    const std::filesystem::path file =
+        std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo/prompts/test" / name;
+    texts.push_back(tokenizer->encode(read_prompt(file.string() + ".txt")));
+    prefix = std::min(prefix, static_cast<std::int64_t>(texts.back().size()) - kDecoded - 1);
+  }
+  REQUIRE(prefix > 0);
+  for (std::vector<std::int32_t>& text : texts) {
+    text.resize(static_cast<std::size_t>(prefix + kDecoded + 1));
   }
   const auto run = [&](const DecodeLossOptions& options) {
     std::vector<std::vector<double>> losses;
     for (const std::vector<std::int32_t>& text : texts) {
       losses.push_back(
-          decode_losses(*ops, target, std::span<const std::int32_t>(text), kPrefix, options));
+          decode_losses(*ops, target, std::span<const std::int32_t>(text), prefix, options));
     }
     return averaged(losses);
   };
@@ -74,7 +82,8 @@ TEST_CASE("rectification bounds ReSA's loss over the decoded length", "[.][quali
     std::printf(" %8.4f\n", mean_bits(losses, 0, kDecoded));
     std::fflush(stdout);
   };
-  std::printf("bits a byte, decoded tokens 0-128, -256, -512, -1024, all\n");
+  std::printf("bits a token after %lld, decoded tokens 0-128, -256, -512, -1024, all\n",
+              static_cast<long long>(prefix));
   print("dense", 1.0, 0, dense);
   for (const double ratio : {0.05, 0.02}) {
     double worst = 0.0;

@@ -199,3 +199,22 @@ TEST_CASE("losses of a decoded text: dense and all blocks agree, and the first s
   }
   CHECK(never[4] != often[4]);
 }
+
+TEST_CASE("after a rectification a token's loss is that after as long a dense prefix") {
+  constexpr std::int64_t kEvery = 16;
+  Engine<float> engine(tiny::shape(AttentionKind::kDense));
+  const std::vector<std::int32_t> text = tiny::prompt(kPrompt + 5 * kEvery, 31);
+  const auto losses = [&](std::int64_t prefix, std::int64_t every) {
+    return decode_losses(*engine.ops, engine.target, text, prefix,
+                         {.resa = kSparse, .rectify_every = every});
+  };
+  const std::vector<double> rectified = losses(kPrompt, kEvery);
+  const std::vector<double> never = losses(kPrompt, 0);
+  for (std::int64_t done = kEvery; done <= 4 * kEvery; done += kEvery) {
+    CAPTURE(done);
+    const std::size_t at = static_cast<std::size_t>(done);
+    const double fresh = losses(kPrompt + done, 0).front();
+    CHECK(rectified[at] == fresh);
+    CHECK(never[at] != fresh);
+  }
+}
