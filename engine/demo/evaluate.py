@@ -60,13 +60,13 @@ def leading(match):
 @torch.no_grad()
 def bits_and_overlap(target, held):
     """Bits per byte by kind, place and variant, and the overlap of adjacent queries' blocks."""
-    variants = {"nsa": {}, "full": {"full": True}} if target.sparse else {"dense": {}}
     layers = target.g.num_hidden_layers
-    if target.sparse:
-        variants |= {
-            "FRFR": {"schedule": "FR" * (layers // 2)},
-            "FRRR": {"schedule": "FRRR" * (layers // 4)},
-        }
+    variants = {
+        "nsa": {},
+        "full": {"full": True},
+        "FRFR": {"schedule": "FR" * (layers // 2)},
+        "FRRR": {"schedule": "FRRR" * (layers // 4)},
+    }
     bits, overlap = {}, {}
     for kind in KINDS:
         tokens = held.windows(kind, WINDOWS, LONG)
@@ -74,7 +74,7 @@ def bits_and_overlap(target, held):
             shared = torch.zeros(layers, device=tokens.device)
 
             def watch(layer, parts, chosen):
-                if chosen is not None and name == "nsa":
+                if name == "nsa":
                     same = (chosen[:, 1024:-1] & chosen[:, 1025:]).sum(-1).float()
                     shared[layer] += same.mean() / target.g.sel_count
 
@@ -149,31 +149,6 @@ def teacher_forced(target, draft, held):
             inside = inside[whole[inside]]
             entry["tokens_per_step"][bucket] = round(1 + count[:, inside].float().mean().item(), 3)
         found[kind] = entry
-    return found
-
-
-@torch.no_grad()
-def dense_teacher_forced(target, draft, held):
-    """The same for a draft that is a Llama of its own: one forward gives every step's match."""
-    found = {}
-    for kind in KINDS:
-        match, right = [], []
-        for tokens in held.windows(kind, WINDOWS, LONG)[:, :-1].split(4):
-            with torch.enable_grad():
-                wanted = target.logits(target(tokens)[0]).detach().argmax(-1)
-                match.append(draft.logits(draft(tokens)[0]).detach().argmax(-1) == wanted)
-            right.append((wanted[:, :-1] == tokens[:, 1:]).float().mean())
-        match = torch.cat(match)
-        # The draft that follows place p is judged at p: its j-th successor at p + j.
-        count = leading(match.expand(STEPS, *match.shape))
-        found[kind] = {
-            "target_top1": round(torch.stack(right).mean().item(), 4),
-            "match": round(match.float().mean().item(), 4),
-            "tokens_per_step": {
-                bucket: round(1 + count[:, low:high].float().mean().item(), 3)
-                for bucket, (low, high) in BUCKETS.items()
-            },
-        }
     return found
 
 
@@ -281,9 +256,6 @@ def figures(target, draft, held, per_regime):
     """Yields (name, figures) for the record, cheapest first."""
     bits, overlap = bits_and_overlap(target, held)
     yield "bits_per_byte", bits
-    if not target.sparse:
-        yield "teacher_forced", dense_teacher_forced(target, draft, held)
-        return
     yield "adjacent_overlap", overlap
     yield "teacher_forced", teacher_forced(target, draft, held)
     yield "generated", generated(target, draft, held, per_regime, CONTEXTS)

@@ -44,16 +44,14 @@ def llama_config(shape, max_positions):
     }
 
 
-def target_config(shape, sparse=True, max_positions=16384):
-    config = {
-        "architectures": ["VersieveNsaForCausalLM" if sparse else "LlamaForCausalLM"],
-        "model_type": "versieve-nsa" if sparse else "llama",
+def target_config(shape, max_positions=16384):
+    return {
+        "architectures": ["VersieveNsaForCausalLM"],
+        "model_type": "versieve-nsa",
         **llama_config(shape, max_positions),
+        "tie_word_embeddings": True,
+        "nsa": dict(NSA_GEOMETRY),
     }
-    config["tie_word_embeddings"] = True
-    if sparse:
-        config["nsa"] = dict(NSA_GEOMETRY)
-    return config
 
 
 def draft_config(shape, layer_ids, window=512, max_positions=16384):

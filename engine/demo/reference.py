@@ -142,27 +142,13 @@ def run_target(config, weights, tokens):
         k_raw = project(attention + "k", x).reshape(length, groups, width)
         v = project(attention + "v", x).reshape(length, groups, width)
         q, k = rotate(q, positions, theta), rotate(k_raw, positions, theta)
-        if "nsa" in config:
-            gates = 1 / (1 + np.exp(-project(attention + "g", x)))
-            k_cmp, v_cmp = compress(k_raw, v, weights, attention, config)
-            mixed, chosen, margin = sparse_attention(
-                q, k, v, k_cmp, v_cmp, gates.reshape(length, heads, 3), config["nsa"]
-            )
-            indices.append(chosen)
-            margins.append(margin)
-        else:
-            share = heads // groups
-            mixed = np.stack(
-                [
-                    np.concatenate(
-                        [
-                            attend(q[t, g * share : (g + 1) * share], k[: t + 1, g], v[: t + 1, g])
-                            for g in range(groups)
-                        ]
-                    )
-                    for t in range(length)
-                ]
-            )
+        gates = 1 / (1 + np.exp(-project(attention + "g", x)))
+        k_cmp, v_cmp = compress(k_raw, v, weights, attention, config)
+        mixed, chosen, margin = sparse_attention(
+            q, k, v, k_cmp, v_cmp, gates.reshape(length, heads, 3), config["nsa"]
+        )
+        indices.append(chosen)
+        margins.append(margin)
         h = h + project(attention + "o", mixed.reshape(length, heads * width))
         x = rms_norm(h, weights[prefix + "post_attention_layernorm.weight"], eps)
         mlp = prefix + "mlp."
@@ -239,22 +225,6 @@ class Draft:
         return np.array(tokens, np.int32), np.stack(rows)
 
 
-def is_llama(config):
-    """A dense draft is a model of its own; the other kind reads the target's streams."""
-    return "eagle_config" not in config
-
-
-def llama_draft(config, weights, tokens):
-    """The dense draft's logits at every place, and its greedy chain after the last."""
-    logits = run_target(config, weights, tokens)[0]
-    chain, rows, text = [], [], tokens
-    for _ in range(CHAIN):
-        rows.append(logits[-1] if not rows else run_target(config, weights, text)[0][-1])
-        chain.append(int(np.argmax(rows[-1])))
-        text = np.append(text, np.int32(chain[-1]))
-    return logits, np.array(chain, np.int32), np.stack(rows)
-
-
 def upcast(weights):
     return {name: value.astype(np.float64) for name, value in weights.items()}
 
@@ -266,13 +236,10 @@ def parity(folder, text):
     weights, draft_weights = upcast(weights), upcast(draft_weights)
     tokens = np.array([config["bos_token_id"]] + list(text), np.int32)
     logits, streams, indices, margins = run_target(config, weights, tokens)
-    if is_llama(draft_config):
-        features = None
-        draft_logits, chain, chain_logits = llama_draft(draft_config, draft_weights, tokens)
-    else:
-        draft = Draft(draft_config, draft_weights, weights["model.embed_tokens.weight"])
-        draft_logits, features = draft.start(tokens, streams)
-        chain, chain_logits = draft.chain(draft_logits[-1], features[-1], len(tokens) - 1, CHAIN)
+    draft = Draft(draft_config, draft_weights, weights["model.embed_tokens.weight"])
+    draft_logits, features = draft.start(tokens, streams)
+    chain, chain_logits = draft.chain(draft_logits[-1], features[-1], len(tokens) - 1, CHAIN)
+    ends, edges = (indices[0], indices[-1]), (margins[0], margins[-1])
     tensors = {
         "tokens": tokens,
         "logits": logits[-LAST_LOGITS:],
@@ -281,14 +248,10 @@ def parity(folder, text):
         "draft_chain_tokens": chain,
         "draft_chain_logits": chain_logits,
         "greedy": np.argmax(logits, axis=-1).astype(np.int32),
+        "draft_feature": features[-LAST_DRAFT:],
+        "indices": np.stack([rows[-LAST_LOGITS:] for rows in ends]),
+        "selection_margin": np.stack([rows[-LAST_LOGITS:] for rows in edges]),
     }
-    if features is not None:
-        tensors["draft_feature"] = features[-LAST_DRAFT:]
-    if indices:
-        ends = (indices[0], indices[-1])
-        tensors["indices"] = np.stack([rows[-LAST_LOGITS:] for rows in ends])
-        edges = (margins[0], margins[-1])
-        tensors["selection_margin"] = np.stack([rows[-LAST_LOGITS:] for rows in edges])
     return {
         name: value if value.dtype == np.int32 else value.astype(np.float32)
         for name, value in tensors.items()

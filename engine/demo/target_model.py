@@ -2,8 +2,8 @@
 
 The arithmetic is README.md's; the form is chosen for speed: KV heads are folded into the batch
 (z = batch × KV head), each piece is compiled by itself, and the selected branch runs flex_attention
-over the union of 128 × 128 tiles with each query's own choice as the mask. `sparse=False` gives the
-dense Llama of the second pair. reference.py is the slow, independent check.
+over the union of 128 × 128 tiles with each query's own choice as the mask. reference.py is the
+slow, independent check.
 """
 
 from dataclasses import dataclass
@@ -180,7 +180,7 @@ def finish(h, parts, branches, w, g):
 
 
 def causal_attention(q, k, v):
-    """The dense pair's one branch; never the form that holds the matrix of weights."""
+    """Dense attention, of a teacher; never the form that holds the matrix of weights."""
     wide = [x.expand(-1, q.shape[1], -1, -1) for x in (k, v)]
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):
         return F.scaled_dot_product_attention(q, *wide, is_causal=True)
@@ -250,9 +250,9 @@ class PlainPieces:
 
 
 class Target(torch.nn.Module):
-    def __init__(self, g, sparse=True, pieces=None):
+    def __init__(self, g, pieces=None):
         super().__init__()
-        self.g, self.sparse = g, sparse
+        self.g = g
         self.pieces = pieces or PlainPieces()
         self.masks = {}
         hidden, width = g.hidden_size, g.head_dim
@@ -277,11 +277,10 @@ class Target(torch.nn.Module):
             matrix(f"{i}:self_attn:k_proj", groups * width, hidden)
             matrix(f"{i}:self_attn:v_proj", groups * width, hidden)
             matrix(f"{i}:self_attn:o_proj", hidden, heads * width, 0.2)
-            if sparse:
-                matrix(f"{i}:self_attn:g_proj", 3 * heads, hidden, 0.3)
-                fill(f"{i}:self_attn:compress_key", 1 / g.cmp_block, groups, g.cmp_block)
-                fill(f"{i}:self_attn:compress_value", 1 / g.cmp_block, groups, g.cmp_block)
-                fill(f"{i}:self_attn:intra_block_pe", 0.0, groups, g.cmp_block, width)
+            matrix(f"{i}:self_attn:g_proj", 3 * heads, hidden, 0.3)
+            fill(f"{i}:self_attn:compress_key", 1 / g.cmp_block, groups, g.cmp_block)
+            fill(f"{i}:self_attn:compress_value", 1 / g.cmp_block, groups, g.cmp_block)
+            fill(f"{i}:self_attn:intra_block_pe", 0.0, groups, g.cmp_block, width)
             fill(f"{i}:post_attention_layernorm", 1.0, hidden)
             matrix(f"{i}:mlp:gate_proj", g.intermediate_size, hidden)
             matrix(f"{i}:mlp:up_proj", g.intermediate_size, hidden)
@@ -316,7 +315,7 @@ class Target(torch.nn.Module):
     def tables(self, length, device):
         if (length, device) not in self.masks:
             table = rotary_table(torch.arange(length, device=device), self.g.head_dim, self.g.theta)
-            near = self.pieces.window_mask(length, self.g.window, device) if self.sparse else None
+            near = self.pieces.window_mask(length, self.g.window, device)
             self.masks[length, device] = table, near
         return self.masks[length, device]
 
@@ -325,8 +324,6 @@ class Target(torch.nn.Module):
         g, p = self.g, self.pieces
         parts = p.project(h, w, table, g)
         q, k, v = parts["q"], parts["k"], parts["v"]
-        if not self.sparse:
-            return p.finish(h, None, (causal_attention(q, k, v),), w, g), parts, None
         compressed, importance = p.compressed_attention(q, parts["k_cmp"], parts["v_cmp"], g)
         if full:
             chosen = torch.ones_like(importance, dtype=torch.bool)

@@ -1,10 +1,10 @@
-"""Trains a demo pair on one GPU and writes its model folder, loss curves and figures.
+"""Trains the demo pair on one GPU and writes its model folder, loss curves and figures.
 
-    python train.py --pair nsa --data DATA --out OUT
+    python train.py --data DATA --out OUT
 
 The target first (byte-level, time-bounded), rounded to bf16 as exported and frozen; then the draft
 on the target's soft distribution, unrolled seven steps; then evaluate.py. DATA is corpus.py's
-output folder; OUT gets the pair's folder, steps.csv and record.json.
+output folder; OUT gets the pair's folder nsa, steps.csv and record.json.
 """
 
 import argparse
@@ -160,47 +160,6 @@ def train_draft(target, draft, train, options, rows):
     return {"steps": step, "tokens": seen, "seconds": clock.seconds}
 
 
-def teach_dense(target, small, tokens):
-    """One batch's loss of the dense draft against the target's distribution, and its match."""
-    wanted = torch.softmax(target.logits(target(tokens)[0]).detach(), -1)
-    logits = small.logits(small(tokens)[0])
-    loss = -(wanted * torch.log_softmax(logits, -1)).sum(-1).mean()
-    return loss, (logits.argmax(-1) == wanted.argmax(-1)).float().mean()
-
-
-def train_dense_draft(target, small, train, options, rows):
-    """The dense pair's draft: a small Llama with its own cache, taught by the target."""
-    optimizer = Optimizer(small.weights.items(), options.draft_rate)
-    lengths = (FIRST, SHORT, LONG)
-    for length in lengths:
-        began = time.time()
-        tokens = train.sample(MIX, options.tokens // length, length)[:, :-1]
-        teach_dense(target, small, tokens)[0].backward()
-        synchronize()
-        small.zero_grad(set_to_none=True)
-        log(f"dense draft compiled at {length} in {time.time() - began:.1f} s")
-    clock, step, seen, progress = Clock(options.draft_seconds), 0, 0, 0.0
-    while progress < 1:
-        # Mostly short, some at each length to the end: its attention is read at 16K too.
-        length = lengths[(0, 1, 0, 2)[step % 4]]
-        mix = FAR_MIX if length == LONG else MIX
-        tokens = train.sample(mix, options.tokens // length, length)[:, :-1]
-        loss, match = teach_dense(target, small, tokens)
-        loss.backward()
-        optimizer.step(schedule(progress, step))
-        step, seen = step + 1, seen + options.tokens
-        if step % 10 == 0:
-            progress = clock.progress()
-            row = {"part": "draft", "step": step, "seconds": round(progress * clock.seconds, 2)}
-            row |= {"tokens": seen, "length": length, "loss": loss.item()}
-            row["match"] = [round(match.item(), 4)]
-            rows.append(row)
-            if step % 100 == 0:
-                log(row)
-    round_to_bf16(small)
-    return {"steps": step, "tokens": seen, "seconds": clock.seconds}
-
-
 def write_steps(path, rows):
     fields = ("part", "step", "seconds", "tokens", "length", "loss", "held_out", "match")
     with open(path, "w", newline="") as file:
@@ -228,7 +187,6 @@ def environment(options):
 
 def options_of(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pair", choices=("nsa", "dense"), default="nsa")
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", default="cuda", help="cpu only to try the script")
@@ -254,17 +212,6 @@ def nsa_draft(target, train, options, rows, record, folder):
     return draft
 
 
-def dense_draft(target, train, options, rows, record, folder):
-    small = Geometry(
-        hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4
-    )
-    draft = Target(small, False, target.pieces).to(options.device)
-    record["draft"] = train_dense_draft(target, draft, train, options, rows)
-    config = export.target_config(shape_of(small), sparse=False)
-    export.write_model(folder + "/draft", config, draft.exported(), one_file=True)
-    return draft
-
-
 def main():
     options = options_of()
     torch.manual_seed(options.seed)
@@ -274,12 +221,12 @@ def main():
     train = Batches(options.data, options.device, options.seed)
     held = Batches(options.data, options.device, options.seed, "test")
     log("train bytes", train.bytes(), "test bytes", held.bytes())
-    rows, g, sparse = [], Geometry(), options.pair == "nsa"
-    target = Target(g, sparse, Pieces() if options.device != "cpu" else None).to(options.device)
-    folder = os.path.join(options.out, options.pair)
+    rows, g = [], Geometry()
+    target = Target(g, Pieces() if options.device != "cpu" else None).to(options.device)
+    folder = os.path.join(options.out, "nsa")
 
     def save():
-        config = export.target_config(shape_of(g), sparse)
+        config = export.target_config(shape_of(g))
         export.write_model(folder, config, target.exported())
 
     record = environment(options)
@@ -287,8 +234,7 @@ def main():
     save()
     write_steps(os.path.join(options.out, "steps.csv"), rows)
     log("target exported", record["target"])
-    build = nsa_draft if sparse else dense_draft
-    draft = build(target, train, options, rows, record, folder)
+    draft = nsa_draft(target, train, options, rows, record, folder)
     write_steps(os.path.join(options.out, "steps.csv"), rows)
     log("draft exported", record["draft"])
     record_path = os.path.join(options.out, "record.json")
