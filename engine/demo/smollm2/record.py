@@ -12,6 +12,8 @@ STATES = (
 )
 LENGTHS = (4096, 8192)
 CURVE_ROWS = 16
+# --head-seconds and --draft-seconds of the second training.
+SECOND_BEGAN, SECOND_TOTAL = 150, 430
 
 
 def table(head, rows):
@@ -96,20 +98,20 @@ def trial_table(record):
     return table(["output rows", "steps", "chain of 7, mean", ""], rows)
 
 
-def draft_curve(record):
+def draft_curve(draft):
     rows = [
         [step, f"{seen / 1e6:.1f}", f"{seconds:.0f}", length, steps, f"{loss:.3f}"]
         + [f"{match[0]:.3f}", f"{match[steps - 1]:.3f}"]
-        for step, seen, seconds, length, steps, loss, *match in thinned(record["draft"]["curve"])
+        for step, seen, seconds, length, steps, loss, *match in thinned(draft["curve"])
     ]
     head = ["step", "tokens, M", "seconds", "length", "unrolled", "loss", "match, first", "last"]
     return table(head, rows)
 
 
-def answers_part(record):
+def answers_tables(entries):
     """What the built command gave on held-out questions, one table a device and format."""
     out = ""
-    for entry in record.get("answers", []):
+    for entry in entries:
         out += (
             f"\n{entry['date']}, {entry['device']}, {entry['dtype']}, {entry['prompts']} questions, "
             f"{entry['tokens']} tokens at most:\n\n"
@@ -121,18 +123,12 @@ def answers_part(record):
         ]
         head = ["temperature", "strategy", "looping", "steps", "tokens a step", "tokens/s"]
         out += table(head, rows)
-    if not out:
-        return ""
-    return f"""## Answers
-Held-out questions answered by the built command (`answers.py`), tokens a step with the target's own
-counted, looping answers left out:
-{out}
-"""
+    return out
 
 
 def page(record):
     where, sample, draft = (record[name] for name in ("environment", "sample", "draft"))
-    chosen = record[record["chosen"]]
+    chosen, second = record[record["chosen"]], record["second"]
     return f"""# Record of the SmolLM2 pair
 
 Written by `record.py` from `record.json`: {where["date"]}, one {where["device"]}, PyTorch
@@ -143,6 +139,8 @@ Written by `record.py` from `record.json`: {where["date"]}, one {where["device"]
 | answers sampled | {sample["seconds"]:.0f} | – | {sample["train_tokens"] / 1e6:.1f} M |
 | target, adapter | {chosen["curve"][-1][2]:.0f} | {chosen["steps"]} | {chosen["tokens"] / 1e6:.1f} M |
 | draft head | {draft["seconds"]:.0f} | {draft["step"]} | {draft["tokens"] / 1e6:.1f} M |
+| answers sampled once more, as many as fit | {second["sample"]["seconds"]:.0f} | – | {second["sample"]["train_tokens"] / 1e6:.1f} M |
+| draft head, second training | {second["draft"]["seconds"] - SECOND_BEGAN:.0f} | {second["draft"]["step"]} | {second["draft"]["tokens"] / 1e6:.1f} M |
 
 Compiling is not in these seconds; the target's are those of its last curve point. The sampler wrote
 {sample["tokens_per_s"]:,.0f} tokens a second, {sample["batch"]} rows at once.
@@ -176,16 +174,25 @@ others are other people's text, which the target would not have written.
 {chain_table(record["draft_held_out"]["held_out"])}
 In this run the head's final norm was by mistake the target's own tensor, so training moved the
 teacher's final norm too: afterwards teacher and target had the same likeliest token at 90 % of the
-places of sampled answers and 94 % of greedy ones, and the shares above are against the teacher. The
-shipped head has the target's norm in the place of the moved one, which gave 1.5 % more tokens a step
-along sampled answers and 1.3 % along greedy ones (6 rows of 512 tokens each). `head_model.py` copies
-the norm since; a head taught by the right teacher is still to be trained. What counts are the
-answers below: they are the target's.
+places of sampled answers and 94 % of greedy ones, and the shares above are against the teacher.
+`head_model.py` copies the norm since. Training:
 
-Training:
+{draft_curve(draft)}
+That head, with the target's norm in the place of the moved one, gave on held-out questions
+(`answers.py`: the built command, tokens a step with the target's own counted, looping answers left
+out):
+{answers_tables(record["answers_first_head"])}
+### Second training, by the right teacher: ships
+It began at that head, as if {SECOND_BEGAN} of {SECOND_TOTAL} seconds of the schedule had made it;
+the optimizer began anew. Held out, against the target:
 
-{draft_curve(record)}
-{answers_part(record)}"""
+{chain_table(second["draft_held_out"]["held_out"])}
+Training (seconds count from {SECOND_BEGAN}):
+
+{draft_curve(second["draft"])}
+## Answers
+The same held-out questions, by the head that ships:
+{answers_tables(record.get("answers", []))}"""
 
 
 def main():
