@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 namespace {
 
 CommandResult configured(const fs::path& build, const std::string& options) {
-  return run_line("cmake -S " VERSIEVE_SOURCE_DIR " -B " + build.string() +
+  return run_line("cmake -G Ninja -S " VERSIEVE_SOURCE_DIR " -B " + build.string() +
                   " -DVERSIEVE_TESTS=OFF -DVERSIEVE_GUI=OFF " + options);
 }
 
