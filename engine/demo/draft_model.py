@@ -35,14 +35,19 @@ def entry(embedded, feature, w, table, g):
     return rotate(heads("q"), table), rotate(heads("k"), table), heads("v").contiguous()
 
 
-def leave(mixed, feature, w, g):
-    """The layer's output feature and the logits; mixed [B, H, T, d]."""
+def leaving_feature(mixed, feature, w, g):
+    """The layer's output, which is the next feature; mixed [B, H, T, d]."""
     batch, _, length, _ = mixed.shape
     mixed = mixed.to(g.dtype).transpose(1, 2).reshape(batch, length, -1)
     h = feature + linear(mixed, w["midlayer.self_attn.o_proj"])
     x = rms_norm(h, w["midlayer.post_attention_layernorm"], g.eps).to(g.dtype)
     gated = F.silu(linear(x, w["midlayer.mlp.gate_proj"])) * linear(x, w["midlayer.mlp.up_proj"])
-    h = h + linear(gated, w["midlayer.mlp.down_proj"])
+    return h + linear(gated, w["midlayer.mlp.down_proj"])
+
+
+def leave(mixed, feature, w, g):
+    """The layer's output feature and the logits; mixed [B, H, T, d]."""
+    h = leaving_feature(mixed, feature, w, g)
     x = rms_norm(h, w["norm"], g.eps).to(g.dtype)
     return h, linear(x, w["lm_head"]).float()
 

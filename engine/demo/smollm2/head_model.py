@@ -11,22 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from draft_model import WINDOW, entry, shifted
+from draft_model import WINDOW, entry, leaving_feature, shifted
 from target_model import TILE, linear, rms_norm, rotary_table
 
 INTERMEDIATE = 2048
 HEAD_RANK = 128
 ARMS = ("frozen", "low_rank", "full")  # what of the output rows is trained
-
-
-def leave(mixed, feature, w, g):
-    """The layer's output, which is the next feature; mixed [B, H, T, d]."""
-    batch, _, length, _ = mixed.shape
-    mixed = mixed.to(g.dtype).transpose(1, 2).reshape(batch, length, -1)
-    h = feature + linear(mixed, w["midlayer.self_attn.o_proj"])
-    x = rms_norm(h, w["midlayer.post_attention_layernorm"], g.eps).to(g.dtype)
-    gated = F.silu(linear(x, w["midlayer.mlp.gate_proj"])) * linear(x, w["midlayer.mlp.up_proj"])
-    return h + linear(gated, w["midlayer.mlp.down_proj"])
 
 
 def merge(out, lse, q, k, v):
@@ -111,7 +101,8 @@ class Head(torch.nn.Module):
         if arm == "full":
             keep("lm_head", self.rows)
         wrap = (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f)
-        self.entry, self.leave, self.merge = wrap(entry), wrap(leave), wrap(merge)
+        self.entry, self.merge = wrap(entry), wrap(merge)
+        self.leaving_feature = wrap(leaving_feature)
         self.feature_of, self.loss = wrap(feature_of), wrap(head_loss)
         self.attention = wrap(flex_attention) if compiled else plain_attention
 
@@ -172,7 +163,7 @@ class Head(torch.nn.Module):
             for i in range(1, step):
                 by = step - 1 - i
                 out, lse = self.merge(out, lse, q, shifted(keys[i], by), shifted(values[i], by))
-            h = self.leave(out, feature, w, g)
+            h = self.leaving_feature(out, feature, w, g)
             yield h
             feature = F.pad(h, (0, 0, 1, 0))[:, :-1]
 

@@ -80,7 +80,7 @@ class SparseModel(Target):
 
     def __init__(self, g, base, pieces, lora):
         torch.nn.Module.__init__(self)
-        self.g, self.sparse, self.pieces, self.masks = g, True, pieces, {}
+        self.g, self.pieces, self.masks = g, pieces, {}
         self.base, self.lora = base, lora
         self.embedding = base["model.embed_tokens.weight"]
         device = self.embedding.device
