@@ -61,6 +61,13 @@ void commit_path_cpu(const CommitPathParams<T>& p);
 template <class T>
 void embed_cpu(const EmbedParams<T>& p, int threads);
 
+// --- gumbel_top ---
+// gumbel_top on the CPU: the reference.
+
+// T = double or float; the noise has T's precision.
+template <class T>
+void gumbel_top_cpu(const GumbelTopParams<T>& p, int threads);
+
 // --- layer_map ---
 // layer_map on the CPU: the reference.
 

@@ -140,6 +140,13 @@ std::size_t flash_decode_scratch_bytes(const TreeAttentionParams<Bf16>& p);
 // Enqueues, never waits. REQUIRES: flash_decode_takes(p); a child's position is its parent's + 1.
 void launch_flash_decode(const TreeAttentionParams<Bf16>& p, const LaunchContext& context);
 
+// --- gumbel_top ---
+// gumbel_top on CUDA: the perturbed rows in f32, then top_logits over them.
+
+// T = float or Bf16. Enqueues, never waits.
+template <class T>
+void launch_gumbel_top(const GumbelTopParams<T>& p, const LaunchContext& context);
+
 // --- layer_map ---
 // layer_map on CUDA: one warp, columns in turn; offline work, written to be right.
 

@@ -298,6 +298,23 @@ struct TopLogitsParams {
   float* log_probability = nullptr;  // [rows, k] or null
 };
 
+// The k largest of each row's logits / T + Gumbel noise, as top_logits lists them; the first is a
+// draw from softmax(logits / T) (the Gumbel-max trick), all k a draw without replacement. The noise
+// is a function of (seed, position, token) alone: two models that are asked for one place share it,
+// which couples their draws.
+template <class T>
+struct GumbelTopParams {
+  std::int64_t rows = 0, vocab = 0, k = 1;  // k in 1..64
+  double temperature = 1.0;                 // T > 0
+  std::uint64_t seed = 0;
+  const T* logits = nullptr;               // [rows, V]
+  const std::int32_t* position = nullptr;  // [rows], of the token that is drawn
+  const std::int32_t* token = nullptr;     // [V]: what each logit is of; null: its index
+  SumOf<T>* perturbed = nullptr;           // [rows, V], written
+  std::int32_t* index = nullptr;           // [rows, k]
+  float* log_probability = nullptr;        // [rows, k] or null: log-softmax of the perturbed row
+};
+
 // kBaseline: a launch a step, laws in memory. kExact: the same decisions for the same numbers, one
 // pass over the logits. kSigmoid: tests and redraws by sigmoids instead of softmax; lossy.
 enum class SpecSampleVariant { kBaseline, kExact, kSigmoid };
@@ -397,6 +414,7 @@ class Ops {
   virtual void block_keys(const BlockKeysParams<T>& p) = 0;
   virtual void resa_decode(const ResaDecodeParams<T>& p) = 0;
   virtual void top_logits(const TopLogitsParams<T>& p) = 0;
+  virtual void gumbel_top(const GumbelTopParams<T>& p) = 0;
   virtual void topk(const TopkParams<T>& p) = 0;
   virtual void layer_map(const LayerMapParams& p) = 0;
   virtual void top_p(const TopPParams<SumOf<T>>& p) = 0;

@@ -142,6 +142,11 @@ class CpuOps final : public Ops<T> {
     observed("top_logits", traffic::top_logits(p.rows, p.vocab, p.k, kBytes),
              [&] { top_logits_cpu(p, threads_); });
   }
+  void gumbel_top(const GumbelTopParams<T>& p) override {
+    Traffic traffic = traffic::gumbel_noise(p.rows, p.vocab, kBytes);
+    traffic += traffic::top_logits(p.rows, p.vocab, p.k, kBytes);
+    observed("gumbel_top", traffic, [&] { gumbel_top_cpu(p, threads_); });
+  }
   void topk(const TopkParams<T>& p) override {
     const std::int64_t hints = p.variant == TopkVariant::kGvr && p.hint != nullptr ? p.k : 0;
     observed("topk", traffic::topk(p.rows, p.length, p.k, kBytes, hints),

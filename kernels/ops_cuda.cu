@@ -196,6 +196,7 @@ class CudaOps final : public Ops<T> {
     launch_resa_decode(p, context_);
   }
   void top_logits(const TopLogitsParams<T>& p) override { launch_top_logits(p, context_); }
+  void gumbel_top(const GumbelTopParams<T>& p) override { launch_gumbel_top(p, context_); }
   void topk(const TopkParams<T>& p) override {
     reserve(topk_scratch_bytes(p));
     launch_topk(p, context_);

@@ -18,6 +18,14 @@ Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                (k > 1 ? kListed : kCompared) * static_cast<double>(rows * vocab));
 }
 
+// A hash of two multiplications and two logarithms.
+Traffic gumbel_noise(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes) {
+  constexpr double kPerturbed = 40.0;
+  const std::int64_t logits = rows * vocab;
+  return moved(TrafficTerm::kLogits, logits * element_bytes, logits * kF32Bytes,
+               kPerturbed * static_cast<double>(logits));
+}
+
 }  // namespace traffic
 
 // All logits are under way at once; a list then meets four times: floor, candidates, pushes, merge.

@@ -16,6 +16,8 @@ namespace traffic {
 
 Traffic top_logits(std::int64_t rows, std::int64_t vocab, std::int64_t k,
                    std::int64_t element_bytes);
+// Each logit read, the perturbed one written in f32 (kernels/gumbel_top).
+Traffic gumbel_noise(std::int64_t rows, std::int64_t vocab, std::int64_t element_bytes);
 
 }  // namespace traffic
 

@@ -189,8 +189,9 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
       return;
     }
   }
-  for (const SamplingAlgorithm a : {SamplingAlgorithm::kGreedy, SamplingAlgorithm::kBaseline,
-                                    SamplingAlgorithm::kExact, SamplingAlgorithm::kSigmoid}) {
+  for (const SamplingAlgorithm a :
+       {SamplingAlgorithm::kGreedy, SamplingAlgorithm::kBaseline, SamplingAlgorithm::kExact,
+        SamplingAlgorithm::kSigmoid, SamplingAlgorithm::kCoupled}) {
     if (part == std::string("sampling=") + name_of(a)) {
       s.sampling = a;
       return;
@@ -201,8 +202,8 @@ void parse_option(std::string_view text, std::string_view part, Strategy& s) {
     return;
   }
   refuse(text, "the option '" + std::string(part) +
-                   "' is none of topk=sort|radix|gvr, sampling=greedy|baseline|exact|sigmoid, "
-                   "form=vanilla");
+                   "' is none of topk=sort|radix|gvr, "
+                   "sampling=greedy|baseline|exact|sigmoid|coupled, form=vanilla");
 }
 
 void parse_tail(std::string_view text, const std::vector<std::string_view>& parts, Strategy& s) {

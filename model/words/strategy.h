@@ -17,7 +17,8 @@ enum class AttentionMethod { kNsa, kDense, kResa, kSpecAttn };
 enum class Traversal { kBfs, kDfs };
 enum class GroupMode { kExact, kApprox };
 enum class TopkAlgorithm { kSort, kRadix, kGvr };
-enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid };
+// kCoupled: draft and target share their Gumbel noise, so that the text is that of plain sampling.
+enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid, kCoupled };
 // Which launches do the sparse attention of a layer. kVanilla: five, the baseline. kFused: two in a
 // refresh layer (routing; selection + window + gates), one in a reuse layer.
 enum class NsaForm { kVanilla, kFused };
@@ -39,7 +40,7 @@ inline constexpr int kPrecisionClassCount = 7;
 const char* name_of(AttentionMethod method);       // "nsa", "dense", "resa", "specattn"
 const char* name_of(Traversal traversal);          // "bfs", "dfs"
 const char* name_of(TopkAlgorithm algorithm);      // "sort", "radix", "gvr"
-const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "baseline", "exact", "sigmoid"
+const char* name_of(SamplingAlgorithm algorithm);  // "greedy", "exact", …
 const char* name_of(NsaForm form);                 // "vanilla", "fused"
 // "Strict", "Reuse-only", "Approx-only", "Approx+Reuse", "Sparse+Rectify", "Sparse",
 // "Approx-sampling"
@@ -78,7 +79,7 @@ struct Strategy {
   GroupMode group_mode = GroupMode::kExact;   // exact when group_size is 1
   std::string schedule = "F*";                // one letter a layer, or a repeated pattern
   std::optional<TopkAlgorithm> topk;          // not said: the engine's default, sort
-  std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else exact
+  std::optional<SamplingAlgorithm> sampling;  // not said: greedy at temperature 0, else coupled
   NsaForm form = NsaForm::kFused;             // only the vanilla form is written
 
   // Strict and total: accepts exactly the canonical texts, so parse(t).text() == t. Otherwise

@@ -42,6 +42,8 @@ const char* name_of(SamplingAlgorithm algorithm) {
       return "baseline";
     case SamplingAlgorithm::kExact:
       return "exact";
+    case SamplingAlgorithm::kCoupled:
+      return "coupled";
     case SamplingAlgorithm::kSigmoid:
       return "sigmoid";
   }

@@ -4,20 +4,17 @@
 
 #include <cstdint>
 
+#include "kernels/common/counter_random.h"
+
 namespace versieve::engine {
+
+using kernels::mix_bits;
 
 enum class UniformUse : std::uint64_t {
   kDraft = 1,  // tokens that a chain draft samples
   kTest = 2,   // acceptance tests and the final draw of a step
+  // 3: kernels/gumbel_top
 };
-
-// Finaliser of splitmix64 (Steele, Lea, Flood 2014).
-inline std::uint64_t mix_bits(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
 
 // In [0, 1), 24 bits: the same number in float and double.
 inline double uniform_at(std::uint64_t seed, std::int64_t position, UniformUse use,

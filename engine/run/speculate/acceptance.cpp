@@ -21,28 +21,56 @@ std::int32_t child_with(const DraftTree& tree, std::int32_t node, std::int32_t t
 
 template <class T>
 Acceptance Acceptor<T>::accept(const Verified& verified, const AcceptanceOptions& options) {
-  if (options.temperature == 0.0) {
-    return greedy(verified, options.measures_gap);
+  if (options.temperature == 0.0 || options.sampling == SamplingAlgorithm::kCoupled) {
+    return follow_best(verified, options);
   }
   upload_uniforms(verified, options.seed);
   return verified.sampled_logits != nullptr ? sample_chain(verified, options)
                                             : sample_tree(verified, options);
 }
 
+// The best `count` tokens of each node into ints_, their log-probabilities into scores_ if gaps
+// are measured; above temperature 0 of logits perturbed for the place that the token takes.
 template <class T>
-Acceptance Acceptor<T>::greedy(const Verified& verified, bool measures_gap) {
-  const DraftTree& tree = verified.tree;
-  const std::int64_t best = measures_gap && verified.vocab > 1 ? 2 : 1;
-  ensure_count(*ops_, ints_, tree.size() * best);
-  ensure_count(*ops_, scores_, tree.size() * best);
-  ops_->top_logits({.rows = tree.size(),
+void Acceptor<T>::list_best(const Verified& verified, const AcceptanceOptions& options,
+                            std::int64_t count) {
+  const std::int64_t nodes = verified.tree.size();
+  ensure_count(*ops_, ints_, nodes * count);
+  ensure_count(*ops_, scores_, nodes * count);
+  float* const scores = options.measures_gap ? scores_.data() : nullptr;
+  if (options.temperature == 0.0) {
+    ops_->top_logits({.rows = nodes,
+                      .vocab = verified.vocab,
+                      .k = count,
+                      .logits = verified.logits,
+                      .index = ints_.data(),
+                      .log_probability = scores});
+    return;
+  }
+  ensure_count(*ops_, perturbed_, nodes * verified.vocab);
+  std::vector<std::int32_t> position;
+  for (const std::int32_t depth : verified.tree.depth) {
+    position.push_back(static_cast<std::int32_t>(verified.position + depth + 1));
+  }
+  ops_->gumbel_top({.rows = nodes,
                     .vocab = verified.vocab,
-                    .k = best,
+                    .k = count,
+                    .temperature = options.temperature,
+                    .seed = options.seed,
                     .logits = verified.logits,
+                    .position = staged_.upload(*ops_, position),
+                    .perturbed = perturbed_.data(),
                     .index = ints_.data(),
-                    .log_probability = measures_gap ? scores_.data() : nullptr});
+                    .log_probability = scores});
+}
+
+template <class T>
+Acceptance Acceptor<T>::follow_best(const Verified& verified, const AcceptanceOptions& options) {
+  const DraftTree& tree = verified.tree;
+  const std::int64_t best = options.measures_gap && verified.vocab > 1 ? 2 : 1;
+  list_best(verified, options, best);
   const std::vector<std::int32_t> token = ints_.read();
-  const std::vector<float> score = measures_gap ? scores_.read() : std::vector<float>();
+  const std::vector<float> score = options.measures_gap ? scores_.read() : std::vector<float>();
   Acceptance result;
   for (std::int32_t node = 0; node >= 0; node = child_with(tree, node, result.next_token)) {
     const std::size_t row = static_cast<std::size_t>(node * best);

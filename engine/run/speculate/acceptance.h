@@ -1,6 +1,7 @@
 // Which path of a verified tree the target agrees with, and the token that follows it: at
-// temperature 0 the longest path of argmaxes (the lowest index among equals); above it the samplers
-// of kernels/spec_sample (chains sampled by the draft) and kernels/tree_sample (all else).
+// temperature 0 the longest path of argmaxes (the lowest index among equals); above it the same of
+// logits perturbed by noise that the draft shares (kernels/gumbel_top), or, where asked for, the
+// samplers of kernels/spec_sample (chains sampled by the draft) and kernels/tree_sample (all else).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace versieve::engine {
 struct Acceptance {
   std::vector<std::int32_t> path;  // accepted nodes, the root first
   std::int32_t next_token = 0;     // the target's own token after the last of them
-  // Greedy and asked for: logit of next_token less that of the runner-up.
+  // If asked for, of greedy and coupled choices: (perturbed) logit of next_token less that of the
+  // runner-up.
   float logit_gap = 0.0F;
 
   // Tokens that the step yields, next_token counted.
@@ -27,9 +29,15 @@ struct AcceptanceOptions {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   bool measures_gap = false;
-  // Above temperature 0: baseline and exact decide alike; sigmoid is lossy and for chains alone.
-  SamplingAlgorithm sampling = SamplingAlgorithm::kExact;
+  // Above temperature 0. Coupled: each place's token is the one that plain decoding of that seed
+  // draws there. Baseline and exact decide alike; sigmoid is lossy and for chains alone.
+  SamplingAlgorithm sampling = SamplingAlgorithm::kCoupled;
 };
+
+// Above temperature 0.
+inline bool samples_coupled(const Strategy& strategy) {
+  return strategy.sampling.value_or(SamplingAlgorithm::kCoupled) == SamplingAlgorithm::kCoupled;
+}
 
 template <class T>
 class Acceptor {
@@ -49,7 +57,8 @@ class Acceptor {
  private:
   using Sum = kernels::SumOf<T>;
 
-  Acceptance greedy(const Verified& verified, bool measures_gap);
+  void list_best(const Verified& verified, const AcceptanceOptions& options, std::int64_t count);
+  Acceptance follow_best(const Verified& verified, const AcceptanceOptions& options);
   Acceptance sample_tree(const Verified& verified, const AcceptanceOptions& options);
   Acceptance sample_chain(const Verified& verified, const AcceptanceOptions& options);
   void upload_uniforms(const Verified& verified, std::uint64_t seed);
@@ -57,6 +66,7 @@ class Acceptor {
   kernels::Ops<T>* ops_;
   kernels::OpsBuffer<T, std::int32_t> ints_;
   kernels::OpsBuffer<T, float> scores_;
+  kernels::OpsBuffer<T, Sum> perturbed_;  // [N, V]
   kernels::OpsBuffer<T, Sum> uniforms_;
   kernels::OpsBuffer<T, Sum> tau_;
   DeviceInts<T> staged_;

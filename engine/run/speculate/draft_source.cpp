@@ -15,9 +15,21 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
     : ops_(&ops), draft_(std::move(drafter)), options_(options) {
   const std::int64_t width = options_.choice.width;
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
-  sampled_ = options_.temperature > 0.0 && width == 1 && !draft_->has_own_vocabulary();
+  coupled_ = options_.temperature > 0.0 && options_.coupled;
+  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 &&
+             !draft_->has_own_vocabulary();
   top_index_ = kernels::OpsBuffer<T, std::int32_t>(ops, width * width);
   top_score_ = kernels::OpsBuffer<T, float>(ops, width * width);
+  if (coupled_) {
+    perturbed_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, width * draft_->vocab());
+    if (draft_->has_own_vocabulary()) {
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(draft_->vocab()));
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        tokens[i] = draft_->target_token(static_cast<std::int32_t>(i));
+      }
+      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, tokens);
+    }
+  }
   if (sampled_) {
     chain_logits_ = kernels::OpsBuffer<T>(ops, options_.choice.depth * draft_->vocab());
     uniform_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, 1);
@@ -50,17 +62,43 @@ void DraftSource<T>::run_nodes(const TreeGrowth& growth, const std::vector<std::
   draft_->step(run);
 }
 
-// Adds the children of nodes whose logits are the draft's newest rows.
+// The best `width` tokens of each node, whose logits are the draft's newest rows.
+template <class T>
+void DraftSource<T>::list_children(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes,
+                                   std::int64_t width) {
+  const std::int64_t rows = static_cast<std::int64_t>(nodes.size());
+  if (!coupled_) {
+    ops_->top_logits({.rows = rows,
+                      .vocab = draft_->vocab(),
+                      .k = width,
+                      .logits = draft_->logits(),
+                      .index = top_index_.data(),
+                      .log_probability = top_score_.data()});
+    return;
+  }
+  std::vector<std::int32_t> position;
+  for (const std::int32_t node : nodes) {
+    const std::int32_t depth = growth.candidates().depth[static_cast<std::size_t>(node)];
+    position.push_back(static_cast<std::int32_t>(position_ + depth + 1));
+  }
+  ops_->gumbel_top({.rows = rows,
+                    .vocab = draft_->vocab(),
+                    .k = width,
+                    .temperature = options_.temperature,
+                    .seed = options_.seed,
+                    .logits = draft_->logits(),
+                    .position = positions_.upload(*ops_, position),
+                    .token = draft_->has_own_vocabulary() ? target_token_.data() : nullptr,
+                    .perturbed = perturbed_.data(),
+                    .index = top_index_.data(),
+                    .log_probability = top_score_.data()});
+}
+
 template <class T>
 void DraftSource<T>::expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes) {
   const std::int64_t rows = static_cast<std::int64_t>(nodes.size());
   const std::int64_t width = std::min(options_.choice.width, draft_->vocab());
-  ops_->top_logits({.rows = rows,
-                    .vocab = draft_->vocab(),
-                    .k = width,
-                    .logits = draft_->logits(),
-                    .index = top_index_.data(),
-                    .log_probability = top_score_.data()});
+  list_children(growth, nodes, width);
   std::vector<std::int32_t> index(static_cast<std::size_t>(rows * width));
   std::vector<float> score(index.size());
   ops_->download(index.data(), top_index_.data(), index.size() * sizeof(std::int32_t));

@@ -1,12 +1,15 @@
 // Trees grown by a draft: it takes what was committed, then level by level its best
-// children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0 a
-// chain is sampled from the draft's own distribution instead.
+// children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0
+// children are the best of logits perturbed by the noise that the target will share
+// (kernels/gumbel_top); not coupled, they are the likeliest, and a chain is sampled from the
+// draft's own distribution.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "engine/run/model/device_ints.h"
 #include "engine/run/speculate/drafter.h"
 #include "engine/run/speculate/tree_growth.h"
 #include "engine/run/speculate/tree_source.h"
@@ -25,6 +28,7 @@ struct DraftSourceOptions {
   Traversal order = Traversal::kBfs;
   double temperature = 0.0;
   std::uint64_t seed = 0;
+  bool coupled = true;  // above temperature 0
   // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
   // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
   bool scores_by_rank = false;
@@ -47,6 +51,8 @@ class DraftSource final : public TreeSource<T> {
 
  private:
   void expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
+  void list_children(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes,
+                     std::int64_t width);
   void run_nodes(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
   DraftTree grow(std::int32_t token);
   DraftTree sample_chain(std::int32_t token);
@@ -55,14 +61,18 @@ class DraftSource final : public TreeSource<T> {
   kernels::Ops<T>* ops_;
   std::unique_ptr<Drafter<T>> draft_;
   DraftSourceOptions options_;
-  bool sampled_ = false;
+  bool sampled_ = false;  // chains are draws of the draft's own
+  bool coupled_ = false;
   bool drafted_ = true;  // the last tree
   Observation<T> pending_;
-  std::int64_t position_ = 0;                      // of the root
-  std::vector<std::int32_t> slots_;                // of each candidate in the draft, -1: not run
-  kernels::OpsBuffer<T, std::int32_t> top_index_;  // [width, width]
-  kernels::OpsBuffer<T, float> top_score_;         // [width, width]
-  kernels::OpsBuffer<T> chain_logits_;             // [depth, V]
+  std::int64_t position_ = 0;                         // of the root
+  std::vector<std::int32_t> slots_;                   // of each candidate in the draft, -1: not run
+  kernels::OpsBuffer<T, std::int32_t> top_index_;     // [width, width]
+  kernels::OpsBuffer<T, float> top_score_;            // [width, width]
+  kernels::OpsBuffer<T, std::int32_t> target_token_;  // [V], if it has its own vocabulary
+  kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // [width, V]
+  DeviceInts<T> positions_;
+  kernels::OpsBuffer<T> chain_logits_;  // [depth, V]
   kernels::OpsBuffer<T, kernels::SumOf<T>> uniform_;
   kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
   kernels::OpsBuffer<T, std::int32_t> drawn_;  // accepted, token

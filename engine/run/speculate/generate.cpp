@@ -34,6 +34,9 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.sampling == SamplingAlgorithm::kGreedy && options.temperature > 0.0) {
     return "sampling=greedy is for temperature 0";
   }
+  if (strategy.sampling == SamplingAlgorithm::kCoupled && options.temperature == 0.0) {
+    return "sampling=coupled needs a temperature above 0: at 0 the largest logit decides";
+  }
   if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
     if (options.temperature == 0.0) {
       return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";

@@ -12,6 +12,7 @@
 #include "engine/io/prompt/stop_tokens.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
+#include "engine/run/speculate/acceptance.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -36,11 +37,6 @@ void check_request(const GenerateRequest& request) {
   }
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
-  }
-  if (request.compares_ar && request.temperature > 0.0) {
-    throw Error(ExitCode::kUsage,
-                "compare-ar needs temperature 0: above it, speculative and autoregressive text are "
-                "equal in distribution, not token for token");
   }
 }
 
@@ -68,6 +64,18 @@ Strategy reference_of(const Strategy& strategy) {
     plain.attention = AttentionMethod::kDense;
   }
   return plain;
+}
+
+// Above temperature 0 only draws that share their noise can be compared token for token.
+void check_comparable(const GenerateRequest& request, const std::vector<Strategy>& strategies) {
+  for (const Strategy& strategy : strategies) {
+    if (request.compares_ar && request.temperature > 0.0 && !samples_coupled(strategy)) {
+      throw Error(ExitCode::kUsage,
+                  "compare-ar above temperature 0 needs sampling=coupled, the default: by other "
+                  "samplers speculative and autoregressive text are equal in distribution, not "
+                  "token for token");
+    }
+  }
 }
 
 std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
@@ -332,7 +340,8 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
 
 GenerateReport run_request(const GenerateRequest& request) {
   check_request(request);
-  parsed(request.strategies);  // a wrong text is said before anything is loaded
+  check_comparable(request,
+                   parsed(request.strategies));  // a wrong text is said before anything is loaded
   const ComputeDevice device = compute_device(request.backend, request.threads);
   std::optional<Dtype> dtype;
   if (request.dtype != "auto") {

@@ -85,7 +85,8 @@ Generation HostLedRuns<T>::run_specattn(const GenerateOptions& options,
                         {.choice = chain,
                          .order = options.strategy.order,
                          .temperature = options.temperature,
-                         .seed = options.seed});
+                         .seed = options.seed,
+                         .coupled = samples_coupled(options.strategy)});
   const SelectorScope<T> scope(prefilled_->target(), selector);
   Generation run = this->run(options, source);
   run.reads_saved = selector.reads().saved();

@@ -18,7 +18,7 @@ inline kernels::TopkVariant variant_of(TopkAlgorithm algorithm) {
   return kernels::TopkVariant::kSort;
 }
 
-// Of a drafted chain.
+// Of a drafted chain; coupled ones have no such launch.
 inline kernels::SpecSampleVariant variant_of(SamplingAlgorithm sampling) {
   switch (sampling) {
     case SamplingAlgorithm::kBaseline:
@@ -26,6 +26,7 @@ inline kernels::SpecSampleVariant variant_of(SamplingAlgorithm sampling) {
     case SamplingAlgorithm::kSigmoid:
       return kernels::SpecSampleVariant::kSigmoid;
     case SamplingAlgorithm::kGreedy:
+    case SamplingAlgorithm::kCoupled:
     case SamplingAlgorithm::kExact:
       break;
   }

@@ -113,13 +113,14 @@ template <class T>
 StepOptions Prefilled<T>::step_options(const GenerateOptions& options) const {
   VerifyOptions verify = verify_options(options.strategy, target_->shape());
   verify.hide_tree_compressed = options.hide_tree_compressed;
-  return {.verify = verify,
-          .acceptance = {.temperature = options.temperature,
-                         .seed = options.seed,
-                         .measures_gap = options.measures_gaps,
-                         .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kExact)},
-          .measures_blocks = options.measures_blocks,
-          .observer = options.observer};
+  return {
+      .verify = verify,
+      .acceptance = {.temperature = options.temperature,
+                     .seed = options.seed,
+                     .measures_gap = options.measures_gaps,
+                     .sampling = options.strategy.sampling.value_or(SamplingAlgorithm::kCoupled)},
+      .measures_blocks = options.measures_blocks,
+      .observer = options.observer};
 }
 
 template <class T>
@@ -165,6 +166,7 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
                                   .order = options.strategy.order,
                                   .temperature = options.temperature,
                                   .seed = options.seed,
+                                  .coupled = samples_coupled(options.strategy),
                                   .draft_positions = draft_positions()};
   if (draft_ != nullptr) {
     return std::make_unique<DraftSource<T>>(*ops_, *draft_, choice);

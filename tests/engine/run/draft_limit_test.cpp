@@ -71,13 +71,15 @@ TEST_CASE("a draft whose positions suffice drafts to the end") {
 TEST_CASE("sampled chains and guarded runs end at the draft's positions too") {
   const auto engine = short_engine();
   engine->generator.prefill(tiny::prompt(40));
-  GenerateOptions options = tiny::options("nsa/d4k1n5/bfs/c1/F*", 90);
-  options.temperature = 0.8;
-  Sides sides;
-  sides.watch(options);
-  engine->generator.run(options);
-  CHECK(sides.drafted > 0);
-  CHECK(sides.plain > 0);
+  for (const char* sampling : {"", "/sampling=exact"}) {
+    GenerateOptions options = tiny::options(std::string("nsa/d4k1n5/bfs/c1/F*") + sampling, 90);
+    options.temperature = 0.8;
+    Sides sides;
+    sides.watch(options);
+    engine->generator.run(options);
+    CHECK(sides.drafted > 0);
+    CHECK(sides.plain > 0);
+  }
   for (const bool records : {false, true}) {
     const tiny::GuardedRuns runs = tiny::impatient_runs(
         *engine, 80, records, {"nsa/d4k3n12/bfs/c1/F*", "nsa/ar", "nsa/d2k2n5/dfs/c4e/F*"});

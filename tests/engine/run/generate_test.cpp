@@ -166,10 +166,13 @@ TEST_CASE("sampled chains and trees follow the law of autoregressive sampling") 
   constexpr int kRuns = 2000;
   const auto plain = sampled_pairs(engine, "nsa/ar", 1, kRuns);
   CHECK(chi_square_excess(plain, sampled_pairs(engine, "nsa/ar", 100000, kRuns)) < 4.0);
-  CHECK(chi_square_excess(plain, sampled_pairs(engine, "nsa/d3k1n4/bfs/c1/F*", 200000, kRuns)) <
-        4.0);
-  CHECK(chi_square_excess(plain, sampled_pairs(engine, "nsa/d2k6n20/bfs/c1/F*", 300000, kRuns)) <
-        4.0);
+  for (const char* sampling : {"/sampling=exact", "/sampling=coupled"}) {
+    for (const char* draft : {"nsa/d3k1n4/bfs/c1/F*", "nsa/d2k6n20/bfs/c1/F*"}) {
+      CAPTURE(sampling, draft);
+      const std::string tuple = std::string(draft) + sampling;
+      CHECK(chi_square_excess(plain, sampled_pairs(engine, tuple.c_str(), 200000, kRuns)) < 4.0);
+    }
+  }
   // The test can fail: another temperature is another law.
   GenerateOptions warm = tiny::options("nsa/ar", 3);
   warm.temperature = 0.5;
@@ -180,6 +183,30 @@ TEST_CASE("sampled chains and trees follow the law of autoregressive sampling") 
     other[{run.tokens[1], run.tokens[2]}] += 1.0;
   }
   CHECK(chi_square_excess(plain, other) > 6.0);
+}
+
+TEST_CASE("coupled chains, trees and groups sample the text of plain decoding of the seed") {
+  Engine<float> engine;
+  engine.generator.prefill(tiny::prompt(150));
+  std::int64_t steps = 0, tokens = 0;
+  for (const double temperature : {0.05, 0.3, 1.0}) {
+    for (const std::uint64_t seed : {5, 6, 7}) {
+      GenerateOptions options = tiny::options("nsa/ar/bfs/c1/(FR)*", 40);
+      options.temperature = temperature;
+      options.seed = seed;
+      const Generation plain = engine.generator.run(options);
+      for (const char* text :
+           {"nsa/d5k1n6/bfs/c1/(FR)*", "nsa/d4k3n12/dfs/c4e/(FR)*", "nsa/d2k8n40/bfs/c8e/(FR)*"}) {
+        CAPTURE(temperature, seed, text);
+        options.strategy = Strategy::parse(text);
+        const Generation run = engine.generator.run(options);
+        CHECK(run.tokens == plain.tokens);
+        steps += run.steps;
+        tokens += static_cast<std::int64_t>(run.tokens.size());
+      }
+    }
+  }
+  CHECK(tokens > steps + 10);  // something was accepted
 }
 
 TEST_CASE("the same seed samples the same text") {

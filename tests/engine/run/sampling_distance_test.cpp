@@ -85,8 +85,9 @@ std::vector<Logits> chain_logits(const std::string& prompt, std::int64_t new_tok
                           .max_new_tokens = new_tokens,
                           .temperature = 1.0,
                           .seed = 7};
-  DraftSource<float> source(*ops, draft,
-                            {.choice = options.strategy.draft, .temperature = 1.0, .seed = 7});
+  DraftSource<float> source(
+      *ops, draft,
+      {.choice = options.strategy.draft, .temperature = 1.0, .seed = 7, .coupled = false});
   const std::int64_t vocab = target.shape().vocab;
   std::vector<Logits> seen;
   options.on_step = [&](const StepResult& step) {

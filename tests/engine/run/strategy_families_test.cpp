@@ -27,8 +27,9 @@ std::vector<Strategy> tuples_of(const std::string& attention) {
     for (const char* place : {"/bfs/c1", "/dfs/c2e", "/bfs/c2a"}) {
       for (const char* schedule : {"/F*", "/(FR)*", "/FRF"}) {
         for (const char* topk : {"", "/topk=sort", "/topk=radix", "/topk=gvr"}) {
-          for (const char* sampling : {"", "/sampling=greedy", "/sampling=baseline",
-                                       "/sampling=exact", "/sampling=sigmoid"}) {
+          for (const char* sampling :
+               {"", "/sampling=greedy", "/sampling=baseline", "/sampling=exact",
+                "/sampling=sigmoid", "/sampling=coupled"}) {
             for (const char* form : {"", "/form=vanilla"}) {
               const std::string text =
                   attention + draft + place + schedule + topk + sampling + form;
