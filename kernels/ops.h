@@ -307,8 +307,9 @@ struct GumbelTopParams {
   std::int64_t rows = 0, vocab = 0, k = 1;  // k in 1..64
   double temperature = 1.0;                 // T > 0
   std::uint64_t seed = 0;
-  const T* logits = nullptr;               // [rows, V]
-  const std::int32_t* position = nullptr;  // [rows], of the token that is drawn
+  const std::uint64_t* device_seed = nullptr;  // or null; not null: read in place of `seed`
+  const T* logits = nullptr;                   // [rows, V]
+  const std::int32_t* position = nullptr;      // [rows], of the node that the token drawn follows
   const std::int32_t* token = nullptr;     // [V]: what each logit is of; null: its index
   SumOf<T>* perturbed = nullptr;           // [rows, V], written
   std::int32_t* index = nullptr;           // [rows, k]

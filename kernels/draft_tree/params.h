@@ -34,6 +34,7 @@ struct TreePool {
 struct StepState {
   StepCounts counts;            // counts.context_len is the root's position
   std::int32_t root_token = 0;  // the newest token
+  std::uint64_t seed = 0;       // of steps that sample (kernels/gumbel_top)
   std::int32_t steps = 0;       // steps accepted so far
   std::int32_t tree_nodes = 0;  // of the finished tree; its rows from here to N are padding
   TreePool pool;

@@ -11,7 +11,7 @@ void gumbel_top_cpu(const GumbelTopParams<T>& p, int threads) {
   VERSIEVE_ASSERT(p.temperature > 0.0, "gumbel_top samples above temperature 0");
   const T inverse = static_cast<T>(1.0 / p.temperature);
   parallel_for(p.rows, p.rows * p.vocab < kSmallElements ? 1 : threads, [&](std::int64_t row) {
-    const std::uint64_t place = place_key(p.seed, p.position[row], kGumbelUse);
+    const std::uint64_t place = row_place(p, row);
     for (std::int64_t i = 0; i < p.vocab; ++i) {
       const std::int64_t at = row * p.vocab + i;
       p.perturbed[at] =

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
     gumbel_noise_kernel(const __grid_constant__ GumbelTopParams<T> p) {
   const std::int64_t row = blockIdx.y;
   const float inverse = static_cast<float>(1.0 / p.temperature);
-  const std::uint64_t place = place_key(p.seed, p.position[row], kGumbelUse);
+  const std::uint64_t place = row_place(p, row);
   const T* const logits = p.logits + row * p.vocab;
   float* const out = p.perturbed + row * p.vocab;
   const std::int64_t first =

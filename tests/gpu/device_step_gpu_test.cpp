@@ -147,6 +147,20 @@ void check_tokens(AttentionKind kind, std::int64_t draft_vocab = 0) {
                 device.recorded ? "in graphs" : "led by the host");
     CHECK(device.tokens == host.tokens);
     CHECK(device.accepted_histogram == host.accepted_histogram);
+    // Sampled, also by a seed that is not the recording's.
+    for (const std::uint64_t seed : {3, 4}) {
+      options.max_new_tokens = 150;
+      options.temperature = 0.4;
+      options.seed = seed;
+      options.records_steps = false;
+      const Generation led = engine.generator.run(options);
+      options.records_steps = true;
+      const Generation sampled = engine.generator.run(options);
+      CHECK(sampled.recorded == device.recorded);
+      CHECK(sampled.tokens == led.tokens);
+      CHECK(sampled.accepted_histogram == led.accepted_histogram);
+      CHECK(sampled.tokens != device.tokens);
+    }
   }
 }
 

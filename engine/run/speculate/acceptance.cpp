@@ -50,7 +50,7 @@ void Acceptor<T>::list_best(const Verified& verified, const AcceptanceOptions& o
   ensure_count(*ops_, perturbed_, nodes * verified.vocab);
   std::vector<std::int32_t> position;
   for (const std::int32_t depth : verified.tree.depth) {
-    position.push_back(static_cast<std::int32_t>(verified.position + depth + 1));
+    position.push_back(static_cast<std::int32_t>(verified.position + depth));
   }
   ops_->gumbel_top({.rows = nodes,
                     .vocab = verified.vocab,

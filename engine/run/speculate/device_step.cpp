@@ -65,6 +65,11 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
       target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, tokens);
     }
   }
+  if (options_.temperature > 0.0) {
+    const std::int64_t drafted = drafts() ? options_.choice.width * draft_->shape().vocab : 0;
+    perturbed_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(
+        ops, std::max(drafted, options_.choice.nodes * target.shape().vocab));
+  }
   ints_ = kernels::OpsBuffer<T, std::int32_t>(ops, lay_out(nullptr));
   lay_out(ints_.data());
   state_ = kernels::OpsBuffer<T, kernels::StepState>(ops, 1);
@@ -163,11 +168,13 @@ void DeviceStepRunner<T>::begin(const Start& start) {
   launched_ = waited_ = 0;
   length_ = start.context_len;
   max_context_ = start.max_context;
+  seed_ = start.seed;
   const std::int64_t rows = max_context_ + 2 * max_path_ + 1;  // padded entries lie past the newest
   target_->cache().reserve(rows);
   kernels::StepState state;
   state.counts.context_len = static_cast<std::int32_t>(start.context_len);
   state.root_token = start.token;
+  state.seed = seed_;
   if (options_.choice.speculates() && !options_.drafts) {
     fill_pool(ranked_tree(options_.choice, target_->shape().vocab, start.token), state.pool);
   }
@@ -203,7 +210,7 @@ template <class T>
 typename DeviceStepRunner<T>::Start DeviceStepRunner<T>::stop() {
   VERSIEVE_ASSERT(pending() == 0 && waited_ > 0, "steps have run, and none is under way");
   target_->cache().set_length(length_);
-  Start next{.context_len = length_, .token = newest_, .max_context = max_context_};
+  Start next{.context_len = length_, .token = newest_, .max_context = max_context_, .seed = seed_};
   if (!has_entries()) {
     return next;
   }
@@ -302,7 +309,7 @@ void DeviceStepRunner<T>::enqueue() {
 template <class T>
 void DeviceStepRunner<T>::draft_tree() {
   const std::int64_t width = options_.choice.width;
-  if (options_.draft_in_one_launch &&
+  if (options_.draft_in_one_launch && options_.temperature == 0.0 &&
       draft_->try_grow_device({.choice = options_.choice,
                                .scores_by_rank = options_.scores_by_rank,
                                .target_token = target_token_.data(),
@@ -316,24 +323,49 @@ void DeviceStepRunner<T>::draft_tree() {
     if (level > 0) {
       draft_->step_device(slots(), 1 + (level - 1) * width, width, lists_.node_token);
     }
-    ops_->grow_tree_from({.rows = level == 0 ? 1 : width,
-                          .vocab = draft_->shape().vocab,
-                          .k = branch_,
-                          .logits = draft_->logits(),
-                          .index = lists_.top_index,
-                          .log_probability = top_score_.data()},
-                         {.choice = options_.choice,
-                          .branch = branch_,
-                          .level = level,
-                          .scores_by_rank = options_.scores_by_rank,
-                          .index = lists_.top_index,
-                          .log_probability = top_score_.data(),
-                          .target_token = target_token_.data(),
-                          .state = state_.data(),
-                          .node_token = lists_.node_token,
-                          .slot_parent = lists_.slot_parent,
-                          .slot_position = lists_.slot_position});
+    const kernels::GrowTreeParams growth{.choice = options_.choice,
+                                         .branch = branch_,
+                                         .level = level,
+                                         .scores_by_rank = options_.scores_by_rank,
+                                         .index = lists_.top_index,
+                                         .log_probability = top_score_.data(),
+                                         .target_token = target_token_.data(),
+                                         .state = state_.data(),
+                                         .node_token = lists_.node_token,
+                                         .slot_parent = lists_.slot_parent,
+                                         .slot_position = lists_.slot_position};
+    if (options_.temperature == 0.0) {
+      ops_->grow_tree_from({.rows = level == 0 ? 1 : width,
+                            .vocab = draft_->shape().vocab,
+                            .k = branch_,
+                            .logits = draft_->logits(),
+                            .index = lists_.top_index,
+                            .log_probability = top_score_.data()},
+                           growth);
+    } else {
+      list_children(level);
+      ops_->grow_tree(growth);
+    }
   }
+}
+
+// The best tokens of a level's nodes, perturbed: level 0 is the root, whose place is the newest
+// entry's.
+template <class T>
+void DeviceStepRunner<T>::list_children(std::int64_t level) {
+  const std::int64_t width = options_.choice.width;
+  ops_->gumbel_top({.rows = level == 0 ? 1 : width,
+                    .vocab = draft_->shape().vocab,
+                    .k = branch_,
+                    .temperature = options_.temperature,
+                    .device_seed = &state_.data()->seed,
+                    .logits = draft_->logits(),
+                    .position = level == 0 ? lists_.entry_position
+                                           : lists_.slot_position + 1 + (level - 1) * width,
+                    .token = target_token_.data(),
+                    .perturbed = perturbed_.data(),
+                    .index = lists_.top_index,
+                    .log_probability = top_score_.data()});
 }
 
 template <class T>
@@ -357,11 +389,22 @@ void DeviceStepRunner<T>::verify_tree() {
 template <class T>
 void DeviceStepRunner<T>::accept_tree() {
   const LlmShape& shape = target_->shape();
-  ops_->top_logits({.rows = options_.choice.nodes,
-                    .vocab = shape.vocab,
-                    .k = 1,
-                    .logits = target_->logits(),
-                    .index = lists_.choice});
+  if (options_.temperature == 0.0) {
+    ops_->top_logits({.rows = options_.choice.nodes,
+                      .vocab = shape.vocab,
+                      .k = 1,
+                      .logits = target_->logits(),
+                      .index = lists_.choice});
+  } else {
+    ops_->gumbel_top({.rows = options_.choice.nodes,
+                      .vocab = shape.vocab,
+                      .temperature = options_.temperature,
+                      .device_seed = &state_.data()->seed,
+                      .logits = target_->logits(),
+                      .position = lists_.position,
+                      .perturbed = perturbed_.data(),
+                      .index = lists_.choice});
+  }
   ops_->accept_tree({.nodes = options_.choice.nodes,
                      .max_path = max_path_,
                      .sparse = shape.attention == AttentionKind::kNsa,

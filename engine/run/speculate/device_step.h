@@ -1,9 +1,10 @@
-// Greedy steps that run whole on the device: draft levels, tree, verification, acceptance, commit
-// and the draft's new entries are enqueued as one recording (on a GPU a graph), replayed once a
-// step; the host reads back the accepted tokens and nothing else. The tokens are those of
-// StepRunner with a DraftSource. Sizes in the recording are bounds: another is made when the
-// context grows past its bound, so that short contexts do not pay for long ones. Recordings are
-// kept, also from one request to the next, until memory that they may name is released.
+// Steps, greedy or coupled (kernels/gumbel_top), that run whole on the device: draft levels, tree,
+// verification, acceptance, commit and the draft's new entries are enqueued as one recording (on a
+// GPU a graph), replayed once a step; the host reads back the accepted tokens and nothing else. The
+// tokens are those of StepRunner with a DraftSource. Sizes in the recording are bounds: another is
+// made when the context grows past its bound, so that short contexts do not pay for long ones.
+// Recordings are kept, also from one request to the next, until memory that they may name is
+// released.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct DeviceStepOptions {
   DraftChoice choice;  // one node: autoregressive decoding
   Traversal order = Traversal::kBfs;
   VerifyOptions verify;
+  double temperature = 0.0;
   bool scores_by_rank = false;      // DraftSourceOptions
   std::int64_t forced_yield = 0;    // StepOptions
   bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
@@ -58,6 +60,7 @@ class DeviceStepRunner {
     std::int32_t token = 0;       // the newest, at that position
     const T* captured = nullptr;  // [3 * hidden]: streams of the token before it; null: no draft
     std::int64_t max_context = 0;  // no step will begin at a longer context
+    std::uint64_t seed = 0;        // above temperature 0
   };
   // Forgets what ran before. REQUIRES: refusal() is empty up to max_context.
   void begin(const Start& start);
@@ -87,6 +90,7 @@ class DeviceStepRunner {
   std::int64_t lay_out(std::int32_t* base);
   void enqueue();
   void draft_tree();
+  void list_children(std::int64_t level);
   void verify_tree();
   void accept_tree();
   DeviceTree device_tree() const;
@@ -115,10 +119,11 @@ class DeviceStepRunner {
   };
   Lists lists_;
   kernels::OpsBuffer<T, std::int32_t> ints_;
-  kernels::OpsBuffer<T, float> top_score_;            // [W, branch]
-  kernels::OpsBuffer<T, std::int32_t> target_token_;  // [draft V], if it has its own
-  kernels::OpsBuffer<T, kernels::StepState> state_;   // one
-  kernels::OpsBuffer<T> newest_captured_;             // [3 * hidden], once stopped
+  kernels::OpsBuffer<T, float> top_score_;              // [W, branch]
+  kernels::OpsBuffer<T, std::int32_t> target_token_;    // [draft V], if it has its own
+  kernels::OpsBuffer<T, kernels::StepState> state_;     // one
+  kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // rows of logits, above temperature 0
+  kernels::OpsBuffer<T> newest_captured_;               // [3 * hidden], once stopped
   std::unique_ptr<kernels::StepYield[], std::function<void(kernels::StepYield*)>> yields_;
   std::unique_ptr<kernels::Marker> markers_[kernels::kYieldSlots];
   struct Recorded {
@@ -132,6 +137,7 @@ class DeviceStepRunner {
   std::int64_t bound_ = 0;        // of the newest step
   std::int64_t length_ = 0;
   std::int32_t newest_ = 0;  // token of the last step waited for
+  std::uint64_t seed_ = 0;
   std::int64_t launched_ = 0;
   std::int64_t waited_ = 0;
   std::int64_t recordings_ = 0;

@@ -79,7 +79,7 @@ void DraftSource<T>::list_children(const TreeGrowth& growth, const std::vector<s
   std::vector<std::int32_t> position;
   for (const std::int32_t node : nodes) {
     const std::int32_t depth = growth.candidates().depth[static_cast<std::size_t>(node)];
-    position.push_back(static_cast<std::int32_t>(position_ + depth + 1));
+    position.push_back(static_cast<std::int32_t>(position_ + depth));
   }
   ops_->gumbel_top({.rows = rows,
                     .vocab = draft_->vocab(),

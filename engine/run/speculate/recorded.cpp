@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/run/speculate/acceptance.h"
 #include "engine/run/speculate/draft_source.h"
 #include "model/words/assert.h"
 
@@ -14,10 +15,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kDeepestPath = kernels::kMaxPathNodes;
 constexpr std::size_t kMostKeptTuples = 32;
 
-DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& target) {
+DeviceStepOptions device_options(const Strategy& strategy, const LlmShape& target,
+                                 double temperature = 0.0) {
   return {.choice = strategy.draft,
           .order = strategy.order,
-          .verify = verify_options(strategy, target)};
+          .verify = verify_options(strategy, target),
+          .temperature = temperature};
 }
 
 // What follows a tuple whose draft takes no more positions.
@@ -98,16 +101,19 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
                prefilled_->length() + prefilled_->token_limit(options) + 2 * kDeepestPath)
         .empty();
   };
-  return !model_drafts && options.temperature == 0.0 && !options.measures_blocks &&
-         !options.measures_gaps && !options.hide_tree_compressed && options.observer == nullptr &&
-         !options.on_step && runs(options.strategy) &&
+  const bool follows_best = options.temperature == 0.0 || samples_coupled(options.strategy);
+  return !model_drafts && follows_best && !options.measures_blocks && !options.measures_gaps &&
+         !options.hide_tree_compressed && options.observer == nullptr && !options.on_step &&
+         runs(options.strategy) &&
          (prefilled_->draft_positions() == 0 || runs(without_draft(options.strategy)));
 }
 
 template <class T>
-DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, bool feeds_draft) {
+DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, double temperature,
+                                                     bool feeds_draft) {
   auto found = std::find_if(kept_steps_.begin(), kept_steps_.end(), [&](const KeptSteps& kept) {
-    return kept.strategy == strategy && kept.feeds_draft == feeds_draft;
+    return kept.strategy == strategy && kept.temperature == temperature &&
+           kept.feeds_draft == feeds_draft;
   });
   if (found != kept_steps_.end()) {
     std::rotate(found, found + 1, kept_steps_.end());
@@ -116,10 +122,10 @@ DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, b
   if (kept_steps_.size() == kMostKeptTuples) {
     kept_steps_.erase(kept_steps_.begin());
   }
-  DeviceStepOptions options = device_options(strategy, prefilled_->target().shape());
+  DeviceStepOptions options = device_options(strategy, prefilled_->target().shape(), temperature);
   options.feeds_draft = feeds_draft;
   kept_steps_.push_back(
-      {strategy, feeds_draft,
+      {strategy, temperature, feeds_draft,
        std::make_unique<DeviceStepRunner<T>>(prefilled_->ops(), prefilled_->target(),
                                              prefilled_->draft(), options)});
   return *kept_steps_.back().steps;
@@ -178,13 +184,14 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
     left = left.subspan(1);
   }
   typename DeviceStepRunner<T>::Start start = rewind(left, limit, run.tokens.back());
+  start.seed = options.seed;
   std::optional<Rectifier<T>> rectifier = prefilled_->make_rectifier(options.strategy);
   if (rectifier) {
     rectifier->reserve();
   }
   for (; !over; left = left.subspan(1)) {
     const bool ends = left.size() > 1;  // where the draft's positions do
-    DeviceStepRunner<T>& steps = recorded_steps(left.front(), false);
+    DeviceStepRunner<T>& steps = recorded_steps(left.front(), options.temperature, false);
     const double recorded_before = steps.record_seconds();
     steps.begin(start);
     const Clock::time_point begin = Clock::now();
@@ -219,12 +226,14 @@ Generation RecordedRuns<T>::run_guarded(const GenerateOptions& options,
   Generation run{.recorded = true};
   bool over = prefilled_->begin_run(options, run);
   typename DeviceStepRunner<T>::Start start = rewind(ranked, limit, run.tokens.back());
+  start.seed = options.seed;
   prefilled_->target().drop_block_keys();
   const Clock::time_point begin = Clock::now();
   while (!over) {
     const Strategy& strategy = ranked[guard.active()];
     DeviceStepRunner<T>& steps =
-        recorded_steps(strategy, prefilled_->draft() != nullptr && !strategy.draft.speculates());
+        recorded_steps(strategy, options.temperature,
+                       prefilled_->draft() != nullptr && !strategy.draft.speculates());
     const double recorded_before = steps.record_seconds();
     steps.begin(start);
     over = run_until_move(steps, limit, options.eos, guard, run);

@@ -33,12 +33,14 @@ class RecordedRuns {
  private:
   // Steps of that tuple, with the recordings of earlier runs; valid until those of
   // kMostKeptTuples other tuples were asked for.
-  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, bool feeds_draft);
+  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, double temperature,
+                                      bool feeds_draft);
   typename DeviceStepRunner<T>::Start rewind(std::span<const Strategy> strategies,
                                              std::int64_t limit, std::int32_t token);
 
   struct KeptSteps {
     Strategy strategy;
+    double temperature = 0.0;
     bool feeds_draft = false;
     std::unique_ptr<DeviceStepRunner<T>> steps;
   };
