@@ -152,6 +152,7 @@ template <class T>
 struct RopeAppendParams {
   std::int64_t n = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;  // H may be 0
   std::int64_t gate_count = 0;
+  std::int64_t x_stride = 0;  // elements between rows of x; 0: (H + 2 G) d + gate_count
   const T* x = nullptr;       // [N, (H + 2 G) d + gate_count]
   const T* bias = nullptr;    // [(H + 2 G) d] or null
   const T* q_norm = nullptr;  // [d] or null; both or neither

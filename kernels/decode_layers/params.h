@@ -18,7 +18,7 @@ namespace versieve::kernels {
 // One layer: weights, caches, and the rows that its commit needs.
 template <class T>
 struct DecodeLayer {
-  const T* joint = nullptr;           // [(H + 2 G) d + 3 H, hidden]: q, k, v, gate rows
+  const T* joint = nullptr;           // [joint_rows, hidden]: q, k, v, gate rows
   const T* output = nullptr;          // [hidden, H d]
   const T* gate_up = nullptr;         // [2 intermediate, hidden]
   const T* down = nullptr;            // [hidden, intermediate]

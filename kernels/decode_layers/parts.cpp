@@ -1,6 +1,7 @@
 #include "kernels/decode_layers/parts.h"
 
 #include "model/words/assert.h"
+#include "model/words/joint_rows.h"
 
 namespace versieve::kernels {
 namespace {
@@ -47,10 +48,7 @@ class Parts {
   }
 
  private:
-  std::int64_t joint_width() const {
-    const LlmShape& s = p_->shape;
-    return s.q_width() + 2 * s.kv_width() + 3 * s.num_heads;
-  }
+  std::int64_t joint_width() const { return joint_rows(p_->shape); }
   std::int32_t position() const {
     StepCounts counts{.context_len = static_cast<std::int32_t>(p_->context_len)};
     if (p_->counts != nullptr) {
@@ -91,6 +89,7 @@ class Parts {
                        .num_kv_heads = s.num_kv_heads,
                        .head_dim = s.head_dim,
                        .gate_count = 3 * s.num_heads,
+                       .x_stride = joint_width(),
                        .x = joint_.data(),
                        .cosine = p_->cosine,
                        .sine = p_->sine,
@@ -161,7 +160,7 @@ class Parts {
 
   Ops<T>* ops_;
   const DecodeLayersParams<T>* p_;
-  OpsBuffer<T> joint_;      // [(H + 2 G) d + 3 H]
+  OpsBuffer<T> joint_;      // [joint_rows]
   OpsBuffer<T> query_;      // [H, d]
   OpsBuffer<T> gates_;      // [H, 3]
   OpsBuffer<T> attention_;  // [H, d]

@@ -10,13 +10,10 @@
 #include "kernels/common/tensor_map.h"
 #include "kernels/decode_layers/params.h"
 #include "kernels/decode_layers/work.cuh"
+#include "model/words/joint_rows.h"
 
 namespace versieve::kernels {
 namespace {
-
-std::int64_t joint_rows(const LlmShape& s) {
-  return s.q_width() + 2 * s.kv_width() + 3 * s.num_heads;
-}
 
 // Units of 64 rows and a slice of K. REQUIRES: decodes_in_one_launch, so linear cuts rows alike.
 DecodeMatrix matrix_of(std::int64_t k, std::int64_t rows, bool swiglu) {

@@ -23,6 +23,12 @@ void rotate(const T* x, const T* cosine, const T* sine, std::int64_t half, T* y)
   }
 }
 
+template <class T>
+std::int64_t row_stride(const RopeAppendParams<T>& p) {
+  const std::int64_t width = (p.num_heads + 2 * p.num_kv_heads) * p.head_dim + p.gate_count;
+  return p.x_stride == 0 ? width : p.x_stride;
+}
+
 // x / sqrt(mean(x^2) + eps) * weight, in place.
 template <class T>
 void norm_head(double eps, const T* weight, std::int64_t d, T* x) {
@@ -41,7 +47,7 @@ template <class T>
 void prepare_row(const RopeAppendParams<T>& p, std::int64_t n, std::vector<T>& row) {
   const std::int64_t d = p.head_dim;
   const std::int64_t heads = p.num_heads + 2 * p.num_kv_heads;
-  const T* x = p.x + n * (heads * d + p.gate_count);
+  const T* x = p.x + n * row_stride(p);
   row.assign(x, x + heads * d + p.gate_count);
   for (std::int64_t i = 0; p.bias != nullptr && i < heads * d; ++i) {
     row[static_cast<std::size_t>(i)] += p.bias[i];
@@ -54,7 +60,7 @@ void prepare_row(const RopeAppendParams<T>& p, std::int64_t n, std::vector<T>& r
 template <class T>
 void append_row(const RopeAppendParams<T>& p, std::int64_t n) {
   const std::int64_t d = p.head_dim, half = d / 2, width = p.num_kv_heads * d;
-  const T* x = p.x + n * ((p.num_heads + 2 * p.num_kv_heads) * d + p.gate_count);
+  const T* x = p.x + n * row_stride(p);
   std::vector<T> prepared;
   if (p.bias != nullptr || p.q_norm != nullptr) {
     prepare_row(p, n, prepared);

@@ -51,14 +51,15 @@ __device__ inline void rotate(const T* x, const float* cosine, const float* sine
 // A joint row's parts.
 template <class T>
 struct Widths {
-  int d, q, kv, gates;
+  int d, q, kv, gates, stride;  // stride: between joint rows
 
   __device__ explicit Widths(const RopeAppendParams<T>& p)
       : d(static_cast<int>(p.head_dim)),
         q(static_cast<int>(p.num_heads) * d),
         kv(static_cast<int>(p.num_kv_heads) * d),
-        gates(static_cast<int>(p.gate_count)) {}
-  __device__ int row() const { return q + 2 * kv + gates; }
+        gates(static_cast<int>(p.gate_count)),
+        stride(static_cast<int>(p.x_stride)) {}
+  __device__ int row() const { return stride; }
 };
 
 template <class T, int kUnit>
@@ -69,7 +70,9 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
   const bool keeps = p.cache_row != nullptr;
   const std::int64_t cached = keeps ? p.cache_row[n] * static_cast<std::int64_t>(w.kv) : 0;
   const int turned = (w.q + w.kv) / 2 / kUnit;  // units of pairs
-  const int count = turned + (w.kv + w.gates) / kUnit;
+  const bool whole_gates = w.gates % kUnit == 0;
+  const int behind = turned + w.kv / kUnit;
+  const int count = behind + (whole_gates ? w.gates / kUnit : w.gates);
   for (int unit = static_cast<int>(threadIdx.x); unit < count; unit += kThreads) {
     if (unit < turned) {
       const int i = unit * kUnit % half;
@@ -82,6 +85,9 @@ __device__ inline void append_row(const RopeAppendParams<T>& p, std::int64_t n) 
         store_unit(raw, load_unit<T, kUnit>(x + at));
         store_unit(raw + half, load_unit<T, kUnit>(x + at + half));
       }
+    } else if (!whole_gates && unit >= behind) {
+      const int i = unit - behind;
+      store_f32(p.gates + n * w.gates + i, logistic(load_f32(x + w.q + 2 * w.kv + i)));
     } else {
       const int at = (unit - turned) * kUnit;
       Unit<T, kUnit> value = load_unit<T, kUnit>(x + w.q + w.kv + at);
@@ -288,13 +294,17 @@ bool whole_units(const RopeAppendParams<T>& p) {
         static_cast<const void*>(p.k_cache), static_cast<const void*>(p.v_cache)}) {
     addresses |= reinterpret_cast<std::uintptr_t>(memory);
   }
-  return addresses % 16 == 0 && p.head_dim % 16 == 0 && p.gate_count % 8 == 0;
+  return addresses % 16 == 0 && p.head_dim % 16 == 0 && p.x_stride % 8 == 0;
 }
 
 }  // namespace
 
 template <class T>
-void launch_rope_append(const RopeAppendParams<T>& p, const LaunchContext& context) {
+void launch_rope_append(const RopeAppendParams<T>& given, const LaunchContext& context) {
+  RopeAppendParams<T> p = given;
+  if (p.x_stride == 0) {
+    p.x_stride = (p.num_heads + 2 * p.num_kv_heads) * p.head_dim + p.gate_count;
+  }
   VERSIEVE_ASSERT(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary pairs need an even head size");
   if (p.n == 0) {
     return;

@@ -10,15 +10,12 @@
 #include "model/launches/nsa_shape.h"
 #include "model/launches/rope_append.h"
 #include "model/launches/step_shape.h"
+#include "model/words/joint_rows.h"
 
 namespace versieve {
 namespace {
 
 constexpr double kTileKeys = 64.0;
-
-std::int64_t joint_rows(const LlmShape& t) {
-  return t.q_width() + 2 * t.kv_width() + 3 * t.num_heads;
-}
 
 // A matrix in units of 64 rows (64 pairs under swiglu) and a slice of K; 0: linear takes blocks of
 // other rows, or the chip does not hold all slices at once.
@@ -78,8 +75,7 @@ bool decodes_in_one_launch(const LlmShape& t, std::int64_t context_len, std::int
   return t.attention == AttentionKind::kNsa && t.is_plain() && t.layers > 0 &&
          geometry_fits(t.nsa) && heads_fit(t, sms) && t.hidden % kLinearTileK == 0 &&
          t.q_width() % kLinearTileK == 0 && t.intermediate % kLinearTileK == 0 &&
-         joint_rows(t) % 4 == 0 && matrices_fit(t, sms) &&
-         context_len < kDecodeWorkBytes / kWeightBytes * t.nsa.sel_block &&
+         matrices_fit(t, sms) && context_len < kDecodeWorkBytes / kWeightBytes * t.nsa.sel_block &&
          traffic::nsa_route_spans(compressed_count(t.nsa, context_len + 1)) <=
              static_cast<double>(kDecodeMostSpans);
 }

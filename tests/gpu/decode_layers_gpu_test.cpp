@@ -91,6 +91,20 @@ TEST_CASE("one launch for a token's layers has the launches' bits: groups of 2, 
   }
 }
 
+TEST_CASE("one launch for a token's layers has the launches' bits in SmolLM2's geometry",
+          "[decode]") {
+  const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
+  if (ops == nullptr) {
+    return;
+  }
+  DecodeShape shape = small(3, 3, 64, CompressStage::kBeforeRope);
+  shape.llm.hidden = 576;
+  shape.llm.intermediate = 1536;
+  shape.llm.rope_theta = 1e5;
+  DecodePair<Bf16> pair(*ops, shape, 4100 + kRoom);
+  check_contexts(pair, {"FF", "FR"}, 4100);
+}
+
 TEST_CASE("one launch for a token's layers has the launches' bits without a window", "[decode]") {
   const std::unique_ptr<kernels::Ops<Bf16>> ops = try_gpu_ops<Bf16>();
   if (ops == nullptr) {

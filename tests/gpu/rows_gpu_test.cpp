@@ -158,7 +158,9 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                                                        {2, 1, 128, 0},
                                                        {1, 1, 256, 3}}) {
     for (const int before : {0, 1, 2, 3}) {  // a bias, norms
-      const std::int64_t n = 4, width = (heads + 2 * kv_heads) * d + gate_count;
+      const std::int64_t n = 4, whole = ((heads + 2 * kv_heads) * d + gate_count + 7) / 8 * 8;
+      const bool spaced = gate_count % 2 == 1 && before != 1;  // rows of whole words
+      const std::int64_t width = spaced ? whole : (heads + 2 * kv_heads) * d + gate_count;
       const bool biased = before % 2 == 1, normed = before / 2 == 1;
       const std::vector<TestType> bias = random_elements<TestType>((heads + 2 * kv_heads) * d, 33),
                                   q_norm = random_elements<TestType>(d, 34),
@@ -199,6 +201,7 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                         .num_kv_heads = kv_heads,
                         .head_dim = d,
                         .gate_count = gate_count,
+                        .x_stride = spaced ? width : 0,
                         .x = device_x.data(),
                         .bias = biased ? device_bias.data() : nullptr,
                         .q_norm = normed ? device_q_norm.data() : nullptr,
@@ -237,6 +240,7 @@ TEMPLATE_TEST_CASE("CUDA rope_append takes the joint projection's rows apart as 
                                                .num_kv_heads = kv_heads,
                                                .head_dim = d,
                                                .gate_count = gate_count,
+                                               .x_stride = spaced ? width : 0,
                                                .x = wide.data(),
                                                .bias = biased ? wide_bias.data() : nullptr,
                                                .q_norm = normed ? wide_q_norm.data() : nullptr,

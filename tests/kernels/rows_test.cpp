@@ -267,6 +267,37 @@ TEMPLATE_TEST_CASE("rope_append adds a bias and norms heads before it turns them
   }
 }
 
+TEST_CASE("rope_append passes over what lies between the rows", "[rope_append]") {
+  const std::int64_t n = 2, d = 4, gates = 3, width = 3 * d + gates, stride = 16;
+  const auto x = random_tensor<double>(n * width, 61);
+  std::vector<double> spaced(static_cast<std::size_t>(n * stride), -777.0);
+  for (std::int64_t i = 0; i < n * width; ++i) {
+    spaced[static_cast<std::size_t>(i / width * stride + i % width)] =
+        x[static_cast<std::size_t>(i)];
+  }
+  const auto cosine = random_tensor<double>(n * d / 2, 62), sine = random_tensor<double>(4, 63);
+  const auto run = [&](const std::vector<double>& rows, std::int64_t x_stride) {
+    std::vector<double> out(static_cast<std::size_t>(n * width));
+    double* const q = out.data();
+    rope_append_cpu(RopeAppendParams<double>{.n = n,
+                                             .num_heads = 1,
+                                             .num_kv_heads = 1,
+                                             .head_dim = d,
+                                             .gate_count = gates,
+                                             .x_stride = x_stride,
+                                             .x = rows.data(),
+                                             .cosine = cosine.data(),
+                                             .sine = sine.data(),
+                                             .q = q,
+                                             .k = q + n * d,
+                                             .v = q + 2 * n * d,
+                                             .gates = q + 3 * n * d},
+                    1);
+    return out;
+  };
+  CHECK(run(spaced, stride) == run(x, 0));
+}
+
 TEST_CASE("rotary tables take frequencies and a scale", "[rope_append]") {
   const std::int32_t position[] = {0, 3, 1000};
   const double frequency[] = {1.0, 0.25, 0.001};

@@ -8,6 +8,7 @@
 #include "model/launches/launch_work.h"
 #include "model/launches/step_composition.h"
 #include "model/launches/step_shape.h"
+#include "model/words/joint_rows.h"
 
 using namespace versieve;
 
@@ -48,7 +49,28 @@ bool takes(const LlmShape& shape, std::int64_t context_len = 4096) {
   return decodes_in_one_launch(shape, context_len);
 }
 
+// 27 gates: the joint projection's 987 rows come with five of zeros.
+LlmShape smollm2() {
+  return {.name = "smollm2",
+          .layers = 30,
+          .hidden = 576,
+          .intermediate = 1536,
+          .vocab = 49152,
+          .num_heads = 9,
+          .num_kv_heads = 3,
+          .head_dim = 64,
+          .max_position = 8192,
+          .rope_theta = 1e5};
+}
+
 }  // namespace
+
+TEST_CASE("a joint projection has whole words of 16 bytes") {
+  CHECK(joint_rows(smollm2()) == 992);
+  CHECK(joint_gates(smollm2()) == 27);
+  CHECK(joint_rows(named_llm_shape("nsa-1b")) == 3072 + 96);
+  CHECK(joint_rows(named_llm_shape("dense-1b")) == 3072);
+}
 
 TEST_CASE("one launch takes the named sparse geometries, and what its parts allow") {
   for (const char* name : {"nsa-1b", "nsa-8b", "demo"}) {
@@ -64,6 +86,7 @@ TEST_CASE("one launch takes the named sparse geometries, and what its parts allo
     change(shape);
     return shape;
   };
+  CHECK(takes(smollm2()));
   CHECK(!takes(changed([](LlmShape& s) { s.head_dim = 32; })));
   CHECK(!takes(changed([](LlmShape& s) { s.num_kv_heads = 2; })));   // 16 query heads each
   CHECK(!takes(changed([](LlmShape& s) { s.num_kv_heads = 32; })));  // 4 SMs a KV head

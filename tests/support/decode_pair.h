@@ -46,7 +46,7 @@ engine::TargetWeights<T> decode_weights(kernels::Ops<T>& ops, const LlmShape& sh
   engine::TargetWeights<T> weights{.embedding = matrix(shape.vocab, shape.hidden),
                                    .norm = norm(),
                                    .head = matrix(shape.vocab, shape.hidden)};
-  const std::int64_t joint = shape.q_width() + 2 * shape.kv_width() + 3 * shape.num_heads;
+  const std::int64_t joint = joint_rows(shape);
   const std::int64_t pooled = shape.num_kv_heads * shape.nsa.cmp_block;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     engine::LayerWeights<T> w;

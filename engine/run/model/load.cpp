@@ -1,5 +1,6 @@
 #include "engine/run/model/load.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -15,13 +16,15 @@ class Uploader {
   kernels::OpsBuffer<T> operator()(const std::string& name) const {
     return {*ops_, table_->values<T>(name)};
   }
-  // Their rows under each other.
-  kernels::OpsBuffer<T> stacked(const std::vector<std::string>& names) const {
+  // Their rows under each other, then zeros up to `least` elements.
+  kernels::OpsBuffer<T> stacked(const std::vector<std::string>& names,
+                                std::int64_t least = 0) const {
     std::vector<T> rows;
     for (const std::string& name : names) {
       const std::vector<T> values = table_->values<T>(name);
       rows.insert(rows.end(), values.begin(), values.end());
     }
+    rows.resize(std::max(rows.size(), static_cast<std::size_t>(least)), T{});
     return {*ops_, rows};
   }
   // An empty buffer where the checkpoint has no such weight.
@@ -35,9 +38,10 @@ class Uploader {
 };
 
 // Matrices and norms that a target layer and the draft's layer share; `prefix` ends with a dot.
-// `gated`: a layer of NSA.
+// `gated`: a layer of NSA. `joint_elements`: of the joint matrix at least.
 template <class T>
-LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& prefix, bool gated) {
+LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& prefix, bool gated,
+                              std::int64_t joint_elements = 0) {
   LayerWeights<T> w;
   w.input_norm = upload(prefix + "input_layernorm.weight");
   std::vector<std::string> joint;
@@ -47,7 +51,7 @@ LayerWeights<T> decoder_layer(const Uploader<T>& upload, const std::string& pref
   if (gated) {
     joint.push_back(prefix + "self_attn.g_proj.weight");
   }
-  w.joint = upload.stacked(joint);
+  w.joint = upload.stacked(joint, joint_elements);
   w.q_norm = upload.optional(prefix + "self_attn.q_norm.weight");
   w.k_norm = upload.optional(prefix + "self_attn.k_norm.weight");
   w.output = upload(prefix + "self_attn.o_proj.weight");
@@ -154,7 +158,8 @@ Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
   }
   for (std::int64_t layer = 0; layer < checkpoint.shape.layers; ++layer) {
     const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
-    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse);
+    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse,
+                                      joint_rows(checkpoint.shape) * checkpoint.shape.hidden);
     if (checkpoint.shape.qkv_bias) {
       w.bias = upload.stacked({layer_name(layer, "self_attn.q_proj.bias"),
                                layer_name(layer, "self_attn.k_proj.bias"),

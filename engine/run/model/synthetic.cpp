@@ -19,6 +19,17 @@ class Filler {
   Buffer matrix(std::int64_t rows, std::int64_t columns) {
     return normal(rows * columns, 1.0 / std::sqrt(static_cast<double>(columns)));
   }
+  // The same with rows of zeros behind, `all` in all.
+  Buffer padded(std::int64_t rows, std::int64_t all, std::int64_t columns) {
+    Buffer filled = matrix(rows, columns);
+    if (rows == all) {
+      return filled;
+    }
+    Buffer buffer(*ops_, std::vector<T>(static_cast<std::size_t>(all * columns)));
+    ops_->copy_rows({.rows = rows, .width = columns, .src = filled.data(), .dst = buffer.data()});
+    ops_->synchronize();
+    return buffer;
+  }
   Buffer normal(std::int64_t count, double scale) {
     Buffer buffer(*ops_, count);
     block_.fill(*ops_, buffer.data(), count, scale);
@@ -35,13 +46,15 @@ class Filler {
 
 struct LayerSizes {
   std::int64_t input = 0, hidden = 0, intermediate = 0, q_width = 0, kv_width = 0, gates = 0;
+  std::int64_t joint = 0;  // rows of the joint matrix at least
 };
 
 template <class T>
 LayerWeights<T> random_layer(Filler<T>& fill, const LayerSizes& sizes) {
   LayerWeights<T> w;
   w.input_norm = fill.ones(sizes.hidden);
-  w.joint = fill.matrix(sizes.q_width + 2 * sizes.kv_width + sizes.gates, sizes.input);
+  const std::int64_t joint = sizes.q_width + 2 * sizes.kv_width + sizes.gates;
+  w.joint = fill.padded(joint, std::max(joint, sizes.joint), sizes.input);
   w.output = fill.matrix(sizes.hidden, sizes.q_width);
   w.post_norm = fill.ones(sizes.hidden);
   w.mlp_gate_up = fill.matrix(2 * sizes.intermediate, sizes.hidden);
@@ -57,7 +70,8 @@ LayerWeights<T> random_target_layer(Filler<T>& fill, const LlmShape& shape) {
                                           .intermediate = shape.intermediate,
                                           .q_width = shape.q_width(),
                                           .kv_width = shape.kv_width(),
-                                          .gates = sparse ? 3 * shape.num_heads : 0});
+                                          .gates = joint_gates(shape),
+                                          .joint = joint_rows(shape)});
   if (sparse) {
     const std::int64_t pooled = shape.num_kv_heads * shape.nsa.cmp_block;
     const double scale = 1.0 / std::sqrt(static_cast<double>(shape.nsa.cmp_block));

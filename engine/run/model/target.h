@@ -19,6 +19,7 @@
 #include "engine/run/model/weights.h"
 #include "kernels/ops.h"
 #include "model/words/draft_tree.h"
+#include "model/words/joint_rows.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
 
@@ -119,12 +120,7 @@ class Target {
     const bool last = layer + 1 == shape_.layers;
     return last ? weights_.norm : weights_.layers[static_cast<std::size_t>(layer + 1)].input_norm;
   }
-  std::int64_t gate_count() const {
-    return shape_.attention == AttentionKind::kNsa ? 3 * shape_.num_heads : 0;
-  }
-  std::int64_t joint_width() const {
-    return shape_.q_width() + 2 * shape_.kv_width() + gate_count();
-  }
+  std::int64_t joint_width() const { return joint_rows(shape_); }
   std::vector<T> read(const Buffer& buffer, std::int64_t count) const;
 
   kernels::Ops<T>* ops_;
@@ -156,10 +152,10 @@ class Target {
   Buffer query_;                                            // [N, H, d]
   Buffer gates_;                                            // [N, H, 3]
   Buffer attention_;                                        // [N, H, d]
-  Buffer joint_;     // [N, (H + 2 G) d + gates]: the joint projection
-  Buffer mlp_;       // [N, intermediate]: silu(gate) * up
-  Buffer captured_;  // [N, 3, hidden]
-  Buffer logits_;    // [N or 1, V]
+  Buffer joint_;                                            // [N, joint_rows]: the joint projection
+  Buffer mlp_;                                              // [N, intermediate]: silu(gate) * up
+  Buffer captured_;                                         // [N, 3, hidden]
+  Buffer logits_;                                           // [N or 1, V]
 };
 
 }  // namespace versieve::engine

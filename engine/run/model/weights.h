@@ -15,7 +15,7 @@ struct LayerWeights {
 
   Buffer input_norm;  // [input]: hidden of a target
   // [H*d + 2*G*d + gates, input]: query, key and value rows, then for NSA 3*H gate rows, h*3 +
-  // branch (compressed, selected, window). One matrix, one launch.
+  // branch (compressed, selected, window). One matrix, one launch. Of a target joint_rows in all.
   Buffer joint;
   Buffer bias;            // [H*d + 2*G*d], or empty: none
   Buffer q_norm, k_norm;  // [d], or empty: none
