@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <tuple>
 
+#include "model/words/assert.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
 
@@ -136,7 +138,9 @@ Evidence evidence_of(const Store& store, const std::string& device) {
     }
     for (const WorkloadKind kind : kFittedWorkloads) {
       for (PointMeasurement& point : store.points({.run_id = run.id, .workload = kind})) {
-        if (!run.record.counted_warm && has_counters(point)) {
+        if (!point.key.pair.empty()) {
+          out.left_out[kOfPair] += 1;
+        } else if (!run.record.counted_warm && has_counters(point)) {
           out.left_out[kCountedCold] += 1;
         } else {
           out.points.push_back(std::move(point));
@@ -149,12 +153,35 @@ Evidence evidence_of(const Store& store, const std::string& device) {
   return out;
 }
 
+PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device) {
+  VERSIEVE_ASSERT(!pair.sha256.empty(), "a pair is asked for by its hash");
+  PairEvidence out{
+      .pair = pair,
+      .acceptance = store.points(
+          {.workload = WorkloadKind::kAcceptance, .pair = pair.sha256, .only_ok = true})};
+  for (const StoredRun& run : store.runs()) {
+    if (run.record.device == device) {
+      std::vector<PointMeasurement> steps = store.points({.run_id = run.id,
+                                                          .workload = WorkloadKind::kStep,
+                                                          .pair = pair.sha256,
+                                                          .only_ok = true});
+      std::move(steps.begin(), steps.end(), std::back_inserter(out.steps));
+    }
+  }
+  for (const PairId& other : store.pairs()) {
+    if (other.name == pair.name && other.sha256 != pair.sha256) {
+      out.namesakes.push_back(other);
+    }
+  }
+  return out;
+}
+
 std::vector<PointMeasurement> acceptance_points(const Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
 }
 
 std::vector<TimedSteps> timed_steps(const Store& store) {
-  std::map<std::pair<std::string, std::string>, std::vector<PointMeasurement>> groups;
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<PointMeasurement>> groups;
   for (const StoredRun& run : store.runs()) {
     if (is_simulated(run.record)) {
       continue;
@@ -162,13 +189,13 @@ std::vector<TimedSteps> timed_steps(const Store& store) {
     for (PointMeasurement& m :
          store.points({.run_id = run.id, .workload = WorkloadKind::kStep, .only_ok = true})) {
       if (!m.time_ns.empty()) {
-        groups[{m.key.model, run.record.device}].push_back(std::move(m));
+        groups[{m.key.model, run.record.device, m.key.pair}].push_back(std::move(m));
       }
     }
   }
   std::vector<TimedSteps> out;
   for (auto& [key, points] : groups) {
-    out.push_back({key.first, key.second, std::move(points)});
+    out.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::move(points)});
   }
   return out;
 }

@@ -22,6 +22,10 @@ inline constexpr std::array<WorkloadKind, 6> kFittedWorkloads = {
 inline constexpr const char* kCountedCold =
     "counted right after a collection of counters was opened, without a warm-up: measure again";
 
+// Why nothing is fitted to steps of a pair's own weights.
+inline constexpr const char* kOfPair =
+    "of a trained pair's own weights: they serve plans of that pair alone";
+
 struct Evidence {
   std::string database;           // that it was read from
   std::string device;             // as the runs name it
@@ -38,11 +42,21 @@ std::string fitted_device(const Store& store, const std::string& wanted,
                           const std::string& hardware_key);
 // `device` as the runs name it. Refused and failed points are among them.
 Evidence evidence_of(const Store& store, const std::string& device);
+// What is known of one trained pair. It is asked for by the pair's hash: points of another pair
+// cannot be among it, whatever its name.
+struct PairEvidence {
+  PairId pair;
+  std::vector<PointMeasurement> acceptance;  // wherever they ran
+  std::vector<PointMeasurement> steps;       // timed on the device
+  std::vector<PairId> namesakes;             // of its name, and of other weights
+};
+PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device);
 // Acceptance points of every pair, measured and imported.
 std::vector<PointMeasurement> acceptance_points(const Store& store);
-// Timed whole steps by model and device; simulated ones are predictions and left out.
+// Timed whole steps by model, pair and device; simulated ones are predictions and left out.
 struct TimedSteps {
   std::string model, device;
+  std::string pair;  // PairId::sha256
   std::vector<PointMeasurement> points;
 };
 std::vector<TimedSteps> timed_steps(const Store& store);

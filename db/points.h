@@ -12,6 +12,8 @@
 
 namespace versieve::db {
 
+inline constexpr std::int64_t kFirstSchemaWithPairs = 4;  // schema/0004_pair_identity.sql
+
 class PointWriter {
  public:
   explicit PointWriter(Database& database);
@@ -49,6 +51,8 @@ bool has_finished_point(Database& database, std::int64_t run_id, const PointKey&
 bool has_finished_point(Database& database, const std::string& kind,
                         const std::string& configuration, const PointKey& key);
 
+// The trained pairs that points are of, each once, by name and hash.
+std::vector<PairId> read_pairs(const Database& database);
 Overview read_overview(const Database& database, const PointFilter& filter);
 std::vector<std::int64_t> read_point_ids(const Database& database, const PointFilter& filter);
 
@@ -68,6 +72,7 @@ class PointReader {
 
   std::string path_;
   std::vector<std::string> words_;
+  bool has_pairs_ = true;  // not in files of schemas before 4
   Statement point_;
   Statement samples_;
   Statement ranges_;

@@ -2,16 +2,27 @@
 #include "db/points.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
+#include "model/words/pair_id.h"
 
 namespace versieve::db {
 namespace {
 
 constexpr std::int64_t kFirstSchemaWithSteps = 3;  // schema/0003_accepted_steps.sql
 
+std::int64_t schema_of(const Database& database) {
+  return database.integer("PRAGMA user_version");
+}
+
+// What schema/0004 does to a file that is written to, for one that is only read.
+bool is_of_byte_pair(const PointKey& key) {
+  return key.workload == WorkloadKind::kAcceptance && key.model == byte_pair().name &&
+         key.backend != Backend::kImported && key.backend != Backend::kSimulator;
+}
+
 // The parts of PointFilter as SQL, with what is bound to them.
 class FilterClause {
  public:
-  explicit FilterClause(const PointFilter& filter) {
+  FilterClause(const PointFilter& filter, std::int64_t schema) {
     if (filter.run_id) {
       add("point.run_id = ?", std::to_string(*filter.run_id));
     }
@@ -27,6 +38,7 @@ class FilterClause {
     add_word("regime", filter.regime);
     add_word("split", filter.split);
     add_word("backend", filter.backend ? name_of(*filter.backend) : "");
+    add_pair(filter.pair, schema);
     if (filter.only_ok) {
       sql_ += " AND point.status = 'ok'";
     }
@@ -43,6 +55,18 @@ class FilterClause {
   void add(const std::string& condition, const std::string& value) {
     sql_ += " AND " + condition;
     values_.push_back(value);
+  }
+  void add_pair(const std::string& sha256, std::int64_t schema) {
+    if (schema >= kFirstSchemaWithPairs) {
+      add_word("pair", sha256);
+    } else if (sha256 == byte_pair().sha256) {
+      add_word("model", byte_pair().name);
+      sql_ +=
+          " AND point.workload = 'acceptance' AND point.backend NOT IN "
+          "(SELECT id FROM word WHERE text IN ('imported', 'sim'))";
+    } else if (!sha256.empty()) {
+      sql_ += " AND 0";
+    }
   }
   void add_word(const std::string& column, const std::string& text) {
     if (!text.empty()) {
@@ -117,7 +141,7 @@ std::size_t term_index(const std::string& name) {
 }  // namespace
 
 std::vector<std::int64_t> read_point_ids(const Database& database, const PointFilter& filter) {
-  const FilterClause clause(filter);
+  const FilterClause clause(filter, schema_of(database));
   Statement query(database, "SELECT id FROM point" + clause.sql() + " ORDER BY id");
   std::vector<std::int64_t> ids;
   for (clause.bind_to(query); query.next();) {
@@ -126,13 +150,32 @@ std::vector<std::int64_t> read_point_ids(const Database& database, const PointFi
   return ids;
 }
 
+std::vector<PairId> read_pairs(const Database& database) {
+  std::vector<PairId> pairs;
+  if (schema_of(database) < kFirstSchemaWithPairs) {
+    if (!read_point_ids(database, {.pair = byte_pair().sha256}).empty()) {
+      pairs.push_back(byte_pair());
+    }
+    return pairs;
+  }
+  Statement query(
+      database,
+      "SELECT DISTINCT model.text, pair.text FROM point "
+      "JOIN word model ON model.id = point.model JOIN word pair ON pair.id = point.pair "
+      "WHERE point.pair <> 0 ORDER BY 1, 2");
+  while (query.next()) {
+    pairs.push_back({query.text(0), query.text(1)});
+  }
+  return pairs;
+}
+
 Overview read_overview(const Database& database, const PointFilter& filter) {
   Overview overview;
   overview.words = all_words(database);
   for (const char* status : {"ok", "refused", "failed"}) {
     overview.words.emplace_back(status);
   }
-  const FilterClause clause(filter);
+  const FilterClause clause(filter, schema_of(database));
   Statement query(database, kOverviewColumns + clause.sql() + " ORDER BY id");
   for (clause.bind_to(query); query.next();) {
     overview.points.push_back(overview_row(query, overview.words));
@@ -143,11 +186,13 @@ Overview read_overview(const Database& database, const PointFilter& filter) {
 PointReader::PointReader(const Database& database)
     : path_(database.path()),
       words_(all_words(database)),
+      has_pairs_(schema_of(database) >= kFirstSchemaWithPairs),
       point_(
           database,
           "SELECT workload, model, regime, split, strategy, dtype, backend, cache_state, launch, "
           "context_len, num_queries, overlap, status, reason, stop_reason, reliability, "
-          "adjacent_overlap, unique_blocks FROM point WHERE id = ?"),
+          "adjacent_overlap, unique_blocks, " +
+              std::string(has_pairs_ ? "pair" : "0") + " FROM point WHERE id = ?"),
       samples_(database, "SELECT ns FROM sample WHERE point_id = ? ORDER BY repetition"),
       ranges_(database,
               "SELECT id, path, launches, flops FROM range WHERE point_id = ? ORDER BY ordinal"),
@@ -162,7 +207,7 @@ PointReader::PointReader(const Database& database)
                   "FROM acceptance WHERE point_id = ?"),
       accepted_counts_(database,
                        "SELECT steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {
-  if (database.integer("PRAGMA user_version") >= kFirstSchemaWithSteps) {
+  if (schema_of(database) >= kFirstSchemaWithSteps) {
     accepted_steps_.emplace(database,
                             "SELECT text, tokens FROM accepted_step WHERE point_id = ? "
                             "ORDER BY text, position");
@@ -204,6 +249,8 @@ PointMeasurement PointReader::read_columns(std::int64_t point_id) {
   point.reliability = reliability_of(word(point_.integer(15)));
   point.adjacent_overlap = point_.optional_real(16);
   point.unique_blocks = point_.optional_real(17);
+  point.key.pair =
+      !has_pairs_ && is_of_byte_pair(point.key) ? byte_pair().sha256 : word(point_.integer(18));
   point_.reset();
   return point;
 }

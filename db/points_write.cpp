@@ -8,19 +8,21 @@
 namespace versieve::db {
 namespace {
 
-// The columns of a key, in the order in which bind_key fills them.
+// The columns of a key, in the order in which bind_key fills them; the pair, which files of schemas
+// before 4 do not have, comes last.
 constexpr const char* kKeyMatches =
     "point.workload = ? AND point.model = ? AND point.regime = ? AND point.split = ? AND "
     "point.strategy = ? AND point.dtype = ? AND point.backend = ? AND point.cache_state = ? AND "
     "point.launch = ? AND point.context_len = ? AND point.num_queries = ? AND "
-    "ifnull(point.overlap, -1e300) = ifnull(?, -1e300)";
+    "ifnull(point.overlap, -1e300) = ifnull(?, -1e300) AND ";
+constexpr const char* kPairMatches = "point.pair = ?";
 
 constexpr const char* kInsertPoint =
     "INSERT INTO point (run_id, workload, model, regime, split, strategy, dtype, backend, "
-    "cache_state, launch, context_len, num_queries, overlap, status, reason, stop_reason, "
+    "cache_state, launch, context_len, num_queries, overlap, pair, status, reason, stop_reason, "
     "reliability, adjacent_overlap, unique_blocks, sample_count, median_ns, median_low_ns, "
     "median_high_ns, dram_bytes, predicted_bytes, accepted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 // Why a number is missing; kOk if it is there.
 CounterStatus status_of(double value) {
@@ -46,6 +48,12 @@ void bind_sample(Statement& insert, std::int64_t owner, std::size_t repetition, 
       .run();
 }
 
+// Of an older file, which is only read: its names alone tell pairs apart.
+const char* pair_matches(const Database& database) {
+  return database.integer("PRAGMA user_version") < kFirstSchemaWithPairs ? "? IS NOT NULL"
+                                                                         : kPairMatches;
+}
+
 template <typename WordId>
 void bind_key(Statement& statement, const PointKey& key, const WordId& word_id) {
   statement.bind(std::string(name_of(key.workload)))
@@ -59,13 +67,14 @@ void bind_key(Statement& statement, const PointKey& key, const WordId& word_id) 
       .bind(word_id(name_of(key.launch)))
       .bind(key.context_len)
       .bind(key.num_queries)
-      .bind(finite(key.overlap));
+      .bind(finite(key.overlap))
+      .bind(word_id(key.pair));
 }
 
 // Binds the key if the file knows all its words; otherwise no point can have it.
 bool bind_known_key(Statement& statement, Words& words, const PointKey& key) {
   for (const std::string& text :
-       {key.model, key.regime, key.split, key.strategy, std::string(name_of(key.dtype)),
+       {key.model, key.pair, key.regime, key.split, key.strategy, std::string(name_of(key.dtype)),
         std::string(name_of(key.backend)), std::string(name_of(key.cache_state)),
         std::string(name_of(key.launch))}) {
     if (!words.find(text)) {
@@ -82,7 +91,8 @@ PointWriter::PointWriter(Database& database)
     : database_(database),
       words_(database),
       point_(database, kInsertPoint),
-      find_(database, std::string("SELECT id FROM point WHERE run_id = ? AND ") + kKeyMatches),
+      find_(database,
+            std::string("SELECT id FROM point WHERE run_id = ? AND ") + kKeyMatches + kPairMatches),
       sample_(database,
               "INSERT INTO sample (point_id, repetition, ns, status) VALUES (?, ?, ?, ?)"),
       range_(database,
@@ -222,7 +232,7 @@ bool has_finished_point(Database& database, std::int64_t run_id, const PointKey&
   Words words(database);
   Statement query(database,
                   std::string("SELECT 1 FROM point WHERE status <> 'failed' AND run_id = ? AND ") +
-                      kKeyMatches);
+                      kKeyMatches + pair_matches(database));
   query.bind(run_id);
   return bind_known_key(query, words, key) && query.next();
 }
@@ -234,7 +244,7 @@ bool has_finished_point(Database& database, const std::string& kind,
                   std::string("SELECT 1 FROM run CROSS JOIN point ON point.run_id = run.id WHERE "
                               "point.status <> 'failed' AND run.kind = ? AND "
                               "run.configuration = ? AND ") +
-                      kKeyMatches);
+                      kKeyMatches + pair_matches(database));
   query.bind(kind).bind(configuration);
   return bind_known_key(query, words, key) && query.next();
 }

@@ -117,6 +117,10 @@ PointMeasurement Store::point(std::int64_t point_id) const {
   return PointReader(*impl_->database).read(point_id);
 }
 
+std::vector<PairId> Store::pairs() const {
+  return read_pairs(*impl_->database);
+}
+
 Overview Store::overview(const PointFilter& filter) const {
   const Snapshot snapshot(*impl_->database);
   return read_overview(*impl_->database, filter);

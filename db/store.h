@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/words/measurement.h"
+#include "model/words/pair_id.h"
 
 namespace versieve::db {
 
@@ -35,6 +36,7 @@ struct PointFilter {
   std::optional<WorkloadKind> workload;
   std::string device;  // part of the device's name, case-insensitive: "h200"
   std::string model;
+  std::string pair;  // PairId::sha256
   std::string regime;
   std::string split;
   std::optional<Backend> backend;
@@ -111,6 +113,7 @@ class Store {
   std::optional<StoredRun> run(const std::string& uuid) const;
   std::vector<PointMeasurement> points(const PointFilter& filter) const;  // by id, as overview()
   PointMeasurement point(std::int64_t point_id) const;
+  std::vector<PairId> pairs() const;  // that points are of, each once, by name and hash
   Overview overview(const PointFilter& filter) const;
   std::vector<Diagnostic> diagnostics(std::int64_t run_id) const;
 

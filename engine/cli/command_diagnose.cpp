@@ -19,7 +19,7 @@ engine::AcceptancePair chosen_pair(const Options& options,
                                    const std::vector<PointMeasurement>& acceptance) {
   const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(acceptance);
   const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
-    return options.pair.empty() || pair.name == options.pair;
+    return options.pair.empty() || pair.name == options.pair || pair.sha256 == options.pair;
   });
   if (found == pairs.end()) {
     throw Error(ExitCode::kAnswerNo,
@@ -35,7 +35,8 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
   std::vector<PointMeasurement> out;
   for (const PointMeasurement& m : acceptance) {
     const bool imported = pair.origin == AcceptanceOrigin::kImported;
-    if (m.key.model == pair.name && is_imported(m) == imported && m.acceptance) {
+    if (m.key.model == pair.name && m.key.pair == pair.sha256 && is_imported(m) == imported &&
+        m.acceptance) {
       out.push_back(m);
     }
   }
@@ -43,9 +44,13 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
 }
 
 // Those of the model that is named, else of the pair's own name, else of any; of several the most.
-db::TimedSteps chosen_steps(const Options& options, const std::string& pair) {
+// Another pair's of its name are nobody's here.
+db::TimedSteps chosen_steps(const Options& options, const engine::AcceptancePair& pair) {
   std::vector<db::TimedSteps> all =
       db::timed_steps(db::Store::open(options.database, db::OpenMode::kReadOnly));
+  std::erase_if(all, [&pair](const db::TimedSteps& steps) {
+    return !steps.pair.empty() && !pair.sha256.empty() && steps.pair != pair.sha256;
+  });
   const auto is_of = [](const std::string& model) {
     return [&model](const db::TimedSteps& steps) { return steps.model == model; };
   };
@@ -53,7 +58,7 @@ db::TimedSteps chosen_steps(const Options& options, const std::string& pair) {
     throw Error(ExitCode::kAnswerNo,
                 options.database + " holds no timed step of a model '" + options.steps + "'");
   }
-  const std::string& wanted = options.steps.empty() ? pair : options.steps;
+  const std::string& wanted = options.steps.empty() ? pair.name : options.steps;
   if (std::any_of(all.begin(), all.end(), is_of(wanted))) {
     std::erase_if(all, [&wanted](const db::TimedSteps& steps) { return steps.model != wanted; });
   }
@@ -66,7 +71,7 @@ db::TimedSteps chosen_steps(const Options& options, const std::string& pair) {
 Answer run_diagnose(const Options& options) {
   const std::vector<PointMeasurement> acceptance = read_acceptance(options.database);
   const engine::AcceptancePair pair = chosen_pair(options, acceptance);
-  db::TimedSteps steps = chosen_steps(options, pair.name);
+  db::TimedSteps steps = chosen_steps(options, pair);
   const engine::DiagnosisInput input{.evidence = engine::acceptance_evidence(acceptance, pair),
                                      .acceptance = points_of(pair, acceptance),
                                      .steps = std::move(steps.points),
@@ -98,9 +103,10 @@ Answer run_diagnose(const Options& options) {
 Run declare_diagnose(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
   app.add_option("--db", options->database, "database of measured or imported points")->required();
-  app.add_option("--pair", options->pair,
-                 "pair to diagnose, by its model's name; the measured one with most points if left "
-                 "out");
+  app.add_option(
+      "--pair", options->pair,
+      "pair to diagnose, by its name or its hash; the measured one with most points if left "
+      "out");
   app.add_option("--steps", options->steps,
                  "model whose timed steps are taken for the pair's; the pair's own if it has any");
   return [options] { return run_diagnose(*options); };

@@ -15,11 +15,13 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/pair_identity.h"
 #include "engine/io/shipped_data.h"
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/campaign.h"
 #include "engine/measure/sweep/clock_log.h"
 #include "engine/measure/sweep/machine_figures.h"
+#include "engine/measure/sweep/pair_sweep.h"
 #include "model/words/hardware_limits.h"
 #include "model/words/machine_rates.h"
 #include "profiler/environment.h"
@@ -43,24 +45,68 @@ void request_stop(int) {
 
 struct Options {
   std::string database, sweep, backend = "auto", shard = "1/1";
-  std::string demo;  // empty: the shipped one
+  std::string demo, model;  // empty: the shipped one
+  std::vector<std::string> prompts;
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
   int threads = 0;
   bool resume = false;
 };
 
-SweepPlan plan_of(const Options& options, Backend backend) {
+std::string sweep_text(const Options& options) {
   for (const std::string& name : engine::sweep_names()) {
     if (name == options.sweep) {
-      return engine::sweep_from_json(std::string(engine::built_in_sweep(name)), name, backend);
+      return std::string(engine::built_in_sweep(name));
     }
   }
   if (!std::filesystem::exists(options.sweep)) {
     engine::built_in_sweep(options.sweep);  // throws, naming those that there are
   }
-  return engine::sweep_from_json(engine::read_text_file(options.sweep, kMaxSweepBytes),
-                                 options.sweep, backend);
+  return engine::read_text_file(options.sweep, kMaxSweepBytes);
+}
+
+// The pair and its texts: those that are named, else those of --demo, else those that ship.
+engine::PairSource pair_of(const Options& options) {
+  namespace fs = std::filesystem;
+  const auto demo = [&options](const char* part) {
+    return options.demo.empty() ? engine::shipped_data(std::string("engine/demo/") + part)
+                                : fs::path(options.demo) / part;
+  };
+  engine::PairSource pair;
+  pair.model = options.model.empty() ? demo("nsa") : fs::path(options.model);
+  pair.id = engine::pair_identity(pair.model);
+  std::vector<fs::path> prompts(options.prompts.begin(), options.prompts.end());
+  if (prompts.empty()) {
+    prompts.push_back(demo("prompts"));
+  }
+  pair.prompts = engine::listed_prompts(prompts);
+  return pair;
+}
+
+// What is measured, and of which pair where the sweep wants one.
+struct Work {
+  SweepPlan plan;
+  engine::PairSource pair;
+  bool has_pair = false;
+};
+
+Work work_of(const Options& options, Backend backend, bool is_simulated) {
+  const std::string text = sweep_text(options);
+  Work work{.plan = engine::sweep_from_json(text, options.sweep, backend)};
+  work.has_pair = engine::wants_pair(work.plan) && !is_simulated;
+  if (!work.has_pair) {
+    if (!options.model.empty() || !options.prompts.empty()) {
+      throw Error(ExitCode::kUsage, "the sweep " + work.plan.name +
+                                        " measures no trained pair, for which --model and "
+                                        "--prompts are");
+    }
+    return work;
+  }
+  work.pair = pair_of(options);
+  work.plan = engine::sweep_from_json(
+      options.sweep == engine::kPairSweep ? engine::pair_sweep(work.pair, backend) : text,
+      options.sweep, backend, work.pair.id);
+  return work;
 }
 
 std::string duration_text(double seconds) {
@@ -216,15 +262,6 @@ std::optional<HardwareSpec> simulated_hardware(const Options& options, Backend b
   return {};
 }
 
-// Sweeps without acceptance points need none.
-std::string demo_of(const Options& options, const SweepPlan& plan) {
-  const bool needs_it = std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& k) {
-    return k.workload == WorkloadKind::kAcceptance;
-  });
-  return options.demo.empty() && needs_it ? engine::shipped_data("engine/demo").string()
-                                          : options.demo;
-}
-
 // Only a GPU has rates that are measured, and is described by them.
 void require_gpu(const SweepPlan& plan, Backend backend, bool is_simulated,
                  const std::string& hardware_out) {
@@ -240,14 +277,13 @@ void require_gpu(const SweepPlan& plan, Backend backend, bool is_simulated,
   }
 }
 
-engine::CampaignOptions campaign_of(const Options& options, const SweepPlan& plan,
-                                    const std::string& demo,
+engine::CampaignOptions campaign_of(const Options& options, const Work& work,
                                     const std::optional<HardwareSpec>& simulated) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   engine::CampaignOptions campaign{.threads = options.threads > 0 ? options.threads : cores,
-                                   .demo_folder = demo};
+                                   .pair = work.pair};
   if (simulated) {
-    campaign.simulate = simulator_of(*simulated, plan.seed);
+    campaign.simulate = simulator_of(*simulated, work.plan.seed);
   }
   return campaign;
 }
@@ -266,12 +302,9 @@ Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const Backend backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
-  const SweepPlan plan = plan_of(options, backend);
-  const std::string demo = demo_of(options, plan);
+  const Work work = work_of(options, backend, simulated.has_value());
+  const SweepPlan& plan = work.plan;
   require_gpu(plan, backend, simulated.has_value(), options.hardware_out);
-  if (!simulated) {
-    engine::require_pair(plan, demo);
-  }
   engine::require_writable(options.hardware_out);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
   CampaignMachine machine =
@@ -283,7 +316,7 @@ Answer run_profile(const Options& options) {
       return store.has_point(machine.record.kind, machine.record.configuration, key);
     });
   }
-  const engine::CampaignOptions campaign = campaign_of(options, plan, demo, simulated);
+  const engine::CampaignOptions campaign = campaign_of(options, work, simulated);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   std::optional<StoredCampaign> stored;
@@ -301,6 +334,10 @@ Answer run_profile(const Options& options) {
   }
   Answer answer = answer_of(machine, progress, static_cast<std::int64_t>(all - points.size()),
                             stored ? stored->uuid() : std::string(), options.database);
+  if (work.has_pair) {
+    answer.json["pair"] = {{"name", work.pair.id.name}, {"sha256", work.pair.id.sha256}};
+    answer.text = text_of(work.pair.id) + "; " + answer.text;
+  }
   answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
   add_hardware(store, machine, options.hardware_out, answer);
   if (const std::string clocks = stored ? stored->clocks().summary() : std::string();
@@ -321,8 +358,16 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--hardware", options->hardware,
                  "machine that --backend sim simulates: catalogue key or JSON file (h200-sxm)");
   app.add_option("--shard", options->shard, "i/n: every n-th point, from the i-th (from 1)");
-  app.add_option("--demo", options->demo,
-                 "folder of the trained pair and its prompts; the shipped one if left out");
+  CLI::Option* const model = app.add_option(
+      "--model", options->model,
+      "folder of the trained pair that the sweep measures: target, draft/ and tokenizer; the "
+      "shipped one if left out");
+  app.add_option(
+      "--prompts", options->prompts,
+      "texts that it is measured on: a folder, or .txt files and .json files of messages "
+      "that take turns in planning and judging; the shipped ones if left out");
+  app.add_option("--demo", options->demo, "folder that holds both, as nsa/ and prompts/")
+      ->excludes(model);
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--hardware-out", options->hardware_out,

@@ -145,6 +145,9 @@ std::string no_twin_because(const PointMeasurement& point, const RunRecord& run)
   if (!run.counted_warm) {
     return db::kCountedCold;
   }
+  if (point.key.workload == WorkloadKind::kStep && !point.key.pair.empty()) {
+    return "a step of a trained pair's own weights";
+  }
   if (point.key.workload == WorkloadKind::kStep && point.key.num_queries > 1) {
     return "a step that drafts";
   }

@@ -193,6 +193,25 @@ WeightFiles read_weights(const fs::path& folder) {
   return weights;
 }
 
+std::vector<std::string> weight_file_names(const fs::path& folder) {
+  std::vector<std::string> files;
+  if (fs::exists(folder / kIndex)) {
+    for (const auto& [name, first] :
+         shard_names(weight_map(read_json_object(folder / kIndex), folder / kIndex))) {
+      files.push_back(name);
+    }
+  } else if (fs::exists(folder / kSingle)) {
+    files.emplace_back(kSingle);
+  } else {
+    const std::set<std::string> names = unlisted_files(folder);
+    files.assign(names.begin(), names.end());
+  }
+  if (files.empty()) {
+    refuse_without_weights(folder);
+  }
+  return files;
+}
+
 std::set<std::string> stored_names(const fs::path& folder) {
   std::set<std::string> names;
   if (fs::exists(folder / kIndex)) {

@@ -21,7 +21,10 @@ struct WeightFiles {
 // its shard, in a shard but not mapped (buffers may be), or in two shards, or a file name that
 // leaves the directory. An index's total_size decides nothing.
 WeightFiles read_weights(const std::filesystem::path& folder);
-// The names alone; none where there are no weights.
+// The files that it reads, by name. Throws Error(kBadInput): no weights, or an index that names
+// none.
+std::vector<std::string> weight_file_names(const std::filesystem::path& folder);
+// Of tensors; none where there are no weights.
 std::set<std::string> stored_names(const std::filesystem::path& folder);
 
 }  // namespace versieve::engine

@@ -9,6 +9,7 @@
 
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "model/words/pair_id.h"
 #include "model/words/range_counters.h"
 
 namespace versieve::gui {
@@ -52,6 +53,7 @@ QString key_rows(const PointMeasurement& point) {
   QString html =
       row("workload", QString(name_of(key.workload)) + ": " + workload_in_words(key.workload)) +
       row("model", utf8(key.model)) +
+      (key.pair.empty() ? QString() : row("pair, sha256", utf8(short_hash(key.pair)))) +
       row("regime", utf8(key.regime + (key.split.empty() ? "" : ", " + key.split)));
   html += row("L, N", tokens(key.context_len) + " (" + length_name(key.workload) + "), " +
                           QString::number(key.num_queries) + " (" + rows_name(key.workload) + ")");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/words/evaluation.h"
+#include "model/words/pair_id.h"
 #include "model/words/strategy.h"
 
 namespace versieve {
@@ -64,7 +65,9 @@ struct AcceptanceModel {
     std::array<double, 9> covariance{};
     bool other_context = false;  // no tuple was measured here: first to decay are the nearest's
   };
-  std::string pair;  // the trained pair it was measured on: "demo-nsa"
+  std::string pair;    // the trained pair it was measured on: "demo-nsa"
+  std::string sha256;  // PairId::sha256 of it; empty: nobody's, or not known
+  PairId overlap_of;   // whose blocks' overlap `positional` holds; without a name: a guess
   AcceptanceOrigin origin = AcceptanceOrigin::kMeasured;
   std::string note;  // what was not measured and where it comes from; empty if nothing
   std::vector<Measured> measured;

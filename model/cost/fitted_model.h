@@ -78,6 +78,9 @@ struct FittedModel {
   std::string device;        // as the runs say: "NVIDIA H200"
   std::string hardware_key;  // its catalogue entry
   std::string geometry;      // of the step points' target: "nsa-1b"
+  // PairId::sha256 of the trained pair that `steps` are of; empty: of a geometry with synthetic
+  // weights.
+  std::string steps_pair;
   Dtype dtype = Dtype::kBf16;
   RunConditions conditions;                     // of the step points
   Provenance evidence = Provenance::kMeasured;  // or simulated

@@ -30,7 +30,8 @@ WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 // The identity of a point within a run; all fields together are the key.
 struct PointKey {
   WorkloadKind workload = WorkloadKind::kAttention;
-  std::string model;     // geometry ("nsa-1b") or checkpoint ("demo-nsa"); "kernel"
+  std::string model;     // geometry ("nsa-1b") or trained pair ("demo-nsa"); "kernel"
+  std::string pair;      // PairId::sha256 of the pair whose weights ran; empty: of none, or unknown
   std::string regime;    // chat, plan, prose, code; "synthetic" without text
   std::string split;     // calibration, test; empty without text
   std::string strategy;  // canonical text; of a kernel: kernel_case.h

@@ -73,6 +73,46 @@ TEST_CASE("evidence is one device's times and every device's acceptance") {
   CHECK(evidence_of(store, "NVIDIA A100").runs.empty());
 }
 
+TEST_CASE(
+    "a pair's evidence is asked for by its hash, and another pair of its name is none of it") {
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
+  Store store = Store::open(path, OpenMode::kCreateOrOpen);
+  const PairId own{"pair", std::string(64, 'a')};
+  const PairId other{"pair", std::string(64, 'b')};
+  const auto of = [](const PairId& pair, int number) {
+    PointMeasurement point = sample_point(number);
+    point.key.model = pair.name;
+    point.key.pair = pair.sha256;
+    return point;
+  };
+  PointMeasurement nameless = of(own, 5);
+  nameless.key.pair.clear();
+  // Acceptance is every third point, steps are those before; keys of both pairs are the same.
+  store_run(store, sample_run("a"),
+            {of(own, 2), of(other, 2), nameless, of(own, 1), of(other, 1), sample_point(4)});
+  store_run(store, sample_run("b", "NVIDIA H100"), {of(own, 2), of(own, 1)});
+  const PairEvidence evidence = evidence_of_pair(store, own, "NVIDIA H200");
+  CHECK(evidence.acceptance.size() == 2);  // wherever it ran
+  CHECK(evidence.steps.size() == 1);       // on that device
+  for (const PointMeasurement& m : evidence.acceptance) {
+    CHECK(m.key.pair == own.sha256);
+  }
+  CHECK(evidence.steps[0].key.pair == own.sha256);
+  CHECK(evidence.namesakes == std::vector<PairId>{other});
+  const PairEvidence none = evidence_of_pair(store, {"pair", std::string(64, 'c')}, "NVIDIA H200");
+  CHECK(none.acceptance.empty());
+  CHECK(none.steps.empty());
+  CHECK(none.namesakes == std::vector<PairId>{own, other});
+  // No geometry is fitted to steps of anybody's weights.
+  const Evidence fitted = evidence_of(store, "NVIDIA H200");
+  CHECK(fitted.left_out.at(kOfPair) == 2);
+  CHECK(std::count_if(fitted.points.begin(), fitted.points.end(), [](const PointMeasurement& m) {
+          return m.key.workload == WorkloadKind::kStep;
+        }) == 1);
+  CHECK(timed_steps(store).size() == 4);  // of two pairs, of own on two devices, of a geometry
+}
+
 TEST_CASE("timed steps stand by model and device, without predictions") {
   const TempFolder scratch;
   Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);

@@ -21,8 +21,8 @@ namespace {
 
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
 const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db",
-                                 kData + "schema_v3.db"};
-const std::string& kFixture = kFixtures[2];  // of today's schema
+                                 kData + "schema_v3.db", kData + "schema_v4.db"};
+const std::string& kFixture = kFixtures[3];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -43,8 +43,11 @@ std::vector<SchemaStep> steps_with(const char* next) {
 // What the fixture of an older schema could not hold is missing.
 PointMeasurement fixture_point(int number, const std::string& fixture) {
   PointMeasurement point = sample_point(number);
-  if (fixture != kFixture) {
+  if (fixture == kFixtures[0] || fixture == kFixtures[1]) {
     point.acceptance->walks.clear();
+  }
+  if (fixture != kFixture) {
+    point.key.pair.clear();
   }
   return point;
 }
@@ -73,7 +76,7 @@ TEST_CASE("write the fixture of this schema", "[.fixture]") {
 }
 
 TEST_CASE("the stored files of all schemas open and hold what was put in") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2], kFixtures[3]);
   const TempFolder scratch;
   const std::string path = copy_of_fixture(scratch, fixture);
   for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
@@ -90,7 +93,7 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
 }
 
 TEST_CASE("a fresh database has the same schema as a migrated old one") {
-  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2]);
+  const std::string fixture = GENERATE(kFixtures[0], kFixtures[1], kFixtures[2], kFixtures[3]);
   const TempFolder scratch;
   const std::string migrated = copy_of_fixture(scratch, fixture);
   const std::string fresh = (scratch / "fresh.db").string();
@@ -126,6 +129,35 @@ TEST_CASE("a file of schema 1 takes points of the kinds that came later") {
     CHECK(store.points({}).size() == kFixturePoints + 4);
   }
   CHECK(Store::open(path + ".schema1", OpenMode::kReadOnly).points({}).size() == kFixturePoints);
+}
+
+TEST_CASE("a file of schema 3 names the byte pair, and its points are that pair's and no other's") {
+  const TempFolder scratch;
+  const std::string path = copy_of_fixture(scratch, kFixtures[2]);
+  {
+    Database database(path, Access::kWrite);  // of which point 2 is one of acceptance
+    database.execute("UPDATE point SET model = (SELECT id FROM word WHERE text = 'demo-nsa')");
+  }
+  for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kCreateOrOpen}) {
+    const Store store = Store::open(path, mode);
+    CHECK(store.pairs() == std::vector<PairId>{byte_pair()});
+    const std::vector<PointMeasurement> own = store.points({.pair = byte_pair().sha256});
+    REQUIRE(own.size() == 1);
+    CHECK(own[0].key.workload == WorkloadKind::kAcceptance);
+    CHECK(own[0].key.pair == byte_pair().sha256);
+    CHECK(store.points({.pair = std::string(64, 'd')}).empty());
+    CHECK(store.points({.workload = WorkloadKind::kStep})[0].key.pair.empty());
+  }
+  {
+    Database database(path, Access::kWrite);  // what another program says of it is not of it
+    database.execute("INSERT INTO word (text) VALUES ('imported') ON CONFLICT DO NOTHING");
+    database.execute("PRAGMA user_version = 3");
+    database.execute("UPDATE point SET backend = (SELECT id FROM word WHERE text = 'imported')");
+  }
+  const Store store = Store::open(path, OpenMode::kReadOnly);
+  CHECK(store.pairs().empty());
+  CHECK(store.points({.pair = byte_pair().sha256}).empty());
+  CHECK(store.points({.workload = WorkloadKind::kAcceptance})[0].key.pair.empty());
 }
 
 TEST_CASE("a step brings an old file to the next schema, keeps its rows and a copy") {

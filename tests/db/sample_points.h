@@ -45,6 +45,7 @@ inline PointMeasurement sample_point(int number) {
   PointMeasurement point;
   point.key.workload = static_cast<WorkloadKind>(number % 3);
   point.key.model = number % 2 == 0 ? "nsa-1b" : "demo-nsa";
+  point.key.pair = number % 3 == 2 ? std::string(64, 'c') : std::string();  // of acceptance points
   point.key.regime = "chat";
   point.key.split = "test";
   point.key.strategy = "nsa/d6k8n64/dfs/c1/F*";
@@ -118,7 +119,7 @@ inline std::string describe(const PointKey& key) {
   Description text;
   text.add(name_of(key.workload)).add(key.model).add(key.regime).add(key.split).add(key.strategy);
   text.add(name_of(key.dtype)).add(name_of(key.backend)).add(name_of(key.cache_state));
-  text.add(name_of(key.launch));
+  text.add(name_of(key.launch)).add(key.pair);
   return text.add(key.context_len).add(key.num_queries).add(key.overlap).text();
 }
 

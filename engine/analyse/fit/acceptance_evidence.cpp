@@ -37,7 +37,8 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
   bool calibration = false;
   for (const PointMeasurement& m : measured) {
     const std::optional<double> accepted = accepted_of(m);
-    if (accepted && m.key.model == pair.name && origin_of(m) == pair.origin) {
+    if (accepted && m.key.model == pair.name && m.key.pair == pair.sha256 &&
+        origin_of(m) == pair.origin) {
       samples.push_back({&m, Strategy::parse(m.key.strategy), *accepted});
       calibration = calibration || m.key.split == "calibration";
     }
@@ -190,15 +191,16 @@ std::vector<AcceptanceModel::Measured> cut_chains(
 }  // namespace
 
 std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured) {
-  std::map<std::pair<AcceptanceOrigin, std::string>, std::int64_t> counts;
+  std::map<std::tuple<AcceptanceOrigin, std::string, std::string>, std::int64_t> counts;
   for (const PointMeasurement& m : measured) {
     if (accepted_of(m)) {
-      counts[{origin_of(m), m.key.model}] += 1;
+      counts[{origin_of(m), m.key.model, m.key.pair}] += 1;
     }
   }
   std::vector<AcceptancePair> pairs;
   for (const auto& [key, points] : counts) {
-    pairs.push_back({.name = key.second, .origin = key.first, .points = points});
+    const auto& [origin, name, sha256] = key;
+    pairs.push_back({.name = name, .origin = origin, .points = points, .sha256 = sha256});
   }
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const AcceptancePair& a, const AcceptancePair& b) {
@@ -211,7 +213,8 @@ std::string listed(const std::vector<AcceptancePair>& pairs) {
   std::string text;
   for (const AcceptancePair& p : pairs) {
     text += (text.empty() ? "" : ", ") + p.name + " (" + name_of(p.origin) + ", " +
-            std::to_string(p.points) + (p.points == 1 ? " point)" : " points)");
+            std::to_string(p.points) + (p.points == 1 ? " point" : " points") +
+            (p.sha256.empty() ? "" : ", sha256 " + short_hash(p.sha256)) + ")";
   }
   return text.empty() ? "no acceptance at all" : text;
 }

@@ -19,6 +19,9 @@ struct AcceptancePair {
   std::string name;
   AcceptanceOrigin origin = AcceptanceOrigin::kMeasured;  // or imported
   std::int64_t points = 0;
+  std::string sha256;  // PairId::sha256; pairs of one name and other weights are two
+
+  PairId id() const { return {name, sha256}; }
 };
 
 struct AcceptanceEvidence {
@@ -38,7 +41,8 @@ struct AcceptanceEvidence {
 
 // The measured ones first, each kind by its number of points.
 std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured);
-// "demo-nsa (measured, 690 points), llama (imported, 3 points)"; "no acceptance at all".
+// "demo-nsa (measured, 690 points, sha256 b795a4c58339), llama (imported, 3 points)"; "no
+// acceptance at all".
 std::string listed(const std::vector<AcceptancePair>& pairs);
 
 // Of points of the calibration split when the pair has any (the test split then stays unseen).

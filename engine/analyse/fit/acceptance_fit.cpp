@@ -16,7 +16,8 @@ namespace versieve::engine {
 namespace {
 
 constexpr double kDefaultOverlap = 0.6;
-constexpr double kLoneLogError = 0.05;  // of a single comparison (an assumption)
+constexpr std::size_t kShortestHash = 8;  // digits that name a pair
+constexpr double kLoneLogError = 0.05;    // of a single comparison (an assumption)
 // What the positional form misses on the measured pair is 0.020 to 0.027, by range.
 constexpr double kFormLogError = 0.03;
 // Of one pair from another (assumptions: one pair was measured).
@@ -109,7 +110,10 @@ void place(std::size_t range, AcceptanceModel::Positional& model) {
 }
 
 AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
-  AcceptanceModel out{.pair = evidence.pair.name};
+  AcceptanceModel out{.pair = evidence.pair.name, .sha256 = evidence.pair.sha256};
+  if (!evidence.overlaps.empty()) {
+    out.overlap_of = evidence.pair.id();
+  }
   const TuplesByRange ranges = plain_by_range(evidence.tuples);
   Tuples all;
   for (const auto& [range, tuples] : ranges) {
@@ -197,9 +201,12 @@ std::string imported_note(const AcceptanceEvidence& evidence, const AcceptanceMo
 }
 
 AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const AcceptanceModel& lender) {
-  AcceptanceModel out{.pair = evidence.pair.name,
-                      .origin = AcceptanceOrigin::kImported,
-                      .note = imported_note(evidence, lender)};
+  AcceptanceModel out{
+      .pair = evidence.pair.name,
+      .sha256 = evidence.pair.sha256,
+      .overlap_of = evidence.overlaps.empty() ? lender.overlap_of : evidence.pair.id(),
+      .origin = AcceptanceOrigin::kImported,
+      .note = imported_note(evidence, lender)};
   TuplesByRange ranges = plain_by_range(evidence.tuples);
   if (ranges.empty()) {
     throw Error(ExitCode::kAnswerNo,
@@ -237,11 +244,19 @@ AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured) {
 AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                                   const std::string& pair, const AcceptanceModel& lender) {
   const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
-  const auto found = std::find_if(pairs.begin(), pairs.end(),
-                                  [&pair](const AcceptancePair& p) { return p.name == pair; });
+  const auto is_asked = [&pair](const AcceptancePair& p) {
+    return p.name == pair || (pair.size() >= kShortestHash && p.sha256.starts_with(pair));
+  };
+  const auto found = std::find_if(pairs.begin(), pairs.end(), is_asked);
   if (found == pairs.end()) {
     throw Error(ExitCode::kAnswerNo, "there is no acceptance of a pair '" + pair +
                                          "': the points hold " + listed(pairs));
+  }
+  const auto other = std::find_if(found + 1, pairs.end(), is_asked);
+  if (other != pairs.end() && other->origin == found->origin) {
+    throw Error(ExitCode::kUsage,
+                "several pairs are called '" + pair +
+                    "', of other weights: name one by its hash; the points hold " + listed(pairs));
   }
   const AcceptanceEvidence evidence = acceptance_evidence(measured, *found);
   return found->origin == AcceptanceOrigin::kImported ? fit_imported(evidence, lender)
@@ -252,7 +267,9 @@ AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
   if (!(rate >= 0.0 && rate <= 1.0)) {
     throw Error(ExitCode::kUsage, "an assumed acceptance rate is a probability between 0 and 1");
   }
-  AcceptanceModel out{.pair = formatted("assumed %g", rate), .origin = AcceptanceOrigin::kAssumed};
+  AcceptanceModel out{.pair = formatted("assumed %g", rate),
+                      .overlap_of = lender.overlap_of,
+                      .origin = AcceptanceOrigin::kAssumed};
   out.note = formatted("the draft's best child is right with probability %g at every depth", rate) +
              ", which nobody measured; how siblings help and overlap of selected blocks are" +
              as_of(lender) +

@@ -14,10 +14,11 @@ namespace versieve::engine {
 // points.
 AcceptanceModel fit_acceptance(const std::vector<PointMeasurement>& measured);
 
-// Of the pair of that name, a measured one before an imported one. What an imported pair's few
+// Of the pair of that name, a measured one before an imported one, or of that hash (eight digits of
+// it or more). What an imported pair's few
 // tuples leave open comes from `lender`, as far as pairs are alike, and the intervals say so.
 // Throws Error(kAnswerNo) naming the pairs that exist, or when the pair has no tuple that refreshes
-// in all layers.
+// in all layers; Error(kUsage) where measured pairs of other weights share the name.
 AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                                   const std::string& pair, const AcceptanceModel& lender);
 

@@ -16,10 +16,10 @@ concept Is = std::same_as<std::remove_const_t<T>, U>;
 // What was measured.
 template <class A, Is<PointKey> T>
 void visit_fields(A& a, T& x) {
-  auto& [workload, model, regime, split, strategy, dtype, backend, cache_state, launch, context_len,
-         num_queries, overlap] = x;
-  a(workload, model, regime, split, strategy, dtype, backend, cache_state, launch, context_len,
-    num_queries, overlap);
+  auto& [workload, model, pair, regime, split, strategy, dtype, backend, cache_state, launch,
+         context_len, num_queries, overlap] = x;
+  a(workload, model, pair, regime, split, strategy, dtype, backend, cache_state, launch,
+    context_len, num_queries, overlap);
 }
 template <class A, Is<Traffic> T>
 void visit_fields(A& a, T& x) {
@@ -53,6 +53,12 @@ void visit_fields(A& a, T& x) {
          unique_blocks, ranges, acceptance] = x;
   a(key, status, reason, time_ns, stop_reason, reliability, clock_events, adjacent_overlap,
     unique_blocks, ranges, acceptance);
+}
+
+template <class A, Is<PairId> T>
+void visit_fields(A& a, T& x) {
+  auto& [name, sha256] = x;
+  a(name, sha256);
 }
 
 // The machine.
@@ -160,17 +166,17 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<AcceptanceModel> T>
 void visit_fields(A& a, T& x) {
-  auto& [pair, origin, note, measured, positional, variants] = x;
-  a(pair, origin, note, measured, positional, variants);
+  auto& [pair, sha256, overlap_of, origin, note, measured, positional, variants] = x;
+  a(pair, sha256, overlap_of, origin, note, measured, positional, variants);
 }
 template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {
-  auto& [device, hardware_key, geometry, dtype, conditions, evidence, points, runs, estimates,
-         attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
+  auto& [device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
+         estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
          system_time, systems, machine, prior] = x;
-  a(device, hardware_key, geometry, dtype, conditions, evidence, points, runs, estimates,
-    attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance, system_time,
-    systems, machine, prior);
+  a(device, hardware_key, geometry, steps_pair, dtype, conditions, evidence, points, runs,
+    estimates, attention_time, step_time, errors, regimes, steps, small_pair_nodes, acceptance,
+    system_time, systems, machine, prior);
 }
 
 // What is said of it.

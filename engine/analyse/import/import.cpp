@@ -6,7 +6,7 @@
 
 #include "engine/analyse/import/import_points.h"
 #include "engine/analyse/import/record_kind.h"
-#include "engine/analyse/import/sha256.h"
+#include "engine/io/sha256.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
 #include "profiler/environment.h"

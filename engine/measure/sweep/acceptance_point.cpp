@@ -4,18 +4,13 @@
 #include <deque>
 #include <optional>
 
-#include "engine/io/checkpoint.h"
 #include "engine/measure/sweep/sweep_ops.h"
-#include "engine/measure/sweep/text_windows.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/generate.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
 namespace {
-
-constexpr std::int64_t kContinuation = 256;  // tokens of the text walked with the teacher
-constexpr const char* kModelName = "demo-nsa";
 
 // A model with a prefilled prompt of its own, so that the strategies of one context share it.
 template <class T>
@@ -94,27 +89,22 @@ template <class T>
 class AcceptanceRunner final : public PointRunner {
  public:
   AcceptanceRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
-                   const std::filesystem::path& demo)
+                   const PairSource& pair)
       : plan_(plan),
-        prompts_(demo / "prompts"),
+        source_(pair),
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)),
-        checkpoint_(load_target(demo / "nsa")),
-        draft_(load_draft(demo / "nsa" / "draft", checkpoint_.shape)),
-        tokenizer_(load_tokenizer(demo / "nsa", checkpoint_.shape)) {}
+        pair_(pair) {}
 
   PointMeasurement run(const PointKey& key) override {
-    if (key.model != kModelName) {
-      return refused_point(key, "acceptance is measured on the trained pair '" +
-                                    std::string(kModelName) + "', not on '" + key.model + "'");
+    if (const std::string other = other_pair_because(key, source_); !other.empty()) {
+      return refused_point(key, other);
     }
     GenerateOptions options{.strategy = Strategy::parse(key.strategy),
                             .max_new_tokens = plan_.new_tokens,
                             .measures_blocks = true};
     prepare(key);
     if (used_ == 0) {
-      return refused_point(key, "no " + key.split + " prompt of regime '" + key.regime +
-                                    "' is as long as " + std::to_string(key.context_len) +
-                                    " tokens and a continuation");
+      return refused_point(key, no_text_because(key));
     }
     const std::string refusal = readers_.front().generator.refusal(options);
     return refusal.empty() ? measure(key, options) : refused_point(key, refusal);
@@ -125,11 +115,9 @@ class AcceptanceRunner final : public PointRunner {
   PointMeasurement measure(const PointKey& key, const GenerateOptions& options);
 
   const SweepPlan& plan_;
-  std::filesystem::path prompts_;
+  const PairSource& source_;
   std::unique_ptr<kernels::Ops<T>> ops_;
-  Checkpoint checkpoint_;
-  DraftCheckpoint draft_;
-  std::unique_ptr<const Tokenizer> tokenizer_;
+  LoadedPair pair_;
   std::deque<Reader<T>> readers_;  // a reader's parts point at each other: it never moves
   std::size_t used_ = 0;           // readers that hold a prompt of the current text
   std::string current_;            // regime, split and context of those
@@ -142,16 +130,15 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
     return;
   }
   current_.clear();
-  const std::vector<TextWindow> windows = text_windows(prompts_, *tokenizer_,
-                                                       {.regime = key.regime,
-                                                        .split = key.split,
-                                                        .context_len = key.context_len,
-                                                        .continuation_len = kContinuation,
-                                                        .count = plan_.prompts});
+  const std::vector<TextWindow> windows = pair_.texts.windows({.regime = key.regime,
+                                                               .split = key.split,
+                                                               .context_len = key.context_len,
+                                                               .continuation_len = kContinuation,
+                                                               .count = plan_.prompts});
   used_ = windows.size();
   for (std::size_t i = 0; i < used_; ++i) {
     if (i == readers_.size()) {
-      readers_.emplace_back(*ops_, checkpoint_, draft_);
+      readers_.emplace_back(*ops_, pair_.target, pair_.draft);
     }
     readers_[i].window = windows[i];
     readers_[i].generator.prefill(readers_[i].window.prompt);
@@ -170,6 +157,10 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
     const Generation generated = reader.generator.run(options);
     Totals& generated_into = is_looping(generated.tokens) ? looping : totals;
     add_generated(generated, generated_into);
+    if (reader.window.continuation.empty()) {  // a chat: nobody wrote what follows
+      add_blocks(generated, totals);
+      continue;
+    }
     AcceptanceWalk walk{.text = reader.window.name(), .yields = {}};
     GenerateOptions walking = options;
     walking.on_step = [&walk](const StepResult& step) {
@@ -191,18 +182,28 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
 
 }  // namespace
 
+std::string other_pair_because(const PointKey& key, const PairSource& pair) {
+  return key.model == pair.id.name && key.pair == pair.id.sha256
+             ? std::string()
+             : "the point is of the trained pair " + text_of(PairId{key.model, key.pair}) +
+                   ", and the one at hand is " + text_of(pair.id);
+}
+
+std::string no_text_because(const PointKey& key) {
+  return "no " + key.split + " prompt of regime '" + key.regime + "' is as long as " +
+         std::to_string(key.context_len) + " tokens and a continuation";
+}
+
 template <class T>
 std::unique_ptr<PointRunner> make_acceptance_runner(const SweepPlan& plan, Instrument& instrument,
                                                     bool on_gpu, int threads,
-                                                    const std::filesystem::path& demo) {
-  return std::make_unique<AcceptanceRunner<T>>(plan, instrument, on_gpu, threads, demo);
+                                                    const PairSource& pair) {
+  return std::make_unique<AcceptanceRunner<T>>(plan, instrument, on_gpu, threads, pair);
 }
 
 template std::unique_ptr<PointRunner> make_acceptance_runner<float>(const SweepPlan&, Instrument&,
-                                                                    bool, int,
-                                                                    const std::filesystem::path&);
+                                                                    bool, int, const PairSource&);
 template std::unique_ptr<PointRunner> make_acceptance_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                   bool, int,
-                                                                   const std::filesystem::path&);
+                                                                   bool, int, const PairSource&);
 
 }  // namespace versieve::engine

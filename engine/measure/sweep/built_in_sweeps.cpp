@@ -1,6 +1,7 @@
 // The sweeps that ship: the same text that a file of a user's would hold.
 #include <array>
 
+#include "engine/measure/sweep/pair_sweep.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/error.h"
 
@@ -286,6 +287,17 @@ constexpr std::array<BuiltIn, 12> kBuiltIn = {{
     {"calibrate", kCalibrate},
 }};
 
+// Of no pair and no texts in particular: what the sweep `pair` is without --model, and how it
+// reads.
+const std::string& usual_pair_sweep() {
+  static const std::string text = pair_sweep({.positions = 1 << 14,
+                                              .longest_text = 1 << 14,
+                                              .regimes = text_regimes(),
+                                              .splits = {"calibration", "test"}},
+                                             Backend::kCuda);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> sweep_names() {
@@ -293,6 +305,7 @@ std::vector<std::string> sweep_names() {
   for (const BuiltIn& each : kBuiltIn) {
     names.emplace_back(each.name);
   }
+  names.emplace_back(kPairSweep);
   return names;
 }
 
@@ -304,6 +317,10 @@ std::string_view built_in_sweep(std::string_view name) {
     }
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
+  if (name == kPairSweep) {
+    return usual_pair_sweep();
+  }
+  known += std::string(", ") + kPairSweep;
   throw Error(ExitCode::kUsage, "no sweep is called '" + std::string(name) + "'; there are " +
                                     known + ", or a path of a JSON file");
 }

@@ -1,13 +1,11 @@
 #include "engine/measure/sweep/campaign.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/io/input_file.h"
 #include "engine/measure/sweep/acceptance_point.h"
 #include "engine/measure/sweep/attention_point.h"
 #include "engine/measure/sweep/decode_point.h"
@@ -57,10 +55,9 @@ class Runners {
       case WorkloadKind::kAttention:
         return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kStep:
-        return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads);
+        return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kAcceptance:
-        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads,
-                                         options_.demo_folder);
+        return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads, options_.pair);
       case WorkloadKind::kDecode:
         return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kTopk:
@@ -159,15 +156,6 @@ Backend resolved_backend(const std::string& name) {
     throw Error(ExitCode::kEnvironment, missing);
   }
   return *backend;
-}
-
-void require_pair(const SweepPlan& plan, const std::string& demo_folder) {
-  const bool all_want_it =
-      std::all_of(plan.points.begin(), plan.points.end(),
-                  [](const PointKey& key) { return key.workload == WorkloadKind::kAcceptance; });
-  if (all_want_it) {
-    InputFile{std::filesystem::path(demo_folder) / "nsa" / "config.json"};
-  }
 }
 
 CampaignMachine open_campaign(const SweepPlan& plan, Backend backend, const std::string& hardware) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/sweep.h"
 #include "model/words/measurement.h"
 
@@ -27,12 +28,9 @@ Backend resolved_backend(const std::string& name);
 CampaignMachine open_campaign(const SweepPlan& plan, Backend backend,
                               const std::string& hardware = "");
 
-// Throws Error(kBadInput) where every point wants the trained pair and the folder holds none.
-void require_pair(const SweepPlan& plan, const std::string& demo_folder);
-
 struct CampaignOptions {
-  int threads = 1;          // of the CPU backend
-  std::string demo_folder;  // of the trained pair, for acceptance points
+  int threads = 1;  // of the CPU backend
+  PairSource pair;  // whose points are measured, where the sweep wants one
   // Of backend sim: takes the place of running (engine/analyse/sim/simulate_point.h).
   std::function<PointMeasurement(const PointKey&)> simulate;
 };

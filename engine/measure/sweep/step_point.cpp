@@ -4,9 +4,11 @@
 #include <optional>
 
 #include "engine/measure/sweep/sweep_ops.h"
+#include "engine/run/model/load.h"
 #include "engine/run/model/synthetic.h"
 #include "engine/run/speculate/device_step.h"
 #include "engine/run/speculate/draft_source.h"
+#include "engine/run/speculate/prefilled.h"
 #include "engine/run/speculate/step.h"
 #include "model/launches/draft_levels.h"
 #include "model/words/assert.h"
@@ -18,13 +20,20 @@ namespace {
 
 constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
 constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
-constexpr std::int32_t kToken = 17;          // any token: weights are random
+constexpr std::int32_t kToken = 17;          // any token, where no text says which
+
+// A pair may bear a geometry's name.
+std::string model_of(const PointKey& key) {
+  return key.model + "/" + key.pair;
+}
 
 template <class T>
 class StepRunnerPoint final : public StepPointRunner {
  public:
-  StepRunnerPoint(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+  StepRunnerPoint(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+                  const PairSource* source)
       : plan_(plan),
+        source_pair_(source),
         instrument_(instrument),
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
@@ -53,7 +62,10 @@ class StepRunnerPoint final : public StepPointRunner {
  private:
   // Everything for steps of that key, or why there are none.
   std::string make_ready(const PointKey& key, bool drafts);
-  void prepare(const LlmShape& shape, const PointKey& key);
+  std::string prepare(const LlmShape& shape, const PointKey& key);
+  void make_models(const LlmShape& shape, const PointKey& key);
+  void fill_randomly(std::int64_t context_len);
+  std::string prefill_text(const PointKey& key);
   void make_source(const Strategy& strategy);
   StepResult step(bool measures_blocks);
   double led_verification_ns();
@@ -65,10 +77,14 @@ class StepRunnerPoint final : public StepPointRunner {
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
+  const PairSource* source_pair_;
   Instrument& instrument_;
   std::unique_ptr<kernels::Ops<T>> ops_;
+  std::optional<LoadedPair> pair_;  // of the points of a trained pair
   std::string model_;
   std::int64_t context_len_ = 0;
+  std::string text_;             // regime and split of a prefilled context
+  std::int32_t token_ = kToken;  // that follows the context
   std::optional<Target<T>> target_;
   std::optional<Draft<T>> draft_;
   std::optional<StepRunner<T>> runner_;
@@ -84,12 +100,21 @@ class StepRunnerPoint final : public StepPointRunner {
 template <class T>
 std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   const Strategy strategy = Strategy::parse(key.strategy);
-  const LlmShape shape = named_llm_shape(key.model);
-  const std::string refusal = untimed_because(strategy, shape);
+  if (!key.pair.empty()) {
+    VERSIEVE_ASSERT(source_pair_ != nullptr, "a campaign of a pair's points has the pair");
+    if (const std::string other = other_pair_because(key, *source_pair_); !other.empty()) {
+      return other;
+    }
+    if (!pair_) {
+      pair_.emplace(*source_pair_);
+    }
+  }
+  const LlmShape shape = key.pair.empty() ? named_llm_shape(key.model) : pair_->target.shape;
+  std::string refusal = untimed_because(strategy, shape);
+  refusal = refusal.empty() ? prepare(shape, key) : refusal;
   if (!refusal.empty()) {
     return refusal;
   }
-  prepare(shape, key);
   if (strategy.attention == AttentionMethod::kResa) {
     target_->keep_block_keys(strategy.resa_key_block);
   } else {
@@ -121,35 +146,84 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   return {};
 }
 
-// The model stays from point to point, the context as long as its length does.
+// The model stays from point to point, the context as long as its length (and a pair's text) does.
+// Why there is no such context, or an empty text.
 template <class T>
-void StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
+std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
   source_.reset();
   recorded_.reset();
   watched_.reset();
-  if (model_ != key.model) {
-    runner_.reset();
-    draft_.reset();
-    target_.reset();
-    model_.clear();
+  if (model_ != model_of(key)) {
+    make_models(shape, key);
+    context_len_ = 0;
+  }
+  const std::string text = key.regime + "/" + key.split;
+  if (context_len_ == key.context_len && text_ == text) {
+    return {};
+  }
+  context_len_ = 0;
+  target_->cache().truncate(0);
+  target_->cache().reserve(key.context_len + kRoom);
+  draft_->reserve(key.context_len + kRoom);
+  if (key.pair.empty()) {
+    fill_randomly(key.context_len);
+  } else if (std::string reason = prefill_text(key); !reason.empty()) {
+    return reason;
+  }
+  context_len_ = key.context_len;
+  text_ = text;
+  return {};
+}
+
+template <class T>
+void StepRunnerPoint<T>::make_models(const LlmShape& shape, const PointKey& key) {
+  runner_.reset();
+  draft_.reset();
+  target_.reset();
+  model_.clear();
+  if (key.pair.empty()) {
     const DraftShape draft = draft_shape_for(shape);
     target_.emplace(make_synthetic_target<T>(*ops_, shape, draft, plan_.seed));
     draft_.emplace(make_synthetic_draft<T>(*ops_, draft, *target_, plan_.seed + 1));
-    runner_.emplace(*ops_, *target_);
-    captured_ = kernels::OpsBuffer<T>(
-        *ops_, std::vector<T>(static_cast<std::size_t>(3 * shape.hidden), T{}));
-    model_ = key.model;
-    context_len_ = 0;
+  } else {
+    target_.emplace(make_target(*ops_, pair_->target, &pair_->draft));
+    draft_.emplace(make_draft(*ops_, pair_->draft, *target_));
   }
-  if (context_len_ != key.context_len) {
-    target_->cache().truncate(0);
-    target_->cache().reserve(key.context_len + kRoom);
-    draft_->reserve(key.context_len + kRoom);
-    fill_context(*ops_, *target_, key.context_len, plan_.seed + 2);
-    fill_context(*ops_, *draft_, key.context_len, plan_.seed + 3);
-    ops_->synchronize();
-    context_len_ = key.context_len;
+  runner_.emplace(*ops_, *target_);
+  captured_ =
+      kernels::OpsBuffer<T>(*ops_, std::vector<T>(static_cast<std::size_t>(3 * shape.hidden), T{}));
+  model_ = model_of(key);
+}
+
+template <class T>
+void StepRunnerPoint<T>::fill_randomly(std::int64_t context_len) {
+  fill_context(*ops_, *target_, context_len, plan_.seed + 2);
+  fill_context(*ops_, *draft_, context_len, plan_.seed + 3);
+  ops_->synchronize();
+  token_ = kToken;
+}
+
+// Of a chat the next token is any.
+template <class T>
+std::string StepRunnerPoint<T>::prefill_text(const PointKey& key) {
+  const std::vector<TextWindow> windows = pair_->texts.windows({.regime = key.regime,
+                                                                .split = key.split,
+                                                                .context_len = key.context_len,
+                                                                .continuation_len = kContinuation,
+                                                                .count = 1});
+  if (windows.empty() || static_cast<std::int64_t>(windows[0].prompt.size()) != key.context_len) {
+    return no_text_because(key);
   }
+  Prefilled<T> prefilled(*ops_, *target_, &*draft_, nullptr);
+  prefilled.prefill(windows[0].prompt);
+  ops_->copy_rows({.rows = 1,
+                   .width = 3 * target_->shape().hidden,
+                   .src = prefilled.last_captured(),
+                   .dst = captured_.data(),
+                   .term = TrafficTerm::kDraft});
+  ops_->synchronize();
+  token_ = windows[0].continuation.empty() ? kToken : windows[0].continuation[0];
+  return {};
 }
 
 template <class T>
@@ -171,12 +245,12 @@ StepResult StepRunnerPoint<T>::step(bool measures_blocks) {
   target_->cache().truncate(context_len_);
   draft_->set_length(context_len_);
   source_->observe({.first = context_len_ - 1,
-                    .next_token = {kToken},
+                    .next_token = {token_},
                     .captured = captured_.data(),
                     .rows = {0}});
   StepOptions options = options_;
   options.measures_blocks = measures_blocks;
-  return runner_->run(*source_, kToken, options);
+  return runner_->run(*source_, token_, options);
 }
 
 template <class T>
@@ -206,7 +280,7 @@ void StepRunnerPoint<T>::begin_recorded() {
 template <class T>
 void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
   runner.begin({.context_len = context_len_,
-                .token = kToken,
+                .token = token_,
                 .captured = captured_.data(),
                 .max_context = context_len_ + kRecordedRoom});
 }
@@ -266,13 +340,14 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
 
 template <class T>
 std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
-                                                  bool on_gpu, int threads) {
-  return std::make_unique<StepRunnerPoint<T>>(plan, instrument, on_gpu, threads);
+                                                  bool on_gpu, int threads,
+                                                  const PairSource* pair) {
+  return std::make_unique<StepRunnerPoint<T>>(plan, instrument, on_gpu, threads, pair);
 }
 
 template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&, Instrument&,
-                                                                  bool, int);
+                                                                  bool, int, const PairSource*);
 template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                 bool, int);
+                                                                 bool, int, const PairSource*);
 
 }  // namespace versieve::engine

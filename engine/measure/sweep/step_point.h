@@ -1,11 +1,13 @@
 // WorkloadKind::kStep: a whole speculative step (draft, verification, acceptance, commit) of a
-// geometry with synthetic weights, through the engine itself. The time is the host's: launch
+// geometry with synthetic weights and a context that was never prefilled, or of a trained pair on
+// real text, through the engine itself. The time is the host's: launch
 // `graph` times recorded steps one after the other as generation runs them (the next is enqueued
 // while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels.
 #pragma once
 
 #include <memory>
 
+#include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/point_runner.h"
 #include "kernels/common/bf16.h"
 
@@ -24,14 +26,17 @@ class StepPointRunner : public PointRunner {
   virtual PointMeasurement run_verification(const PointKey& key) = 0;
 };
 
-// As make_attention_runner.
+// As make_attention_runner. `pair`: for points of a trained pair; outlives the runner.
 template <class T>
 std::unique_ptr<StepPointRunner> make_step_runner(const SweepPlan& plan, Instrument& instrument,
-                                                  bool on_gpu, int threads);
+                                                  bool on_gpu, int threads,
+                                                  const PairSource* pair = nullptr);
 
 extern template std::unique_ptr<StepPointRunner> make_step_runner<float>(const SweepPlan&,
-                                                                         Instrument&, bool, int);
+                                                                         Instrument&, bool, int,
+                                                                         const PairSource*);
 extern template std::unique_ptr<StepPointRunner> make_step_runner<Bf16>(const SweepPlan&,
-                                                                        Instrument&, bool, int);
+                                                                        Instrument&, bool, int,
+                                                                        const PairSource*);
 
 }  // namespace versieve::engine

@@ -87,15 +87,28 @@ std::vector<std::string> read_schedules(Fields& fields, WorkloadKind workload) {
   return schedules;
 }
 
+// Of steps and layers: geometries have synthetic weights and no text, the pair has both.
+bool is_of_pair(const std::vector<std::string>& models, const std::string& where) {
+  const bool any = std::find(models.begin(), models.end(), kPairModel) != models.end();
+  if (any && models.size() > 1) {
+    throw Error(ExitCode::kBadInput,
+                where + ": a grid of steps is of geometries or of the pair, not of both");
+  }
+  return any;
+}
+
 Grid read_grid(const json& object, const std::string& where) {
   Fields fields(object, where);
   Grid grid;
   grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
   const bool text = grid.workload == WorkloadKind::kAcceptance;
   using Texts = std::vector<std::string>;
-  grid.model = fields.axis<std::string>("model", text ? Texts{"demo-nsa"} : Texts{"nsa-1b"});
-  grid.regime = fields.axis<std::string>("regime", text ? text_regimes() : Texts{"synthetic"});
-  grid.split = fields.axis<std::string>("split", text ? Texts{"calibration"} : Texts{""});
+  grid.model = fields.axis<std::string>("model", {text ? kPairModel : "nsa-1b"});
+  const bool of_pair = !text && is_of_pair(grid.model, where);
+  grid.regime = fields.axis<std::string>("regime", text      ? text_regimes()
+                                                   : of_pair ? Texts{text_regimes().front()}
+                                                             : Texts{"synthetic"});
+  grid.split = fields.axis<std::string>("split", {text || of_pair ? "calibration" : ""});
   grid.draft = fields.axis<std::string>("draft", {"ar"});
   grid.order = fields.axis<std::string>("order", {"bfs"});
   grid.group = fields.axis<std::string>("group", {"c1"});
@@ -254,6 +267,20 @@ void require_sane(const SweepPlan& plan, const std::string& origin) {
   }
 }
 
+// A point that is written both ways, as the pair's and by its name, is one.
+void name_pair(const PairId& pair, SweepPlan& plan) {
+  const std::vector<PointKey> points = std::move(plan.points);
+  plan.points.clear();
+  for (PointKey key : points) {
+    const bool by_name = key.workload == WorkloadKind::kAcceptance && key.model == pair.name;
+    if (key.model == kPairModel || by_name) {
+      key.model = pair.name;
+      key.pair = pair.sha256;
+    }
+    add_point(key, plan);
+  }
+}
+
 json point_json(const PointKey& key) {
   json object = {{"workload", name_of(key.workload)},
                  {"model", key.model},
@@ -265,6 +292,9 @@ json point_json(const PointKey& key) {
                  {"cache_state", name_of(key.cache_state)},
                  {"launch", name_of(key.launch)},
                  {"context_len", key.context_len}};
+  if (!key.pair.empty()) {
+    object["pair"] = key.pair;
+  }
   if (key.overlap) {
     object["overlap"] = *key.overlap;
   }
@@ -277,7 +307,14 @@ std::vector<std::string> text_regimes() {
   return {"chat", "plan", "prose", "code"};
 }
 
-SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend) {
+bool wants_pair(const SweepPlan& plan) {
+  return std::any_of(plan.points.begin(), plan.points.end(), [](const PointKey& key) {
+    return key.workload == WorkloadKind::kAcceptance || !key.pair.empty();
+  });
+}
+
+SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend,
+                          const PairId& pair) {
   const json object = parse_strict_json(text, kMaxJsonDepth, origin);
   Fields fields(object, origin);
   SweepPlan plan;
@@ -302,6 +339,7 @@ SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Ba
     }
   }
   require_sane(plan, origin);
+  name_pair(pair, plan);
   return plan;
 }
 

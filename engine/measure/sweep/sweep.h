@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/words/measurement.h"
+#include "model/words/pair_id.h"
 #include "profiler/timing.h"
 
 namespace versieve::engine {
@@ -32,9 +33,16 @@ std::string_view built_in_sweep(std::string_view name);
 // Regimes of the texts that acceptance is measured on, where a sweep does not say.
 std::vector<std::string> text_regimes();
 
+// What a sweep calls the trained pair at hand, whatever its name.
+inline constexpr const char* kPairModel = "pair";
+
 // The plan of a JSON text for a backend, "cuda" or "cpu" (which takes the place of every point's
-// dtype bf16 by f32). Throws Error(kBadInput) naming the key that is wrong; `origin` is named too.
-SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend);
+// dtype bf16 by f32), and for that pair. Throws Error(kBadInput) naming the key that is wrong;
+// `origin` is named too.
+SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Backend backend,
+                          const PairId& pair = byte_pair());
+// Whether any point runs a trained pair's weights.
+bool wants_pair(const SweepPlan& plan);
 
 // The plan as JSON, all defaults written out: what a run stores as its configuration. Shard and
 // paths are no part of it, so that shards of one sweep know each other.

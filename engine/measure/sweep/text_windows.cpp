@@ -1,56 +1,17 @@
 #include "engine/measure/sweep/text_windows.h"
 
 #include <algorithm>
+#include <map>
 
-#include "engine/io/strict_json.h"
-#include "model/words/error.h"
+#include "engine/io/prompt/prompt.h"
 
 namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kWindowStep = 1024;  // tokens between two windows of one file
-constexpr std::int64_t kMaxIndexBytes = 1 << 20;
-constexpr int kMaxIndexDepth = 8;
 
-struct PromptFile {
-  std::string name;
-  TokenIds tokens;  // of its text alone
-};
-
-std::vector<PromptFile> files_of(const std::filesystem::path& prompts, const Tokenizer& tokenizer,
-                                 const WindowRequest& request) {
-  const std::filesystem::path path = prompts / "index.json";
-  const nlohmann::json index =
-      parse_strict_json(read_text_file(path, kMaxIndexBytes), kMaxIndexDepth, path.string());
-  std::vector<PromptFile> files;
-  try {
-    for (const nlohmann::json& entry : index) {
-      if (entry.at("regime").get<std::string>() == request.regime &&
-          entry.at("split").get<std::string>() == request.split) {
-        const std::string name = entry.at("file").get<std::string>();
-        files.push_back(
-            {name, tokenizer.encode_text(read_prompt(prompts / name), SpecialsInText::kLetters)});
-      }
-    }
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ExitCode::kBadInput, path.string() + ": an entry needs file, regime and split");
-  }
-  return files;
-}
-
-// Tokens of the text in a window.
-std::int64_t length_of(const WindowRequest& request, const Tokenizer& tokenizer) {
-  return request.context_len - static_cast<std::int64_t>(tokenizer.before().size()) +
-         request.continuation_len;
-}
-
-TextWindow window_of(const PromptFile& file, std::int64_t start, const Tokenizer& tokenizer,
-                     const WindowRequest& request) {
-  TokenIds tokens = tokenizer.before();
-  const auto begin = file.tokens.begin() + start;
-  tokens.insert(tokens.end(), begin, begin + length_of(request, tokenizer));
-  const auto middle = tokens.begin() + request.context_len;
-  return {file.name, start, {tokens.begin(), middle}, {middle, tokens.end()}};
+std::int64_t size_of(const TokenIds& tokens) {
+  return static_cast<std::int64_t>(tokens.size());
 }
 
 // Matches of every token with the one `period` before it, in a row: the longest.
@@ -66,25 +27,108 @@ std::int64_t longest_run(std::span<const std::int32_t> tokens, std::size_t perio
 
 }  // namespace
 
-std::vector<TextWindow> text_windows(const std::filesystem::path& prompts,
-                                     const Tokenizer& tokenizer, const WindowRequest& request) {
-  const std::vector<PromptFile> files = files_of(prompts, tokenizer, request);
+PromptTexts::PromptTexts(const PromptList& prompts, const Tokenizer& tokenizer,
+                         std::filesystem::path model)
+    : tokenizer_(tokenizer) {
+  for (const PromptFile& prompt : prompts) {
+    Text text{.name = prompt.name,
+              .regime = prompt.regime,
+              .split = prompt.split,
+              .tokens = {},
+              .is_chat = prompt.is_chat};
+    text.tokens =
+        prompt.is_chat
+            ? encode_prompt({.text = {}, .tokens = {}, .messages = prompt.path}, model, tokenizer)
+            : tokenizer.encode_text(read_prompt(prompt.path), SpecialsInText::kLetters);
+    texts_.push_back(std::move(text));
+  }
+}
+
+std::vector<const PromptTexts::Text*> PromptTexts::texts_of(const WindowRequest& request) const {
+  std::vector<const Text*> out;
+  for (const Text& text : texts_) {
+    if (text.regime == request.regime && text.split == request.split) {
+      out.push_back(&text);
+    }
+  }
+  return out;
+}
+
+PromptTexts::Text PromptTexts::joined(const std::vector<const Text*>& texts) const {
+  Text all;
+  for (const Text* text : texts) {
+    if (!text->is_chat) {
+      all.name += all.name.empty() ? text->name + "+" : "";
+      all.tokens.insert(all.tokens.end(), text->tokens.begin(), text->tokens.end());
+    }
+  }
+  return all;
+}
+
+// Tokens of the text in a window.
+std::int64_t PromptTexts::length_of(const WindowRequest& request) const {
+  return request.context_len - size_of(tokenizer_.before()) + request.continuation_len;
+}
+
+TextWindow PromptTexts::window_of(const Text& text, std::int64_t start,
+                                  const WindowRequest& request) const {
+  if (text.is_chat) {
+    return {text.name, 0, text.tokens, {}};
+  }
+  TokenIds tokens = tokenizer_.before();
+  const auto begin = text.tokens.begin() + start;
+  tokens.insert(tokens.end(), begin, begin + length_of(request));
+  const auto middle = tokens.begin() + request.context_len;
+  return {text.name, start, {tokens.begin(), middle}, {middle, tokens.end()}};
+}
+
+std::vector<TextWindow> PromptTexts::windows(const WindowRequest& request) const {
+  std::vector<const Text*> texts = texts_of(request);
+  const auto holds = [&](const Text& text, std::int64_t start) {
+    return text.is_chat ? start == 0 && size_of(text.tokens) <= request.context_len
+                        : start + length_of(request) <= size_of(text.tokens);
+  };
+  const Text all = joined(texts);
+  if (std::none_of(texts.begin(), texts.end(), [&](const Text* t) { return holds(*t, 0); })) {
+    texts = {&all};
+  }
   std::vector<TextWindow> windows;
   bool found = true;
   for (std::int64_t start = 0; found; start += kWindowStep) {
     found = false;
-    for (const PromptFile& file : files) {
-      if (start + length_of(request, tokenizer) > static_cast<std::int64_t>(file.tokens.size())) {
+    for (const Text* text : texts) {
+      if (!holds(*text, start)) {
         continue;
       }
       if (static_cast<std::int64_t>(windows.size()) == request.count) {
         return windows;
       }
-      windows.push_back(window_of(file, start, tokenizer, request));
+      windows.push_back(window_of(*text, start, request));
       found = true;
     }
   }
   return windows;
+}
+
+std::int64_t PromptTexts::longest_text() const {
+  std::map<std::pair<std::string, std::string>, std::int64_t> sums;
+  std::int64_t longest = 0;
+  for (const Text& text : texts_) {
+    if (!text.is_chat) {
+      std::int64_t& sum = sums[{text.regime, text.split}];
+      sum += size_of(text.tokens);
+      longest = std::max(longest, sum);
+    }
+  }
+  return longest;
+}
+
+std::int64_t PromptTexts::longest_chat() const {
+  std::int64_t longest = 0;
+  for (const Text& text : texts_) {
+    longest = std::max(longest, text.is_chat ? size_of(text.tokens) : 0);
+  }
+  return longest;
 }
 
 bool is_looping(std::span<const std::int32_t> tokens) {

@@ -1,5 +1,6 @@
-// The real text that acceptance points run on: pieces of the prompts of one regime and split, each
-// a context and what the author wrote next; and whether generated text merely repeats itself.
+// The real text that points of a trained pair run on: pieces of the prompts of one regime and
+// split, each a context and what the author wrote next; and whether generated text merely repeats
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,12 @@
 #include <vector>
 
 #include "engine/io/tokenizer/tokenizer.h"
+#include "engine/measure/sweep/prompt_list.h"
 
 namespace versieve::engine {
+
+// Tokens of a text behind its context, walked along with the teacher.
+inline constexpr std::int64_t kContinuation = 256;
 
 struct TextWindow {
   std::string file;
@@ -29,11 +34,35 @@ struct WindowRequest {
   std::int64_t count = 0;  // at most
 };
 
-// Reads index.json of a prompts folder ([{file, regime, split, ...}]). A file of each window before
-// a second window of any; later windows of a file start 1024 tokens further on. Throws
-// Error(kBadInput) for a folder that is not such.
-std::vector<TextWindow> text_windows(const std::filesystem::path& prompts,
-                                     const Tokenizer& tokenizer, const WindowRequest& request);
+// A prompt list as tokens, of one tokenizer. `model`: whose chat template messages are put in.
+class PromptTexts {
+ public:
+  PromptTexts(const PromptList& prompts, const Tokenizer& tokenizer, std::filesystem::path model);
+
+  // A file of each window before a second window of any; later windows of a file start 1024 tokens
+  // further on. Where no file is long enough all of them are one text, in their order. Messages are
+  // a prompt whole, of at most the context's tokens, without a continuation.
+  std::vector<TextWindow> windows(const WindowRequest& request) const;
+  // Tokens of the longest text of a regime and split that windows are cut from, chats aside; of
+  // the longest chat.
+  std::int64_t longest_text() const;
+  std::int64_t longest_chat() const;
+
+ private:
+  struct Text {
+    std::string name, regime, split;
+    TokenIds tokens;  // of its text alone; of a chat all
+    bool is_chat = false;
+  };
+
+  std::vector<const Text*> texts_of(const WindowRequest& request) const;
+  Text joined(const std::vector<const Text*>& texts) const;
+  std::int64_t length_of(const WindowRequest& request) const;
+  TextWindow window_of(const Text& text, std::int64_t start, const WindowRequest& request) const;
+
+  const Tokenizer& tokenizer_;
+  std::vector<Text> texts_;
+};
 
 // Some run of at least 64 tokens has a period p <= 80 and holds at least four periods (three where
 // p > 16): the rule of engine/demo's record.

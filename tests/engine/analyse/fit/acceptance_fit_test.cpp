@@ -329,3 +329,41 @@ TEST_CASE("of drafts that were cut short the plan knows the first token and a bo
   CHECK(predicted.log_error > 0.05);  // how it falls with depth is another pair's
   CHECK(model().note.find("; drafts were 3.00 tokens long in the mean") != std::string::npos);
 }
+
+// Planted: the other pair has the same name, other weights, more points and other yields.
+TEST_CASE(
+    "pairs of one name and other weights are two, and none is fitted with the other's points") {
+  const std::string mine(64, 'a'), theirs(64, 'b');
+  const auto of = [](const std::string& sha256, double first) {
+    std::vector<PointMeasurement> points = synthetic::acceptance_points(first, 1.2, 0.97);
+    for (PointMeasurement& m : points) {
+      m.key.pair = sha256;
+    }
+    return points;
+  };
+  const std::vector<PointMeasurement> own = of(mine, 0.75);
+  std::vector<PointMeasurement> both = of(theirs, 0.2);
+  both.push_back(both.back());
+  both.back().key.context_len = 2048;
+  both.insert(both.end(), own.begin(), own.end());
+  const AcceptanceModel alone = fit_acceptance(own);
+  CHECK(alone.sha256 == mine);
+  CHECK(alone.overlap_of == PairId{"demo-nsa", mine});
+  const AcceptanceModel most = fit_acceptance(both);
+  CHECK(most.sha256 == theirs);
+  CHECK(most.measured.size() == alone.measured.size() + 1);
+  const AcceptanceModel named = fit_acceptance_of(both, "aaaaaaaa", {});
+  CHECK(named.sha256 == mine);
+  REQUIRE(named.measured.size() == alone.measured.size());
+  for (std::size_t i = 0; i < alone.measured.size(); ++i) {
+    CHECK(named.measured[i].mean == alone.measured[i].mean);
+    CHECK(named.measured[i].steps == alone.measured[i].steps);
+  }
+  CHECK(named.positional.at(0).first == alone.positional.at(0).first);
+  CHECK_THROWS_WITH(fit_acceptance_of(both, "demo-nsa", {}),
+                    Catch::Contains("several pairs are called 'demo-nsa'") &&
+                        Catch::Contains("sha256 aaaaaaaaaaaa"));
+  CHECK_THROWS_WITH(fit_acceptance_of(both, "aaaaaaa", {}), Catch::Contains("no acceptance of"));
+  CHECK(assumed_acceptance(0.5, named).overlap_of == PairId{"demo-nsa", mine});
+  CHECK(assumed_acceptance(0.5, named).sha256.empty());
+}

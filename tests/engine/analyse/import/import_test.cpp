@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/analyse/import/sha256.h"
+#include "engine/io/sha256.h"
 #include "tests/engine/analyse/import/refusals.h"
 #include "tests/support/temp_folder.h"
 
@@ -32,15 +32,6 @@ const std::string kRow =
     R"("step_time": 0.01, "completion_tokens": 512})";
 
 }  // namespace
-
-TEST_CASE("the digest is SHA-256") {
-  CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  CHECK(sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
-        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  CHECK(sha256_hex(std::string(1000000, 'a')) ==
-        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
 
 TEST_CASE("a run says that it was imported, from what, and what was stated") {
   const Files files;

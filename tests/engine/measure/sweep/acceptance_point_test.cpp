@@ -5,6 +5,7 @@
 
 #include "engine/io/tokenizer/byte_tokenizer.h"
 #include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/text_windows.h"
 #include "model/words/error.h"
 #include "tests/support/paths.h"
@@ -15,6 +16,7 @@ using namespace versieve::engine;
 namespace {
 
 const std::filesystem::path kDemo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+const PairSource kPair{.model = kDemo / "nsa", .prompts = listed_prompts({kDemo / "prompts"})};
 
 std::vector<std::int32_t> repeated(int period, int count) {
   std::vector<std::int32_t> tokens;
@@ -25,12 +27,13 @@ std::vector<std::int32_t> repeated(int period, int count) {
 }
 
 std::vector<TextWindow> windows(std::int64_t context_len, std::int64_t count) {
-  return text_windows(kDemo / "prompts", ByteTokenizer(260, 256, 257, 258),
-                      {.regime = "code",
-                       .split = "test",
-                       .context_len = context_len,
-                       .continuation_len = 100,
-                       .count = count});
+  const ByteTokenizer tokenizer(260, 256, 257, 258);
+  return PromptTexts(listed_prompts({kDemo / "prompts"}), tokenizer, {})
+      .windows({.regime = "code",
+                .split = "test",
+                .context_len = context_len,
+                .continuation_len = 100,
+                .count = count});
 }
 
 }  // namespace
@@ -57,6 +60,18 @@ TEST_CASE("a text gives further windows only when every file gave one") {
   CHECK(windows(200000, 3).empty());
 }
 
+TEST_CASE("where no text is as long as a window all of them are one") {
+  const std::vector<TextWindow> found = windows(20000, 2);  // the longest file has 16,000 bytes
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].name() == "test/code-400-0.txt+@0");
+  CHECK(found[0].prompt.size() == 20000);
+  const std::string first = read_prompt(kDemo / "prompts/test/code-400-0.txt");
+  const std::string second = read_prompt(kDemo / "prompts/test/code-800-1.txt");
+  CHECK(found[0].prompt[1] == static_cast<unsigned char>(first[0]));
+  CHECK(found[0].prompt[1 + first.size()] == static_cast<unsigned char>(second[0]));
+  CHECK(found[1].start == 1024);
+}
+
 TEST_CASE("text that repeats itself four times is a loop, real text is none") {
   CHECK(is_looping(repeated(5, 100)));
   CHECK(is_looping(repeated(30, 100)));
@@ -74,8 +89,7 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
       "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu),
-      {.threads = 2, .demo_folder = kDemo.string()},
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 2, .pair = kPair},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   REQUIRE(points.size() == 2);
@@ -106,6 +120,25 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
   CHECK(*points[1].adjacent_overlap > 0.1);
 }
 
+TEST_CASE("points of another pair than the one at hand are refused, by hash as by name") {
+  for (const PairId& other : {PairId{"demo-nsa", std::string(64, 'a')}, PairId{"other", ""}}) {
+    const SweepPlan plan = sweep_from_json(
+        R"({"name": "test", "grids": [{"workload": "acceptance", "regime": "code",
+            "context_len": 300, "dtype": "f32"}]})",
+        "test", Backend::kCpu, other);
+    REQUIRE(plan.points.size() == 1);
+    CHECK(plan.points[0].model == other.name);
+    CHECK(plan.points[0].pair == other.sha256);
+    PointMeasurement refused;
+    run_campaign(
+        plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = kPair},
+        [&](const PointMeasurement& point) { refused = point; }, [](const CampaignProgress&) {});
+    CHECK(refused.status == PointStatus::kRefused);
+    CHECK(refused.reason.find("the one at hand is demo-nsa (sha256 b795a4c58339)") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("text that is not there is refused with a sentence") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "test", "grids": [{"workload": "acceptance", "regime": ["verse", "code"],
@@ -113,8 +146,7 @@ TEST_CASE("text that is not there is refused with a sentence") {
       "test", Backend::kCpu);
   std::vector<PointMeasurement> points;
   run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu),
-      {.threads = 1, .demo_folder = kDemo.string()},
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = kPair},
       [&](const PointMeasurement& point) { points.push_back(point); },
       [](const CampaignProgress&) {});
   REQUIRE(points.size() == 2);

@@ -1,0 +1,48 @@
+-- Which trained pair a point is of, by the SHA-256 of its files: a name says nothing of weights.
+-- 0, the empty text: of no pair (synthetic weights), or of one that nobody identified.
+ALTER TABLE point ADD COLUMN pair INTEGER NOT NULL DEFAULT 0 REFERENCES word;
+
+-- Before, one pair alone was profiled, under this name: the byte pair of engine/demo.
+CREATE TEMP TABLE byte_pair_point AS
+SELECT p.id FROM point p
+  JOIN word model ON model.id = p.model
+  JOIN word backend ON backend.id = p.backend
+WHERE p.workload = 'acceptance' AND model.text = 'demo-nsa'
+  AND backend.text NOT IN ('imported', 'sim');
+INSERT INTO word (text)
+SELECT 'b795a4c58339116459072d35b2aa498c5632ef45ab020d76fcea7c1926538e76'
+WHERE EXISTS (SELECT 1 FROM byte_pair_point)
+ON CONFLICT DO NOTHING;
+UPDATE point SET pair = (SELECT id FROM word WHERE
+  text = 'b795a4c58339116459072d35b2aa498c5632ef45ab020d76fcea7c1926538e76')
+WHERE id IN (SELECT id FROM byte_pair_point);
+DROP TABLE byte_pair_point;
+
+-- Two pairs of one name are two.
+DROP INDEX point_key;
+CREATE UNIQUE INDEX point_key ON point (run_id, strategy, context_len, num_queries, model, regime,
+  split, workload, dtype, backend, cache_state, launch, ifnull(overlap, -1e300), pair);
+CREATE INDEX point_by_pair ON point (pair);
+
+-- For people with a SQL prompt: points with their words, one row a point.
+DROP VIEW v_point_time;
+CREATE VIEW v_point_time AS
+SELECT p.id, run.uuid AS run, device.name AS device, p.workload, model.text AS model,
+       regime.text AS regime, split.text AS split, strategy.text AS strategy, dtype.text AS dtype,
+       backend.text AS backend, cache.text AS cache_state, launch.text AS launch, p.context_len,
+       p.num_queries, p.overlap, p.status, p.reason, reliability.text AS reliability,
+       p.adjacent_overlap, p.unique_blocks, p.sample_count, p.median_ns, p.median_low_ns,
+       p.median_high_ns, p.dram_bytes, p.predicted_bytes, p.accepted, pair.text AS pair_sha256
+FROM point p
+  JOIN run ON run.id = p.run_id
+  JOIN device ON device.id = run.device_id
+  JOIN word model ON model.id = p.model
+  JOIN word regime ON regime.id = p.regime
+  JOIN word split ON split.id = p.split
+  JOIN word strategy ON strategy.id = p.strategy
+  JOIN word dtype ON dtype.id = p.dtype
+  JOIN word backend ON backend.id = p.backend
+  JOIN word cache ON cache.id = p.cache_state
+  JOIN word launch ON launch.id = p.launch
+  JOIN word pair ON pair.id = p.pair
+  JOIN word reliability ON reliability.id = p.reliability;

@@ -1,0 +1,42 @@
+// A trained pair and the texts that it is measured on, as a campaign is given them; and what the
+// runners of its points share of them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/tokenizer/tokenizer.h"
+#include "engine/measure/sweep/prompt_list.h"
+#include "engine/measure/sweep/text_windows.h"
+#include "model/words/measurement.h"
+#include "model/words/pair_id.h"
+
+namespace versieve::engine {
+
+struct PairSource {
+  PairId id = byte_pair();
+  std::filesystem::path model;  // target, draft/, tokenizer
+  PromptList prompts;
+};
+
+// Loaded: weights in memory, prompts as tokens.
+struct LoadedPair {
+  explicit LoadedPair(const PairSource& source)
+      : target(load_target(source.model)),
+        draft(load_draft(source.model / "draft", target.shape)),
+        tokenizer(load_tokenizer(source.model, target.shape)),
+        texts(source.prompts, *tokenizer, source.model) {}
+
+  Checkpoint target;
+  DraftCheckpoint draft;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  PromptTexts texts;
+};
+
+// Why the point is not of that pair, or an empty text.
+std::string other_pair_because(const PointKey& key, const PairSource& pair);
+// That the point's text is too short.
+std::string no_text_because(const PointKey& key);
+
+}  // namespace versieve::engine
