@@ -11,6 +11,7 @@
 #include "engine/analyse/fit/fit_report.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/cli/pair_evidence.h"
 #include "engine/cli/pair_shape.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
@@ -71,9 +72,15 @@ std::string parts_text(const std::vector<StepPart>& parts, double step_us) {
                                   100.0 * sum.floor_us / step_us);
 }
 
-// One step of the fitted geometry or another, or why the data do not reach it.
+// One step of the fitted geometry or another, or why the data do not reach it. Of a pair by its
+// folder: by its own timed steps, where the database holds any.
 Answer prediction(const Options& options, const std::optional<PairShape>& asked,
-                  const FittedModel& model) {
+                  FittedModel model) {
+  const KnownPair known = asked ? known_pair(*asked, options.database, model.device) : KnownPair{};
+  if (known.id) {
+    use_pair(known, *asked, {}, /*names_acceptance=*/false, model);
+  }
+  const bool own_steps = known.id && model.steps_pair == known.id->sha256;
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
   double half = 0.0;
@@ -98,13 +105,17 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
   std::snprintf(text, sizeof text, " at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
                 static_cast<long long>(options.context), us, us * std::exp(-half),
                 us * std::exp(half), other ? "; the model was fitted to another geometry" : "");
+  const std::string source = own_steps ? "by " + std::to_string(model.steps.size()) +
+                                             " timed steps of " + text_of(*known.id) + "\n"
+                                       : std::string();
   return {.json = {{"strategy", strategy.text()},
                    {"model", geometry},
+                   {"times", own_steps || !other ? "own" : "borrowed"},
                    {"context_len", options.context},
                    {"time_us", us},
                    {"interval_us", {us * std::exp(-half), us * std::exp(half)}},
                    {"parts", parts_json(parts)}},
-          .text = (other ? geometry + " " : std::string()) + strategy.text() + text +
+          .text = (other ? geometry + " " : std::string()) + strategy.text() + text + source +
                   parts_text(parts, us)};
 }
 

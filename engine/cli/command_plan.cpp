@@ -10,6 +10,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
+#include "engine/cli/pair_evidence.h"
 #include "engine/cli/pair_shape.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/schedule_file.h"
@@ -28,7 +29,12 @@ struct Options {
   std::string pair_database;
   std::optional<double> rate;
   std::optional<std::int64_t> draft_vocab;
-  std::vector<std::string> schedules;
+  std::vector<std::string> schedules, borrow;
+
+  // Where acceptance and a pair's own points are looked for; may be empty.
+  const std::string& evidence_database() const {
+    return pair_database.empty() ? database : pair_database;
+  }
 };
 
 PlanOptions plan_options(const Options& options) {
@@ -75,8 +81,7 @@ void choose_acceptance(const Options& options, AcceptanceModel& acceptance) {
   if (!options.pair) {
     return;
   }
-  const std::string& database =
-      options.pair_database.empty() ? options.database : options.pair_database;
+  const std::string& database = options.evidence_database();
   if (database.empty()) {
     throw Error(ExitCode::kUsage,
                 "--acceptance with --fit needs --acceptance-db, the database that holds the pair");
@@ -106,8 +111,21 @@ Answer run_plan(const Options& options) {
   wanted.draft = pair.draft;
   wanted.schedules = schedules_of(options, pair.target);
   engine::require_writable(options.out);
+  const Borrowed borrowed = parse_borrowed(options.borrow);
+  if (pair.folder.empty() && !options.borrow.empty()) {
+    throw Error(ExitCode::kUsage,
+                "--borrow is for a pair by its folder: a geometry by its name borrows anyway");
+  }
+  if (pair.folder.empty() && !options.pair && !options.pair_database.empty()) {
+    throw Error(ExitCode::kUsage,
+                "--acceptance-db goes with --acceptance, or with a pair's folder as --model");
+  }
   FittedModel fit = fitted_model(options, hardware.key);
+  const KnownPair known = known_pair(pair, options.evidence_database(), fit.device);
+  use_pair(known, pair, borrowed, options.pair || options.rate, fit);
   choose_acceptance(options, fit.acceptance);
+  wanted.pair = known.id;
+  wanted.pair_remark = known.remark;
   if (!options.precision) {
     wanted.classes = priced_classes(fit);
   }
@@ -148,11 +166,16 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
       "place of (FR)*, (FRR)* and (FRRR)*; may be repeated");
   CLI::Option* const pair = app.add_option(
       "--acceptance", options->pair,
-      "tokens a step of this pair, as it was profiled or imported under that name; the measured "
-      "pair with most points if left out");
+      "tokens a step of this pair, as it was profiled or imported under that name, or by eight or "
+      "more digits of its hash; those of the pair in --model's folder if left out, else of the "
+      "measured pair with most points");
   app.add_option("--acceptance-db", options->pair_database,
-                 "database that holds that pair; --db if left out")
-      ->needs(pair);
+                 "database that holds that pair, or the points of the pair in --model's folder; "
+                 "--db if left out");
+  app.add_option("--borrow", options->borrow,
+                 "what may be another's where none was measured of the pair in --model's folder: "
+                 "times, acceptance, both, or none; both if left out, and the table says what is "
+                 "borrowed");
   app.add_option(
          "--assume-acceptance", options->rate,
          "no pair's: the draft's best child is right with this probability, 0 to 1, at every "

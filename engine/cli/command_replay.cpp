@@ -44,7 +44,7 @@ Answer run_replay(const Options& options) {
     throw Error(ExitCode::kAnswerNo, options.table + ": " + reason);
   }
   const db::Store store = db::Store::open(options.database, db::OpenMode::kReadOnly);
-  const engine::Walks walks(db::acceptance_points(store), table.acceptance_pair, options.split,
+  const engine::Walks walks(db::acceptance_points(store), acceptance_pair(table), options.split,
                             options.regime);
   if (!options.record.empty()) {
     const std::vector<std::string> regimes =

@@ -16,21 +16,21 @@ PairShape pair_in(const fs::path& folder) {
   const fs::path draft = folder / "draft";
   std::error_code none;
   if (!fs::exists(draft, none)) {
-    return {target, draft_shape_for(target)};
+    return {target, draft_shape_for(target), {}};
   }
   if (engine::is_draft_model(draft)) {
     throw Error(ExitCode::kUsage, draft.string() +
                                       ": a draft that is a model of its own has no price; a draft "
                                       "head on the target's streams has");
   }
-  return {target, engine::read_draft_config(draft, target).shape};
+  return {target, engine::read_draft_config(draft, target).shape, {}};
 }
 
 PairShape find_pair(const std::string& model) {
   try {
     LlmShape target = named_llm_shape(model);
     target.name = target_name(model);
-    return {target, draft_shape_for(target)};
+    return {target, draft_shape_for(target), {}};
   } catch (const Error& error) {
     std::error_code none;
     if (!fs::is_directory(model, none)) {
@@ -41,6 +41,7 @@ PairShape find_pair(const std::string& model) {
   }
   PairShape pair = pair_in(model);
   pair.target.name = model;
+  pair.folder = model;
   return pair;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@ namespace versieve::cli {
 struct PairShape {
   LlmShape target;   // its name is the text that asked for it, less what that says of the draft
   DraftShape draft;  // the folder's, or what draft_shape_for says
+  std::filesystem::path folder;  // empty: a geometry by its name
 };
 
 // A name of named_llm_shape, or a folder with a config.json and, in draft/, a draft head's.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kSplit = "test";  // the table's acceptance is the calibration split's
 
-std::shared_ptr<const engine::Walks> walks_of(const Snapshot& snapshot, const std::string& pair,
+std::shared_ptr<const engine::Walks> walks_of(const Snapshot& snapshot, const PairId& pair,
                                               const std::string& regime) {
   const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
   return std::make_shared<const engine::Walks>(db::acceptance_points(store), pair, kSplit, regime);
@@ -27,8 +27,8 @@ ReplayedPtr play(const SnapshotPtr& snapshot, const PlanPtr& plan, const std::st
   result->regime = regime;
   result->plan = plan;
   const bool same_walks = earlier && earlier->snapshot == snapshot && earlier->regime == regime &&
-                          earlier->plan->chosen.acceptance_pair == table.acceptance_pair;
-  result->walks = same_walks ? earlier->walks : walks_of(*snapshot, table.acceptance_pair, regime);
+                          acceptance_pair(earlier->plan->chosen) == acceptance_pair(table);
+  result->walks = same_walks ? earlier->walks : walks_of(*snapshot, acceptance_pair(table), regime);
   result->replay = engine::replay(table, *result->walks, {.guard = table.guard});
   result->missing_walks = engine::sweep_of_missing_walks(
       table, *result->walks, kSplit,

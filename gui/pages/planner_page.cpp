@@ -394,6 +394,9 @@ QString PlannerPage::summary() const {
                 .arg(fit.points_holdout);
   }
   text += tr(" Acceptance: %1.").arg(QString::fromStdString(acceptance_text(plan.chosen)));
+  if (plan.chosen.sources) {
+    text += tr(" Evidence of %1.").arg(QString::fromStdString(sources_text(plan.chosen)));
+  }
   return text;
 }
 

@@ -75,6 +75,7 @@ class Planner {
     table_.acceptance_pair = fit.acceptance.pair;
     table_.acceptance_origin = fit.acceptance.origin;
     table_.acceptance_note = fit.acceptance.note;
+    table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
@@ -104,6 +105,33 @@ class Planner {
                                         [&](const auto& m) { return m.draft_vocab == tokens; });
       table_.provenance_note += measured ? "" : ", which no measured step does";
     }
+  }
+
+  // By hashes alone, so that no plan counts another pair's numbers among the pair's own.
+  PlanSources sources_of(const FittedModel& fit) const {
+    const std::optional<PairId>& pair = options_.pair;
+    const auto is_own = [&pair](const std::string& sha256) {
+      return pair && !sha256.empty() && sha256 == pair->sha256;
+    };
+    const auto from = [&is_own](const std::string& sha256) {
+      return is_own(sha256) ? EvidenceFrom::kOwn : EvidenceFrom::kBorrowed;
+    };
+    const AcceptanceModel& a = fit.acceptance;
+    const bool own_geometry =
+        !pair && fit.steps_pair.empty() && fit.geometry == target_.name && !fit.steps.empty();
+    return {
+        .pair = pair,
+        .acceptance =
+            a.origin == AcceptanceOrigin::kAssumed ? EvidenceFrom::kAssumed : from(a.sha256),
+        .overlap = a.overlap_of.name.empty() ? EvidenceFrom::kAssumed : from(a.overlap_of.sha256),
+        .times = own_geometry ? EvidenceFrom::kOwn : from(fit.steps_pair),
+        .acceptance_sha256 = a.sha256,
+        .overlap_of = a.overlap_of,
+        .times_of = fit.geometry,
+        .timed_steps = std::count_if(
+            fit.steps.begin(), fit.steps.end(),
+            [](const MeasuredStep& m) { return m.strategy.attention == AttentionMethod::kNsa; }),
+        .remark = options_.pair_remark};
   }
 
   std::string origin_of(const FittedModel& fit, const HardwareSpec& hardware) const {
@@ -380,6 +408,45 @@ std::string acceptance_text(const PlanTable& table) {
       table.acceptance_origin == AcceptanceOrigin::kImported ? " (imported)" : "";
   return table.acceptance_pair + kind +
          (table.acceptance_note.empty() ? "" : ": " + table.acceptance_note);
+}
+
+const char* name_of(EvidenceFrom from) {
+  switch (from) {
+    case EvidenceFrom::kOwn:
+      return "own";
+    case EvidenceFrom::kBorrowed:
+      return "borrowed";
+    case EvidenceFrom::kAssumed:
+      return "assumed";
+  }
+  VERSIEVE_ASSERT(false, "every source has a name");
+}
+
+PairId acceptance_pair(const PlanTable& table) {
+  return {table.acceptance_pair, table.sources ? table.sources->acceptance_sha256 : std::string()};
+}
+
+std::string sources_text(const PlanTable& table) {
+  if (!table.sources) {
+    return {};
+  }
+  const PlanSources& s = *table.sources;
+  const auto part = [](const char* what, EvidenceFrom from, const PairId& lender) {
+    return std::string(what) + " " + name_of(from) +
+           (from == EvidenceFrom::kBorrowed ? " from " + text_of(lender) : std::string());
+  };
+  std::string times = part("times", s.times, {s.times_of, ""});
+  if (s.times == EvidenceFrom::kOwn) {
+    times += ", " + std::to_string(s.timed_steps) + " timed steps" +
+             (s.pair ? ", the tuples between them by the machine's cost model"
+                     : " with synthetic weights");
+  } else {
+    times += " with synthetic weights, by the machine's cost model";
+  }
+  return (s.pair ? text_of(*s.pair) : table.model) + ": " +
+         part("acceptance", s.acceptance, acceptance_pair(table)) + "; " +
+         part("overlap", s.overlap, s.overlap_of) + "; " + times +
+         (s.remark.empty() ? "" : "; " + s.remark);
 }
 
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,

@@ -12,6 +12,7 @@
 #include "model/cost/step_parts.h"
 #include "model/plan/runtime_guard.h"
 #include "model/words/evaluation.h"
+#include "model/words/pair_id.h"
 
 namespace versieve {
 
@@ -47,6 +48,8 @@ struct PlanOptions {
   // lost in the text extraction.
   std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
   std::optional<DraftShape> draft;  // of the pair; what draft_shape_for says where there is none
+  std::optional<PairId> pair;       // that is planned for; none: a geometry with synthetic weights
+  std::string pair_remark;          // a sentence about its evidence, or empty
 };
 
 struct PlanEntry {
@@ -82,6 +85,25 @@ struct ExclusionCount {
   std::int64_t tuples = 0;
 };
 
+// Whose a number of a plan is: measured of the very pair (or geometry) that is planned for, of
+// another one, or nobody's.
+enum class EvidenceFrom { kOwn, kBorrowed, kAssumed };
+inline constexpr std::size_t kEvidenceFromCount = 3;
+const char* name_of(EvidenceFrom from);  // "own", "borrowed", "assumed"
+
+// Told apart by PairId::sha256, by the planner itself: a fit cannot claim to be another pair's.
+struct PlanSources {
+  std::optional<PairId> pair;  // that is planned for; none: a geometry with synthetic weights
+  EvidenceFrom acceptance = EvidenceFrom::kBorrowed;
+  EvidenceFrom overlap = EvidenceFrom::kBorrowed;
+  EvidenceFrom times = EvidenceFrom::kBorrowed;
+  std::string acceptance_sha256;  // of the pair whose tokens a step these are, where it is known
+  PairId overlap_of;              // without a name: a guess
+  std::string times_of;           // geometry or pair whose steps were timed
+  std::int64_t timed_steps = 0;   // of it
+  std::string remark;             // a sentence, or empty
+};
+
 struct PlanTable {
   static constexpr std::int64_t kSchema = 1;
   std::string hardware;         // key
@@ -92,6 +114,8 @@ struct PlanTable {
   std::string acceptance_pair;
   AcceptanceOrigin acceptance_origin = AcceptanceOrigin::kMeasured;
   std::string acceptance_note;  // what was not measured of it; empty if nothing
+  // None in tables older than it.
+  std::optional<PlanSources> sources;
   std::string dtype;
   std::string launch;              // stream, graph
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
@@ -164,6 +188,11 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 PrecisionClass parse_class(const std::string& name);
 // "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
 std::string acceptance_text(const PlanTable& table);
+// Whose tokens a step these are; without a hash in tables older than it.
+PairId acceptance_pair(const PlanTable& table);
+// "smollm2-nsa (sha256 3fa91b2c77d0): acceptance own; overlap own; times borrowed from nsa-1b";
+// empty without sources.
+std::string sources_text(const PlanTable& table);
 // Of one bucket and class in rank order; a file that people have edited may have another.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,
                                          PrecisionClass precision);

@@ -384,8 +384,11 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
   }
   fit_apart(apart, machine, parts, report);
   report.model.acceptance = fit_acceptance(measured);
-  if (options.prior != nullptr && report.model.acceptance.positional.empty()) {
-    report.model.acceptance = options.prior->acceptance;  // a tree yields the same on any machine
+  // A tree yields the same on any machine: the prior's pair is one of those to choose among.
+  if (options.prior != nullptr &&
+      (report.model.acceptance.positional.empty() ||
+       report.model.acceptance.measured.size() < options.prior->acceptance.measured.size())) {
+    report.model.acceptance = options.prior->acceptance;
   }
   report.model.machine = machine_shares(machine);
   return report;

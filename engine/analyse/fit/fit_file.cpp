@@ -232,8 +232,12 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
                         {"log_error", v.log_error},
                         {"comparisons", v.comparisons}});
   }
-  return {
-      {"pair", a.pair}, {"measured", measured}, {"positional", positional}, {"variants", variants}};
+  return {{"pair", a.pair},
+          {"sha256", a.sha256},
+          {"overlap_of", {{"name", a.overlap_of.name}, {"sha256", a.overlap_of.sha256}}},
+          {"measured", measured},
+          {"positional", positional},
+          {"variants", variants}};
 }
 
 }  // namespace

@@ -128,6 +128,13 @@ class Reader {
   static AcceptanceModel acceptance(const json& in) {
     AcceptanceModel out;
     out.pair = in.at("pair").get<std::string>();
+    // Fits older than hashes are of the one pair there was, or of one that nobody identified.
+    out.sha256 = in.value("sha256", out.pair == byte_pair().name ? byte_pair().sha256 : "");
+    out.overlap_of = {out.pair, out.sha256};
+    if (const auto overlap = in.find("overlap_of"); overlap != in.end()) {
+      out.overlap_of = {overlap->at("name").get<std::string>(),
+                        overlap->at("sha256").get<std::string>()};
+    }
     for (const json& m : in.at("measured")) {
       AcceptanceModel::Measured row;
       row.draft = {m.at("draft").at(0).get<std::int64_t>(), m.at("draft").at(1).get<std::int64_t>(),

@@ -26,10 +26,9 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-StepShape shape_of(const PointMeasurement& m, const Strategy& strategy) {
-  const LlmShape target = named_llm_shape(m.key.model);
-  StepShape s = asked_step(strategy, target, draft_shape_for(target), m.key.context_len,
-                           bytes_of(m.key.dtype));
+StepShape shape_of(const PointMeasurement& m, const Strategy& strategy, const LlmShape& target,
+                   const DraftShape& draft) {
+  StepShape s = asked_step(strategy, target, draft, m.key.context_len, bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
   s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
   if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
@@ -50,20 +49,9 @@ Strategy measured_strategy(const PointMeasurement& m) {
   return strategy;
 }
 
-FitPoint fit_point(const PointMeasurement& m, double holdout) {
-  FitPoint p{.key = m.key, .strategy = measured_strategy(m)};
-  p.key.strategy = p.strategy.text();
-  p.shape = shape_of(m, p.strategy);
-  p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
-            !has_range(m, name_of(LaunchKind::kNsaSelect)) &&
-            !has_range(m, name_of(LaunchKind::kNsaRoute));
-  p.conditions.warm = m.key.cache_state == CacheState::kWarm;
-  p.conditions.launch =
-      m.key.launch == LaunchMode::kGraph ? LaunchMode::kGraph : LaunchMode::kStream;
-  p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
-  p.unique_blocks = m.unique_blocks;
-  p.device_ranges = has_range(m, name_of(LaunchKind::kFinishTree));
-  add_measurements(m, launch_kind, p);
+FitPoint named_point(const PointMeasurement& m, double holdout) {
+  const LlmShape target = named_llm_shape(m.key.model);
+  FitPoint p = fit_point(m, target, draft_shape_for(target));
   p.held_out = cell_hash(p.key) < holdout;
   return p;
 }
@@ -144,6 +132,23 @@ std::string text_of(const PointKey& key, const char* cache_state) {
 
 }  // namespace
 
+FitPoint fit_point(const PointMeasurement& m, const LlmShape& target, const DraftShape& draft) {
+  FitPoint p{.key = m.key, .strategy = measured_strategy(m)};
+  p.key.strategy = p.strategy.text();
+  p.shape = shape_of(m, p.strategy, target, draft);
+  p.reuse = m.key.workload == WorkloadKind::kAttention && !m.ranges.empty() &&
+            !has_range(m, name_of(LaunchKind::kNsaSelect)) &&
+            !has_range(m, name_of(LaunchKind::kNsaRoute));
+  p.conditions.warm = m.key.cache_state == CacheState::kWarm;
+  p.conditions.launch =
+      m.key.launch == LaunchMode::kGraph ? LaunchMode::kGraph : LaunchMode::kStream;
+  p.shape.imposed_chain = p.reuse && m.key.regime == "synthetic";
+  p.unique_blocks = m.unique_blocks;
+  p.device_ranges = has_range(m, name_of(LaunchKind::kFinishTree));
+  add_measurements(m, launch_kind, p);
+  return p;
+}
+
 std::string key_text(const PointKey& key) {
   return text_of(key, name_of(key.cache_state));
 }
@@ -201,7 +206,7 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     if (m->key.dtype != out.dtype) {
       out.skipped[std::string("dtype ") + name_of(m->key.dtype)] += 1;
     } else {
-      (is_apart(*m) ? out.apart : out.points).push_back(fit_point(*m, holdout));
+      (is_apart(*m) ? out.apart : out.points).push_back(named_point(*m, holdout));
     }
   }
   for (const FitPoint& p : out.apart) {

@@ -56,6 +56,8 @@ struct FitPoints {
 // held out when the hash of its cell says so: the same points whatever their order and number.
 // Sorted by key.
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
+// A point of that target and draft, as if it were not held out.
+FitPoint fit_point(const PointMeasurement& point, const LlmShape& target, const DraftShape& draft);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
 // are of: of most recorded steps the same work led by the host.

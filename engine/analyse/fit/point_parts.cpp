@@ -69,11 +69,16 @@ bool has_range(const PointMeasurement& m, const char* path) {
 }
 
 std::string outdated_because(const PointMeasurement& m) {
+  const bool by_geometry =
+      m.key.workload == WorkloadKind::kStep || m.key.workload == WorkloadKind::kDecode;
+  return by_geometry ? outdated_because(m, named_llm_shape(m.key.model)) : std::string();
+}
+
+std::string outdated_because(const PointMeasurement& m, const LlmShape& target) {
   const bool step = m.key.workload == WorkloadKind::kStep;
   if (!step && m.key.workload != WorkloadKind::kDecode) {
     return {};
   }
-  const LlmShape target = named_llm_shape(m.key.model);
   if (target.attention == AttentionKind::kDense) {
     const bool unsplit = has_range(m, name_of(LaunchKind::kTreeAttention)) &&
                          !has_range(m, name_of(LaunchKind::kFlashDecode)) &&

@@ -16,6 +16,7 @@ bool has_range(const PointMeasurement& m, const char* path);
 // sentence that names them and says to measure again. Empty for the engine's own. Throws
 // Error(kBadInput) for a model that nobody knows.
 std::string outdated_because(const PointMeasurement& m);
+std::string outdated_because(const PointMeasurement& m, const LlmShape& target);
 // A point of another program's record.
 inline constexpr const char* kImported = "imported: measured by another program, not by us";
 // A point of the simulator.

@@ -66,7 +66,8 @@ std::string head(const PlanTable& t, const ServingEngine& engine) {
          comment("Acceptance: " + acceptance_text(t) +
                  ". All numbers are of versieve's own kernels, one request at a "
                  "time; they rank drafts for " +
-                 engine.name + " and do not predict its speed.");
+                 engine.name + " and do not predict its speed.") +
+         (t.sources ? comment("Evidence of " + sources_text(t) + ".") : "");
 }
 
 std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {

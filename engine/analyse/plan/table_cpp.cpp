@@ -46,6 +46,9 @@ std::string remarks(const PlanTable& t) {
               t.model + " (" + t.dtype + ") on " + t.hardware + ".") +
       comment(t.provenance_note + ".") +
       comment("Acceptance: " + acceptance_text(t) + ". Step times: geometry " + t.model + ".");
+  if (t.sources) {
+    out += comment("Evidence: " + sources_text(t) + ".");
+  }
   for (const UnavailableCell& u : t.unavailable) {
     out += comment("No rows for " + name_of(t.buckets[static_cast<std::size_t>(u.bucket)]) + ": " +
                    u.reason + ".");
@@ -136,9 +139,10 @@ std::string constants(const PlanTable& t) {
   };
   return count("kSchema", PlanTable::kSchema) + text("kHardware", t.hardware) +
          text("kModel", t.model) + text("kAcceptance", acceptance_text(t)) +
-         text("kBonusToken", kBonusToken) + real("kGuardAlpha", g.alpha) +
-         real("kGuardDropRatio", g.drop_ratio) + count("kGuardWarmup", g.warmup) +
-         count("kGuardHysteresis", g.hysteresis) + count("kGuardMaxTransitions", g.max_transitions);
+         text("kEvidence", sources_text(t)) + text("kBonusToken", kBonusToken) +
+         real("kGuardAlpha", g.alpha) + real("kGuardDropRatio", g.drop_ratio) +
+         count("kGuardWarmup", g.warmup) + count("kGuardHysteresis", g.hysteresis) +
+         count("kGuardMaxTransitions", g.max_transitions);
 }
 
 std::string declarations(const PlanTable& t) {

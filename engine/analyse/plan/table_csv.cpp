@@ -30,7 +30,7 @@ constexpr const char* kHeader =
     "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
     "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
     "bottleneck,source,lossy,note,baseline,depth,width,nodes,group,hardware,model,dtype,launch,"
-    "provenance,acceptance,bonus_token,run_condition\n";
+    "provenance,acceptance,bonus_token,run_condition,evidence\n";
 
 std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin,
                  const std::string& condition) {
@@ -50,7 +50,7 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
   for (const std::int64_t count : {d.depth, d.width, d.nodes, v.strategy.group_size}) {
     out += "," + std::to_string(count);
   }
-  return out + origin + "," + field(condition) + "\n";
+  return out + origin + "," + field(condition) + "," + field(sources_text(t)) + "\n";
 }
 
 }  // namespace

@@ -65,29 +65,50 @@ ordered_json json_of(const PlanEntry& e) {
   return out;
 }
 
+// Whose acceptance, overlap and times the table's are.
+ordered_json sources_of(const PlanTable& t) {
+  const PlanSources& s = *t.sources;
+  return {{"pair", s.pair ? ordered_json(s.pair->name) : ordered_json(nullptr)},
+          {"pair_sha256", s.pair ? ordered_json(s.pair->sha256) : ordered_json(nullptr)},
+          {"acceptance", name_of(s.acceptance)},
+          {"acceptance_sha256", s.acceptance_sha256},
+          {"overlap", name_of(s.overlap)},
+          {"overlap_of", s.overlap_of.name},
+          {"overlap_sha256", s.overlap_of.sha256},
+          {"times", name_of(s.times)},
+          {"times_of", s.times_of},
+          {"timed_steps", s.timed_steps},
+          {"remark", s.remark},
+          {"text", sources_text(t)}};
+}
+
 ordered_json provenance_of(const PlanTable& t) {
   ordered_json excluded = ordered_json::array();
   for (const ExclusionCount& e : t.excluded) {
     excluded.push_back({{"reason", e.reason}, {"tuples", e.tuples}});
   }
-  return {{"note", t.provenance_note},
-          {"evidence", name_of(t.evidence)},
-          {"fit_device", t.fit_device},
-          {"fit_hardware", t.fit_hardware},
-          {"fit_points", t.fit_points},
-          {"scaled", t.scaled},
-          {"calibrated", t.calibrated},
-          {"runs", t.runs},
-          {"acceptance_pair", t.acceptance_pair},
-          {"acceptance_origin", name_of(t.acceptance_origin)},
-          {"acceptance_note", t.acceptance_note},
-          {"bonus_token", kBonusToken},
-          {"dtype", t.dtype},
-          {"launch", t.launch},
-          {"attention_form", name_of(t.form)},
-          {"tuples_enumerated", t.enumerated},
-          {"tuples_runnable", t.runnable},
-          {"excluded", excluded}};
+  ordered_json out = {{"note", t.provenance_note},
+                      {"evidence", name_of(t.evidence)},
+                      {"fit_device", t.fit_device},
+                      {"fit_hardware", t.fit_hardware},
+                      {"fit_points", t.fit_points},
+                      {"scaled", t.scaled},
+                      {"calibrated", t.calibrated},
+                      {"runs", t.runs},
+                      {"acceptance_pair", t.acceptance_pair},
+                      {"acceptance_origin", name_of(t.acceptance_origin)},
+                      {"acceptance_note", t.acceptance_note},
+                      {"bonus_token", kBonusToken},
+                      {"dtype", t.dtype},
+                      {"launch", t.launch},
+                      {"attention_form", name_of(t.form)},
+                      {"tuples_enumerated", t.enumerated},
+                      {"tuples_runnable", t.runnable},
+                      {"excluded", excluded}};
+  if (t.sources) {
+    out["sources"] = sources_of(t);
+  }
+  return out;
 }
 
 ordered_json guard_of(const GuardConstants& g) {
@@ -237,6 +258,31 @@ class Reader {
     }
   }
 
+  // Tables older than them have none.
+  void read_sources(PlanTable& t) const {
+    const json& p = file_.at("provenance");
+    if (!p.contains("sources")) {
+      return;
+    }
+    const json& in = p.at("sources");
+    const auto from = [&](const char* key) {
+      return word<EvidenceFrom>(in.at(key).get<std::string>(), kEvidenceFromCount);
+    };
+    PlanSources s{.acceptance = from("acceptance"),
+                  .overlap = from("overlap"),
+                  .times = from("times"),
+                  .acceptance_sha256 = in.at("acceptance_sha256").get<std::string>(),
+                  .overlap_of = {in.at("overlap_of").get<std::string>(),
+                                 in.at("overlap_sha256").get<std::string>()},
+                  .times_of = in.at("times_of").get<std::string>(),
+                  .timed_steps = integer(in.at("timed_steps")),
+                  .remark = in.at("remark").get<std::string>()};
+    if (!in.at("pair").is_null()) {
+      s.pair = PairId{in.at("pair").get<std::string>(), in.at("pair_sha256").get<std::string>()};
+    }
+    t.sources = std::move(s);
+  }
+
   void read_guard(GuardConstants& g) const {
     const json& in = file_.at("guard");
     g.alpha = in.at("alpha").get<double>();
@@ -285,6 +331,7 @@ class Reader {
     t.hardware = file_.at("hardware").get<std::string>();
     t.model = file_.at("model").get<std::string>();
     read_provenance(t);
+    read_sources(t);
     read_buckets(t);
     for (const json& c : file_.at("classes")) {
       t.classes.push_back(precision(c));

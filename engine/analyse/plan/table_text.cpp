@@ -66,6 +66,9 @@ std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
   std::string out = t.model + " (" + t.dtype + ", " + t.launch + " launches) on " + t.hardware +
                     ": " + t.provenance_note + ".\nAcceptance from " + acceptance_text(t) + ". " +
                     counts_text(t) + ". Intervals are 90 %; tokens a step count the bonus token.\n";
+  if (t.sources) {
+    out += "Evidence of " + sources_text(t) + ".\n";
+  }
   for (std::size_t b = 0; b < t.buckets.size(); ++b) {
     for (const PrecisionClass precision : t.classes) {
       out += "\n" + cell_text(t, static_cast<std::int64_t>(b), precision, ranks);

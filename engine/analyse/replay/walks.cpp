@@ -45,11 +45,12 @@ std::string walk_key(const Strategy& strategy) {
   return key.text();
 }
 
-Walks::Walks(const std::vector<PointMeasurement>& points, const std::string& pair,
+Walks::Walks(const std::vector<PointMeasurement>& points, const PairId& pair,
              const std::string& split, const std::string& regime) {
   for (const PointMeasurement& m : points) {
-    if (m.status != PointStatus::kOk || !m.acceptance || m.key.model != pair ||
-        m.key.split != split || (!regime.empty() && m.key.regime != regime)) {
+    if (m.status != PointStatus::kOk || !m.acceptance || m.key.model != pair.name ||
+        (!pair.sha256.empty() && m.key.pair != pair.sha256) || m.key.split != split ||
+        (!regime.empty() && m.key.regime != regime)) {
       continue;
     }
     const std::string key = walk_key(Strategy::parse(m.key.strategy));

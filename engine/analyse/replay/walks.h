@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/words/measurement.h"
+#include "model/words/pair_id.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -29,10 +30,10 @@ std::string walk_key(const Strategy& strategy);
 
 class Walks {
  public:
-  // Of acceptance points of that pair, split and regime (empty: all); of two with the same key the
-  // later one counts.
-  Walks(const std::vector<PointMeasurement>& points, const std::string& pair,
-        const std::string& split, const std::string& regime = "");
+  // Of acceptance points of that pair (by its name where its hash is not known), split and regime
+  // (empty: all); of two with the same key the later one counts.
+  Walks(const std::vector<PointMeasurement>& points, const PairId& pair, const std::string& split,
+        const std::string& regime = "");
 
   // Texts at contexts in (low, high], in a fixed order.
   std::vector<ReplayRequest> requests(std::int64_t low, std::int64_t high) const;

@@ -129,6 +129,32 @@ TEST_CASE("the JSON form has the promised keys") {
         nlohmann::json::parse("[[0,4096],[4096,8192],[8192,12288],[12288,16384]]"));
 }
 
+TEST_CASE("a table read back says whose its numbers are, and an older one says nothing") {
+  PlanTable t = table();
+  t.sources = PlanSources{.pair = PairId{"mine", std::string(64, 'a')},
+                          .acceptance = EvidenceFrom::kOwn,
+                          .overlap = EvidenceFrom::kAssumed,
+                          .times = EvidenceFrom::kBorrowed,
+                          .acceptance_sha256 = std::string(64, 'a'),
+                          .overlap_of = {},
+                          .times_of = "nsa-1b",
+                          .timed_steps = 3,
+                          .remark = "a remark"};
+  const std::string text = plan_table_json(t);
+  CHECK(plan_table_json(read_plan_table(written("sources.json", text))) == text);
+  CHECK(sources_text(t) ==
+        "mine (sha256 aaaaaaaaaaaa): acceptance own; overlap assumed; times borrowed from nsa-1b "
+        "with synthetic weights, by the machine's cost model; a remark");
+  nlohmann::json json = nlohmann::json::parse(text);
+  json["provenance"]["sources"]["times"] = "stolen";
+  CHECK_THROWS_WITH(read_plan_table(written("sources.json", json.dump())),
+                    Catch::Contains("the word 'stolen' is unknown"));
+  json["provenance"].erase("sources");
+  const PlanTable older = read_plan_table(written("sources.json", json.dump()));
+  CHECK(!older.sources);
+  CHECK(sources_text(older).empty());
+}
+
 TEST_CASE("CSV begins with its header and carries every entry, numbers exactly") {
   PlanTable t = table();
   t.entries[0].note = "a \"quoted\", note";
@@ -140,7 +166,7 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
   REQUIRE(rows.size() == t.entries.size() + 1);
   CHECK(rows[0].rfind("context_low,context_high,class,rank,strategy,", 0) == 0);
   const std::vector<std::string> names = csv_fields(rows[0]);
-  CHECK(names.size() == 31);
+  CHECK(names.size() == 32);
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
   for (std::size_t i = 0; i < t.entries.size(); ++i) {
     const std::vector<std::string> f = csv_fields(rows[i + 1]);
@@ -161,6 +187,8 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
     CHECK(f[28] == acceptance_text(t));
     CHECK(f[29] == "counted");
     CHECK(f[30] == run_condition(t, e.bucket, e.precision));
+    CHECK(f[31] == sources_text(t));
+    CHECK(!f[31].empty());
   }
 }
 
@@ -175,7 +203,7 @@ TEST_CASE("CSV is read by Python's csv as it is, whatever its texts hold") {
   program << "import csv\nrows = list(csv.DictReader(open('" << (folder() / "odd.csv").string()
           << "', newline='', encoding='utf-8'), strict=True))\n"
           << "assert len(rows) == " << t.entries.size() << ", len(rows)\n"
-          << "assert all(len(r) == 31 and None not in r.values() for r in rows)\n"
+          << "assert all(len(r) == 32 and None not in r.values() for r in rows)\n"
           << "assert rows[0]['note'] == 'line\\r\\nbreak, \"quotes\" and \\u00e4\\t;'\n"
           << "assert rows[1]['note'] == ' spaces around '\n"
           << "assert rows[0]['hardware'] == 'my, \"own\"\\nmachine'\n"

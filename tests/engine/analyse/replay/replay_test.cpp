@@ -58,7 +58,7 @@ std::vector<std::int64_t> steps(std::size_t count, std::int64_t yield) {
 }
 
 Walks walks_of(const std::vector<PointMeasurement>& points) {
-  return {points, "pair", "test"};
+  return {points, {"pair", ""}, "test"};
 }
 
 }  // namespace

@@ -1,0 +1,233 @@
+// One evidence for one pair: `profile --model` and `plan --model` as a user meets them. Another
+// pair's points, planted under the same name, move nothing.
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "db/store.h"
+#include "engine/io/pair_identity.h"
+#include "tests/end_to_end/refusals.h"
+#include "tests/support/errors.h"
+#include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
+
+using namespace versieve;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kMeasured = VERSIEVE_SOURCE_DIR "/db/measured/h200.db";
+const fs::path kBytePair = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo/nsa";
+
+// The shipped points of the byte pair once more, as another pair's of its name: tokens a step are
+// halved. And steps that took a microsecond.
+void plant_namesake(const std::string& database, const std::string& sha256) {
+  db::Store store = db::Store::open(database, db::OpenMode::kCreateOrOpen);
+  RunRecord run{.kind = "pair", .device = "NVIDIA H200"};
+  run.configuration = R"({"counter_warm_up": true})";
+  const std::int64_t id = store.begin_run(run);
+  std::int64_t planted = 0;
+  std::vector<PointMeasurement> points = store.points({.pair = byte_pair().sha256});
+  for (PointMeasurement& m : points) {
+    m.key.pair = sha256;
+    m.acceptance->accepted_per_step = 0.5 + 0.5 * m.acceptance->accepted_per_step;
+    for (const char* regime : {"chat", "code", "plan", "prose", "verse"}) {  // more than there are
+      m.key.regime = regime;
+      if (!store.has_point(id, m.key)) {
+        store.add_point(id, m);
+        ++planted;
+      }
+    }
+  }
+  for (const char* strategy : {"nsa/ar", "nsa/d6k8n64/bfs/c1/F*"}) {
+    PointMeasurement m;
+    m.key = {.workload = WorkloadKind::kStep,
+             .model = byte_pair().name,
+             .pair = sha256,
+             .regime = "code",
+             .split = "test",
+             .strategy = strategy,
+             .dtype = Dtype::kBf16,
+             .backend = Backend::kCuda,
+             .cache_state = CacheState::kAsIs,
+             .launch = LaunchMode::kGraph,
+             .context_len = 2048,
+             .num_queries = strategy == std::string("nsa/ar") ? 1 : 64};
+    m.time_ns = {1000.0, 1000.0, 1000.0};
+    store.add_point(id, m);
+  }
+  store.finish_run(id, RunStatus::kComplete);
+  REQUIRE(planted > 500);
+}
+
+class World {
+ public:
+  World() {
+    fs::copy_file(kMeasured, database());
+    fs::permissions(database(), fs::perms::owner_all);
+    plant_namesake(database(), std::string(64, 'd'));
+    fs::copy(kBytePair, folder_ / "changed", fs::copy_options::recursive);
+    const fs::path weights = folder_ / "changed/draft/model.safetensors";
+    fs::permissions(weights, fs::perms::owner_all);
+    std::fstream file(weights, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-1, std::ios::end);
+    file.put('\x11');
+    fs::rename(folder_ / "changed", folder_ / "demo-nsa");
+  }
+
+  std::string database() const { return (folder_ / "planted.db").string(); }
+  std::string changed() const { return (folder_ / "demo-nsa").string(); }
+  fs::path operator/(const std::string& name) const { return folder_ / name; }
+
+ private:
+  test::TempFolder folder_;
+};
+
+const World& world() {
+  static const World instance;
+  return instance;
+}
+
+std::string plan_line(const std::string& database, const std::string& model) {
+  return "plan --hardware h200-sxm --buckets 0-4096 --class Strict --db " + database + " --model " +
+         model;
+}
+
+nlohmann::json plan(const std::string& database, const std::string& model,
+                    const std::string& options = "") {
+  const test::CommandResult result =
+      test::run_versieve(plan_line(database, model) + " --json" + options);
+  CAPTURE(database, model, result.err);
+  REQUIRE(result.code == 0);
+  return nlohmann::json::parse(result.out);
+}
+
+nlohmann::json sources(const nlohmann::json& table) {
+  return table["provenance"]["sources"];
+}
+
+}  // namespace
+
+TEST_CASE("a pair is planned with its own acceptance; a namesake's points move nothing") {
+  const nlohmann::json clean = plan(kMeasured, kBytePair.string());
+  const nlohmann::json planted = plan(world().database(), kBytePair.string());
+  CHECK(planted["entries"] == clean["entries"]);
+  CHECK(planted["baselines"] == clean["baselines"]);
+  for (const nlohmann::json& table : {clean, planted}) {
+    CHECK(sources(table)["pair_sha256"] == byte_pair().sha256);
+    CHECK(sources(table)["acceptance"] == "own");
+    CHECK(sources(table)["acceptance_sha256"] == byte_pair().sha256);
+    CHECK(sources(table)["overlap"] == "own");
+    CHECK(sources(table)["times"] == "borrowed");  // of synthetic weights
+    CHECK(sources(table)["times_of"] == "nsa-1b");
+  }
+}
+
+TEST_CASE("changed weights have no evidence, which the table says, and none is refused") {
+  const nlohmann::json table = plan(world().database(), world().changed());
+  CHECK(sources(table)["acceptance"] == "borrowed");
+  CHECK(sources(table)["pair"] == "demo-nsa");
+  CHECK(sources(table)["pair_sha256"] != byte_pair().sha256);
+  CHECK(test::contains(sources(table)["remark"],
+                       "are of other weights (sha256 b795a4c58339, "
+                       "dddddddddddd) and say nothing of these"));
+  const std::string line = plan_line(world().database(), world().changed());
+  test::check_refused(line + " --borrow none", 1, "of other weights");
+  test::check_refused(line + " --borrow times", 1, "--borrow does not name acceptance");
+  test::check_refused(line + " --borrow all", 2, "takes times, acceptance or none");
+  test::check_refused(line + " --borrow none times", 2, "nothing to borrow beside it");
+  test::check_refused(plan_line(kMeasured, kBytePair.string()) + " --borrow acceptance", 1,
+                      "--borrow does not name times");
+  test::check_refused(plan_line(kMeasured, "nsa-1b") + " --borrow times", 2, "by its folder");
+  // What may be borrowed is not, where the pair has its own.
+  const nlohmann::json both = plan(kMeasured, kBytePair.string(), " --borrow times acceptance");
+  CHECK(sources(both)["acceptance"] == "own");
+  const nlohmann::json times = plan(kMeasured, kBytePair.string(), " --borrow times");
+  CHECK(times["entries"] == both["entries"]);
+}
+
+TEST_CASE("what is written of a plan says whose its numbers are") {
+  const std::string table = (world() / "t.json").string();
+  plan(world().database(), world().changed(), " --out " + table);
+  for (const auto& [format, name] : {std::array{"csv", "t.csv"}, std::array{"cpp", "t.h"},
+                                     std::array{"vllm", "t.yaml"}, std::array{"json", "u.json"}}) {
+    const std::string out = (world() / name).string();
+    CAPTURE(format);
+    REQUIRE(test::run_versieve("export --table " + table + " --format " + format + " --out " + out)
+                .code == 0);
+    std::string text = test::text_of_file(out);
+    const std::string wrap = "\n#   ";  // of a comment's further lines
+    for (std::size_t at = text.find(wrap); at != std::string::npos; at = text.find(wrap, at)) {
+      text.replace(at, wrap.size(), " ");
+    }
+    CHECK(test::contains(text, "times borrowed from nsa-1b with synthetic weights"));
+  }
+  const test::CommandResult shown = test::run_versieve(plan_line(kMeasured, "nsa-1b"));
+  CHECK(test::contains(shown.out,
+                       "Evidence of nsa-1b: acceptance borrowed from demo-nsa (sha256 "
+                       "b795a4c58339)"));
+}
+
+TEST_CASE("a pair is profiled by its folder on texts that are given, and planned from that alone") {
+  const test::TempFolder folder;
+  test::write_tiny_pair(folder / "tiny", {});
+  std::ofstream(folder / "a.txt") << std::string(700, 'a') + std::string(700, 'b');
+  std::ofstream(folder / "sweep.json") << R"({"name": "small", "prompts": 1, "new_tokens": 4,
+      "grids": [{"workload": "acceptance", "regime": "given", "context_len": 64,
+                 "draft": ["d2k1n3", "d2k2n4"]}]})";
+  const std::string database = (folder / "p.db").string();
+  const std::string line = "profile --backend cpu --threads 1 --db " + database + " --sweep " +
+                           (folder / "sweep.json").string() + " --model " +
+                           (folder / "tiny").string() + " --prompts " + (folder / "a.txt").string();
+  const test::CommandResult result = test::run_versieve(line + " --json");
+  CAPTURE(result.err, result.out);
+  REQUIRE(result.code == 0);
+  const PairId tiny = engine::pair_identity(folder / "tiny");
+  const nlohmann::json answer = nlohmann::json::parse(result.out);
+  CHECK(answer["ok"] == 2);
+  CHECK(answer["pair"]["name"] == "tiny");
+  CHECK(answer["pair"]["sha256"] == tiny.sha256);
+  {
+    const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+    CHECK(store.pairs() == std::vector<PairId>{tiny});
+    CHECK(store.points({.pair = tiny.sha256}).size() == 2);
+  }
+  const test::CommandResult again = test::run_versieve(line + " --resume --json");
+  CHECK(nlohmann::json::parse(again.out)["skipped"] == 2);
+
+  // Of the shipped times and that acceptance.
+  const std::string fit = (folder / "fit.json").string();
+  REQUIRE(test::run_versieve("fit --quick --db " + kMeasured + " --out " + fit).code == 0);
+  const test::CommandResult planned =
+      test::run_versieve("plan --json --hardware h200-sxm --class Strict --buckets 0-4096 --fit " +
+                         fit + " --db " + database + " --model " + (folder / "tiny").string());
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(planned.out);
+  CHECK(sources(table)["acceptance"] == "own");
+  CHECK(table["provenance"]["acceptance_pair"] == "tiny");
+  for (const nlohmann::json& baseline : table["baselines"]) {
+    CHECK(baseline["expected_accepted"] < 2.5);  // an untrained pair's, not the byte pair's
+  }
+}
+
+TEST_CASE("folders that are no pair's, prompts that are none and sweeps of no pair are refused") {
+  const test::TempFolder folder;
+  const std::string profile = "profile --backend cpu --db " + (folder / "x.db").string();
+  const std::string pair = profile + " --sweep pair --model ";
+  fs::create_directories(folder / "empty");
+  test::check_refused(pair + (folder / "none").string(), 3, "is not a model directory");
+  test::check_refused(pair + (folder / "empty").string(), 3, "config.json");
+  test::write_tiny_pair(folder / "tiny", {});
+  const std::string tiny = (folder / "tiny").string();
+  test::check_refused(pair + tiny + " --prompts " + (folder / "none.txt").string(), 3,
+                      "no such file or folder");
+  test::check_refused(pair + tiny + " --prompts " + (folder / "empty").string(), 3,
+                      "holds no prompts");
+  test::check_refused(profile + " --sweep calibrate --model " + tiny, 2,
+                      "measures no trained pair");
+  test::TinyModel dense;
+  dense.target.attention = AttentionKind::kDense;
+  test::write_tiny_dense_pair(folder / "dense", dense, 1);
+  test::check_refused(pair + (folder / "dense").string(), 2, "this one is dense");
+  CHECK(!fs::exists(folder / "x.db"));
+}
