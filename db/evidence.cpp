@@ -133,11 +133,12 @@ Evidence evidence_of(const Store& store, const std::string& device) {
     if (run.record.device != device) {
       continue;
     }
-    if (!is_imported(run.record)) {
-      out.runs.push_back(run.record.uuid);
-    }
+    bool of_pair = false;
+    bool of_geometry = false;
     for (const WorkloadKind kind : kFittedWorkloads) {
       for (PointMeasurement& point : store.points({.run_id = run.id, .workload = kind})) {
+        of_pair = of_pair || !point.key.pair.empty();
+        of_geometry = of_geometry || point.key.pair.empty();
         if (!point.key.pair.empty()) {
           out.left_out[kOfPair] += 1;
         } else if (!run.record.counted_warm && has_counters(point)) {
@@ -146,6 +147,10 @@ Evidence evidence_of(const Store& store, const std::string& device) {
           out.points.push_back(std::move(point));
         }
       }
+    }
+    // A run of a pair's own steps tells a fit nothing.
+    if (!is_imported(run.record) && (of_geometry || !of_pair)) {
+      out.runs.push_back(run.record.uuid);
     }
   }
   std::vector<PointMeasurement> acceptance = acceptance_points(store);

@@ -109,6 +109,11 @@ Answer run_plan(const Options& options) {
   const PairShape pair = pair_shape(options.model, options.draft_vocab);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
+  if (!options.buckets && !pair.folder.empty()) {  // a geometry has as many positions as are asked
+    std::erase_if(wanted.buckets, [&pair](const ContextBucket& bucket) {
+      return bucket.low >= pair.target.max_position;
+    });
+  }
   wanted.schedules = schedules_of(options, pair.target);
   engine::require_writable(options.out);
   const Borrowed borrowed = parse_borrowed(options.borrow);
@@ -158,7 +163,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "tokens that the draft can propose (EAGLE-3 checkpoints for Llama 3: 32000); what "
                  "the pair's name or folder says, or all of the target's, if left out");
   app.add_option("--class", options->precision, "only this precision class");
-  app.add_option("--buckets", options->buckets, "context ranges, as 0-4096,4096-8192");
+  app.add_option("--buckets", options->buckets,
+                 "context ranges, as 0-4096,4096-8192; 4096 tokens each up to 16384, and of a "
+                 "pair's folder to its positions, if left out");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");
   app.add_option(
       "--schedule", options->schedules,

@@ -25,7 +25,7 @@ namespace versieve::gui {
 
 // Whose tokens a step a plan counts on; neither: the fit's own pair's.
 struct AcceptanceChoice {
-  std::string pair;            // of the database, by its name
+  std::string pair;            // of the database, by its name or its hash
   std::optional<double> rate;  // assumed: the draft's best child is right, at every depth
 };
 // Assumed where the database knows no pair's tokens at all.
@@ -44,7 +44,7 @@ struct Plan {
   LlmShape target() const { return named_llm_shape(fit->model.geometry); }
   // Whether the knobs describe anything else.
   bool isTurned() const {
-    return own.hardware != chosen.hardware || own.acceptance_pair != chosen.acceptance_pair ||
+    return own.hardware != chosen.hardware || acceptance_pair(own) != acceptance_pair(chosen) ||
            own.acceptance_origin != chosen.acceptance_origin ||
            draft.vocab != draft_shape_for(target()).vocab;
   }

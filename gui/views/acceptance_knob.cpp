@@ -8,6 +8,7 @@
 #include <QSlider>
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "gui/views/text.h"
 
@@ -62,16 +63,22 @@ void AcceptanceKnob::showPlan(const PlanPtr& plan) {
   setEnabled(plan != nullptr);
   const QString own =
       plan ? pair_text(plan->own.acceptance_pair, plan->own.acceptance_origin) : QString();
+  std::set<std::string> named;
   std::vector<std::string> names;
   QStringList texts = {own};
   for (const engine::AcceptancePair& pair :
        plan ? plan->pairs : std::vector<engine::AcceptancePair>()) {
-    // Of a name's two pairs the measured one is planned with.
-    const bool shadowed = pair.name == plan->own.acceptance_pair ||
-                          std::find(names.begin(), names.end(), pair.name) != names.end();
+    // Of a name's measured and imported pair the measured one is planned with; measured ones of
+    // other weights are told apart by their hash.
+    const std::string name = pair.sha256.empty() ? pair.name : pair.sha256;
+    const bool shared = pair.name == plan->own.acceptance_pair || named.contains(pair.name);
+    const bool shadowed =
+        pair.id() == acceptance_pair(plan->own) ||
+        (shared && (pair.sha256.empty() || pair.origin == AcceptanceOrigin::kImported));
     if (!shadowed) {
-      names.push_back(pair.name);
-      texts << pair_text(pair.name, pair.origin);
+      named.insert(pair.name);
+      names.push_back(name);
+      texts << pair_text(shared ? text_of(pair.id()) : pair.name, pair.origin);
     }
   }
   if (own != own_ || names != names_) {  // another database

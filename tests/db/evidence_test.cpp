@@ -107,6 +107,8 @@ TEST_CASE(
   // No geometry is fitted to steps of anybody's weights.
   const Evidence fitted = evidence_of(store, "NVIDIA H200");
   CHECK(fitted.left_out.at(kOfPair) == 2);
+  CHECK(fitted.runs == std::vector<std::string>{"a"});
+  CHECK(evidence_of(store, "NVIDIA H100").runs.empty());
   CHECK(std::count_if(fitted.points.begin(), fitted.points.end(), [](const PointMeasurement& m) {
           return m.key.workload == WorkloadKind::kStep;
         }) == 1);

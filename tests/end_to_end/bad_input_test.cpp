@@ -73,7 +73,7 @@ TEST_CASE("a sweep that wants the trained pair looks for it first") {
   const std::string database = (folder / "points.db").string();
   test::check_refused("profile --backend cpu --sweep demo-acceptance --db " + database +
                           " --demo " + (folder / "none").string(),
-                      3, "config.json");
+                      3, "nsa is not a model directory");
   CHECK(!std::filesystem::exists(database));
   const test::CommandResult simulated =
       test::run_versieve("profile --backend sim --sweep demo-acceptance --db " + database);

@@ -198,11 +198,12 @@ TEST_CASE("a pair is profiled by its folder on texts that are given, and planned
   const std::string fit = (folder / "fit.json").string();
   REQUIRE(test::run_versieve("fit --quick --db " + kMeasured + " --out " + fit).code == 0);
   const test::CommandResult planned =
-      test::run_versieve("plan --json --hardware h200-sxm --class Strict --buckets 0-4096 --fit " +
-                         fit + " --db " + database + " --model " + (folder / "tiny").string());
+      test::run_versieve("plan --json --hardware h200-sxm --class Strict --fit " + fit + " --db " +
+                         database + " --model " + (folder / "tiny").string());
   CAPTURE(planned.err);
   REQUIRE(planned.code == 0);
   const nlohmann::json table = nlohmann::json::parse(planned.out);
+  CHECK(table["buckets"] == nlohmann::json::parse("[[0,4096]]"));  // its positions
   CHECK(sources(table)["acceptance"] == "own");
   CHECK(table["provenance"]["acceptance_pair"] == "tiny");
   for (const nlohmann::json& baseline : table["baselines"]) {
