@@ -31,7 +31,7 @@ inline constexpr Command kCommands[] = {
     {"tokenize", "a text's tokens, by the tokenizer of a model directory", declare_tokenize},
     {"calibrate", "find which layers may reuse blocks within a loss budget", declare_calibrate},
     {"align", "find which draft layer speaks for each target layer", declare_align},
-    {"quality", "what reading fewer tokens costs on held-out text", declare_quality},
+    {"quality", "what a lossy strategy costs on held-out text and tasks", declare_quality},
     {"fit", "fit the cost model to a device's measurements, with held-out errors", declare_fit},
     {"simulate", "count what an attention layer moves, without the machine", declare_simulate},
     {"plan", "rank the strategies for a machine, by context and class", declare_plan},

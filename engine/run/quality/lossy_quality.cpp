@@ -1,0 +1,352 @@
+#include "engine/run/quality/lossy_quality.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/input_file.h"
+#include "engine/io/layer_map_file.h"
+#include "engine/io/task_file.h"
+#include "engine/io/tokenizer/tokenizer.h"
+#include "engine/run/model/compute_device.h"
+#include "engine/run/model/load.h"
+#include "engine/run/quality/asked.h"
+#include "engine/run/quality/tally.h"
+#include "engine/run/quality/text_reader.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;  // beyond any text
+
+void check_request(const LossyQualityRequest& request) {
+  if (request.tasks.empty() && request.texts.empty()) {
+    throw Error(ExitCode::kUsage,
+                "a strategy's quality is measured on something: --tasks FILE or --text FILE");
+  }
+  for (const std::int64_t count : {request.scored, request.decoded, request.questions}) {
+    if (count < 0 || count > kMostTokens) {
+      throw Error(ExitCode::kUsage,
+                  "--scored, --decoded and --questions are 0 to " + std::to_string(kMostTokens));
+    }
+  }
+  if (request.scored == 0) {
+    throw Error(ExitCode::kUsage, "--scored is 1 or more");
+  }
+}
+
+std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
+  std::vector<Strategy> strategies;
+  for (const std::string& text : texts) {
+    strategies.push_back(Strategy::parse(text));
+    if (std::count(strategies.begin(), strategies.end(), strategies.back()) > 1) {
+      throw Error(ExitCode::kUsage, "strategy '" + text + "' is given twice");
+    }
+  }
+  return strategies;
+}
+
+std::vector<TaskSet> read_sets(const LossyQualityRequest& request) {
+  std::vector<TaskSet> sets;
+  for (const std::filesystem::path& path : request.tasks) {
+    sets.push_back(read_task_set(path));
+    for (std::size_t i = 0; i + 1 < sets.size(); ++i) {
+      if (sets[i].name == sets.back().name) {
+        throw Error(ExitCode::kBadInput,
+                    path.string() + ": a second task set of the name " + sets.back().name);
+      }
+    }
+  }
+  return sets;
+}
+
+// Evenly, as many as are asked for.
+TaskSet shortened(const TaskSet& set, std::int64_t questions) {
+  const std::int64_t all = set.question_count();
+  if (questions == 0 || questions >= all) {
+    return set;
+  }
+  TaskSet kept = set;
+  std::int64_t place = 0;
+  for (TaskContext& context : kept.contexts) {
+    std::erase_if(context.questions, [&](const TaskQuestion&) {
+      const std::int64_t own = place++;
+      return own * questions / all == (own + 1) * questions / all;
+    });
+  }
+  return kept;
+}
+
+// Tokens between evidence and question.
+std::string bucket_of(std::int64_t distance) {
+  constexpr std::int64_t kEdges[] = {1024, 2048, 4096, 8192};
+  const char* const names[] = {"0-1K", "1-2K", "2-4K", "4-8K", "8K-"};
+  const std::int64_t* const edge = std::upper_bound(std::begin(kEdges), std::end(kEdges), distance);
+  return names[edge - std::begin(kEdges)];
+}
+
+// One tally a strategy, the exact run's first.
+using Tallies = std::vector<QualityTally>;
+
+template <class T>
+class LossyQualityRun {
+ public:
+  LossyQualityRun(const LossyQualityRequest& request, std::vector<Strategy> strategies,
+                  const Tokenizer& tokenizer, TextReader<T>& reader, const Strategy& exact)
+      : request_(request), tokenizer_(tokenizer), reader_(reader) {
+    strategies_.push_back(exact);
+    for (Strategy& strategy : strategies) {
+      if (strategy == exact) {
+        continue;  // it stands in every table
+      }
+      const std::string reason = reader.refusal(strategy);
+      if (!reason.empty()) {
+        throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
+      }
+      strategies_.push_back(std::move(strategy));
+    }
+  }
+
+  std::vector<QualitySet> ask(const TaskSet& set) {
+    std::map<std::string, Tallies> tallies;  // by bucket, "" of all
+    QualitySet whole{.name = set.name, .asks = true};
+    for (std::size_t i = 0; i < set.contexts.size(); ++i) {
+      say(set.name + ", context " + std::to_string(i + 1) + " of " +
+          std::to_string(set.contexts.size()));
+      for (const TaskQuestion& question : set.contexts[i].questions) {
+        const AskedQuestion asked = asked_question(set.contexts[i], question, tokenizer_);
+        if (asked.longest() > reader_.most_tokens()) {
+          ++whole.left_out;
+          continue;
+        }
+        if (asked.scored < 2) {
+          throw Error(ExitCode::kBadInput, "task set " + set.name + ", context " +
+                                               std::to_string(i + 1) +
+                                               ": a question needs two tokens before it");
+        }
+        answer(asked, tallies);
+      }
+    }
+    if (tallies.empty()) {
+      throw Error(ExitCode::kAnswerNo, "task set " + set.name + ": the model takes " +
+                                           std::to_string(reader_.most_tokens()) +
+                                           " tokens, and every question has more");
+    }
+    std::vector<QualitySet> sets;
+    for (const auto& [bucket, own] : tallies) {
+      QualitySet part = whole;
+      part.bucket = bucket;
+      part.left_out = bucket.empty() ? whole.left_out : 0;
+      part.rows = rows_of(own);
+      sets.push_back(std::move(part));
+    }
+    return sets;
+  }
+
+  // Texts by group, and all of them where there are several groups.
+  std::vector<QualitySet> read_texts() {
+    std::map<std::string, Tallies> tallies;
+    Tallies all(strategies_.size());
+    for (const std::filesystem::path& path : request_.texts) {
+      const std::string file = path.filename().string();
+      say(file);
+      Tallies& own = tallies[file.substr(0, file.find('-'))];
+      own.resize(strategies_.size());
+      read_text(path, own, all);
+    }
+    std::vector<QualitySet> sets;
+    for (const auto& [name, own] : tallies) {
+      sets.push_back({.name = name, .rows = rows_of(own)});
+    }
+    if (tallies.size() > 1) {
+      sets.push_back({.name = "all texts", .rows = rows_of(all)});
+    }
+    return sets;
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (request_.on_progress) {
+      request_.on_progress(what);
+    }
+  }
+
+  std::vector<LossyQualityRow> rows_of(const Tallies& tallies) const {
+    std::vector<LossyQualityRow> rows;
+    for (std::size_t i = 0; i < tallies.size(); ++i) {
+      rows.push_back(tallies[i].row(strategies_[i].text()));
+    }
+    return rows;
+  }
+
+  struct Given {
+    bool right = false;
+    ReadScores truth;  // of the true choice's tokens
+  };
+
+  Given given_answer(const Strategy& strategy, const AskedQuestion& asked,
+                     const std::vector<Law>* exact) {
+    Given given;
+    std::vector<double> mean;
+    for (std::size_t choice = 0; choice < asked.texts.size(); ++choice) {
+      const bool is_true = choice == asked.answer;
+      ReadScores scores = reader_.read(
+          strategy, {.text = asked.texts[choice],
+                     .start = std::max<std::int64_t>(1, asked.scored - 1 - request_.decoded),
+                     .scored = asked.scored,
+                     .keeps_laws = is_true && exact == nullptr,
+                     .exact = is_true ? exact : nullptr});
+      double loss = 0.0;
+      for (const TokenScore& score : scores.tokens) {
+        loss += score.loss;
+      }
+      mean.push_back(-loss / asked.bytes[choice]);
+      if (is_true) {
+        given.truth = std::move(scores);
+      }
+    }
+    const std::ptrdiff_t likeliest = std::max_element(mean.begin(), mean.end()) - mean.begin();
+    given.right = static_cast<std::size_t>(likeliest) == asked.answer;
+    return given;
+  }
+
+  void answer(const AskedQuestion& asked, std::map<std::string, Tallies>& tallies) {
+    const Given exact = given_answer(strategies_[0], asked, nullptr);
+    for (std::size_t i = 0; i < strategies_.size(); ++i) {
+      const Given own = i == 0 ? exact : given_answer(strategies_[i], asked, &exact.truth.laws);
+      for (const std::string& bucket : buckets_of(asked)) {
+        Tallies& tally = tallies[bucket];
+        tally.resize(strategies_.size());
+        tally[i].add_stretch(own.truth.tokens, exact.truth.tokens);
+        tally[i].add_answer(own.right, exact.right);
+      }
+    }
+  }
+
+  static std::vector<std::string> buckets_of(const AskedQuestion& asked) {
+    std::vector<std::string> buckets = {""};
+    if (asked.distance) {
+      buckets.push_back(bucket_of(*asked.distance));
+    }
+    return buckets;
+  }
+
+  void read_text(const std::filesystem::path& path, Tallies& group, Tallies& all) {
+    const TokenIds text = plain_tokens(read_prompt(path), tokenizer_);
+    const std::int64_t length = static_cast<std::int64_t>(text.size());
+    if (length < 3 || length > reader_.most_tokens()) {
+      throw Error(ExitCode::kBadInput,
+                  path.string() + ": the text has " + std::to_string(length) +
+                      " tokens; to be scored it has 3 or more, and the model takes " +
+                      std::to_string(reader_.most_tokens()));
+    }
+    const std::int64_t start = std::max<std::int64_t>(1, length - 1 - request_.scored);
+    const ReadScores exact = reader_.read(
+        strategies_[0], {.text = text, .start = start, .scored = start + 1, .keeps_laws = true});
+    for (std::size_t i = 0; i < strategies_.size(); ++i) {
+      const ReadScores own =
+          i == 0 ? exact
+                 : reader_.read(
+                       strategies_[i],
+                       {.text = text, .start = start, .scored = start + 1, .exact = &exact.laws});
+      for (Tallies* tally : {&group, &all}) {
+        (*tally)[i].add_text(own.tokens, exact.tokens);
+      }
+    }
+  }
+
+  const LossyQualityRequest& request_;
+  const Tokenizer& tokenizer_;
+  TextReader<T>& reader_;
+  std::vector<Strategy> strategies_;  // the exact run's first
+};
+
+// A draft model of its own, for what depends on what it drafts.
+struct DraftModel {
+  std::optional<Checkpoint> checkpoint;
+  std::vector<std::int32_t> layer_map;
+};
+
+DraftModel read_draft_model(const std::filesystem::path& model, const LlmShape& target,
+                            const std::vector<Strategy>& strategies) {
+  std::error_code ignored;
+  const bool asked = std::any_of(strategies.begin(), strategies.end(), [](const Strategy& s) {
+    return s.attention == AttentionMethod::kSpecAttn || s.sampling == SamplingAlgorithm::kSigmoid;
+  });
+  DraftModel draft;
+  const std::filesystem::path folder = model / "draft";
+  if (!asked || !std::filesystem::exists(folder, ignored) || !is_draft_model(folder)) {
+    return draft;
+  }
+  draft.checkpoint = load_draft_model(folder, target);
+  if (has_layer_map(model)) {
+    draft.layer_map = read_layer_map(model, target, draft.checkpoint->shape.layers).draft_layer;
+  }
+  return draft;
+}
+
+template <class T>
+LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeDevice& device,
+                              const std::vector<Strategy>& strategies,
+                              const std::vector<TaskSet>& sets,
+                              std::unique_ptr<kernels::Ops<T>> ops) {
+  const Checkpoint checkpoint = load_target(request.model);
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(request.model, checkpoint.shape);
+  const DraftModel draft = read_draft_model(request.model, checkpoint.shape, strategies);
+  Target<T> target = make_target(*ops, checkpoint, nullptr);
+  std::optional<Target<T>> draft_model;
+  if (draft.checkpoint) {
+    draft_model.emplace(make_target(*ops, *draft.checkpoint, nullptr));
+  }
+  const int threads = request.threads > 0
+                          ? request.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  TextReader<T> reader(*ops, target, draft_model ? &*draft_model : nullptr, draft.layer_map,
+                       threads);
+  const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
+  LossyQualityRun<T> run(request, strategies, *tokenizer, reader,
+                         Strategy::parse(sparse ? "nsa/ar" : "dense/ar"));
+  LossyQualityReport report{.model = checkpoint.shape.name,
+                            .backend = name_of(device.backend),
+                            .device = device.name,
+                            .dtype = request.dtype,
+                            .scored = request.scored,
+                            .decoded = request.decoded,
+                            .questions = request.questions,
+                            .sets = {},
+                            .remarks = checkpoint.remarks};
+  if (draft.checkpoint) {
+    report.remarks.insert(report.remarks.end(), draft.checkpoint->remarks.begin(),
+                          draft.checkpoint->remarks.end());
+  }
+  for (const TaskSet& set : sets) {
+    const std::vector<QualitySet> asked = run.ask(shortened(set, request.questions));
+    report.sets.insert(report.sets.end(), asked.begin(), asked.end());
+  }
+  const std::vector<QualitySet> read = run.read_texts();
+  report.sets.insert(report.sets.end(), read.begin(), read.end());
+  report.tokens_run = reader.tokens_run();
+  return report;
+}
+
+}  // namespace
+
+LossyQualityReport run_lossy_quality(const LossyQualityRequest& request) {
+  check_request(request);
+  const std::vector<Strategy> strategies = parsed(request.strategies);
+  const ComputeDevice device = compute_device(request.backend, request.threads);
+  dtype_on(device, request.dtype);  // a wrong format is said before anything is loaded
+  const std::vector<TaskSet> sets = read_sets(request);
+  for (const std::filesystem::path& path : request.texts) {
+    read_prompt(path);  // so is a wrong file
+  }
+  return with_ops(device, request.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    return quality_on<T>(request, device, strategies, sets, std::move(ops));
+  });
+}
+
+}  // namespace versieve::engine

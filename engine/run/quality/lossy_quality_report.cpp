@@ -1,0 +1,125 @@
+// The answer of `versieve quality --strategy` as JSON and as tables.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/io/formatted.h"
+#include "engine/run/quality/lossy_quality.h"
+
+namespace versieve::engine {
+namespace {
+
+nlohmann::ordered_json json_of(const Interval& interval) {
+  return {interval.low, interval.high};
+}
+
+nlohmann::ordered_json row_json(const LossyQualityRow& row) {
+  const Strategy strategy = Strategy::parse(row.strategy);
+  nlohmann::ordered_json json = {{"strategy", row.strategy},
+                                 {"precision", name_of(strategy.precision())},
+                                 {"tokens", row.tokens},
+                                 {"kl_nats", row.divergence},
+                                 {"kl_nats_95", json_of(row.divergence_interval)},
+                                 {"loss_nats", row.loss},
+                                 {"perplexity", std::exp(row.loss)},
+                                 {"loss_rise_nats", row.rise},
+                                 {"loss_rise_nats_95", json_of(row.rise_interval)},
+                                 {"same_token", row.agreement},
+                                 {"same_token_95", json_of(row.agreement_interval)}};
+  if (row.answers) {
+    const Answers& a = *row.answers;
+    json["questions"] = a.questions;
+    json["right"] = a.right;
+    json["accuracy"] = a.share();
+    json["accuracy_95"] = json_of(share_interval(a.right, a.questions));
+    json["gained"] = a.gained;
+    json["lost"] = a.lost;
+    json["accuracy_change"] = a.change();
+    json["accuracy_change_95"] = json_of(change_interval(a.gained, a.lost, a.questions));
+  }
+  return json;
+}
+
+std::string row_line(const LossyQualityRow& row, int width) {
+  std::string line = formatted("  %-*s %8.5f %10.4f %+8.4f %7.2f %%", width, row.strategy.c_str(),
+                               row.divergence, std::exp(row.loss), row.rise, 100.0 * row.agreement);
+  if (row.answers) {
+    const Answers& a = *row.answers;
+    const Interval share = share_interval(a.right, a.questions);
+    const Interval change = change_interval(a.gained, a.lost, a.questions);
+    line += formatted(" %6.1f %% (%.0f-%.0f) %+6.1f (%+.1f to %+.1f)", 100.0 * a.share(),
+                      100.0 * share.low, 100.0 * share.high, 100.0 * a.change(), 100.0 * change.low,
+                      100.0 * change.high);
+  }
+  return line + "\n";
+}
+
+std::string title_of(const QualitySet& set) {
+  std::string title = set.name;
+  if (!set.bucket.empty()) {
+    title += ", " + set.bucket + " tokens back";
+  }
+  const LossyQualityRow& first = set.rows.front();
+  if (first.answers) {
+    title += formatted(": %lld questions", static_cast<long long>(first.answers->questions));
+  }
+  title += formatted("%s %lld tokens scored", first.answers ? "," : ":",
+                     static_cast<long long>(first.tokens));
+  if (set.left_out > 0) {
+    title += formatted("; %lld questions left out, longer than the model takes",
+                       static_cast<long long>(set.left_out));
+  }
+  return title + "\n";
+}
+
+}  // namespace
+
+nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
+  nlohmann::ordered_json sets = nlohmann::ordered_json::array();
+  for (const QualitySet& set : report.sets) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const LossyQualityRow& row : set.rows) {
+      rows.push_back(row_json(row));
+    }
+    nlohmann::ordered_json json = {{"set", set.name}, {"kind", set.asks ? "task" : "text"}};
+    if (!set.bucket.empty()) {
+      json["tokens_back"] = set.bucket;
+    }
+    if (set.asks) {
+      json["left_out"] = set.left_out;
+    }
+    json["rows"] = rows;
+    sets.push_back(json);
+  }
+  return {{"format", "versieve strategy quality"},
+          {"schema", 1},
+          {"model", report.model},
+          {"backend", report.backend},
+          {"device", report.device},
+          {"dtype", report.dtype},
+          {"scored", report.scored},
+          {"decoded", report.decoded},
+          {"questions", report.questions},
+          {"tokens_run", report.tokens_run},
+          {"sets", sets}};
+}
+
+std::string lossy_quality_text(const LossyQualityReport& report) {
+  std::size_t width = 8;
+  for (const QualitySet& set : report.sets) {
+    for (const LossyQualityRow& row : set.rows) {
+      width = std::max(width, row.strategy.size());
+    }
+  }
+  std::string text;
+  for (const QualitySet& set : report.sets) {
+    text += (text.empty() ? "" : "\n") + title_of(set) +
+            formatted("  %-*s %8s %10s %8s %9s%s\n", static_cast<int>(width), "strategy", "KL",
+                      "perplexity", "nats", "same", set.asks ? "    right (95 %)      change" : "");
+    for (const LossyQualityRow& row : set.rows) {
+      text += row_line(row, static_cast<int>(width));
+    }
+  }
+  return text;
+}
+
+}  // namespace versieve::engine

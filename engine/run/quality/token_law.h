@@ -1,0 +1,31 @@
+// The law of a next token as logarithms, and what one law says about another and about a text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace versieve::engine {
+
+using Law = std::vector<float>;  // [V]: natural logarithms of probabilities
+
+// softmax(logits).
+template <class T>
+Law law_of(std::span<const T> logits);
+
+// Of the token that a step yields whose draft proposed from softmax(draft) and whose test is
+// sampling=sigmoid's, at temperature 1: a drafted x stays with min(1, p(x) / q(x)), p and q the
+// sigmoids of target and draft; else max(0, p - q) is drawn from (Optimized Speculative Sampling,
+// section 3.2.2; kernels/spec_sample).
+template <class T>
+Law sigmoid_law(std::span<const T> target, std::span<const T> draft);
+
+struct TokenScore {
+  double loss = 0.0;           // nats: -law[token]
+  std::int32_t likeliest = 0;  // the lowest of equals
+  double divergence = 0.0;     // KL(exact || law), nats; 0 without an exact law
+};
+// `exact`: null or the law to compare with.
+TokenScore score_token(const Law& law, std::int32_t token, const Law* exact);
+
+}  // namespace versieve::engine

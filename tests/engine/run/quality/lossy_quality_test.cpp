@@ -1,0 +1,338 @@
+// Losses and answers of tiny random models against a slow way of its own: every choice from an
+// empty cache, probabilities by plain sums.
+#include "engine/run/quality/lossy_quality.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+#include "engine/io/checkpoint.h"
+#include "engine/io/task_file.h"
+#include "engine/io/tokenizer/tokenizer.h"
+#include "engine/run/model/load.h"
+#include "engine/run/specattn/quality.h"
+#include "engine/run/speculate/decode_loss.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::json;
+using test::contains;
+using test::error_of;
+
+constexpr std::int64_t kDecoded = 9;
+
+std::string numbers(std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) {
+    text += std::to_string(text.size() * 7919) + " ";
+  }
+  return text.substr(0, bytes);
+}
+
+// Two contexts with questions in their midst and at their ends.
+json task_set() {
+  const auto question = [](std::int64_t at, const std::string& ask, std::size_t answer) {
+    return json{{"at", at},
+                {"ask", ask},
+                {"choices", {"17 apples", "on", "4 and more", "no"}},
+                {"answer", answer}};
+  };
+  json set = {{"format", "versieve task set"}, {"schema", 1}, {"name", "made"}};
+  for (const std::size_t bytes : {260, 330}) {
+    json questions = json::array();
+    for (std::size_t i = 0; i < 5; ++i) {
+      questions.push_back(
+          question(static_cast<std::int64_t>(bytes - 30 * i), i % 2 ? "? " : "", i % 4));
+    }
+    questions[0]["evidence"] = 40;
+    set["contexts"].push_back({{"text", numbers(bytes)}, {"questions", questions}});
+  }
+  return set;
+}
+
+struct Fixture {
+  explicit Fixture(AttentionKind attention = AttentionKind::kNsa,
+                   std::int64_t max_position = 4096) {
+    test::TinyModel model;
+    model.target.attention = attention;
+    model.target.max_position = max_position;
+    request.model = folder / "model";
+    if (attention == AttentionKind::kDense) {
+      model.sharpness = 8.0;
+      test::write_tiny_dense_pair(request.model, model, 2);
+      std::ofstream(request.model / "layer_map.json")
+          << R"({"format": "versieve layer map", "schema": 1, "map": [0, 0, 1]})";
+    } else {
+      test::write_tiny_pair(request.model, model);
+    }
+    std::ofstream(folder / "set.json") << task_set();
+    std::ofstream(folder / "chat-1.txt") << numbers(300);
+    std::ofstream(folder / "code-1.txt") << numbers(240);
+    request.backend = "cpu";
+    request.dtype = "f64";
+    request.threads = 1;
+    request.decoded = kDecoded;
+  }
+  void ask() { request.tasks = {folder / "set.json"}; }
+
+  test::TempFolder folder;
+  LossyQualityRequest request;
+};
+
+// The model by hand.
+class SlowModel {
+ public:
+  explicit SlowModel(const std::filesystem::path& model)
+      : checkpoint_(load_target(model)),
+        ops_(kernels::make_cpu_ops<double>(1)),
+        target_(make_target<double>(*ops_, checkpoint_, nullptr)),
+        tokenizer_(load_tokenizer(model, checkpoint_.shape)) {}
+
+  // Natural logarithms of p(token | those before) of the text's last tokens, from `scored` on; from
+  // `start` on in blocks by those options.
+  std::vector<double> losses(const std::vector<std::int32_t>& text, std::size_t start,
+                             std::size_t scored, std::size_t block, const VerifyOptions& options) {
+    target_.cache().truncate(0);
+    std::vector<double> losses;
+    for (std::size_t at = 0; at + 1 < text.size();) {
+      const std::size_t end = at < start ? at + 1 : std::min(text.size() - 1, at + block);
+      target_.verify(chain_tree({text.begin() + static_cast<std::ptrdiff_t>(at),
+                                 text.begin() + static_cast<std::ptrdiff_t>(end)}),
+                     at < start ? VerifyOptions{} : options);
+      for (std::size_t i = at; i < end; ++i) {
+        if (i + 1 >= scored) {
+          losses.push_back(loss_of(target_.logits() + (i - at) * 272, text[i + 1]));
+        }
+      }
+      std::vector<std::int32_t> path(end - at);
+      std::iota(path.begin(), path.end(), 0);
+      target_.commit(path);
+      at = end;
+    }
+    return losses;
+  }
+
+  struct Answered {
+    std::int64_t right = 0;
+    double loss = 0.0;  // of true answers, summed
+  };
+  Answered answer(const TaskSet& set, std::size_t block, const VerifyOptions& options) {
+    Answered all;
+    for (const TaskContext& context : set.contexts) {
+      for (const TaskQuestion& question : context.questions) {
+        std::vector<double> likelihood;
+        for (const std::string& choice : question.choices) {
+          const std::string before =
+              context.text.substr(0, static_cast<std::size_t>(question.at)) + question.ask;
+          const std::size_t scored = before.size() + 1;  // a token a byte, and BOS
+          const std::vector<double> lost = losses(tokenizer_->encode(before + choice),
+                                                  scored - 1 - kDecoded, scored, block, options);
+          const double sum = std::accumulate(lost.begin(), lost.end(), 0.0);
+          likelihood.push_back(-sum / static_cast<double>(choice.size()));
+          all.loss += &choice == &question.choices[question.answer] ? sum : 0.0;
+        }
+        bool best = true;
+        for (std::size_t i = 0; i < likelihood.size(); ++i) {
+          best = best && (i == question.answer || likelihood[i] < likelihood[question.answer]);
+        }
+        all.right += best ? 1 : 0;
+      }
+    }
+    return all;
+  }
+  Target<double>& target() { return target_; }
+  kernels::Ops<double>& ops() { return *ops_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  static double loss_of(const double* logits, std::int32_t token) {
+    double sum = 0.0;
+    for (int x = 0; x < 272; ++x) {
+      sum += std::exp(logits[x]);
+    }
+    return std::log(sum) - logits[token];
+  }
+
+  Checkpoint checkpoint_;
+  std::unique_ptr<kernels::Ops<double>> ops_;
+  Target<double> target_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+};
+
+void check_answers(const LossyQualityRow& row, const SlowModel::Answered& slow) {
+  CAPTURE(row.strategy);
+  REQUIRE(row.answers);
+  CHECK(row.answers->questions == 10);
+  CHECK(row.answers->right == slow.right);
+  CHECK(row.loss == Approx(slow.loss / static_cast<double>(row.tokens)).epsilon(1e-6));
+}
+
+}  // namespace
+
+TEST_CASE("answers of an NSA target are those of every choice scored alone") {
+  Fixture fixture;
+  fixture.ask();
+  fixture.request.strategies = {"nsa/ar/bfs/c1/FRR", "nsa/d7k2n9/dfs/c4a/F*",
+                                "nsa/d7k2n9/dfs/c8e/F*", "nsa/d5k1n6/bfs/c2a/FRR"};
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  REQUIRE(report.sets.size() == 2);  // all, and the questions with evidence
+  const std::vector<LossyQualityRow>& rows = report.sets[0].rows;
+  REQUIRE(rows.size() == 5);
+  SlowModel slow(fixture.request.model);
+  const TaskSet set = read_task_set(fixture.request.tasks[0]);
+  const SlowModel::Answered exact = slow.answer(set, 1, {});
+  check_answers(rows[0], exact);
+  check_answers(rows[1], slow.answer(set, 1, {.schedule = "FRR"}));
+  check_answers(rows[2], slow.answer(set, 8, {.group_size = 4, .group_mode = GroupMode::kApprox}));
+  check_answers(rows[3], exact);
+  check_answers(
+      rows[4],
+      slow.answer(set, 6, {.schedule = "FRR", .group_size = 2, .group_mode = GroupMode::kApprox}));
+  CHECK(exact.right > 0);
+  CHECK(exact.right < 10);
+  for (const LossyQualityRow& row : rows) {
+    const bool loses = Strategy::parse(row.strategy).precision() != PrecisionClass::kStrict;
+    CAPTURE(row.strategy);
+    CHECK((row.divergence > 1e-9) == loses);
+    CHECK((row.rise != 0.0) == loses);
+    CHECK(row.divergence_interval.low <= row.divergence);
+    CHECK(row.divergence <= row.divergence_interval.high);
+    CHECK(row.answers->gained - row.answers->lost == row.answers->right - rows[0].answers->right);
+  }
+  CHECK(report.sets[1].bucket == "0-1K");
+  CHECK(report.sets[1].rows[0].answers->questions == 2);
+}
+
+TEST_CASE("texts are scored by group and all together") {
+  Fixture fixture;
+  fixture.request.texts = {fixture.folder / "chat-1.txt", fixture.folder / "code-1.txt"};
+  fixture.request.strategies = {"nsa/d3k1n4/bfs/c4a/F*"};
+  fixture.request.scored = 100;
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  REQUIRE(report.sets.size() == 3);
+  CHECK(report.sets[0].name == "chat");
+  CHECK(report.sets[1].name == "code");
+  CHECK(report.sets[2].name == "all texts");
+  SlowModel slow(fixture.request.model);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::vector<std::int32_t> text =
+        slow.tokenizer().encode(read_prompt(fixture.request.texts[i]));
+    const std::size_t start = text.size() - 101;
+    const std::vector<double> losses =
+        slow.losses(text, start, start + 1, 4, {.group_size = 4, .group_mode = GroupMode::kApprox});
+    REQUIRE(losses.size() == 100);
+    const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / 100.0;
+    CHECK(report.sets[i].rows[1].loss == Approx(mean).epsilon(1e-6));
+    CHECK(!report.sets[i].rows[1].answers);
+    sum += mean / 2.0;
+  }
+  CHECK(report.sets[2].rows[1].loss == Approx(sum).epsilon(1e-6));
+  CHECK(report.sets[2].rows[1].tokens == 200);
+}
+
+TEST_CASE("ReSA is scored as it decodes, with its dense passes") {
+  Fixture fixture(AttentionKind::kDense);
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"resa:b16p0.3f8/ar", "resa:b16p0.3f0/ar"};
+  fixture.request.scored = 60;
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  SlowModel slow(fixture.request.model);
+  const std::vector<std::int32_t> text =
+      slow.tokenizer().encode(read_prompt(fixture.request.texts[0]));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::vector<double> losses = decode_losses<double>(
+        slow.ops(), slow.target(), text, static_cast<std::int64_t>(text.size()) - 61,
+        {.resa = kernels::ResaSelection{.key_block = 16, .active_ratio = 0.3},
+         .rectify_every = i == 0 ? 8 : 0});
+    REQUIRE(losses.size() == 60);
+    const LossyQualityRow& row = report.sets[0].rows[i + 1];
+    CHECK(row.loss ==
+          Approx(std::accumulate(losses.begin(), losses.end(), 0.0) / 60.0).epsilon(1e-6));
+    CHECK(row.divergence > 0.0);
+  }
+}
+
+TEST_CASE("SpecAttn costs what the comparison of selections says it costs") {
+  Fixture fixture(AttentionKind::kDense);
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"specattn:p0.5/d7k1n8/bfs/c1/F*", "specattn:p1/d7k1n8/bfs/c1/F*"};
+  fixture.request.scored = 100;
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  QualityRequest other{.model = fixture.request.model,
+                       .texts = fixture.request.texts,
+                       .shares = {0.5},
+                       .lookahead = 7,
+                       .scored = 100,
+                       .backend = "cpu",
+                       .dtype = "f64",
+                       .threads = 1};
+  const std::vector<QualityRow> rows = run_quality(other).groups.at(0).rows;
+  CHECK(report.sets[0].rows[0].loss == Approx(rows[0].loss).epsilon(1e-6));
+  CHECK(report.sets[0].rows[1].loss == Approx(rows[1].loss).epsilon(1e-6));
+  CHECK(report.sets[0].rows[1].agreement == Approx(rows[1].agreement));
+  CHECK(report.sets[0].rows[1].divergence > 0.0);
+  CHECK(report.sets[0].rows[2].rise == Approx(0.0).margin(1e-6));
+}
+
+TEST_CASE("dense strategies answer the same whatever was answered before") {
+  Fixture fixture(AttentionKind::kDense);
+  fixture.ask();
+  const std::vector<std::string> strategies = {"specattn:p0.7/d4k1n5/bfs/c1/F*",
+                                               "resa:b16p0.5f4/ar",
+                                               "dense/d4k1n5/bfs/c1/F*/sampling=sigmoid"};
+  fixture.request.strategies = strategies;
+  const std::vector<LossyQualityRow> together = run_lossy_quality(fixture.request).sets[0].rows;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    fixture.request.strategies = {strategies[i]};
+    const LossyQualityRow alone = run_lossy_quality(fixture.request).sets[0].rows[1];
+    CAPTURE(strategies[i]);
+    CHECK(alone.loss == together[i + 1].loss);
+    CHECK(alone.divergence == together[i + 1].divergence);
+    CHECK(alone.answers->right == together[i + 1].answers->right);
+    CHECK(alone.divergence > 0.0);
+  }
+}
+
+TEST_CASE("fewer questions are drawn evenly, and those too long for the model are counted") {
+  Fixture fixture(AttentionKind::kNsa, 310);
+  fixture.ask();
+  const QualitySet set = run_lossy_quality(fixture.request).sets[0];
+  CHECK(set.left_out ==
+        2);  // at 330 and 300 bytes: with the ask, "4 and more" and BOS more than 310
+  CHECK(set.rows[0].answers->questions == 8);
+  fixture.request.questions = 4;
+  const QualitySet few = run_lossy_quality(fixture.request).sets[0];
+  CHECK(few.left_out + few.rows[0].answers->questions == 4);
+  Fixture small(AttentionKind::kNsa, 64);
+  small.ask();
+  const Error none = error_of([&] { run_lossy_quality(small.request); });
+  CHECK(none.code() == ExitCode::kAnswerNo);
+  CHECK(contains(none.what(), "every question has more"));
+}
+
+TEST_CASE("what cannot be measured is said before anything runs") {
+  Fixture fixture;
+  fixture.ask();
+  const auto refused = [&](const std::string& strategy) {
+    fixture.request.strategies = {strategy};
+    return error_of([&] { run_lossy_quality(fixture.request); });
+  };
+  CHECK(refused("dense/ar").code() == ExitCode::kAnswerNo);
+  CHECK(refused("nsa/ar/bfs/c1/FR").code() == ExitCode::kAnswerNo);
+  CHECK(
+      contains(refused("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid").what(), "draft model of its own"));
+  CHECK(refused("nsa").code() == ExitCode::kUsage);
+  fixture.request.strategies = {"nsa/ar/bfs/c1/FRR", "nsa/ar/bfs/c1/FRR"};
+  CHECK(contains(error_of([&] { run_lossy_quality(fixture.request); }).what(), "given twice"));
+  fixture.request.strategies = {};
+  fixture.request.tasks.push_back(fixture.request.tasks[0]);
+  CHECK(contains(error_of([&] { run_lossy_quality(fixture.request); }).what(), "second task set"));
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,80 @@
+// Laws of a token against sums written out, and the law of sigmoids against draws of the kernel.
+#include "engine/run/quality/token_law.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "kernels/cpu.h"
+
+namespace versieve::engine {
+
+TEST_CASE("a law is the softmax, and what it says of another is the sum of its terms") {
+  const std::vector<double> a = {1.0, -2.0, 0.5}, b = {0.0, 0.0, 3.0};
+  const Law exact = law_of(std::span<const double>(a)), own = law_of(std::span<const double>(b));
+  const double za = std::exp(1.0) + std::exp(-2.0) + std::exp(0.5);
+  const double zb = 2.0 + std::exp(3.0);
+  double divergence = 0.0;
+  for (std::size_t x = 0; x < 3; ++x) {
+    CHECK(static_cast<double>(exact[x]) == Approx(a[x] - std::log(za)));
+    divergence += std::exp(a[x]) / za * ((a[x] - std::log(za)) - (b[x] - std::log(zb)));
+  }
+  const TokenScore score = score_token(own, 0, &exact);
+  CHECK(score.divergence == Approx(divergence));
+  CHECK(score.loss == Approx(std::log(zb)));
+  CHECK(score.likeliest == 2);
+  CHECK(score_token(exact, 1, &exact).divergence == 0.0);
+  CHECK(score_token(own, 1, nullptr).divergence == 0.0);
+}
+
+TEST_CASE("tokens that cannot come have no part in a divergence") {
+  const std::vector<float> logits = {0.0F, -INFINITY, 1.0F};
+  const Law law = law_of(std::span<const float>(logits));
+  CHECK(law[1] == -INFINITY);
+  CHECK(score_token(law, 0, &law).divergence == 0.0);
+}
+
+TEST_CASE("the law of sigmoids is that of the tokens that the kernel yields") {
+  constexpr std::int64_t kSamples = 200'000, kVocab = 4;
+  const std::vector<double> target = {400.0, -300.0, 900.0, 0.0, 0, 0, 0, 0};
+  const std::vector<double> draft = {-800.0, -799.0, -801.0, -800.5};
+  const Law law =
+      sigmoid_law(std::span<const double>(target).first(kVocab), std::span<const double>(draft));
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  const Law proposes = law_of(std::span<const double>(draft));
+  std::vector<double> mass;
+  std::transform(proposes.begin(), proposes.end(), std::back_inserter(mass),
+                 [](float log) { return std::exp(static_cast<double>(log)); });
+  std::discrete_distribution<std::int32_t> proposal(mass.begin(), mass.end());
+  std::vector<std::int32_t> drafted(kSamples), accepted(kSamples), tokens(2 * kSamples);
+  std::vector<double> uniforms(2 * kSamples), tau(kSamples);
+  std::generate(drafted.begin(), drafted.end(), [&] { return proposal(random); });
+  std::generate(uniforms.begin(), uniforms.end(), [&] { return uniform(random); });
+  kernels::spec_sample_cpu<double>({.variant = kernels::SpecSampleVariant::kSigmoid,
+                                    .samples = kSamples,
+                                    .gamma = 1,
+                                    .vocab = kVocab,
+                                    .target_logits = target.data(),
+                                    .draft_logits = draft.data(),
+                                    .draft_tokens = drafted.data(),
+                                    .uniforms = uniforms.data(),
+                                    .accepted = accepted.data(),
+                                    .tokens = tokens.data(),
+                                    .tau = tau.data()},
+                                   1);
+  std::vector<double> seen(kVocab, 0.0);
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    seen[static_cast<std::size_t>(tokens[static_cast<std::size_t>(2 * i)])] += 1.0 / kSamples;
+  }
+  double whole = 0.0;
+  for (std::size_t x = 0; x < kVocab; ++x) {
+    const double p = std::exp(static_cast<double>(law[x]));
+    whole += p;
+    CHECK(std::abs(seen[x] - p) < 5.0 * std::sqrt(p * (1.0 - p) / kSamples));
+  }
+  CHECK(whole == Approx(1.0));
+}
+
+}  // namespace versieve::engine
