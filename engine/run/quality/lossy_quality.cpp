@@ -178,6 +178,7 @@ class LossyQualityRun {
     std::vector<LossyQualityRow> rows;
     for (std::size_t i = 0; i < tallies.size(); ++i) {
       rows.push_back(tallies[i].row(strategies_[i].text()));
+      rows.back().read_as = name_of(reader_.form_of(strategies_[i]));
     }
     return rows;
   }
@@ -264,28 +265,35 @@ class LossyQualityRun {
   std::vector<Strategy> strategies_;  // the exact run's first
 };
 
-// A draft model of its own, for what depends on what it drafts.
-struct DraftModel {
-  std::optional<Checkpoint> checkpoint;
+// What drafts in a model directory, as files.
+struct DraftFiles {
+  std::optional<DraftCheckpoint> head;
+  std::optional<Checkpoint> model;
   std::vector<std::int32_t> layer_map;
 };
 
-DraftModel read_draft_model(const std::filesystem::path& model, const LlmShape& target,
-                            const std::vector<Strategy>& strategies) {
+DraftFiles read_draft(const std::filesystem::path& model, const LlmShape& target,
+                      const std::vector<Strategy>& strategies) {
   std::error_code ignored;
-  const bool asked = std::any_of(strategies.begin(), strategies.end(), [](const Strategy& s) {
-    return s.attention == AttentionMethod::kSpecAttn || s.sampling == SamplingAlgorithm::kSigmoid;
-  });
-  DraftModel draft;
+  DraftFiles draft;
   const std::filesystem::path folder = model / "draft";
-  if (!asked || !std::filesystem::exists(folder, ignored) || !is_draft_model(folder)) {
+  if (std::none_of(strategies.begin(), strategies.end(), loses_by_draft) ||
+      !std::filesystem::exists(folder, ignored)) {
     return draft;
   }
-  draft.checkpoint = load_draft_model(folder, target);
+  if (!is_draft_model(folder)) {
+    draft.head = load_draft(folder, target);
+    return draft;
+  }
+  draft.model = load_draft_model(folder, target);
   if (has_layer_map(model)) {
-    draft.layer_map = read_layer_map(model, target, draft.checkpoint->shape.layers).draft_layer;
+    draft.layer_map = read_layer_map(model, target, draft.model->shape.layers).draft_layer;
   }
   return draft;
+}
+
+void append(std::vector<std::string>& remarks, const std::vector<std::string>& more) {
+  remarks.insert(remarks.end(), more.begin(), more.end());
 }
 
 template <class T>
@@ -296,20 +304,7 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
   const Checkpoint checkpoint = load_target(request.model);
   const std::unique_ptr<const Tokenizer> tokenizer =
       load_tokenizer(request.model, checkpoint.shape);
-  const DraftModel draft = read_draft_model(request.model, checkpoint.shape, strategies);
-  Target<T> target = make_target(*ops, checkpoint, nullptr);
-  std::optional<Target<T>> draft_model;
-  if (draft.checkpoint) {
-    draft_model.emplace(make_target(*ops, *draft.checkpoint, nullptr));
-  }
-  const int threads = request.threads > 0
-                          ? request.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  TextReader<T> reader(*ops, target, draft_model ? &*draft_model : nullptr, draft.layer_map,
-                       threads);
-  const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
-  LossyQualityRun<T> run(request, strategies, *tokenizer, reader,
-                         Strategy::parse(sparse ? "nsa/ar" : "dense/ar"));
+  const DraftFiles files = read_draft(request.model, checkpoint.shape, strategies);
   LossyQualityReport report{.model = checkpoint.shape.name,
                             .backend = name_of(device.backend),
                             .device = device.name,
@@ -319,10 +314,25 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
                             .questions = request.questions,
                             .sets = {},
                             .remarks = checkpoint.remarks};
-  if (draft.checkpoint) {
-    report.remarks.insert(report.remarks.end(), draft.checkpoint->remarks.begin(),
-                          draft.checkpoint->remarks.end());
+  Target<T> target = make_target(*ops, checkpoint, files.head ? &*files.head : nullptr);
+  std::optional<Draft<T>> head;
+  std::optional<Target<T>> model;
+  if (files.head) {
+    head.emplace(make_draft(*ops, *files.head, target));
+    append(report.remarks, files.head->remarks);
   }
+  if (files.model) {
+    model.emplace(make_target(*ops, *files.model, nullptr));
+    append(report.remarks, files.model->remarks);
+  }
+  const int threads = request.threads > 0
+                          ? request.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  TextReader<T> reader(*ops, target, {head ? &*head : nullptr, model ? &*model : nullptr},
+                       files.layer_map, threads);
+  const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
+  LossyQualityRun<T> run(request, strategies, *tokenizer, reader,
+                         Strategy::parse(sparse ? "nsa/ar" : "dense/ar"));
   for (const TaskSet& set : sets) {
     const std::vector<QualitySet> asked = run.ask(shortened(set, request.questions));
     report.sets.insert(report.sets.end(), asked.begin(), asked.end());

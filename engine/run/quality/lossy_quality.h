@@ -43,6 +43,7 @@ struct Answers {
 // One strategy on one set of questions, or on the texts of one group.
 struct LossyQualityRow {
   std::string strategy;
+  std::string read_as;            // text_reader.h, ReadForm
   std::int64_t tokens = 0;        // scored: of texts, or of the questions' true answers
   double divergence = 0.0;        // KL(exact || strategy), nats a token
   double loss = 0.0, rise = 0.0;  // nats a token; over the exact run's

@@ -14,17 +14,13 @@ nlohmann::ordered_json json_of(const Interval& interval) {
 
 nlohmann::ordered_json row_json(const LossyQualityRow& row) {
   const Strategy strategy = Strategy::parse(row.strategy);
-  nlohmann::ordered_json json = {{"strategy", row.strategy},
-                                 {"precision", name_of(strategy.precision())},
-                                 {"tokens", row.tokens},
-                                 {"kl_nats", row.divergence},
-                                 {"kl_nats_95", json_of(row.divergence_interval)},
-                                 {"loss_nats", row.loss},
-                                 {"perplexity", std::exp(row.loss)},
-                                 {"loss_rise_nats", row.rise},
-                                 {"loss_rise_nats_95", json_of(row.rise_interval)},
-                                 {"same_token", row.agreement},
-                                 {"same_token_95", json_of(row.agreement_interval)}};
+  nlohmann::ordered_json json = {
+      {"strategy", row.strategy},    {"precision", name_of(strategy.precision())},
+      {"read_as", row.read_as},      {"tokens", row.tokens},
+      {"kl_nats", row.divergence},   {"kl_nats_95", json_of(row.divergence_interval)},
+      {"loss_nats", row.loss},       {"perplexity", std::exp(row.loss)},
+      {"loss_rise_nats", row.rise},  {"loss_rise_nats_95", json_of(row.rise_interval)},
+      {"same_token", row.agreement}, {"same_token_95", json_of(row.agreement_interval)}};
   if (row.answers) {
     const Answers& a = *row.answers;
     json["questions"] = a.questions;

@@ -56,6 +56,7 @@ LossyQualityRow QualityTally::row(const std::string& strategy) const {
     tokens += stretch.tokens;
   }
   LossyQualityRow row{.strategy = strategy,
+                      .read_as = {},
                       .tokens = static_cast<std::int64_t>(tokens),
                       .divergence = mean_of(divergence_),
                       .loss = loss_ / tokens,

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/run/speculate/draft_choice.h"
+#include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/generate.h"
 #include "engine/run/speculate/model_drafter.h"
 #include "engine/run/speculate/rectify.h"
@@ -20,6 +21,12 @@ namespace {
 
 constexpr std::int64_t kChunk = 256;  // nodes of a chain, as in prefill
 
+bool shares_blocks(const Strategy& strategy) {
+  return strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox;
+}
+bool chooses_tokens(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kSpecAttn;
+}
 bool tests_by_sigmoids(const Strategy& strategy) {
   return strategy.sampling == SamplingAlgorithm::kSigmoid;
 }
@@ -30,22 +37,37 @@ std::vector<std::int32_t> whole_path(std::int64_t nodes) {
   return path;
 }
 
-template <class T>
-std::vector<T> downloaded(kernels::Ops<T>& ops, const T* values, std::int64_t count) {
-  std::vector<T> copy(static_cast<std::size_t>(count));
-  ops.download(copy.data(), values, copy.size() * sizeof(T));
-  return copy;
+// The nodes that hold text[0], text[1], ... from the root on, of which each has a token behind it.
+std::vector<std::int32_t> true_path(const DraftTree& tree, std::span<const std::int32_t> text) {
+  std::vector<std::int32_t> path = {0};
+  for (std::int32_t node = 1; node < static_cast<std::int32_t>(tree.size()); ++node) {
+    const std::size_t at = static_cast<std::size_t>(node);
+    if (path.size() + 1 < text.size() && tree.parent[at] == path.back() &&
+        tree.token[at] == text[path.size()]) {
+      path.push_back(node);  // parents come before children
+    }
+  }
+  return path;
 }
 
 }  // namespace
 
-std::int64_t block_tokens(const Strategy& strategy) {
-  if (strategy.attention == AttentionMethod::kResa) {
-    return 1;
+const char* name_of(ReadForm form) {
+  switch (form) {
+    case ReadForm::kBlocks:
+      return "blocks";
+    case ReadForm::kTrees:
+      return "trees";
+    case ReadForm::kChains:
+      return "chains";
+    case ReadForm::kTokens:
+      return "tokens";
   }
-  const bool shares = strategy.group_size > 1 && strategy.group_mode == GroupMode::kApprox;
-  const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
-  return shares || chooses || tests_by_sigmoids(strategy) ? strategy.draft.levels() + 1 : kChunk;
+  VERSIEVE_ASSERT(false, "a form has a name");
+}
+
+bool loses_by_draft(const Strategy& strategy) {
+  return shares_blocks(strategy) || chooses_tokens(strategy) || tests_by_sigmoids(strategy);
 }
 
 // Turns rows of logits into scores, in the order in which they are read.
@@ -95,64 +117,43 @@ class TextReader<T>::Scorer {
 };
 
 template <class T>
-TextReader<T>::TextReader(kernels::Ops<T>& ops, Target<T>& target, Target<T>* draft_model,
+TextReader<T>::TextReader(kernels::Ops<T>& ops, Target<T>& target, const TextDraft<T>& draft,
                           std::vector<std::int32_t> layer_map, int threads)
     : ops_(&ops),
       target_(&target),
-      draft_model_(draft_model),
+      draft_(draft),
       layer_map_(std::move(layer_map)),
-      threads_(threads) {}
+      threads_(threads),
+      prefix_(target, draft) {}
 
 template <class T>
 std::string TextReader<T>::refusal(const Strategy& strategy) const {
-  const bool chooses = strategy.attention == AttentionMethod::kSpecAttn;
-  if (tests_by_sigmoids(strategy) && draft_model_ == nullptr) {
-    return "what sigmoids accept depends on what is drafted, and is measured with a draft model of "
-           "its own alone, which this model does not have";
-  }
-  if (!chooses && !tests_by_sigmoids(strategy)) {
+  if (!chooses_tokens(strategy) && !tests_by_sigmoids(strategy)) {
     return illegal_because(strategy, target_->shape());
   }
-  Generator<T> generator(*ops_, *target_, nullptr, draft_model_);
+  Generator<T> generator(*ops_, *target_, draft_.head, draft_.model);
   generator.set_layer_map(layer_map_);
   return generator.refusal({.strategy = strategy, .temperature = 1.0});
 }
 
 template <class T>
+ReadForm TextReader<T>::form_of(const Strategy& strategy) const {
+  if (strategy.attention == AttentionMethod::kResa) {
+    return ReadForm::kTokens;
+  }
+  if (chooses_tokens(strategy) || tests_by_sigmoids(strategy)) {
+    return ReadForm::kChains;
+  }
+  if (shares_blocks(strategy)) {
+    return draft_.head != nullptr ? ReadForm::kTrees : ReadForm::kChains;
+  }
+  return ReadForm::kBlocks;
+}
+
+template <class T>
 std::int64_t TextReader<T>::most_tokens() const {
   const std::int64_t own = target_->shape().max_position;
-  return draft_model_ == nullptr ? own : std::min(own, draft_model_->shape().max_position);
-}
-
-// The cache holds these tokens and no others; rows that it has in common with them stay.
-template <class T>
-void TextReader<T>::hold(Target<T>& model, std::vector<std::int32_t>& held,
-                         std::span<const std::int32_t> tokens) {
-  std::size_t same = 0;
-  const std::size_t most = std::min(held.size(), tokens.size());
-  while (same < most && held[same] == tokens[same]) {
-    ++same;
-  }
-  model.set_token_selector(nullptr);
-  model.drop_block_keys();
-  model.cache().truncate(static_cast<std::int64_t>(same));
-  for (std::size_t at = same; at < tokens.size();) {
-    const std::size_t end = std::min(tokens.size(), at + static_cast<std::size_t>(kChunk));
-    model.verify(chain_tree({tokens.begin() + static_cast<std::ptrdiff_t>(at),
-                             tokens.begin() + static_cast<std::ptrdiff_t>(end)}),
-                 {.last_logits_only = true});
-    model.commit(whole_path(static_cast<std::int64_t>(end - at)));
-    tokens_run_ += &model == target_ ? static_cast<std::int64_t>(end - at) : 0;
-    at = end;
-  }
-  held.assign(tokens.begin(), tokens.end());
-}
-
-template <class T>
-void TextReader<T>::verify(const Part& part, const Block& block, const VerifyOptions& options) {
-  target_->verify(chain_tree({part.text.begin() + block.begin, part.text.begin() + block.end}),
-                  options);
-  tokens_run_ += block.end - block.begin;
+  return draft_.model == nullptr ? own : std::min(own, draft_.model->shape().max_position);
 }
 
 template <class T>
@@ -160,17 +161,26 @@ ReadScores TextReader<T>::read(const Strategy& strategy, const Part& part) {
   const std::int64_t length = static_cast<std::int64_t>(part.text.size());
   VERSIEVE_ASSERT(part.start >= 1 && part.start < part.scored && part.scored < length,
                   "a token is held, and another predicted");
-  hold(*target_, held_, part.text.first(static_cast<std::size_t>(part.start)));
+  prefix_.hold(part.text.first(static_cast<std::size_t>(part.start)));
   target_->cache().reserve(length);
   Scorer scorer(part, target_->shape().vocab, threads_);
-  if (strategy.attention == AttentionMethod::kResa) {
-    read_rectified(strategy, part, scorer);
-  } else if (strategy.attention == AttentionMethod::kSpecAttn || tests_by_sigmoids(strategy)) {
-    read_drafted(strategy, part, scorer);
-  } else {
-    read_blocks(strategy, part, scorer);
+  switch (form_of(strategy)) {
+    case ReadForm::kTokens:
+      read_rectified(strategy, part, scorer);
+      break;
+    case ReadForm::kTrees:
+      read_trees(strategy, part, scorer);
+      break;
+    case ReadForm::kChains:
+    case ReadForm::kBlocks:
+      if (chooses_tokens(strategy) || tests_by_sigmoids(strategy)) {
+        read_drafted(strategy, part, scorer);
+      } else {
+        read_blocks(strategy, part, scorer);
+      }
+      break;
   }
-  target_->cache().truncate(part.start);  // the rest is not exact
+  prefix_.rewind();
   for (const TokenScore& score : scorer.scores.tokens) {
     if (!std::isfinite(score.loss) || !std::isfinite(score.divergence)) {
       throw Error(ExitCode::kAnswerNo,
@@ -181,15 +191,60 @@ ReadScores TextReader<T>::read(const Strategy& strategy, const Part& part) {
 }
 
 template <class T>
+void TextReader<T>::read_block(const Part& part, std::int64_t begin, std::int64_t end,
+                               const VerifyOptions& options, std::span<const T> drafted,
+                               Scorer& scorer) {
+  target_->verify(chain_tree({part.text.begin() + begin, part.text.begin() + end}), options);
+  tokens_run_ += end - begin;
+  std::vector<T> logits(static_cast<std::size_t>((end - begin) * target_->shape().vocab));
+  ops_->download(logits.data(), target_->logits(), logits.size() * sizeof(T));
+  scorer.add(begin, logits, drafted);
+  target_->commit(whole_path(end - begin));
+}
+
+template <class T>
 void TextReader<T>::read_blocks(const Strategy& strategy, const Part& part, Scorer& scorer) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
   const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
-  for (std::int64_t at = part.start; at < last; at += block_tokens(strategy)) {
-    const Block block{at, std::min(last, at + block_tokens(strategy))};
-    verify(part, block, options);
-    const std::int64_t rows = block.end - at;
-    scorer.add(at, downloaded(*ops_, target_->logits(), rows * target_->shape().vocab), {});
-    target_->commit(whole_path(rows));
+  const std::int64_t block =
+      form_of(strategy) == ReadForm::kBlocks ? kChunk : strategy.draft.levels() + 1;
+  for (std::int64_t at = part.start; at < last; at += block) {
+    read_block(part, at, std::min(last, at + block), options, {}, scorer);
+  }
+}
+
+// Each step verifies the tree that the head drafts behind the true text. The nodes that hold the
+// text go on, and what they predict is scored: as if each token of the text had been accepted.
+template <class T>
+void TextReader<T>::read_trees(const Strategy& strategy, const Part& part, Scorer& scorer) {
+  const VerifyOptions options = verify_options(strategy, target_->shape());
+  const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
+  const std::size_t vocab = static_cast<std::size_t>(target_->shape().vocab);
+  const std::int64_t own = draft_.head->shape().max_position;
+  DraftSource<T> source(
+      *ops_, *draft_.head,
+      {.choice = strategy.draft, .order = strategy.order, .draft_positions = own});
+  source.observe(prefix_.before(part.text[static_cast<std::size_t>(part.start)]));
+  for (std::int64_t at = part.start; at < last;) {
+    const std::span<const std::int32_t> rest = part.text.subspan(static_cast<std::size_t>(at));
+    const DraftTree tree = source.propose(at, rest[0]);
+    target_->verify(tree, options);
+    tokens_run_ += tree.size();
+    const std::vector<std::int32_t> path = true_path(tree, rest);
+    std::vector<T> logits(path.size() * vocab);
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      ops_->download(logits.data() + i * vocab,
+                     target_->logits() + static_cast<std::size_t>(path[i]) * vocab,
+                     vocab * sizeof(T));
+    }
+    scorer.add(at, logits, {});
+    target_->commit(path);
+    source.observe({.first = at,
+                    .next_token = {rest.begin() + 1,
+                                   rest.begin() + static_cast<std::ptrdiff_t>(path.size()) + 1},
+                    .captured = target_->captured(),
+                    .rows = path});
+    at += static_cast<std::int64_t>(path.size());
   }
 }
 
@@ -204,9 +259,7 @@ void TextReader<T>::read_rectified(const Strategy& strategy, const Part& part, S
   }
   const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
   for (std::int64_t at = part.start; at < last; ++at) {
-    verify(part, {at, at + 1}, options);
-    scorer.add(at, downloaded(*ops_, target_->logits(), target_->shape().vocab), {});
-    target_->commit(whole_path(1));
+    read_block(part, at, at + 1, options, {}, scorer);
     if (rectifier && rectifier->committed(part.text[static_cast<std::size_t>(at)])) {
       tokens_run_ += strategy.resa_rectify_every;
     }
@@ -218,50 +271,62 @@ void TextReader<T>::read_rectified(const Strategy& strategy, const Part& part, S
 // compare its laws with the target's.
 template <class T>
 void TextReader<T>::read_drafted(const Strategy& strategy, const Part& part, Scorer& scorer) {
-  hold(*draft_model_, draft_held_, part.text.first(static_cast<std::size_t>(part.start)));
+  if (draft_.model == nullptr) {
+    HeadDrafter<T> drafter(*draft_.head);
+    read_chains(strategy, part, drafter, scorer);
+    return;
+  }
+  const std::span<const std::int32_t> held = part.text.first(static_cast<std::size_t>(part.start));
+  prefix_.hold_by_model(held);
+  ModelDrafter<T> drafter(*ops_, *draft_.model, {held.begin(), held.end()}, true);
+  if (!chooses_tokens(strategy)) {
+    read_chains(strategy, part, drafter, scorer);
+    return;
+  }
+  const SpecAttnOptions choice{.p = strategy.specattn_p};
+  const std::size_t first =
+      std::min(static_cast<std::size_t>(choice.dense_layers), layer_map_.size() - 1);
+  drafter.capture_attention(strategy.draft.levels(), layer_map_[first]);
+  SpecAttnSelector<T> selector(*ops_, drafter, layer_map_, choice);
+  target_->set_token_selector(&selector);
+  read_chains(strategy, part, drafter, scorer);
+  target_->set_token_selector(nullptr);
+}
+
+template <class T>
+void TextReader<T>::read_chains(const Strategy& strategy, const Part& part, Drafter<T>& drafter,
+                                Scorer& scorer) {
   const std::int64_t vocab = target_->shape().vocab, levels = strategy.draft.levels();
   const std::span<const std::int32_t> text = part.text;
-  ModelDrafter<T> drafter(*ops_, *draft_model_, draft_held_, true);
-  std::optional<SpecAttnSelector<T>> selector;
-  if (strategy.attention == AttentionMethod::kSpecAttn) {
-    const SpecAttnOptions choice{.p = strategy.specattn_p};
-    const std::size_t first =
-        std::min(static_cast<std::size_t>(choice.dense_layers), layer_map_.size() - 1);
-    drafter.capture_attention(levels, layer_map_[first]);
-    selector.emplace(*ops_, drafter, layer_map_, choice);
-    target_->set_token_selector(&*selector);
-  }
   const VerifyOptions options = verify_options(strategy, target_->shape());
   const std::int64_t last = static_cast<std::int64_t>(text.size()) - 1;
-  std::int64_t known = part.start - 1;  // the newest position whose token the drafter has
+  Observation<T> seen = prefix_.before(text[static_cast<std::size_t>(part.start)]);
   for (std::int64_t at = part.start; at < last;) {
-    const Block block{at, std::min(last, at + levels + 1)};
+    const std::int64_t end = std::min(last, at + levels + 1);
     std::vector<T> drafted;
     const auto keep_law = [&] {
       if (tests_by_sigmoids(strategy)) {
-        const std::vector<T> law = downloaded(*ops_, drafter.logits(), vocab);
-        drafted.insert(drafted.end(), law.begin(), law.end());
+        const std::size_t before = drafted.size();
+        drafted.resize(before + static_cast<std::size_t>(vocab));
+        ops_->download(drafted.data() + before, drafter.logits(),
+                       static_cast<std::size_t>(vocab) * sizeof(T));
       }
     };
-    drafter.begin(at, {.first = known,
-                       .next_token = {text.begin() + known + 1, text.begin() + at + 1},
-                       .captured = nullptr,
-                       .rows = {}});
-    known = at;
+    drafter.begin(at, seen);
     keep_law();
-    for (std::int64_t i = 1; i < std::min(levels, block.end - at); ++i) {
+    for (std::int64_t i = 1; i < std::min(levels, end - at); ++i) {
       drafter.step({.token = {text[static_cast<std::size_t>(at + i)]},
                     .position = {static_cast<std::int32_t>(at + i)},
                     .parent = {static_cast<std::int32_t>(i - 2)}});
       keep_law();
     }
-    verify(part, block, options);
-    scorer.add(at, downloaded(*ops_, target_->logits(), (block.end - at) * vocab), drafted);
-    target_->commit(whole_path(block.end - at));
-    at = block.end;
+    read_block(part, at, end, options, drafted, scorer);
+    seen = {.first = at,
+            .next_token = {text.begin() + at + 1, text.begin() + end + 1},
+            .captured = target_->captured(),
+            .rows = whole_path(end - at)};
+    at = end;
   }
-  target_->set_token_selector(nullptr);
-  draft_model_->cache().truncate(part.start);
 }
 
 template class TextReader<double>;

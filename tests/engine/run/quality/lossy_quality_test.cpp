@@ -10,10 +10,13 @@
 #include "engine/io/checkpoint.h"
 #include "engine/io/task_file.h"
 #include "engine/io/tokenizer/tokenizer.h"
+#include "engine/run/calibrate/text_loss.h"
 #include "engine/run/model/load.h"
 #include "engine/run/specattn/quality.h"
 #include "engine/run/speculate/decode_loss.h"
+#include "engine/run/speculate/prefilled.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -56,9 +59,10 @@ json task_set() {
 }
 
 struct Fixture {
-  explicit Fixture(AttentionKind attention = AttentionKind::kNsa,
-                   std::int64_t max_position = 4096) {
+  explicit Fixture(AttentionKind attention = AttentionKind::kNsa, std::int64_t max_position = 4096,
+                   std::int64_t draft_vocab = 272) {
     test::TinyModel model;
+    model.draft.vocab = draft_vocab;
     model.target.attention = attention;
     model.target.max_position = max_position;
     request.model = folder / "model";
@@ -176,6 +180,7 @@ void check_answers(const LossyQualityRow& row, const SlowModel::Answered& slow) 
 
 TEST_CASE("answers of an NSA target are those of every choice scored alone") {
   Fixture fixture;
+  std::filesystem::remove_all(fixture.request.model / "draft");  // groups are of chains
   fixture.ask();
   fixture.request.strategies = {"nsa/ar/bfs/c1/FRR", "nsa/d7k2n9/dfs/c4a/F*",
                                 "nsa/d7k2n9/dfs/c8e/F*", "nsa/d5k1n6/bfs/c2a/FRR"};
@@ -210,6 +215,7 @@ TEST_CASE("answers of an NSA target are those of every choice scored alone") {
 
 TEST_CASE("texts are scored by group and all together") {
   Fixture fixture;
+  std::filesystem::remove_all(fixture.request.model / "draft");
   fixture.request.texts = {fixture.folder / "chat-1.txt", fixture.folder / "code-1.txt"};
   fixture.request.strategies = {"nsa/d3k1n4/bfs/c4a/F*"};
   fixture.request.scored = 100;
@@ -234,6 +240,114 @@ TEST_CASE("texts are scored by group and all together") {
   }
   CHECK(report.sets[2].rows[1].loss == Approx(sum).epsilon(1e-6));
   CHECK(report.sets[2].rows[1].tokens == 200);
+}
+
+struct TreeLosses {
+  std::vector<double> losses;
+  std::int64_t steps = 0;
+};
+
+// A text along the trees of the pair's head, from an ordinary prefill.
+template <class T>
+TreeLosses losses_in_trees(const std::filesystem::path& model, const std::string& text,
+                           std::int64_t scored, const Strategy& strategy) {
+  const Checkpoint checkpoint = load_target(model);
+  const DraftCheckpoint head = load_draft(model / "draft", checkpoint.shape);
+  const std::unique_ptr<kernels::Ops<T>> ops = kernels::make_cpu_ops<T>(1);
+  Target<T> target = make_target<T>(*ops, checkpoint, &head);
+  Draft<T> draft = make_draft<T>(*ops, head, target);
+  Prefilled<T> prefilled(*ops, target, &draft, nullptr);
+  const std::vector<std::int32_t> tokens = load_tokenizer(model, checkpoint.shape)->encode(text);
+  const std::size_t start = tokens.size() - 1 - static_cast<std::size_t>(scored);
+  prefilled.prefill(std::span(tokens).first(start));
+  const std::unique_ptr<TreeSource<T>> source = prefilled.make_source({.strategy = strategy}, {});
+  prefilled.rewind(*source, tokens[start]);
+  const VerifyOptions options = verify_options(strategy, checkpoint.shape);
+  TreeLosses all;
+  for (std::size_t at = start; at + 1 < tokens.size();) {
+    const DraftTree tree = source->propose(static_cast<std::int64_t>(at), tokens[at]);
+    target.verify(tree, options);
+    ++all.steps;
+    Acceptance walked{.path = {0}, .next_token = tokens[at + 1]};
+    all.losses.push_back(token_loss(std::span<const T>(target.logits(), 272), walked.next_token));
+    for (bool found = true; found && at + walked.path.size() + 1 < tokens.size();) {
+      found = false;
+      for (std::int32_t node = 1; node < tree.size() && !found; ++node) {
+        const std::size_t own = static_cast<std::size_t>(node);
+        found = tree.parent[own] == walked.path.back() && tree.token[own] == walked.next_token;
+        if (found) {
+          walked.path.push_back(node);
+          walked.next_token = tokens[at + walked.path.size()];
+          all.losses.push_back(
+              token_loss(std::span<const T>(target.logits() + 272 * own, 272), walked.next_token));
+        }
+      }
+    }
+    target.commit(walked.path);
+    source->observe(observation_of(target, tree, walked, static_cast<std::int64_t>(at)));
+    at += walked.path.size();
+  }
+  return all;
+}
+
+TEST_CASE("approximate groups are read in the trees that the head drafts") {
+  Fixture fixture;
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"nsa/d4k4n24/dfs/c4a/F*", "nsa/d4k4n24/bfs/c8a/FRR",
+                                "nsa/d4k4n24/bfs/c8e/FRR"};
+  fixture.request.scored = 90;
+  const std::vector<LossyQualityRow> rows = run_lossy_quality(fixture.request).sets[0].rows;
+  CHECK(rows[1].read_as == "trees");
+  CHECK(rows[3].read_as == "blocks");
+  for (std::size_t i = 1; i < 4; ++i) {
+    CAPTURE(rows[i].strategy);
+    const std::vector<double> losses =
+        losses_in_trees<double>(fixture.request.model, read_prompt(fixture.request.texts[0]), 90,
+                                Strategy::parse(rows[i].strategy))
+            .losses;
+    REQUIRE(losses.size() == 90);  // of exact groups, trees say what blocks say
+    CHECK(rows[i].loss ==
+          Approx(std::accumulate(losses.begin(), losses.end(), 0.0) / 90.0).epsilon(1e-6));
+    CHECK(rows[i].divergence > 0.0);
+  }
+}
+
+TEST_CASE("trees of the trained pair go on by several tokens of the text") {
+  Fixture fixture;
+  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const std::string text = read_prompt(demo / "prompts/test/plan-4000-5.txt").substr(0, 1500);
+  std::ofstream(fixture.folder / "plan.txt") << text;
+  fixture.request.model = demo / "nsa";
+  fixture.request.texts = {fixture.folder / "plan.txt"};
+  fixture.request.strategies = {"nsa/d6k4n24/dfs/c8a/F*"};
+  fixture.request.scored = 120;
+  fixture.request.dtype = "f32";
+  const LossyQualityRow row = run_lossy_quality(fixture.request).sets[0].rows[1];
+  const TreeLosses slow =
+      losses_in_trees<float>(fixture.request.model, text, 120, Strategy::parse(row.strategy));
+  REQUIRE(slow.losses.size() == 120);
+  CHECK(slow.steps < 60);
+  CHECK(row.loss ==
+        Approx(std::accumulate(slow.losses.begin(), slow.losses.end(), 0.0) / 120.0).epsilon(1e-5));
+  CHECK(row.divergence > 0.0);
+}
+
+TEST_CASE("strategies that draft with a head answer the same whatever was answered before") {
+  Fixture fixture;
+  fixture.ask();
+  const std::vector<std::string> strategies = {
+      "nsa/d4k3n12/dfs/c4a/F*", "nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid", "nsa/d3k2n7/bfs/c2a/FRR"};
+  fixture.request.strategies = strategies;
+  const std::vector<LossyQualityRow> together = run_lossy_quality(fixture.request).sets[0].rows;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    fixture.request.strategies = {strategies[i]};
+    const LossyQualityRow alone = run_lossy_quality(fixture.request).sets[0].rows[1];
+    CAPTURE(strategies[i]);
+    CHECK(alone.loss == together[i + 1].loss);
+    CHECK(alone.divergence == together[i + 1].divergence);
+    CHECK(alone.answers->right == together[i + 1].answers->right);
+    CHECK(alone.divergence > 0.0);
+  }
 }
 
 TEST_CASE("ReSA is scored as it decodes, with its dense passes") {
@@ -317,7 +431,7 @@ TEST_CASE("fewer questions are drawn evenly, and those too long for the model ar
 }
 
 TEST_CASE("what cannot be measured is said before anything runs") {
-  Fixture fixture;
+  Fixture fixture(AttentionKind::kNsa, 4096, 64);
   fixture.ask();
   const auto refused = [&](const std::string& strategy) {
     fixture.request.strategies = {strategy};
@@ -325,8 +439,7 @@ TEST_CASE("what cannot be measured is said before anything runs") {
   };
   CHECK(refused("dense/ar").code() == ExitCode::kAnswerNo);
   CHECK(refused("nsa/ar/bfs/c1/FR").code() == ExitCode::kAnswerNo);
-  CHECK(
-      contains(refused("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid").what(), "draft model of its own"));
+  CHECK(contains(refused("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid").what(), "vocabulary of its own"));
   CHECK(refused("nsa").code() == ExitCode::kUsage);
   fixture.request.strategies = {"nsa/ar/bfs/c1/FRR", "nsa/ar/bfs/c1/FRR"};
   CHECK(contains(error_of([&] { run_lossy_quality(fixture.request); }).what(), "given twice"));
