@@ -9,7 +9,8 @@ import struct
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I8": np.int8, "I32": np.int32, "I64": np.int64}
+DTYPES["BOOL"] = np.bool_
 NAMES = {np.dtype(value): key for key, value in DTYPES.items()}
 
 

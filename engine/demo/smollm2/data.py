@@ -1,20 +1,21 @@
 """Makes the training data: the corpus in tokens, and conversations with the answers left open.
 
-    python3 data.py CORPUS TOKENIZER OUT
+    python3 data.py CORPUS TOKENIZER OUT [--seed 2 --rows 73728]
 
 CORPUS is the folder of ../corpus.py, TOKENIZER the tokenizer.json that convert.py writes. OUT gets
 `data.npz`: one uint16 array for each split and regime of the corpus, and for each split the
 conversations, a row of tokens each: forced tokens, and at every place where the model is to answer
-the mark 65535. After the model's end of turn the row goes on behind the mark. Needs the packages
-numpy and tokenizers.
+the mark 65535. After the model's end of turn the row goes on behind the mark. Another seed asks
+other questions, of larger pools, and as many rows as are asked for. Needs the packages numpy and
+tokenizers.
 """
 
+import argparse
 import collections
 import json
 import lzma
 import os
 import random
-import sys
 
 import numpy as np
 from question_pools import pools
@@ -63,7 +64,7 @@ class Conversations:
     """Rows of one split; strings are tokenised all at once, passages come from the corpus."""
 
     def __init__(self, split, texts, tokenizer, seed):
-        self.pools, self.texts = pools(split), texts
+        self.pools, self.texts = pools(split, split == "train" and seed > 1), texts
         self.random, self.tokenizer = random.Random(f"{split}/{seed}"), tokenizer
         self.known = {}
 
@@ -140,16 +141,23 @@ class Conversations:
 
 
 def main():
-    corpus, tokenizer_path, folder = sys.argv[1:]
-    os.makedirs(folder, exist_ok=True)
-    tokenizer = Tokenizer.from_file(tokenizer_path)
-    arrays = corpus_tokens(corpus, tokenizer)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("corpus", "tokenizer", "out"):
+        parser.add_argument(name)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=SETS["train"][0], help="of training questions")
+    options = parser.parse_args()
+    os.makedirs(options.out, exist_ok=True)
+    tokenizer = Tokenizer.from_file(options.tokenizer)
+    arrays = corpus_tokens(options.corpus, tokenizer)
     for name, (count, _, size, opening) in SETS.items():
-        split = "train" if name == "train" else "test"
+        split, seed = ("train", options.seed) if name == "train" else ("test", 1)
+        count = options.rows if name == "train" else count
         texts = {key.split(".")[1]: x for key, x in arrays.items() if key.startswith(split)}
-        arrays["ask." + name] = Conversations(split, texts, tokenizer, 1).rows(count, size, opening)
+        talk = Conversations(split, texts, tokenizer, seed)
+        arrays["ask." + name] = talk.rows(count, size, opening)
         print("conversations", name, arrays["ask." + name].shape, flush=True)
-    np.savez(os.path.join(folder, "data.npz"), **arrays)
+    np.savez(os.path.join(options.out, "data.npz"), **arrays)
 
 
 if __name__ == "__main__":

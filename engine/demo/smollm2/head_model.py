@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from draft_model import WINDOW, entry, leaving_feature, shifted
+from held_out import HOT
 from target_model import TILE, linear, rms_norm, rotary_table
 
 INTERMEDIATE = 2048
@@ -36,14 +37,24 @@ def feature_of(captured, inverse, fc, dtype):
     return F.pad(linear(x, fc).float(), (0, 0, 1, 0))[:, :-1]
 
 
-def head_loss(h, norm, rows, wanted, choice, eps):
-    """Cross-entropy to the target's distribution over the proposed tokens, and the match.
+def apart(logits, wanted, closeness):
+    """Of each row: (1 − closeness) · cross-entropy to `wanted` + closeness · 2 · total variation at
+    temperature 0.7, which is the share of sampled drafts that the target refuses."""
+    cross = -(wanted * torch.log_softmax(logits, -1)).sum(-1)
+    hot = torch.exp2(torch.log2(wanted) / HOT)
+    hot = hot / hot.sum(-1, keepdim=True)
+    distance = (hot - torch.softmax(logits / HOT, -1)).abs().sum(-1)
+    return (1 - closeness) * cross + closeness * distance
+
+
+def head_loss(h, norm, rows, wanted, choice, closeness, eps):
+    """The mean of `apart` over the proposed tokens, and the match.
 
     choice is the target's likeliest token as a draft id, −1 if it is not proposed: left out.
     """
     logits = linear(rms_norm(h, norm, eps).to(rows.dtype), rows).float()
     valid = (choice >= 0).float()
-    loss = -(wanted.float() * torch.log_softmax(logits, -1)).sum(-1)
+    loss = apart(logits, wanted.float(), closeness)
     match = ((logits.argmax(-1) == choice).float() * valid).mean()
     return (loss * valid).sum() / valid.sum().clamp(min=1), match
 

@@ -96,6 +96,63 @@ paragraph.|You are an experienced programmer.|Answer like a pirate.|You are a ca
 brief.|You are a friendly guide who loves examples."""
 
 
+# For training alone: what the third training's questions add, so that fewer of them are alike.
+MORE_SUBJECTS = """mirrors; static electricity; radio waves; pendulums; pulleys; levees; quicksand;
+geysers; hurricanes; tornadoes; snowflakes; hail; fog; earthquakes; meteors; the asteroid belt;
+Mars; Jupiter; the Milky Way; gravity waves; space stations; rocket fuel; titanium; aluminium; gold;
+diamonds; crystals; rust; fire; candles; fireworks; paint; ink; perfume; rubber; cotton; wool; silk;
+leather; bricks; mortar; roofs; chimneys; staircases; elevators; cranes; bulldozers; tractors;
+combine harvesters; wheat; corn; potatoes; tomatoes; onions; garlic; apples; bananas; oranges;
+grapes; wine; beer; honey; butter; yogurt; ice cream; pasta; pizza; sushi; curry; barbecue; salads;
+sandwiches; breakfast; school lunches; vegetarian cooking; food safety; allergies; headaches; the
+flu; fevers; first aid; dentists; eyeglasses; hearing aids; physical therapy; stretching;
+meditation; breathing exercises; stress; anger; grief; friendship; honesty; patience; curiosity;
+leadership; teamwork; job interviews; resumes; meetings; remote work; small businesses; marketing;
+advertising; customer service; supply chains; warehouses; shipping containers; trucks; bicycles;
+motorcycles; scooters; helicopters; drones for farming; parachutes; hot-air balloons; submarines;
+coral; jellyfish; dolphins; salmon; turtles; crocodiles; snakes; lizards; eagles; parrots; crows;
+chickens; cows; sheep; goats; pigs; rabbits; squirrels; mice; bats; foxes; bears; deer; kangaroos;
+pandas; tigers; lions; giraffes; camels; mosses; ferns; cacti; oak trees; rainforests; grasslands;
+wetlands; the Arctic; Antarctica; the Sahara; the Amazon; the Nile; the Alps; Iceland; Japan; India;
+Brazil; Kenya; Canada; Egypt; ancient Rome; ancient Greece; the Vikings; the Silk Road; the
+Renaissance; the Industrial Revolution; world wars; the Cold War; explorers; pirates; knights;
+samurai; coins; stamps; flags; anthems; languages; grammar; spelling; handwriting; essays; speeches;
+debates; interviews; diaries; science fiction; detective stories; myths; legends; riddles; puppets;
+circuses; musicals; drums; guitars; flutes; orchestras; ballet; sculpture; murals; cartoons;
+animation; cameras; lighting; fashion; jewelry; furniture; tents; campfires; knots; fishing rods;
+surfing; skateboarding; basketball; volleyball; golf; wrestling; gymnastics; marathons; the Olympic
+Games; referees; stadiums; variables; loops; functions; classes; stacks; queues; binary trees;
+dictionaries; strings; integers; JSON; HTML; CSS; SQL; web servers; APIs; cookies; firewalls;
+backups; cloud computing; neural networks; speech recognition; translation software; quantum
+computers; circles and spheres; negative numbers; square roots; exponents; algebra; geometry;
+statistics; sampling; surveys; graphs and charts; measurement; unit conversion; time zones; leap
+years; the seasons; the water cycle; the carbon cycle; climate; earthworms; soil; fertilizer; seeds
+and bulbs; pruning; rain barrels; heat waves; droughts; floods; wildfires"""
+
+MORE_FORMS = """What is {s}?|How does {s} work?|Why is {s} important?|What are some examples of
+{s}?|Can you help me understand {s}?|I have to give a presentation about {s}. What should I
+say?|Write three sentences about {s} and {t}.|Give me a short introduction to {s}.|Who invented
+{s}?|When did people first learn about {s}?|How do I choose between {s} and {t}?|Write a Python
+function that prints a table about {s}.|Write a haiku about {s}.|Translate to simple English: {s}
+can be affected by {t}.|Make a list of pros and cons of {s}.|What questions should I ask about
+{s}?|My son asked me about {s}. What do I tell him?|Which is better, {s} or {t}, and why?|Write a
+blog post about {s}.|Write a short dialogue between a teacher and a student about {s}.|Give a
+definition of {s} and use it in a sentence.|Write a headline about {s}.|What is the difference
+between {s} and {t}?|Write a story in which {s} and {t} play a part.|How can I save money when it
+comes to {s}?|What are the risks of {s}?|What are the benefits of {s}?|Describe how {s} looks, sounds
+and smells.|Tell me something surprising about {s}.|Write a tweet about {s}.|How do scientists study
+{s}?|I am bored. Tell me about {s}.|What would you ask an expert on {s}?|Write a SQL query for a
+table about {s}.|Write an outline for a book about {s}.|Give me a recipe or a plan that involves
+{s}.|Is it true that {s} can be dangerous?|In one sentence, what is {s}?|How do you spell and define
+{s}?|Suggest five names for a club about {s}.|Write a formal letter about {s}.|Write a thank-you note
+that mentions {s}.|How would the world be without {s}?|Explain {s} step by step.|Can {s} be replaced
+by {t}?|Write a multiple-choice question about {s}.|What is a good book about {s}?|Imagine you are
+{s}. Introduce yourself.|What does a beginner get wrong about {s}?|Write JSON that describes
+{s}.|Classify {s} and {t}.|Correct this sentence: {s} are very importants for {t}.|Continue the
+story: One morning, {s} changed everything.|How long does it take to learn about {s}?|Name three
+things that {s} and {t} have in common."""
+
+
 def pool(text, mark):
     return [" ".join(item.split()) for item in text.split(mark)]
 
@@ -105,8 +162,11 @@ def split_of(items, split):
     return [item for i, item in enumerate(items) if (i % 8 == 7) == (split == "test")]
 
 
-def pools(split):
-    """{name: [sentence]} of a split."""
+HELD_OUT = (("subjects", SUBJECTS, ";"), ("forms", FORMS, "|"))
+
+
+def pools(split, more=False):
+    """{name: [sentence]} of a split; `more` adds what is for training alone."""
     found = {"subjects": split_of(pool(SUBJECTS, ";"), split)}
     sources = {
         "forms": FORMS,
@@ -117,4 +177,8 @@ def pools(split):
     }
     for name, text in sources.items():
         found[name] = split_of(pool(text, "|"), split)
+    if more:
+        tests = {name: set(split_of(pool(text, mark), "test")) for name, text, mark in HELD_OUT}
+        for name, text, mark in (("subjects", MORE_SUBJECTS, ";"), ("forms", MORE_FORMS, "|")):
+            found[name] += [x for x in pool(text, mark) if x not in tests[name]]
     return found

@@ -1,8 +1,8 @@
 """Writes text with the dense model, thousands of rows at once: one step of all rows a CUDA graph.
 
 Every row is fed its own queue (data.py): forced tokens, and at each mark the model's own choice
-until it ends its turn. All rows stand at the same position, so no row is padded. The attention
-reads the caches up to a multiple of `BUCKET` tokens; a graph is captured for each multiple.
+until it ends its turn. All rows stand at the same position, so no row is padded, and one captured
+graph serves every position: decode_attention.py reads the caches as far as they are written.
 """
 
 import torch
@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from sparse_model import final_logits
 from target_model import linear, rms_norm, rotary_table, rotate
 
-BUCKET = 128
 ANSWER, ENDS = 65535, (0, 2)
 
 
@@ -39,28 +38,53 @@ def choose(h, norm, embedding, noise, temperature, eps):
     return torch.where(temperature > 0, hot.argmax(-1), logits.argmax(-1))
 
 
+def masked_attention(q, k, v, place):
+    """decode_attention's result without its kernel: reads the caches whole."""
+    slots = torch.arange(k.shape[1], device=k.device)
+    unseen = torch.where(slots <= place, 0.0, -1e30).to(q.dtype)
+    scores = torch.baddbmm(unseen[None, None], q, k.transpose(1, 2), alpha=q.shape[2] ** -0.5)
+    return torch.softmax(scores, -1, dtype=torch.float32).to(q.dtype) @ v
+
+
+def attention_on(device):
+    """The kernel, where it runs and agrees."""
+    if device.type != "cuda":
+        return masked_attention
+    try:
+        from decode_attention import decode_attention
+
+        q, k, v = (torch.randn(6, n, 64, device=device).bfloat16() for n in (3, 256, 256))
+        place = torch.tensor([150], device=device)
+        found, wanted = (f(q, k, v, place) for f in (decode_attention, masked_attention))
+        if (found - wanted).abs().max() < 0.05:
+            return decode_attention
+        print("decode_attention disagrees; without it", flush=True)
+    except Exception as error:  # Triton raises many kinds
+        print("decode_attention does not run; without it:", error, flush=True)
+    return masked_attention
+
+
 class Sampler:
     def __init__(self, g, base, batch, length, compiled):
         self.g, self.base, self.batch, self.length = g, base, batch, length
         wrap = (lambda f: torch.compile(f, dynamic=False)) if compiled else (lambda f: f)
         self.enter, self.leave, self.choose = wrap(enter), wrap(leave), wrap(choose)
         device = self.device = base["model.norm.weight"].device
-        rows = -(-length // BUCKET) * BUCKET
+        self.attention = attention_on(device)
         z, width = batch * g.num_key_value_heads, g.head_dim
         self.k, self.v = (
-            [torch.zeros(z, rows, width, dtype=g.dtype, device=device) for _ in range(layers)]
+            [torch.zeros(z, length, width, dtype=g.dtype, device=device) for _ in range(layers)]
             for layers in (g.num_hidden_layers, g.num_hidden_layers)
         )
-        self.table = rotary_table(torch.arange(rows, device=device), width, g.theta)
+        self.table = rotary_table(torch.arange(length, device=device), width, g.theta)
         self.layers = [self.fused(i) for i in range(g.num_hidden_layers)]
-        self.slots = torch.arange(rows, device=device)
         self.tokens = torch.zeros(batch, dtype=torch.long, device=device)
         self.place = torch.zeros(1, dtype=torch.long, device=device)
         self.cursor = torch.zeros(batch, dtype=torch.long, device=device)
         self.temperature = torch.ones(batch, device=device)
         self.noise = torch.ones(batch, g.vocab_size, device=device)
         self.written = torch.zeros(batch, length, dtype=torch.long, device=device)
-        self.queue, self.graphs, self.pool = None, {}, None
+        self.queue, self.graph = None, None
 
     def fused(self, i):
         def of(name):
@@ -71,11 +95,10 @@ class Sampler:
         norms = of("input_layernorm"), of("post_attention_layernorm")
         return norms[0], qkv, of("self_attn.o_proj"), norms[1], gate_up, of("mlp.down_proj")
 
-    def step(self, reach):
-        """Runs the tokens at `place`, writes the next, moves on. Caches are read to `reach`."""
+    def step(self):
+        """Runs the tokens at `place`, writes the next, moves on."""
         g = self.g
         table = tuple(side.index_select(0, self.place) for side in self.table)
-        unseen = torch.where(self.slots[:reach] <= self.place, 0.0, -1e30).to(g.dtype)
         h = F.embedding(self.tokens, self.base["model.embed_tokens.weight"]).float()
         for (norm, qkv, o_proj, after, gate_up, down), keys, values in zip(
             self.layers, self.k, self.v
@@ -83,10 +106,7 @@ class Sampler:
             q, k, v = self.enter(h, norm, qkv, table, g)
             keys.index_copy_(1, self.place, k)
             values.index_copy_(1, self.place, v)
-            scores = torch.baddbmm(
-                unseen[None, None], q, keys[:, :reach].transpose(1, 2), alpha=g.head_dim**-0.5
-            )
-            mixed = torch.softmax(scores, -1, dtype=torch.float32).to(g.dtype) @ values[:, :reach]
+            mixed = self.attention(q, keys, values, self.place)
             h = self.leave(h, mixed, o_proj, after, gate_up, down, g)
         embedding = self.base["model.embed_tokens.weight"]
         self.noise.exponential_()
@@ -105,21 +125,17 @@ class Sampler:
         self.place += 1
         self.written.index_copy_(1, self.place.clamp(max=self.length - 1), token[:, None])
 
-    def capture(self, reach):
-        """A graph of one step; what the warm-up does to the state is undone by `start`."""
-        if reach in self.graphs or self.device.type != "cuda":
-            return
+    def capture(self):
+        """The graph of one step; what the warm-up does to the state is undone by `start`."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):
-                self.step(reach)
+                self.step()
         torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
-            self.step(reach)
-        self.pool = graph.pool()  # the graphs run one after the other and share their memory
-        self.graphs[reach] = graph
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step()
 
     def start(self, queue, temperature):
         if self.queue is None:
@@ -135,14 +151,13 @@ class Sampler:
     @torch.no_grad()
     def run(self, queue, temperature):
         """queue [B, n] long, temperature [B] -> tokens [B, length]."""
+        if self.graph is None and self.device.type == "cuda":
+            self.start(queue, temperature)
+            self.capture()
         self.start(queue, temperature)
-        for reach in range(BUCKET, len(self.slots) + BUCKET, BUCKET):
-            self.capture(reach)
-        self.start(queue, temperature)
-        for place in range(self.length - 1):
-            reach = (place // BUCKET + 1) * BUCKET
-            if self.device.type == "cuda":
-                self.graphs[reach].replay()
+        for _ in range(self.length - 1):
+            if self.graph:
+                self.graph.replay()
             else:
-                self.step(reach)
+                self.step()
         return self.written.clone()

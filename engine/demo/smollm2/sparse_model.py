@@ -127,6 +127,17 @@ class SparseModel(Target):
         captured[self.g.num_hidden_layers] = h
         return h, [captured[j] for j in capture]
 
+    def attend(self, h, w, table, near, chosen, full):
+        """As Target.attend; where a query may choose every block there is, nothing is chosen."""
+        g, p = self.g, self.pieces
+        if h.shape[1] > g.sel_count * g.sel_block:
+            return super().attend(h, w, table, near, chosen, full)
+        parts = p.project(h, w, table, g)
+        q, k, v = parts["q"], parts["k"], parts["v"]
+        compressed, _ = p.compressed_attention(q, parts["k_cmp"], parts["v_cmp"], g)
+        branches = compressed, causal_attention(q, k, v), p.recent(q, k, v, near)
+        return p.finish(h, parts["gates"], branches, w, g), parts, None
+
     @torch.no_grad()
     def dense(self, tokens, watch=None, layers=None):
         """The stream leaving the last layer of the unchanged model; watch(layer, normed input)."""

@@ -3,13 +3,16 @@
 The first call tries three kinds of output rows for the same time on the same batches: the target's
 embedding rows as they are, the same with a low-rank addition, and rows trained in full. The winner
 goes on: a costlier kind must match `MARGIN` oftener over the chain. Short unrolls first, then seven
-steps; the last quarter of the time on long rows.
+steps; the end of the time on long rows. A training that begins at a head (`--head`) unrolls seven
+steps at once and moves from cross-entropy to total variation, which is what refuses a draft.
 """
 
 import os
 import random
 import time
 
+import held_out
+import quantised
 import tensor_file
 import torch
 
@@ -20,10 +23,11 @@ from stage_target import CHECKPOINT_SECONDS, CHUNK, chosen_target
 from target_model import linear, rms_norm
 from text_rows import DRAFT_MIX, TextRows
 
-RATE, STEPS, FIRST_STEPS, FIRST_SHARE, FAR_SHARE = 3e-3, 7, 3, 0.25, 0.2
-STEP_WEIGHT = 0.9
-PLAIN_RATE = 1e-3  # of norms and output rows, which Adam takes
-ROWS_SHARE = 0.5  # of a batch's places, drawn anew each time, carry a loss
+STEPS, FIRST_STEPS, FIRST_SHARE = 7, 3, 0.25
+STEP_WEIGHT = 0.85
+PLAIN_RATE = 1 / 3  # of the rate: norms and output rows, which Adam takes
+ROWS_SHARE = 0.75  # of a batch's places carry a loss: answers first, the others drawn
+CLOSENESS, RISE = 0.8, 0.3  # of the total variation in the loss, from that share of the time on
 MARGIN = {"frozen": 0.0, "low_rank": 0.02, "full": 0.06}
 
 
@@ -44,32 +48,34 @@ class Lesson:
         self.layers = capture_layers(session.g)
 
     @torch.no_grad()
-    def give(self, head, tokens, generator):
+    def give(self, head, tokens, answers, generator):
         """(captured streams, picked places, distributions, likeliest ids) of tokens [B, T]."""
         g, base = self.session.g, self.target.base
         h, captured = self.target(tokens, capture=self.layers)
-        place = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens).flatten()
-        places = torch.nonzero(place >= STEPS)[:, 0]
-        count = int(tokens.numel() * ROWS_SHARE)
-        order = torch.randperm(len(places), device=tokens.device, generator=generator)
-        picked = places[order[:count]]
+        picked = picked_places(answers, STEPS, generator)
         flat, norm = h.flatten(0, 1)[picked], base["model.norm.weight"]
-        size, best, wanted = min(CHUNK, count), [], []
-        for at in range(0, count, size):
-            rows = flat[at : at + size]
+        size, best, wanted = min(CHUNK, len(picked)), [], []
+        for rows in flat.split(size):
             one = self.distributions(rows, norm, self.target.embedding, head.rows, g.eps)
             best.append(one[0])
             wanted.append(one[1])
         return captured, picked, torch.cat(wanted), head.draft_id[torch.cat(best)]
 
 
-def learn(head, lesson, tokens, steps, generator):
+def picked_places(answers, skipped, generator):
+    """Flat indices of the places that carry a loss; a row's first `skipped` never do."""
+    luck = torch.rand(answers.shape, device=answers.device, generator=generator) + answers
+    luck[:, :skipped] -= 2
+    return luck.flatten().topk(int(answers.numel() * ROWS_SHARE)).indices
+
+
+def learn(head, lesson, batch, steps, closeness, generator):
     """Sums the weighted losses of the unrolled steps and goes backward; returns the matches."""
-    captured, picked, wanted, choice = lesson.give(head, tokens, generator)
+    captured, picked, wanted, choice = lesson.give(head, *batch, generator)
     rows, g, total, matches = head.output_rows(), head.g, 0.0, []
-    for step, h in enumerate(head.unroll(tokens, captured, steps)):
-        flat = h.flatten(0, 1)[picked]
-        loss, match = head.loss(flat, head.weights["norm"], rows, wanted, choice, g.eps)
+    for step, h in enumerate(head.unroll(batch[0], captured, steps)):
+        flat, norm = h.flatten(0, 1)[picked], head.weights["norm"]
+        loss, match = head.loss(flat, norm, rows, wanted, choice, closeness, g.eps)
         total = total + loss * STEP_WEIGHT**step
         matches.append(match)
     total.backward()
@@ -94,7 +100,8 @@ class Training:
         self.head = Head(
             session.g, target.base, setting["tokens"], setting["inverse"], arm, session.compiled
         )
-        self.optimizer = Optimizer(self.named(), RATE, plain_rate=PLAIN_RATE)
+        rate = session.options.rate
+        self.optimizer = Optimizer(self.named(), rate, plain_rate=rate * PLAIN_RATE)
         self.step, self.seen, self.seconds, self.curve = 0, 0, 0.0, []
 
     def named(self):
@@ -136,15 +143,15 @@ class Training:
                     tensor_file.write(path, {name: tensor_file.Bf16(rows)})
             else:
                 tensors[name] = tensor_file.Bf16(x)
-        tensor_file.write(os.path.join(session.out, "head.safetensors"), tensors)
+        tensor_file.write(os.path.join(session.out, "head-bf16.safetensors"), tensors)
         figures = {"arm": self.arm, "step": self.step, "tokens": self.seen}
         session.note("draft", figures | {"seconds": self.seconds, "curve": self.curve})
 
 
 def shape_at(options, progress):
     """Rows, length and unrolled steps at a share of the whole time."""
-    length = options.far if progress > 1 - FAR_SHARE else options.row
-    steps = FIRST_STEPS if progress < FIRST_SHARE else STEPS
+    length = options.far if progress > 1 - options.far_share else options.row
+    steps = FIRST_STEPS if progress < FIRST_SHARE and not options.head else STEPS
     return max(1, options.tokens // length), length, steps
 
 
@@ -154,13 +161,14 @@ def go(training, lesson, text, until, total, seed):
     options, began = session.options, time.time() - training.seconds
     generator = torch.Generator(device=session.device).manual_seed(seed)
     text.random, saved = random.Random(seed), time.time()
-    compiled = set()
+    compiled, closeness = set(), torch.zeros((), device=session.device)
     while training.seconds < until and session.left() > 12:
         progress = training.seconds / total
         rows, length, steps = shape_at(options, progress)
-        tokens = text.batch(rows, length, DRAFT_MIX)
+        batch = text.answers(rows, length, DRAFT_MIX)
+        closeness.fill_(CLOSENESS * min(1, progress / RISE) if options.head else 0.0)
         mark = time.time()
-        figures = learn(training.head, lesson, tokens, steps, generator)
+        figures = learn(training.head, lesson, batch, steps, closeness, generator)
         if (length, steps) not in compiled:  # compiling is no training: the clock stands still
             session.synchronize()
             began += time.time() - mark
@@ -170,7 +178,7 @@ def go(training, lesson, text, until, total, seed):
         training.optimizer.step(schedule(progress, training.step, warmup=40, end=0.02))
         latest.append(figures)
         training.step += 1
-        training.seen += tokens.numel()
+        training.seen += batch[0].numel()
         if training.step % 10 == 0:
             session.synchronize()
             training.seconds = time.time() - began
@@ -216,6 +224,45 @@ def held_out_match(training, lesson, text):
     return found
 
 
+@torch.no_grad()
+def held_out_answers(training, lesson, text):
+    """held_out.py's figures of the seven steps on sampled and on greedy answers."""
+    session, head, target = training.session, training.head, lesson.target
+    g, found = session.g, {}
+
+    def target_logits(tokens):
+        flat, norm = target(tokens)[0].flatten(0, 1), target.base["model.norm.weight"]
+        return lambda at: final_logits(flat[at], norm, target.embedding, g.eps)
+
+    def head_logits(tokens):
+        _, captured = target(tokens, capture=lesson.layers)
+        steps = [h.flatten(0, 1) for h in head.unroll(tokens, captured, STEPS)]
+        rows, norm = head.output_rows(), head.weights["norm"]
+        return lambda at: [final_logits(h[at], norm, rows, g.eps) for h in steps]
+
+    for split in ("test", "greedy"):
+        if split in text.written:
+            call = text, split, target_logits, head_logits, head.draft_tokens, g.vocab_size
+            found[split] = held_out.measure(
+                *call, rows=session.options.tokens // session.options.row
+            )
+    return found
+
+
+def stored_head(head, out):
+    """Writes what ships, matrices in eight bits; the head goes on with the weights of the file."""
+    tensors = {"draft_tokens": head.draft_tokens.cpu().numpy()}
+    for name, values in head.exported().items():
+        if values.ndim == 1:
+            tensors[name] = tensor_file.Bf16(values)
+        else:
+            # fc's columns differ in size by orders of magnitude, the rows of the others less.
+            tile = (len(values), 1) if name == "fc.weight" else (1, values.shape[1])
+            tensors |= quantised.stored(name, values, tile, 127)
+    tensor_file.write(os.path.join(out, "head.safetensors"), tensors)
+    return quantised.whole(tensor_file.read(os.path.join(out, "head.safetensors")))
+
+
 def compare(session, target, lesson, text, setting):
     """Each kind of head for the same time; the winner's training goes on."""
     tried, best, until = {}, None, session.options.arm_seconds
@@ -240,7 +287,7 @@ def run(session, seconds):
     lesson = Lesson(session, target)
     setting, begun = session.load("draft-setting.pt"), None
     if options.head:
-        begun = tensor_file.read(options.head)
+        begun = quantised.whole(tensor_file.read(options.head))
     if setting is None:
         count = min(options.vocab, g.vocab_size // 2)
         tokens = text.commonest(count, g.vocab_size)
@@ -260,10 +307,22 @@ def run(session, seconds):
         training = Training(session, target, session.record()["head_trial"]["chosen"], setting)
         training.restore(kept)
         training.curve = session.record()["draft"]["curve"]
+    if training.step == 0 and begun:
+        report(session, "draft_before", training, lesson, text)
     options.call_seconds = min(options.call_seconds, time.time() - session.began + seconds)
     total = options.draft_seconds
     go(training, lesson, text, total, total, seed=100 + training.step)
     training.keep()
-    found = held_out_match(training, lesson, text)
-    session.note("draft_held_out", {"step": training.step, "held_out": found})
-    session.log("held out", training.step, found)
+    report(session, "draft_held_out", training, lesson, text)
+    if training.arm != "full":
+        training.begin_at(stored_head(training.head, session.out), training.seconds)
+        report(session, "draft_stored", training, lesson, text)
+
+
+def report(session, name, training, lesson, text):
+    found = {"step": training.step, "held_out": held_out_match(training, lesson, text)}
+    session.log(name, training.step, found["held_out"])
+    if text.chosen:
+        found["answers"] = held_out_answers(training, lesson, text)
+        session.log(name, "answers", found["answers"])
+    session.note(name, found)

@@ -4,7 +4,8 @@
 
 Stages in their order: `sample` (the dense model writes the answers), `nsa` and `lora` (the target
 adapts, two arms from one start), `choose` (which arm ships), `draft` (the EAGLE-3 head; its first
-call compares three kinds of head). WORK keeps everything a later call needs; OUT gets what is worth
+call compares three kinds of head), `dense_draft` (a draft of the dense model), `stretch` (both at
+16,384 tokens, nothing trained). WORK keeps everything a later call needs; OUT gets what is worth
 keeping, copied whenever a checkpoint is written. A stage that is done is skipped.
 """
 
@@ -21,8 +22,10 @@ sys.path[:0] = [here, os.path.dirname(here)]
 import torch  # noqa: E402
 
 import convert  # noqa: E402
+import stage_dense_draft  # noqa: E402
 import stage_draft  # noqa: E402
 import stage_sample  # noqa: E402
+import stage_stretch  # noqa: E402
 import stage_target  # noqa: E402
 from sparse_model import base_weights, smollm2, tiny  # noqa: E402
 
@@ -32,6 +35,8 @@ STAGES = {
     "lora": stage_target.run_lora,
     "choose": stage_target.run_choose,
     "draft": stage_draft.run,
+    "dense_draft": stage_dense_draft.run,
+    "stretch": stage_stretch.run,
 }
 
 
@@ -125,13 +130,16 @@ def options_of():
     parser.add_argument("--arm-seconds", type=float, default=25, help="each kind of head's trial")
     parser.add_argument("--head", default="", help="begin the draft at this exported head")
     parser.add_argument("--head-seconds", type=float, default=0, help="of the schedule behind it")
+    parser.add_argument("--rate", type=float, default=3e-3, help="of the head's matrices")
+    parser.add_argument("--far-share", type=float, default=0.2, help="of the time, on long rows")
     parser.add_argument("--batch", type=int, default=2048, help="rows of the sampler")
     parser.add_argument("--tokens", type=int, default=32768, help="tokens of a training step")
     parser.add_argument("--near", type=int, default=4096, help="the target's usual length")
     parser.add_argument("--row", type=int, default=1024, help="the draft's usual length")
-    parser.add_argument("--far", type=int, default=8192, help="length of the last quarter")
+    parser.add_argument("--far", type=int, default=8192, help="the long rows' length")
     parser.add_argument("--vocab", type=int, default=16384, help="tokens that the head proposes")
     parser.add_argument("--held", type=int, default=65536, help="held-out tokens a regime, length")
+    parser.add_argument("--stretched", type=int, default=16384, help="the length of `stretch`")
     parser.add_argument("--random-base", action="store_true", help="to try the script only")
     parser.add_argument("--tiny", action="store_true", help="to try the script on a CPU")
     return parser.parse_args()
