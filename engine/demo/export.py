@@ -71,10 +71,13 @@ def draft_config(shape, layer_ids, window=512, max_positions=16384):
     return config
 
 
+def json_text(value):
+    return json.dumps(value, indent=1) + "\n"
+
+
 def write_json(path, value):
     with open(path, "w") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
+        file.write(json_text(value))
 
 
 def write_tokenizer(folder):

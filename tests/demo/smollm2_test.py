@@ -1,4 +1,4 @@
-"""Does engine/demo/smollm2 read a GGUF file and merge the shipped factors as its pages say?
+"""Does engine/demo/smollm2 read a GGUF file and merge what ships as its pages say?
 
 Every expected number is written out or made here in another way than there. Needs numpy alone.
 """
@@ -20,8 +20,10 @@ sys.path[:0] = [FOLDER, os.path.dirname(os.path.abspath(FOLDER))]
 
 import convert  # noqa: E402
 import gguf_file  # noqa: E402
+import make  # noqa: E402
 import merge  # noqa: E402
 import packed  # noqa: E402
+import quantised  # noqa: E402
 import tensor_file  # noqa: E402
 
 F32, Q4_1, Q8_0 = 0, 3, 8
@@ -188,6 +190,93 @@ class Merge(unittest.TestCase):
             with self.assertRaises(gguf_file.BadFile):
                 merge.draft_weights(dense, {**head, "draft_tokens": np.array(wrong, np.int64)})
 
+    def test_a_head_in_eight_bits_gives_what_its_weights_give(self):
+        random = np.random.default_rng(6)
+        dense = {"model.embed_tokens.weight": tensor_file.Bf16(random.normal(size=(9, 8))).values()}
+        head = {"draft_tokens": np.array([0, 3, 7])}
+        for name, shape in (
+            ("lm_head.lora_a", (4, 8)),
+            ("lm_head.lora_b", (3, 4)),
+            ("fc.weight", (8, 2)),
+        ):
+            head |= quantised.stored(name, random.normal(size=shape), (1, shape[1]), 127)
+        head = {name: getattr(x, "values", lambda x=x: x)() for name, x in head.items()}
+        got, _ = merge.draft_weights(dense, head)
+        wanted, _ = merge.draft_weights(dense, quantised.whole(head))
+        self.assertEqual(set(got), {"fc.weight", "lm_head.weight"})
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(got[name], values)
+
+    def test_dense_draft(self):
+        ones = np.ones((2, 2), np.float32)
+        dense = {f"model.layers.{i}.mlp.up_proj.weight": i * ones for i in range(5)}
+        dense |= {"model.embed_tokens.weight": 9 * ones, "model.norm.weight": ones[0]}
+        shipped = {
+            "model.layers.2.mlp.up_proj.weight.levels": np.array([[7, -3], [0, 1]], np.int8),
+            "model.layers.2.mlp.up_proj.weight.scale": np.array([[0.5], [2.0]], np.float32),
+            "model.layers.3.mlp.up_proj.weight": 5 * ones,
+            "model.norm.weight": 3 * ones[0],
+        }
+        out = merge.dense_draft_weights(dense, shipped)
+        wanted = {**dense, "model.norm.weight": 3 * ones[0]}
+        del wanted["model.layers.4.mlp.up_proj.weight"]
+        wanted["model.layers.2.mlp.up_proj.weight"] = [[3.5, -1.5], [0.0, 2.0]]
+        wanted["model.layers.3.mlp.up_proj.weight"] = 5 * ones
+        self.assertEqual(set(out), set(wanted))
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(out[name], values)
+        config = merge.dense_draft_config({"num_hidden_layers": 5, "hidden_size": 2}, out)
+        self.assertEqual(config, {"num_hidden_layers": 4, "hidden_size": 2})
+        for name, values in (
+            ("model.layers.9.mlp.up_proj.weight", ones),
+            ("model.norm.weight", ones),
+        ):
+            with self.assertRaises(gguf_file.BadFile):
+                merge.dense_draft_weights(dense, {**shipped, name: values})
+
+
+class Quantised(Folder):
+    TILES = (((6, 8), (1, 8)), ((6, 8), (6, 1)), ((4, 64), (1, 32)), ((4, 6), (2, 3)))
+
+    def test_levels_times_scale_is_rounded_once(self):
+        random = np.random.default_rng(3)
+        for (rows, columns), tile in self.TILES:
+            levels = random.integers(-127, 128, (rows, columns)).astype(np.int8)
+            shape = rows // tile[0], columns // tile[1]
+            scale = tensor_file.Bf16(random.normal(size=shape) * 1e-3).values()
+            got = quantised.weights(levels, scale)
+            for i in range(rows):
+                for j in range(columns):
+                    exact = Fraction(int(levels[i, j]))
+                    exact *= Fraction(float(scale[i // tile[0], j // tile[1]]))
+                    self.assertEqual(got[i, j], nearest_bf16(exact))
+
+    def test_what_levels_can_say_comes_back(self):
+        random = np.random.default_rng(4)
+        for most in (7, 127):
+            for (rows, columns), tile in self.TILES:
+                levels = random.integers(-most, most + 1, (rows, columns))
+                levels[:: tile[0], :: tile[1]] = -most  # the largest of every tile
+                powers = 2.0 ** random.integers(-9, 3, (rows // tile[0], columns // tile[1]))
+                values = levels * quantised.spread(powers, levels.shape)
+                stored = quantised.stored("m", values, tile, most)
+                np.testing.assert_array_equal(stored["m.levels"], levels)
+                np.testing.assert_array_equal(stored["m.scale"].values(), powers)
+
+    def test_rounding_is_within_half_a_level(self):
+        values = np.array([[1.0, -0.5, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0]])
+        stored = quantised.stored("m", values, (1, 4), 7)
+        # 1/7 as bf16 is 0.142578125: 7, 3.507 and 0.701 of it.
+        np.testing.assert_array_equal(stored["m.levels"], [[7, -4, 1, 0], [0, 0, 0, 0]])
+        self.assertEqual(stored["m.scale"].values()[0, 0], np.float32(0.142578125))
+        path = os.path.join(self.room.name, "q.safetensors")
+        tensor_file.write(path, {**stored, "n": tensor_file.Bf16(np.ones(3))})
+        whole = quantised.whole(tensor_file.read(path))
+        self.assertEqual(set(whole), {"m", "n"})
+        np.testing.assert_array_equal(whole["n"], np.ones(3))
+        np.testing.assert_array_equal(whole["m"][1], np.zeros(4))
+        self.assertLessEqual(np.abs(whole["m"] - values).max(), 0.142578125 / 2 + 2**-9)
+
 
 class Shipped(Folder):
     def test_packing_is_undone(self):
@@ -214,9 +303,17 @@ class Shipped(Folder):
             self.assertEqual(adapter[stem + "g_proj.weight"].shape, (27, 576))
             self.assertEqual(adapter[stem + "intra_block_pe"].shape, (3, 32, 64))
             self.assertEqual(adapter[stem + "k_proj.lora_b"].shape, (192, 32))
+        head = quantised.whole(head)
         self.assertEqual(head["fc.weight"].shape, (576, 3 * 576))
         self.assertEqual(head["lm_head.lora_b"].shape, (len(head["draft_tokens"]), 128))
-        self.assertTrue(all(np.isfinite(x).all() for x in (*adapter.values(), *head.values())))
+        draft = self.unpacked("dense_draft.safetensors.xz")
+        self.assertLessEqual(max(np.abs(x).max() for x in draft.values() if x.dtype == np.int8), 7)
+        draft = quantised.whole(draft)
+        self.assertEqual(len(draft), 2 * 9 + 1)
+        for i in (2, 3):
+            self.assertEqual(draft[f"model.layers.{i}.mlp.down_proj.weight"].shape, (576, 1536))
+        every = (*adapter.values(), *head.values(), *draft.values())
+        self.assertTrue(all(np.isfinite(x).all() for x in every))
 
 
 class Command(Folder):
@@ -238,21 +335,38 @@ class Command(Folder):
         self.assertEqual(self.make().returncode, 2)
 
     def test_checksums_name_every_file(self):
-        with open(os.path.join(FOLDER, "checksums.json")) as file:
-            names = set(json.load(file))
+        made = make.recorded()["made"]
         for folder in ("dense", "nsa"):
             for name in ("config.json", "model.safetensors", "tokenizer.json"):
-                self.assertIn(f"{folder}/{name}", names)
+                self.assertIn(f"{folder}/{name}", made)
         for name in ("nsa/draft", "dense/draft"):
-            self.assertIn(f"{name}/model.safetensors", names)
+            self.assertIn(f"{name}/model.safetensors", made)
+        long = make.wanted_at(16384)
+        self.assertEqual(set(long), set(made))
+        changed = {name for name in made if long[name] != made[name]}
+        self.assertEqual(
+            changed,
+            {f"{folder}/config.json" for folder in make.FOLDERS}
+            | {f"{folder}/tokenizer_config.json" for folder in ("dense", "nsa")},
+        )
+        self.assertEqual(make.wanted_at(8192), made)
 
     def test_checksums_are_those_of_the_shipped_files(self):
-        with open(os.path.join(FOLDER, "checksums.json")) as file:
-            wanted = json.load(file)
-        for name in ("adapter.safetensors", "head.safetensors"):
+        wanted = make.recorded()["shipped"]
+        self.assertEqual(set(wanted), set(make.SHIPPED))
+        for name in make.SHIPPED:
             with open(os.path.join(FOLDER, name + ".xz"), "rb") as file:
                 raw = packed.unpacked(file.read())
             self.assertEqual(hashlib.sha256(raw).hexdigest(), wanted[name])
+
+    def test_a_longer_context_is_stretched_where_all_tokens_are_seen(self):
+        plain = {"max_position_embeddings": 8192, "rope_theta": 1e5}
+        scaling = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8192}
+        longer = {"max_position_embeddings": 16384, "rope_theta": 1e5}
+        self.assertEqual(make.stretched(plain), {**longer, "rope_scaling": scaling})
+        head = {**plain, "sliding_window": 512}
+        self.assertEqual(make.stretched(head), {**longer, "sliding_window": 512})
+        self.assertEqual(self.make(self.room.name, "--context", "9000").returncode, 2)
 
 
 if __name__ == "__main__":

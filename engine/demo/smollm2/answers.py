@@ -2,13 +2,14 @@
 
     python3 answers.py VERSIEVE OUT [--prompts 32] [--tokens 128] [--backend cuda]
 
-OUT is what make.py made. Questions come from question_pools.py's test split: neither their forms
-nor their subjects were trained on. Each is answered at temperature 0.7 and greedily, by every
-strategy. Adds the figures to record.json under "answers", one entry a device and number format.
+OUT is what make.py made; a strategy's first word says which of its models answers. Questions come
+from question_pools.py's test split: neither their forms nor their subjects were trained on. Each is
+answered at temperature 0.7 and greedily, by every strategy. Adds the figures to record.json under "answers", one entry a device and number format.
 """
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from question_pools import pools
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STRATEGIES = ("nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d7k8n48/bfs/c1/F*")
+STRATEGIES += ("dense/ar", "dense/d4k1n5/bfs/c1/F*")
 TEMPERATURES = (0.7, 0.0)
 
 
@@ -45,18 +47,18 @@ def loops(tokens, longest=80, least=64):
     return False
 
 
-def ask(options, question, temperature, seed):
+def ask(options, model, strategies, question, temperature, seed):
     """The command's report on one question."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump([{"role": "user", "content": question}], file)
         file.flush()
         command = [options.versieve, "--json", "generate", "--messages", file.name]
-        command += ["--model", os.path.join(options.out, "nsa")]
+        command += ["--model", os.path.join(options.out, model)]
         command += ["--temperature", str(temperature), "--seed", str(seed)]
         command += ["--max-new-tokens", str(options.tokens), "--backend", options.backend]
         for name, value in (("--dtype", options.dtype), ("--threads", options.threads)):
             command += [name, value] if value else []
-        for strategy in options.strategy or STRATEGIES:
+        for strategy in strategies:
             command += ["--strategy", strategy]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
@@ -98,10 +100,12 @@ def main():
     parser.add_argument("--dtype")
     parser.add_argument("--threads")
     options = parser.parse_args()
-    sums, where = {}, {}
+    sums, where, strategies = {}, {}, {}
+    for strategy in options.strategy or STRATEGIES:
+        strategies.setdefault(strategy.split("/")[0], []).append(strategy)
     for number, question in enumerate(questions(options.prompts)):
-        for temperature in TEMPERATURES:
-            report = ask(options, question, temperature, number + 1)
+        for temperature, model in itertools.product(TEMPERATURES, strategies):
+            report = ask(options, model, strategies[model], question, temperature, number + 1)
             where = {name: report[name] for name in ("device", "dtype")}
             for run in report.get("runs", [report]):  # of one strategy it is the report itself
                 sums.setdefault((temperature, run["strategy"]), Sum()).add(run)

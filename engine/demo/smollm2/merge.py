@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import numpy as np  # noqa: E402
 
 import export  # noqa: E402
+import quantised  # noqa: E402
 from gguf_file import BadFile  # noqa: E402
 
 DROPPED = 45  # bits of a float64's fraction that bf16 does not have
@@ -73,7 +74,7 @@ def draft_weights(dense, head):
     Its output rows are the target's embedding rows of the proposed tokens with the shipped factors
     merged in; d2t and t2d say which tokens those are.
     """
-    head = dict(head)
+    head = quantised.whole(head)
     tokens, embedding = head.pop("draft_tokens"), dense["model.embed_tokens.weight"]
     ascending = len(tokens) > 0 and np.all(np.diff(tokens) > 0)
     if not ascending or tokens[0] < 0 or tokens[-1] >= len(embedding):
@@ -100,3 +101,26 @@ def draft_config(dense, weights):
             "id_semantics": "entering_layer",
         },
     }
+
+
+def dense_draft_weights(dense, shipped):
+    """{name: float32 array} of the dense draft: the layers shipped, those below and the embedding
+    the dense model's own."""
+    shipped = quantised.whole(shipped)
+    first = min((layer_of(name) for name in shipped if layer_of(name) is not None), default=0)
+    out = {name: x for name, x in dense.items() if (layer_of(name) or 0) < first}
+    for name, values in shipped.items():
+        if name not in dense or values.shape != dense[name].shape:
+            raise BadFile(f"the dense draft's tensor {name} is none of the dense model's")
+        out[name] = values
+    return out
+
+
+def layer_of(name):
+    parts = name.split(".")
+    return int(parts[2]) if parts[:2] == ["model", "layers"] else None
+
+
+def dense_draft_config(dense, weights):
+    layers = 1 + max(layer_of(name) or 0 for name in weights)
+    return {**dense, "num_hidden_layers": layers}
