@@ -60,6 +60,27 @@ def chain_length(hits, counted):
     return 1 + (taken * valid).sum().item() / max(1, valid.sum().item())
 
 
+def decoded_length(hits, counted):
+    """Tokens a step as decoding has it: a chain begins where the last one ended, so an easy run is
+    few steps and a hard place one each. Below `chain_length`, which weighs every place alike."""
+    steps, rows, length = hits.shape
+    run = torch.zeros(rows, length, dtype=torch.long, device=hits.device)
+    still = torch.ones(rows, length, dtype=torch.bool, device=hits.device)
+    for j in range(steps):
+        hit = F.pad((hits[j] > 0) & counted, (0, steps))[:, j : j + length]
+        still &= hit
+        run += still
+    place, everyone = torch.zeros(rows, dtype=torch.long), torch.arange(rows)
+    run, counted, taken, count = run.cpu(), counted.cpu(), 0, 0
+    while (place < length).any():
+        at = place.clamp(max=length - 1)
+        begins = counted[everyone, at] & (place < length)
+        emitted = 1 + run[everyone, at] * begins
+        taken, count = taken + int((emitted * begins).sum()), count + int(begins.sum())
+        place = place + emitted
+    return taken / max(1, count)
+
+
 @torch.no_grad()
 def measure(text, split, p_logits_of, q_logits_of, proposed, vocab, rows=ROWS):
     """p_logits_of(tokens) and q_logits_of(tokens) give functions of flat places: the logits there,
@@ -86,4 +107,6 @@ def measure(text, split, p_logits_of, q_logits_of, proposed, vocab, rows=ROWS):
         hits = found[..., NAMES.index(name)]
         out[f"chain_{name}"] = round(chain_length(hits, counted), 4)
         out[f"chain_{name}_4"] = round(chain_length(hits[:4], counted), 4)
+        out[f"decoded_{name}"] = round(decoded_length(hits, counted), 4)
+        out[f"decoded_{name}_4"] = round(decoded_length(hits[:4], counted), 4)
     return out
