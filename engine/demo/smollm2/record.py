@@ -14,6 +14,20 @@ LENGTHS = (4096, 8192)
 CURVE_ROWS = 16
 # --head-seconds and --draft-seconds of the second training.
 SECOND_BEGAN, SECOND_TOTAL = 150, 430
+THIRD_STATES = (
+    ("draft_before", "the second head"),
+    ("draft_held_out", "the third"),
+    ("draft_stored", "in eight bits: ships"),
+)
+SPLITS = (("test", "0.7"), ("greedy", "0"))
+STRETCHES = (
+    ("none", "none"),
+    ("linear", "linear 2"),
+    ("yarn", "YaRN 2: `--context 16384`"),
+    ("llama3", "llama3 2"),
+    ("theta", "a larger theta"),
+)
+SPANS = ("0-4096", "4096-8192", "8192-16384")
 
 
 def table(head, rows):
@@ -108,6 +122,64 @@ def draft_curve(draft):
     return table(head, rows)
 
 
+def held_answers_table(states):
+    """Held-out answers standing still: agreement of a place, and chains from every place."""
+    rows = []
+    for split, temperature in SPLITS:
+        for label, found in states:
+            x = found[split]
+            cells = [f"{x[name][0]:.3f}" for name in ("best", "overlap", "coupled")]
+            for name in ("text", "best", "coupled"):
+                cells.append(f"{x['chain_' + name]:.2f} / {x['chain_' + name + '_4']:.2f}")
+            rows.append([temperature, label, *cells])
+    head = ["answers at", "draft", "same likeliest", "overlap", "same draw"]
+    head += ["chain against the text, 7 / 4", "the target's likeliest", "the target's draw"]
+    return table(head, rows)
+
+
+def walk_table(walk):
+    rows = []
+    for split, temperature in SPLITS:
+        for part, x in walk[split].items():
+            cells = [f"{x[name][0]:.2f} / {x[name][1]:.2f}" for name in ("text", "best", "coupled")]
+            rows.append([temperature, part, x["places"], *cells])
+    head = ["answers at", "places", "", "against the text"]
+    return table([*head, "the target's likeliest", "the target's draw"], rows)
+
+
+def dense_answers_table(dense):
+    rows = []
+    for split, temperature in SPLITS:
+        x = dense["answers"][split]
+        cells = [f"{x[name][0]:.3f}" for name in ("best", "overlap", "coupled")]
+        cells += [f"{x['chain_' + name + '_4']:.2f}" for name in ("text", "best", "coupled")]
+        rows.append([temperature, *cells])
+    head = ["answers at", "same likeliest", "overlap", "same draw"]
+    head += ["chain of 4 against the text", "the target's likeliest", "the target's draw"]
+    return table(head, rows)
+
+
+def dense_draft_curve(draft):
+    rows = [
+        [step, f"{seen / 1e6:.1f}", f"{seconds:.0f}", f"{loss:.3f}", f"{match:.3f}"]
+        for step, seen, seconds, loss, match in thinned(draft["curve"], 10)
+    ]
+    return table(["step", "tokens, M", "seconds", "loss", "same likeliest"], rows)
+
+
+def stretch_table(found):
+    """Nats a token of the dense model and of the sparse target, by regime and position."""
+    rows = []
+    for kind, label in STRETCHES:
+        for side, name in enumerate(("dense", "sparse")):
+            cells = []
+            for regime in REGIMES:
+                spans = [f"{found[kind][regime][span][side]:.2f}" for span in SPANS]
+                cells.append(" / ".join(spans))
+            rows.append([label, name, *cells])
+    return table(["angles", "model", *REGIMES], rows)
+
+
 def answers_tables(entries):
     """What the built command gave on held-out questions, one table a device and format."""
     out = ""
@@ -128,11 +200,17 @@ def answers_tables(entries):
 
 def page(record):
     where, sample, draft = (record[name] for name in ("environment", "sample", "draft"))
-    chosen, second = record[record["chosen"]], record["second"]
+    chosen, second, third = record[record["chosen"]], record["second"], record["third"]
+    dense, tried = record["dense_draft"], record["dense_draft"]["tried"]
+    walk = record["walk"]
+    overlap = {arm: x["answers"]["test"]["overlap"][0] for arm, x in tried.items()}
+    states = [(label, third[name]["answers"]) for name, label in THIRD_STATES]
+    stored = third["draft_stored"]["held_out"]
     return f"""# Record of the SmolLM2 pair
 
 Written by `record.py` from `record.json`: {where["date"]}, one {where["device"]}, PyTorch
-{where["torch"]}, Python {where["python"]}, one run, no sweep; the commands are in README.md.
+{where["torch"]}, Python {where["python"]}, three trainings one behind the other, no sweep; the
+commands are in README.md.
 
 | part | seconds | steps | tokens |
 |---|---|---|---|
@@ -141,9 +219,13 @@ Written by `record.py` from `record.json`: {where["date"]}, one {where["device"]
 | draft head | {draft["seconds"]:.0f} | {draft["step"]} | {draft["tokens"] / 1e6:.1f} M |
 | answers sampled once more, as many as fit | {second["sample"]["seconds"]:.0f} | – | {second["sample"]["train_tokens"] / 1e6:.1f} M |
 | draft head, second training | {second["draft"]["seconds"] - SECOND_BEGAN:.0f} | {second["draft"]["step"]} | {second["draft"]["tokens"] / 1e6:.1f} M |
+| answers sampled for the third, other questions | {third["sample"]["seconds"]:.0f} | – | {third["sample"]["train_tokens"] / 1e6:.1f} M |
+| draft head, third training: ships | {third["draft"]["seconds"]:.0f} | {third["draft"]["step"]} | {third["draft"]["tokens"] / 1e6:.1f} M |
+| dense draft: ships | {dense["seconds"]:.0f} | {dense["step"]} | {dense["tokens"] / 1e6:.1f} M |
 
 Compiling is not in these seconds; the target's are those of its last curve point. The sampler wrote
-{sample["tokens_per_s"]:,.0f} tokens a second, {sample["batch"]} rows at once.
+{sample["tokens_per_s"]:,.0f} tokens a second, {sample["batch"]} rows at once, in the third training
+{third["sample"]["tokens_per_s"]:,.0f}.
 
 ## Target
 Cross-entropy in nats a token on held-out text, 65,536 tokens of each regime and length, and how
@@ -182,7 +264,7 @@ That head, with the target's norm in the place of the moved one, gave on held-ou
 (`answers.py`: the built command, tokens a step with the target's own counted, looping answers left
 out):
 {answers_tables(record["answers_first_head"])}
-### Second training, by the right teacher: ships
+### Second training, by the right teacher
 It began at that head, as if {SECOND_BEGAN} of {SECOND_TOTAL} seconds of the schedule had made it;
 the optimizer began anew. Held out, against the target:
 
@@ -190,8 +272,49 @@ the optimizer began anew. Held out, against the target:
 Training (seconds count from {SECOND_BEGAN}):
 
 {draft_curve(second["draft"])}
+The built command on the same questions:
+{answers_tables(record["answers_second_head"])}
+### Third training, on other questions: ships
+It began at the second head. The {third["sample"]["train_tokens"] / 1e6:.1f} M tokens, from larger
+pools of questions, were new to it and came about once each. The loss went from cross-entropy to 0.2
+· cross-entropy + 0.8 · 2 · total variation at temperature 0.7 within the first 30 % of the time.
+Places that the model chose itself, in no loop, carry it before others; rows of 1,024 tokens
+throughout. Held out, stored in eight bits:
+
+{chain_table(stored)}
+Held-out answers alone, those in no loop: {states[0][1]["test"]["places"]:,} places of 32 conversations sampled at 0.7, {states[0][1]["greedy"]["places"]:,} of the
+same 32 greedily. `Overlap` is 1 − total variation at 0.7, `same draw` how often both draw one token
+with the same Gumbel noise. The target's likeliest token has on average a chance of {states[0][1]["test"]["oracle"]:.3f} there: a draft that
+proposes its likeliest token alone matches sampled text no oftener, one that shares the noise may.
+
+{held_answers_table(states)}
+A chain here begins at every place. Decoding begins the next where the last ended, leaps over easy
+runs and takes a step for each hard place, so it gets fewer tokens a step; and an answer's first
+tokens are harder than what follows. The head that ships, {walk["rows"]} of the conversations, chains of 7 on
+{walk["device"]}, {walk["dtype"]}, {walk["date"]}, from every place / as decoding goes:
+
+{walk_table(walk)}
+Training (the loss's meaning changes until second {0.3 * third["draft"]["seconds"]:.0f}):
+
+{draft_curve(third["draft"])}
+## Dense draft
+Of the dense model: its first two layers and its embedding as they are, two more trained in full
+from its layers {dense["begin"][0]} and {dense["begin"][1]}, a final norm of its own; stored in four bits, 32 weights a scale, and
+trained as stored, by the loss and the rows of the head's third training. Beginning at layers 28 and
+29 was tried for {tried["last"]["steps"]} steps: overlap {overlap["last"]:.3f}, at 2 and 3 {overlap["first"]:.3f}. Held-out answers as above:
+
+{dense_answers_table(dense)}
+{dense_draft_curve(dense)}
+## 16,384 tokens
+Nats a token at places 0 to 4,096 / to 8,192 / to 16,384 of held-out rows, {65536 // 16384} rows a
+text, nothing trained. Without a stretch both models break behind 8,192. YaRN by 2 is best for the
+dense model there, costs it 0.01 to 0.04 before, and the sparse target lies 0.01 to 0.13 above it.
+
+{stretch_table(record["stretch"])}
 ## Answers
-The same held-out questions, by the head that ships:
+The same held-out questions, by the head and the dense draft that ship; at temperature 0.7 draft and
+target draw with the same noise, and the text is that of plain sampling. One thread of a busy
+machine, so the tokens/s say little:
 {answers_tables(record.get("answers", []))}"""
 
 
