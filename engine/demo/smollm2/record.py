@@ -282,10 +282,11 @@ Places that the model chose itself, in no loop, carry it before others; rows of 
 throughout. Held out, stored in eight bits:
 
 {chain_table(stored)}
-Held-out answers alone, those in no loop: {states[0][1]["test"]["places"]:,} places of 32 conversations sampled at 0.7, {states[0][1]["greedy"]["places"]:,} of the
-same 32 greedily. `Overlap` is 1 − total variation at 0.7, `same draw` how often both draw one token
-with the same Gumbel noise. The target's likeliest token has on average a chance of {states[0][1]["test"]["oracle"]:.3f} there: a draft that
-proposes its likeliest token alone matches sampled text no oftener, one that shares the noise may.
+Held-out answers alone, those in no loop: {states[0][1]["test"]["places"]:,} places of 32 conversations sampled at 0.7,
+{states[0][1]["greedy"]["places"]:,} of the same 32 greedily. `Overlap` is 1 − total variation at 0.7, `same draw` how often
+both draw one token with the same Gumbel noise. The target's likeliest token has on average a chance
+of {states[0][1]["test"]["oracle"]:.3f} there: a draft that proposes its likeliest token alone matches sampled text no
+oftener, one that shares the noise may.
 
 {held_answers_table(states)}
 A chain here begins at every place. Decoding begins the next where the last ended, leaps over easy
