@@ -34,9 +34,7 @@ std::vector<PointMeasurement> points_of(const engine::AcceptancePair& pair,
                                         const std::vector<PointMeasurement>& acceptance) {
   std::vector<PointMeasurement> out;
   for (const PointMeasurement& m : acceptance) {
-    const bool imported = pair.origin == AcceptanceOrigin::kImported;
-    if (m.key.model == pair.name && m.key.pair == pair.sha256 && is_imported(m) == imported &&
-        m.acceptance) {
+    if (engine::is_of(m, pair) && m.acceptance) {
       out.push_back(m);
     }
   }

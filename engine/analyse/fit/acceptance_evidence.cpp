@@ -37,8 +37,7 @@ std::vector<Sample> samples_of(const std::vector<PointMeasurement>& measured,
   bool calibration = false;
   for (const PointMeasurement& m : measured) {
     const std::optional<double> accepted = accepted_of(m);
-    if (accepted && m.key.model == pair.name && m.key.pair == pair.sha256 &&
-        origin_of(m) == pair.origin) {
+    if (accepted && is_of(m, pair)) {
       samples.push_back({&m, Strategy::parse(m.key.strategy), *accepted});
       calibration = calibration || m.key.split == "calibration";
     }
@@ -190,17 +189,25 @@ std::vector<AcceptanceModel::Measured> cut_chains(
 
 }  // namespace
 
+bool is_of(const PointMeasurement& m, const AcceptancePair& pair) {
+  return origin_of(m) == pair.origin && m.key.pair == pair.sha256 &&
+         (!pair.sha256.empty() || m.key.model == pair.name);
+}
+
 std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured) {
-  std::map<std::tuple<AcceptanceOrigin, std::string, std::string>, std::int64_t> counts;
+  // By origin and what tells them apart.
+  std::map<std::pair<AcceptanceOrigin, std::string>, AcceptancePair> known;
   for (const PointMeasurement& m : measured) {
     if (accepted_of(m)) {
-      counts[{origin_of(m), m.key.model, m.key.pair}] += 1;
+      const std::string& id = m.key.pair.empty() ? m.key.model : m.key.pair;
+      const AcceptancePair first{
+          .name = m.key.model, .origin = origin_of(m), .points = 0, .sha256 = m.key.pair};
+      known.emplace(std::pair{first.origin, id}, first).first->second.points += 1;
     }
   }
   std::vector<AcceptancePair> pairs;
-  for (const auto& [key, points] : counts) {
-    const auto& [origin, name, sha256] = key;
-    pairs.push_back({.name = name, .origin = origin, .points = points, .sha256 = sha256});
+  for (const auto& [id, pair] : known) {
+    pairs.push_back(pair);
   }
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const AcceptancePair& a, const AcceptancePair& b) {

@@ -39,6 +39,8 @@ struct AcceptanceEvidence {
   std::vector<Overlap> overlaps;
 };
 
+// By its hash, whatever the point calls it; by its name where no hash is known.
+bool is_of(const PointMeasurement& point, const AcceptancePair& pair);
 // The measured ones first, each kind by its number of points.
 std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>& measured);
 // "demo-nsa (measured, 690 points, sha256 b795a4c58339), llama (imported, 3 points)"; "no

@@ -48,8 +48,8 @@ std::string walk_key(const Strategy& strategy) {
 Walks::Walks(const std::vector<PointMeasurement>& points, const PairId& pair,
              const std::string& split, const std::string& regime) {
   for (const PointMeasurement& m : points) {
-    if (m.status != PointStatus::kOk || !m.acceptance || m.key.model != pair.name ||
-        (!pair.sha256.empty() && m.key.pair != pair.sha256) || m.key.split != split ||
+    const bool of_pair = pair.sha256.empty() ? m.key.model == pair.name : m.key.pair == pair.sha256;
+    if (m.status != PointStatus::kOk || !m.acceptance || !of_pair || m.key.split != split ||
         (!regime.empty() && m.key.regime != regime)) {
       continue;
     }

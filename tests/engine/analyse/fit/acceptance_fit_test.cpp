@@ -367,3 +367,16 @@ TEST_CASE(
   CHECK(assumed_acceptance(0.5, named).overlap_of == PairId{"demo-nsa", mine});
   CHECK(assumed_acceptance(0.5, named).sha256.empty());
 }
+
+TEST_CASE("one pair under two names is one pair") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    points[i].key.pair = std::string(64, 'a');
+    points[i].key.model = i % 2 == 0 ? "mine" : "moved";
+  }
+  const std::vector<AcceptancePair> pairs = acceptance_pairs(points);
+  REQUIRE(pairs.size() == 1);
+  CHECK(pairs[0].points == static_cast<std::int64_t>(points.size()));
+  CHECK(fit_acceptance(points).measured.size() ==
+        fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97)).measured.size());
+}

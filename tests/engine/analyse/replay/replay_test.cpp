@@ -131,6 +131,21 @@ TEST_CASE("a cell without its walks is a gap that names the tuple, other pairs' 
   CHECK(other.gaps.at(0).reason.find("another target") != std::string::npos);
 }
 
+TEST_CASE("walks of a pair whose hash is known are its own, whatever they are called") {
+  std::vector<PointMeasurement> points = {point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
+                                          point(kSecond, {3, 3, 3, 3}), point(kSecond, {1, 1})};
+  for (PointMeasurement& m : points) {
+    m.key.pair = std::string(64, 'a');
+  }
+  points[1].key.model = "moved";
+  points[3].key.pair = std::string(64, 'b');
+  const Walks own(points, {"pair", std::string(64, 'a')}, "test");
+  CHECK(engine::replay(table_of_two(), own, {}).rows.size() == 1);
+  CHECK(own.of(own.requests(0, 1 << 20).at(0), Strategy::parse(kSecond)).size() == 4);
+  const Walks none(points, {"pair", std::string(64, 'c')}, "test");
+  CHECK(none.requests(0, 1 << 20).empty());
+}
+
 TEST_CASE("a walk with a step that goes nowhere counts as not recorded") {
   const Walks walks =
       walks_of({point(kBase, {5, 5, 2}), point(kFirst, {4, 0, 5}), point(kSecond, {3, 3, 3, 3})});

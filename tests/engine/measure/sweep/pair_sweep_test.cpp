@@ -134,6 +134,50 @@ TEST_CASE("prompts are a folder's by its index or its names, files take turns") 
   CHECK_THROWS_WITH(listed_prompts({folder / "d"}), Catch::Contains("holds no prompts"));
 }
 
+TEST_CASE("messages of a chat are a prompt whole, and what follows them is the model's alone") {
+  const test::TempFolder folder;
+  test::write_tiny_pair(folder / "p", {});
+  write(folder / "p/chat_template.jinja",
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}");
+  write(folder / "a.json", R"([{"role": "user", "content": "How long is a day?"}])");
+  write(folder / "b.json", R"([{"role": "user", "content": "Why?"}])");
+  const PairSource pair{.id = {"p", std::string(64, 'f')},
+                        .model = folder / "p",
+                        .prompts = listed_prompts({folder / "a.json", folder / "b.json"})};
+  const LoadedPair loaded(pair);
+  CHECK(loaded.texts.longest_text() == 0);
+  CHECK(loaded.texts.longest_chat() == 24);  // bytes of "<user>How long is a day?"
+  const auto windows = [&](std::int64_t context) {
+    return loaded.texts.windows({.regime = "chat",
+                                 .split = "calibration",
+                                 .context_len = context,
+                                 .continuation_len = kContinuation,
+                                 .count = 4});
+  };
+  REQUIRE(windows(64).size() == 1);
+  CHECK(windows(64)[0].prompt.size() == 24);
+  CHECK(windows(64)[0].continuation.empty());
+  CHECK(windows(16).empty());
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "new_tokens": 6, "grids": [{"workload": "acceptance", "regime": "chat",
+          "split": ["calibration", "test"], "context_len": 64, "draft": "d2k2n4"}]})",
+      "test", Backend::kCpu, pair.id);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 2);
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.reason);
+    REQUIRE(point.status == PointStatus::kOk);
+    CHECK(point.acceptance->generated_tokens >= 6);
+    CHECK(!point.acceptance->teacher_forced);
+    CHECK(point.acceptance->walks.empty());
+    CHECK(point.unique_blocks.has_value());
+  }
+}
+
 TEST_CASE("a pair's steps run its own weights on real text") {
   const test::TempFolder folder;
   test::write_tiny_pair(folder / "p", {});
