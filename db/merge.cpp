@@ -1,11 +1,13 @@
 #include "db/merge.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 
 #include "db/open.h"
 #include "db/points.h"
+#include "db/quality_rows.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
 #include "model/words/error.h"
@@ -56,6 +58,7 @@ class RunCopier {
       for (const std::int64_t point_id : read_point_ids(source_, {.run_id = run.id})) {
         copy_point(point_id, target_id, result);
       }
+      copy_quality(run.id, target_id, result);
     }
     return result;
   }
@@ -88,6 +91,17 @@ class RunCopier {
     if (!writer_.find(target_id, point.key)) {
       writer_.insert(target_id, point);
       ++result.points_added;
+    }
+  }
+
+  void copy_quality(std::int64_t source_id, std::int64_t target_id, MergeResult& result) {
+    const std::vector<QualityPoint> present = read_quality(target_, target_id);
+    for (const QualityPoint& point : read_quality(source_, source_id)) {
+      if (std::none_of(present.begin(), present.end(),
+                       [&](const QualityPoint& held) { return same_key(held, point); })) {
+        insert_quality(target_, target_id, point);
+        ++result.points_added;
+      }
     }
   }
 

@@ -11,7 +11,7 @@ struct MergeResult {
   std::string source;
   std::int64_t runs_added = 0;
   std::int64_t runs_already_there = 0;  // same uuid; points that the target lacks are added
-  std::int64_t points_added = 0;
+  std::int64_t points_added = 0;        // of quality too
 };
 
 // Copies every run and point that the target lacks; runs are the same if their uuid is. Merging

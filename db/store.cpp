@@ -3,6 +3,7 @@
 #include "db/identity.h"
 #include "db/open.h"
 #include "db/points.h"
+#include "db/quality_rows.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
 #include "model/words/error.h"
@@ -75,6 +76,14 @@ std::int64_t Store::add_point(std::int64_t run_id, const PointMeasurement& point
   }
 }
 
+void Store::add_quality(std::int64_t run_id, const std::vector<QualityPoint>& points) {
+  Transaction transaction(impl_->for_writing());
+  for (const QualityPoint& point : points) {
+    insert_quality(*impl_->database, run_id, point);
+  }
+  transaction.commit();
+}
+
 void Store::add_diagnostic(std::int64_t run_id, const std::string& severity,
                            const std::string& source, const std::string& text) {
   insert_diagnostic(impl_->for_writing(), run_id, {utc_now(), severity, source, text});
@@ -119,6 +128,11 @@ PointMeasurement Store::point(std::int64_t point_id) const {
 
 std::vector<PairId> Store::pairs() const {
   return read_pairs(*impl_->database);
+}
+
+std::vector<QualityPoint> Store::quality(std::optional<std::int64_t> run_id) const {
+  const Snapshot snapshot(*impl_->database);
+  return read_quality(*impl_->database, run_id);
 }
 
 Overview Store::overview(const PointFilter& filter) const {

@@ -15,6 +15,7 @@
 
 #include "model/words/measurement.h"
 #include "model/words/pair_id.h"
+#include "model/words/quality_point.h"
 
 namespace versieve::db {
 
@@ -100,6 +101,9 @@ class Store {
   void finish_run(std::int64_t run_id, RunStatus status);  // complete, aborted, failed
   // One transaction; returns the point's id. Throws if the run holds this key already.
   std::int64_t add_point(std::int64_t run_id, const PointMeasurement& point);
+  // One transaction for all of them. Throws, storing none, if the run holds one of the keys
+  // already.
+  void add_quality(std::int64_t run_id, const std::vector<QualityPoint>& points);
   void add_diagnostic(std::int64_t run_id, const std::string& severity, const std::string& source,
                       const std::string& text);
 
@@ -114,6 +118,8 @@ class Store {
   std::vector<PointMeasurement> points(const PointFilter& filter) const;  // by id, as overview()
   PointMeasurement point(std::int64_t point_id) const;
   std::vector<PairId> pairs() const;  // that points are of, each once, by name and hash
+  // What strategies cost, of one run or of all, in the order in which it was stored.
+  std::vector<QualityPoint> quality(std::optional<std::int64_t> run_id = {}) const;
   Overview overview(const PointFilter& filter) const;
   std::vector<Diagnostic> diagnostics(std::int64_t run_id) const;
 

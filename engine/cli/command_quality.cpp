@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "db/store.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/pair_identity.h"
 #include "engine/run/quality/lossy_quality.h"
 #include "engine/run/specattn/quality.h"
+#include "profiler/environment.h"
 
 namespace versieve::cli {
 namespace {
@@ -15,7 +18,7 @@ namespace {
 struct Options {
   engine::QualityRequest selections;
   engine::LossyQualityRequest strategies;  // the same model, texts, scored and device
-  std::string out;
+  std::string out, database, split = "test";
 };
 
 Answer answer_with(nlohmann::ordered_json found, std::string text,
@@ -27,11 +30,50 @@ Answer answer_with(nlohmann::ordered_json found, std::string text,
   return {.json = std::move(found), .text = std::move(text)};
 }
 
+RunRecord record_of(const engine::LossyQualityReport& report, const Options& options) {
+  const profiler::Environment environment = profiler::read_environment();
+  RunRecord record{.kind = "quality", .device = report.device};
+  if (report.backend == name_of(Backend::kCuda) && environment.gpu) {
+    record.device_uuid_hash = environment.gpu->uuid_hash;
+  }
+  record.counter_access = CounterState::kOff;
+  record.counter_detail = "What strategies cost takes no counters.";
+  nlohmann::ordered_json configuration = {{"sweep", record.kind},
+                                          {"scored", report.scored},
+                                          {"decoded", report.decoded},
+                                          {"questions", report.questions},
+                                          {"split", options.split}};
+  for (const std::filesystem::path& path : options.strategies.tasks) {
+    configuration["tasks"].push_back(path.filename().string());
+  }
+  for (const std::filesystem::path& path : options.strategies.texts) {
+    configuration["texts"].push_back(path.filename().string());
+  }
+  record.configuration = configuration.dump();
+  record.environment = profiler::to_json(environment);
+  record.revision = environment.revision;
+  return record;
+}
+
+// One run, stored when all of it is measured.
+void store_quality(const engine::LossyQualityReport& report, const Options& options) {
+  db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
+  const std::int64_t run = store.begin_run(record_of(report, options));
+  store.add_quality(run,
+                    engine::quality_points(report, engine::pair_identity(options.strategies.model),
+                                           options.split));
+  store.finish_run(run, RunStatus::kComplete);
+}
+
 Answer run_quality(Options& options) {
   engine::require_writable(options.out);
   const engine::QualityRequest& given = options.selections;
   engine::LossyQualityRequest& request = options.strategies;
   if (request.strategies.empty() && request.tasks.empty()) {
+    if (!options.database.empty()) {
+      throw Error(ExitCode::kUsage,
+                  "--db stores what strategies cost, and there is none: --strategy S or --tasks F");
+    }
     const engine::QualityReport report = engine::run_quality(given);
     return answer_with(engine::quality_json(report), engine::quality_text(report), report.remarks,
                        options.out);
@@ -43,7 +85,13 @@ Answer run_quality(Options& options) {
   request.dtype = given.dtype;
   request.threads = given.threads;
   request.on_progress = given.on_text;
+  if (!options.database.empty()) {
+    db::Store::open(options.database, db::OpenMode::kCreateOrOpen);  // a wrong one is said before
+  }
   const engine::LossyQualityReport report = engine::run_lossy_quality(request);
+  if (!options.database.empty()) {
+    store_quality(report, options);
+  }
   return answer_with(engine::lossy_quality_json(report), engine::lossy_quality_text(report),
                      report.remarks, options.out);
 }
@@ -78,6 +126,10 @@ Run declare_quality(CLI::App& app, const CommandContext&) {
                            "so: halvings that find the least weight"));
   selection(app.add_option("--dense-layers", request.dense_layers,
                            "so: first layers that read everything"));
+  CLI::Option* const database = app.add_option(
+      "--db", options->database, "store what strategies cost in this database; made if not there");
+  app.add_option("--split", options->split, "split of the texts and tasks, as it is stored (test)")
+      ->needs(database);
   app.add_option("--out", options->out, "write the answer to this JSON file");
   app.add_option("--backend", request.backend, "cpu, cuda or auto");
   app.add_option("--dtype", request.dtype, "f32, bf16 (cuda) or f64 (cpu)");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/io/config_fields.h"
+#include "engine/io/sha256.h"
 #include "engine/io/strict_json.h"
 
 namespace versieve::engine {
@@ -109,7 +110,10 @@ TaskSet read_task_set(const std::filesystem::path& path) {
     file.refuse("this is no task set of schema " + std::to_string(kTaskSchema) +
                 ", as engine/demo/tasks.py writes it");
   }
-  TaskSet set{.name = file.text("name"), .question = file.text_or("question", ""), .contexts = {}};
+  TaskSet set{.name = file.text("name"),
+              .question = file.text_or("question", ""),
+              .sha256 = sha256_of_file(path),
+              .contexts = {}};
   if (set.name.empty()) {
     file.refuse("name is empty");
   }

@@ -30,6 +30,7 @@ struct TaskContext {
 struct TaskSet {
   std::string name;
   std::string question;  // what is asked, in words
+  std::string sha256;    // of the file
   std::vector<TaskContext> contexts;
 
   std::int64_t question_count() const;

@@ -20,6 +20,7 @@ void make_shard(const std::string& path, const std::string& uuid, int first, int
   for (int number = first; number < first + count; ++number) {
     store.add_point(run_id, sample_point(number));
   }
+  store.add_quality(run_id, {sample_quality(first), sample_quality(first + 1)});
   store.add_diagnostic(run_id, "info", "sweep", "shard of " + uuid);
   store.finish_run(run_id, RunStatus::kComplete);
 }
@@ -32,6 +33,9 @@ std::set<std::string> content(const std::string& path) {
     all.insert(describe(run.record));
     for (const PointMeasurement& point : store.points({.run_id = run.id})) {
       all.insert(run.record.uuid + describe(point));
+    }
+    for (const QualityPoint& point : store.quality(run.id)) {
+      all.insert(run.record.uuid + point.strategy + point.set + point.distance);
     }
     for (const Diagnostic& diagnostic : store.diagnostics(run.id)) {
       all.insert(run.record.uuid + diagnostic.time_utc + diagnostic.text);
@@ -51,12 +55,12 @@ TEST_CASE("a merge brings every run and point, and merging again changes nothing
   make_shard(b, "run-b", 3, 9);  // some of the same keys, in another run
   const std::vector<MergeResult> first = merge_into(all, {a, b});
   REQUIRE(first.size() == 2);
-  CHECK(first[0].points_added == 7);
-  CHECK(first[1].points_added == 9);
+  CHECK(first[0].points_added == 7 + 2);
+  CHECK(first[1].points_added == 9 + 2);
   CHECK(first[1].runs_added == 1);
   std::set<std::string> expected = content(a);
   expected.merge(content(b));
-  CHECK(expected.size() == 2 + 16 + 2);
+  CHECK(expected.size() == 2 + 16 + 2 * 2 + 2);
   CHECK(content(all) == expected);
 
   const std::string before = file_bytes(all);

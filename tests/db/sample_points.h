@@ -7,6 +7,7 @@
 #include <string>
 
 #include "model/words/measurement.h"
+#include "model/words/quality_point.h"
 
 namespace versieve::test {
 
@@ -25,6 +26,34 @@ inline RunRecord sample_run(const std::string& uuid, const std::string& device =
   run.revision = "0123abcd+dirty";
   run.seed = 0xfedcba9876543210ULL;
   return run;
+}
+
+// Of a task set, and if odd of texts.
+inline QualityPoint sample_quality(int number) {
+  QualityPoint point{.pair = {"demo-nsa", std::string(64, 'c')},
+                     .set = number % 2 == 0 ? "recall" : "chat",
+                     .distance = number % 4 == 2 ? "2-4K" : "",
+                     .split = "test",
+                     .strategy = "nsa/d7k4n" + std::to_string(8 + number) + "/dfs/c4a/F*",
+                     .dtype = Dtype::kBf16,
+                     .backend = Backend::kCuda,
+                     .set_sha256 = std::string(64, 'e'),
+                     .read_as = "trees",
+                     .tokens = 400 + number,
+                     .loss_nats = 1.25,
+                     .kl_nats = {0.01 * number, 0.005, 0.02},
+                     .rise_nats = {-0.001, -0.004, 0.003},
+                     .same_token = {0.98, 0.97, 0.99},
+                     .answers = {}};
+  if (number % 2 == 0) {
+    point.answers = QualityAnswers{.questions = 100,
+                                   .right = 80,
+                                   .gained = 1,
+                                   .lost = 3,
+                                   .accuracy = {0.8, 0.71, 0.87},
+                                   .change = {-0.02, -0.06, 0.02}};
+  }
+  return point;
 }
 
 inline RangeMeasurement sample_range(const std::string& path, int number) {

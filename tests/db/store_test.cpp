@@ -11,6 +11,28 @@ using namespace versieve;
 using namespace versieve::db;
 using namespace versieve::test;
 
+TEST_CASE("what a strategy costs comes back as it was stored, a key once a run") {
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
+  const std::vector<QualityPoint> first = {sample_quality(0), sample_quality(1)};
+  const std::vector<QualityPoint> second = {sample_quality(2), sample_quality(1)};
+  {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    const std::int64_t run_a = store.begin_run(sample_run("run-a"));
+    const std::int64_t run_b = store.begin_run(sample_run("run-b"));
+    store.add_quality(run_a, first);
+    store.add_quality(run_b, second);
+    CHECK(error_of([&] {
+            store.add_quality(run_a, {sample_quality(4), sample_quality(0)});
+          }).code() != ExitCode::kDone);
+    CHECK(store.quality(run_a) == first);
+    CHECK(store.quality(run_b) == second);
+  }
+  const Store store = Store::open(path, OpenMode::kReadOnly);
+  CHECK(store.quality() == std::vector<QualityPoint>{first[0], first[1], second[0], second[1]});
+  CHECK(store.points({}).empty());
+}
+
 TEST_CASE("every field of a point and a run comes back as it was stored") {
   const TempFolder scratch;
   const std::string path = (scratch / "a.db").string();

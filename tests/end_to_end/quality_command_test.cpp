@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "db/store.h"
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/tiny_model.h"
 
@@ -51,4 +52,23 @@ TEST_CASE("quality of strategies refuses sets, strategies and counts that are no
   CHECK(nlohmann::json::parse(text_of_file(out)) == answer);
   CHECK(answer.at("sets")[0].at("rows")[1].at("strategy") == "nsa/ar/bfs/c1/FRR");
   CHECK(answer.at("sets")[0].at("rows")[1].at("questions") == 1);
+  const std::string into = " --db " + (folder / "quality.db").string();
+  CHECK(run_versieve(command + into + " --split calibration").code == 0);
+  CHECK(run_versieve(command + into).code == 0);  // another run beside it
+  const db::Store store =
+      db::Store::open((folder / "quality.db").string(), db::OpenMode::kReadOnly);
+  REQUIRE(store.runs().size() == 2);
+  CHECK(store.runs()[0].record.kind == "quality");
+  CHECK(store.runs()[0].record.status == RunStatus::kComplete);
+  const std::vector<QualityPoint> stored = store.quality();
+  REQUIRE(stored.size() == 2);  // the exact run's alone
+  CHECK(stored[0].strategy == "nsa/ar");
+  CHECK(stored[0].set == "made");
+  CHECK(stored[0].pair.sha256.size() == 64);
+  CHECK(stored[0].split == "calibration");
+  CHECK(stored[1].split == "test");
+  CHECK(stored[0].answers->questions == 1);
+  std::ofstream(folder / "other.db") << "no database";
+  check_refused(command + " --db " + (folder / "other.db").string(), 3, "other.db");
+  check_refused(command + " --split test", 2, "--db");
 }

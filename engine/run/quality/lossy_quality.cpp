@@ -8,6 +8,7 @@
 #include "engine/io/checkpoint.h"
 #include "engine/io/input_file.h"
 #include "engine/io/layer_map_file.h"
+#include "engine/io/sha256.h"
 #include "engine/io/task_file.h"
 #include "engine/io/tokenizer/tokenizer.h"
 #include "engine/run/model/compute_device.h"
@@ -112,7 +113,7 @@ class LossyQualityRun {
 
   std::vector<QualitySet> ask(const TaskSet& set) {
     std::map<std::string, Tallies> tallies;  // by bucket, "" of all
-    QualitySet whole{.name = set.name, .asks = true};
+    QualitySet whole{.name = set.name, .asks = true, .sha256 = set.sha256};
     for (std::size_t i = 0; i < set.contexts.size(); ++i) {
       say(set.name + ", context " + std::to_string(i + 1) + " of " +
           std::to_string(set.contexts.size()));
@@ -149,20 +150,25 @@ class LossyQualityRun {
   // Texts by group, and all of them where there are several groups.
   std::vector<QualitySet> read_texts() {
     std::map<std::string, Tallies> tallies;
+    std::map<std::string, Sha256> hashes;
     Tallies all(strategies_.size());
+    Sha256 hash_of_all;
     for (const std::filesystem::path& path : request_.texts) {
       const std::string file = path.filename().string();
       say(file);
-      Tallies& own = tallies[file.substr(0, file.find('-'))];
-      own.resize(strategies_.size());
-      read_text(path, own, all);
+      const std::string group = file.substr(0, file.find('-'));
+      const std::string line = sha256_of_file(path) + "  " + file + "\n";
+      hashes[group].add(line);
+      hash_of_all.add(line);
+      tallies[group].resize(strategies_.size());
+      read_text(path, tallies[group], all);
     }
     std::vector<QualitySet> sets;
     for (const auto& [name, own] : tallies) {
-      sets.push_back({.name = name, .rows = rows_of(own)});
+      sets.push_back({.name = name, .sha256 = hashes[name].hex(), .rows = rows_of(own)});
     }
     if (tallies.size() > 1) {
-      sets.push_back({.name = "all texts", .rows = rows_of(all)});
+      sets.push_back({.name = "all", .sha256 = hash_of_all.hex(), .rows = rows_of(all)});
     }
     return sets;
   }

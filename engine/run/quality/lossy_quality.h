@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/run/quality/intervals.h"
+#include "model/words/quality_point.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -55,6 +56,7 @@ struct LossyQualityRow {
 struct QualitySet {
   std::string name;  // of the task set, or of the texts' group
   bool asks = false;
+  std::string sha256;         // of the set's file; of texts of what sha256sum prints of them
   std::string bucket;         // tokens between what is asked for and the question; empty: all
   std::int64_t left_out = 0;  // questions that the model has too few positions for
   std::vector<LossyQualityRow> rows;  // the exact run first
@@ -70,6 +72,10 @@ struct LossyQualityReport {
 // Throws Error: kUsage for a contradictory request, kBadInput for files, kAnswerNo for a strategy
 // that cannot be measured here, kEnvironment without the GPU asked for.
 LossyQualityReport run_lossy_quality(const LossyQualityRequest& request);
+
+// As the database keeps it: sets of texts as "texts: GROUP". `split`: of all sets, or empty.
+std::vector<QualityPoint> quality_points(const LossyQualityReport& report, const PairId& pair,
+                                         const std::string& split);
 
 nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report);
 std::string lossy_quality_text(const LossyQualityReport& report);

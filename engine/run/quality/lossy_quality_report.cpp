@@ -50,7 +50,7 @@ std::string row_line(const LossyQualityRow& row, int width) {
 }
 
 std::string title_of(const QualitySet& set) {
-  std::string title = set.name;
+  std::string title = set.asks ? set.name : set.name + " texts";
   if (!set.bucket.empty()) {
     title += ", " + set.bucket + " tokens back";
   }
@@ -67,7 +67,51 @@ std::string title_of(const QualitySet& set) {
   return title + "\n";
 }
 
+Estimate95 estimate(double value, const Interval& interval) {
+  return {value, interval.low, interval.high};
+}
+
+QualityPoint point_of(const QualitySet& set, const LossyQualityRow& row) {
+  QualityPoint point{.set = set.asks ? set.name : "texts: " + set.name,
+                     .distance = set.bucket,
+                     .strategy = row.strategy,
+                     .set_sha256 = set.sha256,
+                     .read_as = row.read_as,
+                     .tokens = row.tokens,
+                     .loss_nats = row.loss,
+                     .kl_nats = estimate(row.divergence, row.divergence_interval),
+                     .rise_nats = estimate(row.rise, row.rise_interval),
+                     .same_token = estimate(row.agreement, row.agreement_interval),
+                     .answers = {}};
+  if (row.answers) {
+    const Answers& a = *row.answers;
+    point.answers = QualityAnswers{
+        .questions = a.questions,
+        .right = a.right,
+        .gained = a.gained,
+        .lost = a.lost,
+        .accuracy = estimate(a.share(), share_interval(a.right, a.questions)),
+        .change = estimate(a.change(), change_interval(a.gained, a.lost, a.questions))};
+  }
+  return point;
+}
+
 }  // namespace
+
+std::vector<QualityPoint> quality_points(const LossyQualityReport& report, const PairId& pair,
+                                         const std::string& split) {
+  std::vector<QualityPoint> points;
+  for (const QualitySet& set : report.sets) {
+    for (const LossyQualityRow& row : set.rows) {
+      points.push_back(point_of(set, row));
+      points.back().pair = pair;
+      points.back().split = split;
+      points.back().dtype = dtype_of(report.dtype);
+      points.back().backend = backend_of(report.backend);
+    }
+  }
+  return points;
+}
 
 nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
   nlohmann::ordered_json sets = nlohmann::ordered_json::array();
@@ -83,6 +127,7 @@ nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
     if (set.asks) {
       json["left_out"] = set.left_out;
     }
+    json["sha256"] = set.sha256;
     json["rows"] = rows;
     sets.push_back(json);
   }

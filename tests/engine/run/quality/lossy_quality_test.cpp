@@ -223,7 +223,7 @@ TEST_CASE("texts are scored by group and all together") {
   REQUIRE(report.sets.size() == 3);
   CHECK(report.sets[0].name == "chat");
   CHECK(report.sets[1].name == "code");
-  CHECK(report.sets[2].name == "all texts");
+  CHECK(report.sets[2].name == "all");
   SlowModel slow(fixture.request.model);
   double sum = 0.0;
   for (std::size_t i = 0; i < 2; ++i) {
