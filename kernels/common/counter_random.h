@@ -23,12 +23,14 @@ VERSIEVE_RANDOM_INLINE std::uint64_t mix_bits(std::uint64_t z) {
 }
 
 // The standard Gumbel number of 32 bits, -log(-log u): v = (bits + 1/2) / 2^32 is 1 - u, so that
-// the largest numbers, which decide, keep their precision in f32. Within -3.14 and 22.9.
+// the largest numbers, which decide, keep their precision in f32, and u itself is made of the bits
+// where it is the smaller. Within -3.14 and 22.9.
 template <class Real>
 VERSIEVE_RANDOM_INLINE Real gumbel_of(std::uint32_t bits) {
-  constexpr Real kBelowOne = sizeof(Real) == 4 ? Real(1) - Real(0x1p-24) : Real(1) - Real(0x1p-33);
-  const Real v = (static_cast<Real>(bits) + Real(0.5)) * Real(0x1p-32);
-  return -std::log(-std::log1p(-(v < kBelowOne ? v : kBelowOne)));
+  const bool near_one = bits < 0x80000000U;  // u
+  const Real least =
+      (static_cast<Real>(near_one ? bits : ~bits) + Real(0.5)) * Real(0x1p-32);  // of v and u
+  return -std::log(-(near_one ? std::log1p(-least) : std::log(least)));
 }
 
 // What all tokens of one place share; `use` keeps these numbers apart from others of the seed.
