@@ -35,6 +35,10 @@ void check_request(const GenerateRequest& request) {
   if (!std::isfinite(request.temperature) || request.temperature < 0.0) {
     throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
   }
+  constexpr double kLeastTemperature = 1e-6;  // logits divided by it stay far below f32's largest
+  if (request.temperature > 0.0 && request.temperature < kLeastTemperature) {
+    throw Error(ExitCode::kUsage, "the temperature must be 0, which is greedy, or at least 1e-6");
+  }
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
   }

@@ -182,6 +182,8 @@ TEST_CASE("contradictory requests are usage errors") {
   expect_usage([&] { request.strategies.clear(); });
   expect_usage([&] { request.strategies = {"nsa/d4k3n12"}; });
   expect_usage([&] { request.temperature = -1.0; });
+  expect_usage([&] { request.temperature = 1e-7; });
+  expect_usage([&] { request.temperature = 1e-310; });
   expect_usage([&] { request.temperature = std::numeric_limits<double>::quiet_NaN(); });
   expect_usage([&] { request.max_new_tokens = 0; });
   expect_usage([&] { request.backend = "tpu"; });
