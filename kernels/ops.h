@@ -311,10 +311,10 @@ struct GumbelTopParams {
   const std::uint64_t* device_seed = nullptr;  // or null; not null: read in place of `seed`
   const T* logits = nullptr;                   // [rows, V]
   const std::int32_t* position = nullptr;      // [rows], of the node that the token drawn follows
-  const std::int32_t* token = nullptr;     // [V]: what each logit is of; null: its index
-  SumOf<T>* perturbed = nullptr;           // [rows, V], written
-  std::int32_t* index = nullptr;           // [rows, k]
-  float* log_probability = nullptr;        // [rows, k] or null: log-softmax of the perturbed row
+  const std::int32_t* token = nullptr;         // [V]: what each logit is of; null: its index
+  SumOf<T>* perturbed = nullptr;               // [rows, V], written
+  std::int32_t* index = nullptr;               // [rows, k]
+  float* log_probability = nullptr;  // [rows, k] or null: log-softmax of the perturbed row
 };
 
 // kBaseline: a launch a step, laws in memory. kExact: the same decisions for the same numbers, one

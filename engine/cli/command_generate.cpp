@@ -67,7 +67,7 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_option("--guard", options->guard,
                  "where the guard goes when too little is accepted: promise (default), ranked");
   app.add_flag("--compare-ar", request->compares_ar,
-               "also decode autoregressively and compare token for token");
+               "also decode autoregressively, by the same seed, and compare token for token");
   app.add_option("--max-new-tokens", request->max_new_tokens, "tokens to generate at most");
   app.add_option("--temperature", request->temperature, "0: greedy");
   app.add_option("--seed", request->seed, "of sampling at a temperature above 0");

@@ -24,6 +24,8 @@ class Draft {
   const DraftShape& shape() const { return shape_; }
   // The target's token of a draft token.
   std::int32_t target_token(std::int32_t draft_token) const;
+  // [V] of the draft: the target's tokens; empty: the same vocabulary.
+  const std::vector<std::int32_t>& target_tokens() const { return weights_.target_token; }
   bool has_own_vocabulary() const { return !weights_.target_token.empty(); }
 
   // Rows for positions below length() are there (those a window away or more may be unset).

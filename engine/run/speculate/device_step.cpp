@@ -58,11 +58,7 @@ DeviceStepRunner<T>::DeviceStepRunner(kernels::Ops<T>& ops, Target<T>& target, D
     slot_count_ = std::max(1 + (levels_ - 1) * width, max_path_);
     top_score_ = kernels::OpsBuffer<T, float>(ops, width * branch_);
     if (draft_->has_own_vocabulary()) {
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(draft_->shape().vocab));
-      for (std::size_t i = 0; i < tokens.size(); ++i) {
-        tokens[i] = draft_->target_token(static_cast<std::int32_t>(i));
-      }
-      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, tokens);
+      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, draft_->target_tokens());
     }
   }
   if (options_.temperature > 0.0) {

@@ -15,19 +15,15 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
     : ops_(&ops), draft_(std::move(drafter)), options_(options) {
   const std::int64_t width = options_.choice.width;
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
+  const bool own_vocabulary = !draft_->target_tokens().empty();
   coupled_ = options_.temperature > 0.0 && options_.coupled;
-  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 &&
-             !draft_->has_own_vocabulary();
+  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 && !own_vocabulary;
   top_index_ = kernels::OpsBuffer<T, std::int32_t>(ops, width * width);
   top_score_ = kernels::OpsBuffer<T, float>(ops, width * width);
   if (coupled_) {
     perturbed_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, width * draft_->vocab());
-    if (draft_->has_own_vocabulary()) {
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(draft_->vocab()));
-      for (std::size_t i = 0; i < tokens.size(); ++i) {
-        tokens[i] = draft_->target_token(static_cast<std::int32_t>(i));
-      }
-      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, tokens);
+    if (own_vocabulary) {
+      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, draft_->target_tokens());
     }
   }
   if (sampled_) {
@@ -88,7 +84,7 @@ void DraftSource<T>::list_children(const TreeGrowth& growth, const std::vector<s
                     .seed = options_.seed,
                     .logits = draft_->logits(),
                     .position = positions_.upload(*ops_, position),
-                    .token = draft_->has_own_vocabulary() ? target_token_.data() : nullptr,
+                    .token = target_token_.data(),
                     .perturbed = perturbed_.data(),
                     .index = top_index_.data(),
                     .log_probability = top_score_.data()});

@@ -2,6 +2,9 @@
 // (HeadDrafter) or a model of its own (model_drafter.h).
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "engine/run/model/draft.h"
 #include "engine/run/speculate/tree_source.h"
 
@@ -23,8 +26,8 @@ class Drafter {
   virtual std::int64_t vocab() const = 0;
   // The target's token of a draft token.
   virtual std::int32_t target_token(std::int32_t draft_token) const { return draft_token; }
-  // Its tokens are not the target's.
-  virtual bool has_own_vocabulary() const { return false; }
+  // [vocab()]: the target's tokens; empty: the same vocabulary.
+  virtual std::vector<std::int32_t> target_tokens() const { return {}; }
 };
 
 template <class T>
@@ -39,7 +42,7 @@ class HeadDrafter final : public Drafter<T> {
   std::int32_t target_token(std::int32_t token) const override {
     return draft_->target_token(token);
   }
-  bool has_own_vocabulary() const override { return draft_->has_own_vocabulary(); }
+  std::vector<std::int32_t> target_tokens() const override { return draft_->target_tokens(); }
 
  private:
   Draft<T>* draft_;
