@@ -146,7 +146,7 @@ Answer run_fit(const Options& options) {
   }
   std::optional<PairShape> asked;  // before a fit is made for it
   if (!options.model.empty()) {
-    asked = pair_shape(options.model, options.draft_vocab);
+    asked = pair_shape(options.model, options.draft_vocab, options.database);
   }
   engine::require_writable(options.out);
   engine::require_writable(options.report);

@@ -23,7 +23,7 @@ constexpr std::int64_t kRanksPrinted = 3;
 constexpr double kHoldout = 0.2;
 
 struct Options {
-  std::string database, fit, device, hardware, model = "nsa-1b", out;
+  std::string database, fit, device, hardware, model, out;
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
   std::optional<std::string> pair, prior;
   std::string pair_database;
@@ -104,12 +104,21 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
       .model;
 }
 
+PairShape pair_of(const Options& options) {
+  const std::string& database = options.evidence_database();
+  return pair_shape(options.model.empty() ? usual_model(database, options.device) : options.model,
+                    options.draft_vocab, database);
+}
+
 Answer run_plan(const Options& options) {
-  const HardwareSpec hardware = engine::load_hardware(options.hardware);
-  const PairShape pair = pair_shape(options.model, options.draft_vocab);
+  std::optional<HardwareSpec> machine;
+  if (!options.hardware.empty()) {
+    machine = engine::load_hardware(options.hardware);
+  }
+  const PairShape pair = pair_of(options);
   PlanOptions wanted = plan_options(options);
   wanted.draft = pair.draft;
-  if (!options.buckets && !pair.folder.empty()) {  // a geometry has as many positions as are asked
+  if (!options.buckets && pair.is_pair()) {  // a geometry has as many positions as are asked
     std::erase_if(wanted.buckets, [&pair](const ContextBucket& bucket) {
       return bucket.low >= pair.target.max_position;
     });
@@ -117,15 +126,16 @@ Answer run_plan(const Options& options) {
   wanted.schedules = schedules_of(options, pair.target);
   engine::require_writable(options.out);
   const Borrowed borrowed = parse_borrowed(options.borrow);
-  if (pair.folder.empty() && !options.borrow.empty()) {
+  if (!pair.is_pair() && !options.borrow.empty()) {
     throw Error(ExitCode::kUsage,
-                "--borrow is for a pair by its folder: a geometry by its name borrows anyway");
+                "--borrow is for a trained pair: a geometry by its name borrows anyway");
   }
-  if (pair.folder.empty() && !options.pair && !options.pair_database.empty()) {
+  if (!pair.is_pair() && !options.pair && !options.pair_database.empty()) {
     throw Error(ExitCode::kUsage,
-                "--acceptance-db goes with --acceptance, or with a pair's folder as --model");
+                "--acceptance-db goes with --acceptance, or with a trained pair as --model");
   }
-  FittedModel fit = fitted_model(options, hardware.key);
+  FittedModel fit = fitted_model(options, machine ? machine->key : std::string());
+  const HardwareSpec hardware = machine ? *machine : engine::load_hardware(fit.hardware_key);
   const KnownPair known = known_pair(pair, options.evidence_database(), fit.device);
   use_pair(known, pair, borrowed, options.pair || options.rate, fit);
   choose_acceptance(options, fit.acceptance);
@@ -154,14 +164,15 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "fit of another machine that the one to --db begins at: `versieve fit --help`")
       ->excludes(fit);
   app.add_option("--device", options->device, "part of the measured device's name");
-  app.add_option("--hardware", options->hardware, "machine to plan for: catalogue key or JSON file")
-      ->required();
+  app.add_option("--hardware", options->hardware,
+                 "machine to plan for: catalogue key or JSON file; the measured one if left out");
   app.add_option("--model", options->model,
                  "geometry of the pair: nsa-1b, nsa-8b, demo, each also with its draft's tokens "
-                 "(nsa-1b:v32000), or the folder of a trained pair");
+                 "(nsa-1b:v32000); the folder of a trained pair; or the name or hash of one that "
+                 "the database holds; if left out the pair that was timed there, else nsa-1b");
   app.add_option("--draft-vocab", options->draft_vocab,
-                 "tokens that the draft can propose (EAGLE-3 checkpoints for Llama 3: 32000); what "
-                 "the pair's name or folder says, or all of the target's, if left out");
+                 "tokens that the draft can propose; what the pair says, and of a geometry 32000 "
+                 "as published EAGLE-3 drafts for Llama 3, if left out");
   app.add_option("--class", options->precision, "only this precision class");
   app.add_option("--buckets", options->buckets,
                  "context ranges, as 0-4096,4096-8192; 4096 tokens each up to 16384, and of a "
@@ -177,7 +188,7 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
       "more digits of its hash; those of the pair in --model's folder if left out, else of the "
       "measured pair with most points");
   app.add_option("--acceptance-db", options->pair_database,
-                 "database that holds that pair, or the points of the pair in --model's folder; "
+                 "database that holds that pair, or the points of --model's pair; "
                  "--db if left out");
   app.add_option("--borrow", options->borrow,
                  "what may be another's where none was measured of the pair in --model's folder: "

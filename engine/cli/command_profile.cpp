@@ -106,6 +106,7 @@ Work work_of(const Options& options, Backend backend, bool is_simulated) {
   work.plan = engine::sweep_from_json(
       options.sweep == engine::kPairSweep ? engine::pair_sweep(work.pair, backend) : text,
       options.sweep, backend, work.pair.id);
+  work.plan.pair = engine::pair_configuration(work.pair);
   return work;
 }
 

@@ -60,15 +60,15 @@ Borrowed parse_borrowed(const std::vector<std::string>& words) {
 KnownPair known_pair(const PairShape& shape, const std::string& database,
                      const std::string& device) {
   KnownPair out;
-  if (shape.folder.empty()) {
+  if (!shape.is_pair()) {
     return out;
   }
-  if (!has_weights(shape.folder)) {
+  if (!shape.kept && !has_weights(shape.folder)) {
     out.id = PairId{engine::pair_name(shape.folder), ""};
     out.remark = "the folder holds no weights, so that no point can be known to be of this pair";
     return out;
   }
-  out.id = engine::pair_identity(shape.folder);
+  out.id = shape.kept ? *shape.kept : engine::pair_identity(shape.folder);
   if (database.empty()) {
     out.remark = "no database was given to look for points of this pair in";
     return out;

@@ -1,4 +1,4 @@
-// What a plan or a prediction for the pair in a folder may count on: the points of that very pair,
+// What a plan or a prediction for a pair may count on: the points of that very pair,
 // and by leave another's.
 #pragma once
 
@@ -21,8 +21,8 @@ struct Borrowed {
 // words, and for "none" beside one of them.
 Borrowed parse_borrowed(const std::vector<std::string>& words);
 
-// The pair of a folder as the database knows it: nothing without a folder, weights in it or a
-// database.
+// The pair as the database knows it: nothing of a geometry, of a folder without weights or without
+// a database.
 struct KnownPair {
   std::optional<PairId> id;  // none: a geometry by its name
   db::PairEvidence evidence;

@@ -72,20 +72,34 @@ void check_draft(const ConfigFields& config, const ConfigFields& layer) {
   }
 }
 
-}  // namespace
-
-bool is_draft_model(const fs::path& folder) {
-  const nlohmann::json document = read_json_object(folder / "config.json");
-  const ConfigFields config(document, (folder / "config.json").string());
+// Keys that only an EAGLE head's configuration has.
+bool is_head(const ConfigFields& config) {
   for (const char* key : {"draft_vocab_size", "eagle_config", "target_hidden_size",
                           "transformer_layer_config", "eagle_aux_hidden_state_layer_ids"}) {
     if (config.has(key)) {
-      return false;
+      return true;
     }
   }
-  if (!config.has("architectures")) {
-    const std::set<std::string> names = stored_names(folder);
-    return !names.empty() && names.count("fc.weight") == 0;
+  return false;
+}
+
+}  // namespace
+
+bool is_draft_model(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  const nlohmann::json document = read_json_object(path);
+  if (document.contains("architectures")) {
+    return is_draft_model_config(document, path.string());
+  }
+  const std::set<std::string> names = stored_names(folder);
+  return !is_head(ConfigFields(document, path.string())) && !names.empty() &&
+         names.count("fc.weight") == 0;
+}
+
+bool is_draft_model_config(const nlohmann::json& document, const std::string& origin) {
+  const ConfigFields config(document, origin);
+  if (is_head(config) || !config.has("architectures")) {
+    return false;
   }
   const nlohmann::json& names = config.value("architectures");
   if (!names.is_array()) {
@@ -102,8 +116,12 @@ bool is_draft_model(const fs::path& folder) {
 
 DraftConfig read_draft_config(const fs::path& folder, const LlmShape& target) {
   const fs::path path = folder / "config.json";
-  const nlohmann::json document = read_json_object(path);
-  const ConfigFields config(document, path.string());
+  return draft_config_of(read_json_object(path), path.string(), target);
+}
+
+DraftConfig draft_config_of(const nlohmann::json& document, const std::string& origin,
+                            const LlmShape& target) {
+  const ConfigFields config(document, origin);
   // Some engines nest the layer's own fields.
   constexpr const char* kNested = "transformer_layer_config";
   const ConfigFields layer = config.has(kNested) ? config.object(kNested) : config;

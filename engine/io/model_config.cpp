@@ -400,17 +400,23 @@ void check_family_unsupported(const ConfigFields& config, ModelFamily family) {
 
 TargetConfig read_target_config(const fs::path& folder, std::int64_t positions_if_absent) {
   const fs::path path = folder / "config.json";
-  const nlohmann::json document = read_json_object(path);
-  const ConfigFields config(document, path.string());
+  TargetConfig target =
+      target_config_of(read_json_object(path), path.string(), positions_if_absent);
+  target.shape.name = fs::absolute(folder).lexically_normal().filename().string();
+  if (target.shape.name.empty()) {  // the folder was given with a slash at its end
+    target.shape.name = fs::absolute(folder).lexically_normal().parent_path().filename().string();
+  }
+  return target;
+}
+
+TargetConfig target_config_of(const nlohmann::json& document, const std::string& origin,
+                              std::int64_t positions_if_absent) {
+  const ConfigFields config(document, origin);
   TargetConfig target;
   target.family = family_of(config);
   check_family_unsupported(config, target.family);
   check_dtype(config);
   read_family(config, positions_if_absent, target);
-  target.shape.name = fs::absolute(folder).lexically_normal().filename().string();
-  if (target.shape.name.empty()) {  // the folder was given with a slash at its end
-    target.shape.name = fs::absolute(folder).lexically_normal().parent_path().filename().string();
-  }
   target.special = special_tokens(config, target.shape.vocab);
   return target;
 }

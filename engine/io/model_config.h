@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,17 @@ struct DraftConfig {
 // configuration class has if none is given.
 TargetConfig read_target_config(const std::filesystem::path& folder,
                                 std::int64_t positions_if_absent = 2048);
+// The same of a config.json that was kept elsewhere (`origin`, for errors); the shape has no name.
+TargetConfig target_config_of(const nlohmann::json& document, const std::string& origin,
+                              std::int64_t positions_if_absent = 2048);
 // Whether a draft's folder holds a model of its own, to be read as a target, and not a head on the
 // target's streams: architectures names a dense model's class and no key is an EAGLE head's
 // (released heads name one too), or, without architectures, the weights have no fc.
 bool is_draft_model(const std::filesystem::path& folder);
+// By the configuration alone: a model's class is named and no key is a head's.
+bool is_draft_model_config(const nlohmann::json& document, const std::string& origin);
 DraftConfig read_draft_config(const std::filesystem::path& folder, const LlmShape& target);
+DraftConfig draft_config_of(const nlohmann::json& document, const std::string& origin,
+                            const LlmShape& target);
 
 }  // namespace versieve::engine

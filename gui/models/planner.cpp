@@ -130,8 +130,8 @@ AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) 
 }
 
 PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
-  const bool all_tokens = plan.draft.vocab == draft_shape_for(plan.target()).vocab;
-  if (choice.rate || !choice.pair.empty() || !all_tokens) {
+  const bool usual = plan.draft.vocab == usual_draft(plan.target()).vocab;
+  if (choice.rate || !choice.pair.empty() || !usual) {
     return plan.replanner->plan_on(plan.machine, acceptance_of(plan, choice), plan.draft);
   }
   return plan.machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(plan.machine);
@@ -150,7 +150,8 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
   }
   result->machine = chosen;
   result->draft = draft_shape_for(result->target());
-  result->draft.vocab = std::min(draft_vocab.value_or(result->draft.vocab), result->draft.vocab);
+  result->draft.vocab =
+      std::min(draft_vocab.value_or(usual_draft(result->target()).vocab), result->draft.vocab);
   result->chosen = plan_with(*result, acceptance);
   return result;
 }

@@ -46,7 +46,7 @@ struct Plan {
   bool isTurned() const {
     return own.hardware != chosen.hardware || acceptance_pair(own) != acceptance_pair(chosen) ||
            own.acceptance_origin != chosen.acceptance_origin ||
-           draft.vocab != draft_shape_for(target()).vocab;
+           draft.vocab != usual_draft(target()).vocab;
   }
 };
 using PlanPtr = std::shared_ptr<const Plan>;

@@ -83,6 +83,9 @@ PointMeasurement read_point(const QString& path, std::int64_t point_id) {
 }
 
 QString shipped_database() {
+  if (const auto first = engine::try_shipped_data("db/measured/h100.db")) {
+    return QString::fromStdString(first->string());
+  }
   const std::optional<std::filesystem::path> folder = engine::try_shipped_data("db/measured");
   return folder ? largest_database_in(QDir(QString::fromStdString(folder->string()))) : QString();
 }

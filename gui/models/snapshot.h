@@ -31,7 +31,8 @@ PointMeasurement read_point(const QString& path, std::int64_t point_id);
 
 // Of the databases in it that with the most measured points; empty if none has any.
 QString largest_database_in(const QDir& folder);
-// That of the measurements that ship with the program (engine/io/shipped_data.h).
+// That of the measurements that ship with the program (engine/io/shipped_data.h): the H100's, else
+// the one with most points.
 QString shipped_database();
 
 }  // namespace versieve::gui

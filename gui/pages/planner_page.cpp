@@ -18,6 +18,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/analyse/plan/hardware_file.h"
 #include "gui/models/numbers.h"
@@ -36,8 +37,8 @@ namespace {
 constexpr int kMarkPixels = 10;  // a class in the legend
 constexpr int kStepsPerTerabyte = 10;
 constexpr double kBytesPerTerabyte = 1e12;
-// Tokens that a draft may propose; the second is what published EAGLE-3 drafts do.
-constexpr int kDraftVocabs[] = {64000, 32000, 16000, 8000};
+// Tokens that a draft may propose beside those that published EAGLE-3 drafts do.
+constexpr int kDraftVocabs[] = {64000, 16000, 8000};
 
 }  // namespace
 
@@ -127,8 +128,8 @@ QWidget* PlannerPage::make_knobs() {
   connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   reset_->setObjectName("asMeasured");
   reset_->setToolTip(
-      tr("Back to the measured machine, its memory bandwidth, the measured pair and all its "
-         "tokens"));
+      tr("Back to the measured machine, its memory bandwidth, the measured pair and the usual "
+         "draft"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
     hardware_->setCurrentIndex(0);
@@ -160,7 +161,8 @@ QWidget* PlannerPage::make_knobs() {
 
 // Whose tokens a step a plan counts on, and how many different ones the draft can propose.
 QWidget* PlannerPage::make_draft() {
-  draft_vocab_->addItem(tr("all tokens"));
+  draft_vocab_->addItem(tr("%1 tokens").arg(kPublishedDraftVocab));
+  draft_vocab_->addItem(tr("all tokens"), std::numeric_limits<int>::max());
   for (const int tokens : kDraftVocabs) {
     draft_vocab_->addItem(tr("%1 tokens").arg(tokens), tokens);
   }

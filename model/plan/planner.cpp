@@ -51,7 +51,7 @@ class Planner {
       : options_(options),
         candidates_(candidates),
         target_(target),
-        pricer_(fit, hardware, target, options.draft.value_or(draft_shape_for(target))),
+        pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target))),
         systems_(fit, hardware, target, pricer_),
         fit_(fit),
         autoregressive_(Strategy::parse("nsa/ar")),

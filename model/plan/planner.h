@@ -47,7 +47,7 @@ struct PlanOptions {
   // Sparse Speculative Verification, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are
   // lost in the text extraction.
   std::string baseline = "nsa/d8k8n128/bfs/c1/F*";
-  std::optional<DraftShape> draft;  // of the pair; what draft_shape_for says where there is none
+  std::optional<DraftShape> draft;  // of the pair; what usual_draft says where there is none
   std::optional<PairId> pair;       // that is planned for; none: a geometry with synthetic weights
   std::string pair_remark;          // a sentence about its evidence, or empty
 };
@@ -165,11 +165,11 @@ std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const Hardwar
 double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                          const LlmShape& target, const DraftShape& draft, const Strategy& strategy,
                          std::int64_t context_len);
-// The same with the draft that draft_shape_for says.
+// The same with the draft that usual_draft says.
 inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hardware,
                                 const LlmShape& target, const Strategy& strategy,
                                 std::int64_t context_len) {
-  return predicted_step_us(fit, hardware, target, draft_shape_for(target), strategy, context_len);
+  return predicted_step_us(fit, hardware, target, usual_draft(target), strategy, context_len);
 }
 // The target's own classes, and those of the other systems that the fit has points of.
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit);

@@ -159,12 +159,12 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  return plan_with(fit_, accepted_, hardware, draft_shape_for(target_));
+  return plan_with(fit_, accepted_, hardware, usual_draft(target_));
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware,
                              const AcceptanceModel& acceptance) const {
-  return plan_on(hardware, acceptance, draft_shape_for(target_));
+  return plan_on(hardware, acceptance, usual_draft(target_));
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,

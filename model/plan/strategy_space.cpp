@@ -157,7 +157,7 @@ double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
-  return times_on(machine, draft_shape_for(target_));
+  return times_on(machine, usual_draft(target_));
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,

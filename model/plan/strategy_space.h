@@ -33,7 +33,7 @@ class StrategySpace {
     std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
   };
   Times times_on(const HardwareSpec& hardware) const;
-  // With another draft of the same window than draft_shape_for says.
+  // With another draft of the same window than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
   // Accepted tokens a second of tuples first, first + 1, ... Independent ranges may be evaluated

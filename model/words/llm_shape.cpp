@@ -156,4 +156,12 @@ DraftShape draft_shape_for(const LlmShape& target) {
           .rope = target.rope};
 }
 
+DraftShape usual_draft(const LlmShape& target) {
+  DraftShape draft = draft_shape_for(target);
+  if (target.draft_vocab == 0) {
+    draft.vocab = std::min(draft.vocab, kPublishedDraftVocab);
+  }
+  return draft;
+}
+
 }  // namespace versieve

@@ -121,4 +121,10 @@ std::string target_name(std::string_view name);
 // capturing the streams entering layers 2, layers/2 and layers-3 (EAGLE-3), proposing draft_vocab.
 DraftShape draft_shape_for(const LlmShape& target);
 
+// Tokens that published EAGLE-3 heads for large vocabularies propose.
+inline constexpr std::int64_t kPublishedDraftVocab = 32000;
+// What a geometry is planned and predicted with where nobody says: draft_shape_for's draft, which
+// proposes kPublishedDraftVocab tokens where the target has more and its name says nothing.
+DraftShape usual_draft(const LlmShape& target);
+
 }  // namespace versieve

@@ -137,7 +137,7 @@ TEST_CASE("changed weights have no evidence, which the table says, and none is r
   test::check_refused(line + " --borrow none times", 2, "nothing to borrow beside it");
   test::check_refused(plan_line(kMeasured, kBytePair.string()) + " --borrow acceptance", 1,
                       "--borrow does not name times");
-  test::check_refused(plan_line(kMeasured, "nsa-1b") + " --borrow times", 2, "by its folder");
+  test::check_refused(plan_line(kMeasured, "nsa-1b") + " --borrow times", 2, "for a trained pair");
   // What may be borrowed is not, where the pair has its own.
   const nlohmann::json both = plan(kMeasured, kBytePair.string(), " --borrow times acceptance");
   CHECK(sources(both)["acceptance"] == "own");
@@ -209,6 +209,59 @@ TEST_CASE("a pair is profiled by its folder on texts that are given, and planned
   for (const nlohmann::json& baseline : table["baselines"]) {
     CHECK(baseline["expected_accepted"] < 2.5);  // an untrained pair's, not the byte pair's
   }
+  // The database keeps what the pair is, so that nobody needs its folder.
+  for (const std::string& name : {std::string("tiny"), tiny.sha256.substr(0, 8), tiny.sha256}) {
+    const test::CommandResult by_name =
+        test::run_versieve("plan --json --class Strict --fit " + fit + " --acceptance-db " +
+                           database + " --model " + name);
+    CAPTURE(name, by_name.err);
+    REQUIRE(by_name.code == 0);
+    const nlohmann::json same = nlohmann::json::parse(by_name.out);
+    CHECK(same["entries"] == table["entries"]);
+    CHECK(same["hardware"] == "h200-sxm");  // the fit's
+    CHECK(same["model"] == "tiny");
+    CHECK(sources(same)["pair_sha256"] == tiny.sha256);
+  }
+  const std::string by_db = "plan --fit " + fit + " --acceptance-db " + database + " --model ";
+  test::check_refused(by_db + tiny.sha256.substr(0, 7), 2, "no pair of that name");
+  test::check_refused(by_db + "tiny2", 2, "no pair of that name");
+}
+
+TEST_CASE("a database whose pair was timed is planned for that pair, where nobody says") {
+  const std::string database = (world() / "kept.db").string();
+  fs::copy_file(kMeasured, database);
+  fs::permissions(database, fs::perms::owner_all);
+  const auto keep = [&](const std::string& name, char digit) {
+    plant_namesake(database, std::string(64, digit));
+    db::Store store = db::Store::open(database, db::OpenMode::kCreateOrOpen);
+    RunRecord run{.kind = "pair", .device = "NVIDIA H200"};
+    run.configuration =
+        nlohmann::json{
+            {"pair",
+             {{"name", name},
+              {"sha256", std::string(64, digit)},
+              {"config", nlohmann::json::parse(test::text_of_file(kBytePair / "config.json"))},
+              {"draft_config",
+               nlohmann::json::parse(test::text_of_file(kBytePair / "draft/config.json"))}}}}
+            .dump();
+    store.finish_run(store.begin_run(run), RunStatus::kComplete);
+  };
+  keep("kept", 'e');
+  const std::string line = "plan --buckets 0-4096 --class Strict --db " + database;
+  const test::CommandResult result = test::run_versieve(line + " --json");
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(result.out);
+  CHECK(table["hardware"] == "h200-sxm");
+  CHECK(table["model"] == "kept");
+  CHECK(sources(table)["acceptance"] == "own");
+  CHECK(sources(table)["times"] == "own");
+  CHECK(sources(table)["pair_sha256"] == std::string(64, 'e'));
+  keep("kept", 'f');
+  test::check_refused(line + " --model kept", 2, "say which by its hash");
+  CHECK(test::run_versieve(line + " --model ffffffff").code == 0);
+  const nlohmann::json geometry = plan(database, "nsa-1b");
+  CHECK(geometry["model"] == "nsa-1b");
 }
 
 TEST_CASE("folders that are no pair's, prompts that are none and sweeps of no pair are refused") {

@@ -153,7 +153,7 @@ class AppTest : public QObject {
     QFile::copy(systems_, folder.filePath("b.db"));
     const QString larger = ok_points_in(sweep_) > ok_points_in(systems_) ? "z.db" : "b.db";
     QCOMPARE(QFileInfo(largest_database_in(QDir(folder.path()))).fileName(), larger);
-    QCOMPARE(QFileInfo(shipped_database()).fileName(), QString("h200.db"));
+    QCOMPARE(QFileInfo(shipped_database()).fileName(), QString("h100.db"));
   }
 
   void aDatabaseShowsItsRunsAndPoints() {

@@ -18,6 +18,9 @@ TEST_CASE("a name with a draft's vocabulary is the same target with that draft")
   CHECK(all.vocab == 128256);
   CHECK(some.vocab == 32000);
   CHECK(all.parameter_count() - some.parameter_count() == (128256 - 32000) * 2048);
+  CHECK(usual_draft(plain).vocab == 32000);  // where nobody says
+  CHECK(usual_draft(named_llm_shape("nsa-1b:v64000")).vocab == 64000);
+  CHECK(usual_draft(named_llm_shape("demo")).vocab == 272);
   CHECK(draft_shape_for(named_llm_shape("demo:v1")).vocab == 1);
   CHECK(draft_shape_for(named_llm_shape("demo:v271")).vocab == 271);
   CHECK(named_llm_shape("dense-1b:v32000").attention == AttentionKind::kDense);

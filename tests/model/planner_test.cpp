@@ -222,7 +222,8 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   fit.acceptance.measured.push_back({best.draft, Traversal::kBfs, "F*", 2048, 6.0, 0.05, 500});
   Strategy measured = best;
   measured.form = NsaForm::kVanilla;  // as the fit says of the steps of a device without the other
-  fit.steps.push_back({measured, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
+  fit.steps.push_back({measured, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured,
+                       kPublishedDraftVocab});
   const auto find = [&](const PlanTable& table) {
     return *std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
       return e.bucket == 0 && e.evaluation.strategy == best;

@@ -17,8 +17,8 @@ const HardwareSpec& h200() {
 
 std::vector<StepPart> parts_of(const FittedModel& fit, const char* strategy) {
   const LlmShape target = named_llm_shape("nsa-1b");
-  return predicted_step_parts(fit, h200(), target, draft_shape_for(target),
-                              Strategy::parse(strategy), 16384);
+  return predicted_step_parts(fit, h200(), target, usual_draft(target), Strategy::parse(strategy),
+                              16384);
 }
 
 const StepPart* find(const std::vector<StepPart>& parts, const std::string& name, Phase phase,

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/io/strict_json.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/generate.h"
@@ -181,6 +183,16 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
 }
 
 }  // namespace
+
+std::string pair_configuration(const PairSource& pair) {
+  nlohmann::json kept = {{"name", pair.id.name},
+                         {"sha256", pair.id.sha256},
+                         {"config", read_json_object(pair.model / "config.json")}};
+  if (const std::filesystem::path draft = pair.model / "draft"; std::filesystem::exists(draft)) {
+    kept["draft_config"] = read_json_object(draft / "config.json");
+  }
+  return kept.dump();
+}
 
 std::string other_pair_because(const PointKey& key, const PairSource& pair) {
   return key.model == pair.id.name && key.pair == pair.id.sha256

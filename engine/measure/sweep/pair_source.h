@@ -34,6 +34,10 @@ struct LoadedPair {
   PromptTexts texts;
 };
 
+// What a run keeps of the pair, as JSON: name, sha256, and the configurations of target and draft
+// ("config", "draft_config"), so that a database's pair can be planned for without its folder.
+std::string pair_configuration(const PairSource& pair);
+
 // Why the point is not of that pair, or an empty text.
 std::string other_pair_because(const PointKey& key, const PairSource& pair);
 // That the point's text is too short.

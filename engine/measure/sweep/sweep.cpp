@@ -363,6 +363,9 @@ std::string configuration_json(const SweepPlan& plan) {
   for (const PointKey& key : plan.points) {
     object["points"].push_back(point_json(key));
   }
+  if (!plan.pair.empty()) {
+    object["pair"] = json::parse(plan.pair);
+  }
   return object.dump();
 }
 

@@ -24,6 +24,8 @@ struct SweepPlan {
   std::int64_t prompts = 2;      // of each regime and context, for acceptance points
   std::int64_t new_tokens = 96;  // generated for each prompt
   std::vector<PointKey> points;
+  // Of the trained pair whose points these are, as JSON (pair_configuration); empty without one.
+  std::string pair;
 };
 
 // Texts of the built-in sweeps; throws Error(kUsage) naming them for another name.
