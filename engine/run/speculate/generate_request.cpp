@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <utility>
 
 #include "engine/io/checkpoint.h"
-#include "engine/io/layer_map_file.h"
 #include "engine/io/prompt/prompt.h"
-#include "engine/io/prompt/stop_tokens.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/acceptance.h"
+#include "engine/run/speculate/decoding_pair.h"
+#include "engine/run/speculate/reference.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -32,13 +31,7 @@ void check_request(const GenerateRequest& request) {
                              : "generate needs a strategy, for example nsa/d6k8n64/bfs/c1/F*, or a "
                                "planner table");
   }
-  if (!std::isfinite(request.temperature) || request.temperature < 0.0) {
-    throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
-  }
-  constexpr double kLeastTemperature = 1e-6;  // logits divided by it stay far below f32's largest
-  if (request.temperature > 0.0 && request.temperature < kLeastTemperature) {
-    throw Error(ExitCode::kUsage, "the temperature must be 0, which is greedy, or at least 1e-6");
-  }
+  check_temperature(request.temperature);
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
   }
@@ -52,22 +45,6 @@ GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& 
           .seed = request.seed,
           .eos = eos,
           .records_steps = request.uses_graphs && device.backend == Backend::kCuda};
-}
-
-// Autoregressive decoding with the strategy's attention and schedule.
-Strategy reference_of(const Strategy& strategy) {
-  Strategy plain = strategy;
-  if (strategy.attention == AttentionMethod::kSpecAttn) {
-    plain.attention = AttentionMethod::kDense;
-  }
-  plain.draft = {};
-  plain.order = Traversal::kBfs;
-  plain.group_size = 1;
-  plain.group_mode = GroupMode::kExact;
-  if (plain.attention == AttentionMethod::kResa) {
-    plain.attention = AttentionMethod::kDense;
-  }
-  return plain;
 }
 
 // Above temperature 0 only draws that share their noise can be compared token for token.
@@ -124,17 +101,6 @@ void warm_up(const GenerateRequest& request, const ComputeDevice& device,
   }
 }
 
-// How close the reference's choice was where a text left it: decoded once more, with gaps.
-template <class T>
-void measure_gap(GenerateOptions options, Generator<T>& generator, Divergence& divergence) {
-  options.max_new_tokens = divergence.index + 1;
-  options.measures_gaps = true;
-  const Generation measured = generator.run(options);
-  if (static_cast<std::size_t>(divergence.index) < measured.gaps.size()) {
-    divergence.logit_gap = measured.gaps[static_cast<std::size_t>(divergence.index)];
-  }
-}
-
 // Compares with decoding of the same schedule; `references` holds what was decoded so far, since
 // decoding is deterministic.
 template <class T>
@@ -164,15 +130,6 @@ class Comparison {
   Generator<T>& generator_;
   std::map<std::string, Generation> references_;  // by schedule
 };
-
-// Whether all tuples that verified a step promise the text of the same plain decoding.
-bool is_of_one_text(const StrategyRun& run) {
-  return std::all_of(run.generation.moves.begin(), run.generation.moves.end(),
-                     [&](const GuardMove& move) {
-                       const Strategy& s = run.guarded->ranked[static_cast<std::size_t>(move.rank)];
-                       return reference_of(s) == reference_of(run.strategy);
-                     });
-}
 
 template <class T>
 StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
@@ -225,72 +182,18 @@ void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
     if (prompt.tokenizer != nullptr) {
       run.text = prompt.tokenizer->decode_after(prompt.tokens, run.generation.tokens);
     }
-    if (request.compares_ar && is_of_one_text(run)) {
+    const std::span<const Strategy> ranked =
+        run.guarded ? std::span<const Strategy>(run.guarded->ranked) : std::span<const Strategy>();
+    if (request.compares_ar && is_of_one_text(run.strategy, run.generation.moves, ranked)) {
       comparison.compare(run);
     }
   }
 }
 
-// Block keys and chosen tokens begin with a request; a guard begins in its middle.
-bool can_be_guarded(const Strategy& strategy) {
-  return strategy.attention == AttentionMethod::kNsa ||
-         strategy.attention == AttentionMethod::kDense;
-}
-
-// The target of a model directory and what drafts for it, a head or a model of its own, on a
-// device.
-template <class T>
-class LoadedPair {
- public:
-  LoadedPair(kernels::Ops<T>& ops, const GenerateRequest& request, Checkpoint target, bool drafts)
-      : checkpoint_(std::move(target)),
-        remarks_(checkpoint_.remarks),
-        eos_(stop_tokens(request.model, checkpoint_.special.eos)) {
-    const std::filesystem::path folder = request.model / "draft";
-    std::error_code ignored;
-    std::optional<DraftCheckpoint> head;
-    if (drafts && std::filesystem::exists(folder, ignored)) {
-      if (is_draft_model(folder)) {
-        const Checkpoint model = load_draft_model(folder, checkpoint_.shape);
-        draft_model_.emplace(make_target(ops, model, nullptr));
-        remarks_.insert(remarks_.end(), model.remarks.begin(), model.remarks.end());
-      } else {
-        head = load_draft(folder, checkpoint_.shape);
-        remarks_.insert(remarks_.end(), head->remarks.begin(), head->remarks.end());
-      }
-    }
-    target_.emplace(make_target(ops, checkpoint_, head ? &*head : nullptr));
-    if (head) {
-      draft_.emplace(make_draft(ops, *head, *target_));
-    }
-    generator_.emplace(ops, *target_, draft_ ? &*draft_ : nullptr,
-                       draft_model_ ? &*draft_model_ : nullptr);
-    if (draft_model_ && has_layer_map(request.model)) {
-      generator_->set_layer_map(
-          read_layer_map(request.model, checkpoint_.shape, draft_model_->shape().layers)
-              .draft_layer);
-    }
-  }
-  LoadedPair(const LoadedPair&) = delete;
-  LoadedPair& operator=(const LoadedPair&) = delete;
-
-  Generator<T>& generator() { return *generator_; }
-  const std::vector<std::int32_t>& eos() const { return eos_; }
-  const std::vector<std::string>& remarks() const { return remarks_; }
-
- private:
-  Checkpoint checkpoint_;
-  std::vector<std::string> remarks_;  // of all files that were read
-  std::vector<std::int32_t> eos_;
-  std::optional<Target<T>> draft_model_, target_;
-  std::optional<Draft<T>> draft_;
-  std::optional<Generator<T>> generator_;
-};
-
 // Throws Error(kAnswerNo) for the first strategy that cannot run here.
 template <class T>
 void require_runnable(const GenerateRequest& request, const ComputeDevice& device,
-                      std::span<const Strategy> strategies, const LoadedPair<T>& pair,
+                      std::span<const Strategy> strategies, const DecodingPair<T>& pair,
                       const Generator<T>& generator) {
   for (const Strategy& strategy : strategies) {
     std::string reason = generator.refusal(options_of(request, device, strategy, pair.eos()));
@@ -314,7 +217,7 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
       bucket != nullptr ? bucket->ranked : parsed(request.strategies);
   const bool drafts = std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
-  LoadedPair<T> pair(*ops, request, std::move(checkpoint), drafts);
+  DecodingPair<T> pair(*ops, request.model, std::move(checkpoint), drafts);
   Generator<T>& generator = pair.generator();
   require_runnable<T>(request, device, strategies, pair, generator);
   generator.prefill(tokens);

@@ -1,11 +1,23 @@
 #include "engine/run/speculate/generation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "model/words/assert.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
+
+void check_temperature(double temperature) {
+  if (!std::isfinite(temperature) || temperature < 0.0) {
+    throw Error(ExitCode::kUsage, "the temperature must be a number from 0 up");
+  }
+  constexpr double kLeastTemperature = 1e-6;  // logits divided by it stay far below f32's largest
+  if (temperature > 0.0 && temperature < kLeastTemperature) {
+    throw Error(ExitCode::kUsage, "the temperature must be 0, which is greedy, or at least 1e-6");
+  }
+}
 
 const char* name_of(StopReason reason) {
   switch (reason) {

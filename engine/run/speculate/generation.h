@@ -28,6 +28,9 @@ struct GenerateOptions {
   bool records_steps = false;
 };
 
+// Throws Error(kUsage) unless it is 0, which is greedy, or one that logits can be divided by.
+void check_temperature(double temperature);
+
 enum class StopReason { kEos, kMaxNewTokens, kMaxPosition, kTextEnd };
 const char* name_of(StopReason reason);  // "eos", ...
 

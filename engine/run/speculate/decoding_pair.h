@@ -1,0 +1,41 @@
+// The target of a model directory and what drafts for it, a head or a model of its own, on a
+// device: loaded once, for any number of prompts and strategies.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/io/checkpoint.h"
+#include "engine/run/speculate/generate.h"
+
+namespace versieve::engine {
+
+template <class T>
+class DecodingPair {
+ public:
+  // `target`: of that directory. `drafts`: whether its draft/, if it has one, is loaded too. Throws
+  // Error(kBadInput) for files that are wrong.
+  DecodingPair(kernels::Ops<T>& ops, const std::filesystem::path& model, Checkpoint target,
+               bool drafts);
+  DecodingPair(const DecodingPair&) = delete;
+  DecodingPair& operator=(const DecodingPair&) = delete;
+
+  Generator<T>& generator() { return *generator_; }
+  const std::vector<std::int32_t>& eos() const { return eos_; }
+  const std::vector<std::string>& remarks() const { return remarks_; }
+  // That both target and draft take.
+  std::int64_t positions() const;
+
+ private:
+  Checkpoint checkpoint_;
+  std::vector<std::string> remarks_;  // of all files that were read
+  std::vector<std::int32_t> eos_;
+  std::optional<Target<T>> draft_model_, target_;
+  std::optional<Draft<T>> draft_;
+  std::optional<Generator<T>> generator_;
+};
+
+}  // namespace versieve::engine
