@@ -1,11 +1,12 @@
 // versieve bench: one layer's verification against the baseline, the floor and the public path;
-// whole steps against plain decoding and the memory's bandwidth.
+// whole steps against plain decoding and the memory's bandwidth; a planner table played live.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <thread>
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/plan_bench.h"
+#include "engine/cli/bench_planner.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
@@ -21,14 +22,17 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string fit, what, geometry = "nsa-1b", cache = "cold", backend = "cuda", out, peer_path;
+  std::string fit, what, geometry = "nsa-1b", cache = "cold", out, peer_path;
+  std::string backend;      // empty: cuda; of planner auto
   std::string peer_script;  // empty: the shipped one
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
   std::int64_t samples = 31;
   int threads = 0;
+  PlannerOptions planner;
 
+  bool on_gpu() const { return backend != "cpu"; }
   int cpu_threads() const {
     return threads > 0 ? threads
                        : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -52,7 +56,7 @@ engine::VerifyBenchOptions verify_options(const Options& options) {
   take(options.groups, out.groups);
   out.warm = options.cache == "warm";
   out.samples = options.samples;
-  out.on_gpu = backend_of(options.backend) == Backend::kCuda;
+  out.on_gpu = options.on_gpu();
   out.threads = options.cpu_threads();
   return out;
 }
@@ -63,7 +67,7 @@ engine::StepBenchOptions step_options(const Options& options) {
   take(options.contexts, out.contexts);
   take(options.strategies, out.strategies);
   out.samples = options.samples;
-  out.on_gpu = backend_of(options.backend) == Backend::kCuda;
+  out.on_gpu = options.on_gpu();
   out.threads = options.cpu_threads();
   return out;
 }
@@ -161,9 +165,22 @@ Answer bench_plan(const Options& options) {
           .text = engine::text_of(b)};
 }
 
+Answer bench_planner_on(const Options& options) {
+  PlannerOptions planner = options.planner;
+  planner.bench.backend = options.backend.empty() ? "auto" : options.backend;
+  planner.bench.threads = options.threads;
+  return bench_planner(planner, options.out);
+}
+
 Answer run_bench(const Options& options) {
   if (options.what == "plan") {
     return bench_plan(options);
+  }
+  if (options.what == "planner") {
+    return bench_planner_on(options);
+  }
+  if (options.backend == "auto") {
+    throw Error(ExitCode::kUsage, "bench " + options.what + " takes --backend cuda or cpu");
   }
   // What was asked for is judged before what is there.
   named_llm_shape(options.geometry);
@@ -176,7 +193,7 @@ Answer run_bench(const Options& options) {
   for (const std::string& group : options.groups) {
     Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
   }
-  if (backend_of(options.backend) == Backend::kCuda) {
+  if (options.on_gpu()) {
     if (const std::string missing = profiler::gpu_missing_because(); !missing.empty()) {
       throw Error(ExitCode::kEnvironment, missing);
     }
@@ -195,10 +212,12 @@ Answer run_bench(const Options& options) {
 
 Run declare_bench(CLI::App& app, const CommandContext&) {
   const auto options = std::make_shared<Options>();
-  app.add_option("WHAT", options->what,
-                 "verify: one layer; step: whole steps; all: both; plan: pricing of tuples")
+  app.add_option(
+         "WHAT", options->what,
+         "verify: one layer; step: whole steps; all: both; plan: pricing of tuples; planner: "
+         "a planner table played by the pair that it is for")
       ->required()
-      ->check(CLI::IsMember({"verify", "step", "all", "plan"}));
+      ->check(CLI::IsMember({"verify", "step", "all", "plan", "planner"}));
   app.add_option("--fit", options->fit, "plan: a fit written by `versieve fit --out`");
   app.add_option("--geometry", options->geometry,
                  "nsa-1b, nsa-8b or demo; of steps also with its draft's tokens (nsa-1b:v32000)");
@@ -215,11 +234,13 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
                  "checkout of native-sparse-attention-triton, run beside");
   app.add_option("--peer-script", options->peer_script,
                  "the script that runs it; the shipped one if left out");
-  app.add_option("--backend", options->backend, "cuda, or cpu for the reference kernels")
-      ->check(CLI::IsMember({"cuda", "cpu"}));
+  app.add_option("--backend", options->backend,
+                 "cuda, or cpu for the reference kernels; of planner also auto, its default")
+      ->check(CLI::IsMember({"cuda", "cpu", "auto"}));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--out", options->out, "write the answer to this JSON file");
+  declare_planner(app, options->planner);
   return [options] { return run_bench(*options); };
 }
 

@@ -1,0 +1,282 @@
+// A planner table played live, as JSON and as tables of text.
+#include <nlohmann/json.hpp>
+
+#include "engine/io/formatted.h"
+#include "engine/measure/bench/planner_bench.h"
+
+namespace versieve::engine {
+namespace {
+
+using nlohmann::ordered_json;
+using profiler::SampleSummary;
+
+constexpr const char* kTimed =
+    "the engine's decoding steps by the host's clock, from the first after the prompt to the last; "
+    "prefill and making recordings (graphs) are not part of it";
+constexpr const char* kInterval =
+    "95 % order statistics of the median over prompts: of ten or fewer the least and greatest";
+
+ordered_json json_of(const SampleSummary& s) {
+  return {{"median", s.median}, {"low", s.median_low}, {"high", s.median_high}};
+}
+
+ordered_json json_of(const std::optional<SampleSummary>& s) {
+  return s ? json_of(*s) : ordered_json();
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json range_json(const ContextBucket& range) {
+  return {range.low, range.high};
+}
+
+ordered_json json_of(const PlannerCell& cell, const PlannerRow& row) {
+  ordered_json out = {{"bucket", cell.bucket},
+                      {"context", range_json(cell.range)},
+                      {"class", name_of(cell.precision)},
+                      {"contender", name_of(row.contender)},
+                      {"strategy", row.strategy},
+                      {"prompts", cell.prompts},
+                      {"tokens_per_s", json_of(row.tokens_per_s)},
+                      {"tokens_a_step", row.tokens_a_step},
+                      {"over_plain", json_of(row.over_plain)},
+                      {"over_base", json_of(row.over_base)},
+                      {"predicted", nullptr},
+                      {"within_90", or_null(row.is_within)},
+                      {"moved", row.moved},
+                      {"promises_text", row.promises_text},
+                      {"compared", row.compared},
+                      {"same_text", row.same_text}};
+  if (row.predicted) {
+    out["predicted"] = {{"tokens_per_s", row.predicted->tokens_per_s},
+                        {"low", row.predicted->low},
+                        {"high", row.predicted->high},
+                        {"tokens_a_step", row.predicted->tokens_a_step}};
+  }
+  return out;
+}
+
+ordered_json coverage_json(const PlannerBench::Coverage& c) {
+  return {
+      {"within", c.within},
+      {"all", c.all},
+      {"share", c.all > 0 ? ordered_json(static_cast<double>(c.within) / static_cast<double>(c.all))
+                          : ordered_json()}};
+}
+
+ordered_json gains_json(const PlannerBench& b,
+                        std::optional<double> (PlannerBench::*gain)(Contender) const) {
+  return {{"static_best", or_null((b.*gain)(Contender::kStatic))},
+          {"best_r", or_null((b.*gain)(Contender::kBestR))},
+          {"best_p", or_null((b.*gain)(Contender::kBestP))},
+          {"oracle", or_null((b.*gain)(Contender::kOracle))}};
+}
+
+ordered_json prompts_json(const PlannerBench& b) {
+  ordered_json out = ordered_json::array();
+  for (const PlannerBench::BucketPrompts& bucket : b.prompts) {
+    for (const PromptPlay& p : bucket.prompts) {
+      out.push_back({{"context", range_json(bucket.range)},
+                     {"prompt", p.prompt},
+                     {"tokens", p.tokens},
+                     {"form", name_of(p.form)}});
+    }
+  }
+  return out;
+}
+
+ordered_json divergences_json(const PlannerBench& b) {
+  ordered_json out = ordered_json::array();
+  for (const TextDivergence& d : b.divergences) {
+    out.push_back({{"context", range_json(d.range)},
+                   {"prompt", d.prompt},
+                   {"strategy", d.strategy},
+                   {"reference", d.reference},
+                   {"index", d.at.index},
+                   {"logit_gap", d.at.logit_gap},
+                   {"promised", d.is_promised}});
+  }
+  return out;
+}
+
+// The least gain at which a column still lines up is -99 %.
+std::string gain_text(const std::optional<double>& gain) {
+  return gain ? formatted("%+.1f %%", 100.0 * *gain) : "-";
+}
+
+std::string share_text(const PlannerBench::Coverage& c) {
+  return std::to_string(c.within) + " of " + std::to_string(c.all);
+}
+
+std::string line_of(const PlannerRow& row) {
+  std::string line = formatted(
+      "  %-7s  %-28s %8.0f [%6.0f, %6.0f] %6.2f %7.2f %7.2f", name_of(row.contender),
+      row.strategy.c_str(), row.tokens_per_s.median, row.tokens_per_s.median_low,
+      row.tokens_per_s.median_high, row.tokens_a_step, row.over_plain.median, row.over_base.median);
+  if (row.predicted) {
+    line += formatted(" %8.0f [%6.0f, %6.0f] %-7s", row.predicted->tokens_per_s, row.predicted->low,
+                      row.predicted->high, *row.is_within ? "within" : "outside");
+  } else {
+    line += formatted(" %8s %17s %s", "-", "", "       ");
+  }
+  if (row.compared > 0) {
+    line += formatted(" %lld of %lld", static_cast<long long>(row.same_text),
+                      static_cast<long long>(row.compared));
+  } else {
+    line += " -";
+  }
+  if (row.moved > 0) {
+    line += formatted(", moved on %lld", static_cast<long long>(row.moved));
+  }
+  return line + "\n";
+}
+
+std::string cell_text(const PlannerCell& cell) {
+  std::string out = "\n" + name_of(cell.range) + " tokens, " + name_of(cell.precision) + ", " +
+                    std::to_string(cell.prompts) + (cell.prompts == 1 ? " prompt" : " prompts");
+  if (cell.guard_us) {
+    out += formatted("; a guard costs %.2f us a step", cell.guard_us->median);
+  }
+  out += "\n";
+  for (const PlannerRow& row : cell.rows) {
+    out += line_of(row);
+  }
+  return out;
+}
+
+std::string prompts_text(const PlannerBench& b) {
+  std::string out;
+  for (const PlannerBench::BucketPrompts& bucket : b.prompts) {
+    out += "prompts at " + name_of(bucket.range) + ":";
+    for (const PromptPlay& p : bucket.prompts) {
+      out += (&p == &bucket.prompts.front() ? " " : ", ") + p.prompt + " (" +
+             std::to_string(p.tokens) + " tokens" +
+             (p.form == PromptForm::kWhole ? std::string() : std::string(", ") + name_of(p.form)) +
+             ")";
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string gaps_text(const PlannerBench& b) {
+  std::string out;
+  for (const UnplayedCell& u : b.unplayed) {
+    out += "not played: " + name_of(u.range) +
+           (u.precision ? std::string(", ") + name_of(*u.precision) : "") + ": " + u.reason + "\n";
+  }
+  return out;
+}
+
+std::string means_text(const PlannerBench& b) {
+  std::string out =
+      "mean gain over base (exact groups): static " + gain_text(b.mean_gain(Contender::kStatic)) +
+      ", best+R " + gain_text(b.mean_gain(Contender::kBestR)) + ", best+P " +
+      gain_text(b.mean_gain(Contender::kBestP)) + ", oracle " +
+      gain_text(b.mean_gain(Contender::kOracle)) + "; over plain: static " +
+      gain_text(b.mean_gain_over_plain(Contender::kStatic)) + ", best+R " +
+      gain_text(b.mean_gain_over_plain(Contender::kBestR)) + ", best+P " +
+      gain_text(b.mean_gain_over_plain(Contender::kBestP)) +
+      "\nwithin the predicted 90 % interval: first tuples of " + share_text(b.cell_coverage()) +
+      " cells, " + share_text(b.row_coverage()) + " rows with plain decoding and both baselines\n";
+  if (const std::optional<SampleSummary> us = b.guard_us()) {
+    out += formatted("a guard costs %.2f us a step [%.2f, %.2f], median over cells\n", us->median,
+                     us->median_low, us->median_high);
+  }
+  std::int64_t promised = 0, others = 0;
+  for (const TextDivergence& d : b.divergences) {
+    (d.is_promised ? promised : others) += 1;
+  }
+  return out + "texts that left their reference: " + std::to_string(promised) +
+         " where it is promised, " + std::to_string(others) + " where it is not\n";
+}
+
+}  // namespace
+
+std::string planner_bench_json(const PlannerBench& b) {
+  ordered_json rows = ordered_json::array(), cells = ordered_json::array();
+  for (const PlannerCell& cell : b.cells) {
+    cells.push_back({{"bucket", cell.bucket},
+                     {"context", range_json(cell.range)},
+                     {"class", name_of(cell.precision)},
+                     {"prompts", cell.prompts},
+                     {"guard_us_a_step", json_of(cell.guard_us)}});
+    for (const PlannerRow& row : cell.rows) {
+      rows.push_back(json_of(cell, row));
+    }
+  }
+  ordered_json unplayed = ordered_json::array();
+  for (const UnplayedCell& u : b.unplayed) {
+    unplayed.push_back(
+        {{"context", range_json(u.range)},
+         {"class", u.precision ? ordered_json(name_of(*u.precision)) : ordered_json()},
+         {"reason", u.reason}});
+  }
+  ordered_json out = {
+      {"bench", "planner"},
+      {"device", b.device},
+      {"backend", name_of(b.backend)},
+      {"dtype", name_of(b.dtype)},
+      {"pair", b.pair},
+      {"table",
+       {{"hardware", b.hardware},
+        {"model", b.planned_model},
+        {"pair", b.planned_pair.empty() ? ordered_json() : ordered_json(b.planned_pair)}}},
+      {"temperature", b.options.temperature},
+      {"seed", b.options.seed},
+      {"max_new_tokens", b.options.max_new_tokens},
+      {"rounds", b.options.rounds},
+      {"candidates", b.options.candidates},
+      {"timed", kTimed},
+      {"interval", kInterval},
+      {"launch", b.all_recorded ? "graph" : "stream"},
+      {"record_s", b.record_s},
+      {"prompts", prompts_json(b)},
+      {"rows", rows},
+      {"cells", cells},
+      {"not_played", unplayed},
+      {"mean_gain", gains_json(b, &PlannerBench::mean_gain)},
+      {"mean_gain_over_plain", gains_json(b, &PlannerBench::mean_gain_over_plain)},
+      {"within_90",
+       {{"cells", coverage_json(b.cell_coverage())}, {"rows", coverage_json(b.row_coverage())}}},
+      {"guard_us_a_step", json_of(b.guard_us())},
+      {"divergences", divergences_json(b)},
+      {"remarks", b.remarks}};
+  if (const std::string reason = b.failure(); !reason.empty()) {
+    out["reason"] = reason;
+  }
+  return out.dump(1) + "\n";
+}
+
+std::string planner_bench_text(const PlannerBench& b) {
+  std::string out =
+      "plan of " + b.planned_model + " on " + b.hardware + ", played by " + b.pair + " in " +
+      name_of(b.dtype) + " on " + b.device + " (" + name_of(b.backend) +
+      (b.all_recorded ? ", steps in graphs" : ", steps led by the host") + ")\n" +
+      formatted(
+          "%s, seed %llu, %lld new tokens, %lld rounds in turn; tokens/s: medians over "
+          "prompts [95 %% interval]\ntimed: %s\n",
+          b.options.temperature > 0.0 ? formatted("temperature %g", b.options.temperature).c_str()
+                                      : "greedy",
+          static_cast<unsigned long long>(b.options.seed),
+          static_cast<long long>(b.options.max_new_tokens),
+          static_cast<long long>(b.options.rounds), kTimed);
+  out += prompts_text(b);
+  out +=
+      "\n  who      tuple                        tokens/s [  95 % interval] a step /plain   /base  "
+      "predicted [ 90 % interval]       same text\n";
+  for (const PlannerCell& cell : b.cells) {
+    out += cell_text(cell);
+  }
+  out += "\n" + means_text(b) + gaps_text(b);
+  for (const std::string& remark : b.remarks) {
+    out += remark + "\n";
+  }
+  const std::string reason = b.failure();
+  return reason.empty() ? out : out + reason + "\n";
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,263 @@
+// From what was played to rows: medians over prompts, ratios prompt by prompt, and the table's
+// predictions beside them.
+#include <algorithm>
+#include <map>
+
+#include "engine/measure/bench/planner_bench.h"
+#include "model/words/assert.h"
+
+namespace versieve::engine {
+namespace {
+
+using profiler::median_of;
+using profiler::SampleSummary;
+using profiler::summary_of;
+
+// The runs of one cell on all prompts.
+class CellMaker {
+ public:
+  CellMaker(const PlanTable& table, const PlayedBucket& bucket, const PlayedCell& cell,
+            const std::vector<PromptPlay>& plays)
+      : table_(table), bucket_(bucket), cell_(cell), plays_(plays) {}
+
+  PlannerCell make() const {
+    PlannerCell out{.bucket = bucket_.index,
+                    .range = bucket_.range,
+                    .precision = cell_.precision,
+                    .prompts = static_cast<std::int64_t>(plays_.size())};
+    for (const Contender contender : kContenders) {
+      out.rows.push_back(row(contender));
+    }
+    if (cell_.never_moving) {
+      out.guard_us = over_prompts([this](const PromptPlay& play) {
+        return paired(play.runs[*cell_.never_moving].step_us,
+                      play.runs[cell_.first.front()].step_us,
+                      [](double guarded, double alone) { return guarded - alone; });
+      });
+    }
+    return out;
+  }
+
+ private:
+  // The median of what `of` says of the two in each round.
+  template <class Of>
+  static double paired(const std::vector<double>& a, const std::vector<double>& b, Of of) {
+    VERSIEVE_ASSERT(a.size() == b.size(), "all runs take part in every round");
+    std::vector<double> out;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      out.push_back(of(a[i], b[i]));
+    }
+    return median_of(std::move(out));
+  }
+
+  template <class Of>
+  SampleSummary over_prompts(Of of) const {
+    std::vector<double> values;
+    for (const PromptPlay& play : plays_) {
+      values.push_back(of(play));
+    }
+    return summary_of(values);
+  }
+
+  // Index of the contender's run on that prompt.
+  std::size_t run_of(Contender contender, const PromptPlay& play) const {
+    switch (contender) {
+      case Contender::kPlain:
+        return cell_.plain;
+      case Contender::kBase:
+        return cell_.base;
+      case Contender::kBaseSingle:
+        return cell_.base_single;
+      case Contender::kStatic:
+        return cell_.first.front();
+      case Contender::kBestR:
+        return cell_.best_r;
+      case Contender::kBestP:
+        return cell_.best_p;
+      case Contender::kOracle:
+        return fastest(play);
+    }
+    VERSIEVE_ASSERT(false, "a contender has a run");
+  }
+
+  std::size_t fastest(const PromptPlay& play) const {
+    return *std::max_element(
+        cell_.first.begin(), cell_.first.end(), [&play](std::size_t a, std::size_t b) {
+          return median_of(play.runs[a].tokens_per_s) < median_of(play.runs[b].tokens_per_s);
+        });
+  }
+
+  SampleSummary ratio_to(std::size_t other, Contender contender) const {
+    return over_prompts([&](const PromptPlay& play) {
+      return paired(play.runs[run_of(contender, play)].tokens_per_s, play.runs[other].tokens_per_s,
+                    [](double a, double b) { return a / b; });
+    });
+  }
+
+  void add_steps(Contender contender, PlannerRow& row) const {
+    double yielded = 0.0, steps = 0.0;
+    for (const PromptPlay& play : plays_) {
+      const RunPlay& run = play.runs[run_of(contender, play)];
+      yielded += run.yielded;
+      steps += static_cast<double>(run.steps);
+      row.moved += run.moved ? 1 : 0;
+      row.compared += run.reference ? 1 : 0;
+      row.same_text += run.reference && !run.divergence ? 1 : 0;
+    }
+    row.tokens_a_step = yielded / steps;
+  }
+
+  // The one that ran on most prompts, of equals the first.
+  Strategy tuple_of(Contender contender) const {
+    std::map<std::size_t, std::int64_t> counts;
+    for (const PromptPlay& play : plays_) {
+      ++counts[run_of(contender, play)];
+    }
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
+    return bucket_.runs[most->first].first();
+  }
+
+  PlannerRow row(Contender contender) const {
+    const Strategy strategy = tuple_of(contender);
+    PlannerRow out{.contender = contender,
+                   .strategy = strategy.text(),
+                   .tokens_per_s = over_prompts([&](const PromptPlay& play) {
+                     return median_of(play.runs[run_of(contender, play)].tokens_per_s);
+                   }),
+                   .over_plain = ratio_to(cell_.plain, contender),
+                   .over_base = ratio_to(cell_.base, contender),
+                   .promises_text = claims_autoregressive_text(strategy.precision())};
+    add_steps(contender, out);
+    const bool is_one_tuple = contender != Contender::kBestR && contender != Contender::kBestP &&
+                              contender != Contender::kOracle;
+    const Evaluation* const told =
+        is_one_tuple ? prediction_of(table_, bucket_.index, strategy) : nullptr;
+    if (told != nullptr) {
+      out.predicted = Predicted{told->throughput, told->throughput_interval.low,
+                                told->throughput_interval.high, told->expected_accepted};
+      out.is_within = out.tokens_per_s.median >= out.predicted->low &&
+                      out.tokens_per_s.median <= out.predicted->high;
+    }
+    return out;
+  }
+
+  const PlanTable& table_;
+  const PlayedBucket& bucket_;
+  const PlayedCell& cell_;
+  const std::vector<PromptPlay>& plays_;
+};
+
+std::optional<double> mean_over(const std::vector<PlannerCell>& cells, Contender contender,
+                                SampleSummary PlannerRow::*ratio) {
+  if (cells.empty()) {
+    return {};
+  }
+  double sum = 0.0;
+  for (const PlannerCell& cell : cells) {
+    sum += (cell.row(contender).*ratio).median - 1.0;
+  }
+  return sum / static_cast<double>(cells.size());
+}
+
+void count(const PlannerRow& row, PlannerBench::Coverage& out) {
+  if (row.is_within) {
+    out.all += 1;
+    out.within += *row.is_within ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+const PlannerRow& PlannerCell::row(Contender contender) const {
+  return rows.at(static_cast<std::size_t>(contender));
+}
+
+std::vector<PlannerCell> cells_of(const PlanTable& table, const PlayedBucket& bucket,
+                                  const std::vector<PromptPlay>& plays) {
+  VERSIEVE_ASSERT(!plays.empty(), "a played bucket has prompts");
+  std::vector<PlannerCell> out;
+  for (const PlayedCell& cell : bucket.cells) {
+    if (cell.unplayed_because.empty()) {
+      out.push_back(CellMaker(table, bucket, cell, plays).make());
+    }
+  }
+  return out;
+}
+
+std::vector<TextDivergence> divergences_of(const PlayedBucket& bucket, const PromptPlay& play) {
+  std::vector<TextDivergence> out;
+  for (std::size_t i = 0; i < play.runs.size(); ++i) {
+    const RunPlay& run = play.runs[i];
+    if (!run.divergence) {
+      continue;
+    }
+    const PlayedRun& played = bucket.runs[i];
+    out.push_back(
+        {.range = bucket.range,
+         .prompt = play.prompt,
+         .strategy =
+             played.first().text() +
+             (played.guard ? std::string(" under the guard ") + name_of(played.guard->rule) : ""),
+         .reference = run.reference->text(),
+         .at = *run.divergence,
+         .is_promised = std::all_of(
+             played.ranked.begin(), played.ranked.end(),
+             [](const Strategy& s) { return claims_autoregressive_text(s.precision()); })});
+  }
+  return out;
+}
+
+std::optional<double> PlannerBench::mean_gain(Contender contender) const {
+  return mean_over(cells, contender, &PlannerRow::over_base);
+}
+
+std::optional<double> PlannerBench::mean_gain_over_plain(Contender contender) const {
+  return mean_over(cells, contender, &PlannerRow::over_plain);
+}
+
+PlannerBench::Coverage PlannerBench::cell_coverage() const {
+  Coverage out;
+  for (const PlannerCell& cell : cells) {
+    count(cell.row(Contender::kStatic), out);
+  }
+  return out;
+}
+
+PlannerBench::Coverage PlannerBench::row_coverage() const {
+  Coverage out = cell_coverage();
+  std::int64_t bucket = -1;
+  for (const PlannerCell& cell : cells) {
+    if (cell.bucket != bucket) {  // cells of a bucket stand together and share these
+      bucket = cell.bucket;
+      for (const Contender shared : {Contender::kPlain, Contender::kBase, Contender::kBaseSingle}) {
+        count(cell.row(shared), out);
+      }
+    }
+  }
+  return out;
+}
+
+std::optional<SampleSummary> PlannerBench::guard_us() const {
+  std::vector<double> medians;
+  for (const PlannerCell& cell : cells) {
+    if (cell.guard_us) {
+      medians.push_back(cell.guard_us->median);
+    }
+  }
+  return medians.empty() ? std::nullopt : std::optional<SampleSummary>(summary_of(medians));
+}
+
+std::string PlannerBench::failure() const {
+  for (const TextDivergence& d : divergences) {
+    if (d.is_promised) {
+      return "'" + d.strategy + "' left the text of '" + d.reference + "' on the prompt " +
+             d.prompt + " at " + name_of(d.range) + ", at generated token " +
+             std::to_string(d.at.index) + ", where the two best logits are " +
+             std::to_string(d.at.logit_gap) + " apart";
+    }
+  }
+  return {};
+}
+
+}  // namespace versieve::engine

@@ -1,0 +1,94 @@
+// `versieve bench planner` as a user meets it: a table played by a pair on a CPU, the steps that a
+// table rests on, and what is refused.
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "engine/analyse/plan/table_file.h"
+#include "tests/end_to_end/refusals.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/tiny_table.h"
+
+using namespace versieve::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A tiny pair, its table and two prompts, one of them messages.
+struct World {
+  World() {
+    write_tiny_pair(folder / "model", {});
+    std::ofstream(folder / "table.json") << versieve::engine::plan_table_json(tiny_table());
+    fs::create_directory(folder / "prompts");
+    std::ofstream(folder / "prompts/a.txt") << "The quick brown fox jumps over the lazy dog.";
+    std::ofstream(folder / "prompts/b.txt") << std::string(100, 'b');
+    fs::create_directory(folder / "empty");
+  }
+
+  std::string file(const std::string& name) const { return (folder / name).string(); }
+  std::string bench(const std::string& options) const {
+    return "bench planner --table " + file("table.json") + " --model " + file("model") +
+           " --prompts " + file("prompts") +
+           " --backend cpu --threads 1 --max-new-tokens 12 --rounds 1 " + options;
+  }
+
+  TempFolder folder;
+};
+
+const World& world() {
+  static const World made;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a table is played by a pair, and the answer stands in a file too") {
+  const std::string out = world().file("live.json");
+  const CommandResult result = run_versieve(world().bench("--json --out " + out));
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json == nlohmann::json::parse(text_of_file(out)));
+  CHECK(json.at("bench") == "planner");
+  CHECK(json.at("backend") == "cpu");
+  CHECK(json.at("rows").size() == 2 * 3 * 7);  // buckets, classes, contenders
+  CHECK(json.at("divergences").is_array());
+  CHECK(json.at("mean_gain").contains("best_r"));
+  const CommandResult text = run_versieve(world().bench("--class Strict --buckets 64-256"));
+  REQUIRE(text.code == 0);
+  CHECK_THAT(text.out, Catch::Contains("64-256 tokens, Strict, 1 prompt") &&
+                           Catch::Contains("mean gain over base") && Catch::Contains("best+R"));
+  CHECK_THAT(text.err, Catch::Contains("prompt 1 of 1 played"));
+}
+
+TEST_CASE("the steps that a table rests on are written as a sweep that profile takes") {
+  const std::string sweep = world().file("steps.json");
+  const CommandResult result = run_versieve("bench planner --table " + world().file("table.json") +
+                                            " --class Strict --list-steps " + sweep + " --json");
+  REQUIRE(result.code == 0);
+  CHECK(nlohmann::json::parse(result.out).at("steps") == 3 * 6);
+  CHECK(nlohmann::json::parse(text_of_file(sweep)).at("grids").at(0).at("draft") == "ar");
+  const CommandResult profile = run_versieve("profile --json --backend sim --shard 1/18 --db " +
+                                             world().file("steps.db") + " --sweep " + sweep);
+  CAPTURE(profile.err);
+  CHECK(nlohmann::json::parse(profile.out).at("points") == 1);
+}
+
+TEST_CASE("a table, a pair or prompts that are not there are refused in one sentence") {
+  const std::string model = " --model " + world().file("model");
+  const std::string prompts = " --prompts " + world().file("prompts");
+  const std::string table = " --table " + world().file("table.json");
+  check_refused("bench planner" + model + prompts, 2, "--table");
+  check_refused("bench planner" + table + model, 2, "--prompts");
+  check_refused("bench planner --table /nowhere/t.json" + model + prompts, 3, "/nowhere/t.json");
+  check_refused("bench planner --table " + world().file("model/config.json") + model + prompts, 3,
+                "config.json");
+  check_refused("bench planner" + table + prompts + " --model /nowhere/m", 3, "/nowhere/m");
+  check_refused("bench planner" + table + model + " --prompts /nowhere/p", 3, "/nowhere/p");
+  check_refused("bench planner" + table + model + " --prompts " + world().file("empty"), 3,
+                "holds no prompts");
+  check_refused(world().bench("--buckets 0-65"), 2, "0-64");
+  check_refused(world().bench("--class Sparse"), 1, "no cell");
+  check_refused(world().bench("--class Nonesuch"), 2, "Nonesuch");
+  check_refused(world().bench("--out /nowhere/live.json"), 4, "/nowhere/live.json");
+  CHECK(run_versieve("bench step --backend auto").code == 2);
+}

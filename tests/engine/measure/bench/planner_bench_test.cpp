@@ -1,0 +1,361 @@
+// A planner table played live: who plays, on which prompts, what is said of it, and the same on a
+// tiny pair.
+#include "engine/measure/bench/planner_bench.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/measure/sweep/sweep.h"
+#include "engine/run/speculate/reference.h"
+#include "model/words/error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/tiny_table.h"
+
+namespace versieve::engine {
+namespace {
+
+const std::vector<PrecisionClass> kNsaClasses = {
+    PrecisionClass::kStrict, PrecisionClass::kReuseOnly, PrecisionClass::kApproxOnly};
+
+// Attends as an NSA target does, or not.
+std::string nsa_alone(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa ? "" : "another target's";
+}
+
+PlayedBucket tiny_bucket(std::int64_t candidates = 3) {
+  return played_bucket(test::tiny_table(), 0, test::tiny_table().classes, candidates, nsa_alone);
+}
+
+// Every run takes ten steps of two tokens, at `tokens_per_s` in all rounds.
+PromptPlay even_play(const PlayedBucket& bucket, double tokens_per_s) {
+  PromptPlay play{.prompt = "a.txt", .tokens = 40, .form = PromptForm::kWhole, .runs = {}};
+  for (std::size_t i = 0; i < bucket.runs.size(); ++i) {
+    play.runs.push_back({.tokens_per_s = {tokens_per_s, tokens_per_s, tokens_per_s},
+                         .step_us = {100.0, 100.0, 100.0},
+                         .steps = 10,
+                         .yielded = 20.0,
+                         .reference = reference_of(bucket.runs[i].first())});
+  }
+  return play;
+}
+
+struct BytesTokenizer final : Tokenizer {
+  TokenIds encode_text(std::string_view text, SpecialsInText) const override {
+    return {text.begin(), text.end()};
+  }
+  const TokenIds& before() const override { return before_; }
+  const TokenIds& after() const override { return after_; }
+  std::string decode(std::span<const std::int32_t>, SpecialsDecoded) const override { return {}; }
+  std::int32_t id_count() const override { return 300; }
+
+ private:
+  TokenIds before_ = {256}, after_;
+};
+
+PromptTokens text_of(const std::string& name, std::int64_t length, std::int32_t letter) {
+  PromptTokens prompt{.name = name, .tokens = {256}};
+  prompt.tokens.resize(static_cast<std::size_t>(length), letter);
+  return prompt;
+}
+
+struct Fixture {
+  Fixture() {
+    test::write_tiny_pair(folder.path() / "model", {});
+    std::filesystem::create_directory(folder.path() / "prompts");
+    std::ofstream(folder.path() / "prompts/short.txt") << "The quick brown fox jumps.";
+    std::ofstream(folder.path() / "prompts/long.txt") << std::string(120, 'x');
+    options.model = folder.path() / "model";
+    options.prompts = {folder.path() / "prompts"};
+    options.max_new_tokens = 16;
+    options.rounds = 2;
+    options.backend = "cpu";
+    options.threads = 1;
+  }
+
+  PlannerBench bench(const PlanTable& table = test::tiny_table()) const {
+    return bench_planner(table, options, [](const PlannerProgress&) {});
+  }
+  ExitCode code(const PlanTable& table = test::tiny_table()) const {
+    try {
+      bench(table);
+    } catch (const Error& error) {
+      CHECK(!std::string(error.what()).empty());
+      return error.code();
+    }
+    return ExitCode::kDone;
+  }
+
+  test::TempFolder folder;
+  PlannerBenchOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("cells share the runs that they have in common") {
+  const PlayedBucket bucket = tiny_bucket();
+  REQUIRE(bucket.cells.size() == 4);
+  const PlayedCell& strict = bucket.cells[0];
+  const PlayedCell& reuse = bucket.cells[1];
+  CHECK(bucket.runs[strict.plain].first().text() == "nsa/ar");
+  CHECK(bucket.runs[strict.base].first().text() == "nsa/d3k3n12/bfs/c8e/F*");
+  CHECK(bucket.runs[strict.base_single].first().text() == "nsa/d3k3n12/bfs/c1/F*");
+  CHECK(bucket.runs[strict.first[0]].first().text() == "nsa/d3k2n6/dfs/c2e/F*");
+  CHECK(strict.plain == reuse.plain);
+  CHECK(strict.base == reuse.base);
+  CHECK(strict.first[1] == reuse.first[1]);
+  CHECK(strict.best_r != reuse.best_r);
+  CHECK(bucket.runs[strict.best_r].guard->rule == GuardRule::kNextRanked);
+  CHECK(bucket.runs[strict.best_p].guard->rule == GuardRule::kMostPromising);
+  CHECK(bucket.runs[strict.best_p].ranked.size() == 4);  // plain decoding last
+  CHECK(bucket.runs[*strict.never_moving].guard->constants.drop_ratio == 0.0);
+  CHECK(bucket.cells[3].unplayed_because.find("another target's") != std::string::npos);
+  CHECK(tiny_bucket(1).cells[0].first.size() == 1);
+  PlanTable bare = test::tiny_table();
+  bare.baselines.clear();
+  CHECK(!played_bucket(bare, 0, kNsaClasses, 3, nsa_alone).is_played());
+}
+
+TEST_CASE("a baseline in exact groups is played as it is and in groups of one") {
+  PlanTable table = test::tiny_table();
+  table.baselines[1].evaluation = test::told("nsa/d3k3n12/bfs/c4e/F*");
+  CHECK(coarsened_base(table, 0)->text() == "nsa/d3k3n12/bfs/c4e/F*");
+  CHECK(single_base(table, 0)->text() == "nsa/d3k3n12/bfs/c1/F*");
+  table.baselines.clear();
+  CHECK(!coarsened_base(table, 0));
+}
+
+TEST_CASE("prompts of a bucket's length play it, longer ones are cut, texts are joined if asked") {
+  const BytesTokenizer tokenizer;
+  const std::vector<PromptTokens> prompts = {text_of("a", 10, 'a'), text_of("b", 90, 'b'),
+                                             text_of("c", 300, 'c'), text_of("d", 80, 'd')};
+  PromptRequest request{.bucket = {64, 128}, .count = 3, .most = 1000};
+  std::vector<PlayedPrompt> played = prompts_for(request, prompts, tokenizer);
+  REQUIRE(played.size() == 3);
+  CHECK(played[0].name == "b");
+  CHECK(played[1].name == "d");
+  CHECK(played[1].form == PromptForm::kWhole);
+  CHECK(played[2].name == "c");
+  CHECK(played[2].form == PromptForm::kCut);
+  CHECK(played[2].tokens.size() == 96);
+  request.count = 1;
+  CHECK(prompts_for(request, prompts, tokenizer).size() == 1);
+  // What the model has no room for is cut too; where it takes no context of the bucket, none plays.
+  request = {.bucket = {64, 128}, .count = 4, .most = 85};
+  played = prompts_for(request, prompts, tokenizer);
+  REQUIRE(played.size() == 3);
+  CHECK(played[0].name == "d");
+  CHECK(played[1].tokens.size() == 85);
+  request.most = 60;
+  CHECK(prompts_for(request, prompts, tokenizer).empty());
+  // No prompt is as long as 340 tokens.
+  request = {.bucket = {340, 400}, .count = 2, .most = 1000};
+  CHECK(prompts_for(request, prompts, tokenizer).empty());
+  request.joins_texts = true;
+  played = prompts_for(request, prompts, tokenizer);
+  REQUIRE(played.size() == 2);
+  CHECK(played[0].form == PromptForm::kJoined);
+  CHECK(played[0].tokens.size() == 370);
+  CHECK(played[0].tokens[0] == 256);
+  CHECK(std::count(played[0].tokens.begin(), played[0].tokens.end(), 256) == 1);
+  CHECK(played[0].tokens[1] == 'a');
+  CHECK(played[1].tokens[1] == 'c');
+  request.bucket = {500, 600};
+  CHECK(prompts_for(request, prompts, tokenizer).empty());
+}
+
+TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
+  const PlanTable table = test::tiny_table();
+  const PlayedBucket bucket = tiny_bucket();
+  std::vector<PromptPlay> plays = {even_play(bucket, 20000.0), even_play(bucket, 10000.0),
+                                   even_play(bucket, 40000.0)};
+  const auto slow_plain = [&](PromptPlay& play, double tokens_per_s) {
+    play.runs[bucket.cells[0].plain].tokens_per_s = {tokens_per_s, tokens_per_s, tokens_per_s};
+  };
+  slow_plain(plays[0], 10000.0);
+  slow_plain(plays[1], 5000.0);
+  slow_plain(plays[2], 10000.0);
+  plays[1].runs[bucket.cells[0].first[2]].tokens_per_s = {11000.0, 12000.0, 13000.0};
+  plays[2].runs[bucket.cells[0].best_p].moved = true;
+  plays[0].runs[*bucket.cells[0].never_moving].step_us = {103.0, 104.0, 109.0};
+  const std::vector<PlannerCell> cells = cells_of(table, bucket, plays);
+  REQUIRE(cells.size() == 3);
+  const PlannerCell& strict = cells[0];
+  CHECK(strict.prompts == 3);
+  CHECK(strict.row(Contender::kStatic).tokens_per_s.median == 20000.0);
+  CHECK(strict.row(Contender::kStatic).tokens_per_s.median_low == 10000.0);
+  CHECK(strict.row(Contender::kStatic).over_plain.median == 2.0);
+  CHECK(strict.row(Contender::kStatic).over_plain.median_high == 4.0);
+  CHECK(strict.row(Contender::kStatic).over_base.median == 1.0);
+  CHECK(strict.row(Contender::kStatic).tokens_a_step == 2.0);
+  CHECK(strict.row(Contender::kStatic).predicted->tokens_per_s == 20000.0);
+  CHECK(*strict.row(Contender::kStatic).is_within);
+  CHECK(!*strict.row(Contender::kPlain).is_within);  // 10,000 against 20,000
+  CHECK(!strict.row(Contender::kBase).predicted);    // the table has it in groups of one alone
+  CHECK(strict.row(Contender::kBaseSingle).predicted);
+  CHECK(!strict.row(Contender::kBestR).predicted);
+  CHECK(strict.row(Contender::kBestR).moved == 0);
+  CHECK(strict.row(Contender::kBestP).moved == 1);
+  CHECK(strict.row(Contender::kOracle).over_base.median_high == Approx(1.2));
+  CHECK(strict.row(Contender::kOracle).strategy == "nsa/d3k2n6/dfs/c2e/F*");
+  CHECK(strict.guard_us->median == 0.0);
+  CHECK(strict.guard_us->median_high == 4.0);
+  PlannerBench bench{.cells = cells};
+  CHECK(*bench.mean_gain(Contender::kStatic) == 0.0);
+  CHECK(*bench.mean_gain_over_plain(Contender::kStatic) == 1.0);
+  CHECK(bench.cell_coverage().all == 3);
+  CHECK(bench.cell_coverage().within == 3);
+  CHECK(bench.row_coverage().all == 5);  // and plain decoding, and the baseline, once
+  CHECK(bench.row_coverage().within == 4);
+  CHECK(!PlannerBench{}.mean_gain(Contender::kStatic));
+}
+
+TEST_CASE("a text that is not its reference's is a failure where it is promised") {
+  const PlayedBucket bucket = tiny_bucket();
+  PromptPlay play = even_play(bucket, 100.0);
+  play.runs[bucket.cells[2].first[0]].divergence = Divergence{4, 0.5F};  // approximate
+  PlannerBench bench{.divergences = divergences_of(bucket, play)};
+  REQUIRE(bench.divergences.size() == 1);
+  CHECK(!bench.divergences[0].is_promised);
+  CHECK(bench.failure() == "");
+  play.runs[bucket.cells[1].first[0]].divergence = Divergence{7, 0.25F};  // by its own schedule
+  bench.divergences = divergences_of(bucket, play);
+  REQUIRE(bench.divergences.size() == 2);
+  CHECK_THAT(bench.failure(), Catch::Contains("nsa/d3k2n6/dfs/c2e/(FR)*") &&
+                                  Catch::Contains("nsa/ar/bfs/c1/(FR)*") &&
+                                  Catch::Contains("generated token 7") &&
+                                  Catch::Contains("a.txt") && Catch::Contains("0-64"));
+  bench.cells = cells_of(test::tiny_table(), bucket, {play});
+  CHECK(bench.cells[1].row(Contender::kStatic).same_text == 0);
+  CHECK(bench.cells[1].row(Contender::kStatic).compared == 1);
+  CHECK(nlohmann::json::parse(planner_bench_json(bench)).at("reason") == bench.failure());
+  CHECK_THAT(planner_bench_text(bench),
+             Catch::Contains("1 where it is promised, 1 where it is not"));
+}
+
+TEST_CASE("a table is played by a tiny pair, and all promised texts are kept") {
+  Fixture fixture;
+  std::vector<std::string> seen;
+  const PlannerBench bench =
+      bench_planner(test::tiny_table(), fixture.options,
+                    [&](const PlannerProgress& at) { seen.push_back(at.name); });
+  CHECK(bench.failure() == "");
+  // 0-64: the short text, and the long one cut; 64-256: the long one; 256-1024: none.
+  REQUIRE(bench.cells.size() == 6);
+  CHECK(seen == std::vector<std::string>{"short.txt", "long.txt", "long.txt"});
+  CHECK(bench.prompts.at(0).prompts.at(1).form == PromptForm::kCut);
+  CHECK(bench.prompts.at(0).prompts.at(1).tokens == 32);
+  for (const PlannerCell& cell : bench.cells) {
+    REQUIRE(cell.rows.size() == std::size(kContenders));
+    CHECK(cell.row(Contender::kPlain).over_plain.median == 1.0);
+    CHECK(cell.row(Contender::kBase).over_base.median == 1.0);
+    CHECK(cell.row(Contender::kPlain).tokens_a_step == 1.0);
+    CHECK(cell.row(Contender::kOracle).over_base.median >=
+          cell.row(Contender::kStatic).over_base.median);
+    CHECK(cell.guard_us);
+    for (const PlannerRow& row : cell.rows) {
+      CHECK(row.tokens_per_s.median > 0.0);
+      CHECK(row.tokens_a_step >= 1.0);
+      // A guard may move to another schedule, whose text is another.
+      const bool one_text =
+          cell.precision == PrecisionClass::kStrict ||
+          (row.contender != Contender::kBestR && row.contender != Contender::kBestP);
+      if (row.promises_text && one_text) {
+        CHECK(row.compared == cell.prompts);
+        CHECK(row.same_text == cell.prompts);
+      }
+    }
+  }
+  const nlohmann::json json = nlohmann::json::parse(planner_bench_json(bench));
+  CHECK(json.at("rows").size() == 6 * 7);
+  const nlohmann::json& row = json.at("rows")[3];
+  CHECK(row.at("contender") == "static");
+  CHECK(row.at("class") == "Strict");
+  CHECK(row.at("context") == nlohmann::json({0, 64}));
+  CHECK(row.at("strategy") == "nsa/d3k2n6/dfs/c2e/F*");
+  CHECK(row.at("predicted").at("tokens_per_s") == 20000.0);
+  CHECK(row.at("within_90").is_boolean());
+  CHECK(json.at("mean_gain").at("static_best").is_number());
+  CHECK(json.at("within_90").at("cells").at("all") == 6);
+  CHECK(json.at("not_played").size() == 4);  // Sparse in each bucket, and the last bucket
+  CHECK(json.at("not_played")[3].at("reason") == "no prompt reaches it");
+  CHECK(json.at("launch") == "stream");
+  CHECK_THAT(planner_bench_text(bench), Catch::Contains("0-64 tokens, Strict, 2 prompts") &&
+                                            Catch::Contains("not played: 256-1024: no prompt"));
+}
+
+TEST_CASE("above temperature 0 the texts are those of plain sampling by the same seed") {
+  Fixture fixture;
+  fixture.options.temperature = 0.9;
+  fixture.options.seed = 5;
+  fixture.options.rounds = 1;
+  fixture.options.buckets = {{0, 64}};
+  fixture.options.classes = {PrecisionClass::kStrict};
+  const PlannerBench bench = fixture.bench();
+  CHECK(bench.failure() == "");
+  REQUIRE(bench.cells.size() == 1);
+  CHECK(bench.cells[0].row(Contender::kStatic).compared == 2);
+}
+
+TEST_CASE("a guard that moves is seen, and the text stays") {
+  Fixture fixture;
+  PlanTable table = test::tiny_table();
+  table.guard = {.drop_ratio = 100.0, .warmup = 0, .hysteresis = 1};
+  fixture.options.classes = {PrecisionClass::kStrict};
+  fixture.options.max_new_tokens = 40;
+  const PlannerBench bench = fixture.bench(table);
+  CHECK(bench.failure() == "");
+  CHECK(bench.cells.at(0).row(Contender::kBestR).moved == 2);
+  CHECK(bench.cells.at(0).row(Contender::kBestR).same_text == 2);
+  CHECK(bench.cells.at(0).row(Contender::kStatic).moved == 0);
+}
+
+TEST_CASE("what cannot be played is refused by its kind") {
+  Fixture fixture;
+  const PlannerBenchOptions good = fixture.options;
+  fixture.options.max_new_tokens = 1;
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.options = good;
+  fixture.options.temperature = -1.0;
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.options = good;
+  fixture.options.buckets = {{0, 65}};
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.options = good;
+  fixture.options.classes = {PrecisionClass::kSparse};
+  CHECK(fixture.code() == ExitCode::kAnswerNo);
+  fixture.options = good;
+  fixture.options.buckets = {{256, 1024}};
+  CHECK(fixture.code() == ExitCode::kAnswerNo);
+  fixture.options = good;
+  fixture.options.prompts = {fixture.folder.path() / "model/draft/nothing"};
+  CHECK(fixture.code() == ExitCode::kBadInput);
+  fixture.options = good;
+  fixture.options.model = fixture.folder.path() / "prompts";
+  CHECK(fixture.code() == ExitCode::kBadInput);
+}
+
+TEST_CASE("the steps that a table rests on are a sweep") {
+  PlanTable table = test::tiny_table();
+  const std::string text = sweep_of_steps(table, kNsaClasses, 2, "chat", "calibration");
+  const SweepPlan plan = sweep_from_json(text, "steps", Backend::kCuda);
+  // Plain decoding, two baselines, two Strict tuples, one that reuses, one with approximate groups.
+  REQUIRE(plan.points.size() == 3 * 7);
+  CHECK(plan.points[0].strategy == "nsa/ar");
+  CHECK(plan.points[0].model == "nsa-1b");
+  CHECK(plan.points[0].context_len == 32);
+  CHECK(plan.points[1].strategy == "nsa/d3k3n12/bfs/c8e/F*");
+  CHECK(plan.points[5].strategy == "nsa/d3k2n6/dfs/c2e/(FR)*");
+  CHECK(plan.points[7].context_len == 160);
+  CHECK(!wants_pair(plan));
+  table.sources = PlanSources{.pair = byte_pair()};
+  const std::string own = sweep_of_steps(table, kNsaClasses, 2, "chat", "calibration");
+  CHECK(wants_pair(sweep_from_json(own, "steps", Backend::kCuda)));
+  table.entries.clear();
+  table.baselines.clear();
+  CHECK(sweep_of_steps(table, kNsaClasses, 2, "chat", "calibration") == "");
+}
+
+}  // namespace versieve::engine
