@@ -74,6 +74,8 @@ void declare_planner(CLI::App& app, PlannerOptions& options) {
       ->check(CLI::Range(1, 1000));
   app.add_flag("--join", bench.joins_texts,
                "planner: where prompts are too short for a bucket, texts one after the other");
+  app.add_flag("--sweep-guard", bench.sweeps_guard,
+               "planner: both guards also with one of their constants changed at a time");
   app.add_option("--temperature", bench.temperature, "planner: 0, the default, is greedy");
   app.add_option("--seed", bench.seed, "planner: of sampling at a temperature above 0");
   app.add_option("--dtype", bench.dtype, "planner: f32, bf16 (cuda) or f64 (cpu)");

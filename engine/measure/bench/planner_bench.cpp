@@ -43,6 +43,9 @@ class Player {
     if (reference_of_run(Strategy{}).steps == 0) {
       return {};
     }
+    for (const PlayedRun& run : bucket.runs) {
+      reference_of_run(run.first());  // now, so that nothing else runs between what is timed
+    }
     warm_up(bucket.runs);
     PromptPlay out{.prompt = prompt.name,
                    .tokens = static_cast<std::int64_t>(prompt.tokens.size()),
@@ -53,6 +56,11 @@ class Player {
         // There and back, so that nobody always follows the same neighbour.
         const std::size_t at = round % 2 == 0 ? i : bucket.runs.size() - 1 - i;
         add(bucket.runs[at], generated(bucket.runs[at]), out.runs[at]);
+      }
+    }
+    for (std::size_t i = 0; i < bucket.runs.size(); ++i) {
+      if (out.runs[i].divergence && promises_text(bucket.runs[i])) {
+        measure_gap(options_of(*out.runs[i].reference), pair_.generator(), *out.runs[i].divergence);
       }
     }
     return out;
@@ -115,9 +123,6 @@ class Player {
     }
     out.reference = reference_of(run.first());
     out.divergence = first_divergence(made, reference_of_run(run.first()));
-    if (out.divergence) {
-      measure_gap(options_of(*out.reference), pair_.generator(), *out.divergence);
-    }
   }
 
   const PlannerBenchOptions& options_;
@@ -158,9 +163,10 @@ class TablePlayer {
     const std::vector<PrecisionClass>& classes =
         options_.classes.empty() ? table_.classes : options_.classes;
     for (const std::int64_t index : asked_buckets(table_, options_)) {
-      const PlayedBucket bucket =
-          played_bucket(table_, index, classes, options_.candidates,
-                        [this](const Strategy& strategy) { return player_.refusal(strategy); });
+      const PlayedBucket bucket = played_bucket(
+          table_, index, classes, options_.candidates,
+          [this](const Strategy& strategy) { return player_.refusal(strategy); },
+          options_.sweeps_guard ? one_factor_settings(table_.guard) : std::vector<VariedGuard>());
       for (const PlayedCell& cell : bucket.cells) {
         if (!cell.unplayed_because.empty()) {
           bench_.unplayed.push_back({bucket.range, cell.precision, cell.unplayed_because});

@@ -28,6 +28,7 @@ struct PlannerBenchOptions {
   std::int64_t candidates = 3;  // of a cell's tuples, that the oracle chooses from
   std::int64_t rounds = 3;
   bool joins_texts = false;
+  bool sweeps_guard = false;  // both guards also under each of one_factor_settings()
   double temperature = 0.0;
   std::uint64_t seed = 0;
   std::string backend = "auto", dtype = "auto";
@@ -74,6 +75,14 @@ struct PlannerRow {
   bool promises_text = false;
 };
 
+// Both guards under one setting of the constants: gains over the coarsened baseline, medians over
+// prompts.
+struct SettingRow {
+  std::string name;
+  double best_r = 0.0, best_p = 0.0;
+  std::int64_t moved_r = 0, moved_p = 0;  // prompts
+};
+
 struct PlannerCell {
   std::int64_t bucket = 0;
   ContextBucket range;
@@ -81,6 +90,7 @@ struct PlannerCell {
   std::int64_t prompts = 0;
   std::vector<PlannerRow> rows;                     // in the order of kContenders
   std::optional<profiler::SampleSummary> guard_us;  // what a guard costs a step
+  std::vector<SettingRow> settings;  // the table's own first; empty where none is asked for
 
   const PlannerRow& row(Contender contender) const;
 };
@@ -95,7 +105,7 @@ struct UnplayedCell {
 struct TextDivergence {
   ContextBucket range;
   std::string prompt, strategy, reference;
-  Divergence at;
+  Divergence at;             // its gap is measured where the text is promised
   bool is_promised = false;  // to be the same
 };
 
@@ -131,6 +141,8 @@ struct PlannerBench {
   Coverage cell_coverage() const;
   Coverage row_coverage() const;
   std::optional<profiler::SampleSummary> guard_us() const;  // over cells
+  // Means over cells, moves added up; empty where the guard's constants are not swept.
+  std::vector<SettingRow> settings() const;
   // Why the answer is "no" (a text that is promised is another), or empty.
   std::string failure() const;
 };
@@ -155,6 +167,8 @@ PlannerBench bench_planner(const PlanTable& table, const PlannerBenchOptions& op
 std::vector<PlannerCell> cells_of(const PlanTable& table, const PlayedBucket& bucket,
                                   const std::vector<PromptPlay>& plays);
 
+// Whether all tuples of a run promise the text of plain decoding of their schedule.
+bool promises_text(const PlayedRun& run);
 // The texts of a prompt that left their reference.
 std::vector<TextDivergence> divergences_of(const PlayedBucket& bucket, const PromptPlay& play);
 

@@ -1,7 +1,9 @@
 #include "engine/measure/bench/planner_cells.h"
 
 #include <algorithm>
+#include <array>
 
+#include "engine/io/formatted.h"
 #include "model/plan/guarded_plan.h"
 #include "model/words/assert.h"
 
@@ -35,8 +37,12 @@ std::string lacking_because(const PlanTable& table, std::int64_t bucket, Precisi
 class BucketMaker {
  public:
   BucketMaker(const PlanTable& table, std::int64_t bucket, std::int64_t candidates,
-              const RefusalOf& refusal)
-      : table_(table), bucket_(bucket), candidates_(candidates), refusal_(refusal) {
+              const RefusalOf& refusal, const std::vector<VariedGuard>& settings)
+      : table_(table),
+        bucket_(bucket),
+        candidates_(candidates),
+        refusal_(refusal),
+        settings_(settings) {
     out_.index = bucket;
     out_.range = table.buckets[static_cast<std::size_t>(bucket)];
   }
@@ -89,8 +95,13 @@ class BucketMaker {
     for (const Strategy& strategy : first_tuples(cell.precision)) {
       cell.first.push_back(alone(strategy));
     }
-    cell.best_r = guarded(cell.precision, GuardRule::kNextRanked);
-    cell.best_p = guarded(cell.precision, GuardRule::kMostPromising);
+    cell.best_r = guarded(cell.precision, GuardRule::kNextRanked, table_.guard);
+    cell.best_p = guarded(cell.precision, GuardRule::kMostPromising, table_.guard);
+    for (const VariedGuard& setting : settings_) {
+      cell.settings_r.push_back(guarded(cell.precision, GuardRule::kNextRanked, setting.constants));
+      cell.settings_p.push_back(
+          guarded(cell.precision, GuardRule::kMostPromising, setting.constants));
+    }
     cell.never_moving = staying(out_.runs[cell.first.front()].first());
   }
 
@@ -103,10 +114,10 @@ class BucketMaker {
     return added({.ranked = {strategy}});
   }
 
-  std::size_t guarded(PrecisionClass precision, GuardRule rule) {
+  std::size_t guarded(PrecisionClass precision, GuardRule rule, const GuardConstants& constants) {
     GuardedBucket bucket = guarded_bucket(table_, bucket_, precision, rule);
     return added({.ranked = std::move(bucket.ranked),
-                  .guard = PlayedGuard{table_.guard, rule, std::move(bucket.expected)}});
+                  .guard = PlayedGuard{constants, rule, std::move(bucket.expected)}});
   }
 
   // That tuple under a guard to which no step is low. Plain decoding under a guard also feeds the
@@ -137,10 +148,30 @@ class BucketMaker {
   std::int64_t bucket_;
   std::int64_t candidates_;
   const RefusalOf& refusal_;
+  const std::vector<VariedGuard>& settings_;
   PlayedBucket out_;
 };
 
+template <class Field>
+void add_values(const char* constant, Field GuardConstants::*field, std::array<Field, 2> values,
+                const GuardConstants& given, std::vector<VariedGuard>& out) {
+  for (const Field value : values) {
+    GuardConstants changed = given;
+    changed.*field = value;
+    out.push_back({formatted("%s %g", constant, static_cast<double>(value)), changed});
+  }
+}
+
 }  // namespace
+
+std::vector<VariedGuard> one_factor_settings(const GuardConstants& given) {
+  std::vector<VariedGuard> out;
+  add_values("alpha", &GuardConstants::alpha, {0.1, 0.4}, given, out);
+  add_values("drop_ratio", &GuardConstants::drop_ratio, {0.75, 0.95}, given, out);
+  add_values<std::int64_t>("warmup", &GuardConstants::warmup, {4, 16}, given, out);
+  add_values<std::int64_t>("hysteresis", &GuardConstants::hysteresis, {2, 10}, given, out);
+  return out;
+}
 
 const char* name_of(Contender contender) {
   switch (contender) {
@@ -169,9 +200,9 @@ bool PlayedBucket::is_played() const {
 
 PlayedBucket played_bucket(const PlanTable& table, std::int64_t bucket,
                            const std::vector<PrecisionClass>& classes, std::int64_t candidates,
-                           const RefusalOf& refusal) {
+                           const RefusalOf& refusal, const std::vector<VariedGuard>& settings) {
   VERSIEVE_ASSERT(candidates >= 1, "a cell's first tuple is always played");
-  BucketMaker maker(table, bucket, candidates, refusal);
+  BucketMaker maker(table, bucket, candidates, refusal, settings);
   for (const PrecisionClass precision : classes) {
     maker.add(precision);
   }

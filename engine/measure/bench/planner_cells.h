@@ -41,14 +41,24 @@ struct PlayedRun {
   const Strategy& first() const { return ranked.front(); }
 };
 
+// The guard's constants with one of them changed, at which replay looks too (table 4 of Sparse
+// Speculative Verification).
+struct VariedGuard {
+  std::string name;  // "alpha 0.1", ...
+  GuardConstants constants;
+};
+std::vector<VariedGuard> one_factor_settings(const GuardConstants& given);
+
 // Indices into the bucket's runs.
 struct PlayedCell {
   PrecisionClass precision = PrecisionClass::kStrict;
   std::string unplayed_because;  // empty: it is played
   std::size_t plain = 0, base = 0, base_single = 0, best_r = 0, best_p = 0;
   std::vector<std::size_t> first;  // rank 1, rank 2, ...
-  std::optional<std::size_t>
-      never_moving;  // rank 1 under a guard that stays; none: rank 1 is plain
+  // Both guards under each of the settings, where these are asked for.
+  std::vector<std::size_t> settings_r, settings_p;
+  // Rank 1 under a guard that stays; none: rank 1 is plain decoding.
+  std::optional<std::size_t> never_moving;
 };
 
 struct PlayedBucket {
@@ -66,7 +76,7 @@ using RefusalOf = std::function<std::string(const Strategy&)>;
 // `candidates`: how many of a cell's tuples the oracle chooses from; at least 1.
 PlayedBucket played_bucket(const PlanTable& table, std::int64_t bucket,
                            const std::vector<PrecisionClass>& classes, std::int64_t candidates,
-                           const RefusalOf& refusal);
+                           const RefusalOf& refusal, const std::vector<VariedGuard>& settings = {});
 
 // The fixed baseline of a bucket in exact groups, and in groups of one. None: the table has none.
 std::optional<Strategy> coarsened_base(const PlanTable& table, std::int64_t bucket);

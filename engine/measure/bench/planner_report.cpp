@@ -88,6 +88,18 @@ ordered_json prompts_json(const PlannerBench& b) {
   return out;
 }
 
+ordered_json settings_json(const std::vector<SettingRow>& settings) {
+  ordered_json out = ordered_json::array();
+  for (const SettingRow& s : settings) {
+    out.push_back({{"setting", s.name},
+                   {"gain", s.best_r},
+                   {"moved", s.moved_r},
+                   {"gain_p", s.best_p},
+                   {"moved_p", s.moved_p}});
+  }
+  return out;
+}
+
 ordered_json divergences_json(const PlannerBench& b) {
   ordered_json out = ordered_json::array();
   for (const TextDivergence& d : b.divergences) {
@@ -96,7 +108,7 @@ ordered_json divergences_json(const PlannerBench& b) {
                    {"strategy", d.strategy},
                    {"reference", d.reference},
                    {"index", d.at.index},
-                   {"logit_gap", d.at.logit_gap},
+                   {"logit_gap", d.is_promised ? ordered_json(d.at.logit_gap) : ordered_json()},
                    {"promised", d.is_promised}});
   }
   return out;
@@ -120,7 +132,7 @@ std::string line_of(const PlannerRow& row) {
     line += formatted(" %8.0f [%6.0f, %6.0f] %-7s", row.predicted->tokens_per_s, row.predicted->low,
                       row.predicted->high, *row.is_within ? "within" : "outside");
   } else {
-    line += formatted(" %8s %17s %s", "-", "", "       ");
+    line += formatted(" %8s %16s %7s", "-", "", "");
   }
   if (row.compared > 0) {
     line += formatted(" %lld of %lld", static_cast<long long>(row.same_text),
@@ -171,6 +183,19 @@ std::string gaps_text(const PlannerBench& b) {
   return out;
 }
 
+std::string settings_text(const std::vector<SettingRow>& settings) {
+  std::string out = settings.empty() ? ""
+                                     : "the guard's constants, one at a time: mean gain over base, "
+                                       "prompts that were moved\n"
+                                       "  guard               best+R            best+P\n";
+  for (const SettingRow& s : settings) {
+    out += formatted("  %-16s %+6.1f %% %6lld   %+6.1f %% %6lld\n", s.name.c_str(),
+                     100.0 * s.best_r, static_cast<long long>(s.moved_r), 100.0 * s.best_p,
+                     static_cast<long long>(s.moved_p));
+  }
+  return out;
+}
+
 std::string means_text(const PlannerBench& b) {
   std::string out =
       "mean gain over base (exact groups): static " + gain_text(b.mean_gain(Contender::kStatic)) +
@@ -186,6 +211,7 @@ std::string means_text(const PlannerBench& b) {
     out += formatted("a guard costs %.2f us a step [%.2f, %.2f], median over cells\n", us->median,
                      us->median_low, us->median_high);
   }
+  out += settings_text(b.settings());
   std::int64_t promised = 0, others = 0;
   for (const TextDivergence& d : b.divergences) {
     (d.is_promised ? promised : others) += 1;
@@ -243,6 +269,7 @@ std::string planner_bench_json(const PlannerBench& b) {
       {"within_90",
        {{"cells", coverage_json(b.cell_coverage())}, {"rows", coverage_json(b.row_coverage())}}},
       {"guard_us_a_step", json_of(b.guard_us())},
+      {"settings", settings_json(b.settings())},
       {"divergences", divergences_json(b)},
       {"remarks", b.remarks}};
   if (const std::string reason = b.failure(); !reason.empty()) {

@@ -28,6 +28,7 @@ class CellMaker {
     for (const Contender contender : kContenders) {
       out.rows.push_back(row(contender));
     }
+    add_settings(out);
     if (cell_.never_moving) {
       out.guard_us = over_prompts([this](const PromptPlay& play) {
         return paired(play.runs[*cell_.never_moving].step_us,
@@ -57,6 +58,33 @@ class CellMaker {
       values.push_back(of(play));
     }
     return summary_of(values);
+  }
+
+  double gain_of(std::size_t run) const {
+    return over_prompts([&](const PromptPlay& play) {
+             return paired(play.runs[run].tokens_per_s, play.runs[cell_.base].tokens_per_s,
+                           [](double a, double b) { return a / b; });
+           }).median -
+           1.0;
+  }
+
+  std::int64_t moved(std::size_t run) const {
+    return std::count_if(plays_.begin(), plays_.end(),
+                         [run](const PromptPlay& play) { return play.runs[run].moved; });
+  }
+
+  SettingRow setting(const std::string& name, std::size_t r, std::size_t p) const {
+    return {name, gain_of(r), gain_of(p), moved(r), moved(p)};
+  }
+
+  void add_settings(PlannerCell& out) const {
+    const std::vector<VariedGuard> names = one_factor_settings(table_.guard);
+    for (std::size_t i = 0; i < cell_.settings_r.size(); ++i) {
+      if (i == 0) {
+        out.settings.push_back(setting("as given", cell_.best_r, cell_.best_p));
+      }
+      out.settings.push_back(setting(names.at(i).name, cell_.settings_r[i], cell_.settings_p[i]));
+    }
   }
 
   // Index of the contender's run on that prompt.
@@ -185,6 +213,11 @@ std::vector<PlannerCell> cells_of(const PlanTable& table, const PlayedBucket& bu
   return out;
 }
 
+bool promises_text(const PlayedRun& run) {
+  return std::all_of(run.ranked.begin(), run.ranked.end(),
+                     [](const Strategy& s) { return claims_autoregressive_text(s.precision()); });
+}
+
 std::vector<TextDivergence> divergences_of(const PlayedBucket& bucket, const PromptPlay& play) {
   std::vector<TextDivergence> out;
   for (std::size_t i = 0; i < play.runs.size(); ++i) {
@@ -201,9 +234,7 @@ std::vector<TextDivergence> divergences_of(const PlayedBucket& bucket, const Pro
              (played.guard ? std::string(" under the guard ") + name_of(played.guard->rule) : ""),
          .reference = run.reference->text(),
          .at = *run.divergence,
-         .is_promised = std::all_of(
-             played.ranked.begin(), played.ranked.end(),
-             [](const Strategy& s) { return claims_autoregressive_text(s.precision()); })});
+         .is_promised = promises_text(played)});
   }
   return out;
 }
@@ -246,6 +277,22 @@ std::optional<SampleSummary> PlannerBench::guard_us() const {
     }
   }
   return medians.empty() ? std::nullopt : std::optional<SampleSummary>(summary_of(medians));
+}
+
+std::vector<SettingRow> PlannerBench::settings() const {
+  std::vector<SettingRow> out;
+  for (const PlannerCell& cell : cells) {
+    out.resize(cell.settings.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const double share = 1.0 / static_cast<double>(cells.size());
+      out[i].name = cell.settings[i].name;
+      out[i].best_r += share * cell.settings[i].best_r;
+      out[i].best_p += share * cell.settings[i].best_p;
+      out[i].moved_r += cell.settings[i].moved_r;
+      out[i].moved_p += cell.settings[i].moved_p;
+    }
+  }
+  return out;
 }
 
 std::string PlannerBench::failure() const {

@@ -312,6 +312,31 @@ TEST_CASE("a guard that moves is seen, and the text stays") {
   CHECK(bench.cells.at(0).row(Contender::kStatic).moved == 0);
 }
 
+TEST_CASE("the guard's constants are changed one at a time where that is asked for") {
+  Fixture fixture;
+  fixture.options.classes = {PrecisionClass::kStrict};
+  fixture.options.buckets = {{0, 64}};
+  fixture.options.rounds = 1;
+  CHECK(fixture.bench().settings().empty());
+  fixture.options.sweeps_guard = true;
+  PlanTable table = test::tiny_table();
+  table.guard.warmup = 0;
+  table.guard.drop_ratio = 100.0;
+  table.guard.hysteresis = 3;
+  const PlannerBench bench = fixture.bench(table);
+  CHECK(bench.failure() == "");
+  const std::vector<SettingRow> settings = bench.settings();
+  REQUIRE(settings.size() == 9);
+  CHECK(settings[0].name == "as given");
+  CHECK(settings[0].best_r ==
+        Approx(bench.cells.at(0).row(Contender::kBestR).over_base.median - 1.0));
+  CHECK(settings[0].moved_r == 2);
+  CHECK(settings[6].name == "warmup 16");
+  CHECK(settings[6].moved_r == 0);  // no more than 16 tokens are generated
+  CHECK(nlohmann::json::parse(planner_bench_json(bench)).at("settings")[6].at("moved") == 0);
+  CHECK_THAT(planner_bench_text(bench), Catch::Contains("hysteresis 10"));
+}
+
 TEST_CASE("what cannot be played is refused by its kind") {
   Fixture fixture;
   const PlannerBenchOptions good = fixture.options;
