@@ -14,6 +14,12 @@ namespace versieve::db {
 
 inline constexpr std::int64_t kFirstSchemaWithPairs = 4;  // schema/0004_pair_identity.sql
 
+// Of block_sharing, all but the point: in the order of BlockSharing's fields.
+inline constexpr const char* kSharingColumns =
+    "along, layer, steps, overlap_0, overlap_1, overlap_2, overlap_3, overlap_4, overlap_5, "
+    "overlap_6, overlap_7, overlap_8, group_blocks_2, group_blocks_4, group_blocks_8, "
+    "loads_saved_2, loads_saved_4, loads_saved_8, next_layer";
+
 class PointWriter {
  public:
   explicit PointWriter(Database& database);
@@ -29,6 +35,7 @@ class PointWriter {
   void insert_range(std::int64_t point_id, std::int64_t ordinal, const RangeMeasurement& range);
   void insert_acceptance(std::int64_t point_id, const AcceptanceMeasurement& acceptance);
   void insert_walk(std::int64_t point_id, const AcceptanceWalk& walk);
+  void insert_sharing(std::int64_t point_id, const BlockSharing& sharing);
 
   Database& database_;
   Words words_;
@@ -42,6 +49,7 @@ class PointWriter {
   Statement acceptance_;
   Statement accepted_count_;
   Statement accepted_step_;
+  Statement sharing_;
   Statement run_count_;
 };
 
@@ -68,6 +76,7 @@ class PointReader {
   void read_traffic(std::int64_t range_id, Traffic& traffic);
   void read_acceptance(std::int64_t point_id, PointMeasurement& point);
   void read_walks(std::int64_t point_id, AcceptanceMeasurement& acceptance);
+  void read_sharing(std::int64_t point_id, PointMeasurement& point);
   const std::string& word(std::int64_t id) const;
 
   std::string path_;
@@ -82,6 +91,7 @@ class PointReader {
   Statement acceptance_;
   Statement accepted_counts_;
   std::optional<Statement> accepted_steps_;  // none in files of schemas before 3
+  std::optional<Statement> sharing_;         // before 6
 };
 
 }  // namespace versieve::db

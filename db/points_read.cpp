@@ -7,7 +7,8 @@
 namespace versieve::db {
 namespace {
 
-constexpr std::int64_t kFirstSchemaWithSteps = 3;  // schema/0003_accepted_steps.sql
+constexpr std::int64_t kFirstSchemaWithSteps = 3;    // schema/0003_accepted_steps.sql
+constexpr std::int64_t kFirstSchemaWithSharing = 6;  // schema/0006_block_sharing.sql
 
 std::int64_t schema_of(const Database& database) {
   return database.integer("PRAGMA user_version");
@@ -212,6 +213,10 @@ PointReader::PointReader(const Database& database)
                             "SELECT text, tokens FROM accepted_step WHERE point_id = ? "
                             "ORDER BY text, position");
   }
+  if (schema_of(database) >= kFirstSchemaWithSharing) {
+    sharing_.emplace(database, std::string("SELECT ") + kSharingColumns +
+                                   " FROM block_sharing WHERE point_id = ? ORDER BY along, layer");
+  }
 }
 
 PointMeasurement PointReader::read(std::int64_t point_id) {
@@ -220,6 +225,7 @@ PointMeasurement PointReader::read(std::int64_t point_id) {
     read_samples(samples_, point_id, point.time_ns);
     read_ranges(point_id, point);
     read_acceptance(point_id, point);
+    read_sharing(point_id, point);
     return point;
   } catch (const Error& e) {  // a word that this program does not know
     throw Error(e.code(), path_ + ": point " + std::to_string(point_id) + ": " + e.what());
@@ -306,6 +312,29 @@ void PointReader::read_walks(std::int64_t point_id, AcceptanceMeasurement& accep
       acceptance.walks.push_back({.text = text, .yields = {}});
     }
     acceptance.walks.back().yields.push_back(accepted_steps_->integer(1));
+  }
+}
+
+void PointReader::read_sharing(std::int64_t point_id, PointMeasurement& point) {
+  if (!sharing_) {
+    return;
+  }
+  for (sharing_->bind(point_id); sharing_->next();) {
+    BlockSharing& row = point.sharing.emplace_back();
+    row.along = sharing_along(sharing_->text(0));
+    row.layer = sharing_->integer(1);
+    row.steps = sharing_->integer(2);
+    int column = 3;
+    for (std::optional<double>& overlap : row.overlap) {
+      overlap = sharing_->optional_real(column++);
+    }
+    for (std::optional<double>& blocks : row.group_blocks) {
+      blocks = sharing_->optional_real(column++);
+    }
+    for (std::optional<double>& saved : row.loads_saved) {
+      saved = sharing_->optional_real(column++);
+    }
+    row.next_layer = sharing_->optional_real(column);
   }
 }
 

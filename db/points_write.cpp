@@ -114,6 +114,9 @@ PointWriter::PointWriter(Database& database)
       accepted_step_(database,
                      "INSERT INTO accepted_step (point_id, text, position, tokens) "
                      "VALUES (?, ?, ?, ?)"),
+      sharing_(database,
+               std::string("INSERT INTO block_sharing (point_id, ") + kSharingColumns +
+                   ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       run_count_(database,
                  "UPDATE run SET ok_count = ok_count + (?1 = 'ok'), refused_count = refused_count "
                  "+ (?1 = 'refused'), failed_count = failed_count + (?1 = 'failed') "
@@ -137,6 +140,9 @@ std::int64_t PointWriter::insert(std::int64_t run_id, const PointMeasurement& po
   }
   if (point.acceptance) {
     insert_acceptance(point_id, *point.acceptance);
+  }
+  for (const BlockSharing& sharing : point.sharing) {
+    insert_sharing(point_id, sharing);
   }
   run_count_.bind(std::string(name_of(point.status))).bind(run_id).run();
   return point_id;
@@ -226,6 +232,21 @@ void PointWriter::insert_walk(std::int64_t point_id, const AcceptanceWalk& walk)
     accepted_step_.bind(point_id).bind(text).bind(position).bind(yield).run();
     position += yield;
   }
+}
+
+void PointWriter::insert_sharing(std::int64_t point_id, const BlockSharing& sharing) {
+  sharing_.bind(point_id).bind(std::string(name_of(sharing.along))).bind(sharing.layer);
+  sharing_.bind(sharing.steps);
+  for (const std::optional<double>& overlap : sharing.overlap) {
+    sharing_.bind(finite(overlap));
+  }
+  for (const std::optional<double>& blocks : sharing.group_blocks) {
+    sharing_.bind(finite(blocks));
+  }
+  for (const std::optional<double>& saved : sharing.loads_saved) {
+    sharing_.bind(finite(saved));
+  }
+  sharing_.bind(finite(sharing.next_layer)).run();
 }
 
 bool has_finished_point(Database& database, std::int64_t run_id, const PointKey& key) {

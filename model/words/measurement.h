@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/words/block_sharing.h"
 #include "model/words/point_words.h"
 #include "model/words/traffic.h"
 
@@ -97,6 +98,8 @@ struct PointMeasurement {
       unique_blocks;  // distinct selected blocks over all queries, mean over layers, KV heads
   std::vector<RangeMeasurement> ranges;
   std::optional<AcceptanceMeasurement> acceptance;
+  std::vector<BlockSharing>
+      sharing;  // of acceptance points, by layer; none where nobody recorded it
 };
 
 // Taken from another program's record: how it was measured is that program's word. Such points are

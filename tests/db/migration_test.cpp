@@ -22,8 +22,8 @@ namespace {
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
 const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db",
                                  kData + "schema_v3.db", kData + "schema_v4.db",
-                                 kData + "schema_v5.db"};
-const std::string& kFixture = kFixtures[4];  // of today's schema
+                                 kData + "schema_v5.db", kData + "schema_v6.db"};
+const std::string& kFixture = kFixtures[5];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -49,6 +49,9 @@ PointMeasurement fixture_point(int number, const std::string& fixture) {
   }
   if (fixture < kFixtures[3]) {
     point.key.pair.clear();
+  }
+  if (fixture < kFixtures[5]) {
+    point.sharing.clear();
   }
   return point;
 }
@@ -95,7 +98,7 @@ TEST_CASE("the stored files of all schemas open and hold what was put in") {
             describe(fixture_point(number, fixture)));
     }
     std::vector<QualityPoint> quality;
-    if (fixture == kFixture) {
+    if (fixture >= kFixtures[4]) {
       quality = {sample_quality(0), sample_quality(1)};
     }
     CHECK(store.quality() == quality);

@@ -101,6 +101,15 @@ inline PointMeasurement sample_point(int number) {
   acceptance.teacher_forced = 3.9;
   acceptance.walks = {{"code-400-0.txt@0", {3, 1, 5 + number}}, {"code-400-0.txt@1024", {2, 7}}};
   point.acceptance = acceptance;
+  BlockSharing sharing{.along = SharingAlong::kDfs, .layer = 3, .steps = 10};
+  sharing.overlap[1] = 0.875;
+  sharing.overlap[8] = 0.25 + 0.001 * number;
+  sharing.group_blocks[0] = 17.5;
+  sharing.loads_saved[2] = 0.625;
+  BlockSharing positions{.along = SharingAlong::kPosition, .layer = 0, .steps = 10};
+  positions.overlap[0] = 0.75;
+  positions.next_layer = 0.5;
+  point.sharing = {sharing, positions};
   return point;
 }
 
@@ -165,6 +174,13 @@ inline std::string describe(const PointMeasurement& point) {
     for (const AcceptanceWalk& walk : acceptance.walks) {
       text.add(walk.text).add(walk.yields);
     }
+  }
+  for (const BlockSharing& sharing : point.sharing) {
+    text.add(name_of(sharing.along)).add(sharing.layer).add(sharing.steps);
+    text.add(std::vector(sharing.overlap.begin(), sharing.overlap.end()));
+    text.add(std::vector(sharing.group_blocks.begin(), sharing.group_blocks.end()));
+    text.add(std::vector(sharing.loads_saved.begin(), sharing.loads_saved.end()));
+    text.add(sharing.next_layer);
   }
   return describe(point.key) + text.text();
 }

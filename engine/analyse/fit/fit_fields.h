@@ -47,12 +47,17 @@ void visit_fields(A& a, T& x) {
          walks] = x;
   a(steps, generated_tokens, accepted_histogram, accepted_per_step, looping, teacher_forced, walks);
 }
+template <class A, Is<BlockSharing> T>
+void visit_fields(A& a, T& x) {
+  auto& [along, layer, steps, overlap, group_blocks, loads_saved, next_layer] = x;
+  a(along, layer, steps, overlap, group_blocks, loads_saved, next_layer);
+}
 template <class A, Is<PointMeasurement> T>
 void visit_fields(A& a, T& x) {
   auto& [key, status, reason, time_ns, stop_reason, reliability, clock_events, adjacent_overlap,
-         unique_blocks, ranges, acceptance] = x;
+         unique_blocks, ranges, acceptance, sharing] = x;
   a(key, status, reason, time_ns, stop_reason, reliability, clock_events, adjacent_overlap,
-    unique_blocks, ranges, acceptance);
+    unique_blocks, ranges, acceptance, sharing);
 }
 
 template <class A, Is<PairId> T>

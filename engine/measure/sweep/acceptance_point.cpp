@@ -8,7 +8,9 @@
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/run/model/load.h"
+#include "engine/run/speculate/block_sharing.h"
 #include "engine/run/speculate/generate.h"
+#include "model/cost/acceptance.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -37,6 +39,7 @@ struct Totals {
   std::int64_t block_steps = 0;  // steps x layers
   double forced_tokens = 0.0;
   std::int64_t forced_steps = 0;
+  SharingSum sharing;
 };
 
 void add_generated(const Generation& run, Totals& totals) {
@@ -84,7 +87,17 @@ PointMeasurement point_of(const PointKey& key, const Totals& totals) {
   if (totals.block_steps > 0) {
     point.unique_blocks = totals.unique_blocks / static_cast<double>(totals.block_steps);
   }
+  point.sharing = totals.sharing.mean();
   return point;
+}
+
+SharingStep sharing_step(const StepResult& step, const Strategy& strategy, const LlmShape& shape) {
+  return {.tree = &step.tree,
+          .selected = &step.selected,
+          .num_kv_heads = shape.num_kv_heads,
+          .sel_count = shape.nsa.sel_count,
+          .order = strategy.order,
+          .own_choices = approximate_group(strategy) == 1};
 }
 
 template <class T>
@@ -156,17 +169,27 @@ PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const Generat
   std::vector<AcceptanceWalk> walks;
   for (std::size_t i = 0; i < used_; ++i) {
     Reader<T>& reader = readers_[i];
-    const Generation generated = reader.generator.run(options);
+    const bool is_chat = reader.window.continuation.empty();  // nobody wrote what follows
+    const LlmShape& shape = reader.target.shape();
+    GenerateOptions generating = options;
+    generating.measures_blocks = is_chat;
+    if (is_chat) {
+      generating.on_step = [&](const StepResult& step) {
+        totals.sharing.add(sharing_step(step, options.strategy, shape));
+      };
+    }
+    const Generation generated = reader.generator.run(generating);
     Totals& generated_into = is_looping(generated.tokens) ? looping : totals;
     add_generated(generated, generated_into);
-    if (reader.window.continuation.empty()) {  // a chat: nobody wrote what follows
+    if (is_chat) {
       add_blocks(generated, totals);
       continue;
     }
     AcceptanceWalk walk{.text = reader.window.name(), .yields = {}};
     GenerateOptions walking = options;
-    walking.on_step = [&walk](const StepResult& step) {
+    walking.on_step = [&](const StepResult& step) {
       walk.yields.push_back(step.acceptance.yield());
+      totals.sharing.add(sharing_step(step, options.strategy, shape));
     };
     const Generation forced = reader.generator.teacher_forced(walking, reader.window.continuation);
     walks.push_back(std::move(walk));

@@ -112,7 +112,8 @@ StepResult StepRunner<T>::try_step(TreeSource<T>& source, std::int32_t token,
   });
   if (options.measures_blocks && target_->shape().attention == AttentionKind::kNsa) {
     for (std::int64_t layer = 0; layer < target_->shape().layers; ++layer) {
-      result.blocks.push_back(block_statistics(target_->selected_blocks(layer), result.tree.size(),
+      result.selected.push_back(target_->selected_blocks(layer));
+      result.blocks.push_back(block_statistics(result.selected.back(), result.tree.size(),
                                                target_->shape().num_kv_heads,
                                                target_->shape().nsa.sel_count));
     }

@@ -52,7 +52,8 @@ struct StepResult {
   DraftTree tree;
   Acceptance acceptance;
   PhaseSeconds seconds{};
-  std::vector<BlockStatistics> blocks;  // a layer each, if asked for
+  std::vector<BlockStatistics> blocks;              // a layer each, if asked for
+  std::vector<std::vector<std::int32_t>> selected;  // the same: [layer] of [N, G, n]
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 // Acceptance points: windows of real text, the loop rule, and the trained pair on the CPU.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "engine/io/tokenizer/byte_tokenizer.h"
@@ -118,6 +119,19 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
   }
   CHECK(*points[1].acceptance->teacher_forced > 1.3);  // a trained draft is of use on code
   CHECK(*points[1].adjacent_overlap > 0.1);
+  CHECK(points[0].sharing.empty());
+  std::map<SharingAlong, double> overlap;
+  std::map<SharingAlong, std::int64_t> layers;
+  for (const BlockSharing& row : points[1].sharing) {
+    CHECK(row.steps > 1);
+    overlap[row.along] += *row.overlap[1];
+    layers[row.along] += 1;
+  }
+  CHECK(layers.size() == 3);
+  const double count = static_cast<double>(layers[SharingAlong::kBfs]);
+  CHECK(count == 8.0);
+  CHECK(overlap[SharingAlong::kBfs] / count == Approx(*points[1].adjacent_overlap));
+  CHECK(overlap[SharingAlong::kDfs] / count > 0.1);
 }
 
 TEST_CASE("points of another pair than the one at hand are refused, by hash as by name") {
