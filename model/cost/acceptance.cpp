@@ -11,6 +11,9 @@ namespace versieve {
 namespace {
 
 constexpr const char* kAllRefresh = "F*";
+// Of tokens that approximate groups of the other order yield, beside those of this one (an
+// assumption: of the one pair measured both ways they differ by 0.005).
+constexpr double kOrderLogError = 0.03;
 
 // One context range without any evidence of its own borrows the nearest one's and says so.
 const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::int64_t low,
@@ -30,7 +33,8 @@ const AcceptanceModel::Positional* nearest(const AcceptanceModel& model, std::in
 }
 
 // Mean over the measured contexts of the range; steps weigh nothing, as regimes and prompts do not.
-bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
+// The order counts only where a group's rows share one choice.
+bool measured_mean(const AcceptanceModel& model, const Strategy& strategy, Traversal order,
                    const std::string& schedule, std::int64_t group, std::int64_t low,
                    std::int64_t high, AcceptedTokens& out) {
   double sum = 0.0;
@@ -38,7 +42,7 @@ bool measured_mean(const AcceptanceModel& model, const Strategy& strategy,
   double count = 0.0;
   for (const AcceptanceModel::Measured& m : model.measured) {
     if (!m.at_least && m.draft == strategy.draft && m.schedule == schedule &&
-        m.approximate_group == group && (group == 1 || m.order == strategy.order) &&
+        m.approximate_group == group && (group == 1 || m.order == order) &&
         in_range(m.context_len, low, high)) {
       sum += m.mean;
       variance += m.standard_error * m.standard_error;
@@ -105,7 +109,8 @@ double log_error_about(double mean, const AcceptanceModel::Positional& model,
 AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strategy,
                             std::int64_t context_low, std::int64_t context_high) {
   AcceptedTokens out;
-  if (measured_mean(model, strategy, kAllRefresh, 1, context_low, context_high, out)) {
+  if (measured_mean(model, strategy, strategy.order, kAllRefresh, 1, context_low, context_high,
+                    out)) {
     out.source = Provenance::kPredicted;
     return out;
   }
@@ -120,15 +125,39 @@ AcceptedTokens plain_tokens(const AcceptanceModel& model, const Strategy& strate
   return out;
 }
 
-const AcceptanceModel::Variant* variant_of(const AcceptanceModel& model, const Strategy& strategy) {
+const AcceptanceModel::Variant* variant_of(const AcceptanceModel& model, const Strategy& strategy,
+                                           Traversal order) {
   const std::int64_t group = approximate_group(strategy);
   for (const AcceptanceModel::Variant& v : model.variants) {
     if (v.schedule == strategy.schedule && v.approximate_group == group &&
-        (group == 1 || v.order == strategy.order)) {
+        (group == 1 || v.order == order)) {
       return &v;
     }
   }
   return nullptr;
+}
+
+Traversal other(Traversal order) {
+  return order == Traversal::kBfs ? Traversal::kDfs : Traversal::kBfs;
+}
+
+// What was measured of the schedule and groups with the rows in that order: of this tree, else of
+// others.
+bool measured_in(Traversal order, const AcceptanceModel& model, const Strategy& strategy,
+                 std::int64_t low, std::int64_t high, AcceptedTokens& out) {
+  if (measured_mean(model, strategy, order, strategy.schedule, approximate_group(strategy), low,
+                    high, out)) {
+    return true;
+  }
+  const AcceptanceModel::Variant* variant = variant_of(model, strategy, order);
+  if (variant == nullptr) {
+    return false;
+  }
+  out = plain_tokens(model, strategy, low, high);
+  out.mean = std::max(1.0, out.mean * std::exp(variant->log_ratio));
+  out.log_error = std::hypot(out.log_error, variant->log_error);
+  out.other_tree = true;
+  return true;
 }
 
 }  // namespace
@@ -197,20 +226,20 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
     out.source = Provenance::kMeasured;  // one token a step, by definition
     return out;
   }
-  const std::int64_t group = approximate_group(strategy);
-  if (measured_mean(model, strategy, strategy.schedule, group, context_low, context_high, out)) {
+  if (measured_in(strategy.order, model, strategy, context_low, context_high, out)) {
     return out;
   }
-  if (const AcceptanceModel::Variant* variant = variant_of(model, strategy)) {
-    out = plain_tokens(model, strategy, context_low, context_high);
-    out.mean = std::max(1.0, out.mean * std::exp(variant->log_ratio));
-    out.log_error = std::hypot(out.log_error, variant->log_error);
-    out.other_tree = true;
+  const std::int64_t group = approximate_group(strategy);
+  if (group > 1 &&
+      measured_in(other(strategy.order), model, strategy, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+    out.log_error = std::hypot(out.log_error, kOrderLogError);
+    out.other_order = true;
     return out;
   }
   // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
-  if (group > 1 &&
-      measured_mean(model, strategy, strategy.schedule, 1, context_low, context_high, out)) {
+  if (group > 1 && measured_mean(model, strategy, strategy.order, strategy.schedule, 1, context_low,
+                                 context_high, out)) {
     out.source = Provenance::kPredicted;
   } else {
     out = plain_tokens(model, strategy, context_low, context_high);
@@ -225,6 +254,30 @@ double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
   const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
   VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
   return range->overlap;
+}
+
+AcceptedSharing accepted_sharing(const AcceptanceModel& model, Traversal order,
+                                 std::int64_t context_low, std::int64_t context_high) {
+  const AcceptanceModel::Positional* range = nearest(model, context_low, context_high);
+  VERSIEVE_ASSERT(range != nullptr, "the planner asks only a model with evidence");
+  const AcceptanceModel::OrderSharing& own = range->orders[static_cast<std::size_t>(order)];
+  if (own.measured) {
+    return {.order = own};
+  }
+  const AcceptanceModel::OrderSharing& others =
+      range->orders[static_cast<std::size_t>(other(order))];
+  if (others.measured) {
+    return {.order = others, .other_order = true};
+  }
+  // A guess says nothing of orders.
+  return {.order = {.overlap = range->overlap}, .other_order = order == Traversal::kDfs};
+}
+
+bool knows_order(const AcceptanceModel& model, Traversal order) {
+  return std::any_of(model.positional.begin(), model.positional.end(),
+                     [order](const AcceptanceModel::Positional& p) {
+                       return p.orders[static_cast<std::size_t>(order)].measured;
+                     });
 }
 
 }  // namespace versieve

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "model/words/block_sharing.h"
 #include "model/words/evaluation.h"
 #include "model/words/pair_id.h"
 #include "model/words/strategy.h"
@@ -52,6 +53,16 @@ struct AcceptanceModel {
     double log_error = 0.0;             // standard deviation of one such comparison
     std::int64_t comparisons = 0;
   };
+  // What the selections of queries share that stand side by side in one order of the tree.
+  struct OrderSharing {
+    bool measured = false;
+    double overlap = 0.6;  // of two neighbours
+    // Distinct blocks of kSharingGroups[i] neighbours in blocks of one query: 1 (all alike) to the
+    // group's size. 0: not measured; the law of overlap stands in (model/launches).
+    std::array<double, kSharingGroups.size()> group{};
+
+    bool operator==(const OrderSharing&) const = default;
+  };
   // Of one context range.
   struct Positional {
     std::int64_t context_low = 0, context_high = 0;
@@ -59,11 +70,12 @@ struct AcceptanceModel {
     double spread = 0.9;     // how fast more children close the gap
     double decay = 1.0;      // of `first`, per level
     double log_error = 0.1;  // standard deviation of log(model / measured)
-    double overlap = 0.6;    // measured mean overlap of adjacent queries' selected blocks
+    double overlap = 0.6;    // measured mean overlap of adjacent queries, of whole trees
     // Covariance of first, spread and decay, by rows: what too few measured tuples leave open, on
     // top of log_error. Zeros where they leave nothing.
     std::array<double, 9> covariance{};
     bool other_context = false;  // no tuple was measured here: first to decay are the nearest's
+    std::array<OrderSharing, 2> orders{};  // [Traversal]
   };
   std::string pair;    // the trained pair it was measured on: "demo-nsa"
   std::string sha256;  // PairId::sha256 of it; empty: nobody's, or not known
@@ -82,6 +94,7 @@ struct AcceptedTokens {
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
   bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
   bool other_tree = false;      // what this schedule or grouping keeps was measured on other trees
+  bool other_order = false;     // these approximate groups were measured in the other order alone
   bool deeper = false;  // than every measured tree: decay goes on beyond what it was fitted to
   bool outside_data = false;  // the nearest context range stands in for one without evidence
 };
@@ -99,5 +112,15 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
 // Overlap of adjacent queries' selected blocks that the trained pair showed in that range.
 double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,
                         std::int64_t context_high);
+// What groups along that order share there, and whether it is the other order's, since this one was
+// not measured.
+struct AcceptedSharing {
+  AcceptanceModel::OrderSharing order;
+  bool other_order = false;
+};
+AcceptedSharing accepted_sharing(const AcceptanceModel& model, Traversal order,
+                                 std::int64_t context_low, std::int64_t context_high);
+// Whether the pair's selections are known along that order at any context.
+bool knows_order(const AcceptanceModel& model, Traversal order);
 
 }  // namespace versieve

@@ -15,6 +15,32 @@ constexpr double kDecayPower = 0.42;
 // Representatives (greatest position, lowest row) lie in places closer than C rows.
 constexpr double kMeanDistance = 0.75;
 
+// Of two queries side by side in a group.
+double neighbours_overlap(const StepShape& s) {
+  return s.group_size > 1 && s.group_overlap > 0.0 ? s.group_overlap : s.overlap;
+}
+
+// Distinct blocks of `queries` neighbours in blocks of one, between the measured sizes by
+// logarithms; 0 where a size it lies between was not measured.
+double measured_share(const StepShape& s, double queries) {
+  double size = 1.0;
+  double share = 1.0;
+  for (std::size_t i = 0; i < kSharingGroups.size() && queries > size; ++i) {
+    const double next_size = number(kSharingGroups[i]);
+    const double next = s.group_share[i];
+    if (next <= 0.0) {
+      return 0.0;
+    }
+    if (queries <= next_size) {
+      const double part = std::log(queries / size) / std::log(next_size / size);
+      return share * std::pow(next / share, part);
+    }
+    size = next_size;
+    share = next;
+  }
+  return queries > size ? 0.0 : share;
+}
+
 // Overlap of the selections of two representatives, C queries apart. What every query selects and
 // what two meet by chance is shared at any distance; of the rest, a chain of sets loses the same
 // share at each step, routed queries less and less.
@@ -28,7 +54,7 @@ double representatives_overlap(const StepShape& s, double chosen, double blocks)
   if (always >= 1.0) {
     return 1.0;
   }
-  const double own = std::clamp((s.overlap - always) / (1.0 - always), 0.0, 1.0);
+  const double own = std::clamp((neighbours_overlap(s) - always) / (1.0 - always), 0.0, 1.0);
   const double left = s.imposed_chain ? std::pow(own, kMeanDistance * c)
                                       : std::max(0.0, 1.0 - (1.0 - own) * std::pow(c, kDecayPower));
   return always + (1.0 - always) * left;
@@ -97,6 +123,15 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
     return s.imposed_chain ? remembering_chain_blocks(queries - 1.0, chosen, blocks, s.overlap)
                            : distinct_blocks(queries, chosen, blocks, s.overlap, growth);
   };
+  const auto of_group = [&](double queries) {
+    const double share = s.group_size > 1 ? measured_share(s, queries) : 0.0;
+    if (share > 0.0) {
+      return std::clamp(share * chosen, chosen, std::min(queries * chosen, blocks));
+    }
+    return s.imposed_chain
+               ? remembering_chain_blocks(queries - 1.0, chosen, blocks, neighbours_overlap(s))
+               : distinct_blocks(queries, chosen, blocks, neighbours_overlap(s), growth);
+  };
   const auto distinct = [&] {
     if (s.group_mode != GroupMode::kApprox || s.group_size <= 1) {
       return neighbours(number(s.num_queries));
@@ -118,9 +153,9 @@ traffic::NsaVerifyShape attention_shape(const StepShape& s, double growth) {
                                  .unique_blocks = unique,
                                  .group_size = s.group_size,
                                  .group_mode = s.group_mode,
-                                 .group_blocks = neighbours(number(sharers)),
-                                 .overlap = s.overlap};
-  out.row_tile_blocks = neighbours(number(std::min(sharers, out.row_tile_queries())));
+                                 .group_blocks = of_group(number(sharers)),
+                                 .overlap = neighbours_overlap(s)};
+  out.row_tile_blocks = of_group(number(std::min(sharers, out.row_tile_queries())));
   return out;
 }
 

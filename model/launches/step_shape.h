@@ -1,8 +1,10 @@
 // What a step is asked to do: target, draft, tree, context, how layers attend.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
+#include "model/words/block_sharing.h"
 #include "model/words/llm_shape.h"
 #include "model/words/strategy.h"
 #include "model/words/traffic.h"
@@ -31,6 +33,10 @@ struct StepShape {
   std::int64_t reuse_layers = 0;
   std::int64_t element_bytes = 2;
   double overlap = 0.6;  // of adjacent queries' selected blocks
+  // Of groups, along the order that they are cut in: overlap of neighbours (0: as `overlap`), and
+  // distinct blocks of kSharingGroups[i] of them in blocks of one query (0: by the overlap).
+  double group_overlap = 0.0;
+  std::array<double, kSharingGroups.size()> group_share{};
   // The blocks are a chain of sets made to have that overlap (synthetic reuse layers), not routed.
   bool imposed_chain = false;
   double unique_blocks = 0.0;  // measured distinct blocks over all queries; 0: from overlap

@@ -8,10 +8,21 @@ StepShape step_shape(const Strategy& strategy, const LlmShape& target, const Dra
                      std::int64_t context_len, double overlap, const FittedModel& fit) {
   StepShape shape = asked_step(strategy, target, draft, context_len, bytes_of(fit.dtype));
   shape.overlap = overlap;
+  share_in_order(fit, strategy.order, shape);
   shape.form = fit.priced_form();
   shape.recorded = fit.conditions.launch == LaunchMode::kGraph;
   shape.one_launch = fit.prices_one_launch(strategy, target, context_len);
   return shape;
+}
+
+void share_in_order(const FittedModel& fit, Traversal order, StepShape& shape) {
+  if (shape.group_size == 1 || fit.acceptance.positional.empty()) {
+    return;
+  }
+  const AcceptedSharing sharing =
+      accepted_sharing(fit.acceptance, order, shape.context_len - 1, shape.context_len);
+  shape.group_overlap = sharing.order.overlap;
+  shape.group_share = sharing.order.group;
 }
 
 void add_scaled(const StepCost& cost, double weight, StepCost& sum) {

@@ -14,6 +14,10 @@ namespace versieve {
 StepShape step_shape(const Strategy& strategy, const LlmShape& target, const DraftShape& draft,
                      std::int64_t context_len, double overlap, const FittedModel& fit);
 
+// What groups of that order share as the fit's pair showed it near that context; groups of one, and
+// fits without a pair, leave the shape as it is.
+void share_in_order(const FittedModel& fit, Traversal order, StepShape& shape);
+
 void add_scaled(const StepCost& cost, double weight, StepCost& sum);
 void scale_time(double factor, StepCost& cost);
 

@@ -350,7 +350,10 @@ Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
   std::map<std::string, std::int64_t> reasons;
   for (const Strategy& s : enumerate_space(target, schedules)) {
     out.enumerated += 1;
-    const std::string reason = not_planned_because(s, target, fit.priced_form());
+    std::string reason = not_planned_because(s, target, fit.priced_form());
+    if (reason.empty()) {
+      reason = not_ranked_because(s, fit.acceptance);
+    }
     if (reason.empty()) {
       runnable.push_back(s);
     } else {

@@ -156,6 +156,9 @@ bool is_plain_chain(const Strategy& strategy);
 // Why the engine cannot run it today or need not be asked, or an empty text. `form`: whose launches
 // are priced; the vanilla one loads for each query alone.
 std::string not_planned_because(const Strategy& strategy, const LlmShape& target, NsaForm form);
+// Why a tuple that can run is not ranked, since nothing tells it from another of the grid: of an
+// order along which the pair's selections were not measured. Asked for, it is priced.
+std::string not_ranked_because(const Strategy& strategy, const AcceptanceModel& acceptance);
 // The step of one tuple at one context by its launches, those that take most first, as
 // predicted_step_us adds them up.
 std::vector<StepPart> predicted_step_parts(const FittedModel& fit, const HardwareSpec& hardware,

@@ -7,6 +7,7 @@
 
 #include "model/launches/nsa_shape.h"
 #include "model/launches/step_composition.h"
+#include "model/plan/composed_step.h"
 #include "model/words/assert.h"
 
 namespace versieve {
@@ -57,9 +58,11 @@ void StrategySpace::add_strategy(const Strategy& s) {
   const std::int64_t reuse = target_.layers - refresh;
   const bool drafts = s.draft.speculates();
   strategies_.push_back(s);
+  const bool ordered = s.group_size > 1 && knows_order(fit_.acceptance, s.order);
   parts_.push_back({.draft = index_in(drafts_, s.draft),
-                    .attention = index_in(attentions_, {s.draft.nodes, s.group_size, s.group_mode,
-                                                        drafts ? -1 : reuse}),
+                    .attention = index_in(
+                        attentions_, {s.draft.nodes, s.group_size, s.group_mode,
+                                      ordered ? s.order : Traversal::kBfs, drafts ? -1 : reuse}),
                     .refresh_layers = drafts ? static_cast<float>(refresh) : 1.0F,
                     .reuse_layers = drafts ? static_cast<float>(reuse) : 0.0F});
 }
@@ -90,21 +93,23 @@ StepShape StrategySpace::shape_of(const DraftChoice& tree, const Attention& atte
   const std::size_t at = static_cast<std::size_t>(
       std::find(contexts_.begin(), contexts_.end(), context) - contexts_.begin());
   const std::int64_t reuse = std::max<std::int64_t>(attention.plain_reuse, 0);
-  return {.target = target_,
-          .draft = draft,
-          .tree = tree,
-          .context_len = context,
-          .num_queries = attention.nodes,
-          .refresh_layers = target_.layers - reuse,
-          .reuse_layers = reuse,
-          .element_bytes = bytes_of(fit_.dtype),
-          .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
-          .form = fit_.priced_form(),
-          .group_size = attention.group_size,
-          .group_mode = attention.group_mode,
-          .recorded = fit_.conditions.launch == LaunchMode::kGraph,
-          .one_launch =
-              attention.plain_reuse >= 0 && fit_.prices_one_launch(Strategy{}, target_, context)};
+  StepShape shape = {.target = target_,
+                     .draft = draft,
+                     .tree = tree,
+                     .context_len = context,
+                     .num_queries = attention.nodes,
+                     .refresh_layers = target_.layers - reuse,
+                     .reuse_layers = reuse,
+                     .element_bytes = bytes_of(fit_.dtype),
+                     .overlap = at < overlap_.size() ? overlap_[at] : StepShape{}.overlap,
+                     .form = fit_.priced_form(),
+                     .group_size = attention.group_size,
+                     .group_mode = attention.group_mode,
+                     .recorded = fit_.conditions.launch == LaunchMode::kGraph,
+                     .one_launch = attention.plain_reuse >= 0 &&
+                                   fit_.prices_one_launch(Strategy{}, target_, context)};
+  share_in_order(fit_, attention.order, shape);
+  return shape;
 }
 
 double StrategySpace::plain_us(const StepShape& shape, double refresh_factor, double reuse_factor,

@@ -49,6 +49,7 @@ class StrategySpace {
   struct Attention {
     std::int64_t nodes = 1, group_size = 1;
     GroupMode group_mode = GroupMode::kExact;
+    Traversal order = Traversal::kBfs;  // of groups, where the pair's selections tell orders apart
     // Of a plain step, which is priced whole, since one launch may run all its layers: how many of
     // them reuse. -1: a layer's attention.
     std::int64_t plain_reuse = -1;

@@ -98,9 +98,16 @@ std::string not_planned_because(const Strategy& s, const LlmShape& target, NsaFo
     return "exact groups have the output of c1, and the launches measured here load for each query "
            "alone: c1 stands for them";
   }
-  if (s.order == Traversal::kDfs) {
-    return "the traversal order changes no launch of groups of one query, and how much larger ones "
-           "share is not known by order: bfs stands for dfs";
+  if (s.order == Traversal::kDfs && (s.group_size == 1 || form == NsaForm::kVanilla)) {
+    return "the traversal order changes no launch of groups of one query: bfs stands for dfs";
+  }
+  return {};
+}
+
+std::string not_ranked_because(const Strategy& s, const AcceptanceModel& acceptance) {
+  if (s.order == Traversal::kDfs && !knows_order(acceptance, Traversal::kDfs)) {
+    return "what groups of dfs share was not measured of this pair (profile --sweep pair does): "
+           "bfs is ranked";
   }
   return {};
 }

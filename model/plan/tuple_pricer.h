@@ -56,6 +56,7 @@ class Pricer {
     StepCost cost;
     double log_error = 0.0;  // standard deviation of log latency
     Provenance source = Provenance::kPredicted;
+    bool other_order = false;  // what its groups share is known of the other order alone
   };
 
   PricedOn priced() const { return {hardware_, parameters_, fit_.conditions}; }

@@ -118,6 +118,37 @@ TEST_CASE("representatives of approximate groups share less than neighbours, mor
   CHECK(attention_shape(shape, 0.54).unique_blocks == Approx(16.0));
 }
 
+TEST_CASE("groups load what was measured along their order, whole trees what they did before") {
+  StepShape shape{.target = named_llm_shape("nsa-1b")};
+  shape.context_len = 16384;
+  shape.num_queries = 64;
+  shape.overlap = 0.6;
+  shape.group_size = 8;
+  const traffic::NsaVerifyShape by_law = attention_shape(shape, 0.54);
+  CHECK(by_law.overlap == 0.6);
+  shape.group_overlap = 0.75;
+  const traffic::NsaVerifyShape by_overlap = attention_shape(shape, 0.54);
+  CHECK(by_overlap.group_blocks < by_law.group_blocks);
+  CHECK(by_overlap.unique_blocks == by_law.unique_blocks);
+  CHECK(by_overlap.overlap == 0.75);
+  shape.group_share = {1.5, 2.0, 3.0};
+  const traffic::NsaVerifyShape measured = attention_shape(shape, 0.54);
+  CHECK(measured.group_blocks == Approx(3.0 * 16));
+  CHECK(measured.row_tile_blocks == Approx(2.0 * 16));  // four queries of four heads
+  CHECK(measured.unique_blocks == by_law.unique_blocks);
+  shape.num_queries = 5;  // between groups of four and of eight
+  CHECK(attention_shape(shape, 0.54).group_blocks ==
+        Approx(16 * 2.0 * std::pow(1.5, std::log2(5.0 / 4.0))));
+  shape.num_queries = 64;
+  shape.group_size = 2;
+  CHECK(attention_shape(shape, 0.54).group_blocks == Approx(1.5 * 16));
+  shape.group_share[0] = 0.0;  // nobody counted pairs
+  CHECK(attention_shape(shape, 0.54).group_blocks ==
+        Approx(distinct_blocks(2, 16, 257, 0.75, 0.54)));
+  shape.group_size = 1;
+  CHECK(attention_shape(shape, 0.54).overlap == 0.6);
+}
+
 TEST_CASE("each term's unique bytes are those of the formulas") {
   StepWork work;
   add_attention(shape_16k(), NsaForm::kVanilla, false, 1.0, work);

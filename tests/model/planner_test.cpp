@@ -203,6 +203,63 @@ TEST_CASE("only tuples that the engine runs become rows, the rest is counted by 
   }
 }
 
+TEST_CASE(
+    "depth-first groups are ranked where their selections were measured, by what they share") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const auto is_dfs = [](const PlanEntry& e) {
+    return e.evaluation.strategy.order == Traversal::kDfs;
+  };
+  const auto us = [&fit](const char* text) {
+    return predicted_step_us(fit, hardware_by_key("h200-sxm"), named_llm_shape("nsa-1b"),
+                             Strategy::parse(text), 8192);
+  };
+  const PlanTable unmeasured = planned(fit);
+  CHECK(std::none_of(unmeasured.entries.begin(), unmeasured.entries.end(), is_dfs));
+  CHECK(std::any_of(unmeasured.excluded.begin(), unmeasured.excluded.end(),
+                    [](const ExclusionCount& e) {
+                      return e.reason.find("groups of dfs share was not") != std::string::npos;
+                    }));
+  CHECK(us("nsa/d6k8n64/dfs/c8e/F*") == us("nsa/d6k8n64/bfs/c8e/F*"));
+  for (AcceptanceModel::Positional& p : fit.acceptance.positional) {
+    p.orders[0] = {.measured = true, .overlap = 0.6, .group = {1.4, 2.2, 3.6}};
+    p.orders[1] = {.measured = true, .overlap = 0.8, .group = {1.2, 1.6, 2.2}};
+  }
+  CHECK(us("nsa/d6k8n64/dfs/c8e/F*") < us("nsa/d6k8n64/bfs/c8e/F*"));
+  CHECK(us("nsa/d6k8n64/dfs/c1/F*") == us("nsa/d6k8n64/bfs/c1/F*"));
+  const PlanTable measured = planned(fit);
+  CHECK(measured.runnable > 3 * unmeasured.runnable / 2);
+  CHECK(std::any_of(measured.entries.begin(), measured.entries.end(), is_dfs));
+  for (const PlanEntry& e : measured.entries) {
+    CHECK(!(is_dfs(e) && e.evaluation.strategy.group_size == 1));
+    CHECK(e.note.find("other order") == std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "asked for, a tuple of the order that was not measured is priced less surely and says so") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  for (AcceptanceModel::Positional& p : fit.acceptance.positional) {
+    p.orders[0] = {.measured = true, .overlap = 0.6, .group = {1.4, 2.2, 3.6}};
+  }
+  const auto fixed_entry = [&fit](const std::string& baseline) {
+    PlanOptions options;
+    options.baseline = baseline;
+    options.ranks = 1 << 20;
+    const PlanTable table = planned(fit, options);
+    const auto found =
+        std::find_if(table.entries.begin(), table.entries.end(),
+                     [&](const PlanEntry& e) { return e.evaluation.strategy.text() == baseline; });
+    REQUIRE(found != table.entries.end());
+    return *found;
+  };
+  const PlanEntry own = fixed_entry("nsa/d6k8n64/bfs/c8e/F*");
+  const PlanEntry other = fixed_entry("nsa/d6k8n64/dfs/c8e/F*");
+  CHECK(own.note.empty());
+  CHECK(other.note == "what its groups share measured in the other order alone");
+  CHECK(other.evaluation.cost->time_us == Approx(own.evaluation.cost->time_us));
+  CHECK(other.evaluation.latency_interval_us.high > own.evaluation.latency_interval_us.high);
+}
+
 TEST_CASE("reuse is labelled lossy, and says when its acceptance was not measured") {
   const PlanTable table = planned(fitted_by_hand());
   for (const PlanEntry& e : table.entries) {

@@ -48,6 +48,26 @@ TEST_CASE("a tuple's time by parts is the time of its step") {
   CHECK(checked > 90);
 }
 
+TEST_CASE("orders that share differently have parts of their own") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  for (AcceptanceModel::Positional& p : fit.acceptance.positional) {
+    p.orders[0] = {.measured = true, .overlap = 0.6, .group = {1.4, 2.2, 3.6}};
+    p.orders[1] = {.measured = true, .overlap = 0.8, .group = {1.2, 1.6, 2.2}};
+  }
+  const StrategySpace space(fit, target(), {8192});
+  const HardwareSpec& h200 = hardware_by_key("h200-sxm");
+  const StrategySpace::Times times = space.times_on(h200);
+  std::int64_t depth_first = 0;
+  for (std::int64_t t = 0; t < space.size(); t += 101) {
+    const Strategy& strategy = space.strategies()[static_cast<std::size_t>(t)];
+    CAPTURE(strategy.text());
+    CHECK(space.time_us(times, t) ==
+          Approx(predicted_step_us(fit, h200, target(), strategy, 8192)).epsilon(2e-3));
+    depth_first += strategy.order == Traversal::kDfs ? 1 : 0;
+  }
+  CHECK(depth_first > 50);
+}
+
 TEST_CASE("plain steps cost by parts what they cost as steps, in one launch or launch by launch") {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   fit.conditions.launch = LaunchMode::kGraph;

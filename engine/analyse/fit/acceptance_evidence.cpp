@@ -187,6 +187,49 @@ std::vector<AcceptanceModel::Measured> cut_chains(
   return measured_tuples(cut);
 }
 
+// Mean over the layers that have it; 0 where none has.
+template <class Value>
+double mean_over_layers(const PointMeasurement& m, SharingAlong along, const Value& value) {
+  double sum = 0.0;
+  double count = 0.0;
+  for (const BlockSharing& row : m.sharing) {
+    if (row.along == along && value(row)) {
+      sum += *value(row);
+      count += 1.0;
+    }
+  }
+  return count > 0.0 ? sum / count : 0.0;
+}
+
+// Of points that nobody recorded by layer the overlap alone is known, of their own order.
+void add_sharing(const Sample& s, std::vector<AcceptanceEvidence::Sharing>& out) {
+  const PointMeasurement& m = *s.point;
+  AcceptanceEvidence::Sharing sharing{.context_len = m.key.context_len,
+                                      .order = s.strategy.order,
+                                      .of_tree = s.strategy.draft.width > 1,
+                                      .value = {.measured = true, .overlap = *m.adjacent_overlap}};
+  if (m.sharing.empty()) {
+    out.push_back(sharing);
+  }
+  for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+    const SharingAlong along = order == Traversal::kBfs ? SharingAlong::kBfs : SharingAlong::kDfs;
+    const bool is_known = std::any_of(m.sharing.begin(), m.sharing.end(),
+                                      [along](const auto& row) { return row.along == along; });
+    if (is_known) {
+      sharing.order = order;
+      sharing.value.overlap =
+          mean_over_layers(m, along, [](const BlockSharing& row) { return row.overlap[1]; });
+      for (std::size_t i = 0; i < kSharingGroups.size(); ++i) {
+        const double saved =
+            mean_over_layers(m, along, [i](const BlockSharing& row) { return row.loads_saved[i]; });
+        const bool has = m.key.num_queries >= kSharingGroups[i];
+        sharing.value.group[i] = has ? static_cast<double>(kSharingGroups[i]) * (1.0 - saved) : 0.0;
+      }
+      out.push_back(sharing);
+    }
+  }
+}
+
 }  // namespace
 
 bool is_of(const PointMeasurement& m, const AcceptancePair& pair) {
@@ -242,6 +285,7 @@ AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& meas
     }
     if (s.point->adjacent_overlap && approximate_group(s.strategy) == 1) {
       out.overlaps.push_back({s.point->key.context_len, *s.point->adjacent_overlap});
+      add_sharing(s, out.sharing);
     }
   }
   return out;

@@ -37,6 +37,14 @@ struct AcceptanceEvidence {
     double value = 0.0;
   };
   std::vector<Overlap> overlaps;
+  // The same along an order of the tree, mean over layers, with what groups of neighbours load.
+  struct Sharing {
+    std::int64_t context_len = 0;
+    Traversal order = Traversal::kBfs;
+    bool of_tree = false;  // a chain is the same in both orders
+    AcceptanceModel::OrderSharing value;
+  };
+  std::vector<Sharing> sharing;
 };
 
 // By its hash, whatever the point calls it; by its name where no hash is known.

@@ -45,6 +45,51 @@ std::optional<double> overlap_in(const AcceptanceEvidence& evidence, std::size_t
   return count == 0.0 ? std::optional<double>() : sum / count;
 }
 
+using OrderSharings = std::array<AcceptanceModel::OrderSharing, 2>;
+
+// Mean over what was measured along an order in a range of contexts, part by part: of trees whose
+// groups were counted, where there are any.
+AcceptanceModel::OrderSharing sharing_in(const AcceptanceEvidence& evidence, std::size_t range,
+                                         Traversal order) {
+  std::vector<AcceptanceEvidence::Sharing> found;
+  for (const AcceptanceEvidence::Sharing& s : evidence.sharing) {
+    if (s.order == order && context_range_of(s.context_len) == range) {
+      found.push_back(s);
+    }
+  }
+  const auto keep_if_any = [&found](const auto& wanted) {
+    if (std::any_of(found.begin(), found.end(), wanted)) {
+      std::erase_if(found, [&wanted](const auto& s) { return !wanted(s); });
+    }
+  };
+  keep_if_any([](const AcceptanceEvidence::Sharing& s) { return s.value.group[0] > 0.0; });
+  if (!found.empty() && found.front().value.group[0] > 0.0) {
+    keep_if_any([](const AcceptanceEvidence::Sharing& s) { return s.of_tree; });
+  }
+  AcceptanceModel::OrderSharing out{.measured = !found.empty(), .overlap = kDefaultOverlap};
+  const auto mean = [&found](const auto& value) {
+    double sum = 0.0;
+    double count = 0.0;
+    for (const AcceptanceEvidence::Sharing& s : found) {
+      sum += value(s);
+      count += value(s) > 0.0 ? 1.0 : 0.0;
+    }
+    return count > 0.0 ? sum / count : 0.0;
+  };
+  if (out.measured) {
+    out.overlap = mean([](const AcceptanceEvidence::Sharing& s) { return s.value.overlap; });
+    for (std::size_t i = 0; i < out.group.size(); ++i) {
+      out.group[i] = mean([i](const AcceptanceEvidence::Sharing& s) { return s.value.group[i]; });
+    }
+  }
+  return out;
+}
+
+OrderSharings orders_in(const AcceptanceEvidence& evidence, std::size_t range) {
+  return {sharing_in(evidence, range, Traversal::kBfs),
+          sharing_in(evidence, range, Traversal::kDfs)};
+}
+
 // Comparisons of one tree at one context with and without a schedule or groups.
 class VariantSum {
  public:
@@ -128,6 +173,7 @@ AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
     model.log_error = tuples.size() > 3 ? model.log_error : pooled.log_error;
     place(range, model);
     model.overlap = overlap_in(evidence, range).value_or(kDefaultOverlap);
+    model.orders = orders_in(evidence, range);
     out.positional.push_back(model);
   }
   out.measured = evidence.tuples;
@@ -172,6 +218,7 @@ void add_lenders_ranges(const AcceptanceModel& lender, AcceptanceModel& out) {
       model.context_low = theirs.context_low;
       model.context_high = theirs.context_high;
       model.overlap = theirs.overlap;
+      model.orders = theirs.orders;
       model.other_context = true;
       out.positional.push_back(model);
     }
@@ -223,6 +270,7 @@ AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const Acceptanc
     AcceptanceModel::Positional model = fit_imported(tuples, prior);
     place(range, model);
     model.overlap = overlap_in(evidence, range).value_or(prior.overlap);
+    model.orders = overlap_in(evidence, range) ? orders_in(evidence, range) : prior.orders;
     out.positional.push_back(model);
   }
   add_lenders_ranges(lender, out);

@@ -163,11 +163,17 @@ void visit_fields(A& a, T& x) {
   auto& [schedule, approximate_group, order, log_ratio, log_error, comparisons] = x;
   a(schedule, approximate_group, order, log_ratio, log_error, comparisons);
 }
+template <class A, Is<AcceptanceModel::OrderSharing> T>
+void visit_fields(A& a, T& x) {
+  auto& [measured, overlap, group] = x;
+  a(measured, overlap, group);
+}
 template <class A, Is<AcceptanceModel::Positional> T>
 void visit_fields(A& a, T& x) {
   auto& [context_low, context_high, first, spread, decay, log_error, overlap, covariance,
-         other_context] = x;
-  a(context_low, context_high, first, spread, decay, log_error, overlap, covariance, other_context);
+         other_context, orders] = x;
+  a(context_low, context_high, first, spread, decay, log_error, overlap, covariance, other_context,
+    orders);
 }
 template <class A, Is<AcceptanceModel> T>
 void visit_fields(A& a, T& x) {

@@ -216,12 +216,20 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
   }
   ordered_json positional = ordered_json::array();
   for (const AcceptanceModel::Positional& p : a.positional) {
+    ordered_json orders = ordered_json::object();
+    for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+      const AcceptanceModel::OrderSharing& sharing = p.orders[static_cast<std::size_t>(order)];
+      if (sharing.measured) {
+        orders[name_of(order)] = {{"overlap", sharing.overlap}, {"group", sharing.group}};
+      }
+    }
     positional.push_back({{"context", ordered_json::array({p.context_low, p.context_high})},
                           {"first", p.first},
                           {"spread", p.spread},
                           {"decay", p.decay},
                           {"log_error", p.log_error},
-                          {"overlap", p.overlap}});
+                          {"overlap", p.overlap},
+                          {"orders", orders}});
   }
   ordered_json variants = ordered_json::array();
   for (const AcceptanceModel::Variant& v : a.variants) {

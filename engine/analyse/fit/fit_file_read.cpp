@@ -125,6 +125,23 @@ class Reader {
     }
   }
 
+  // Fits older than orders are of trees flattened breadth first.
+  static void read_orders(const json& in, AcceptanceModel::Positional& out) {
+    const auto orders = in.find("orders");
+    if (orders == in.end()) {
+      out.orders[0] = {.measured = true, .overlap = out.overlap};
+      return;
+    }
+    for (const Traversal order : {Traversal::kBfs, Traversal::kDfs}) {
+      if (const auto one = orders->find(name_of(order)); one != orders->end()) {
+        out.orders[static_cast<std::size_t>(order)] = {
+            .measured = true,
+            .overlap = one->at("overlap").get<double>(),
+            .group = one->at("group").get<std::array<double, kSharingGroups.size()>>()};
+      }
+    }
+  }
+
   static AcceptanceModel acceptance(const json& in) {
     AcceptanceModel out;
     out.pair = in.at("pair").get<std::string>();
@@ -155,6 +172,7 @@ class Reader {
           {p.at("context").at(0).get<std::int64_t>(), p.at("context").at(1).get<std::int64_t>(),
            p.at("first").get<double>(), p.at("spread").get<double>(), p.at("decay").get<double>(),
            p.at("log_error").get<double>(), p.at("overlap").get<double>()});
+      read_orders(p, out.positional.back());
     }
     read_variants(in, out);
     return out;

@@ -76,7 +76,7 @@ TEST_CASE("approximate groups are evidence for themselves alone") {
     return accepted_tokens(model, Strategy::parse(text), 0, 4096).mean;
   };
   CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4a/F*") == Approx(1.5));
-  CHECK(mean_of(with, "nsa/d7k1n8/dfs/c4a/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
+  CHECK(mean_of(without, "nsa/d7k1n8/dfs/c4a/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
   CHECK(mean_of(with, "nsa/d7k1n8/bfs/c4e/F*") == mean_of(without, "nsa/d7k1n8/bfs/c1/F*"));
   CHECK(with.positional.at(0).first == without.positional.at(0).first);
   CHECK(with.positional.at(0).overlap == without.positional.at(0).overlap);
@@ -110,9 +110,80 @@ TEST_CASE("what a schedule and groups keep on measured trees is taken for the ot
   CHECK(!other.other_schedule);
   CHECK(other.log_error > plain.log_error);
   CHECK(!tokens("nsa/d7k1n8/bfs/c4a/(FR)*").other_tree);  // measured itself
-  const AcceptedTokens unlike = tokens("nsa/d5k4n16/dfs/c4a/(FR)*");
+  const AcceptedTokens unlike = tokens("nsa/d5k4n16/bfs/c8a/(FR)*");
   CHECK(unlike.other_group);
   CHECK(!unlike.other_tree);
+}
+
+TEST_CASE("approximate groups measured in one order stand in for the other, less surely") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  const std::size_t plain = points.size();
+  for (std::size_t i = 0; i < plain; ++i) {
+    PointMeasurement m = points[i];
+    if (m.key.strategy == "nsa/d6k8n64/bfs/c1/F*") {
+      m.key.strategy = "nsa/d6k8n64/bfs/c4a/F*";
+      m.acceptance->accepted_per_step = 2.5;
+      points.push_back(m);
+    }
+  }
+  const auto tokens = [&](const char* text) {
+    return accepted_tokens(fit_acceptance(points), Strategy::parse(text), 0, 4096);
+  };
+  const AcceptedTokens own = tokens("nsa/d6k8n64/bfs/c4a/F*");
+  const AcceptedTokens other = tokens("nsa/d6k8n64/dfs/c4a/F*");
+  CHECK(own.mean == Approx(2.5));
+  CHECK(!own.other_order);
+  CHECK(other.mean == Approx(2.5));
+  CHECK(other.other_order);
+  CHECK(other.source == Provenance::kPredicted);
+  CHECK(other.log_error > own.log_error);
+  CHECK(tokens("nsa/d4k4n16/dfs/c4a/F*").other_order);  // by what groups keep on other trees
+  PointMeasurement depth_first = points.back();
+  depth_first.key.strategy = "nsa/d6k8n64/dfs/c4a/F*";
+  depth_first.key.context_len = 1024;
+  depth_first.acceptance->accepted_per_step = 3.0;
+  points.push_back(depth_first);
+  CHECK(tokens("nsa/d6k8n64/dfs/c4a/F*").mean == Approx(3.0));
+  CHECK(!tokens("nsa/d6k8n64/dfs/c4a/F*").other_order);
+  CHECK(tokens("nsa/d6k8n64/bfs/c4a/F*").mean == Approx(2.5));
+}
+
+TEST_CASE("what groups share is known by order where layers were recorded") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  const AcceptanceModel before = fit_acceptance(points);
+  CHECK(knows_order(before, Traversal::kBfs));  // these trees' own order, by its overlap alone
+  CHECK(!knows_order(before, Traversal::kDfs));
+  const AcceptedSharing stands_in = accepted_sharing(before, Traversal::kDfs, 0, 4096);
+  CHECK(stands_in.other_order);
+  CHECK(stands_in.order.overlap == Approx(0.55));
+  CHECK(stands_in.order.group == std::array<double, 3>{});
+  for (PointMeasurement& m : points) {
+    const bool chain = m.key.strategy.find("k1n") != std::string::npos;
+    for (const std::int64_t layer : {0, 1}) {
+      for (const SharingAlong along : {SharingAlong::kBfs, SharingAlong::kDfs}) {
+        BlockSharing row{.along = along, .layer = layer, .steps = 10};
+        const double more = along == SharingAlong::kDfs ? 0.1 : 0.0;
+        row.overlap[1] = chain ? 0.9 : 0.5 + more + 0.1 * static_cast<double>(layer);
+        row.loads_saved = {chain ? 0.45 : 0.25 + more, 0.5 + more, std::nullopt};
+        if (m.key.num_queries >= 8) {
+          row.loads_saved[2] = 0.625 + more;
+        }
+        m.sharing.push_back(row);
+      }
+    }
+  }
+  const AcceptanceModel after = fit_acceptance(points);
+  const AcceptedSharing bfs = accepted_sharing(after, Traversal::kBfs, 0, 4096);
+  const AcceptedSharing dfs = accepted_sharing(after, Traversal::kDfs, 0, 4096);
+  CHECK(!dfs.other_order);
+  CHECK(bfs.order.overlap == Approx(0.55));  // of trees: a chain is the same in both orders
+  CHECK(dfs.order.overlap == Approx(0.65));
+  CHECK(bfs.order.group[0] == Approx(2.0 * 0.75));
+  CHECK(dfs.order.group[0] == Approx(2.0 * 0.65));
+  CHECK(bfs.order.group[1] == Approx(4.0 * 0.5));
+  CHECK(bfs.order.group[2] == Approx(8.0 * 0.375));
+  CHECK(dfs.order.group[2] == Approx(8.0 * 0.275));
+  CHECK(accepted_overlap(after, 0, 4096) == Approx(0.55));  // of whole trees, as before
 }
 
 TEST_CASE("the test split stays unseen where there is a calibration split") {
