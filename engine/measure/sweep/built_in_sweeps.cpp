@@ -58,7 +58,9 @@ constexpr std::string_view kDemoAcceptance = R"({
   "grids": [
     {"workload": "acceptance", "context_len": [2048, 6144, 10240, 14336], "dtype": "f32",
      "split": ["calibration", "test"],
-     "draft": ["ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64"], "order": "bfs"}
+     "draft": ["ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64"], "order": "bfs"},
+    {"workload": "acceptance", "context_len": [2048, 6144, 10240, 14336], "dtype": "f32",
+     "draft": "d6k8n64", "order": ["bfs", "dfs"], "group": ["c4a", "c8a"]}
   ]})";
 
 // The vanilla form, counted after warm-up.
@@ -226,6 +228,32 @@ constexpr std::string_view kH200Systems = R"({
      "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
   ]})";
 
+// Figure 7 of Sparse Speculative Verification: dense against sparse verification by draft length,
+// one layer's attention and whole steps whose draft is the same (engine/analyse/figures).
+constexpr std::string_view kPaperFigures = R"({
+  "name": "paper-figures", "trace_repetitions": 1, "counter_repetitions": 0,
+  "timing": {"warm_up_s": 0.005, "min_samples": 20, "max_samples": 100, "time_limit_s": 0.1},
+  "grids": [
+    {"workload": "decode", "context_len": [16384, 65536],
+     "strategy": ["dense/ar", "dense/d3k2n4/bfs/c1/F*", "dense/d4k4n8/bfs/c1/F*",
+                  "dense/d5k4n16/bfs/c1/F*", "dense/d6k6n32/bfs/c1/F*", "dense/d6k8n64/bfs/c1/F*",
+                  "dense/d8k8n128/bfs/c1/F*"]},
+    {"workload": "attention", "context_len": [16384, 65536],
+     "draft": ["ar", "d3k2n4", "d4k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"],
+     "overlap": 0.8, "layer": ["refresh", "reuse"]},
+    {"workload": "attention", "context_len": [16384, 65536],
+     "draft": ["d4k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"], "overlap": 0.8,
+     "group": "c8e", "layer": ["refresh", "reuse"]},
+    {"workload": "step", "model": "dense-1b", "context_len": [16384, 65536],
+     "strategy": ["dense/ar", "dense/d6k8n8/bfs/c1/F*", "dense/d6k8n16/bfs/c1/F*",
+                  "dense/d6k8n32/bfs/c1/F*", "dense/d6k8n64/bfs/c1/F*",
+                  "dense/d6k8n128/bfs/c1/F*"]},
+    {"workload": "step", "model": "nsa-1b", "context_len": [16384, 65536], "draft": "ar"},
+    {"workload": "step", "model": "nsa-1b", "context_len": [16384, 65536],
+     "draft": ["d6k8n8", "d6k8n16", "d6k8n32", "d6k8n64", "d6k8n128"], "group": ["c1", "c8e"],
+     "schedule": ["F*", "(FR)*"]}
+  ]})";
+
 // "Add my GPU" (README.md of the repository): what its memory, L2, tensor cores and launches give.
 constexpr std::string_view kCalibrate = R"({
   "name": "calibrate", "trace_repetitions": 0, "counter_repetitions": 1,
@@ -272,7 +300,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 12> kBuiltIn = {{
+constexpr std::array<BuiltIn, 13> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -284,6 +312,7 @@ constexpr std::array<BuiltIn, 12> kBuiltIn = {{
     {"h200-fused-step", kH200FusedStep},
     {"h200-demo-step", kH200DemoStep},
     {"h200-systems", kH200Systems},
+    {"paper-figures", kPaperFigures},
     {"calibrate", kCalibrate},
 }};
 

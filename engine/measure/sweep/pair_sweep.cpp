@@ -56,7 +56,7 @@ std::vector<std::int64_t> contexts_of(const PairSweepShape& shape) {
 ordered_json step_grids(const PairSweepShape& shape, const std::vector<std::int64_t>& contexts,
                         bool on_gpu) {
   const auto grid = [&](const std::vector<std::string>& drafts, const char* group,
-                        const char* schedule) {
+                        const char* schedule, const char* order = "bfs") {
     return ordered_json{{"workload", "step"},
                         {"model", kPairModel},
                         {"context_len", contexts},
@@ -65,12 +65,14 @@ ordered_json step_grids(const PairSweepShape& shape, const std::vector<std::int6
                         {"dtype", name_of(shape.dtype)},
                         {"launch", on_gpu ? "graph" : "stream"},
                         {"draft", drafts},
+                        {"order", order},
                         {"group", group},
                         {"schedule", schedule}};
   };
   return {grid({"ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*"),
           grid({"d5k4n16", "d7k8n48", "d6k8n64", "d8k8n128"}, "c8e", "F*"),
-          grid({"d7k8n48", "d8k8n128"}, "c4e", "F*"), grid({"d5k4n16", "d6k8n64"}, "c8e", "(FR)*")};
+          grid({"d7k8n48", "d8k8n128"}, "c4e", "F*"), grid({"d5k4n16", "d6k8n64"}, "c8e", "(FR)*"),
+          grid({"d6k8n64", "d8k8n128"}, "c8e", "F*", "dfs")};
 }
 
 ordered_json acceptance_grids(const PairSweepShape& shape,
@@ -85,7 +87,13 @@ ordered_json acceptance_grids(const PairSweepShape& shape,
   const std::string& plan = shape.splits.front();
   ordered_json grids = {
       grid(plan, {"d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*"),
-      grid(plan, {"d5k4n16", "d6k8n64"}, "c1", "(FR)*"), grid(plan, {"d6k8n64"}, "c8a", "F*")};
+      grid(plan, {"d5k4n16", "d6k8n64"}, "c1", "(FR)*")};
+  // Exact groups of either order yield what c1 yields, and its points tell what they share; of
+  // approximate ones both count.
+  for (const char* group : {"c4a", "c8a"}) {
+    grids.push_back(grid(plan, {"d6k8n64"}, group, "F*"));
+    grids.back()["order"] = {"bfs", "dfs"};
+  }
   for (std::size_t i = 1; i < shape.splits.size(); ++i) {
     grids.push_back(grid(shape.splits[i], {"d7k1n8", "d5k4n16", "d6k8n64"}, "c1", "F*"));
   }

@@ -82,6 +82,11 @@ TEST_CASE("a pair's points bear its hash: steps and both splits, trees and a cha
     CHECK(judged.count(strategy) == 1);
   }
   CHECK(planned.count("nsa/d6k8n64/bfs/c1/(FR)*") == 1);
+  for (const char* strategy : {"nsa/d6k8n64/bfs/c4a/F*", "nsa/d6k8n64/dfs/c4a/F*",
+                               "nsa/d6k8n64/bfs/c8a/F*", "nsa/d6k8n64/dfs/c8a/F*"}) {
+    CHECK(planned.count(strategy) == 1);  // their yield depends on the order
+  }
+  CHECK(steps.count("nsa/d6k8n64/dfs/c8e/F*") == 1);
   CHECK(plan_of(shape(8192, 1 << 14), Backend::kCpu).points[0].launch == LaunchMode::kStream);
 }
 
