@@ -21,6 +21,7 @@ Run declare_replay(CLI::App& options, const CommandContext& context);
 Run declare_merge(CLI::App& options, const CommandContext& context);
 Run declare_import(CLI::App& options, const CommandContext& context);
 Run declare_diagnose(CLI::App& options, const CommandContext& context);
+Run declare_figures(CLI::App& options, const CommandContext& context);
 Run declare_kernel(CLI::App& options, const CommandContext& context);
 
 inline constexpr Command kCommands[] = {
@@ -40,6 +41,8 @@ inline constexpr Command kCommands[] = {
     {"merge", "join databases into one, each run once", declare_merge},
     {"import", "store what another program measured, marked as imported", declare_import},
     {"diagnose", "say why speculation gains little, from what a database holds", declare_diagnose},
+    {"figures", "the paper's figures and tables, a database's numbers beside the paper's",
+     declare_figures},
     {"kernel", "run one kernel family on tensors from a safetensors file", declare_kernel},
 };
 
