@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/cli/progress_text.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/io/shipped_data.h"
@@ -108,23 +108,6 @@ Work work_of(const Options& options, Backend backend, bool is_simulated) {
       options.sweep, backend, work.pair.id);
   work.plan.pair = engine::pair_configuration(work.pair);
   return work;
-}
-
-std::string duration_text(double seconds) {
-  const int whole = static_cast<int>(seconds + 0.5);
-  char text[32];
-  std::snprintf(text, sizeof text, "%d:%02d", whole / 60, whole % 60);
-  return text;
-}
-
-std::string progress_text(const CampaignProgress& progress) {
-  std::string text = "\r" + std::to_string(progress.done) + "/" + std::to_string(progress.total) +
-                     " points, " + duration_text(progress.elapsed_s) + " passed, about " +
-                     duration_text(progress.left_s) + " left";
-  if (progress.failed > 0) {
-    text += ", " + std::to_string(progress.failed) + " failed";
-  }
-  return text + "   " + (progress.done == progress.total ? "\n" : "");
 }
 
 // The run in the database: closed as aborted if it is left by an exception.

@@ -6,11 +6,12 @@
 #include "db/store.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/cli/progress_text.h"
+#include "engine/cli/run_record.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/run/quality/lossy_quality.h"
 #include "engine/run/specattn/quality.h"
-#include "profiler/environment.h"
 
 namespace versieve::cli {
 namespace {
@@ -31,14 +32,7 @@ Answer answer_with(nlohmann::ordered_json found, std::string text,
 }
 
 RunRecord record_of(const engine::LossyQualityReport& report, const Options& options) {
-  const profiler::Environment environment = profiler::read_environment();
-  RunRecord record{.kind = "quality", .device = report.device};
-  if (report.backend == name_of(Backend::kCuda) && environment.gpu) {
-    record.device_uuid_hash = environment.gpu->uuid_hash;
-  }
-  record.counter_access = CounterState::kOff;
-  record.counter_detail = "What strategies cost takes no counters.";
-  nlohmann::ordered_json configuration = {{"sweep", record.kind},
+  nlohmann::ordered_json configuration = {{"sweep", "quality"},
                                           {"scored", report.scored},
                                           {"decoded", report.decoded},
                                           {"questions", report.questions},
@@ -49,10 +43,8 @@ RunRecord record_of(const engine::LossyQualityReport& report, const Options& opt
   for (const std::filesystem::path& path : options.strategies.texts) {
     configuration["texts"].push_back(path.filename().string());
   }
-  record.configuration = configuration.dump();
-  record.environment = profiler::to_json(environment);
-  record.revision = environment.revision;
-  return record;
+  return uncounted_run("quality", backend_of(report.backend), report.device,
+                       "What strategies cost takes no counters.", configuration.dump());
 }
 
 // One run, stored when all of it is measured.
@@ -84,7 +76,9 @@ Answer run_quality(Options& options) {
   request.backend = given.backend;
   request.dtype = given.dtype;
   request.threads = given.threads;
-  request.on_progress = given.on_text;
+  request.on_progress = [](const engine::QualityProgress& at) {
+    write_progress(quality_progress_text(at));
+  };
   if (!options.database.empty()) {
     db::Store::open(options.database, db::OpenMode::kCreateOrOpen);  // a wrong one is said before
   }

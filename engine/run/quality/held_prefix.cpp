@@ -31,7 +31,8 @@ template <class T>
 void HeldPrefix<T>::hold(std::span<const std::int32_t> tokens) {
   VERSIEVE_ASSERT(!tokens.empty(), "a prefix has a token");
   std::size_t at = shared_count(held_, tokens);
-  if (draft_.head != nullptr && at > 0) {
+  const bool as_before = at == tokens.size() && at == held_.size();
+  if (draft_.head != nullptr && at > 0 && !as_before) {
     --at;  // its streams make the head's next entry
   }
   target_->set_token_selector(nullptr);
@@ -45,7 +46,9 @@ void HeldPrefix<T>::hold(std::span<const std::int32_t> tokens) {
     append_exactly(*target_, tokens.subspan(at, end - at));
     tokens_run_ += static_cast<std::int64_t>(end - at);
     feed_head(tokens, at, end);
-    last_chunk_ = at;
+    if (end == tokens.size()) {
+      keep_newest(static_cast<std::int64_t>(end - at) - 1);
+    }
     at = end;
   }
   held_.assign(tokens.begin(), tokens.end());
@@ -65,6 +68,21 @@ void HeldPrefix<T>::feed_head(std::span<const std::int32_t> tokens, std::size_t 
   std::iota(rows.begin(), rows.end(), 0);
   draft_.head->extend(static_cast<std::int64_t>(begin) + 1, tokens.subspan(begin + 1, rows.size()),
                       target_->captured(), rows, false);
+}
+
+// Kept apart, so that a prefix which many strategies read behind is run once.
+template <class T>
+void HeldPrefix<T>::keep_newest(std::int64_t row) {
+  if (draft_.head == nullptr) {
+    return;
+  }
+  const std::int64_t width = 3 * target_->shape().hidden;
+  ensure_count(*ops_, newest_, width);
+  ops_->copy_rows({.rows = 1,
+                   .width = width,
+                   .src = target_->captured() + row * width,
+                   .dst = newest_.data(),
+                   .term = TrafficTerm::kDraft});
 }
 
 template <class T>
@@ -91,11 +109,10 @@ void HeldPrefix<T>::rewind() {
 
 template <class T>
 Observation<T> HeldPrefix<T>::before(std::int32_t next) const {
-  const std::size_t newest = held_.size() - 1;
-  return {.first = static_cast<std::int64_t>(newest),
+  return {.first = static_cast<std::int64_t>(held_.size()) - 1,
           .next_token = {next},
-          .captured = draft_.head == nullptr ? nullptr : target_->captured(),
-          .rows = {static_cast<std::int32_t>(newest - last_chunk_)}};
+          .captured = newest_.data(),
+          .rows = {0}};
 }
 
 template class HeldPrefix<double>;

@@ -30,7 +30,8 @@ template <class T>
 class HeldPrefix {
  public:
   // All outlive this.
-  HeldPrefix(Target<T>& target, const TextDraft<T>& draft) : target_(&target), draft_(draft) {}
+  HeldPrefix(kernels::Ops<T>& ops, Target<T>& target, const TextDraft<T>& draft)
+      : ops_(&ops), target_(&target), draft_(draft) {}
 
   // Target and head hold these tokens and no others. REQUIRES: not empty.
   void hold(std::span<const std::int32_t> tokens);
@@ -38,18 +39,20 @@ class HeldPrefix {
   void hold_by_model(std::span<const std::int32_t> tokens);
   // Forgets what was appended to the caches since.
   void rewind();
-  // What a head knows before a root that `next` is. REQUIRES: hold() was the target's last work.
+  // What a head knows before a root that `next` is. REQUIRES: nothing was appended since hold().
   Observation<T> before(std::int32_t next) const;
 
   std::int64_t tokens_run() const { return tokens_run_; }  // by the target
 
  private:
   void feed_head(std::span<const std::int32_t> tokens, std::size_t begin, std::size_t end);
+  void keep_newest(std::int64_t row);
 
+  kernels::Ops<T>* ops_;
   Target<T>* target_;
   TextDraft<T> draft_;
   std::vector<std::int32_t> held_, model_held_;
-  std::size_t last_chunk_ = 0;  // where the last verify began
+  kernels::OpsBuffer<T> newest_;  // [3 * hidden]: streams of the last token held, for a head
   std::int64_t tokens_run_ = 0;
 };
 

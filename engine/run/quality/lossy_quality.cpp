@@ -1,8 +1,10 @@
 #include "engine/run/quality/lossy_quality.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "engine/io/checkpoint.h"
@@ -24,7 +26,7 @@ namespace {
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;  // beyond any text
 
 void check_request(const LossyQualityRequest& request) {
-  if (request.tasks.empty() && request.texts.empty()) {
+  if (request.tasks.empty() && request.texts.empty() && request.windows.empty()) {
     throw Error(ExitCode::kUsage,
                 "a strategy's quality is measured on something: --tasks FILE or --text FILE");
   }
@@ -92,12 +94,86 @@ std::string bucket_of(std::int64_t distance) {
 // One tally a strategy, the exact run's first.
 using Tallies = std::vector<QualityTally>;
 
+struct ReadText {
+  std::string group, name;
+  TokenIds tokens;
+  std::string hashed;  // what stands for it in its set's hash
+};
+
+std::string_view bytes_of(const TokenIds& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(tokens[0])};
+}
+
+std::vector<ReadText> texts_of(const LossyQualityRequest& request, const Tokenizer& tokenizer) {
+  std::vector<ReadText> texts;
+  for (const std::filesystem::path& path : request.texts) {
+    const std::string file = path.filename().string();
+    texts.push_back({.group = file.substr(0, file.find('-')),
+                     .name = file,
+                     .tokens = plain_tokens(read_prompt(path), tokenizer),
+                     .hashed = sha256_of_file(path) + "  " + file + "\n"});
+  }
+  for (const QualityWindow& window : request.windows) {
+    tokenizer.check(window.tokens);
+    texts.push_back({.group = window.group,
+                     .name = window.name,
+                     .tokens = window.tokens,
+                     .hashed = sha256_hex(bytes_of(window.tokens)) + "  " + window.name + "\n"});
+  }
+  return texts;
+}
+
+// What is done of a run, in bytes or tokens of what is read.
+class Progress {
+ public:
+  Progress(const LossyQualityRequest& request, const std::vector<TaskSet>& sets)
+      : request_(request), begin_(std::chrono::steady_clock::now()) {
+    for (const TaskSet& set : sets) {
+      for (const TaskContext& context : set.contexts) {
+        for (const TaskQuestion& question : context.questions) {
+          total_ += weight(question);
+        }
+      }
+    }
+    total_ += static_cast<double>(request.texts.size() + request.windows.size()) * text_weight();
+  }
+
+  double weight(const TaskQuestion& question) const {
+    double bytes = static_cast<double>(kBytesOfToken * request_.decoded);
+    for (const std::string& choice : question.choices) {
+      bytes += static_cast<double>(choice.size());
+    }
+    return bytes;
+  }
+  double text_weight() const { return static_cast<double>(kBytesOfToken * request_.scored); }
+
+  void did(double weight, const std::string& what) {
+    done_ += weight;
+    if (request_.on_progress) {
+      const double passed =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+      request_.on_progress({.what = what,
+                            .done = done_ / total_,
+                            .elapsed_s = passed,
+                            .left_s = passed / done_ * (total_ - done_)});
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kBytesOfToken = 4;
+
+  const LossyQualityRequest& request_;
+  std::chrono::steady_clock::time_point begin_;
+  double done_ = 0.0, total_ = 0.0;
+};
+
 template <class T>
 class LossyQualityRun {
  public:
   LossyQualityRun(const LossyQualityRequest& request, std::vector<Strategy> strategies,
-                  const Tokenizer& tokenizer, TextReader<T>& reader, const Strategy& exact)
-      : request_(request), tokenizer_(tokenizer), reader_(reader) {
+                  const Tokenizer& tokenizer, TextReader<T>& reader, const Strategy& exact,
+                  Progress& progress)
+      : request_(request), tokenizer_(tokenizer), reader_(reader), progress_(progress) {
     strategies_.push_back(exact);
     for (Strategy& strategy : strategies) {
       if (strategy == exact) {
@@ -115,12 +191,12 @@ class LossyQualityRun {
     std::map<std::string, Tallies> tallies;  // by bucket, "" of all
     QualitySet whole{.name = set.name, .asks = true, .sha256 = set.sha256};
     for (std::size_t i = 0; i < set.contexts.size(); ++i) {
-      say(set.name + ", context " + std::to_string(i + 1) + " of " +
-          std::to_string(set.contexts.size()));
       for (const TaskQuestion& question : set.contexts[i].questions) {
         const AskedQuestion asked = asked_question(set.contexts[i], question, tokenizer_);
+        const double weight = progress_.weight(question);
         if (asked.longest() > reader_.most_tokens()) {
           ++whole.left_out;
+          progress_.did(weight, set.name);
           continue;
         }
         if (asked.scored < 2) {
@@ -129,6 +205,8 @@ class LossyQualityRun {
                                                ": a question needs two tokens before it");
         }
         answer(asked, tallies);
+        progress_.did(weight, set.name + ", context " + std::to_string(i + 1) + " of " +
+                                  std::to_string(set.contexts.size()));
       }
     }
     if (tallies.empty()) {
@@ -148,20 +226,17 @@ class LossyQualityRun {
   }
 
   // Texts by group, and all of them where there are several groups.
-  std::vector<QualitySet> read_texts() {
+  std::vector<QualitySet> read_texts(const std::vector<ReadText>& texts) {
     std::map<std::string, Tallies> tallies;
     std::map<std::string, Sha256> hashes;
     Tallies all(strategies_.size());
     Sha256 hash_of_all;
-    for (const std::filesystem::path& path : request_.texts) {
-      const std::string file = path.filename().string();
-      say(file);
-      const std::string group = file.substr(0, file.find('-'));
-      const std::string line = sha256_of_file(path) + "  " + file + "\n";
-      hashes[group].add(line);
-      hash_of_all.add(line);
-      tallies[group].resize(strategies_.size());
-      read_text(path, tallies[group], all);
+    for (const ReadText& text : texts) {
+      hashes[text.group].add(text.hashed);
+      hash_of_all.add(text.hashed);
+      tallies[text.group].resize(strategies_.size());
+      read_text(text, tallies[text.group], all);
+      progress_.did(progress_.text_weight(), text.name);
     }
     std::vector<QualitySet> sets;
     for (const auto& [name, own] : tallies) {
@@ -174,12 +249,6 @@ class LossyQualityRun {
   }
 
  private:
-  void say(const std::string& what) const {
-    if (request_.on_progress) {
-      request_.on_progress(what);
-    }
-  }
-
   std::vector<LossyQualityRow> rows_of(const Tallies& tallies) const {
     std::vector<LossyQualityRow> rows;
     for (std::size_t i = 0; i < tallies.size(); ++i) {
@@ -189,46 +258,30 @@ class LossyQualityRun {
     return rows;
   }
 
-  struct Given {
-    bool right = false;
-    ReadScores truth;  // of the true choice's tokens
-  };
-
-  Given given_answer(const Strategy& strategy, const AskedQuestion& asked,
-                     const std::vector<Law>* exact) {
-    Given given;
-    std::vector<double> mean;
-    for (std::size_t choice = 0; choice < asked.texts.size(); ++choice) {
-      const bool is_true = choice == asked.answer;
-      ReadScores scores = reader_.read(
-          strategy, {.text = asked.texts[choice],
-                     .start = std::max<std::int64_t>(1, asked.scored - 1 - request_.decoded),
-                     .scored = asked.scored,
-                     .keeps_laws = is_true && exact == nullptr,
-                     .exact = is_true ? exact : nullptr});
-      double loss = 0.0;
-      for (const TokenScore& score : scores.tokens) {
-        loss += score.loss;
-      }
-      mean.push_back(-loss / asked.bytes[choice]);
-      if (is_true) {
-        given.truth = std::move(scores);
-      }
-    }
-    const std::ptrdiff_t likeliest = std::max_element(mean.begin(), mean.end()) - mean.begin();
-    given.right = static_cast<std::size_t>(likeliest) == asked.answer;
-    return given;
+  ReadChoices given_answer(const Strategy& strategy, const AskedQuestion& asked,
+                           const std::vector<Law>* exact) {
+    return reader_.read_choices(
+        strategy, {.texts = asked.texts,
+                   .measures = asked.bytes,
+                   .truth = asked.answer,
+                   .part = {.text = {},
+                            .start = std::max<std::int64_t>(1, asked.scored - 1 - request_.decoded),
+                            .scored = asked.scored,
+                            .keeps_laws = exact == nullptr,
+                            .exact = exact}});
   }
 
   void answer(const AskedQuestion& asked, std::map<std::string, Tallies>& tallies) {
-    const Given exact = given_answer(strategies_[0], asked, nullptr);
+    const ReadChoices exact = given_answer(strategies_[0], asked, nullptr);
+    const bool exact_right = exact.likeliest == asked.answer;
     for (std::size_t i = 0; i < strategies_.size(); ++i) {
-      const Given own = i == 0 ? exact : given_answer(strategies_[i], asked, &exact.truth.laws);
+      const ReadChoices own =
+          i == 0 ? exact : given_answer(strategies_[i], asked, &exact.truth.laws);
       for (const std::string& bucket : buckets_of(asked)) {
         Tallies& tally = tallies[bucket];
         tally.resize(strategies_.size());
         tally[i].add_stretch(own.truth.tokens, exact.truth.tokens);
-        tally[i].add_answer(own.right, exact.right);
+        tally[i].add_answer(own.likeliest == asked.answer, exact_right);
       }
     }
   }
@@ -241,12 +294,12 @@ class LossyQualityRun {
     return buckets;
   }
 
-  void read_text(const std::filesystem::path& path, Tallies& group, Tallies& all) {
-    const TokenIds text = plain_tokens(read_prompt(path), tokenizer_);
+  void read_text(const ReadText& given, Tallies& group, Tallies& all) {
+    const TokenIds& text = given.tokens;
     const std::int64_t length = static_cast<std::int64_t>(text.size());
     if (length < 3 || length > reader_.most_tokens()) {
       throw Error(ExitCode::kBadInput,
-                  path.string() + ": the text has " + std::to_string(length) +
+                  given.name + ": the text has " + std::to_string(length) +
                       " tokens; to be scored it has 3 or more, and the model takes " +
                       std::to_string(reader_.most_tokens()));
     }
@@ -268,6 +321,7 @@ class LossyQualityRun {
   const LossyQualityRequest& request_;
   const Tokenizer& tokenizer_;
   TextReader<T>& reader_;
+  Progress& progress_;
   std::vector<Strategy> strategies_;  // the exact run's first
 };
 
@@ -305,7 +359,7 @@ void append(std::vector<std::string>& remarks, const std::vector<std::string>& m
 template <class T>
 LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeDevice& device,
                               const std::vector<Strategy>& strategies,
-                              const std::vector<TaskSet>& sets,
+                              const std::vector<TaskSet>& given_sets,
                               std::unique_ptr<kernels::Ops<T>> ops) {
   const Checkpoint checkpoint = load_target(request.model);
   const std::unique_ptr<const Tokenizer> tokenizer =
@@ -337,13 +391,18 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
   TextReader<T> reader(*ops, target, {head ? &*head : nullptr, model ? &*model : nullptr},
                        files.layer_map, threads);
   const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
+  std::vector<TaskSet> sets;
+  for (const TaskSet& set : given_sets) {
+    sets.push_back(shortened(set, request.questions));
+  }
+  Progress progress(request, sets);
   LossyQualityRun<T> run(request, strategies, *tokenizer, reader,
-                         Strategy::parse(sparse ? "nsa/ar" : "dense/ar"));
+                         Strategy::parse(sparse ? "nsa/ar" : "dense/ar"), progress);
   for (const TaskSet& set : sets) {
-    const std::vector<QualitySet> asked = run.ask(shortened(set, request.questions));
+    const std::vector<QualitySet> asked = run.ask(set);
     report.sets.insert(report.sets.end(), asked.begin(), asked.end());
   }
-  const std::vector<QualitySet> read = run.read_texts();
+  const std::vector<QualitySet> read = run.read_texts(texts_of(request, *tokenizer));
   report.sets.insert(report.sets.end(), read.begin(), read.end());
   report.tokens_run = reader.tokens_run();
   return report;

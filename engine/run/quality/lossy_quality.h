@@ -16,18 +16,33 @@
 
 namespace versieve::engine {
 
+// A text that is no file of its own: a piece of one, in tokens of the target's.
+struct QualityWindow {
+  std::string group;  // of its set
+  std::string name;
+  std::vector<std::int32_t> tokens;
+};
+
+// How far a run is. `left_s`: by the questions and texts so far, weighted by their lengths.
+struct QualityProgress {
+  std::string what;
+  double done = 0.0;  // share of the work
+  double elapsed_s = 0.0, left_s = 0.0;
+};
+
 struct LossyQualityRequest {
   std::filesystem::path model;
   std::vector<std::string> strategies;
   std::vector<std::filesystem::path> tasks;  // task sets (engine/io/task_file.h)
   std::vector<std::filesystem::path> texts;  // grouped by their name up to the first '-'
-  std::int64_t scored = 512;                 // last tokens of each text that are scored
-  std::int64_t decoded = 32;                 // tokens before a question that the strategy reads too
-  std::int64_t questions = 0;                // of each set at most, evenly; 0: all
+  std::vector<QualityWindow> windows;
+  std::int64_t scored = 512;   // last tokens of each text that are scored
+  std::int64_t decoded = 32;   // tokens before a question that the strategy reads too
+  std::int64_t questions = 0;  // of each set at most, evenly; 0: all
   std::string backend = "auto";
   std::string dtype = "f32";
   int threads = 0;
-  std::function<void(const std::string& what)> on_progress;
+  std::function<void(const QualityProgress&)> on_progress;
 };
 
 // Right answers among questions. Against the exact run: of the same questions.
@@ -56,7 +71,8 @@ struct LossyQualityRow {
 struct QualitySet {
   std::string name;  // of the task set, or of the texts' group
   bool asks = false;
-  std::string sha256;         // of the set's file; of texts of what sha256sum prints of them
+  // Of the set's file; of texts of what sha256sum prints of them, or of windows' tokens.
+  std::string sha256;
   std::string bucket;         // tokens between what is asked for and the question; empty: all
   std::int64_t left_out = 0;  // questions that the model has too few positions for
   std::vector<LossyQualityRow> rows;  // the exact run first

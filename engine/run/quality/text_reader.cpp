@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
 #include "engine/run/speculate/draft_choice.h"
-#include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/generate.h"
 #include "engine/run/speculate/model_drafter.h"
 #include "engine/run/speculate/rectify.h"
@@ -74,46 +73,118 @@ bool loses_by_draft(const Strategy& strategy) {
 template <class T>
 class TextReader<T>::Scorer {
  public:
-  Scorer(const Part& part, std::int64_t vocab, int threads)
-      : part_(&part), vocab_(static_cast<std::size_t>(vocab)), threads_(threads) {}
+  // `most_loss`: reading ends beyond it. `losses_only`: neither laws nor what they say of others.
+  Scorer(const Part& part, std::int64_t vocab, int threads, bool losses_only = false,
+         double most_loss = INFINITY)
+      : part_(&part),
+        vocab_(static_cast<std::size_t>(vocab)),
+        threads_(threads),
+        losses_only_(losses_only),
+        most_loss_(most_loss) {}
+
+  const Part& part() const { return *part_; }
+  std::int64_t last() const { return static_cast<std::int64_t>(part_->text.size()) - 1; }
+  // The first of these tokens whose logits are scored.
+  std::int64_t first_of(std::int64_t begin) const { return std::max(begin, part_->scored - 1); }
+  double loss() const { return loss_; }
+  bool is_over() const { return loss_ > most_loss_; }
 
   // Logits after the tokens from `begin` on; `drafted`: the draft's after the first of them.
+  // REQUIRES: all are scored.
   void add(std::int64_t begin, std::span<const T> logits, std::span<const T> drafted) {
-    const std::int64_t rows = static_cast<std::int64_t>(logits.size() / vocab_);
-    const std::int64_t drafted_rows = static_cast<std::int64_t>(drafted.size() / vocab_);
-    const std::int64_t first = std::max<std::int64_t>(0, part_->scored - 1 - begin);
-    if (first >= rows) {
-      return;
-    }
+    const std::size_t rows = logits.size() / vocab_, drafted_rows = drafted.size() / vocab_;
     const std::size_t before = scores.tokens.size();
-    const std::size_t added = static_cast<std::size_t>(rows - first);
-    scores.tokens.resize(before + added);
-    std::vector<Law> laws(added);
-    kernels::parallel_for(rows - first, threads_, [&](std::int64_t i) {
-      const std::int64_t row = first + i;
-      const std::size_t place = before + static_cast<std::size_t>(i);
-      Law& law = laws[static_cast<std::size_t>(i)];
-      law = row < drafted_rows ? sigmoid_law(row_of(logits, row), row_of(drafted, row))
-                               : law_of(row_of(logits, row));
-      scores.tokens[place] =
-          score_token(law, part_->text[static_cast<std::size_t>(begin + row + 1)],
-                      part_->exact == nullptr ? nullptr : &(*part_->exact)[place]);
+    scores.tokens.resize(before + rows);
+    std::vector<Law> laws(part_->keeps_laws ? rows : 0);
+    kernels::parallel_for(static_cast<std::int64_t>(rows), threads_, [&](std::int64_t i) {
+      const std::size_t row = static_cast<std::size_t>(i), place = before + row;
+      const std::int32_t next = part_->text[static_cast<std::size_t>(begin + i + 1)];
+      const std::span<const T> own = logits.subspan(row * vocab_, vocab_);
+      if (losses_only_ && drafted_rows == 0) {
+        scores.tokens[place].loss = loss_of(own, next);
+        return;
+      }
+      const Law* const exact = part_->exact == nullptr ? nullptr : &(*part_->exact)[place];
+      if (!part_->keeps_laws && row >= drafted_rows) {
+        scores.tokens[place] = score_logits(own, next, exact);
+        return;
+      }
+      Law law = row < drafted_rows ? sigmoid_law(own, drafted.subspan(row * vocab_, vocab_))
+                                   : law_of(own);
+      scores.tokens[place] = score_token(law, next, exact);
+      if (part_->keeps_laws) {
+        laws[row] = std::move(law);
+      }
     });
-    if (part_->keeps_laws) {
-      std::move(laws.begin(), laws.end(), std::back_inserter(scores.laws));
+    for (std::size_t i = before; i < scores.tokens.size(); ++i) {
+      loss_ += scores.tokens[i].loss;
     }
+    std::move(laws.begin(), laws.end(), std::back_inserter(scores.laws));
   }
 
   ReadScores scores;
 
  private:
-  std::span<const T> row_of(std::span<const T> logits, std::int64_t row) const {
-    return logits.subspan(static_cast<std::size_t>(row) * vocab_, vocab_);
-  }
-
   const Part* part_;
   std::size_t vocab_;
   int threads_;
+  bool losses_only_;
+  double most_loss_, loss_ = 0.0;
+};
+
+// The texts of one read, the true one first, and who leads.
+template <class T>
+class TextReader<T>::Ballot {
+ public:
+  Ballot(const Choices& choices, std::int64_t vocab, int threads)
+      : choices_(&choices), vocab_(vocab), threads_(threads), part_(choices.part) {}
+
+  std::size_t count() const { return choices_->texts.size(); }
+  // The i-th to be read.
+  std::span<const std::int32_t> text(std::size_t i) const { return choices_->texts[choice(i)]; }
+  const Part& shared() const { return choices_->part; }
+
+  // REQUIRES: the scorer of the text before was counted.
+  Scorer& begin(std::size_t i) {
+    part_.text = text(i);
+    part_.keeps_laws = i == 0 && choices_->part.keeps_laws;
+    part_.exact = i == 0 ? choices_->part.exact : nullptr;
+    // A hair more, so that rounding gives nobody up who is as likely as the leader.
+    const double most = i == 0 ? INFINITY : least_ * choices_->measures[choice(i)] * (1.0 + 1e-12);
+    scorer_.emplace(part_, vocab_, threads_, i > 0, most);
+    return *scorer_;
+  }
+  void count(std::size_t i, const Strategy& strategy) {
+    for (const TokenScore& score : scorer_->scores.tokens) {
+      if (!std::isfinite(score.loss) || !std::isfinite(score.divergence)) {
+        throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() +
+                                             "': the loss of a token is not a finite number");
+      }
+    }
+    // A text that was given up lost more than the leader, and so its whole loss would.
+    const double own = scorer_->loss() / choices_->measures[choice(i)];
+    if (i == 0 || own < least_ || (own == least_ && choice(i) < found.likeliest)) {
+      least_ = own;
+      found.likeliest = choice(i);
+    }
+    if (i == 0) {
+      found.truth = std::move(scorer_->scores);
+    }
+  }
+
+  ReadChoices found;
+
+ private:
+  std::size_t choice(std::size_t i) const {
+    return i == 0 ? choices_->truth : i <= choices_->truth ? i - 1 : i;
+  }
+
+  const Choices* choices_;
+  std::int64_t vocab_;
+  int threads_;
+  Part part_;  // of the text that is read
+  std::optional<Scorer> scorer_;
+  double least_ = INFINITY;
 };
 
 template <class T>
@@ -124,7 +195,7 @@ TextReader<T>::TextReader(kernels::Ops<T>& ops, Target<T>& target, const TextDra
       draft_(draft),
       layer_map_(std::move(layer_map)),
       threads_(threads),
-      prefix_(target, draft) {}
+      prefix_(ops, target, draft) {}
 
 template <class T>
 std::string TextReader<T>::refusal(const Strategy& strategy) const {
@@ -158,109 +229,207 @@ std::int64_t TextReader<T>::most_tokens() const {
 
 template <class T>
 ReadScores TextReader<T>::read(const Strategy& strategy, const Part& part) {
-  const std::int64_t length = static_cast<std::int64_t>(part.text.size());
-  VERSIEVE_ASSERT(part.start >= 1 && part.start < part.scored && part.scored < length,
-                  "a token is held, and another predicted");
-  prefix_.hold(part.text.first(static_cast<std::size_t>(part.start)));
-  target_->cache().reserve(length);
-  Scorer scorer(part, target_->shape().vocab, threads_);
-  switch (form_of(strategy)) {
-    case ReadForm::kTokens:
-      read_rectified(strategy, part, scorer);
-      break;
-    case ReadForm::kTrees:
-      read_trees(strategy, part, scorer);
-      break;
-    case ReadForm::kChains:
-    case ReadForm::kBlocks:
-      if (chooses_tokens(strategy) || tests_by_sigmoids(strategy)) {
-        read_drafted(strategy, part, scorer);
-      } else {
-        read_blocks(strategy, part, scorer);
-      }
-      break;
-  }
-  prefix_.rewind();
-  for (const TokenScore& score : scorer.scores.tokens) {
-    if (!std::isfinite(score.loss) || !std::isfinite(score.divergence)) {
-      throw Error(ExitCode::kAnswerNo,
-                  "strategy '" + strategy.text() + "': the loss of a token is not a finite number");
-    }
-  }
-  return std::move(scorer.scores);
+  const std::vector<std::int32_t> text(part.text.begin(), part.text.end());
+  const double measure = 1.0;
+  return read_choices(strategy, {.texts = {&text, 1}, .measures = {&measure, 1}, .part = part})
+      .truth;
 }
 
 template <class T>
-void TextReader<T>::read_block(const Part& part, std::int64_t begin, std::int64_t end,
-                               const VerifyOptions& options, std::span<const T> drafted,
-                               Scorer& scorer) {
-  target_->verify(chain_tree({part.text.begin() + begin, part.text.begin() + end}), options);
+ReadChoices TextReader<T>::read_choices(const Strategy& strategy, const Choices& choices) {
+  const Part& part = choices.part;
+  std::size_t longest = 0;
+  for (const std::vector<std::int32_t>& text : choices.texts) {
+    const std::int64_t length = static_cast<std::int64_t>(text.size());
+    VERSIEVE_ASSERT(part.start >= 1 && part.start < part.scored && part.scored < length,
+                    "a token is held, and another predicted");
+    longest = std::max(longest, text.size());
+  }
+  Ballot ballot(choices, target_->shape().vocab, threads_);
+  prefix_.hold(ballot.text(0).first(static_cast<std::size_t>(part.start)));
+  target_->cache().reserve(static_cast<std::int64_t>(longest));
+  read_all(strategy, ballot);
+  prefix_.rewind();
+  return std::move(ballot.found);
+}
+
+template <class T>
+void TextReader<T>::read_all(const Strategy& strategy, Ballot& ballot) {
+  const ReadForm form = form_of(strategy);
+  const bool drafted = chooses_tokens(strategy) || tests_by_sigmoids(strategy);
+  if (form == ReadForm::kTrees) {
+    read_trees(strategy, ballot);
+    return;
+  }
+  if (form != ReadForm::kTokens && !drafted) {
+    read_blocks(strategy, ballot);
+    return;
+  }
+  for (std::size_t i = 0; i < ballot.count(); ++i) {
+    prefix_.hold(ballot.text(i).first(static_cast<std::size_t>(ballot.shared().start)));
+    Scorer& scorer = ballot.begin(i);
+    if (drafted) {
+      read_drafted(strategy, scorer);
+    } else {
+      read_rectified(strategy, scorer);
+    }
+    ballot.count(i, strategy);
+  }
+}
+
+template <class T>
+void TextReader<T>::run_block(std::span<const std::int32_t> text, std::int64_t begin,
+                              std::int64_t end, std::int64_t first, const VerifyOptions& options) {
+  VerifyOptions own = options;
+  own.last_logits_only = first >= end - 1;
+  target_->verify(chain_tree({text.begin() + begin, text.begin() + end}), own);
   tokens_run_ += end - begin;
-  std::vector<T> logits(static_cast<std::size_t>((end - begin) * target_->shape().vocab));
-  ops_->download(logits.data(), target_->logits(), logits.size() * sizeof(T));
-  scorer.add(begin, logits, drafted);
+  const std::size_t vocab = static_cast<std::size_t>(target_->shape().vocab);
+  const std::int64_t row = own.last_logits_only ? 0 : first - begin;
+  rows_.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, end - first)) * vocab);
+  if (!rows_.empty()) {
+    ops_->download(rows_.data(), target_->logits() + row * target_->shape().vocab,
+                   rows_.size() * sizeof(T));
+  }
   target_->commit(whole_path(end - begin));
 }
 
 template <class T>
-void TextReader<T>::read_blocks(const Strategy& strategy, const Part& part, Scorer& scorer) {
+void TextReader<T>::read_block(std::int64_t begin, std::int64_t end, const VerifyOptions& options,
+                               std::span<const T> drafted, Scorer& scorer) {
+  const std::int64_t first = scorer.first_of(begin);
+  run_block(scorer.part().text, begin, end, first, options);
+  const std::size_t skipped =
+      static_cast<std::size_t>((first - begin) * target_->shape().vocab);  // of the draft's rows
+  scorer.add(first, rows_, drafted.subspan(std::min(skipped, drafted.size())));
+}
+
+// Blocks that lie within what all texts share are run once; behind them each text goes its own way.
+template <class T>
+void TextReader<T>::read_blocks(const Strategy& strategy, Ballot& ballot) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
-  const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
-  const std::int64_t block =
-      form_of(strategy) == ReadForm::kBlocks ? kChunk : strategy.draft.levels() + 1;
-  for (std::int64_t at = part.start; at < last; at += block) {
-    read_block(part, at, std::min(last, at + block), options, {}, scorer);
+  const bool any_block = form_of(strategy) == ReadForm::kBlocks;
+  const std::int64_t block = any_block ? kChunk : strategy.draft.levels() + 1;
+  const std::int64_t scored = ballot.shared().scored;
+  std::int64_t at = ballot.shared().start;
+  while (ballot.count() > 1 && at < scored) {
+    const std::int64_t end = any_block ? std::min(scored, at + block) : at + block;
+    if (end > scored) {
+      break;
+    }
+    run_block(ballot.text(0), at, end, scored - 1, options);
+    at = end;
+  }
+  const std::vector<T> shared_row = at == scored ? rows_ : std::vector<T>();
+  for (std::size_t i = 0; i < ballot.count(); ++i) {
+    target_->cache().truncate(at);
+    Scorer& scorer = ballot.begin(i);
+    if (!shared_row.empty()) {
+      scorer.add(scored - 1, shared_row, {});
+    }
+    for (std::int64_t begin = at; begin < scorer.last(); begin += block) {
+      read_block(begin, std::min(scorer.last(), begin + block), options, {}, scorer);
+    }
+    ballot.count(i, strategy);
   }
 }
 
 // Each step verifies the tree that the head drafts behind the true text. The nodes that hold the
 // text go on, and what they predict is scored: as if each token of the text had been accepted.
+// Steps whose tokens all texts share are taken once. The step after them begins with the same tree
+// for all texts, which part in it.
 template <class T>
-void TextReader<T>::read_trees(const Strategy& strategy, const Part& part, Scorer& scorer) {
+void TextReader<T>::read_trees(const Strategy& strategy, Ballot& ballot) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
-  const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
-  const std::size_t vocab = static_cast<std::size_t>(target_->shape().vocab);
   const std::int64_t own = draft_.head->shape().max_position;
   DraftSource<T> source(
       *ops_, *draft_.head,
       {.choice = strategy.draft, .order = strategy.order, .draft_positions = own});
-  source.observe(prefix_.before(part.text[static_cast<std::size_t>(part.start)]));
-  for (std::int64_t at = part.start; at < last;) {
-    const std::span<const std::int32_t> rest = part.text.subspan(static_cast<std::size_t>(at));
-    const DraftTree tree = source.propose(at, rest[0]);
+  const std::span<const std::int32_t> text = ballot.text(0);
+  std::int64_t at = ballot.shared().start;
+  source.observe(prefix_.before(text[static_cast<std::size_t>(at)]));
+  DraftTree tree;
+  for (;;) {
+    const std::span<const std::int32_t> rest = text.subspan(static_cast<std::size_t>(at));
+    tree = source.propose(at, rest[0]);
+    const std::vector<std::int32_t> path = true_path(tree, rest);
+    const std::int64_t next = at + static_cast<std::int64_t>(path.size());
+    if (next >= ballot.shared().scored) {
+      break;
+    }
+    target_->verify(tree, options);
+    tokens_run_ += tree.size();
+    go_on(at, path, rest, source);
+    at = next;
+  }
+  const std::int64_t entries = draft_.head->length();
+  for (std::size_t i = 0; i < ballot.count(); ++i) {
+    target_->cache().truncate(at);
+    draft_.head->set_length(entries);
+    walk_trees(at, tree, options, source, ballot.begin(i));
+    ballot.count(i, strategy);
+  }
+}
+
+template <class T>
+void TextReader<T>::walk_trees(std::int64_t at, DraftTree tree, const VerifyOptions& options,
+                               DraftSource<T>& source, Scorer& scorer) {
+  for (;;) {
+    const std::span<const std::int32_t> rest =
+        scorer.part().text.subspan(static_cast<std::size_t>(at));
     target_->verify(tree, options);
     tokens_run_ += tree.size();
     const std::vector<std::int32_t> path = true_path(tree, rest);
-    std::vector<T> logits(path.size() * vocab);
-    for (std::size_t i = 0; i < path.size(); ++i) {
-      ops_->download(logits.data() + i * vocab,
-                     target_->logits() + static_cast<std::size_t>(path[i]) * vocab,
-                     vocab * sizeof(T));
-    }
-    scorer.add(at, logits, {});
-    target_->commit(path);
-    source.observe({.first = at,
-                    .next_token = {rest.begin() + 1,
-                                   rest.begin() + static_cast<std::ptrdiff_t>(path.size()) + 1},
-                    .captured = target_->captured(),
-                    .rows = path});
+    score_path(at, path, scorer);
     at += static_cast<std::int64_t>(path.size());
+    if (at >= scorer.last() || scorer.is_over()) {
+      return;
+    }
+    go_on(at - static_cast<std::int64_t>(path.size()), path, rest, source);
+    tree = source.propose(at, scorer.part().text[static_cast<std::size_t>(at)]);
   }
+}
+
+// Commits the path of the step that began at `at`, and the source learns of it. `rest`: the text
+// from there on.
+template <class T>
+void TextReader<T>::go_on(std::int64_t at, std::span<const std::int32_t> path,
+                          std::span<const std::int32_t> rest, DraftSource<T>& source) {
+  target_->commit(path);
+  source.observe({.first = at,
+                  .next_token = {rest.begin() + 1,
+                                 rest.begin() + static_cast<std::ptrdiff_t>(path.size()) + 1},
+                  .captured = target_->captured(),
+                  .rows = {path.begin(), path.end()}});
+}
+
+template <class T>
+void TextReader<T>::score_path(std::int64_t at, std::span<const std::int32_t> path,
+                               Scorer& scorer) {
+  const std::size_t vocab = static_cast<std::size_t>(target_->shape().vocab);
+  const std::size_t skipped = static_cast<std::size_t>(
+      std::min(scorer.first_of(at) - at, static_cast<std::int64_t>(path.size())));
+  rows_.resize((path.size() - skipped) * vocab);
+  for (std::size_t i = skipped; i < path.size(); ++i) {
+    ops_->download(rows_.data() + (i - skipped) * vocab,
+                   target_->logits() + static_cast<std::size_t>(path[i]) * vocab,
+                   vocab * sizeof(T));
+  }
+  scorer.add(at + static_cast<std::int64_t>(skipped), rows_, {});
 }
 
 // ReSA: token by token, with its dense passes.
 template <class T>
-void TextReader<T>::read_rectified(const Strategy& strategy, const Part& part, Scorer& scorer) {
+void TextReader<T>::read_rectified(const Strategy& strategy, Scorer& scorer) {
   const VerifyOptions options = verify_options(strategy, target_->shape());
   target_->keep_block_keys(strategy.resa_key_block);
   std::optional<Rectifier<T>> rectifier;
   if (strategy.resa_rectify_every > 0) {
     rectifier.emplace(*target_, strategy.resa_rectify_every);
   }
-  const std::int64_t last = static_cast<std::int64_t>(part.text.size()) - 1;
-  for (std::int64_t at = part.start; at < last; ++at) {
-    read_block(part, at, at + 1, options, {}, scorer);
-    if (rectifier && rectifier->committed(part.text[static_cast<std::size_t>(at)])) {
+  for (std::int64_t at = scorer.part().start; at < scorer.last(); ++at) {
+    read_block(at, at + 1, options, {}, scorer);
+    if (rectifier && rectifier->committed(scorer.part().text[static_cast<std::size_t>(at)])) {
       tokens_run_ += strategy.resa_rectify_every;
     }
   }
@@ -270,17 +439,18 @@ void TextReader<T>::read_rectified(const Strategy& strategy, const Part& part, S
 // The draft decodes the true tokens of each block. SpecAttn reads what it attended to; sigmoids
 // compare its laws with the target's.
 template <class T>
-void TextReader<T>::read_drafted(const Strategy& strategy, const Part& part, Scorer& scorer) {
+void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
   if (draft_.model == nullptr) {
     HeadDrafter<T> drafter(*draft_.head);
-    read_chains(strategy, part, drafter, scorer);
+    read_chains(strategy, drafter, scorer);
     return;
   }
-  const std::span<const std::int32_t> held = part.text.first(static_cast<std::size_t>(part.start));
+  const std::span<const std::int32_t> held =
+      scorer.part().text.first(static_cast<std::size_t>(scorer.part().start));
   prefix_.hold_by_model(held);
   ModelDrafter<T> drafter(*ops_, *draft_.model, {held.begin(), held.end()}, true);
   if (!chooses_tokens(strategy)) {
-    read_chains(strategy, part, drafter, scorer);
+    read_chains(strategy, drafter, scorer);
     return;
   }
   const SpecAttnOptions choice{.p = strategy.specattn_p};
@@ -289,20 +459,18 @@ void TextReader<T>::read_drafted(const Strategy& strategy, const Part& part, Sco
   drafter.capture_attention(strategy.draft.levels(), layer_map_[first]);
   SpecAttnSelector<T> selector(*ops_, drafter, layer_map_, choice);
   target_->set_token_selector(&selector);
-  read_chains(strategy, part, drafter, scorer);
+  read_chains(strategy, drafter, scorer);
   target_->set_token_selector(nullptr);
 }
 
 template <class T>
-void TextReader<T>::read_chains(const Strategy& strategy, const Part& part, Drafter<T>& drafter,
-                                Scorer& scorer) {
+void TextReader<T>::read_chains(const Strategy& strategy, Drafter<T>& drafter, Scorer& scorer) {
   const std::int64_t vocab = target_->shape().vocab, levels = strategy.draft.levels();
-  const std::span<const std::int32_t> text = part.text;
+  const std::span<const std::int32_t> text = scorer.part().text;
   const VerifyOptions options = verify_options(strategy, target_->shape());
-  const std::int64_t last = static_cast<std::int64_t>(text.size()) - 1;
-  Observation<T> seen = prefix_.before(text[static_cast<std::size_t>(part.start)]);
-  for (std::int64_t at = part.start; at < last;) {
-    const std::int64_t end = std::min(last, at + levels + 1);
+  Observation<T> seen = prefix_.before(text[static_cast<std::size_t>(scorer.part().start)]);
+  for (std::int64_t at = scorer.part().start; at < scorer.last();) {
+    const std::int64_t end = std::min(scorer.last(), at + levels + 1);
     std::vector<T> drafted;
     const auto keep_law = [&] {
       if (tests_by_sigmoids(strategy)) {
@@ -320,7 +488,7 @@ void TextReader<T>::read_chains(const Strategy& strategy, const Part& part, Draf
                     .parent = {static_cast<std::int32_t>(i - 2)}});
       keep_law();
     }
-    read_block(part, at, end, options, drafted, scorer);
+    read_block(at, end, options, drafted, scorer);
     seen = {.first = at,
             .next_token = {text.begin() + at + 1, text.begin() + end + 1},
             .captured = target_->captured(),

@@ -10,6 +10,7 @@
 
 #include "engine/run/quality/held_prefix.h"
 #include "engine/run/quality/token_law.h"
+#include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/drafter.h"
 #include "model/words/strategy.h"
 
@@ -18,6 +19,13 @@ namespace versieve::engine {
 struct ReadScores {
   std::vector<TokenScore> tokens;
   std::vector<Law> laws;  // empty unless kept
+};
+
+// Texts that begin alike and end in a choice each. Which of them a strategy finds likeliest, each
+// by its own measure, and what it says of the true one.
+struct ReadChoices {
+  ReadScores truth;
+  std::size_t likeliest = 0;
 };
 
 // What is verified together. kBlocks: chains of any length, whose bits are those of single tokens.
@@ -50,20 +58,41 @@ class TextReader {
   // REQUIRES: 1 <= start < scored < text.size() <= most_tokens(), no refusal.
   // Throws Error(kAnswerNo) where a law is not finite.
   ReadScores read(const Strategy& strategy, const Part& part);
+
+  struct Choices {
+    std::span<const std::vector<std::int32_t>> texts;  // the same tokens before `scored`
+    std::span<const double> measures;                  // what a text's log-likelihood is divided by
+    std::size_t truth = 0;                             // of this one all tokens are scored
+    Part part;                                         // of all of them; its text is left empty
+  };
+  // As read() of each text, but what they share is run once, and a text that can no longer be the
+  // likeliest is not read on in trees. REQUIRES: as read() of each.
+  ReadChoices read_choices(const Strategy& strategy, const Choices& choices);
   // Tokens that the target has run so far.
   std::int64_t tokens_run() const { return tokens_run_ + prefix_.tokens_run(); }
 
  private:
   class Scorer;
+  class Ballot;
 
-  // Verifies text[begin, end), scores what follows each token, and commits.
-  void read_block(const Part& part, std::int64_t begin, std::int64_t end,
-                  const VerifyOptions& options, std::span<const T> drafted, Scorer& scorer);
-  void read_blocks(const Strategy& strategy, const Part& part, Scorer& scorer);
-  void read_trees(const Strategy& strategy, const Part& part, Scorer& scorer);
-  void read_rectified(const Strategy& strategy, const Part& part, Scorer& scorer);
-  void read_drafted(const Strategy& strategy, const Part& part, Scorer& scorer);
-  void read_chains(const Strategy& strategy, const Part& part, Drafter<T>& drafter, Scorer& scorer);
+  // One text or several, each behind what it shares with the first.
+  void read_all(const Strategy& strategy, Ballot& ballot);
+  // Verifies text[begin, end) and commits; the rows from `first` on are then in rows_.
+  void run_block(std::span<const std::int32_t> text, std::int64_t begin, std::int64_t end,
+                 std::int64_t first, const VerifyOptions& options);
+  // The same, and scores what follows each token.
+  void read_block(std::int64_t begin, std::int64_t end, const VerifyOptions& options,
+                  std::span<const T> drafted, Scorer& scorer);
+  void read_blocks(const Strategy& strategy, Ballot& ballot);
+  void read_trees(const Strategy& strategy, Ballot& ballot);
+  void walk_trees(std::int64_t at, DraftTree tree, const VerifyOptions& options,
+                  DraftSource<T>& source, Scorer& scorer);
+  void go_on(std::int64_t at, std::span<const std::int32_t> path,
+             std::span<const std::int32_t> rest, DraftSource<T>& source);
+  void score_path(std::int64_t at, std::span<const std::int32_t> path, Scorer& scorer);
+  void read_rectified(const Strategy& strategy, Scorer& scorer);
+  void read_drafted(const Strategy& strategy, Scorer& scorer);
+  void read_chains(const Strategy& strategy, Drafter<T>& drafter, Scorer& scorer);
 
   kernels::Ops<T>* ops_;
   Target<T>* target_;
@@ -71,6 +100,7 @@ class TextReader {
   std::vector<std::int32_t> layer_map_;
   int threads_;
   HeldPrefix<T> prefix_;
+  std::vector<T> rows_;  // logits on the host
   std::int64_t tokens_run_ = 0;
 };
 

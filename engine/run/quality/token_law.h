@@ -1,4 +1,6 @@
-// The law of a next token as logarithms, and what one law says about another and about a text.
+// The law of a next token as logarithms, and what one law says about another and about a text. A
+// vocabulary's row is read a handful of times for each token of a text: loops here are vectors of
+// floats, their sums doubles.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +29,11 @@ struct TokenScore {
 };
 // `exact`: null or the law to compare with.
 TokenScore score_token(const Law& law, std::int32_t token, const Law* exact);
+// The same of law_of(logits), which is not made.
+template <class T>
+TokenScore score_logits(std::span<const T> logits, std::int32_t token, const Law* exact);
+// The loss alone.
+template <class T>
+double loss_of(std::span<const T> logits, std::int32_t token);
 
 }  // namespace versieve::engine

@@ -2,6 +2,7 @@
 // empty cache, probabilities by plain sums.
 #include "engine/run/quality/lossy_quality.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "engine/run/speculate/decode_loss.h"
 #include "engine/run/speculate/prefilled.h"
 #include "tests/support/errors.h"
+#include "tests/support/pair_texts.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -26,16 +28,10 @@ namespace {
 using nlohmann::json;
 using test::contains;
 using test::error_of;
+using test::numbers;
+using test::write_text;
 
 constexpr std::int64_t kDecoded = 9;
-
-std::string numbers(std::size_t bytes) {
-  std::string text;
-  while (text.size() < bytes) {
-    text += std::to_string(text.size() * 7919) + " ";
-  }
-  return text.substr(0, bytes);
-}
 
 // Two contexts with questions in their midst and at their ends.
 json task_set() {
@@ -75,8 +71,8 @@ struct Fixture {
       test::write_tiny_pair(request.model, model);
     }
     std::ofstream(folder / "set.json") << task_set();
-    std::ofstream(folder / "chat-1.txt") << numbers(300);
-    std::ofstream(folder / "code-1.txt") << numbers(240);
+    write_text(folder / "chat-1.txt", numbers(300));
+    write_text(folder / "code-1.txt", numbers(240));
     request.backend = "cpu";
     request.dtype = "f64";
     request.threads = 1;
@@ -247,10 +243,11 @@ struct TreeLosses {
   std::int64_t steps = 0;
 };
 
-// A text along the trees of the pair's head, from an ordinary prefill.
+// A text along the trees of the pair's head, from an ordinary prefill of all but its last `read`
+// tokens: the losses of those.
 template <class T>
 TreeLosses losses_in_trees(const std::filesystem::path& model, const std::string& text,
-                           std::int64_t scored, const Strategy& strategy) {
+                           std::int64_t read, const Strategy& strategy) {
   const Checkpoint checkpoint = load_target(model);
   const DraftCheckpoint head = load_draft(model / "draft", checkpoint.shape);
   const std::unique_ptr<kernels::Ops<T>> ops = kernels::make_cpu_ops<T>(1);
@@ -258,7 +255,7 @@ TreeLosses losses_in_trees(const std::filesystem::path& model, const std::string
   Draft<T> draft = make_draft<T>(*ops, head, target);
   Prefilled<T> prefilled(*ops, target, &draft, nullptr);
   const std::vector<std::int32_t> tokens = load_tokenizer(model, checkpoint.shape)->encode(text);
-  const std::size_t start = tokens.size() - 1 - static_cast<std::size_t>(scored);
+  const std::size_t start = tokens.size() - 1 - static_cast<std::size_t>(read);
   prefilled.prefill(std::span(tokens).first(start));
   const std::unique_ptr<TreeSource<T>> source = prefilled.make_source({.strategy = strategy}, {});
   prefilled.rewind(*source, tokens[start]);
@@ -330,6 +327,62 @@ TEST_CASE("trees of the trained pair go on by several tokens of the text") {
   CHECK(row.loss ==
         Approx(std::accumulate(slow.losses.begin(), slow.losses.end(), 0.0) / 120.0).epsilon(1e-5));
   CHECK(row.divergence > 0.0);
+}
+
+TEST_CASE("choices that are read together in trees say what each of them says alone") {
+  Fixture fixture;
+  fixture.ask();
+  fixture.request.strategies = {"nsa/d4k3n12/dfs/c4a/F*", "nsa/d3k2n7/bfs/c2a/FRR"};
+  const std::vector<LossyQualityRow> rows = run_lossy_quality(fixture.request).sets[0].rows;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const Strategy strategy = Strategy::parse(rows[i].strategy);
+    SlowModel::Answered slow;
+    for (const TaskContext& context : read_task_set(fixture.request.tasks[0]).contexts) {
+      for (const TaskQuestion& question : context.questions) {
+        std::vector<double> mean;
+        for (const std::string& choice : question.choices) {
+          const std::string before =
+              context.text.substr(0, static_cast<std::size_t>(question.at)) + question.ask;
+          const std::int64_t scored = static_cast<std::int64_t>(choice.size());  // a byte a token
+          const std::vector<double> losses =
+              losses_in_trees<double>(fixture.request.model, before + choice, kDecoded + scored,
+                                      strategy)
+                  .losses;
+          const double sum = std::accumulate(losses.begin() + kDecoded, losses.end(), 0.0);
+          mean.push_back(sum / static_cast<double>(scored));
+          slow.loss += mean.size() - 1 == question.answer ? sum : 0.0;
+        }
+        const auto least = std::min_element(mean.begin(), mean.end()) - mean.begin();
+        slow.right += static_cast<std::size_t>(least) == question.answer ? 1 : 0;
+      }
+    }
+    check_answers(rows[i], slow);
+  }
+}
+
+TEST_CASE("windows of tokens are scored as files of the same text are") {
+  Fixture fixture;
+  fixture.request.texts = {fixture.folder / "chat-1.txt"};
+  fixture.request.strategies = {"nsa/d4k3n12/dfs/c4a/F*"};
+  fixture.request.scored = 40;
+  const LossyQualityRow of_file = run_lossy_quality(fixture.request).sets[0].rows[1];
+  const std::vector<std::int32_t> tokens =
+      SlowModel(fixture.request.model).tokenizer().encode(numbers(300));
+  fixture.request.texts = {};
+  fixture.request.windows = {{.group = "300 tokens", .name = "chat-1.txt@0", .tokens = tokens}};
+  std::vector<QualityProgress> seen;
+  fixture.request.on_progress = [&seen](const QualityProgress& at) { seen.push_back(at); };
+  const LossyQualityReport report = run_lossy_quality(fixture.request);
+  REQUIRE(report.sets.size() == 1);
+  CHECK(report.sets[0].name == "300 tokens");
+  CHECK(report.sets[0].sha256.size() == 64);
+  CHECK(report.sets[0].rows[1].loss == of_file.loss);
+  CHECK(report.sets[0].rows[1].divergence == of_file.divergence);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].done == 1.0);
+  CHECK(seen[0].left_s == 0.0);
+  fixture.request.windows[0].tokens.push_back(1 << 20);
+  CHECK(error_of([&] { run_lossy_quality(fixture.request); }).code() == ExitCode::kBadInput);
 }
 
 TEST_CASE("strategies that draft with a head answer the same whatever was answered before") {

@@ -35,6 +35,40 @@ TEST_CASE("tokens that cannot come have no part in a divergence") {
   CHECK(score_token(law, 0, &law).divergence == 0.0);
 }
 
+TEMPLATE_TEST_CASE("logits are scored as their law is, whatever their count", "", double, float) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal(0.0, 9.0);
+  for (const std::size_t vocab : {1U, 2U, 15U, 16U, 17U, 511U, 512U, 513U, 5000U}) {
+    CAPTURE(vocab);
+    std::vector<TestType> a(vocab), b(vocab);
+    std::generate(a.begin(), a.end(), [&] { return static_cast<TestType>(normal(random)); });
+    std::generate(b.begin(), b.end(), [&] { return static_cast<TestType>(normal(random)); });
+    const std::span<const TestType> logits(b);
+    const Law exact = law_of(std::span<const TestType>(a)), own = law_of(logits);
+    const std::int32_t token = static_cast<std::int32_t>(vocab / 3);
+    const TokenScore of_law = score_token(own, token, &exact);
+    const TokenScore score = score_logits(logits, token, &exact);
+    CHECK(score.loss == of_law.loss);
+    CHECK(score.likeliest == of_law.likeliest);
+    CHECK(score.divergence == of_law.divergence);
+    CHECK(loss_of(logits, token) == of_law.loss);
+    double whole = 0.0;
+    for (const TestType logit : b) {
+      whole += std::exp(static_cast<double>(logit) - static_cast<double>(b[0]));
+    }
+    CHECK(score.loss == Approx(static_cast<double>(b[0]) + std::log(whole) -
+                               static_cast<double>(b[static_cast<std::size_t>(token)]))
+                            .epsilon(1e-6)
+                            .margin(1e-6));
+    CHECK(score_logits(std::span<const TestType>(a), token, &exact).divergence == 0.0);
+  }
+}
+
+TEST_CASE("numbers that are none make no finite score") {
+  const std::vector<float> logits = {0.0F, NAN, 1.0F};
+  CHECK(!std::isfinite(loss_of(std::span<const float>(logits), 0)));
+}
+
 TEST_CASE("the law of sigmoids is that of the tokens that the kernel yields") {
   constexpr std::int64_t kSamples = 200'000, kVocab = 4;
   const std::vector<double> target = {400.0, -300.0, 900.0, 0.0, 0, 0, 0, 0};

@@ -1,0 +1,22 @@
+#include "engine/cli/run_record.h"
+
+#include "profiler/environment.h"
+
+namespace versieve::cli {
+
+RunRecord uncounted_run(const std::string& kind, Backend backend, const std::string& device,
+                        const std::string& counters, const std::string& configuration) {
+  const profiler::Environment environment = profiler::read_environment();
+  RunRecord record{.kind = kind, .device = device};
+  if (backend == Backend::kCuda && environment.gpu) {
+    record.device_uuid_hash = environment.gpu->uuid_hash;
+  }
+  record.counter_access = CounterState::kOff;
+  record.counter_detail = counters;
+  record.configuration = configuration;
+  record.environment = profiler::to_json(environment);
+  record.revision = environment.revision;
+  return record;
+}
+
+}  // namespace versieve::cli
