@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     generate) echo 'def f(x)'; echo; echo 'nsa/d7k4n32/dfs/c1/F* (Strict): 96 tokens in 17 steps' ;;
     fit) echo '  latency      median 2.2 %, 90th 7.8 %, signed median 0.4 % (338 points)'
       echo '  90 % intervals hold 93.8 %; ranking: Kendall tau 0.970' ;;
-    plan) echo 'nsa-1b (bf16) on h200-sxm: step times come from a fit'
+    plan) echo 'nsa-1b (bf16) on h100-sxm: step times come from a fit'
       echo; echo '0-4096 tokens, Strict'; echo '   1  nsa/best'; echo ;;
     replay) echo 'mean gain over base: static +35.5 %, best+R +33.7 %' ;;
     csv) rows='context_low,context_high,class,rank,strategy,a,us,tokens,low,high,gain
@@ -54,7 +54,7 @@ class Checkout {
     write("tools/cmake", "#!/bin/sh\n");
     write("tools/nvidia-smi", "#!/bin/sh\nexit 1\n");
     write("tools/python3", kPython);
-    write("db/measured/h200.db", "");
+    write("db/measured/h100.db", "");
     write("engine/demo/prompts/test/code-400-0.txt", "def");
     write("engine/demo/smollm2/chat.json", R"([{"role": "user", "content": "Who?"}])");
     fs::remove(root() / "calls");
@@ -93,7 +93,7 @@ TEST_CASE("./run ends with one screen, and the second run makes nothing again") 
        {"  none here\n", "  two cores\n", "  96 tokens in 17 steps\n",
         "median 2.2 %, 90th 7.8 %; 90 % intervals hold 93.8 % of them\n",
         "nsa/d7k8n48/bfs/c8e/F*       2657  [2441, 2892]", "2.09x\n", "+35.5 % tokens/s",
-        "build/release/bin/versieve-gui db/measured/h200.db"}) {
+        "build/release/bin/versieve-gui db/measured/h100.db"}) {
     CAPTURE(part);
     CHECK(first.out.find(part) != std::string::npos);
   }
@@ -111,11 +111,11 @@ TEST_CASE("./run makes again what is older than what it is made of, and what fai
   const Checkout checkout;
   REQUIRE(checkout.run().code == 0);
   const auto now = fs::file_time_type::clock::now();
-  fs::last_write_time(checkout.root() / "db/measured/h200.db", now + std::chrono::seconds(5));
+  fs::last_write_time(checkout.root() / "db/measured/h100.db", now + std::chrono::seconds(5));
   REQUIRE(checkout.run().code == 0);
   CHECK(checkout.calls() == "doctor\nfit\nplan\nexport\nexport\nreplay\n");
   fs::remove(checkout.root() / "build/run/planner.json");
-  fs::last_write_time(checkout.root() / "db/measured/h200.db", now - std::chrono::hours(1));
+  fs::last_write_time(checkout.root() / "db/measured/h100.db", now - std::chrono::hours(1));
   REQUIRE(checkout.run().code == 0);
   CHECK(checkout.calls() == "doctor\nplan\nexport\nexport\nreplay\n");
 
@@ -126,7 +126,7 @@ TEST_CASE("./run makes again what is older than what it is made of, and what fai
   CHECK(checkout.run().out.find("  96 tokens in 17 steps\n") != std::string::npos);
 }
 
-TEST_CASE("a GPU that cannot be fitted goes by an H200's measurements, and the screen says why") {
+TEST_CASE("a GPU that cannot be fitted goes by an H100's measurements, and the screen says why") {
   const Checkout checkout;
   checkout.write("tools/nvidia-smi", "#!/bin/sh\necho 9.0\n");
   checkout.write("build/release/bin/versieve",
@@ -136,19 +136,19 @@ TEST_CASE("a GPU that cannot be fitted goes by an H200's measurements, and the s
   const CommandResult result = checkout.run();
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
-  CHECK(result.out.find("This GPU has no fit of its own, so the figures below are an H200's: "
+  CHECK(result.out.find("This GPU has no fit of its own, so the figures below are an H100's: "
                         "NVIDIA H100 NVL is in no catalogue\n") != std::string::npos);
-  CHECK(result.out.find("Cost model of the GPU in db/measured/h200.db\n") != std::string::npos);
+  CHECK(result.out.find("Cost model of the GPU in db/measured/h100.db\n") != std::string::npos);
 
   // Not even measured: the reason was printed by what was refused.
   checkout.write("build/release/bin/versieve",
                  std::string("#!/bin/bash\n[ $1 != profile ] || exit 4\n") + kProgram);
-  CHECK(checkout.run().out.find("the figures below are an H200's\n") != std::string::npos);
+  CHECK(checkout.run().out.find("the figures below are an H100's\n") != std::string::npos);
 
   // Fitted, it goes by its own, and nothing is said.
   checkout.write("build/release/bin/versieve", kProgram);
   const CommandResult own = checkout.run();
-  CHECK(own.out.find("an H200's") == std::string::npos);
+  CHECK(own.out.find("an H100's") == std::string::npos);
 }
 
 TEST_CASE("./run smollm2 makes the pair, has it answer, plans, and makes nothing again") {
