@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "engine/io/checkpoint.h"
@@ -15,7 +16,7 @@ namespace versieve::engine {
 namespace {
 
 void check_request(const CalibrateRequest& request) {
-  if (request.texts.empty()) {
+  if (request.texts.empty() && request.windows.empty()) {
     throw Error(ExitCode::kUsage, "calibrate needs a text: --text FILE, once or more");
   }
   if (!std::isfinite(request.budget) || request.budget < 0.0) {
@@ -36,6 +37,11 @@ std::vector<std::vector<std::int32_t>> read_texts(const CalibrateRequest& reques
                                            std::to_string(shape.max_position));
     }
     report.texts.push_back({path.filename().string(), tokens});
+  }
+  for (const CalibrateWindow& window : request.windows) {
+    tokenizer.check(window.tokens);
+    report.texts.push_back({window.name, static_cast<std::int64_t>(window.tokens.size())});
+    texts.push_back(window.tokens);
   }
   const std::int64_t least = TextLoss<float>::first_scored(shape.nsa) + 1;  // read, none predicted
   if (std::none_of(texts.begin(), texts.end(), [least](const std::vector<std::int32_t>& text) {
@@ -65,10 +71,15 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
                          .budget = request.budget,
                          .remarks = checkpoint.remarks};
   Target<T> target = make_target(*ops, checkpoint, nullptr);
-  TextLoss<T> loss(*ops, target, read_texts(request, *tokenizer, checkpoint.shape, report));
+  const int threads = request.threads > 0
+                          ? request.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  TextLoss<T> loss(*ops, target, read_texts(request, *tokenizer, checkpoint.shape, report),
+                   threads);
   report.scored_tokens = loss.scored_tokens();
-  report.search =
-      search_schedule(checkpoint.shape.layers, request.budget, [&](const std::string& schedule) {
+  report.search = search_schedule(
+      checkpoint.shape.layers, request.budget,
+      [&](const std::string& schedule) {
         const double value = loss(schedule);
         if (!std::isfinite(value)) {
           throw Error(ExitCode::kAnswerNo,
@@ -78,7 +89,8 @@ CalibrateReport calibrate_on(const CalibrateRequest& request, const ComputeDevic
           request.on_loss(schedule, value);
         }
         return value;
-      });
+      },
+      request.most_tried);
   return report;
 }
 

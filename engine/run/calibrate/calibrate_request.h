@@ -12,13 +12,21 @@
 
 namespace versieve::engine {
 
+// A text that is no file of its own: a piece of one, in tokens of the target's.
+struct CalibrateWindow {
+  std::string name;
+  std::vector<std::int32_t> tokens;
+};
+
 struct CalibrateRequest {
   std::filesystem::path model;               // directory: config.json, weights, tokenizer
   std::vector<std::filesystem::path> texts;  // their bytes are the texts
-  double budget = -1.0;                      // nats a token over all-F; must be given
-  std::string backend = "auto";              // cpu, cuda, auto: a GPU if there is one
-  std::string dtype = "f32";                 // f32, bf16 (cuda), f64 (cpu)
-  int threads = 0;                           // of the CPU; 0: all
+  std::vector<CalibrateWindow> windows;
+  std::int64_t most_tried = 0;   // schedule_search.h
+  double budget = -1.0;          // nats a token over all-F; must be given
+  std::string backend = "auto";  // cpu, cuda, auto: a GPU if there is one
+  std::string dtype = "f32";     // f32, bf16 (cuda), f64 (cpu)
+  int threads = 0;               // of the CPU; 0: all
   // Called after each loss.
   std::function<void(const std::string& schedule, double loss)> on_loss;
 };

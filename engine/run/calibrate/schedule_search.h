@@ -36,8 +36,12 @@ struct ScheduleSearch {
   const std::string& schedule() const { return curve.back().schedule; }
 };
 
-// Layer 0 stays F. Among equal losses the lower layer goes first. REQUIRES: layers >= 1, budget >=
-// 0 (nats a token over all-F). Calls `loss` layers (layers - 1) / 2 + 1 times at most.
-ScheduleSearch search_schedule(std::int64_t layers, double budget, const ScheduleLoss& loss);
+// Layer 0 stays F. Among equal losses the lower layer goes first. `most_tried`: layers tried a step
+// after the first, those whose newest losses were least; 0: all that are left. REQUIRES: layers >=
+// 1, budget >= 0 (nats a token over all-F). Calls `loss` layers (layers - 1) / 2 + 1 times at most.
+ScheduleSearch search_schedule(std::int64_t layers, double budget, const ScheduleLoss& loss,
+                               std::int64_t most_tried = 0);
+// What the search with that budget, no larger than its own, would have found.
+const ScheduleStep& step_within(const ScheduleSearch& search, double budget);
 
 }  // namespace versieve::engine

@@ -91,6 +91,34 @@ TEST_CASE("a smaller budget gives a beginning of a larger one's curve") {
   CHECK(part.refused->schedule == whole.curve[part.curve.size()].schedule);
 }
 
+TEST_CASE("a step within a budget is where the search with that budget ends") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    PlantedLoss loss(seed, 9);
+    const ScheduleSearch whole = search_schedule(9, 5.0, std::ref(loss));
+    for (const double budget : {0.0, 0.2, 0.9, 3.0, 5.0}) {
+      CAPTURE(seed, budget);
+      CHECK(step_within(whole, budget).schedule ==
+            search_schedule(9, budget, std::ref(loss)).schedule());
+    }
+  }
+}
+
+TEST_CASE("few layers are tried a step: the first tries all, each takes the best that it tried") {
+  PlantedLoss loss(3, 20), every(3, 20);
+  const ScheduleSearch search = search_schedule(20, 1e9, std::ref(loss), 4);
+  const ScheduleSearch whole = search_schedule(20, 1e9, std::ref(every));
+  CHECK(search.curve[1].candidates.size() == 19);
+  CHECK(search.curve[1].schedule == whole.curve[1].schedule);
+  for (std::size_t i = 2; i < search.curve.size(); ++i) {
+    CHECK(search.curve[i].candidates.size() == std::min<std::size_t>(4, 20 - i));
+    for (const ScheduleCandidate& other : search.curve[i].candidates) {
+      CHECK(search.curve[i].loss <= other.loss);
+    }
+  }
+  CHECK(search.schedule() == "F" + std::string(19, 'R'));
+  CHECK(loss.calls < every.calls / 2);
+}
+
 TEST_CASE("among equal losses the lower layer goes first, and one layer stays F") {
   const ScheduleLoss flat = [](const std::string&) { return 1.0; };
   const ScheduleSearch search = search_schedule(4, 0.0, flat);

@@ -47,6 +47,8 @@ TEMPLATE_TEST_CASE("the loss of chains is that of decoding token by token, to th
     CHECK(loss(schedule) == decoded_loss(engine, text, schedule));
   }
   CHECK(loss("FFF") != loss("FRR"));
+  TextLoss<TestType> threaded(*engine.ops, engine.target, {text}, 2);
+  CHECK(threaded("FRR") == loss("FRR"));
 }
 
 TEST_CASE("tokens count alike over all texts, and short texts have none to count") {
