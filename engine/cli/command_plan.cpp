@@ -11,6 +11,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
 #include "engine/cli/pair_evidence.h"
+#include "engine/cli/pair_profile.h"
 #include "engine/cli/pair_shape.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/schedule_file.h"
@@ -71,6 +72,34 @@ std::vector<std::string> schedules_of(const Options& options, const LlmShape& ta
     }
   }
   return schedules;
+}
+
+// F* and those that acceptance of the pair was measured with; the usual ones where there is none.
+std::vector<std::string> measured_schedules(const std::vector<PointMeasurement>& acceptance) {
+  std::vector<std::string> schedules = {"F*"};
+  for (const PointMeasurement& point : acceptance) {
+    const Strategy strategy = Strategy::parse(point.key.strategy);
+    if (strategy.attention == AttentionMethod::kNsa &&
+        std::find(schedules.begin(), schedules.end(), strategy.schedule) == schedules.end()) {
+      schedules.push_back(strategy.schedule);
+    }
+  }
+  return schedules.size() > 1 ? schedules : default_schedules();
+}
+
+// Which of them were calibrated on the pair, a sentence; or nothing.
+std::string calibrated_remark(const KnownPair& known, const std::string& database,
+                              const std::vector<std::string>& schedules) {
+  if (!known.id || known.id->sha256.empty() || database.empty()) {
+    return {};
+  }
+  std::vector<engine::CalibratedSchedule> calibrated =
+      stored_calibration(db::Store::open(database, db::OpenMode::kReadOnly), known.id->sha256);
+  std::erase_if(calibrated, [&](const engine::CalibratedSchedule& own) {
+    return std::find(schedules.begin(), schedules.end(), own.schedule) == schedules.end();
+  });
+  return calibrated.empty() ? std::string()
+                            : "schedules calibrated on the pair: " + calibrated_text(calibrated);
 }
 
 // Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
@@ -139,8 +168,13 @@ Answer run_plan(const Options& options) {
   const KnownPair known = known_pair(pair, options.evidence_database(), fit.device);
   use_pair(known, pair, borrowed, options.pair || options.rate, fit);
   choose_acceptance(options, fit.acceptance);
+  if (options.schedules.empty()) {
+    wanted.schedules = measured_schedules(known.evidence.acceptance);
+  }
   wanted.pair = known.id;
-  wanted.pair_remark = known.remark;
+  const std::string calibrated =
+      calibrated_remark(known, options.evidence_database(), wanted.schedules);
+  wanted.pair_remark = known.remark.empty() ? calibrated : known.remark;
   if (!options.precision) {
     wanted.classes = priced_classes(fit);
   }
@@ -150,7 +184,8 @@ Answer run_plan(const Options& options) {
     engine::write_file_atomically(options.out, json);
   }
   return {.json = nlohmann::json::parse(json),
-          .text = engine::plan_table_text(table, kRanksPrinted)};
+          .text = engine::plan_table_text(table, kRanksPrinted) +
+                  (calibrated.empty() ? "" : "\n" + calibrated + "\n")};
 }
 
 }  // namespace
@@ -181,7 +216,8 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
   app.add_option(
       "--schedule", options->schedules,
       "layers that refresh and reuse, as FRRRRRRF or a file of `versieve calibrate`, in the "
-      "place of (FR)*, (FRR)* and (FRRR)*; may be repeated");
+      "place of those that acceptance of the pair was measured with, else of (FR)*, (FRR)* and "
+      "(FRRR)*; may be repeated");
   CLI::Option* const pair = app.add_option(
       "--acceptance", options->pair,
       "tokens a step of this pair, as it was profiled or imported under that name, or by eight or "

@@ -13,6 +13,7 @@
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/cli/pair_profile.h"
 #include "engine/cli/progress_text.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/pair_identity.h"
@@ -49,6 +50,9 @@ struct Options {
   std::vector<std::string> prompts;
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
+  std::string quality = "all";          // of the sweep pair: or none
+  std::vector<std::string> tasks;       // empty: the shipped ones
+  std::optional<std::int64_t> questions;
   int threads = 0;
   bool resume = false;
 };
@@ -88,7 +92,18 @@ struct Work {
   SweepPlan plan;
   engine::PairSource pair;
   bool has_pair = false;
+  std::optional<engine::PairAtHand> at_hand;  // of the sweep pair
 };
+
+// The sweep pair, with those schedules beside F*.
+void plan_pair(Work& work, const std::vector<std::string>& reuse) {
+  engine::PairSweepShape shape = work.at_hand->shape;
+  shape.reuse = reuse;
+  const Backend backend = work.at_hand->backend;
+  work.plan = engine::sweep_from_json(engine::pair_sweep(shape, backend), engine::kPairSweep,
+                                      backend, work.pair.id);
+  work.plan.pair = engine::pair_configuration(work.pair);
+}
 
 Work work_of(const Options& options, Backend backend, bool is_simulated) {
   const std::string text = sweep_text(options);
@@ -103,10 +118,13 @@ Work work_of(const Options& options, Backend backend, bool is_simulated) {
     return work;
   }
   work.pair = pair_of(options);
-  work.plan = engine::sweep_from_json(
-      options.sweep == engine::kPairSweep ? engine::pair_sweep(work.pair, backend) : text,
-      options.sweep, backend, work.pair.id);
-  work.plan.pair = engine::pair_configuration(work.pair);
+  if (options.sweep == engine::kPairSweep) {
+    work.at_hand.emplace(work.pair, backend);
+    plan_pair(work, engine::reuse_schedules({}));
+  } else {
+    work.plan = engine::sweep_from_json(text, options.sweep, backend, work.pair.id);
+    work.plan.pair = engine::pair_configuration(work.pair);
+  }
   return work;
 }
 
@@ -183,11 +201,62 @@ Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progres
   return answer;
 }
 
-void stop_if_requested(const CampaignProgress& progress) {
+void stop_if_requested(const std::string& after) {
   if (stop_requested != 0) {
     throw Error(ExitCode::kEnvironment,
-                "interrupted after " + std::to_string(progress.done) +
-                    " points, which are stored; --resume goes on with the rest");
+                "interrupted " + after + "; --resume goes on with the rest");
+  }
+}
+
+PairProfileOptions beside_points(const Options& options, const engine::Shard& shard) {
+  PairProfileOptions out{.resume = options.resume,
+                         .threads = options.threads,
+                         .shard = shard,
+                         .tasks = {options.tasks.begin(), options.tasks.end()},
+                         .questions = options.questions.value_or(0),
+                         .on_pause = [] {
+                           stop_if_requested(
+                               "while schedules or strategies were judged: sets that "
+                               "were finished are stored");
+                         }};
+  if (out.tasks.empty() && options.quality != "none") {
+    for (const char* name : {"continuation", "recall", "next_line"}) {
+      out.tasks.push_back(engine::shipped_data(std::string("engine/demo/tasks/") + name + ".json"));
+    }
+  }
+  return out;
+}
+
+void refuse_quality_options(const Options& options, const Work& work) {
+  const bool any = options.quality != "all" || !options.tasks.empty() || options.questions;
+  if (any && !work.at_hand) {
+    throw Error(ExitCode::kUsage,
+                "--quality, --tasks and --questions are of the sweep pair on this machine");
+  }
+  if (options.quality == "none" && (!options.tasks.empty() || options.questions)) {
+    throw Error(ExitCode::kUsage,
+                "--quality none asks no questions: leave out --tasks and "
+                "--questions");
+  }
+}
+
+// What stands beside the points of the sweep pair, in the answer.
+void add_pair_profile(const std::vector<engine::CalibratedSchedule>& calibrated,
+                      const std::optional<PairQualityOutcome>& quality, Answer& answer) {
+  answer.json["calibrated"] = nlohmann::ordered_json::array();
+  for (const engine::CalibratedSchedule& own : calibrated) {
+    answer.json["calibrated"].push_back(
+        {{"budget", own.budget}, {"schedule", own.schedule}, {"rise", own.rise}});
+  }
+  answer.text += calibrated.empty() ? " No schedule was calibrated."
+                                    : " Calibrated: " + calibrated_text(calibrated) + ".";
+  if (quality) {
+    answer.json["quality"] = {
+        {"rows", quality->rows}, {"skipped", quality->skipped}, {"left_out", quality->left_out}};
+    answer.text += " Quality: " + std::to_string(quality->rows) + " rows.";
+    for (const std::string& why : quality->left_out) {
+      answer.text += " Left out: " + why + ".";
+    }
   }
 }
 
@@ -286,11 +355,21 @@ Answer run_profile(const Options& options) {
   const engine::Shard shard = engine::parse_shard(options.shard);
   const Backend backend = engine::resolved_backend(options.backend);
   const std::optional<HardwareSpec> simulated = simulated_hardware(options, backend);
-  const Work work = work_of(options, backend, simulated.has_value());
-  const SweepPlan& plan = work.plan;
-  require_gpu(plan, backend, simulated.has_value(), options.hardware_out);
+  Work work = work_of(options, backend, simulated.has_value());
+  refuse_quality_options(options, work);
+  require_gpu(work.plan, backend, simulated.has_value(), options.hardware_out);
   engine::require_writable(options.hardware_out);
   db::Store store = db::Store::open(options.database, db::OpenMode::kCreateOrOpen);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  const PairProfileOptions beside =
+      work.at_hand ? beside_points(options, shard) : PairProfileOptions();
+  std::vector<engine::CalibratedSchedule> calibrated;
+  if (work.at_hand) {
+    calibrated = calibrate_pair(store, *work.at_hand, beside);
+    plan_pair(work, engine::reuse_schedules(calibrated));
+  }
+  const SweepPlan& plan = work.plan;
   CampaignMachine machine =
       engine::open_campaign(plan, backend, simulated ? simulated->key : std::string());
   std::vector<PointKey> points = engine::shard_of(plan.points, shard.index, shard.count);
@@ -301,8 +380,6 @@ Answer run_profile(const Options& options) {
     });
   }
   const engine::CampaignOptions campaign = campaign_of(options, work, simulated);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   std::optional<StoredCampaign> stored;
   if (!points.empty()) {  // a run of nothing says nothing
     stored.emplace(store, machine.record);
@@ -311,7 +388,7 @@ Answer run_profile(const Options& options) {
       plan, points, machine, campaign, [&](const PointMeasurement& point) { stored->add(point); },
       [](const CampaignProgress& at) {
         write_progress(progress_text(at));
-        stop_if_requested(at);
+        stop_if_requested("after " + std::to_string(at.done) + " points, which are stored");
       });
   if (stored) {
     stored->complete();
@@ -321,6 +398,13 @@ Answer run_profile(const Options& options) {
   if (work.has_pair) {
     answer.json["pair"] = {{"name", work.pair.id.name}, {"sha256", work.pair.id.sha256}};
     answer.text = text_of(work.pair.id) + "; " + answer.text;
+  }
+  if (work.at_hand) {
+    std::optional<PairQualityOutcome> quality;
+    if (options.quality != "none") {
+      quality = measure_pair_quality(store, *work.at_hand, calibrated, beside);
+    }
+    add_pair_profile(calibrated, quality, answer);
   }
   answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
   add_hardware(store, machine, options.hardware_out, answer);
@@ -352,6 +436,15 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       "that take turns in planning and judging; the shipped ones if left out");
   app.add_option("--demo", options->demo, "folder that holds both, as nsa/ and prompts/")
       ->excludes(model);
+  app.add_option("--quality", options->quality,
+                 "of --sweep pair: all, or none, to leave out what schedules and approximate "
+                 "groups cost")
+      ->check(CLI::IsMember({"all", "none"}));
+  app.add_option("--tasks", options->tasks,
+                 "task sets of that, as engine/demo/tasks/*.json; the shipped ones if left out");
+  app.add_option("--questions", options->questions,
+                 "questions of each set at most; 48, on a CPU 4 if left out")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--hardware-out", options->hardware_out,

@@ -2,11 +2,15 @@
 // pair's points, planted under the same name, move nothing.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "db/store.h"
 #include "engine/io/pair_identity.h"
+#include "model/words/strategy.h"
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/errors.h"
+#include "tests/support/pair_texts.h"
 #include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
 
@@ -262,6 +266,72 @@ TEST_CASE("a database whose pair was timed is planned for that pair, where nobod
   CHECK(test::run_versieve(line + " --model ffffffff").code == 0);
   const nlohmann::json geometry = plan(database, "nsa-1b");
   CHECK(geometry["model"] == "nsa-1b");
+}
+
+TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them") {
+  const test::TempFolder folder;
+  const std::string tiny = (folder / "tiny").string();
+  test::write_tiny_pair(tiny, {});
+  test::write_text(folder / "a/calibration/one.txt", test::numbers(420));
+  test::write_text(folder / "a/test/two.txt", test::numbers(840).substr(420));
+  test::write_text(folder / "set.json", R"({"format": "versieve task set", "schema": 1,
+      "name": "made", "contexts": [{"text": "one two three four five", "questions": [
+      {"choices": [" six", " cats"], "answer": 0}]}]})");
+  const std::string database = (folder / "p.db").string();
+  const std::string line = "profile --backend cpu --threads 1 --sweep pair --db " + database +
+                           " --model " + tiny + " --prompts " + (folder / "a").string() +
+                           " --tasks " + (folder / "set.json").string() + " --questions 1 --json";
+  const test::CommandResult result = test::run_versieve(line);
+  CAPTURE(result.err, result.out);
+  REQUIRE(result.code == 0);
+  const nlohmann::json answer = nlohmann::json::parse(result.out);
+  const std::int64_t rows = answer["quality"]["rows"];
+  CHECK(rows > 0);
+  const PairId pair = engine::pair_identity(tiny);
+  std::set<std::string> measured;
+  {
+    const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+    std::map<std::string, int> kinds;
+    for (const db::StoredRun& run : store.runs()) {
+      ++kinds[run.record.kind];
+    }
+    CHECK(kinds == std::map<std::string, int>{{"calibration", 1}, {"pair", 1}, {"quality", 2}});
+    CHECK(static_cast<std::int64_t>(store.quality().size()) == rows);
+    for (const QualityPoint& row : store.quality()) {
+      CHECK(row.pair == pair);
+      measured.insert(row.strategy);
+    }
+    for (const PointMeasurement& point : store.points({.workload = WorkloadKind::kAcceptance})) {
+      measured.insert(Strategy::parse(point.key.strategy).schedule);
+    }
+  }
+  for (const nlohmann::json& own : answer["calibrated"]) {
+    const std::string schedule = own["schedule"];
+    CHECK(measured.count("nsa/ar/bfs/c1/" + schedule) == 1);  // judged
+    CHECK(measured.count(schedule) == 1);
+    CHECK(own["rise"] <= own["budget"]);
+  }
+  const test::CommandResult again = test::run_versieve(line + " --resume");
+  CAPTURE(again.err, again.out);
+  const nlohmann::json rest = nlohmann::json::parse(again.out);
+  CHECK(rest["points"] == 0);
+  CHECK(rest["calibrated"] == answer["calibrated"]);
+  CHECK(rest["quality"]["rows"] == 0);
+  CHECK(rest["quality"]["skipped"] > 0);
+
+  const test::CommandResult planned =
+      test::run_versieve("plan --json --hardware h200-sxm --class Reuse-only --db " + kMeasured +
+                         " --acceptance-db " + database + " --model " + tiny);
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  const nlohmann::json table = nlohmann::json::parse(planned.out);
+  for (const nlohmann::json& entry : table["entries"]) {
+    CHECK(measured.count(Strategy::parse(entry["strategy"].get<std::string>()).schedule) == 1);
+  }
+  const std::string remark = sources(table)["remark"];
+  CHECK((remark.find("schedules calibrated on the pair") == 0) == !answer["calibrated"].empty());
+  test::check_refused("profile --backend cpu --sweep quick --db " + database + " --questions 2", 2,
+                      "of the sweep pair");
 }
 
 TEST_CASE("folders that are no pair's, prompts that are none and sweeps of no pair are refused") {

@@ -2,7 +2,9 @@
 // and the texts allow.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/measure/sweep/pair_source.h"
 #include "model/words/point_words.h"
@@ -22,7 +24,20 @@ struct PairSweepShape {
   std::int64_t longest_chat = 0;
   Dtype dtype = Dtype::kBf16;
   std::vector<std::string> regimes, splits;
+  std::vector<std::string> reuse = {"(FR)*", "(FRRR)*"};  // schedules beside F*
 };
 std::string pair_sweep(const PairSweepShape& shape, Backend backend);
+// Contexts that windows of texts are cut at; none where there are chats alone.
+std::vector<std::int64_t> text_contexts(const PairSweepShape& shape);
+
+// A pair loaded, and what its sweep depends on. Throws as pair_sweep does.
+struct PairAtHand {
+  PairAtHand(const PairSource& pair, Backend backend);
+
+  PairSource source;  // its texts are those of plan and judgement
+  Backend backend;
+  LoadedPair loaded;
+  PairSweepShape shape;
+};
 
 }  // namespace versieve::engine

@@ -3,17 +3,19 @@
 #include "engine/measure/sweep/pair_sweep.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <set>
 
 #include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/pair_quality.h"
 #include "model/words/error.h"
+#include "tests/support/pair_texts.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
 using namespace versieve;
 using namespace versieve::engine;
+using test::write_text;
 namespace fs = std::filesystem;
 
 namespace {
@@ -40,9 +42,13 @@ std::set<std::int64_t> contexts_of(const PairSweepShape& shape) {
   return contexts;
 }
 
-void write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path) << text;
+std::vector<PointMeasurement> points_of(const SweepPlan& plan, const PairSource& pair) {
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  return points;
 }
 
 }  // namespace
@@ -90,6 +96,92 @@ TEST_CASE("a pair's points bear its hash: steps and both splits, trees and a cha
   CHECK(plan_of(shape(8192, 1 << 14), Backend::kCpu).points[0].launch == LaunchMode::kStream);
 }
 
+TEST_CASE("a pair's schedules have steps and acceptance, and so have approximate groups") {
+  PairSweepShape own = shape(4096, 1 << 14);
+  own.reuse.push_back("FRRFR");
+  std::set<std::string> steps, acceptance;
+  for (const PointKey& key : plan_of(own).points) {
+    (key.workload == WorkloadKind::kStep ? steps : acceptance).insert(key.strategy);
+  }
+  for (const char* schedule : {"(FR)*", "(FRRR)*", "FRRFR"}) {
+    CHECK(steps.count(std::string("nsa/d6k8n64/bfs/c8e/") + schedule) == 1);
+    CHECK(acceptance.count(std::string("nsa/d6k8n64/bfs/c1/") + schedule) == 1);
+  }
+  for (const char* grouped : {"bfs/c4a", "dfs/c4a", "bfs/c8a", "dfs/c8a"}) {
+    CHECK(acceptance.count(std::string("nsa/d6k8n64/") + grouped + "/F*") == 1);
+  }
+}
+
+TEST_CASE("schedules of a search are those within each budget, once, and none of the usual ones") {
+  const auto step = [](std::int64_t layer, const char* schedule, double rise) {
+    return ScheduleStep{.layer = layer, .schedule = schedule, .rise = rise};
+  };
+  const ScheduleSearch search{.curve = {step(-1, "FFFFFF", 0.0), step(1, "FRFFFF", 0.001),
+                                        step(2, "FRRFFF", 0.01), step(5, "FRRFFR", 0.019)}};
+  const std::vector<CalibratedSchedule> found = calibrated_schedules(search);
+  REQUIRE(found.size() == 2);  // what 0.05 finds was found with 0.02
+  CHECK(found[0].schedule == "FRFFFF");
+  CHECK(found[0].budget == 0.005);
+  CHECK(found[1].schedule == "FRRFFR");
+  CHECK(found[1].budget == 0.02);
+  CHECK(found[1].rise == 0.019);
+  using Schedules = std::vector<std::string>;
+  CHECK(reuse_schedules(found) == Schedules{"(FR)*", "(FRRR)*", "FRFFFF", "FRRFFR"});
+  const std::vector<CalibratedSchedule> usual =
+      calibrated_schedules({.curve = {step(-1, "FFFFFF", 0.0), step(5, "FRFRFR", 0.001)}});
+  REQUIRE(usual.size() == 1);
+  CHECK(usual[0].schedule == "(FR)*");  // under which it is measured
+  CHECK(reuse_schedules(usual) == Schedules{"(FR)*", "(FRRR)*"});
+  CHECK(calibrated_schedules({.curve = {step(-1, "FFFFFF", 0.0)}}).empty());
+}
+
+TEST_CASE("a pair is calibrated on one split and judged on the other, and on questions") {
+  const test::TempFolder folder;
+  test::write_tiny_pair(folder / "p", {});
+  const std::string text = test::numbers(2000);
+  write_text(folder / "a/calibration/one.txt", text.substr(0, 900));
+  write_text(folder / "a/test/two.txt", text.substr(900));
+  write_text(folder / "set.json", R"({"format": "versieve task set", "schema": 1, "name": "made",
+      "contexts": [{"text": "one two three four five six seven", "questions": [
+      {"choices": [" eight", " cats"], "answer": 0}, {"at": 13, "choices": [" four", " no"],
+       "answer": 0}]}]})");
+  const PairAtHand pair({.id = {"p", std::string(64, 'f')},
+                         .model = folder / "p",
+                         .prompts = listed_prompts({folder / "a"})},
+                        Backend::kCpu);
+  std::optional<CalibrateRequest> request = pair_calibration(pair, 1);
+  REQUIRE(request);
+  REQUIRE(request->windows.size() == 1);
+  CHECK(request->windows[0].name == "calibration/one.txt@0");
+  CHECK(request->windows[0].tokens.size() == 80 + 1 + 128);  // five blocks of 16, then what counts
+  const CalibrateReport report = run_calibration(*request);
+  CHECK(report.scored_tokens == 128);
+  const std::vector<CalibratedSchedule> found = calibrated_schedules(report.search);
+
+  const std::vector<PairQualityPart> parts = pair_quality(pair, {.reuse = reuse_schedules(found),
+                                                                 .tasks = {folder / "set.json"},
+                                                                 .questions = 1,
+                                                                 .threads = 1});
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].name == "made");
+  CHECK(parts[1].name == "texts");
+  CHECK(parts[1].split == "test");
+  CHECK(parts[0].configuration != parts[1].configuration);
+  for (const PairQualityPart& part : parts) {
+    const LossyQualityReport judged = run_lossy_quality(part.request);
+    REQUIRE(!judged.sets.empty());
+    CHECK(judged.sets[0].rows.size() == 1 + reuse_schedules(found).size() + 6);
+    CHECK(judged.sets[0].asks == (part.name == "made"));
+    CHECK(quality_points(judged, pair.source.id, part.split)[0].split == "test");
+  }
+  CHECK(parts[1].request.windows[0].group == "512 tokens");
+  CHECK(parts[1].request.windows[0].name == "test/two.txt@0");
+
+  PairSource one_split = pair.source;  // what made the schedules does not judge them
+  std::erase_if(one_split.prompts, [](const PromptFile& p) { return p.split == "test"; });
+  CHECK(pair_quality(PairAtHand(one_split, Backend::kCpu), {.reuse = {"(FR)*"}}).empty());
+}
+
 TEST_CASE("a sweep's pair is the one at hand, and no geometry's points are its") {
   const SweepPlan plan = sweep_from_json(
       R"({"name": "x", "grids": [{"workload": "acceptance"}, {"workload": "step", "model": "pair"},
@@ -113,11 +205,11 @@ TEST_CASE("a sweep's pair is the one at hand, and no geometry's points are its")
 
 TEST_CASE("prompts are a folder's by its index or its names, files take turns") {
   const test::TempFolder folder;
-  write(folder / "a/one.txt", "one");
-  write(folder / "a/two.txt", "two");
-  write(folder / "a/chat.json", "[]");
-  write(folder / "a/test/three.txt", "three");
-  write(folder / "a/notes.md", "no prompt");
+  write_text(folder / "a/one.txt", "one");
+  write_text(folder / "a/two.txt", "two");
+  write_text(folder / "a/chat.json", "[]");
+  write_text(folder / "a/test/three.txt", "three");
+  write_text(folder / "a/notes.md", "no prompt");
   const PromptList list = listed_prompts({folder / "a"});
   REQUIRE(list.size() == 4);
   CHECK(list[0].name == "chat.json");
@@ -129,9 +221,9 @@ TEST_CASE("prompts are a folder's by its index or its names, files take turns") 
   CHECK(list[3].split == "test");
   CHECK(listed_prompts({folder / "a/one.txt"}).at(0).split == "calibration");
   CHECK(splits_of(list) == std::vector<std::string>{"calibration", "test"});
-  write(folder / "b/index.json", R"([{"file": "x.txt", "regime": "plan", "split": "test"}])");
+  write_text(folder / "b/index.json", R"([{"file": "x.txt", "regime": "plan", "split": "test"}])");
   CHECK(listed_prompts({folder / "b"}).at(0).path == folder / "b/x.txt");
-  write(folder / "c/index.json", R"([{"file": "x.txt"}])");
+  write_text(folder / "c/index.json", R"([{"file": "x.txt"}])");
   CHECK_THROWS_WITH(listed_prompts({folder / "c"}),
                     Catch::Contains("needs file, regime and split"));
   CHECK_THROWS_WITH(listed_prompts({folder / "none"}), Catch::Contains("no such file or folder"));
@@ -142,10 +234,10 @@ TEST_CASE("prompts are a folder's by its index or its names, files take turns") 
 TEST_CASE("messages of a chat are a prompt whole, and what follows them is the model's alone") {
   const test::TempFolder folder;
   test::write_tiny_pair(folder / "p", {});
-  write(folder / "p/chat_template.jinja",
-        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}");
-  write(folder / "a.json", R"([{"role": "user", "content": "How long is a day?"}])");
-  write(folder / "b.json", R"([{"role": "user", "content": "Why?"}])");
+  write_text(folder / "p/chat_template.jinja",
+             "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}");
+  write_text(folder / "a.json", R"([{"role": "user", "content": "How long is a day?"}])");
+  write_text(folder / "b.json", R"([{"role": "user", "content": "Why?"}])");
   const PairSource pair{.id = {"p", std::string(64, 'f')},
                         .model = folder / "p",
                         .prompts = listed_prompts({folder / "a.json", folder / "b.json"})};
@@ -167,11 +259,7 @@ TEST_CASE("messages of a chat are a prompt whole, and what follows them is the m
       R"({"name": "test", "new_tokens": 6, "grids": [{"workload": "acceptance", "regime": "chat",
           "split": ["calibration", "test"], "context_len": 64, "draft": "d2k2n4"}]})",
       "test", Backend::kCpu, pair.id);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = points_of(plan, pair);
   REQUIRE(points.size() == 2);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.reason);
@@ -186,11 +274,7 @@ TEST_CASE("messages of a chat are a prompt whole, and what follows them is the m
 TEST_CASE("a pair's steps run its own weights on real text") {
   const test::TempFolder folder;
   test::write_tiny_pair(folder / "p", {});
-  std::string text;
-  for (int i = 0; i < 200; ++i) {
-    text += "line " + std::to_string(i * i) + "\n";
-  }
-  write(folder / "t.txt", text);
+  write_text(folder / "t.txt", test::numbers(2000));
   const PairSource pair{.id = {"p", std::string(64, 'f')},
                         .model = folder / "p",
                         .prompts = listed_prompts({folder / "t.txt"})};
@@ -199,11 +283,7 @@ TEST_CASE("a pair's steps run its own weights on real text") {
           {"workload": "step", "model": "pair", "regime": "given", "context_len": [300, 5000],
            "draft": ["ar", "d2k2n4"], "launch": "stream"}]})",
       "test", Backend::kCpu, pair.id);
-  std::vector<PointMeasurement> points;
-  run_campaign(
-      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
-      [&](const PointMeasurement& point) { points.push_back(point); },
-      [](const CampaignProgress&) {});
+  const std::vector<PointMeasurement> points = points_of(plan, pair);
   REQUIRE(points.size() == 4);
   for (const PointMeasurement& point : points) {
     CAPTURE(point.key.strategy, point.reason);

@@ -1,0 +1,220 @@
+#include "engine/cli/pair_profile.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "engine/cli/output.h"
+#include "engine/cli/progress_text.h"
+#include "engine/cli/run_record.h"
+#include "engine/io/formatted.h"
+#include "model/words/error.h"
+#include "model/words/strategy.h"
+
+namespace versieve::cli {
+namespace {
+
+using engine::CalibratedSchedule;
+
+constexpr const char* kSource = "calibration";
+constexpr double kProductBudget = 0.02;  // of the schedule that goes with approximate groups
+constexpr const char* kNoCounters = "What schedules and strategies cost takes no counters.";
+
+std::string configuration_of(const engine::CalibrateRequest& request,
+                             const engine::PairAtHand& pair) {
+  nlohmann::ordered_json out = {{"sweep", kCalibrationRun},
+                                {"pair_sha256", pair.source.id.sha256},
+                                {"dtype", request.dtype},
+                                {"backend", request.backend},
+                                {"most_tried", request.most_tried},
+                                {"budgets", engine::kLossBudgets},
+                                {"texts", nlohmann::ordered_json::array()}};
+  for (const engine::CalibrateWindow& window : request.windows) {
+    out["texts"].push_back({{"text", window.name}, {"tokens", window.tokens.size()}});
+  }
+  return out.dump();
+}
+
+std::string found_text(const engine::CalibrateReport& report,
+                       const std::vector<CalibratedSchedule>& schedules) {
+  nlohmann::ordered_json out = engine::calibration_json(report);
+  out["schedules"] = nlohmann::ordered_json::array();
+  for (const CalibratedSchedule& own : schedules) {
+    out["schedules"].push_back(
+        {{"budget", own.budget}, {"schedule", own.schedule}, {"rise", own.rise}});
+  }
+  return out.dump();
+}
+
+std::vector<CalibratedSchedule> schedules_of(const std::string& text, const std::string& database) {
+  try {
+    std::vector<CalibratedSchedule> out;
+    const nlohmann::json found = nlohmann::json::parse(text);
+    for (const nlohmann::json& own : found.at("schedules")) {
+      out.push_back({.budget = own.at("budget").get<double>(),
+                     .schedule = own.at("schedule").get<std::string>(),
+                     .rise = own.at("rise").get<double>()});
+    }
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ExitCode::kBadInput, database + ": a calibration that it holds is damaged");
+  }
+}
+
+// Of a run that was finished; none where it holds no calibration.
+std::optional<std::vector<CalibratedSchedule>> calibration_in(const db::Store& store,
+                                                              const db::StoredRun& run) {
+  if (run.record.kind != kCalibrationRun || run.record.status != RunStatus::kComplete) {
+    return {};
+  }
+  for (const db::Diagnostic& line : store.diagnostics(run.id)) {
+    if (line.source == kSource) {
+      return schedules_of(line.text, store.path());
+    }
+  }
+  return {};
+}
+
+std::optional<std::vector<CalibratedSchedule>> calibration_of(const db::Store& store,
+                                                              const std::string& configuration) {
+  for (const db::StoredRun& run : store.runs()) {
+    if (run.record.configuration == configuration) {
+      if (const auto found = calibration_in(store, run)) {
+        return found;
+      }
+    }
+  }
+  return {};
+}
+
+// Strategies that a run of the same request holds for all of its sets.
+std::set<std::string> measured_strategies(const db::Store& store,
+                                          const std::string& configuration) {
+  std::set<std::string> strategies;
+  for (const db::StoredRun& run : store.runs()) {
+    if (run.record.kind == "quality" && run.record.configuration == configuration &&
+        run.record.status == RunStatus::kComplete) {
+      for (const QualityPoint& row : store.quality(run.id)) {
+        strategies.insert(row.strategy);
+      }
+    }
+  }
+  return strategies;
+}
+
+void store_part(db::Store& store, const engine::PairAtHand& pair,
+                const engine::PairQualityPart& part, const engine::LossyQualityReport& report,
+                PairQualityOutcome& outcome) {
+  const std::vector<QualityPoint> rows = engine::quality_points(report, pair.source.id, part.split);
+  const std::int64_t run = store.begin_run(
+      uncounted_run("quality", pair.backend, report.device, kNoCounters, part.configuration));
+  store.add_quality(run, rows);
+  store.finish_run(run, RunStatus::kComplete);
+  outcome.rows += static_cast<std::int64_t>(rows.size());
+}
+
+void measure_part(db::Store& store, const engine::PairAtHand& pair, engine::PairQualityPart part,
+                  const PairProfileOptions& options, PairQualityOutcome& outcome) {
+  if (options.resume) {
+    const std::set<std::string> there = measured_strategies(store, part.configuration);
+    const std::size_t before = part.request.strategies.size();
+    std::erase_if(part.request.strategies, [&](const std::string& strategy) {
+      return there.count(Strategy::parse(strategy).text()) > 0;
+    });
+    outcome.skipped += static_cast<std::int64_t>(before - part.request.strategies.size());
+    if (part.request.strategies.empty()) {
+      return;
+    }
+  }
+  part.request.on_progress = [&](const engine::QualityProgress& at) {
+    write_progress(quality_progress_text(at));
+    options.on_pause();
+  };
+  try {
+    store_part(store, pair, part, engine::run_lossy_quality(part.request), outcome);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kAnswerNo) {
+      throw;
+    }
+    outcome.left_out.push_back(error.what());  // questions longer than the model takes
+  }
+}
+
+}  // namespace
+
+std::vector<CalibratedSchedule> calibrate_pair(db::Store& store, const engine::PairAtHand& pair,
+                                               const PairProfileOptions& options) {
+  std::optional<engine::CalibrateRequest> request = engine::pair_calibration(pair, options.threads);
+  if (!request) {
+    return {};
+  }
+  const std::string configuration = configuration_of(*request, pair);
+  if (options.resume) {
+    if (const auto found = calibration_of(store, configuration)) {
+      return *found;
+    }
+  }
+  std::int64_t losses = 0;
+  request->on_loss = [&](const std::string& schedule, double loss) {
+    write_progress("\rcalibrating, loss " + std::to_string(++losses) +
+                   engine::formatted(": %s %.4f nats a token   ", schedule.c_str(), loss));
+    options.on_pause();
+  };
+  const engine::CalibrateReport report = engine::run_calibration(*request);
+  write_progress("\n");
+  std::vector<CalibratedSchedule> schedules = engine::calibrated_schedules(report.search);
+  const std::int64_t run = store.begin_run(
+      uncounted_run(kCalibrationRun, pair.backend, report.device, kNoCounters, configuration));
+  store.add_diagnostic(run, "info", kSource, found_text(report, schedules));
+  store.finish_run(run, RunStatus::kComplete);
+  return schedules;
+}
+
+std::vector<CalibratedSchedule> stored_calibration(const db::Store& store,
+                                                   const std::string& pair_sha256) {
+  std::vector<CalibratedSchedule> newest;
+  for (const db::StoredRun& run : store.runs()) {
+    if (run.record.kind != kCalibrationRun) {
+      continue;
+    }
+    const nlohmann::json configuration =
+        nlohmann::json::parse(run.record.configuration, nullptr, false);
+    if (configuration.is_object() && configuration.value("pair_sha256", "") == pair_sha256) {
+      newest = calibration_in(store, run).value_or(newest);
+    }
+  }
+  return newest;
+}
+
+std::string calibrated_text(const std::vector<CalibratedSchedule>& calibrated) {
+  std::string text;
+  for (const CalibratedSchedule& own : calibrated) {
+    text += (text.empty() ? "" : ", ") + own.schedule +
+            engine::formatted(" within %g nats a token", own.budget);
+  }
+  return text;
+}
+
+PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,
+                                        const std::vector<CalibratedSchedule>& calibrated,
+                                        const PairProfileOptions& options) {
+  engine::PairQualityOptions wanted{.reuse = engine::reuse_schedules(calibrated),
+                                    .tasks = options.tasks,
+                                    .questions = options.questions,
+                                    .threads = options.threads};
+  for (const CalibratedSchedule& own : calibrated) {
+    if (own.budget <= kProductBudget) {
+      wanted.product = own.schedule;
+    }
+  }
+  PairQualityOutcome outcome;
+  const std::vector<engine::PairQualityPart> parts = engine::pair_quality(pair, wanted);
+  for (std::size_t i = static_cast<std::size_t>(options.shard.index); i < parts.size();
+       i += static_cast<std::size_t>(options.shard.count)) {
+    measure_part(store, pair, parts[i], options, outcome);
+  }
+  return outcome;
+}
+
+}  // namespace versieve::cli

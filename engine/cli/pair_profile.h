@@ -1,0 +1,50 @@
+// What `versieve profile --sweep pair` stores beside points: the schedules calibrated on the pair,
+// as a run of kind `calibration`, and what they and approximate groups cost, as runs of kind
+// `quality`, one a set.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "engine/measure/sweep/pair_quality.h"
+#include "engine/measure/sweep/sweep.h"
+
+namespace versieve::cli {
+
+// Kind of the run that holds a calibration: its request is the run's configuration, its curve a
+// diagnostic.
+inline constexpr const char* kCalibrationRun = "calibration";
+
+struct PairProfileOptions {
+  bool resume = false;  // what the database holds is not measured again
+  int threads = 0;
+  engine::Shard shard;  // of the sets; every shard calibrates
+  std::vector<std::filesystem::path> tasks;
+  std::int64_t questions = 0;
+  std::function<void()> on_pause;  // called now and then; may throw to end the work
+};
+
+// None where the pair's texts are too short.
+std::vector<engine::CalibratedSchedule> calibrate_pair(db::Store& store,
+                                                       const engine::PairAtHand& pair,
+                                                       const PairProfileOptions& options);
+// Of the newest calibration of that pair that the database holds.
+std::vector<engine::CalibratedSchedule> stored_calibration(const db::Store& store,
+                                                           const std::string& pair_sha256);
+// "FRFF within 0.02 nats a token, ..."; empty of none.
+std::string calibrated_text(const std::vector<engine::CalibratedSchedule>& calibrated);
+
+struct PairQualityOutcome {
+  std::int64_t rows = 0;              // stored, of strategies and sets
+  std::int64_t skipped = 0;           // strategies of sets that were there before
+  std::vector<std::string> left_out;  // sets and why, a sentence each
+};
+PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,
+                                        const std::vector<engine::CalibratedSchedule>& calibrated,
+                                        const PairProfileOptions& options);
+
+}  // namespace versieve::cli
