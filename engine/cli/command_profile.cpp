@@ -373,6 +373,9 @@ Answer run_profile(const Options& options) {
   CampaignMachine machine =
       engine::open_campaign(plan, backend, simulated ? simulated->key : std::string());
   std::vector<PointKey> points = engine::shard_of(plan.points, shard.index, shard.count);
+  if (options.quality == "only") {
+    points.clear();
+  }
   const std::size_t all = points.size();
   if (options.resume) {
     points = engine::remaining_points(points, [&](const PointKey& key) {
@@ -436,10 +439,11 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       "that take turns in planning and judging; the shipped ones if left out");
   app.add_option("--demo", options->demo, "folder that holds both, as nsa/ and prompts/")
       ->excludes(model);
-  app.add_option("--quality", options->quality,
-                 "of --sweep pair: all, or none, to leave out what schedules and approximate "
-                 "groups cost")
-      ->check(CLI::IsMember({"all", "none"}));
+  app.add_option(
+         "--quality", options->quality,
+         "of --sweep pair: all; none leaves out what schedules and approximate groups cost, "
+         "only leaves out the points")
+      ->check(CLI::IsMember({"all", "none", "only"}));
   app.add_option("--tasks", options->tasks,
                  "task sets of that, as engine/demo/tasks/*.json; the shipped ones if left out");
   app.add_option("--questions", options->questions,

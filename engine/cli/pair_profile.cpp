@@ -180,7 +180,8 @@ std::vector<CalibratedSchedule> stored_calibration(const db::Store& store,
     }
     const nlohmann::json configuration =
         nlohmann::json::parse(run.record.configuration, nullptr, false);
-    if (configuration.is_object() && configuration.value("pair_sha256", "") == pair_sha256) {
+    const auto pair = configuration.find("pair_sha256");
+    if (pair != configuration.end() && *pair == pair_sha256) {
       newest = calibration_in(store, run).value_or(newest);
     }
   }

@@ -319,6 +319,11 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   CHECK(rest["quality"]["rows"] == 0);
   CHECK(rest["quality"]["skipped"] > 0);
 
+  const test::CommandResult alone = test::run_versieve(line + " --quality only");
+  CAPTURE(alone.err, alone.out);
+  CHECK(nlohmann::json::parse(alone.out)["points"] == 0);
+  CHECK(nlohmann::json::parse(alone.out)["quality"]["rows"] == rows);  // runs beside the others
+
   const test::CommandResult planned =
       test::run_versieve("plan --json --hardware h200-sxm --class Reuse-only --db " + kMeasured +
                          " --acceptance-db " + database + " --model " + tiny);
