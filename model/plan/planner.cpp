@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "model/plan/system_grid.h"
 #include "model/plan/system_pricer.h"
@@ -239,11 +240,25 @@ class Planner {
     std::stable_sort(cell.begin(), cell.end(), [](const PlanEntry& a, const PlanEntry& b) {
       return a.evaluation.throughput > b.evaluation.throughput;
     });
-    cell.resize(std::min(cell.size(), static_cast<std::size_t>(options_.ranks)));
-    for (std::size_t i = 0; i < cell.size(); ++i) {
-      cell[i].rank = static_cast<std::int64_t>(i) + 1;
-      table_.entries.push_back(cell[i]);
+    std::int64_t ranked = 0;
+    std::set<std::string> listed;  // texts without their order
+    for (PlanEntry& e : cell) {
+      if (ranked == options_.ranks) {
+        break;
+      }
+      if (is_fresh(e, listed)) {
+        e.rank = ++ranked;
+        table_.entries.push_back(e);
+      }
     }
+  }
+
+  // Of two tuples that differ in the order of their nodes alone the better one is ranked, breadth
+  // first of equals: its twin would say nothing more. Baselines are ranked in any case.
+  static bool is_fresh(const PlanEntry& e, std::set<std::string>& listed) {
+    Strategy tuple = e.evaluation.strategy;
+    tuple.order = Traversal::kBfs;
+    return listed.insert(tuple.text()).second || !e.baseline.empty();
   }
 
   void plan_cell(std::int64_t bucket, PrecisionClass precision) {

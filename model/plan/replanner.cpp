@@ -151,7 +151,9 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
     }
     order.push_back({-accepted[static_cast<std::size_t>(tuple.yield)] / us, tuple.candidate});
   }
-  const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(kept_));
+  // Where both orders are ranked, of two that differ in it alone one is listed.
+  const std::int64_t most = knows_order(fit_.acceptance, Traversal::kDfs) ? 2 * kept_ : kept_;
+  const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(most));
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end());
   for (std::size_t i = 0; i < kept; ++i) {
     marked[static_cast<std::size_t>(order[i].second)] = true;

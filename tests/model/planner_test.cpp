@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "model/launches/step_composition.h"
 #include "model/words/error.h"
@@ -229,9 +230,17 @@ TEST_CASE(
   const PlanTable measured = planned(fit);
   CHECK(measured.runnable > 3 * unmeasured.runnable / 2);
   CHECK(std::any_of(measured.entries.begin(), measured.entries.end(), is_dfs));
+  std::set<std::string> listed;
   for (const PlanEntry& e : measured.entries) {
     CHECK(!(is_dfs(e) && e.evaluation.strategy.group_size == 1));
     CHECK(e.note.find("other order") == std::string::npos);
+    Strategy twin = e.evaluation.strategy;  // of another order: the better of the two is listed
+    twin.order = Traversal::kBfs;
+    const bool is_first =
+        listed.insert(std::to_string(e.bucket) + name_of(e.precision) + twin.text()).second;
+    CHECK((is_first || !e.baseline.empty()));
+    CHECK((is_dfs(e) || e.evaluation.strategy.group_size == 1 ||
+           e.evaluation.strategy.group_mode == GroupMode::kApprox || !e.baseline.empty()));
   }
 }
 

@@ -71,6 +71,19 @@ TEST_CASE("a plan of those near the top is the plan of all, machine after machin
              plan(fit, hardware_by_key("h200-sxm"), target(), options));
 }
 
+TEST_CASE("near the top are tuples of both orders, of which a plan lists the better one") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  for (AcceptanceModel::Positional& p : fit.acceptance.positional) {
+    p.orders[0] = {.measured = true, .overlap = 0.6, .group = {1.4, 2.2, 3.6}};
+    p.orders[1] = {.measured = true, .overlap = 0.62, .group = {1.39, 2.15, 3.5}};
+  }
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  const Replanner replanner(fit, target(), options);
+  const HardwareSpec machine = with_bandwidth(2.0);
+  check_same(replanner.plan_on(machine), plan(fit, machine, target(), options));
+}
+
 TEST_CASE("plans with a schedule of one's own are replanned with it") {
   const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   PlanOptions options;
