@@ -14,7 +14,7 @@ namespace versieve::cli {
 namespace {
 
 struct Options {
-  std::string database, pair, device, csv, plan;
+  std::string database, pair, device, csv, plan, live;
   std::vector<int> figures, tables;
   bool traversal = false;
   std::int64_t context_len = 8192;
@@ -162,6 +162,7 @@ Answer run_figures(const Options& options) {
                              .device = device_of(options, store),
                              .quality = {},
                              .played = {},
+                             .live = {},
                              .context_len = options.context_len};
   for (const PointMeasurement& m : acceptance) {
     if (input.pair.points > 0 && engine::is_of(m, input.pair)) {
@@ -178,6 +179,9 @@ Answer run_figures(const Options& options) {
   }
   if (!options.plan.empty()) {
     input.played = played_plan(options, acceptance);
+  }
+  if (!options.live.empty()) {
+    input.live = engine::read_live_plan(options.live);
   }
   std::vector<engine::Figure> figures;
   for (const Maker maker : chosen(options)) {
@@ -216,6 +220,8 @@ Run declare_figures(CLI::App& app, const CommandContext&) {
       ->check(CLI::PositiveNumber);
   app.add_option("--plan", options->plan,
                  "a table written by `versieve plan`, to be played for tables 3 and 4");
+  app.add_option("--live", options->live,
+                 "what `versieve bench planner --out` wrote, for tables 3 and 4");
   app.add_option("--csv", options->csv, "also write the cells to this file, a line each");
   return [options] { return run_figures(*options); };
 }

@@ -2,6 +2,7 @@
 // paper's. Only what points hold is told; what they lack is said with the sweep that measures it.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -53,6 +54,27 @@ struct PlayedPlan {
   std::vector<ContextBucket> buckets;
 };
 
+// A planner table played by a pair, measured: what `versieve bench planner --out` writes.
+struct LivePlan {
+  struct Cell {
+    ContextBucket range;
+    std::string precision;
+    std::int64_t prompts = 0;
+    std::int64_t moved = 0;                      // by the guard of best+R
+    std::map<std::string, double> tokens_per_s;  // by contender: "plain", "base", "static", ...
+  };
+  struct Setting {
+    std::string name;
+    double gain = 0.0;  // of best+R over base, in the mean over cells
+    std::int64_t moved = 0;
+  };
+  std::string device, pair;
+  std::int64_t max_new_tokens = 0;
+  std::vector<Cell> cells;
+  std::vector<Setting> settings;  // none without --sweep-guard
+};
+LivePlan read_live_plan(const std::string& path);  // throws Error(kBadInput)
+
 struct FiguresInput {
   AcceptancePair pair;
   std::vector<PointMeasurement> acceptance;  // of the pair, with what its queries share
@@ -61,6 +83,7 @@ struct FiguresInput {
   std::string device;                        // empty: nothing was timed
   std::vector<QualityPoint> quality;         // of the pair
   std::optional<PlayedPlan> played;
+  std::optional<LivePlan> live;
   std::int64_t context_len = 8192;  // figures of one context take the nearest there is
 };
 

@@ -210,6 +210,50 @@ std::string bucket_name(const ContextBucket& bucket) {
   return std::to_string(bucket.low) + "-" + std::to_string(bucket.high);
 }
 
+Json or_null(const std::map<std::string, double>& values, const char* name) {
+  const auto found = values.find(name);
+  return found == values.end() ? Json() : Json(found->second);
+}
+
+FigureTable live_table_3(const LivePlan& live) {
+  FigureTable table{
+      .caption = formatted("%s on %s, measured live: tokens/s, medians over prompts, %lld new "
+                           "tokens",
+                           live.pair.c_str(), live.device.c_str(),
+                           static_cast<long long>(live.max_new_tokens)),
+      .columns = {{"bucket, class", 0},
+                  {"plain", 0},
+                  {"base", 0},
+                  {"static-best", 0},
+                  {"best+R", 0},
+                  {"best+R over base %", 1},
+                  {"moves", 0},
+                  {"prompts", 0}},
+      .rows = {}};
+  for (const LivePlan::Cell& cell : live.cells) {
+    const Json base = or_null(cell.tokens_per_s, "base");
+    const Json best = or_null(cell.tokens_per_s, "best+R");
+    const bool both = base.is_number() && best.is_number();
+    table.rows.push_back(
+        {bucket_name(cell.range) + " " + cell.precision, or_null(cell.tokens_per_s, "plain"), base,
+         or_null(cell.tokens_per_s, "static"), best,
+         both ? Json(gain_percent(best.get<double>(), base.get<double>())) : Json(), cell.moved,
+         cell.prompts});
+  }
+  return table;
+}
+
+FigureTable live_table_4(const LivePlan& live) {
+  FigureTable table{.caption = live.pair + " on " + live.device +
+                               ", measured live: best+R over base, mean over the cells of table 3",
+                    .columns = {{"setting", 0}, {"over base %", 1}, {"moves", 0}},
+                    .rows = {}};
+  for (const LivePlan::Setting& s : live.settings) {
+    table.rows.push_back({s.name, 100.0 * s.gain, s.moved});
+  }
+  return table;
+}
+
 }  // namespace
 
 Figure table_1(const FiguresInput& input) {
@@ -286,10 +330,15 @@ Figure table_3(const FiguresInput& input) {
                 .papers = {paper_table_3()},
                 .tables = {},
                 .missing = {}};
+  if (input.live) {
+    figure.tables.push_back(live_table_3(*input.live));
+  }
   if (!input.played) {
-    figure.missing.push_back(
-        "points alone hold no plan: versieve plan --db F --out T, then --plan T plays recorded "
-        "texts through it");
+    if (!input.live) {
+      figure.missing.push_back(
+          "points alone hold no plan: versieve plan --db F --out T, then --plan T plays recorded "
+          "texts through it; versieve bench planner --table T --out L measures it, then --live L");
+    }
     return figure;
   }
   const Replay& replay = input.played->replay;
@@ -330,8 +379,15 @@ Figure table_4(const FiguresInput& input) {
                 .papers = {paper_table_4()},
                 .tables = {},
                 .missing = {}};
+  if (input.live && !input.live->settings.empty()) {
+    figure.tables.push_back(live_table_4(*input.live));
+  }
   if (!input.played) {
-    figure.missing.push_back("as of table 3: --plan T plays recorded texts");
+    if (figure.tables.empty()) {
+      figure.missing.push_back(
+          "as of table 3: --plan T plays recorded texts, and --live L shows what bench planner "
+          "--sweep-guard measured");
+    }
     return figure;
   }
   FigureTable table{

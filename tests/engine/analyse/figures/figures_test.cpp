@@ -1,8 +1,11 @@
 // The paper's figures from points made by hand: right cells, and a sentence where there are none.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "engine/analyse/figures/figure.h"
+#include "model/words/error.h"
+#include "tests/support/temp_folder.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -238,6 +241,41 @@ TEST_CASE("a played plan fills tables 3 and 4") {
   CHECK(third.tables[0].rows[0][5] == "2 of 5");
   CHECK(third.tables[0].caption.find("best+R +20.0 %") != std::string::npos);
   CHECK(number(table_4(input).tables.at(0), 0, 2) == Approx(20.0));
+}
+
+TEST_CASE("what bench planner measured fills tables 3 and 4, other files are refused") {
+  const test::TempFolder folder;
+  const std::string path = (folder / "live.json").string();
+  std::ofstream(path) << R"({"bench": "planner", "device": "a GPU", "pair": "mine",
+    "max_new_tokens": 128, "rows": [
+     {"context": [0, 4096], "class": "Strict", "contender": "base", "prompts": 4, "moved": 0,
+      "tokens_per_s": {"median": 1000.0, "low": 900.0, "high": 1100.0}},
+     {"context": [0, 4096], "class": "Strict", "contender": "best+R", "prompts": 4, "moved": 3,
+      "tokens_per_s": {"median": 1250.0, "low": 900.0, "high": 1300.0}},
+     {"context": [4096, 8192], "class": "Strict", "contender": "plain", "prompts": 2, "moved": 0,
+      "tokens_per_s": {"median": 700.0, "low": 690.0, "high": 710.0}}],
+    "settings": [{"setting": "hysteresis 2", "gain": 0.125, "moved": 7}]})";
+  FiguresInput input;
+  input.live = read_live_plan(path);
+  const Figure third = table_3(input);
+  CHECK(third.missing.empty());
+  REQUIRE(third.tables.size() == 1);
+  const FigureTable& table = third.tables[0];
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0][0] == "0-4096 Strict");
+  CHECK(table.rows[0][1].is_null());
+  CHECK(number(table, 0, 2) == 1000.0);
+  CHECK(number(table, 0, 5) == Approx(25.0));
+  CHECK(table.rows[0][6] == 3);
+  CHECK(number(table, 1, 1) == 700.0);
+  CHECK(table.rows[1][5].is_null());
+  CHECK(table_4(input).tables.at(0).rows.at(0)[0] == "hysteresis 2");
+  CHECK(number(table_4(input).tables.at(0), 0, 1) == Approx(12.5));
+  for (const char* other : {R"({"bench": "verify"})", R"({"rows": []})", R"([1])", "no JSON"}) {
+    std::ofstream(path) << other;
+    CHECK_THROWS_AS(read_live_plan(path), Error);
+  }
+  CHECK_THROWS_AS(read_live_plan((folder / "none.json").string()), Error);
 }
 
 TEST_CASE("figures are written as text, as JSON with nulls, and as a line a cell") {
