@@ -39,6 +39,7 @@ class Player {
   // None: the prompt's answer ends before its first step.
   std::optional<PromptPlay> play(const PlayedBucket& bucket, const PlayedPrompt& prompt) {
     pair_.generator().prefill(prompt.tokens);
+    pair_.generator().reserve(options_.max_new_tokens);
     references_.clear();
     if (reference_of_run(Strategy{}).steps == 0) {
       return {};
@@ -90,7 +91,6 @@ class Player {
     if (!on_gpu_) {
       return;
     }
-    pair_.generator().reserve(options_.max_new_tokens);
     bool recorded = true;
     for (int round = 0; recorded && round < kMostWarmUps; ++round) {
       recorded = false;
@@ -112,6 +112,7 @@ class Player {
   void add(const PlayedRun& run, const Generation& made, RunPlay& out) {
     out.tokens_per_s.push_back(made.tokens_per_second());
     out.step_us.push_back(1e6 * made.decode_seconds() / static_cast<double>(made.steps));
+    out.tokens = static_cast<std::int64_t>(made.tokens.size()) - 1;
     out.steps = made.steps;
     out.yielded = made.accepted_per_step() * static_cast<double>(made.steps);
     out.moved |= !made.moves.empty();
@@ -244,6 +245,9 @@ void add_pair(const PlanTable& table, PlannerBench& bench) {
 void require_played(const PlannerBench& bench) {
   if (!bench.cells.empty()) {
     return;
+  }
+  if (bench.unplayed.empty()) {
+    throw Error(ExitCode::kAnswerNo, "the table has no cell to play");
   }
   const UnplayedCell& first = bench.unplayed.front();
   throw Error(ExitCode::kAnswerNo,

@@ -38,7 +38,7 @@ struct PlannerBenchOptions {
 // One run on one prompt.
 struct RunPlay {
   std::vector<double> tokens_per_s, step_us;  // by round
-  std::int64_t steps = 0;                     // of one round
+  std::int64_t tokens = 0, steps = 0;         // of one round; tokens of the steps alone
   double yielded = 0.0;                       // by them, also what a stop cut off
   bool moved = false;                         // by the guard
   bool recorded = false;                      // steps in graphs
@@ -59,6 +59,7 @@ struct PromptPlay {
 struct Predicted {
   double tokens_per_s = 0.0, low = 0.0, high = 0.0;
   double tokens_a_step = 0.0;
+  Provenance source = Provenance::kPredicted;  // measured: its step's time was
 };
 
 // Medians over prompts; intervals of the median as summary_of gives them.
@@ -66,6 +67,7 @@ struct PlannerRow {
   Contender contender = Contender::kPlain;
   std::string strategy;  // of a guard the first; of the oracle the one that was best most often
   profiler::SampleSummary tokens_per_s;
+  double pooled_tokens_per_s = 0.0;               // all tokens over all time
   double tokens_a_step = 1.0;                     // all that steps yielded over all steps
   profiler::SampleSummary over_plain, over_base;  // ratios, prompt by prompt
   std::optional<Predicted> predicted;
@@ -140,6 +142,7 @@ struct PlannerBench {
   };
   Coverage cell_coverage() const;
   Coverage row_coverage() const;
+  Coverage rows_of_measured_steps() const;  // `within`: of those, with a measured step
   std::optional<profiler::SampleSummary> guard_us() const;  // over cells
   // Means over cells, moves added up; empty where the guard's constants are not swept.
   std::vector<SettingRow> settings() const;

@@ -41,6 +41,7 @@ ordered_json json_of(const PlannerCell& cell, const PlannerRow& row) {
                       {"strategy", row.strategy},
                       {"prompts", cell.prompts},
                       {"tokens_per_s", json_of(row.tokens_per_s)},
+                      {"pooled_tokens_per_s", row.pooled_tokens_per_s},
                       {"tokens_a_step", row.tokens_a_step},
                       {"over_plain", json_of(row.over_plain)},
                       {"over_base", json_of(row.over_base)},
@@ -54,7 +55,8 @@ ordered_json json_of(const PlannerCell& cell, const PlannerRow& row) {
     out["predicted"] = {{"tokens_per_s", row.predicted->tokens_per_s},
                         {"low", row.predicted->low},
                         {"high", row.predicted->high},
-                        {"tokens_a_step", row.predicted->tokens_a_step}};
+                        {"tokens_a_step", row.predicted->tokens_a_step},
+                        {"source", name_of(row.predicted->source)}};
   }
   return out;
 }
@@ -197,16 +199,18 @@ std::string settings_text(const std::vector<SettingRow>& settings) {
 }
 
 std::string means_text(const PlannerBench& b) {
-  std::string out =
-      "mean gain over base (exact groups): static " + gain_text(b.mean_gain(Contender::kStatic)) +
-      ", best+R " + gain_text(b.mean_gain(Contender::kBestR)) + ", best+P " +
-      gain_text(b.mean_gain(Contender::kBestP)) + ", oracle " +
-      gain_text(b.mean_gain(Contender::kOracle)) + "; over plain: static " +
-      gain_text(b.mean_gain_over_plain(Contender::kStatic)) + ", best+R " +
-      gain_text(b.mean_gain_over_plain(Contender::kBestR)) + ", best+P " +
-      gain_text(b.mean_gain_over_plain(Contender::kBestP)) +
-      "\nwithin the predicted 90 % interval: first tuples of " + share_text(b.cell_coverage()) +
-      " cells, " + share_text(b.row_coverage()) + " rows with plain decoding and both baselines\n";
+  std::string out = "mean gain over base (exact groups): static " +
+                    gain_text(b.mean_gain(Contender::kStatic)) + ", best+R " +
+                    gain_text(b.mean_gain(Contender::kBestR)) + ", best+P " +
+                    gain_text(b.mean_gain(Contender::kBestP)) + ", oracle " +
+                    gain_text(b.mean_gain(Contender::kOracle)) + "; over plain: static " +
+                    gain_text(b.mean_gain_over_plain(Contender::kStatic)) + ", best+R " +
+                    gain_text(b.mean_gain_over_plain(Contender::kBestR)) + ", best+P " +
+                    gain_text(b.mean_gain_over_plain(Contender::kBestP)) +
+                    "\nwithin the predicted 90 % interval: first tuples of " +
+                    share_text(b.cell_coverage()) + " cells, " + share_text(b.row_coverage()) +
+                    " rows with plain decoding and both baselines; the table's steps of " +
+                    share_text(b.rows_of_measured_steps()) + " rows were measured\n";
   if (const std::optional<SampleSummary> us = b.guard_us()) {
     out += formatted("a guard costs %.2f us a step [%.2f, %.2f], median over cells\n", us->median,
                      us->median_low, us->median_high);
@@ -268,6 +272,7 @@ std::string planner_bench_json(const PlannerBench& b) {
       {"mean_gain_over_plain", gains_json(b, &PlannerBench::mean_gain_over_plain)},
       {"within_90",
        {{"cells", coverage_json(b.cell_coverage())}, {"rows", coverage_json(b.row_coverage())}}},
+      {"measured_steps", coverage_json(b.rows_of_measured_steps())},
       {"guard_us_a_step", json_of(b.guard_us())},
       {"settings", settings_json(b.settings())},
       {"divergences", divergences_json(b)},
@@ -284,7 +289,7 @@ std::string planner_bench_text(const PlannerBench& b) {
       name_of(b.dtype) + " on " + b.device + " (" + name_of(b.backend) +
       (b.all_recorded ? ", steps in graphs" : ", steps led by the host") + ")\n" +
       formatted(
-          "%s, seed %llu, %lld new tokens, %lld rounds in turn; tokens/s: medians over "
+          "%s, seed %llu, %lld new tokens, rounds: %lld; tokens/s: medians over "
           "prompts [95 %% interval]\ntimed: %s\n",
           b.options.temperature > 0.0 ? formatted("temperature %g", b.options.temperature).c_str()
                                       : "greedy",

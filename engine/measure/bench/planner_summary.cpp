@@ -123,16 +123,19 @@ class CellMaker {
   }
 
   void add_steps(Contender contender, PlannerRow& row) const {
-    double yielded = 0.0, steps = 0.0;
+    double yielded = 0.0, steps = 0.0, tokens = 0.0, seconds = 0.0;
     for (const PromptPlay& play : plays_) {
       const RunPlay& run = play.runs[run_of(contender, play)];
       yielded += run.yielded;
       steps += static_cast<double>(run.steps);
+      tokens += static_cast<double>(run.tokens);
+      seconds += static_cast<double>(run.tokens) / median_of(run.tokens_per_s);
       row.moved += run.moved ? 1 : 0;
       row.compared += run.reference ? 1 : 0;
       row.same_text += run.reference && !run.divergence ? 1 : 0;
     }
     row.tokens_a_step = yielded / steps;
+    row.pooled_tokens_per_s = tokens / seconds;
   }
 
   // The one that ran on most prompts, of equals the first.
@@ -162,8 +165,9 @@ class CellMaker {
     const Evaluation* const told =
         is_one_tuple ? prediction_of(table_, bucket_.index, strategy) : nullptr;
     if (told != nullptr) {
-      out.predicted = Predicted{told->throughput, told->throughput_interval.low,
-                                told->throughput_interval.high, told->expected_accepted};
+      out.predicted =
+          Predicted{told->throughput, told->throughput_interval.low, told->throughput_interval.high,
+                    told->expected_accepted, told->source};
       out.is_within = out.tokens_per_s.median >= out.predicted->low &&
                       out.tokens_per_s.median <= out.predicted->high;
     }
@@ -188,11 +192,30 @@ std::optional<double> mean_over(const std::vector<PlannerCell>& cells, Contender
   return sum / static_cast<double>(cells.size());
 }
 
-void count(const PlannerRow& row, PlannerBench::Coverage& out) {
-  if (row.is_within) {
-    out.all += 1;
-    out.within += *row.is_within ? 1 : 0;
+// Those rows of the cells that have a prediction, what the cells of a bucket share once.
+template <class Counts>
+PlannerBench::Coverage coverage(const std::vector<PlannerCell>& cells, bool with_shared,
+                                Counts counts) {
+  PlannerBench::Coverage out;
+  const auto add = [&](const PlannerRow& row) {
+    out.all += row.predicted ? 1 : 0;
+    out.within += row.predicted && counts(row) ? 1 : 0;
+  };
+  std::int64_t bucket = -1;
+  for (const PlannerCell& cell : cells) {
+    add(cell.row(Contender::kStatic));
+    if (with_shared && cell.bucket != bucket) {  // cells of a bucket stand together
+      bucket = cell.bucket;
+      for (const Contender shared : {Contender::kPlain, Contender::kBase, Contender::kBaseSingle}) {
+        add(cell.row(shared));
+      }
+    }
   }
+  return out;
+}
+
+bool is_within(const PlannerRow& row) {
+  return *row.is_within;
 }
 
 }  // namespace
@@ -248,25 +271,17 @@ std::optional<double> PlannerBench::mean_gain_over_plain(Contender contender) co
 }
 
 PlannerBench::Coverage PlannerBench::cell_coverage() const {
-  Coverage out;
-  for (const PlannerCell& cell : cells) {
-    count(cell.row(Contender::kStatic), out);
-  }
-  return out;
+  return coverage(cells, /*with_shared=*/false, is_within);
 }
 
 PlannerBench::Coverage PlannerBench::row_coverage() const {
-  Coverage out = cell_coverage();
-  std::int64_t bucket = -1;
-  for (const PlannerCell& cell : cells) {
-    if (cell.bucket != bucket) {  // cells of a bucket stand together and share these
-      bucket = cell.bucket;
-      for (const Contender shared : {Contender::kPlain, Contender::kBase, Contender::kBaseSingle}) {
-        count(cell.row(shared), out);
-      }
-    }
-  }
-  return out;
+  return coverage(cells, /*with_shared=*/true, is_within);
+}
+
+PlannerBench::Coverage PlannerBench::rows_of_measured_steps() const {
+  return coverage(cells, /*with_shared=*/true, [](const PlannerRow& row) {
+    return row.predicted->source == Provenance::kMeasured;
+  });
 }
 
 std::optional<SampleSummary> PlannerBench::guard_us() const {

@@ -35,6 +35,7 @@ PromptPlay even_play(const PlayedBucket& bucket, double tokens_per_s) {
   for (std::size_t i = 0; i < bucket.runs.size(); ++i) {
     play.runs.push_back({.tokens_per_s = {tokens_per_s, tokens_per_s, tokens_per_s},
                          .step_us = {100.0, 100.0, 100.0},
+                         .tokens = 20,
                          .steps = 10,
                          .yielded = 20.0,
                          .reference = reference_of(bucket.runs[i].first())});
@@ -190,6 +191,8 @@ TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
   CHECK(strict.row(Contender::kStatic).over_plain.median_high == 4.0);
   CHECK(strict.row(Contender::kStatic).over_base.median == 1.0);
   CHECK(strict.row(Contender::kStatic).tokens_a_step == 2.0);
+  // 60 tokens in 20 / 20,000 + 20 / 10,000 + 20 / 40,000 s.
+  CHECK(strict.row(Contender::kStatic).pooled_tokens_per_s == Approx(60.0 / 0.0035));
   CHECK(strict.row(Contender::kStatic).predicted->tokens_per_s == 20000.0);
   CHECK(*strict.row(Contender::kStatic).is_within);
   CHECK(!*strict.row(Contender::kPlain).is_within);  // 10,000 against 20,000
@@ -209,6 +212,10 @@ TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
   CHECK(bench.cell_coverage().within == 3);
   CHECK(bench.row_coverage().all == 5);  // and plain decoding, and the baseline, once
   CHECK(bench.row_coverage().within == 4);
+  CHECK(bench.rows_of_measured_steps().all == 5);
+  CHECK(bench.rows_of_measured_steps().within == 0);
+  bench.cells[0].rows[0].predicted->source = Provenance::kMeasured;
+  CHECK(bench.rows_of_measured_steps().within == 1);
   CHECK(!PlannerBench{}.mean_gain(Contender::kStatic));
 }
 
@@ -355,6 +362,9 @@ TEST_CASE("what cannot be played is refused by its kind") {
   fixture.options.buckets = {{256, 1024}};
   CHECK(fixture.code() == ExitCode::kAnswerNo);
   fixture.options = good;
+  PlanTable bare = test::tiny_table();
+  bare.classes.clear();
+  CHECK(fixture.code(bare) == ExitCode::kAnswerNo);
   fixture.options.prompts = {fixture.folder.path() / "model/draft/nothing"};
   CHECK(fixture.code() == ExitCode::kBadInput);
   fixture.options = good;
