@@ -16,6 +16,7 @@
 #include "engine/cli/pair_profile.h"
 #include "engine/cli/progress_text.h"
 #include "engine/io/atomic_file.h"
+#include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/io/shipped_data.h"
 #include "engine/io/strict_json.h"
@@ -63,7 +64,7 @@ std::string sweep_text(const Options& options) {
       return std::string(engine::built_in_sweep(name));
     }
   }
-  if (!std::filesystem::exists(options.sweep)) {
+  if (!engine::is_there(options.sweep)) {
     engine::built_in_sweep(options.sweep);  // throws, naming those that there are
   }
   return engine::read_text_file(options.sweep, kMaxSweepBytes);

@@ -4,6 +4,7 @@
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/pair_steps.h"
+#include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/io/shards.h"
 #include "model/words/error.h"
@@ -15,7 +16,7 @@ namespace {
 bool has_weights(const std::filesystem::path& folder) {
   try {
     engine::weight_file_names(folder);
-    return !std::filesystem::exists(folder / "draft") ||
+    return !engine::is_there(folder / "draft") ||
            !engine::weight_file_names(folder / "draft").empty();
   } catch (const Error&) {
     return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/io/input_file.h"
 #include "engine/io/names.h"
 #include "engine/io/rotary_buffer.h"
 #include "engine/io/shards.h"
@@ -40,20 +41,39 @@ void check_tensor(const fs::path& folder, const ExpectedTensor& expected, const 
                        (is_index_map(expected.name) ? "a vocabulary map is integers"
                                                     : "weights are F64, F32, F16 or BF16"));
   }
+  // One such weight makes every logit one, and the largest of those is no token.
+  if (const std::int64_t at = first_not_finite(view); at >= 0) {
+    refuse(folder, "tensor '" + expected.name + "' holds NaN or an infinity (its element " +
+                       std::to_string(at) + "), with which no model computes");
+  }
+}
+
+struct PassedOver {
+  std::vector<std::string> buffers, empty;
+};
+
+// One remark for all of a kind: some models have a buffer a layer.
+void remark_on(const fs::path& folder, const std::vector<std::string>& names, const char* one,
+               const char* many, std::vector<std::string>& remarks) {
+  if (names.empty()) {
+    return;
+  }
+  const std::string first = folder.string() + ": tensor '" + names.front() + "'";
+  remarks.push_back(names.size() == 1 ? first + " is " + one + "; it was passed over"
+                                      : first + " and " + std::to_string(names.size() - 1) +
+                                            " more are " + many + "; they were passed over");
 }
 
 // What the model's own names leave over: buffers, checked where they can be, and tensors without
 // elements hold nothing that the model needs.
 void pass_over(const fs::path& folder, const std::string& name, const TensorView& view,
-               const RotaryBase& rotary, std::vector<std::string>& remarks) {
+               const RotaryBase& rotary, PassedOver& passed) {
   if (is_rotary_frequencies(name)) {
     if (const std::string reason = frequencies_error(name, view, rotary); !reason.empty()) {
       refuse(folder, reason);
     }
   } else if (is_buffer(name, view) || view.count() == 0) {
-    remarks.push_back(folder.string() + ": tensor '" + name + "' is " +
-                      (view.count() == 0 ? "empty" : "a buffer, which is computed anew") +
-                      "; it was passed over");
+    (view.count() == 0 ? passed.empty : passed.buffers).push_back(name);
   } else {
     refuse(folder, "tensor '" + name + "' is not part of this kind of model" +
                        (name.ends_with(".bias") ? ", whose biases are other ones or none" : ""));
@@ -80,11 +100,15 @@ WeightTable canonical(const fs::path& folder, WeightFiles files,
     }
   }
   remarks = std::move(files.remarks);
+  PassedOver passed;
   for (const auto& [name, view] : files.tensors) {
     if (used.count(name) == 0) {
-      pass_over(folder, name, view, rotary, remarks);
+      pass_over(folder, name, view, rotary, passed);
     }
   }
+  remark_on(folder, passed.buffers, "a buffer, which is computed anew",
+            "buffers, which are computed anew", remarks);
+  remark_on(folder, passed.empty, "empty", "empty", remarks);
   return WeightTable(std::move(files.files), std::move(table));
 }
 
@@ -132,7 +156,8 @@ std::vector<std::int64_t> vocab_map(const fs::path& folder, const WeightTable& w
 
 void check_map_is_there(const fs::path& folder, const DraftConfig& config, const WeightFiles& files,
                         const LlmShape& target) {
-  if (config.has_vocab_map && files.tensors.count("d2t") == 0) {
+  if (config.has_vocab_map && files.tensors.count("d2t") == 0 &&
+      files.tensors.count("model.d2t") == 0) {
     refuse(folder, "tensor 'd2t' is missing: draft_vocab_size " +
                        std::to_string(config.shape.vocab) + " is less than the target's " +
                        std::to_string(target.vocab) +
@@ -179,14 +204,14 @@ std::string layer_name(std::int64_t layer, const std::string& rest) {
 }
 
 Checkpoint load_target(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
+  if (!is_folder(folder)) {
     refuse(folder, "is not a model directory");
   }
   return load(folder, read_target_config(folder));
 }
 
 Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
-  if (!fs::is_directory(folder)) {
+  if (!is_folder(folder)) {
     refuse(folder, "is not a draft's model directory");
   }
   Checkpoint draft = load(folder, read_target_config(folder, target.max_position));
@@ -200,7 +225,7 @@ Checkpoint load_draft_model(const fs::path& folder, const LlmShape& target) {
 }
 
 DraftCheckpoint load_draft(const fs::path& folder, const LlmShape& target) {
-  if (!fs::is_directory(folder)) {
+  if (!is_folder(folder)) {
     refuse(folder, "is not a draft's model directory");
   }
   const DraftConfig config = read_draft_config(folder, target);

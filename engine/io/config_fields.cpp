@@ -6,6 +6,16 @@
 #include "model/words/error.h"
 
 namespace versieve::engine {
+namespace {
+
+// A value for a sentence: its beginning, if it is long.
+std::string shown(const nlohmann::json& value) {
+  constexpr std::size_t kMost = 100;
+  const std::string text = value.dump(-1, ' ', true);
+  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+}
+
+}  // namespace
 
 std::optional<std::int64_t> whole_number(const nlohmann::json& value) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) {
@@ -46,7 +56,7 @@ std::int64_t ConfigFields::integer(const char* key, std::int64_t least) const {
   const std::optional<std::int64_t> whole = whole_number(found);
   if (!whole || *whole > INT32_MAX || *whole < least) {
     refuse(std::string(key) + " must be an integer from " + std::to_string(least) +
-           " below 2^31, but is " + found.dump());
+           " below 2^31, but is " + shown(found));
   }
   return *whole;
 }
@@ -59,7 +69,7 @@ std::int64_t ConfigFields::integer_or(const char* key, std::int64_t least,
 double ConfigFields::positive(const char* key) const {
   const nlohmann::json& found = value(key);
   if (!found.is_number() || !(found.get<double>() > 0.0) || !std::isfinite(found.get<double>())) {
-    refuse(std::string(key) + " must be a positive number, but is " + found.dump());
+    refuse(std::string(key) + " must be a positive number, but is " + shown(found));
   }
   return found.get<double>();
 }
@@ -73,14 +83,14 @@ bool ConfigFields::flag_or(const char* key, bool absent) const {
     return absent;
   }
   if (!value(key).is_boolean()) {
-    refuse(std::string(key) + " must be true or false, but is " + value(key).dump());
+    refuse(std::string(key) + " must be true or false, but is " + shown(value(key)));
   }
   return value(key).get<bool>();
 }
 
 std::string ConfigFields::text(const char* key) const {
   if (!value(key).is_string()) {
-    refuse(std::string(key) + " must be a text, but is " + value(key).dump());
+    refuse(std::string(key) + " must be a text, but is " + shown(value(key)));
   }
   return value(key).get<std::string>();
 }
@@ -99,7 +109,7 @@ ConfigFields ConfigFields::object(const char* key) const {
 void ConfigFields::refuse_flags(std::initializer_list<const char*> keys) const {
   for (const char* key : keys) {
     if (has(key) && value(key) != false) {
-      refuse(std::string(key) + " is " + value(key).dump() + ", which is not supported");
+      refuse(std::string(key) + " is " + shown(value(key)) + ", which is not supported");
     }
   }
 }

@@ -21,6 +21,23 @@ constexpr std::int64_t kReadBytes = 64 << 20;  // one read call
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+void refuse_pointer(std::string_view text, const std::filesystem::path& path) {
+  if (text.starts_with("version https://git-lfs.")) {
+    refuse(path.string(),
+           "is what Git LFS leaves in a file's place until `git lfs pull` fetches it");
+  }
+}
+
 InputFile::InputFile(const std::filesystem::path& path) : name_(path.string()) {
   // O_NONBLOCK: a named pipe is refused below instead of waited for.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

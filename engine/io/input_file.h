@@ -4,8 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace versieve::engine {
+
+// What cannot be looked at (a link to itself, a name too long, a closed folder) is not there.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+// Throws Error(kBadInput) if a file's text is what a clone without Git LFS has in the file's place.
+void refuse_pointer(std::string_view text, const std::filesystem::path& path);
 
 class InputFile {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/io/input_file.h"
 #include "engine/io/sha256.h"
 #include "engine/io/shards.h"
 #include "engine/io/strict_json.h"
@@ -25,12 +26,12 @@ std::vector<std::string> files_of_model(const fs::path& folder, const std::strin
 std::vector<std::string> files_of(const fs::path& folder) {
   std::vector<std::string> names = files_of_model(folder, "");
   for (const char* tokenizer : {"tokenizer.json", "tokenizer.model"}) {
-    if (fs::exists(folder / tokenizer)) {
+    if (is_there(folder / tokenizer)) {
       names.emplace_back(tokenizer);
       break;
     }
   }
-  if (fs::exists(folder / "draft")) {
+  if (is_there(folder / "draft")) {
     const std::vector<std::string> draft = files_of_model(folder, "draft/");
     names.insert(names.end(), draft.begin(), draft.end());
   }
@@ -67,8 +68,7 @@ std::string pair_name(const fs::path& folder) {
 }
 
 PairId pair_identity(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
+  if (!is_folder(folder)) {
     throw Error(ExitCode::kBadInput, folder.string() + " is not a model directory");
   }
   const std::string name = pair_name(folder);

@@ -141,6 +141,11 @@ std::int64_t header_length(std::span<const std::byte> first8, std::int64_t file_
     refuse(source, "is too short to be a safetensors file");
   }
   VERSIEVE_ASSERT(first8.size() >= static_cast<std::size_t>(kLengthBytes), "8 bytes were read");
+  constexpr std::string_view kText = "version ";  // which Git LFS's pointers begin with
+  if (std::memcmp(first8.data(), kText.data(), kText.size()) == 0) {
+    refuse(source,
+           "is a text, as Git LFS leaves in a file's place until `git lfs pull` fetches it");
+  }
   std::uint64_t length = 0;
   std::memcpy(&length, first8.data(), sizeof(length));
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes)) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/io/config_fields.h"
+#include "engine/io/input_file.h"
 #include "engine/io/names.h"
 #include "engine/io/strict_json.h"
 #include "model/words/error.h"
@@ -84,7 +85,7 @@ WeightFiles read_shards(const fs::path& folder) {
   const std::map<std::string, std::string> map = weight_map(index, path);
   const std::map<std::string, std::string> names = shard_names(map);
   for (const auto& [name, first] : names) {  // before gigabytes of the others are read
-    if (!fs::exists(folder / name)) {
+    if (!is_there(folder / name)) {
       refuse(path, "maps tensor '" + first + "' to " + name + ", which is not there");
     }
   }
@@ -164,24 +165,38 @@ WeightFiles read_unlisted(const fs::path& folder, const std::set<std::string>& n
   return weights;
 }
 
-[[noreturn]] void refuse_without_weights(const fs::path& folder) {
-  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json",
-                            "consolidated.00.pth", "consolidated.safetensors"}) {
-    if (fs::exists(folder / other)) {
-      refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex + ", and " + other +
-                         " is not read");
+// Of another format, as a folder that was written for another program may hold.
+std::string other_weights(const fs::path& folder) {
+  static const std::set<std::string> endings = {".bin",  ".pth",  ".pt",  ".ckpt",       ".gguf",
+                                                ".ggml", ".onnx", ".npz", ".safetensors"};
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (endings.count(entry.path().extension().string()) != 0) {
+      names.insert(entry.path().filename().string());
     }
   }
-  refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex);
+  for (const std::string& name : names) {  // not an optimiser's, if a model's is there
+    if (name.find("model") != std::string::npos || name.starts_with("consolidated")) {
+      return name;
+    }
+  }
+  return names.empty() ? "" : *names.begin();
+}
+
+[[noreturn]] void refuse_without_weights(const fs::path& folder) {
+  const std::string other = other_weights(folder);
+  refuse(folder, std::string("holds neither ") + kSingle + " nor " + kIndex +
+                     (other.empty() ? "" : ", and " + other + " is not read"));
 }
 
 }  // namespace
 
 WeightFiles read_weights(const fs::path& folder) {
-  if (fs::exists(folder / kIndex)) {
+  if (is_there(folder / kIndex)) {
     return read_shards(folder);
   }
-  if (!fs::exists(folder / kSingle)) {
+  if (!is_there(folder / kSingle)) {
     const std::set<std::string> names = unlisted_files(folder);
     if (names.empty()) {
       refuse_without_weights(folder);
@@ -195,12 +210,12 @@ WeightFiles read_weights(const fs::path& folder) {
 
 std::vector<std::string> weight_file_names(const fs::path& folder) {
   std::vector<std::string> files;
-  if (fs::exists(folder / kIndex)) {
+  if (is_there(folder / kIndex)) {
     for (const auto& [name, first] :
          shard_names(weight_map(read_json_object(folder / kIndex), folder / kIndex))) {
       files.push_back(name);
     }
-  } else if (fs::exists(folder / kSingle)) {
+  } else if (is_there(folder / kSingle)) {
     files.emplace_back(kSingle);
   } else {
     const std::set<std::string> names = unlisted_files(folder);
@@ -214,13 +229,13 @@ std::vector<std::string> weight_file_names(const fs::path& folder) {
 
 std::set<std::string> stored_names(const fs::path& folder) {
   std::set<std::string> names;
-  if (fs::exists(folder / kIndex)) {
+  if (is_there(folder / kIndex)) {
     for (const auto& [tensor, file] :
          weight_map(read_json_object(folder / kIndex), folder / kIndex)) {
       names.insert(tensor);
     }
   } else {
-    const bool single = fs::exists(folder / kSingle);
+    const bool single = is_there(folder / kSingle);
     for (const std::string& name :
          single ? std::set<std::string>{kSingle} : unlisted_files(folder)) {
       const SafetensorsFile file = SafetensorsFile::read(folder / name);

@@ -103,8 +103,9 @@ class StrictBuilder final : public json::json_sax_t {
   }
   bool open(json container) {
     if (static_cast<int>(open_.size()) == max_depth_) {
-      refuse("is nested deeper than " + std::to_string(max_depth_) + " levels, in '" +
-             path(keys_.size()) + "'");
+      const std::string outer = path(keys_.size());
+      refuse("is nested deeper than " + std::to_string(max_depth_) + " levels" +
+             (outer.empty() ? "" : ", in '" + outer + "'"));
     }
     open_.push_back(append(std::move(container)));
     keys_.emplace_back();
@@ -163,6 +164,7 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t max_b
 
 nlohmann::json read_json_object(const std::filesystem::path& path) {
   const std::string text = read_text_file(path, kMaxJsonBytes);
+  refuse_pointer(text, path);
   json document = parse_strict_json(text, kMaxJsonDepth, path.string());
   if (!document.is_object()) {
     throw Error(ExitCode::kBadInput, path.string() + ": is not a JSON object");

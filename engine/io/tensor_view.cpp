@@ -1,5 +1,6 @@
 #include "engine/io/tensor_view.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -158,6 +159,27 @@ std::vector<T> integers_as(const TensorView& tensor, const std::string& what) {
   refuse(tensor, what, "an integer type");
 }
 
+// The first element with all bits of the exponent set. Blocks without a way out, which a compiler
+// makes wide: weights are gigabytes.
+template <class Bits>
+std::int64_t first_with_all(const TensorView& tensor, Bits exponent) {
+  constexpr std::int64_t kBlock = 4096;
+  const std::int64_t count = tensor.count();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = std::min(count, begin + kBlock);
+    Bits found = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      found |= (element<Bits>(tensor, i) & exponent) == exponent ? 1 : 0;
+    }
+    for (std::int64_t i = begin; found != 0 && i < end; ++i) {
+      if ((element<Bits>(tensor, i) & exponent) == exponent) {
+        return i;
+      }
+    }
+  }
+  return -1;
+}
+
 }  // namespace
 
 const char* name_of(StorageType type) {
@@ -178,11 +200,12 @@ std::optional<StorageType> storage_type(std::string_view name) {
 }
 
 std::string text_of(const Shape& shape) {
+  constexpr std::size_t kMost = 8;  // a file may say any number of extents
   std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(shape.size(), kMost); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   }
-  return text + "]";
+  return text + (shape.size() > kMost ? ", ...]" : "]");
 }
 
 std::int64_t TensorView::count() const {
@@ -191,6 +214,19 @@ std::int64_t TensorView::count() const {
     product *= extent;
   }
   return product;
+}
+
+std::int64_t first_not_finite(const TensorView& tensor) {
+  if (tensor.type == StorageType::kF64) {
+    return first_with_all<std::uint64_t>(tensor, 0x7ff0000000000000);
+  }
+  if (tensor.type == StorageType::kF32) {
+    return first_with_all<std::uint32_t>(tensor, 0x7f800000);
+  }
+  if (tensor.type == StorageType::kBf16) {
+    return first_with_all<std::uint16_t>(tensor, 0x7f80);
+  }
+  return tensor.type == StorageType::kF16 ? first_with_all<std::uint16_t>(tensor, 0x7c00) : -1;
 }
 
 template <class T>

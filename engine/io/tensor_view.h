@@ -53,6 +53,10 @@ struct TensorView {
   std::int64_t count() const;  // elements; the file's rules bound it
 };
 
+// The place of the first NaN or infinity among F64, F32, F16 or BF16; -1: there is none, or the
+// elements are of another type.
+std::int64_t first_not_finite(const TensorView& tensor);
+
 // The elements as T = double, float, Bf16: F64, F32, F16, BF16 are converted, each with one
 // rounding to nearest even. T = std::int32_t, std::int64_t: integers and BOOL. Throws
 // Error(kBadInput, "<what>: ...") for any other storage type or an integer that does not fit.

@@ -151,6 +151,68 @@ TEST_CASE("missing, unknown and misshapen tensors are refused by name") {
   CHECK(contains(target_refusal(folder.path()), "is stored as I32"));
 }
 
+TEST_CASE("weights that are no finite numbers are refused by tensor and element") {
+  for (const StorageType storage :
+       {StorageType::kF64, StorageType::kF32, StorageType::kF16, StorageType::kBf16}) {
+    const std::int64_t bytes = bits_of(storage) / 8;
+    // The highest bytes of -infinity and of a NaN, and of the largest numbers.
+    const std::uint8_t half = storage == StorageType::kF16 ? 0x7c : 0x7f;
+    const std::uint8_t next = storage == StorageType::kF16   ? 0x00
+                              : storage == StorageType::kF64 ? 0xf0
+                                                             : 0x80;
+    std::vector<std::byte> raw(static_cast<std::size_t>(5001 * bytes));
+    const TensorView view{.type = storage, .shape = {3, 1667}, .bytes = raw};
+    CHECK(first_not_finite(view) == -1);
+    const auto set = [&](std::int64_t element, std::uint8_t high, std::uint8_t low) {
+      raw[static_cast<std::size_t>((element + 1) * bytes - 1)] = std::byte{high};
+      raw[static_cast<std::size_t>((element + 1) * bytes - 2)] = std::byte{low};
+    };
+    CAPTURE(name_of(storage));
+    set(7, static_cast<std::uint8_t>(half - (next == 0 ? 1 : 0)),
+        static_cast<std::uint8_t>(next - 1));  // a large number
+    CHECK(first_not_finite(view) == -1);
+    set(5000, half, static_cast<std::uint8_t>(next | 1));  // NaN
+    CHECK(first_not_finite(view) == 5000);
+    set(4321, static_cast<std::uint8_t>(half | 0x80), next);  // -infinity
+    CHECK(first_not_finite(view) == 4321);
+  }
+  const TempFolder folder;
+  TinyModel model;
+  model.storage = StorageType::kF32;
+  write_tiny_target(folder.path(), model);
+  TensorSet set = tiny_target_weights(model);
+  const float nan = std::nanf("");
+  std::memcpy(set.tensors.at("model.norm.weight").bytes.data() + 4, &nan, 4);
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(contains(target_refusal(folder.path()),
+                 "tensor 'model.norm.weight' holds NaN or an infinity (its element 1)"));
+}
+
+TEST_CASE("what cannot be looked at is not there, and other formats are named") {
+  const TempFolder folder;
+  CHECK(contains(target_refusal(folder / std::string(300, 'y')), "is not a model directory"));
+  TinyModel model;
+  model.shards = 4;
+  write_tiny_target(folder.path(), model);
+  std::vector<fs::path> shards;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".safetensors") {
+      shards.push_back(entry.path());
+    }
+  }
+  std::sort(shards.begin(), shards.end());
+  fs::remove(shards[1]);
+  fs::create_symlink(shards[1].filename(), shards[1]);  // to itself
+  CHECK(contains(target_refusal(folder.path()), "which is not there"));
+  for (const fs::path& shard : shards) {
+    fs::remove(shard);
+  }
+  fs::remove(folder / "model.safetensors.index.json");
+  write_file_atomically(folder / "model-q4.gguf", "GGUF");
+  write_file_atomically(folder / "a.pt", "");
+  CHECK(contains(target_refusal(folder.path()), "model-q4.gguf is not read"));
+}
+
 TEST_CASE("a stored head beside tied embeddings must be the embedding") {
   const TempFolder folder;
   const TinyModel model;
@@ -330,6 +392,14 @@ TEST_CASE("buffers and empty tensors are passed over with a remark, biases are n
     CHECK(contains(checkpoint.remarks[0], std::string("'") + name + "'"));
   }
   TensorSet set = tiny_target_weights(model);
+  for (int i = 0; i < 500; ++i) {
+    set.tensors["t" + std::to_string(i)] = tensor_of(std::vector<float>(), {0});
+  }
+  write_safetensors(folder / "model.safetensors", set);
+  const std::vector<std::string> remarks = load_target(folder.path()).remarks;
+  REQUIRE(remarks.size() == 1);
+  CHECK(contains(remarks[0], "tensor 't0' and 499 more are empty; they were passed over"));
+  set = tiny_target_weights(model);
   set.tensors["model.layers.0.self_attn.bias"] = tensor_of(std::vector<float>(64), {64});
   write_safetensors(folder / "model.safetensors", set);
   CHECK(contains(target_refusal(folder.path()), "self_attn.bias' is not part of"));
@@ -456,6 +526,13 @@ TEST_CASE("a draft with a smaller vocabulary needs a right map") {
   REQUIRE(draft.d2t.size() == 100);
   CHECK(draft.d2t[99] == 99);  // 99 -> 198
   TensorSet set = tiny_draft_weights(model);
+  for (const char* name : {"d2t", "t2d"}) {  // as the other tensors, behind the model
+    set.tensors[std::string("model.") + name] = set.tensors[name];
+    set.tensors.erase(name);
+  }
+  write_safetensors(folder / "model.safetensors", set);
+  CHECK(load_draft(folder.path(), model.target).d2t == draft.d2t);
+  set = tiny_draft_weights(model);
   set.tensors["t2d"].bytes[1] = std::byte{1};
   write_safetensors(folder / "model.safetensors", set);
   CHECK(contains(draft_refusal(folder.path(), model.target), "name different tokens"));

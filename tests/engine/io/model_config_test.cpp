@@ -208,6 +208,11 @@ TEST_CASE("rope scaling, biases and other features are refused, not ignored") {
     config[key] = value;
     CHECK(contains(refusal(config), "not supported"));
   }
+  json config = llama();
+  config["quantization_config"] = {{"modules_to_not_convert", json(1000, "lm_head")}};
+  const std::string shown = refusal(config);  // its beginning
+  CHECK(contains(shown, "quantization_config is {\"modules_to_not_convert\":"));
+  CHECK(shown.size() < 300);
 }
 
 TEST_CASE("every number of a config must be there, positive and consistent") {

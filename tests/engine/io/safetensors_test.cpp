@@ -83,6 +83,13 @@ TEST_CASE("a wrong header length is refused") {
   CHECK(contains(refusal(FileBytes()), "too short"));
 }
 
+TEST_CASE("what Git LFS leaves in a file's place is told apart from a header") {
+  const std::string text = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+  FileBytes bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  CHECK(contains(error_of([&] { parse(bytes); }).what(), "`git lfs pull`"));
+}
+
 TEST_CASE("a header that is no JSON object is refused") {
   CHECK(contains(refusal("[]", 0), "no JSON object"));
   CHECK(contains(refusal("\xef\xbb\xbf{}", 0), "begins with a byte order mark"));
@@ -207,8 +214,7 @@ TEST_CASE("white space around a header is passed over, as the format's own reade
 TEST_CASE("a header that is no JSON is refused by place and key") {
   const std::string sentence =
       refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,]}})", 1);
-  CHECK(
-      contains(sentence, "at or after the key 'a.data_offsets': ']' is wrong"));
+  CHECK(contains(sentence, "at or after the key 'a.data_offsets': ']' is wrong"));
   CHECK(contains(refusal(one(R"("dtype":"U8","shape":[1)"), 0), "'a.shape'"));
 }
 

@@ -3,7 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "engine/io/atomic_file.h"
 #include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -45,6 +47,16 @@ TEST_CASE("a key that stands twice is reported with the object it stands in") {
   CHECK(contains(refusal(R"({"fields": {"l2": 1, "l2": 2}})"), "'l2' stands twice in 'fields'"));
   CHECK(refusal(R"({"l2": 1, "l2": 2})").ends_with("'l2' stands twice"));
   CHECK(contains(refusal(R"({"a": [[[[[[[[1]]]]]]]]})"), "nested deeper than 8 levels, in 'a'"));
+  CHECK(refusal("[[[[[[[[[1]]]]]]]]]").ends_with("nested deeper than 8 levels"));
+}
+
+TEST_CASE("what Git LFS leaves in a file's place is told apart") {
+  const TempFolder folder;
+  write_file_atomically(folder / "config.json",
+                        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n");
+  const Error error = error_of([&] { read_json_object(folder / "config.json"); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  CHECK(contains(error.what(), "`git lfs pull`"));
 }
 
 TEST_CASE("a byte order mark in front of JSON is passed over") {
