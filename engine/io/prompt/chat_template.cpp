@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/io/child_program.h"
+#include "engine/io/input_file.h"
 #include "engine/io/shipped_data.h"
 #include "engine/io/strict_json.h"
+#include "engine/io/utf8.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -22,13 +24,13 @@ constexpr int kNotFound = 127;  // of run_child
   throw Error(ExitCode::kBadInput, path.string() + ": " + what);
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 json object_in(const fs::path& path) {
   return is_there(path) ? read_json_object(path) : json::object();
+}
+
+// Text of some editors begins with a byte order mark, which is none of it.
+std::string without_mark(std::string text) {
+  return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;
 }
 
 // A text, or a list of named ones, of which the one named default counts.
@@ -47,7 +49,11 @@ std::string template_of(const json& value, const fs::path& path) {
 
 std::string find_template(const fs::path& model) {
   if (is_there(model / "chat_template.jinja")) {
-    return read_text_file(model / "chat_template.jinja", kMaxTextBytes);
+    std::string text = read_text_file(model / "chat_template.jinja", kMaxTextBytes);
+    if (!is_utf8(text)) {
+      refuse(model / "chat_template.jinja", "is no UTF-8");
+    }
+    return without_mark(std::move(text));
   }
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
     const json config = object_in(model / name);
@@ -61,23 +67,30 @@ std::string find_template(const fs::path& model) {
 }
 
 // bos_token and its like: a text, or an object with the content.
+void add_named_tokens(const json& config, json& tokens) {
+  for (const auto& [key, value] : config.items()) {
+    const json& text = value.is_object() && value.contains("content") ? value["content"] : value;
+    if (key.ends_with("_token") && text.is_string()) {
+      tokens[key] = text;
+    }
+  }
+}
+
 json named_tokens(const fs::path& model) {
   json tokens = json::object();
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {
     const json config = object_in(model / name);
-    for (const auto& [key, value] : config.items()) {
-      const json& text = value.is_object() && value.contains("content") ? value["content"] : value;
-      if (key.ends_with("_token") && text.is_string()) {
-        tokens[key] = text;
-      }
+    if (config.contains("extra_special_tokens") && config["extra_special_tokens"].is_object()) {
+      add_named_tokens(config["extra_special_tokens"], tokens);  // a model's own: image_token
     }
+    add_named_tokens(config, tokens);
   }
   return tokens;
 }
 
 // The file's own text, checked: a template may ask for the order of keys.
 std::string read_messages(const fs::path& path) {
-  std::string text = read_text_file(path, kMaxTextBytes);
+  std::string text = without_mark(read_text_file(path, kMaxTextBytes));
   const json messages = parse_strict_json(text, kMaxDepth, path.string());
   if (!messages.is_array() || messages.empty()) {
     refuse(path, "must be a list of messages, [{\"role\": ..., \"content\": ...}, ...]");
@@ -85,7 +98,7 @@ std::string read_messages(const fs::path& path) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const json& message = messages[i];
     if (!message.is_object() || !message.value("role", json()).is_string() ||
-        !message.contains("content")) {
+        !(message.contains("content") || message.contains("tool_calls"))) {
       refuse(path, "message " + std::to_string(i) + " needs a role, which is a text, and content");
     }
   }

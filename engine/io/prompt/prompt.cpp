@@ -42,7 +42,10 @@ std::int32_t checked(std::int64_t id, const std::string& spelt, std::int64_t voc
 }  // namespace
 
 TokenIds read_token_file(const std::filesystem::path& path, std::int64_t vocab) {
-  const std::string text = read_text_file(path, kMaxTokenBytes);
+  std::string text = read_text_file(path, kMaxTokenBytes);
+  if (text.starts_with("\xef\xbb\xbf")) {  // the byte order mark of some editors
+    text.erase(0, 3);
+  }
   const std::size_t first = text.find_first_not_of(kWhite);
   TokenIds ids;
   if (first != std::string::npos && text[first] == '[') {

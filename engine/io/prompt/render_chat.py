@@ -48,6 +48,16 @@ def strftime_now(form):
     return datetime.datetime.now().strftime(form)
 
 
+def as_templates_read_it(message):
+    """A null key is none: "None" would be written for it. Reasoning goes by more than one name."""
+    message = {key: value for key, value in message.items() if value is not None}
+    names = [n for n in ("reasoning_content", "thinking", "reasoning") if n in message]
+    if names:
+        text = message[names[0]]
+        message = {"thinking": text, **message, "reasoning_content": text}
+    return message
+
+
 def rendered(request):
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
@@ -55,7 +65,8 @@ def rendered(request):
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = strftime_now
     template = environment.from_string(request["template"])
-    return template.render(messages=json.loads(request["messages"]), tools=None, documents=None,
+    messages = [as_templates_read_it(message) for message in json.loads(request["messages"])]
+    return template.render(messages=messages, tools=None, documents=None,
                            add_generation_prompt=True, **request["tokens"])
 
 

@@ -78,6 +78,41 @@ TEST_CASE("a template is looked for where checkpoints have it") {
   CHECK(apply_chat_template(chat.folder.path(), chat.messages) == "from jinja");
 }
 
+TEST_CASE("byte order marks are passed over, and a template that is no UTF-8 is refused") {
+  Chat chat;
+  chat.config(json::object());
+  const std::string mark = "\xef\xbb\xbf";
+  write_file_atomically(chat.folder / "chat_template.jinja", mark + "{{ messages[0].content }}");
+  write_file_atomically(chat.messages, mark + R"([{"role": "user", "content": "x"}])");
+  CHECK(apply_chat_template(chat.folder.path(), chat.messages) == "x");
+  write_file_atomically(chat.folder / "chat_template.jinja", "\xff\xfe");
+  const Error error = chat.refusal();
+  CHECK(error.code() == ExitCode::kBadInput);
+  CHECK(contains(error.what(), "chat_template.jinja: is no UTF-8"));
+}
+
+TEST_CASE("null keys are none, and reasoning is found under each of its names") {
+  Chat chat;
+  chat.say(json::array({{{"role", "assistant"}, {"content", nullptr}, {"reasoning", "why"}}}));
+  CHECK(chat.with("[{{ messages[0].content }}]{{ messages[0] | tojson }}") ==
+        "[]{\"thinking\": \"why\", \"reasoning\": \"why\", \"role\": \"assistant\", "
+        "\"reasoning_content\": \"why\"}");
+}
+
+TEST_CASE("a template sees the tokens that a model alone has") {
+  Chat chat;
+  chat.config({{"chat_template", "{{ image_token }}{{ bos_token }}"},
+               {"bos_token", "<s>"},
+               {"extra_special_tokens", {{"image_token", "<image>"}}}});
+  CHECK(apply_chat_template(chat.folder.path(), chat.messages) == "<image><s>");
+}
+
+TEST_CASE("a message that calls tools needs no content") {
+  Chat chat;
+  chat.say(json::array({{{"role", "assistant"}, {"tool_calls", {{{"name", "f"}}}}}}));
+  CHECK(chat.with("{{ messages[0].tool_calls[0].name }}[{{ messages[0].content }}]") == "f[]");
+}
+
 TEST_CASE("special tokens that a template writes are tokens, and nothing is put around them") {
   Chat chat;
   std::filesystem::copy_file(tokenizer_folder("llama3") / "tokenizer.json",

@@ -22,6 +22,9 @@ TEST_CASE("tokens are a JSON list or numbers with white space between, each in t
   };
   CHECK(read("[1, 299,0]") == TokenIds{1, 299, 0});
   CHECK(read(" \n[7]\n") == TokenIds{7});
+  CHECK(read("\xef\xbb\xbf[4, 5]") == TokenIds{4, 5});
+  CHECK(read("\xef\xbb\xbf"
+             "4 5") == TokenIds{4, 5});
   CHECK(read("1 2\n3\t4\r\n") == TokenIds{1, 2, 3, 4});
   const std::pair<const char*, const char*> wrong[] = {
       {"", "holds no tokens"},
@@ -59,6 +62,7 @@ TEST_CASE("a generation ends with the tokens of config.json and generation_confi
   CHECK(with("{\"eos_token_id\": null}") == std::vector<std::int32_t>{2});
   CHECK(with("{\"eos_token_id\": 7, \"temperature\": 0.6}") == std::vector<std::int32_t>{2, 7});
   CHECK(with("{\"eos_token_id\": [9, 2, 8]}") == std::vector<std::int32_t>{2, 9, 8});
+  CHECK(with("{\"eos_token_id\": [9.0, -1]}") == std::vector<std::int32_t>{2, 9});
   for (const char* text : {"{\"eos_token_id\": \"x\"}", "{\"eos_token_id\": [1.5]}"}) {
     const Error error = error_of([&] { with(text); });
     CHECK(error.code() == ExitCode::kBadInput);
