@@ -101,6 +101,7 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::cut(std::string_view text,
     if ((token.special && !finds_special) || (token.single_word && touches_word(text, found))) {
       continue;
     }
+    found.begin = token.takes_left ? std::max(found.begin, done) : found.begin;
     while (token.takes_left && found.begin > done) {
       const std::string_view last = last_character(text.substr(0, found.begin));
       if (!is_one_of(space_, last)) {
@@ -114,7 +115,9 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::cut(std::string_view text,
     if (done < found.begin) {
       parts.push_back({done, found.begin, -1});
     }
-    parts.push_back({found.begin, found.end, token.id});
+    if (found.begin < found.end) {  // the token before may have taken all of its spaces
+      parts.push_back({found.begin, found.end, token.id});
+    }
     done = found.end;
   }
   if (done < text.size()) {

@@ -43,16 +43,13 @@ class HuggingFaceTokenizer final : public Tokenizer {
     for (const AddedToken& token : added) {
       const std::size_t id = static_cast<std::size_t>(token.id);
       texts_.resize(std::max(texts_.size(), id + 1));
-      texts_[id] = {token.content, true};
+      const bool changes = token.normalised && static_cast<bool>(parts_.normaliser);
+      const std::string spelling = changes ? parts_.normaliser(token.content) : token.content;
+      texts_[id] = {spelling, true};
       if (token.special) {
         specials_.insert(token.id);
       }
-      if (token.normalised) {
-        const bool changes = static_cast<bool>(parts_.normaliser);
-        in_normalised_.add(changes ? parts_.normaliser(token.content) : token.content, token);
-      } else {
-        in_text_.add(token.content, token);
-      }
+      (token.normalised ? in_normalised_ : in_text_).add(spelling, token);
     }
   }
 
@@ -145,7 +142,8 @@ std::vector<AddedToken> read_added_tokens(JsonFields& fields, const Bpe& bpe) {
     next += token.empty() ? 0 : 1;
   }
   for (const nlohmann::json& entry : fields.list("added_tokens")) {
-    const std::string where = fields.where("added_tokens[" + std::to_string(tokens.size()) + "]");
+    const std::string where =
+        fields.where() + ": added_tokens[" + std::to_string(tokens.size()) + "]";
     AddedToken token = read_added_token(entry, where);
     if (token.content.empty() || !seen.insert(token.content).second) {
       fields.refuse("an added token is empty or stands twice: '" + token.content + "'");

@@ -72,6 +72,16 @@ def inert():
     return ranges(found)
 
 
+def punctuation():
+    """What the package's pre-tokenizer Punctuation calls so: ASCII's, and those of its tables."""
+    removes = pre_tokenizers.Punctuation("removed")
+    kept = set()
+    for c in CHARACTERS:
+        if not removes.pre_tokenize_str(chr(c)):
+            kept.add(c)
+    return ranges(kept)
+
+
 def rows_text(rows):
     return ",\n".join("    {0x%x, 0x%x%s}" % (r[0], r[1], ', "%s"' % r[2] if len(r) > 2 else "")
                       for r in rows)
@@ -89,6 +99,9 @@ constexpr PropertyRange kLaterAssigned[] = {{
 constexpr CharacterRange kInert[] = {{
 {rows_text(inert())}}};
 
+constexpr CharacterRange kPunctuation[] = {{
+{rows_text(punctuation())}}};
+
 }}  // namespace
 
 std::span<const PropertyRange> later_assigned() {{
@@ -97,6 +110,10 @@ std::span<const PropertyRange> later_assigned() {{
 
 std::span<const CharacterRange> inert_in_normal_forms() {{
   return kInert;
+}}
+
+std::span<const CharacterRange> punctuation() {{
+  return kPunctuation;
 }}
 
 }}  // namespace versieve::engine""")

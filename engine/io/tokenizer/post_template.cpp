@@ -82,6 +82,12 @@ PostTemplate read_sequence(JsonFields& fields) {
   fields.required("processors");
   for (const nlohmann::json& part : fields.list("processors")) {
     const PostTemplate outer = read_post_template(&part, fields.where("processors"));
+    const bool adds = !outer.before.empty() || !outer.after.empty();
+    if (adds && (!out.before.empty() || !out.after.empty())) {
+      fields.refuse(
+          "two processors put tokens around the text, and the second would take them for "
+          "a text of their own");
+    }
     out.before.insert(out.before.begin(), outer.before.begin(), outer.before.end());
     out.after.insert(out.after.end(), outer.after.begin(), outer.after.end());
   }

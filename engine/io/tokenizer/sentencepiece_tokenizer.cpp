@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
 #include "engine/io/tokenizer/added_tokens.h"
 #include "engine/io/utf8.h"
@@ -36,8 +37,7 @@ std::int32_t id_from(const std::string& text, const fs::path& path) {
 
 // Null if the file is not there.
 nlohmann::json config_in(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored) ? read_json_object(path) : nlohmann::json();
+  return is_there(path) ? read_json_object(path) : nlohmann::json();
 }
 
 bool flag_of(const nlohmann::json& config, const char* key, bool otherwise, const fs::path& path) {
@@ -154,7 +154,9 @@ class SentencepieceTokenizer final : public Tokenizer {
 
 std::unique_ptr<SentencePieceProcessor> load_processor(const fs::path& path) {
   auto processor = std::make_unique<SentencePieceProcessor>();
-  const auto status = processor->LoadFromSerializedProto(read_text_file(path, kMostModelBytes));
+  const std::string text = read_text_file(path, kMostModelBytes);
+  refuse_pointer(text, path);
+  const auto status = processor->LoadFromSerializedProto(text);
   if (!status.ok() || processor->GetPieceSize() < 1) {
     refuse(path, "is not a SentencePiece model");
   }

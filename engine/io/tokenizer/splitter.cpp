@@ -1,6 +1,7 @@
 #include "engine/io/tokenizer/splitter.h"
 
 #include <array>
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "engine/io/tokenizer/json_fields.h"
 #include "engine/io/tokenizer/json_pattern.h"
 #include "engine/io/tokenizer/pattern_syntax.h"
+#include "engine/io/tokenizer/unicode_ranges.h"
 
 namespace versieve::engine {
 namespace {
@@ -163,16 +165,30 @@ Splitter read_byte_level(JsonFields& fields) {
   };
 }
 
-Splitter read_split(JsonFields& fields) {
-  const std::string behaviour = fields.text("behavior");
-  const bool inverts = fields.flag_or("invert", false);
-  Pattern pattern = read_pattern(fields, "pattern");
+Behaviour behaviour_of(const std::string& name, const JsonFields& fields) {
   for (std::size_t i = 0; i < kBehaviours.size(); ++i) {
-    if (behaviour == kBehaviours[i]) {
-      return split_by(std::move(pattern), static_cast<Behaviour>(i), inverts);
+    if (name == kBehaviours[i]) {
+      return static_cast<Behaviour>(i);
     }
   }
-  fields.refuse("the behavior '" + behaviour + "' is not known");
+  fields.refuse("the behavior '" + name + "' is not known");
+}
+
+Splitter read_split(JsonFields& fields) {
+  const Behaviour behaviour = behaviour_of(fields.text("behavior"), fields);
+  const bool inverts = fields.flag_or("invert", false);
+  return split_by(read_pattern(fields, "pattern"), behaviour, inverts);
+}
+
+Splitter read_punctuation(JsonFields& fields) {
+  std::string marks;
+  for (const CharacterRange& range : punctuation()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "\\x{%x}-\\x{%x}", range.first, range.last);
+    marks += text;
+  }
+  return split_by(Pattern::own("[" + marks + "]"),
+                  behaviour_of(fields.text_or("behavior", "Isolated"), fields), false);
 }
 
 Splitter read_digits(JsonFields& fields) {
@@ -247,15 +263,19 @@ Splitter read_known(const std::string& type, JsonFields& fields) {
   if (type == "Digits") {
     return read_digits(fields);
   }
+  if (type == "Punctuation") {
+    return read_punctuation(fields);
+  }
   if (type == "Metaspace") {
     return read_metaspace(fields);
   }
   if (type == "Sequence") {
     return read_sequence(fields);
   }
-  fields.refuse("the pre-tokenizer '" + type +
-                "' is not computed here; known are ByteLevel, Split, Digits, Metaspace and "
-                "Sequence");
+  fields.refuse(
+      "the pre-tokenizer '" + type +
+      "' is not computed here; known are ByteLevel, Split, Digits, Punctuation, Metaspace "
+      "and Sequence");
 }
 
 }  // namespace

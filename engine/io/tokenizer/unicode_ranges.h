@@ -24,5 +24,8 @@ std::span<const PropertyRange> later_assigned();
 // Characters that no normal form moves, joins or takes apart: those assigned after Unicode 9, and
 // one that utf8proc joins wrongly.
 std::span<const CharacterRange> inert_in_normal_forms();
+// What the package's pre-tokenizer Punctuation calls so: all of ASCII's, of others those that its
+// tables have.
+std::span<const CharacterRange> punctuation();
 
 }  // namespace versieve::engine

@@ -3,11 +3,12 @@
 and what the packages `tokenizers` and `sentencepiece` make of some texts with them.
 
     pip install tokenizers sentencepiece
-    python3 tests/data/tokenizers/make.py        # from the checkout's root
+    python3 tests/data/tokenizers/make.py [NAME ...]    # from the checkout's root; all if none
 """
 import io
 import json
 import pathlib
+import sys
 
 import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
@@ -28,6 +29,12 @@ TEXTS = [
     "\U00010d4a\U00010d4b \U0001ccf0 \U00031350 \ua7da", "a\u0334\u0345\u0898 \u1abf\u0300 q\u0323\u0307 \u212b \ufb01 \u32ff",
     "\x00\x01\x1f\x7f\ufffd\uffff\U0010ffff", "<|user|>hi<|end|>", " <mask>  <mask> x<tool>y <tool> z", "<|end", "Ġ ▁ <0x41>",
 ]
+
+
+MORE = {  # texts of one tokenizer alone
+    "falcon3": ["a,b.. $1 <x> ~`^| 12345.67 \u00bf\u00a7\u166d\u2e43\u061d\u3002!?", "don't--stop 1,234,567"],
+    "normalised_tokens": ["a </s>", "a </s><s>", "</s>a", " \uff46\uff4f fo  x   y \n  z\n\n  ", "    "],
+}
 
 
 def corpus():
@@ -116,6 +123,31 @@ def behaviours():
     return trained(pre.Sequence(splits), 320)
 
 
+def falcon3():
+    """Punctuation first, then bytes, digits and threes of them."""
+    threes = pre.Split(Regex("[0-9][0-9][0-9]"), "isolated")
+    return added(trained(pre.Sequence([
+        pre.Punctuation("contiguous"), pre.ByteLevel(add_prefix_space=False),
+        pre.Digits(individual_digits=False), threes]), 320))
+
+
+def normalised_tokens():
+    """Added tokens that the normaliser changes, as older files of Llama 2 have them, and one of
+    spaces that takes those on both sides."""
+    decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(),
+                                 decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer = trained(pre.Sequence([]), 380, alphabet=[], decoder=decoder,
+                        normalizer=normalizers.Sequence([
+                            normalizers.NFKC(), normalizers.Prepend("\u2581"),
+                            normalizers.Replace(" ", "\u2581")]),
+                        unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=True)
+                                  for t in ("<s>", "</s>")])
+    tokenizer.add_tokens([AddedToken("\uff46\uff4f", normalized=True),
+                          AddedToken("  ", lstrip=True, rstrip=True, normalized=False)])
+    return tokenizer
+
+
 def pairs_as_texts(document):
     """The older spelling of merges."""
     document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
@@ -152,7 +184,7 @@ def write(name, tokenizer):
     folder.mkdir(exist_ok=True)
     (folder / "tokenizer.json").write_text(text)
     read = Tokenizer.from_str(text)
-    cases = [case_of(read, text) | {"letters": no_special(read, text)} for text in TEXTS]
+    cases = [case_of(read, text) | {"letters": no_special(read, text)} for text in TEXTS + MORE.get(name, [])]
     expected = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     (folder / "expected.json").write_text("[\n" + expected + "\n]\n")
 
@@ -173,6 +205,9 @@ def write_sentencepiece():
     (folder / "expected.json").write_text("[\n" + expected + "\n]\n")
 
 
-for make in (gpt2, smollm2, llama3, qwen2, llama2, metaspace, behaviours):
-    write(make.__name__, make())
-write_sentencepiece()
+for make in (gpt2, smollm2, llama3, qwen2, llama2, metaspace, behaviours, falcon3,
+             normalised_tokens):
+    if make.__name__ in (sys.argv[1:] or [make.__name__]):
+        write(make.__name__, make())
+if "sentencepiece" in (sys.argv[1:] or ["sentencepiece"]):
+    write_sentencepiece()

@@ -32,8 +32,8 @@ std::string pieces(const Tokenizer& tokenizer, const TokenIds& ids) {
 }  // namespace
 
 TEST_CASE("ids and texts are those of the package, for every kind of tokenizer") {
-  for (const std::string name :
-       {"gpt2", "smollm2", "llama3", "qwen2", "llama2", "metaspace", "behaviours"}) {
+  for (const std::string name : {"gpt2", "smollm2", "llama3", "qwen2", "llama2", "metaspace",
+                                 "behaviours", "falcon3", "normalised_tokens"}) {
     const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(tokenizer_folder(name));
     const nlohmann::json expected = expected_of(name);
     REQUIRE(expected.size() > 20);
@@ -47,7 +47,10 @@ TEST_CASE("ids and texts are those of the package, for every kind of tokenizer")
       const std::string decoded = tokenizer->decode(inner, SpecialsDecoded::kWritten);
       if (is_utf8(decoded)) {  // the package writes U+FFFD for the rest
         CHECK(decoded == one.at("decoded").get<std::string>());
-        CHECK(tokenizer->decode(inner) == one.at("without_special").get<std::string>());
+        // The package forgets that a token is special whose spelling the normaliser changes.
+        if (name != "normalised_tokens") {
+          CHECK(tokenizer->decode(inner) == one.at("without_special").get<std::string>());
+        }
       }
       if (kLossless.count(name) != 0 && !contains(text, "<mask>")) {  // which takes spaces
         CHECK(decoded == text);
@@ -90,6 +93,14 @@ TEST_CASE("what a model writes after a prompt keeps its first space") {
   const TokenIds answer = tokenizer->encode_text("the engine", SpecialsInText::kTokens);
   CHECK(tokenizer->decode(answer) == "the engine");
   CHECK(tokenizer->decode_after(prompt, answer) == " the engine");
+}
+
+TEST_CASE("a special token that the normaliser changes is left out as any other") {
+  const std::unique_ptr<const Tokenizer> tokenizer =
+      load_tokenizer(tokenizer_folder("normalised_tokens"));
+  const TokenIds ids = tokenizer->encode("a </s>");
+  CHECK(tokenizer->decode(ids) == "a");
+  CHECK(tokenizer->decode(ids, SpecialsDecoded::kWritten) == "a </s>");
 }
 
 TEST_CASE("ids beyond the model's vocabulary are refused, of text and of specials") {

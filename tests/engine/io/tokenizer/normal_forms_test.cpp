@@ -28,3 +28,18 @@ TEST_CASE("U+11A7 is no trailing consonant and joins nothing") {
   CHECK(normal_form("\ubdb8\u11a7", NormalForm::kNfc) == "\ubdb8\u11a7");
   CHECK(normal_form("\ubdb8\u11a8", NormalForm::kNfc) == "\ubdb9");
 }
+
+TEST_CASE("a long row of marks is ordered as a short one is, and at once") {
+  std::string marked = "a";
+  std::string ordered = "a";
+  constexpr int kMarks = 200000;  // the square of it would take minutes
+  for (int i = 0; i < kMarks; ++i) {
+    marked += "\u0308\u0323";
+    ordered += "\u0323";
+  }
+  for (int i = 0; i < kMarks; ++i) {
+    ordered += "\u0308";
+  }
+  CHECK(normal_form(marked, NormalForm::kNfd) == ordered);
+  CHECK(normal_form(marked, NormalForm::kNfc) == "\u1ea1" + ordered.substr(3));
+}

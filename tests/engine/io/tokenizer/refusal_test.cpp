@@ -68,6 +68,13 @@ TEST_CASE("every part of a tokenizer.json is computed or refused") {
        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
        "{\"id\": \"<x>\", \"type_id\": 0}}], \"special_tokens\": {}}",
        "special_tokens has no '<x>'"},
+      {"/post_processor",
+       "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"BertProcessing\", \"sep\": "
+       "[\"a\", 1], \"cls\": [\"b\", 2]}, {\"type\": \"RobertaProcessing\", \"sep\": [\"a\", "
+       "1], \"cls\": [\"b\", 2]}]}",
+       "two processors put tokens around the text"},
+      {"/pre_tokenizer", "{\"type\": \"Punctuation\", \"behavior\": \"Odd\"}",
+       "the behavior 'Odd'"},
       {"/decoder", "{\"type\": \"WordPiece\"}", "the decoder 'WordPiece'"},
       {"/decoder", "{\"type\": \"Strip\", \"content\": \"ab\", \"start\": 1, \"stop\": 0}",
        "content must be one character"},
