@@ -27,12 +27,16 @@ std::string line_of(const nlohmann::json& document) {
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// A sentence stands on one line.
+// A sentence stands on one line, and what a file put into it cannot make it endless or move a
+// terminal's cursor.
 std::string one_line(std::string text) {
+  constexpr std::size_t kBegin = 1200, kEnd = 300;  // bytes that are kept of a longer one
+  if (text.size() > kBegin + kEnd) {
+    text = text.substr(0, kBegin) + " ... " + text.substr(text.size() - kEnd);
+  }
   for (char& character : text) {
-    if (character == '\n' || character == '\r') {
-      character = ' ';
-    }
+    const unsigned char byte = static_cast<unsigned char>(character);
+    character = byte < 0x20 || byte == 0x7f ? ' ' : character;
   }
   while (!text.empty() && text.back() == ' ') {
     text.pop_back();
@@ -66,7 +70,7 @@ void write_progress(std::string_view text) {
 
 void write_notes(const std::vector<std::string>& remarks) {
   for (const std::string& remark : remarks) {
-    write_progress("note: " + remark + "\n");
+    write_progress("note: " + one_line(remark) + "\n");
   }
 }
 

@@ -113,6 +113,16 @@ TEST_CASE("a wrong configuration is bad input") {
   check_refused(scene.generate(), 3, "config.json");
 }
 
+TEST_CASE("a sentence is one line of plain text and not endless, whatever a file says") {
+  const Scene scene;
+  std::ofstream(scene.model / "config.json") << "{\"model_type\": \"\\u001b[31m\\n"
+                                             << std::string(100000, 'x') << "\"}";
+  check_refused(scene.generate(), 3, "is not supported");
+  const std::string err = run_versieve(scene.generate()).err;
+  CHECK(err.size() < 2000);
+  CHECK(std::count_if(err.begin(), err.end(), [](char c) { return c >= 0 && c < ' '; }) == 1);
+}
+
 TEST_CASE("an empty or missing prompt is bad input") {
   const Scene scene;
   std::ofstream(scene.prompt, std::ios::trunc).close();
