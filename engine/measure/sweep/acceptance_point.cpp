@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/run/model/load.h"
@@ -211,7 +212,7 @@ std::string pair_configuration(const PairSource& pair) {
   nlohmann::json kept = {{"name", pair.id.name},
                          {"sha256", pair.id.sha256},
                          {"config", read_json_object(pair.model / "config.json")}};
-  if (const std::filesystem::path draft = pair.model / "draft"; std::filesystem::exists(draft)) {
+  if (const std::filesystem::path draft = pair.model / "draft"; is_there(draft)) {
     kept["draft_config"] = read_json_object(draft / "config.json");
   }
   return kept.dump();
