@@ -67,9 +67,8 @@ std::vector<double> child_probabilities(const AcceptanceModel::Positional& model
   std::vector<double> children;
   double reached = 0.0;
   for (std::int64_t j = 1; j <= width; ++j) {
-    const double share = std::pow(static_cast<double>(j), -model.spread);
-    // The best child leaves 1 - first; no sibling takes more of `first` than of that.
-    const double within = first < 0.5 ? first * (2.0 - share) : 1.0 - (1.0 - first) * share;
+    const double guesses = 1.0 + model.siblings * std::log(static_cast<double>(j));
+    const double within = j == 1 ? first : 1.0 - std::pow(1.0 - first, guesses);
     children.push_back(within - reached);
     reached = within;
   }
@@ -90,10 +89,10 @@ double log_error_about(double mean, const AcceptanceModel::Positional& model,
   if (std::all_of(c.begin(), c.end(), [](double value) { return value == 0.0; })) {
     return model.log_error;
   }
-  std::array<double, 3> slope{};  // of the logarithm, to first, spread and decay
+  std::array<double, 3> slope{};  // of the logarithm, to first, siblings and decay
   for (std::size_t j = 0; j < slope.size(); ++j) {
     AcceptanceModel::Positional moved = model;
-    (j == 0 ? moved.first : (j == 1 ? moved.spread : moved.decay)) -= kDifference;
+    (j == 0 ? moved.first : (j == 1 ? moved.siblings : moved.decay)) -= kDifference;
     slope[j] = std::log(mean / positional_accepted(moved, draft)) / kDifference;
   }
   double variance = model.log_error * model.log_error;

@@ -1,9 +1,9 @@
 // How many tokens a step yields, the bonus token counted. Measured tuples answer for themselves;
 // for the others a positional model fitted to them does. At depth i the best child is right with
-// probability f = first decay^(i-1), the j-th best with min(f, 1 - f) ((j-1)^-spread - j^-spread):
-// siblings share what the best child leaves, and each is less likely than the one before it. From
-// f = 1/2 on, that is the right token among the j best with probability 1 - (1 - f) j^-spread. A
-// step's tokens are the sum over the best-first tree of the tuple: they grow with f, depth and
+// probability f = first decay^(i-1), and the right token is among the j best with probability
+// 1 - (1 - f)^(1 + siblings ln j): the j - 1 next ones together are worth siblings ln j guesses
+// like the best one. Up to kMostSiblings no child is likelier than the one before it. A step's
+// tokens are the sum over the best-first tree of the tuple: they grow with f, depth, width and
 // nodes, are 1 at f = 0 and depth + 1 at f = 1.
 #pragma once
 
@@ -24,6 +24,9 @@ namespace versieve {
 enum class AcceptanceOrigin { kMeasured, kImported, kAssumed };
 inline constexpr std::size_t kAcceptanceOriginCount = 3;
 const char* name_of(AcceptanceOrigin origin);  // "measured", ...
+
+// 1 / ln 2: the second child is worth the first, given that the first is wrong.
+inline constexpr double kMostSiblings = 1.4426950408889634;
 
 struct AcceptanceModel {
   // Mean tokens a step (bonus counted) of one measured tuple in one context range.
@@ -67,11 +70,11 @@ struct AcceptanceModel {
   struct Positional {
     std::int64_t context_low = 0, context_high = 0;
     double first = 0.8;      // the best child is right
-    double spread = 0.9;     // how fast more children close the gap
+    double siblings = 0.55;  // how much more children help; 0 to kMostSiblings
     double decay = 1.0;      // of `first`, per level
     double log_error = 0.1;  // standard deviation of log(model / measured)
     double overlap = 0.6;    // measured mean overlap of adjacent queries, of whole trees
-    // Covariance of first, spread and decay, by rows: what too few measured tuples leave open, on
+    // Covariance of first, siblings and decay, by rows: what too few measured tuples leave open, on
     // top of log_error. Zeros where they leave nothing.
     std::array<double, 9> covariance{};
     bool other_context = false;  // no tuple was measured here: first to decay are the nearest's

@@ -11,12 +11,12 @@ namespace {
 
 const std::vector<double> kRates = {0.0,  0.001, 0.01, 0.05, 0.1, 0.2,  0.3,  0.4,   0.45, 0.5,
                                     0.55, 0.6,   0.7,  0.8,  0.9, 0.95, 0.99, 0.999, 1.0};
-const std::vector<double> kSpreads = {0.05, 0.5, 0.9, 1.5, 3.0, 6.0};
+const std::vector<double> kSiblings = {0.0, 0.05, 0.3, 0.55, 0.9, kMostSiblings};
 
-AcceptanceModel::Positional at_rate(double rate, double spread = 0.9, double decay = 1.0) {
+AcceptanceModel::Positional at_rate(double rate, double siblings = 0.55, double decay = 1.0) {
   AcceptanceModel::Positional model;
   model.first = rate;
-  model.spread = spread;
+  model.siblings = siblings;
   model.decay = decay;
   return model;
 }
@@ -37,10 +37,10 @@ std::vector<DraftChoice> trees() {
 
 TEST_CASE("the best child has the rate, each sibling less than the one before, all at most one") {
   constexpr std::int64_t kWidth = 8;
-  for (const double spread : kSpreads) {
+  for (const double siblings : kSiblings) {
     for (const double rate : kRates) {
-      const AcceptanceModel::Positional model = at_rate(rate, spread);
-      CAPTURE(rate, spread);
+      const AcceptanceModel::Positional model = at_rate(rate, siblings);
+      CAPTURE(rate, siblings);
       double before = 1.0;
       double sum = 0.0;
       for (std::int64_t j = 1; j <= kWidth; ++j) {
@@ -63,17 +63,18 @@ TEST_CASE("the best child has the rate, each sibling less than the one before, a
 }
 
 TEST_CASE("tokens a step grow with the rate and stay between one and the depth and one") {
-  for (const double spread : kSpreads) {
+  for (const double siblings : kSiblings) {
     for (const DraftChoice& tree : trees()) {
       double before = 0.0;
       for (const double rate : kRates) {
-        const double tokens = positional_accepted(at_rate(rate, spread), tree);
-        CAPTURE(rate, spread, tree.depth, tree.width, tree.nodes);
+        const double tokens = positional_accepted(at_rate(rate, siblings), tree);
+        CAPTURE(rate, siblings, tree.depth, tree.width, tree.nodes);
         CHECK(tokens >= before - 1e-12);
         CHECK(tokens >= 1.0);
         CHECK(tokens <= static_cast<double>(tree.levels() + 1) + 1e-9);
         // A level is reached at most as often as all children of a path are right.
-        const double all = std::min(1.0, 2.0 * rate);
+        const double guesses = 1.0 + siblings * std::log(static_cast<double>(tree.width));
+        const double all = 1.0 - std::pow(1.0 - rate, guesses);
         double most = 1.0;
         for (std::int64_t level = 1; level <= tree.depth; ++level) {
           most += std::pow(all, static_cast<double>(level));
@@ -81,8 +82,8 @@ TEST_CASE("tokens a step grow with the rate and stay between one and the depth a
         CHECK(tokens <= most + 1e-9);
         before = tokens;
       }
-      CHECK(positional_accepted(at_rate(0.0, spread), tree) == 1.0);
-      CHECK(positional_accepted(at_rate(1.0, spread), tree) ==
+      CHECK(positional_accepted(at_rate(0.0, siblings), tree) == 1.0);
+      CHECK(positional_accepted(at_rate(1.0, siblings), tree) ==
             Approx(static_cast<double>(tree.levels() + 1)));
     }
   }
@@ -100,17 +101,29 @@ TEST_CASE("a chain yields the geometric sum of its rate") {
   }
 }
 
-TEST_CASE("more nodes and more depth never cost tokens") {
+TEST_CASE("siblings are worth as many guesses as the law says, and no more") {
+  // Of eight children: 1 - 0.4^(1 + 0.5 ln 8).
+  CHECK(positional_accepted(at_rate(0.6, 0.5), {1, 8, 9}) ==
+        Approx(2.0 - std::pow(0.4, 1.0 + 0.5 * std::log(8.0))));
+  CHECK(positional_accepted(at_rate(0.6, 0.0), {1, 8, 9}) == Approx(1.6));
+  // At a twentieth, thirty-two nodes on two levels: less than one guess and a half each.
+  CHECK(positional_accepted(at_rate(0.05), {2, 8, 32}) < 1.2);
+}
+
+TEST_CASE("more nodes, more depth and more width never cost tokens, and a tree yields its chain") {
   for (const double rate : kRates) {
-    for (const double spread : kSpreads) {
-      const AcceptanceModel::Positional model = at_rate(rate, spread, 0.97);
+    for (const double siblings : kSiblings) {
+      const AcceptanceModel::Positional model = at_rate(rate, siblings, 0.97);
       for (const DraftChoice& tree : trees()) {
-        CAPTURE(rate, spread, tree.depth, tree.width, tree.nodes);
+        CAPTURE(rate, siblings, tree.depth, tree.width, tree.nodes);
         const double tokens = positional_accepted(model, tree);
         CHECK(positional_accepted(model, {tree.depth, tree.width, tree.nodes + 1}) >=
               tokens - 1e-12);
         CHECK(positional_accepted(model, {tree.depth + 1, tree.width, tree.nodes}) >=
               tokens - 1e-12);
+        CHECK(positional_accepted(model, {tree.depth, tree.width + 1, tree.nodes}) >=
+              tokens - 1e-12);
+        CHECK(positional_accepted(model, {tree.depth, 1, tree.nodes}) <= tokens + 1e-12);
       }
     }
   }

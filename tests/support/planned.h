@@ -7,7 +7,7 @@ namespace versieve::synthetic {
 
 // On an H200, geometry nsa-1b, contexts to 64K; `first` is the acceptance of the draft's best
 // child. Without `fused_measured` the vanilla launches alone were measured.
-inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9,
+inline FittedModel fitted_by_hand(double first = 0.8, double siblings = 0.9,
                                   bool fused_measured = false) {
   FittedModel fit;
   fit.device = "NVIDIA H200";
@@ -31,7 +31,7 @@ inline FittedModel fitted_by_hand(double first = 0.8, double spread = 0.9,
   AcceptanceModel::Positional range;
   range.context_high = 16384;
   range.first = first;
-  range.spread = spread;
+  range.siblings = siblings;
   fit.acceptance.positional.push_back(range);
   return fit;
 }

@@ -168,10 +168,10 @@ std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& 
   return points;
 }
 
-std::vector<PointMeasurement> acceptance_points(double first, double spread, double decay) {
+std::vector<PointMeasurement> acceptance_points(double first, double siblings, double decay) {
   AcceptanceModel::Positional model;
   model.first = first;
-  model.spread = spread;
+  model.siblings = siblings;
   model.decay = decay;
   std::vector<PointMeasurement> points;
   for (const std::int64_t context : {1024, 6144, 10240, 14336}) {

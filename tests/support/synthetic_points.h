@@ -40,6 +40,6 @@ inline std::vector<PointMeasurement> joined(std::vector<PointMeasurement> a,
 std::vector<PointMeasurement> attention_points(const Plan& plan, const HardwareSpec& hardware);
 std::vector<PointMeasurement> step_points(const Plan& plan, const HardwareSpec& hardware);
 // Tuples of a trained pair whose acceptance follows the positional model with these parameters.
-std::vector<PointMeasurement> acceptance_points(double first, double spread, double decay);
+std::vector<PointMeasurement> acceptance_points(double first, double siblings, double decay);
 
 }  // namespace versieve::synthetic

@@ -9,6 +9,7 @@
 #include "engine/analyse/fit/acceptance_evidence.h"
 #include "engine/analyse/fit/context_ranges.h"
 #include "engine/analyse/fit/positional_fit.h"
+#include "engine/analyse/fit/sibling_law.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
 
@@ -20,8 +21,11 @@ constexpr std::size_t kShortestHash = 8;  // digits that name a pair
 constexpr double kLoneLogError = 0.05;    // of a single comparison (an assumption)
 // What the positional form misses on the measured pair is 0.020 to 0.027, by range.
 constexpr double kFormLogError = 0.03;
-// Of one pair from another (assumptions: one pair was measured).
-constexpr PriorSpread kBetweenPairs = {.first = 0.3, .spread = 0.4, .decay = 0.05};
+
+// Of one pair from another: siblings as the measured pairs differ, the others assumptions.
+PriorSpread between_pairs() {
+  return {.first = 0.3, .siblings = distance_between_pairs(kSiblingLaw), .decay = 0.05};
+}
 
 // How far a rate that is assumed may be off (an assumption): a guess is seldom better than 0.05,
 // and stays a probability.
@@ -199,9 +203,9 @@ AcceptanceModel::Positional lent(const AcceptanceModel& lender, std::size_t rang
 
 AcceptanceModel::Positional fit_imported(const Tuples& tuples,
                                          const AcceptanceModel::Positional& prior) {
-  AcceptanceModel::Positional model = fit_positional(tuples, prior, kBetweenPairs);
+  AcceptanceModel::Positional model = fit_positional(tuples, prior, between_pairs());
   model.log_error = std::max(kFormLogError, model.log_error);
-  model.covariance = covariance_of(tuples, model, kBetweenPairs);
+  model.covariance = covariance_of(tuples, model, between_pairs());
   return model;
 }
 
@@ -319,11 +323,19 @@ AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
                       .overlap_of = lender.overlap_of,
                       .origin = AcceptanceOrigin::kAssumed};
   out.note = formatted("the draft's best child is right with probability %g at every depth", rate) +
-             ", which nobody measured; how siblings help and overlap of selected blocks are" +
-             as_of(lender) +
              formatted(
-                 "; intervals allow the rate %.2g more or less, a fall by %.2g a level and "
-                 "siblings as far off as between pairs, assumptions like it",
+                 ", which nobody measured; siblings help as in the %lld pairs whose trees were "
+                 "measured (%.2f, from pair to pair %.2f more or less",
+                 static_cast<long long>(kSiblingLaw.pairs), kSiblingLaw.siblings,
+                 kSiblingLaw.between_pairs) +
+             (rate >= kSiblingLaw.least_rate && rate <= kSiblingLaw.most_rate
+                  ? std::string(")")
+                  : formatted("; at rates from %.2f to %.2f)", kSiblingLaw.least_rate,
+                              kSiblingLaw.most_rate)) +
+             "; overlap of selected blocks is" + as_of(lender) +
+             formatted(
+                 "; intervals allow the rate %.2g more or less and a fall by %.2g a level, "
+                 "assumptions like it",
                  rate_spread(rate), kAssumedFall);
   out.positional = lender.positional;
   if (out.positional.empty()) {
@@ -331,11 +343,12 @@ AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
   }
   for (AcceptanceModel::Positional& p : out.positional) {
     p.first = rate;
+    p.siblings = kSiblingLaw.siblings;
     p.decay = 1.0;
     p.log_error = 0.0;
     p.covariance = {};
     p.covariance[0] = rate_spread(rate) * rate_spread(rate);
-    p.covariance[4] = kBetweenPairs.spread * kBetweenPairs.spread;
+    p.covariance[4] = std::pow(distance_from_law(kSiblingLaw), 2);
     p.covariance[8] = kAssumedFall * kAssumedFall;
   }
   return out;

@@ -23,8 +23,9 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                                   const std::string& pair, const AcceptanceModel& lender);
 
 // The draft's best child is right with probability `rate` at every depth (Leviathan et al. 2023,
-// alpha); how its other children help, and overlap, are the lender's. The intervals are assumptions
-// like the rate, and its note says so. Throws Error(kUsage) unless 0 <= rate <= 1.
+// alpha); its other children help as the measured pairs' do (sibling_law.h), overlap is the
+// lender's. The intervals of rate and fall are assumptions like the rate, and its note says so.
+// Throws Error(kUsage) unless 0 <= rate <= 1.
 AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender);
 
 }  // namespace versieve::engine

@@ -170,10 +170,10 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<AcceptanceModel::Positional> T>
 void visit_fields(A& a, T& x) {
-  auto& [context_low, context_high, first, spread, decay, log_error, overlap, covariance,
+  auto& [context_low, context_high, first, siblings, decay, log_error, overlap, covariance,
          other_context, orders] = x;
-  a(context_low, context_high, first, spread, decay, log_error, overlap, covariance, other_context,
-    orders);
+  a(context_low, context_high, first, siblings, decay, log_error, overlap, covariance,
+    other_context, orders);
 }
 template <class A, Is<AcceptanceModel> T>
 void visit_fields(A& a, T& x) {

@@ -225,7 +225,7 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
     }
     positional.push_back({{"context", ordered_json::array({p.context_low, p.context_high})},
                           {"first", p.first},
-                          {"spread", p.spread},
+                          {"siblings", p.siblings},
                           {"decay", p.decay},
                           {"log_error", p.log_error},
                           {"overlap", p.overlap},

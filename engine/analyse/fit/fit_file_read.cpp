@@ -170,7 +170,7 @@ class Reader {
     for (const json& p : in.at("positional")) {
       out.positional.push_back(
           {p.at("context").at(0).get<std::int64_t>(), p.at("context").at(1).get<std::int64_t>(),
-           p.at("first").get<double>(), p.at("spread").get<double>(), p.at("decay").get<double>(),
+           p.at("first").get<double>(), p.at("siblings").get<double>(), p.at("decay").get<double>(),
            p.at("log_error").get<double>(), p.at("overlap").get<double>()});
       read_orders(p, out.positional.back());
     }

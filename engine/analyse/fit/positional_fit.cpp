@@ -12,7 +12,7 @@ namespace {
 AcceptanceModel::Positional at(const Eigen::VectorXd& x) {
   AcceptanceModel::Positional model;
   model.first = x[0];
-  model.spread = x[1];
+  model.siblings = x[1];
   model.decay = x[2];
   return model;
 }
@@ -34,14 +34,14 @@ AcceptanceModel::Positional fit_positional(const Tuples& tuples,
                                            const PriorSpread& spread) {
   LeastSquaresProblem p;
   p.start.resize(3);
-  p.start << prior.first, prior.spread, prior.decay;
+  p.start << prior.first, prior.siblings, prior.decay;
   p.low.resize(3);
-  p.low << 0.001, 0.02, 0.5;
+  p.low << 0.001, 0.01, 0.5;
   p.high.resize(3);
-  p.high << 0.999, 6.0, 1.0;
+  p.high << 0.999, kMostSiblings, 1.0;
   p.prior_mean = p.start;
   p.prior_sd.resize(3);
-  p.prior_sd << spread.first, spread.spread, spread.decay;
+  p.prior_sd << spread.first, spread.siblings, spread.decay;
   p.robust_scale = 0.05;
   p.cluster.resize(tuples.size());
   std::iota(p.cluster.begin(), p.cluster.end(), 0);
@@ -56,7 +56,7 @@ AcceptanceModel::Positional fit_positional(const Tuples& tuples,
 std::array<double, 9> covariance_of(const Tuples& tuples, const AcceptanceModel::Positional& model,
                                     const PriorSpread& spread) {
   constexpr double kDifference = 1e-4;
-  const Eigen::Vector3d here(model.first, model.spread, model.decay);
+  const Eigen::Vector3d here(model.first, model.siblings, model.decay);
   const Eigen::VectorXd at_model = misses(tuples, model);
   Eigen::MatrixXd jacobian(at_model.size(), 3);
   for (Eigen::Index j = 0; j < 3; ++j) {
@@ -66,7 +66,7 @@ std::array<double, 9> covariance_of(const Tuples& tuples, const AcceptanceModel:
   }
   Eigen::Matrix3d information = Eigen::Matrix3d::Zero();
   information.diagonal() << 1.0 / (spread.first * spread.first),
-      1.0 / (spread.spread * spread.spread), 1.0 / (spread.decay * spread.decay);
+      1.0 / (spread.siblings * spread.siblings), 1.0 / (spread.decay * spread.decay);
   for (Eigen::Index i = 0; i < jacobian.rows(); ++i) {
     const AcceptanceModel::Measured& m = *tuples[static_cast<std::size_t>(i)];
     const double error = std::hypot(model.log_error, m.standard_error / m.mean);

@@ -15,11 +15,11 @@ inline constexpr double kLeastLogError = 0.02;  // no model of acceptance is bet
 
 // How far the parameters may lie from the prior's.
 struct PriorSpread {
-  double first = 0.3, spread = 1.0, decay = 0.2;
+  double first = 0.3, siblings = 0.6, decay = 0.2;
 };
 
-// First, spread and decay to the tuples' means, near `prior`; log_error is what is left, on the log
-// scale. REQUIRES: at least one tuple, means > 0.
+// First, siblings and decay to the tuples' means, near `prior`; log_error is what is left, on the
+// log scale. REQUIRES: at least one tuple, means > 0.
 AcceptanceModel::Positional fit_positional(const Tuples& tuples,
                                            const AcceptanceModel::Positional& prior,
                                            const PriorSpread& spread = {});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/analyse/fit/acceptance_evidence.h"
+#include "engine/analyse/fit/sibling_law.h"
 #include "tests/support/synthetic_points.h"
 
 using namespace versieve;
@@ -16,7 +17,7 @@ TEST_CASE("a positional model is found again from the means of tuples") {
   REQUIRE(model.positional.size() == 4);
   for (const AcceptanceModel::Positional& p : model.positional) {
     CHECK(p.first == Approx(0.75).margin(0.02));
-    CHECK(p.spread == Approx(1.2).margin(0.15));
+    CHECK(p.siblings == Approx(1.2).margin(0.15));
     CHECK(p.decay == Approx(0.97).margin(0.02));
     CHECK(p.overlap == Approx(0.55));
   }
@@ -24,7 +25,7 @@ TEST_CASE("a positional model is found again from the means of tuples") {
       accepted_tokens(model, Strategy::parse("nsa/d5k4n24/bfs/c1/F*"), 0, 4096);
   AcceptanceModel::Positional truth;
   truth.first = 0.75;
-  truth.spread = 1.2;
+  truth.siblings = 1.2;
   truth.decay = 0.97;
   CHECK(other.source == Provenance::kPredicted);
   CHECK(other.mean == Approx(positional_accepted(truth, {5, 4, 24})).epsilon(0.02));
@@ -278,13 +279,13 @@ TEST_CASE("an imported chain predicts every shorter one, and trees as far as pai
   CHECK(two.log_error < 0.05);
   AcceptanceModel::Positional alike;
   alike.first = 0.6;
-  alike.spread = 1.2;
+  alike.siblings = 1.2;
   alike.decay = 1.0;
   const AcceptedTokens tree = tokens("nsa/d5k4n32/bfs/c1/F*", 4096);
   CHECK(tree.mean == Approx(positional_accepted(alike, {5, 4, 32})).epsilon(0.03));
   CHECK(tree.log_error > two.log_error);
   // The siblings' part of that: other pairs' trees that are as far from the lender's as assumed.
-  alike.spread = 1.6;
+  alike.siblings = 1.2 + distance_between_pairs(kSiblingLaw);
   CHECK(std::log(positional_accepted(alike, {5, 4, 32}) / tree.mean) < tree.log_error * 1.1);
   CHECK(!tree.outside_data);
   CHECK(tokens("nsa/d5k4n32/bfs/c1/F*", 0).outside_data);
@@ -298,7 +299,7 @@ TEST_CASE("an imported tree settles how siblings help") {
   const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
   AcceptanceModel::Positional truth;
   truth.first = 0.6;
-  truth.spread = 0.7;
+  truth.siblings = 0.7;
   PointMeasurement tree = imported_chain(0.6, 5);
   tree.key.strategy = "dense/d5k4n16/bfs/c1/F*";
   tree.acceptance->accepted_histogram.clear();  // some programs keep a mean alone
@@ -324,7 +325,7 @@ TEST_CASE("an imported pair without a plain draft is refused, and needs no lende
   CHECK(alone.note.find("a guess") != std::string::npos);
 }
 
-TEST_CASE("an assumed rate is every depth's, with the lender's siblings") {
+TEST_CASE("an assumed rate is every depth's, with the siblings of the measured pairs") {
   const AcceptanceModel lender = fit_acceptance(synthetic::acceptance_points(0.75, 1.2, 0.97));
   const AcceptanceModel model = assumed_acceptance(0.5, lender);
   CHECK(model.origin == AcceptanceOrigin::kAssumed);
@@ -338,6 +339,13 @@ TEST_CASE("an assumed rate is every depth's, with the lender's siblings") {
       accepted_tokens(assumed_acceptance(0.5, {}), Strategy::parse("nsa/d3k1n4/bfs/c1/F*"), 0, 4096)
           .mean == Approx(1.875));
   CHECK(model.note.find("which nobody measured") != std::string::npos);
+  REQUIRE(model.positional.size() == lender.positional.size());
+  for (const AcceptanceModel::Positional& p : model.positional) {
+    CHECK(p.siblings == kSiblingLaw.siblings);
+  }
+  const std::string far = assumed_acceptance(0.05, lender).note;
+  CHECK(far.find("at rates from") != std::string::npos);
+  CHECK(assumed_acceptance(0.7, lender).note.find("at rates from") == std::string::npos);
   for (const double rate : {-0.1, 1.5, std::nan("")}) {
     CHECK_THROWS_WITH(assumed_acceptance(rate, lender), Catch::Contains("between 0 and 1"));
   }
@@ -351,7 +359,9 @@ TEST_CASE("an assumed rate near none promises nothing, and none is certain of it
     const AcceptedTokens tokens = accepted_tokens(assumed_acceptance(rate, lender), tree, 0, 4096);
     CAPTURE(rate);
     CHECK(tokens.mean >= before);
-    CHECK(tokens.mean <= 1.0 + std::min(1.0, 2.0 * rate) + std::min(1.0, 4.0 * rate * rate));
+    const double level = 1.0 - std::pow(1.0 - rate, 1.0 + kSiblingLaw.siblings *
+                                                              std::log(8.0));  // of eight children
+    CHECK(tokens.mean <= 1.0 + level + level * level + 1e-12);
     CHECK(((rate == 0.0) == (tokens.log_error == 0.0)));
     before = tokens.mean;
   }
