@@ -78,6 +78,7 @@ class Planner {
     table_.acceptance_note = fit.acceptance.note;
     table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
+    table_.draft_vocab = pricer_.draft().vocab;
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
     table_.evidence = fit.evidence;

@@ -118,6 +118,7 @@ struct PlanTable {
   std::optional<PlanSources> sources;
   std::string dtype;
   std::string launch;              // stream, graph
+  std::int64_t draft_vocab = 0;    // tokens that the draft proposes; 0: a table older than that
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
   Provenance evidence = Provenance::kMeasured;
   bool scaled = false;      // planned for another machine than the fit's

@@ -100,6 +100,7 @@ ordered_json provenance_of(const PlanTable& t) {
                       {"acceptance_note", t.acceptance_note},
                       {"bonus_token", kBonusToken},
                       {"dtype", t.dtype},
+                      {"draft_vocab", t.draft_vocab},
                       {"launch", t.launch},
                       {"attention_form", name_of(t.form)},
                       {"tuples_enumerated", t.enumerated},
@@ -247,6 +248,8 @@ class Reader {
         word<AcceptanceOrigin>(p.value("acceptance_origin", "measured"), kAcceptanceOriginCount);
     t.acceptance_note = p.value("acceptance_note", "");
     t.dtype = p.at("dtype").get<std::string>();
+    // Tables older than it do not say it.
+    t.draft_vocab = p.contains("draft_vocab") ? integer(p.at("draft_vocab")) : 0;
     t.launch = p.at("launch").get<std::string>();
     // Tables older than the fused form do not say it.
     t.form = p.value("attention_form", "vanilla") == name_of(NsaForm::kFused) ? NsaForm::kFused

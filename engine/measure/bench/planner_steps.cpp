@@ -4,6 +4,7 @@
 
 #include "engine/measure/bench/planner_cells.h"
 #include "engine/measure/sweep/sweep.h"
+#include "model/words/llm_shape.h"
 
 namespace versieve::engine {
 namespace {
@@ -63,19 +64,30 @@ ordered_json grid_of(const Strategy& s) {
   return grid;
 }
 
+// A sweep's word for who steps: the pair at hand, or a geometry with its draft's tokens.
+std::string stepping_model(const PlanTable& table) {
+  if (table.sources && table.sources->pair) {
+    return kPairModel;
+  }
+  const std::int64_t vocab = named_llm_shape(table.model).vocab;
+  const bool some = table.draft_vocab > 0 && table.draft_vocab < vocab;
+  return some ? target_name(table.model) + ":v" + std::to_string(table.draft_vocab) : table.model;
+}
+
 }  // namespace
 
 std::string sweep_of_steps(const PlanTable& table, const std::vector<PrecisionClass>& classes,
                            std::int64_t candidates, const std::string& regime,
                            const std::string& split) {
-  const bool of_pair = table.sources && table.sources->pair;
+  const std::string model = stepping_model(table);
+  const bool of_pair = model == kPairModel;
   ordered_json grids = ordered_json::array();
   for (std::size_t bucket = 0; bucket < table.buckets.size(); ++bucket) {
     const ContextBucket& range = table.buckets[bucket];
     for (const Strategy& strategy :
          steps_of(table, static_cast<std::int64_t>(bucket), classes, candidates)) {
       ordered_json grid = grid_of(strategy);
-      grid["model"] = of_pair ? std::string(kPairModel) : table.model;
+      grid["model"] = model;
       grid["context_len"] = (range.low + range.high) / 2;
       grid["dtype"] = table.dtype;
       grid["launch"] = table.launch;

@@ -385,6 +385,10 @@ TEST_CASE("the steps that a table rests on are a sweep") {
   CHECK(plan.points[5].strategy == "nsa/d3k2n6/dfs/c2e/(FR)*");
   CHECK(plan.points[7].context_len == 160);
   CHECK(!wants_pair(plan));
+  table.draft_vocab = 32000;
+  CHECK(sweep_from_json(sweep_of_steps(table, kNsaClasses, 2, "", ""), "steps", Backend::kCuda)
+            .points[0]
+            .model == "nsa-1b:v32000");
   table.sources = PlanSources{.pair = byte_pair()};
   const std::string own = sweep_of_steps(table, kNsaClasses, 2, "chat", "calibration");
   CHECK(wants_pair(sweep_from_json(own, "steps", Backend::kCuda)));
