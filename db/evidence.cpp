@@ -173,6 +173,9 @@ PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std:
       std::move(steps.begin(), steps.end(), std::back_inserter(out.steps));
     }
   }
+  out.quality = quality_points(store);
+  std::erase_if(out.quality,
+                [&pair](const QualityPoint& point) { return point.pair.sha256 != pair.sha256; });
   for (const PairId& other : store.pairs()) {
     if (other.name == pair.name && other.sha256 != pair.sha256) {
       out.namesakes.push_back(other);
@@ -183,6 +186,19 @@ PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std:
 
 std::vector<PointMeasurement> acceptance_points(const Store& store) {
   return store.points({.workload = WorkloadKind::kAcceptance, .only_ok = true});
+}
+
+std::vector<QualityPoint> quality_points(const Store& store) {
+  std::vector<StoredRun> runs = store.runs();  // as they were stored: merged ones out of order
+  std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& a, const StoredRun& b) {
+    return a.record.started_utc < b.record.started_utc;
+  });
+  std::vector<QualityPoint> points;
+  for (const StoredRun& run : runs) {
+    std::vector<QualityPoint> own = store.quality(run.id);
+    std::move(own.begin(), own.end(), std::back_inserter(points));
+  }
+  return points;
 }
 
 std::vector<TimedSteps> timed_steps(const Store& store) {

@@ -48,11 +48,14 @@ struct PairEvidence {
   PairId pair;
   std::vector<PointMeasurement> acceptance;  // wherever they ran
   std::vector<PointMeasurement> steps;       // timed on the device
+  std::vector<QualityPoint> quality;         // what strategies cost it, the oldest run's first
   std::vector<PairId> namesakes;             // of its name, and of other weights
 };
 PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device);
 // Acceptance points of every pair, measured and imported.
 std::vector<PointMeasurement> acceptance_points(const Store& store);
+// What strategies cost every pair, the oldest run's first.
+std::vector<QualityPoint> quality_points(const Store& store);
 // Timed whole steps by model, pair and device; simulated ones are predictions and left out.
 struct TimedSteps {
   std::string model, device;

@@ -28,7 +28,7 @@ struct Options {
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
   std::optional<std::string> pair, prior;
   std::string pair_database;
-  std::optional<double> rate;
+  std::optional<double> rate, max_loss;
   std::optional<std::int64_t> draft_vocab;
   std::vector<std::string> schedules, borrow;
 
@@ -49,6 +49,10 @@ PlanOptions plan_options(const Options& options) {
   if (options.baseline) {
     out.baseline = Strategy::parse(*options.baseline).text();
   }
+  if (options.max_loss && *options.max_loss < 0.0) {
+    throw Error(ExitCode::kUsage, "--max-loss is in nats a token, and no loss is below 0");
+  }
+  out.loss.most_nats = options.max_loss;
   return out;
 }
 
@@ -171,6 +175,8 @@ Answer run_plan(const Options& options) {
   if (options.schedules.empty()) {
     wanted.schedules = measured_schedules(known.evidence.acceptance);
   }
+  wanted.loss.prices =
+      loss_prices(known, pair, borrowed, fit.acceptance, options.evidence_database());
   wanted.pair = known.id;
   const std::string calibrated =
       calibrated_remark(known, options.evidence_database(), wanted.schedules);
@@ -228,13 +234,17 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "--db if left out");
   app.add_option("--borrow", options->borrow,
                  "what may be another's where none was measured of the pair in --model's folder: "
-                 "times, acceptance, both, or none; both if left out, and the table says what is "
-                 "borrowed");
+                 "times, acceptance, quality, several of them, or none; all if left out, and the "
+                 "table says what is borrowed");
   app.add_option(
          "--assume-acceptance", options->rate,
          "no pair's: the draft's best child is right with this probability, 0 to 1, at every "
          "depth")
       ->excludes(pair);
+  app.add_option("--max-loss", options->max_loss,
+                 "only tuples that lose at most so many nats a token of KL against the exact run, "
+                 "by the upper end of the measured 95 % interval; those whose loss was not "
+                 "measured are left out too, baselines stay");
   app.add_option("--out", options->out, "write the table to this JSON file");
   return [options] { return run_plan(*options); };
 }

@@ -44,13 +44,15 @@ Borrowed parse_borrowed(const std::vector<std::string>& words) {
   if (words.empty()) {
     return {};
   }
-  Borrowed out{.times = false, .acceptance = false};
+  Borrowed out{.times = false, .acceptance = false, .quality = false};
   for (const std::string& word : words) {
-    if (word != "times" && word != "acceptance" && word != "none") {
-      throw Error(ExitCode::kUsage, "--borrow takes times, acceptance or none, not '" + word + "'");
+    if (word != "times" && word != "acceptance" && word != "quality" && word != "none") {
+      throw Error(ExitCode::kUsage,
+                  "--borrow takes times, acceptance, quality or none, not '" + word + "'");
     }
     out.times = out.times || word == "times";
     out.acceptance = out.acceptance || word == "acceptance";
+    out.quality = out.quality || word == "quality";
   }
   if (words.size() > 1 && std::find(words.begin(), words.end(), "none") != words.end()) {
     throw Error(ExitCode::kUsage, "--borrow none leaves nothing to borrow beside it");
@@ -99,6 +101,15 @@ void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& bor
   if (steps == 0 && !borrowed.times) {
     refuse_borrowing(pair, "no step timed on " + fit.device, "times");
   }
+}
+
+LossPrices loss_prices(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
+                       const AcceptanceModel& acceptance, const std::string& database) {
+  const std::vector<QualityPoint> rows =
+      !borrowed.quality || database.empty()
+          ? pair.evidence.quality
+          : db::quality_points(db::Store::open(database, db::OpenMode::kReadOnly));
+  return LossPrices(rows, pair.id.value_or(PairId{}), acceptance.sha256, shape.target.layers);
 }
 
 }  // namespace versieve::cli

@@ -9,6 +9,7 @@
 #include "db/evidence.h"
 #include "engine/cli/pair_shape.h"
 #include "model/cost/fitted_model.h"
+#include "model/plan/loss_prices.h"
 
 namespace versieve::cli {
 
@@ -16,9 +17,10 @@ namespace versieve::cli {
 struct Borrowed {
   bool times = true;
   bool acceptance = true;
+  bool quality = true;
 };
-// Of "times", "acceptance" and "none"; of no words both may be. Throws Error(kUsage) for other
-// words, and for "none" beside one of them.
+// Of "times", "acceptance", "quality" and "none"; of no words all may be. Throws Error(kUsage) for
+// other words, and for "none" beside one of them.
 Borrowed parse_borrowed(const std::vector<std::string>& words);
 
 // The pair as the database knows it: nothing of a geometry, of a folder without weights or without
@@ -37,5 +39,9 @@ KnownPair known_pair(const PairShape& shape, const std::string& database,
 // where something is missing that may not be borrowed.
 void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
               bool names_acceptance, FittedModel& fit);
+// What strategies cost the pair, by the rows of that very pair in the database; where it has none,
+// by leave of the pair whose acceptance is planned with, else of another. `database` may be empty.
+LossPrices loss_prices(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
+                       const AcceptanceModel& acceptance, const std::string& database);
 
 }  // namespace versieve::cli

@@ -1,11 +1,13 @@
 #include "model/plan/planner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <set>
 
+#include "model/plan/loss_limit.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/system_pricer.h"
 #include "model/plan/tuple_grid.h"
@@ -58,6 +60,7 @@ class Planner {
         autoregressive_(Strategy::parse("nsa/ar")),
         fixed_(Strategy::parse(options.baseline)) {
     describe(fit, hardware);
+    limit_systems();
   }
 
   PlanTable run() {
@@ -92,6 +95,7 @@ class Planner {
     table_.enumerated = candidates_.enumerated;
     table_.runnable = candidates_.runnable;
     table_.excluded = candidates_.excluded;
+    table_.max_loss = options_.loss.most_nats;
     table_.provenance_note = origin_of(fit, hardware);
     table_.provenance_note +=
         std::string("; attention by the ") + name_of(table_.form) + " launches";
@@ -106,6 +110,18 @@ class Planner {
                             std::any_of(fit.steps.begin(), fit.steps.end(),
                                         [&](const auto& m) { return m.draft_vocab == tokens; });
       table_.provenance_note += measured ? "" : ", which no measured step does";
+    }
+  }
+
+  // Tuples of the other systems that may be planned, by class.
+  void limit_systems() {
+    for (const PrecisionClass precision : options_.classes) {
+      const std::vector<Strategy> all = system_space(precision);
+      const WithinLoss within = within_loss(all, options_);
+      systems_of_[static_cast<std::size_t>(precision)] = kept_of(all, within);
+      if (!all.empty() && unpriced_because(precision, fit_, options_.buckets[0].low + 1).empty()) {
+        add_excluded(within.excluded, table_.excluded);
+      }
     }
   }
 
@@ -216,7 +232,7 @@ class Planner {
     }
     std::vector<PlanEntry> cell = {entry(bucket, precision, autoregressive_, range),
                                    entry(bucket, precision, fixed_, range)};
-    for (const Strategy& s : system_space(precision)) {
+    for (const Strategy& s : systems_of_[static_cast<std::size_t>(precision)]) {
       std::string why;
       if (system_evidence(s, fit_, range.low + 1, why)) {
         PlanEntry e{.bucket = bucket, .precision = precision};
@@ -249,6 +265,7 @@ class Planner {
       }
       if (is_fresh(e, listed)) {
         e.rank = ++ranked;
+        e.price = options_.loss.prices.of(e.evaluation.strategy);
         table_.entries.push_back(e);
       }
     }
@@ -278,7 +295,7 @@ class Planner {
         cell.push_back(entry(bucket, precision, s, range));
       }
     }
-    if (!own) {
+    if (!own && !options_.loss.most_nats) {  // under a limit the baselines are left
       table_.unavailable.push_back(
           {bucket, precision,
            std::string(name_of(precision)) +
@@ -302,6 +319,7 @@ class Planner {
   Pricer pricer_;
   SystemPricer systems_;
   const FittedModel& fit_;
+  std::array<std::vector<Strategy>, kPrecisionClassCount> systems_of_;
   Strategy autoregressive_;
   Strategy fixed_;
   Evaluation ar_;
@@ -404,7 +422,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
 PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
                const PlanOptions& options) {
   return plan(fit, hardware, target, options,
-              candidates_of(fit, target, options.baseline, options.schedules));
+              candidates_within_loss(
+                  candidates_of(fit, target, options.baseline, options.schedules), options));
 }
 
 PrecisionClass parse_class(const std::string& name) {
@@ -454,6 +473,7 @@ std::string sources_text(const PlanTable& table) {
     return std::string(what) + " " + name_of(from) +
            (from == EvidenceFrom::kBorrowed ? " from " + text_of(lender) : std::string());
   };
+  const std::string losses = losses_text(table);
   std::string times = part("times", s.times, {s.times_of, ""});
   if (s.times == EvidenceFrom::kOwn) {
     times += ", " + std::to_string(s.timed_steps) + " timed steps" +
@@ -465,7 +485,7 @@ std::string sources_text(const PlanTable& table) {
   return (s.pair ? text_of(*s.pair) : table.model) + ": " +
          part("acceptance", s.acceptance, acceptance_pair(table)) + "; " +
          part("overlap", s.overlap, s.overlap_of) + "; " + times +
-         (s.remark.empty() ? "" : "; " + s.remark);
+         (losses.empty() ? "" : "; " + losses) + (s.remark.empty() ? "" : "; " + s.remark);
 }
 
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,

@@ -10,6 +10,7 @@
 
 #include "model/cost/fitted_model.h"
 #include "model/cost/step_parts.h"
+#include "model/plan/loss_prices.h"
 #include "model/plan/runtime_guard.h"
 #include "model/words/evaluation.h"
 #include "model/words/pair_id.h"
@@ -50,6 +51,7 @@ struct PlanOptions {
   std::optional<DraftShape> draft;  // of the pair; what usual_draft says where there is none
   std::optional<PairId> pair;       // that is planned for; none: a geometry with synthetic weights
   std::string pair_remark;          // a sentence about its evidence, or empty
+  LossTerms loss;                   // what lossy choices cost, and may cost
 };
 
 struct PlanEntry {
@@ -64,6 +66,7 @@ struct PlanEntry {
   // of every class; else empty.
   std::string baseline;
   bool lossy = false;  // may change tokens
+  LossPrice price;     // what that costs
   std::string note;    // what a reader must know; empty if nothing
 };
 
@@ -128,6 +131,7 @@ struct PlanTable {
   std::int64_t enumerated = 0;
   std::int64_t runnable = 0;
   std::vector<ExclusionCount> excluded;
+  std::optional<double> max_loss;  // LossTerms::most_nats
   std::vector<ContextBucket> buckets;
   std::vector<PrecisionClass> classes;
   GuardConstants guard;
@@ -177,7 +181,7 @@ inline double predicted_step_us(const FittedModel& fit, const HardwareSpec& hard
 }
 // The target's own classes, and those of the other systems that the fit has points of.
 std::vector<PrecisionClass> priced_classes(const FittedModel& fit);
-// All that can run. Throws Error(kUsage) if the baseline cannot.
+// All that can run, whatever it loses. Throws Error(kUsage) if the baseline cannot.
 Candidates candidates_of(const FittedModel& fit, const LlmShape& target,
                          const std::string& baseline,
                          const std::vector<std::string>& schedules = default_schedules());
@@ -194,8 +198,8 @@ PrecisionClass parse_class(const std::string& name);
 std::string acceptance_text(const PlanTable& table);
 // Whose tokens a step these are; without a hash in tables older than it.
 PairId acceptance_pair(const PlanTable& table);
-// "smollm2-nsa (sha256 3fa91b2c77d0): acceptance own; overlap own; times borrowed from nsa-1b";
-// empty without sources.
+// "smollm2-nsa (sha256 3fa91b2c77d0): acceptance own; overlap own; times borrowed from nsa-1b;
+// losses own"; empty without sources.
 std::string sources_text(const PlanTable& table);
 // Of one bucket and class in rank order; a file that people have edited may have another.
 std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bucket,

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "model/plan/loss_limit.h"
 #include "model/plan/tuple_pricer.h"
 #include "model/words/assert.h"
 
@@ -138,11 +139,15 @@ Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) co
 }
 
 void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
-                          const std::vector<double>& accepted, std::vector<bool>& marked) const {
+                          const std::vector<double>& accepted, const std::vector<bool>& allowed,
+                          std::vector<bool>& marked) const {
   const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
   std::vector<std::pair<double, std::int32_t>> order;  // minus tokens a second
   order.reserve(cell.size());
   for (const Tuple& tuple : cell) {
+    if (!allowed[static_cast<std::size_t>(tuple.candidate)]) {
+      continue;
+    }
     double us = 0.0;
     for (std::int64_t i = 0; i < kBucketSamples; ++i) {
       const std::int64_t context = static_cast<std::int64_t>(bucket) * kBucketSamples + i;
@@ -161,7 +166,7 @@ void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySp
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  return plan_with(fit_, accepted_, hardware, usual_draft(target_));
+  return plan_with(fit_, accepted_, hardware, usual_draft(target_), options_.loss);
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware,
@@ -171,33 +176,42 @@ PlanTable Replanner::plan_on(const HardwareSpec& hardware,
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                              const DraftShape& draft) const {
+  return plan_on(hardware, acceptance, draft, options_.loss);
+}
+
+PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                             const DraftShape& draft, const LossTerms& loss) const {
   FittedModel fit = fit_;
   fit.acceptance = acceptance;
   with_acceptance(fit);
-  return plan_with(fit, accepted_of(acceptance), hardware, draft);
+  return plan_with(fit, accepted_of(acceptance), hardware, draft, loss);
 }
 
 PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
-                               const HardwareSpec& hardware, const DraftShape& draft) const {
+                               const HardwareSpec& hardware, const DraftShape& draft,
+                               const LossTerms& loss) const {
+  PlanOptions options = options_;
+  options.draft = draft;
+  options.loss = loss;
+  const WithinLoss within = within_loss(all_.of(0), options);
   const StrategySpace::Times times = space_.times_on(hardware, draft);
   const std::size_t own_classes = cells_.size() / options_.buckets.size();
   Candidates best{
       .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
+  add_excluded(within.excluded, best.excluded);
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     std::vector<bool> marked = baselines_;
     for (std::size_t c = 0; c < own_classes; ++c) {
-      mark_best(cells_[b * own_classes + c], b, times, accepted[b], marked);
+      mark_best(cells_[b * own_classes + c], b, times, accepted[b], within.kept, marked);
     }
     const bool corrected = hardware.key == fit.hardware_key;  // by measured steps of single tuples
     std::vector<Strategy>& listed = best.strategies.emplace_back();
     for (std::size_t i = 0; i < marked.size(); ++i) {
-      if (marked[i] || (corrected && measured_[i])) {
+      if (marked[i] || (corrected && measured_[i] && within.kept[i])) {
         listed.push_back(all_.of(b)[i]);
       }
     }
   }
-  PlanOptions options = options_;
-  options.draft = draft;
   return plan(fit, hardware, target_, options, best);
 }
 

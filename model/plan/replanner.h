@@ -20,6 +20,9 @@ class Replanner {
   // And with another draft of the same window.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                     const DraftShape& draft) const;
+  // And with other terms of losses than the options'.
+  PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
+                    const DraftShape& draft, const LossTerms& loss) const;
 
  private:
   struct Tuple {
@@ -32,12 +35,14 @@ class Replanner {
   using Accepted = std::vector<std::vector<double>>;  // [bucket, yield]: tokens a step
 
   void fill(Cell& cell, std::size_t bucket, PrecisionClass precision);
-  // Marks those that rank first, by their places among the candidates.
+  // Marks those that rank first of the allowed, by their places among the candidates.
   void mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
-                 const std::vector<double>& accepted, std::vector<bool>& marked) const;
+                 const std::vector<double>& accepted, const std::vector<bool>& allowed,
+                 std::vector<bool>& marked) const;
   Accepted accepted_of(const AcceptanceModel& acceptance) const;
   PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
-                      const HardwareSpec& hardware, const DraftShape& draft) const;
+                      const HardwareSpec& hardware, const DraftShape& draft,
+                      const LossTerms& loss) const;
 
   const FittedModel& fit_;
   LlmShape target_;

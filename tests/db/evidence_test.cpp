@@ -101,6 +101,7 @@ TEST_CASE(
   CHECK(evidence.steps[0].key.pair == own.sha256);
   CHECK(evidence.namesakes == std::vector<PairId>{other});
   const PairEvidence none = evidence_of_pair(store, {"pair", std::string(64, 'c')}, "NVIDIA H200");
+  CHECK(none.quality.empty());
   CHECK(none.acceptance.empty());
   CHECK(none.steps.empty());
   CHECK(none.namesakes == std::vector<PairId>{own, other});
@@ -113,6 +114,26 @@ TEST_CASE(
           return m.key.workload == WorkloadKind::kStep;
         }) == 1);
   CHECK(timed_steps(store).size() == 4);  // of two pairs, of own on two devices, of a geometry
+}
+
+TEST_CASE("what strategies cost a pair is read by its hash, the oldest run's rows first") {
+  const TempFolder scratch;
+  Store store = Store::open((scratch / "a.db").string(), OpenMode::kCreateOrOpen);
+  const PairId own{"pair", std::string(64, 'a')};
+  const PairId other{"pair", std::string(64, 'b')};
+  const auto of = [](const PairId& pair, int number) {
+    QualityPoint point = sample_quality(number);
+    point.pair = pair;
+    return point;
+  };
+  RunRecord newer = sample_run("newer"), older = sample_run("older", "NVIDIA H100");
+  older.started_utc = "2026-11-19T08:00:00Z";
+  store.add_quality(store.begin_run(newer), {of(own, 0), of(other, 0), of(own, 1)});
+  store.add_quality(store.begin_run(older), {of(own, 2), of(other, 3)});
+  // Stored later, measured before.
+  const PairEvidence evidence = evidence_of_pair(store, own, "NVIDIA H200");
+  CHECK(evidence.quality == std::vector<QualityPoint>{of(own, 2), of(own, 0), of(own, 1)});
+  CHECK(quality_points(store).size() == 5);
 }
 
 TEST_CASE("timed steps stand by model and device, without predictions") {

@@ -74,10 +74,23 @@ std::string shared_fields(const PlanTable& t, std::int64_t bucket, const Evaluat
   return out + ", " + literal(name_of(v.source));
 }
 
+// No number where nothing was measured: no comparison with it holds.
+std::string price_fields(const LossPrice& p) {
+  std::string out;
+  for (const Estimate95& e : {p.kl_nats, p.rise_nats, p.same_token}) {
+    for (const double number : {e.value, e.low, e.high}) {
+      out += (p.is_known() ? exact_decimal(number) : std::string("kUnmeasured")) + ", ";
+    }
+  }
+  return out + std::to_string(p.tokens) + ", " + literal(name_of(p.from)) + ", " +
+         literal(text_of(p.pair)) + ", " + literal(p.price_of);
+}
+
 std::string row(const PlanTable& t, const PlanEntry& e, const std::string& condition) {
   return "    {" + shared_fields(t, e.bucket, e.evaluation) + ", " + literal(name_of(e.precision)) +
          ", " + std::to_string(e.rank) + ", " + (e.lossy ? "true" : "false") + ",\n     " +
-         literal(e.note) + ", " + literal(e.baseline) + ",\n     " + literal(condition) + "},\n";
+         literal(e.note) + ", " + literal(e.baseline) + ",\n     " + literal(condition) +
+         ",\n     " + price_fields(e.price) + "},\n";
 }
 
 std::string row(const PlanTable& t, const PlanBaseline& b) {
@@ -111,6 +124,23 @@ constexpr const char* kShared = R"(  std::int64_t context_low;
   double interval_low;
   double interval_high;
   const char* source;
+)";
+
+// With the ends of 95 % intervals.
+constexpr const char* kPrice =
+    R"(  double kl_nats;  // a token, against the exact run; kUnmeasured: NaN
+  double kl_nats_low;
+  double kl_nats_high;
+  double rise_nats;  // of the loss; perplexity is the exact run's times exp(rise_nats)
+  double rise_nats_low;
+  double rise_nats_high;
+  double same_token;  // share with the exact run's likeliest
+  double same_token_low;
+  double same_token_high;
+  std::int64_t price_tokens;  // that these are of
+  const char* price;          // construction, own, borrowed, not measured
+  const char* price_pair;     // whose they are
+  const char* price_of;       // the nearest strategy, measured in its place; empty: this very choice
 )";
 
 constexpr const char* kLookup =
@@ -147,14 +177,15 @@ std::string constants(const PlanTable& t) {
 
 std::string declarations(const PlanTable& t) {
   const RunConditionOf conditions = run_conditions(t);
-  return "// Contexts are (context_low, context_high]; rows are ranked within a bucket and class.\n"
+  return "inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();\n\n"
+         "// Contexts are (context_low, context_high]; rows are ranked within a bucket and class.\n"
          "struct Entry {\n" +
          std::string(kShared) +
          "  const char* precision_class;\n  int rank;\n  bool lossy;\n"
          "  const char* note;      // what a reader must know; empty: nothing\n"
          "  const char* baseline;  // which of the two it is; empty: neither\n"
-         "  const char* run_condition;  // of its cell; empty: none\n};\n\n"
-         "// What the entries are compared with.\nstruct Baseline {\n" +
+         "  const char* run_condition;  // of its cell; empty: none\n" +
+         kPrice + "};\n\n" + "// What the entries are compared with.\nstruct Baseline {\n" +
          kShared + "  const char* role;\n};\n\n" + constants(t) + "\n" +
          array("Entry", "kEntries", t.entries,
                [&](const PlanEntry& e) {
@@ -257,7 +288,8 @@ std::string plan_table_cpp(const PlanTable& t, const std::string& name) {
   return remarks(t) + "//\n// versieve_plan::" + space + "::find(context, class); with one table " +
          "alone in a file the\n// name may be left out, with two of one name " + content +
          " is said too.\n#ifndef " + guard + "\n#define " + guard +
-         "\n\n#include <array>\n#include <cstdint>\n#include <string_view>\n\n"
+         "\n\n#include <array>\n#include <cstdint>\n#include <limits>\n#include "
+         "<string_view>\n\n"
          "namespace versieve_plan {\ninline namespace " +
          space + " {\ninline namespace " + content + " {\n\n" + body + "\n}  // namespace " +
          content + "\n}  // namespace " + space + "\n}  // namespace versieve_plan\n\n#endif  // " +

@@ -30,7 +30,38 @@ constexpr const char* kHeader =
     "context_low,context_high,class,rank,strategy,expected_accepted,step_latency_us,throughput,"
     "interval_low,interval_high,gain_over_ar,gain_over_baseline,beats_baseline,dram_bytes,"
     "bottleneck,source,lossy,note,baseline,depth,width,nodes,group,hardware,model,dtype,launch,"
-    "provenance,acceptance,bonus_token,run_condition,evidence\n";
+    "provenance,acceptance,bonus_token,run_condition,evidence,price,kl_nats,kl_nats_low,"
+    "kl_nats_high,rise_nats,rise_nats_low,rise_nats_high,same_token,same_token_low,"
+    "same_token_high,price_tokens,price_sets,price_split,price_pair,price_pair_sha256,price_of,"
+    "price_tasks,price_unmeasured\n";
+
+// "hops: 50 questions, right -2.0 % [-6.1, 2.2]; recall: …"
+std::string tasks_text(const LossPrice& price) {
+  std::string out;
+  for (const TaskPrice& task : price.tasks) {
+    const QualityAnswers& a = task.answers;
+    out += formatted("%s%s: %lld questions, right %+.1f %% [%.1f, %.1f]", out.empty() ? "" : "; ",
+                     task.set.c_str(), static_cast<long long>(a.questions), 100.0 * a.change.value,
+                     100.0 * a.change.low, 100.0 * a.change.high);
+  }
+  return out;
+}
+
+// Empty where nothing was measured: never zero.
+std::string price_fields(const LossPrice& p) {
+  std::string out = std::string(",") + name_of(p.from);
+  for (const Estimate95& e : {p.kl_nats, p.rise_nats, p.same_token}) {
+    for (const double number : {e.value, e.low, e.high}) {
+      out += "," + (p.is_known() ? exact_decimal(number) : std::string());
+    }
+  }
+  out += "," + (p.tokens > 0 ? std::to_string(p.tokens) : std::string());
+  for (const std::string& text : {p.sets, p.split, p.pair.name, p.pair.sha256, p.price_of,
+                                  tasks_text(p), p.unmeasured_because}) {
+    out += "," + field(text);
+  }
+  return out;
+}
 
 std::string line(const PlanTable& t, const PlanEntry& e, const std::string& origin,
                  const std::string& condition) {
@@ -50,7 +81,8 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
   for (const std::int64_t count : {d.depth, d.width, d.nodes, v.strategy.group_size}) {
     out += "," + std::to_string(count);
   }
-  return out + origin + "," + field(condition) + "," + field(sources_text(t)) + "\n";
+  return out + origin + "," + field(condition) + "," + field(sources_text(t)) +
+         price_fields(e.price) + "\n";
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "engine/analyse/plan/price_json.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/strict_json.h"
 #include "model/plan/guarded_plan.h"
+#include "model/plan/loss_limit.h"
 #include "model/words/error.h"
 
 namespace versieve::engine {
@@ -61,6 +63,9 @@ ordered_json json_of(const PlanEntry& e) {
   out["beats_baseline"] = e.beats_baseline;
   out["baseline"] = e.baseline.empty() ? ordered_json(nullptr) : ordered_json(e.baseline);
   out["lossy"] = e.lossy;
+  out["price"] = price_json(e.price);
+  out["price_unmeasured"] =
+      e.price.is_known() ? ordered_json(nullptr) : ordered_json(e.price.unmeasured_because);
   out["note"] = e.note;
   return out;
 }
@@ -78,6 +83,7 @@ ordered_json sources_of(const PlanTable& t) {
           {"times", name_of(s.times)},
           {"times_of", s.times_of},
           {"timed_steps", s.timed_steps},
+          {"losses", losses_text(t)},
           {"remark", s.remark},
           {"text", sources_text(t)}};
 }
@@ -105,7 +111,8 @@ ordered_json provenance_of(const PlanTable& t) {
                       {"attention_form", name_of(t.form)},
                       {"tuples_enumerated", t.enumerated},
                       {"tuples_runnable", t.runnable},
-                      {"excluded", excluded}};
+                      {"excluded", excluded},
+                      {"max_loss_nats", t.max_loss ? ordered_json(*t.max_loss) : nullptr}};
   if (t.sources) {
     out["sources"] = sources_of(t);
   }
@@ -259,6 +266,9 @@ class Reader {
     for (const json& e : p.at("excluded")) {
       t.excluded.push_back({e.at("reason").get<std::string>(), integer(e.at("tuples"))});
     }
+    if (p.contains("max_loss_nats") && !p.at("max_loss_nats").is_null()) {
+      t.max_loss = p.at("max_loss_nats").get<double>();
+    }
   }
 
   // Tables older than them have none.
@@ -309,6 +319,15 @@ class Reader {
     }
   }
 
+  // Tables older than prices have none.
+  LossPrice price(const json& e, const Strategy& strategy) const {
+    try {
+      return read_price(e, strategy);
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
+  }
+
   PlanEntry entry(const json& e, const PlanTable& t) const {
     PlanEntry out{.bucket = bucket(e, t),
                   .precision = precision(e.at("class")),
@@ -325,6 +344,7 @@ class Reader {
       out.baseline = e.at("baseline").get<std::string>();
     }
     out.lossy = e.at("lossy").get<bool>();
+    out.price = price(e, out.evaluation.strategy);
     out.note = e.at("note").get<std::string>();
     return out;
   }

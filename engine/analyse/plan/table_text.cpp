@@ -2,6 +2,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/guarded_plan.h"
+#include "model/plan/loss_limit.h"
 #include "model/plan/system_grid.h"
 #include "model/words/error.h"
 
@@ -20,11 +21,11 @@ std::string entry_line(const PlanEntry& e) {
   }
   return formatted(
              "  %2d  %-28s %7.1f tok/s [%.1f, %.1f]  %5.2f tokens in %8.1f us  %s-bound  "
-             "%.2fx ar, %.2fx fixed (p %.2f)  %s",
+             "%.2fx ar, %.2fx fixed (p %.2f)  %s  %s",
              static_cast<int>(e.rank), v.strategy.text().c_str(), v.throughput,
              v.throughput_interval.low, v.throughput_interval.high, v.expected_accepted,
              v.cost->time_us, name_of(bottleneck_of(*v.cost)), e.gain_over_ar, e.gain_over_baseline,
-             e.beats_baseline, name_of(v.source)) +
+             e.beats_baseline, name_of(v.source), short_text(e.price).c_str()) +
          note + "\n";
 }
 
@@ -68,6 +69,9 @@ std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
                     counts_text(t) + ". Intervals are 90 %; tokens a step count the bonus token.\n";
   if (t.sources) {
     out += "Evidence of " + sources_text(t) + ".\n";
+  }
+  if (t.max_loss) {
+    out += loss_limit_text(t) + ".\n";
   }
   for (std::size_t b = 0; b < t.buckets.size(); ++b) {
     for (const PrecisionClass precision : t.classes) {

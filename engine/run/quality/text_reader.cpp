@@ -65,10 +65,6 @@ const char* name_of(ReadForm form) {
   VERSIEVE_ASSERT(false, "a form has a name");
 }
 
-bool loses_by_draft(const Strategy& strategy) {
-  return shares_blocks(strategy) || chooses_tokens(strategy) || tests_by_sigmoids(strategy);
-}
-
 // Turns rows of logits into scores, in the order in which they are read.
 template <class T>
 class TextReader<T>::Scorer {

@@ -12,6 +12,7 @@
 #include "engine/run/quality/token_law.h"
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/drafter.h"
+#include "model/words/loss_price.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -103,8 +104,5 @@ class TextReader {
   std::vector<T> rows_;  // logits on the host
   std::int64_t tokens_run_ = 0;
 };
-
-// Whether what a strategy loses depends on what is drafted.
-bool loses_by_draft(const Strategy& strategy);
 
 }  // namespace versieve::engine
