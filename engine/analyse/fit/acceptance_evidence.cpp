@@ -117,7 +117,8 @@ AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
   return out;
 }
 
-std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>& samples) {
+// Points of one tuple at one context, ascending in context.
+std::vector<std::vector<Sample>> by_tuple(const std::vector<Sample>& samples) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, std::int64_t,
                       std::int64_t, Traversal>,
            std::vector<Sample>>
@@ -131,12 +132,38 @@ std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>
           .push_back(s);
     }
   }
-  std::vector<AcceptanceModel::Measured> out;
+  std::vector<std::vector<Sample>> out;
   for (auto& [key, members] : groups) {
     leave_out_bounds(members);
+    out.push_back(std::move(members));
+  }
+  return out;
+}
+
+std::vector<AcceptanceModel::Measured> measured_tuples(const std::vector<Sample>& samples) {
+  std::vector<AcceptanceModel::Measured> out;
+  for (const std::vector<Sample>& members : by_tuple(samples)) {
     out.push_back(measured_tuple(members));
   }
   return out;
+}
+
+// Mean over regimes, as of measured_tuple.
+std::optional<double> along_texts(const std::vector<Sample>& samples) {
+  std::map<std::string, std::pair<double, double>> regimes;  // sum, points
+  for (const Sample& s : samples) {
+    if (!s.point->acceptance->teacher_forced) {
+      return {};
+    }
+    auto& [sum, points] = regimes[s.point->key.regime];
+    sum += *s.point->acceptance->teacher_forced;
+    points += 1.0;
+  }
+  double mean = 0.0;
+  for (const auto& [regime, of_regime] : regimes) {
+    mean += of_regime.first / of_regime.second / static_cast<double>(regimes.size());
+  }
+  return mean;
 }
 
 // The chain of the point's draft cut at `depth`: a step that emitted more emits depth + 1 tokens.
@@ -273,7 +300,10 @@ AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& meas
                                        const AcceptancePair& pair) {
   AcceptanceEvidence out{.pair = pair};
   const std::vector<Sample> samples = samples_of(measured, pair);
-  out.tuples = measured_tuples(samples);
+  for (const std::vector<Sample>& members : by_tuple(samples)) {
+    out.tuples.push_back(measured_tuple(members));
+    out.along.push_back(along_texts(members));
+  }
   if (pair.origin == AcceptanceOrigin::kImported) {
     out.cut_chains = cut_chains(samples, out.tuples);
   }

@@ -27,6 +27,9 @@ struct AcceptancePair {
 struct AcceptanceEvidence {
   AcceptancePair pair;
   std::vector<AcceptanceModel::Measured> tuples;  // ascending in context
+  // [tuple]: tokens a step along the author's own texts, the same for all tuples; none where a
+  // point lacks them.
+  std::vector<std::optional<double>> along;
   // Chains cut from deeper imported ones, which draft the same tokens: of a histogram alone.
   std::vector<AcceptanceModel::Measured> cut_chains;
   std::vector<std::string> remarks;  // what the points' sources leave open, a sentence each

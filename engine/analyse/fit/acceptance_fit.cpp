@@ -119,15 +119,26 @@ bool is_plain(const AcceptanceModel::Measured& m) {
   return m.schedule == "F*" && m.approximate_group == 1;
 }
 
-std::vector<AcceptanceModel::Variant> variants_of(
-    const std::vector<AcceptanceModel::Measured>& measured) {
+// What the tuple keeps of the plain one's tokens: along the same texts where both walked along
+// them, since generated texts differ and a few steps of them are luck.
+double log_kept(const AcceptanceEvidence& evidence, std::size_t tuple, std::size_t plain) {
+  const std::optional<double>& along = evidence.along[tuple];
+  const std::optional<double>& plain_along = evidence.along[plain];
+  return along && plain_along ? std::log(*along / *plain_along)
+                              : std::log(evidence.tuples[tuple].mean / evidence.tuples[plain].mean);
+}
+
+std::vector<AcceptanceModel::Variant> variants_of(const AcceptanceEvidence& evidence) {
+  const std::vector<AcceptanceModel::Measured>& measured = evidence.tuples;
   std::map<std::tuple<std::string, std::int64_t, Traversal>, VariantSum> sums;
-  for (const AcceptanceModel::Measured& m : measured) {
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const AcceptanceModel::Measured& m = measured[i];
     const auto plain = std::find_if(measured.begin(), measured.end(), [&](const auto& other) {
       return is_plain(other) && other.draft == m.draft && other.context_len == m.context_len;
     });
     if (!is_plain(m) && plain != measured.end()) {
-      sums[{m.schedule, m.approximate_group, m.order}].add(std::log(m.mean / plain->mean));
+      sums[{m.schedule, m.approximate_group, m.order}].add(
+          log_kept(evidence, i, static_cast<std::size_t>(plain - measured.begin())));
     }
   }
   std::vector<AcceptanceModel::Variant> out;
@@ -181,7 +192,7 @@ AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
     out.positional.push_back(model);
   }
   out.measured = evidence.tuples;
-  out.variants = variants_of(out.measured);
+  out.variants = variants_of(evidence);
   return out;
 }
 
@@ -279,7 +290,7 @@ AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const Acceptanc
   }
   add_lenders_ranges(lender, out);
   out.measured = evidence.tuples;
-  out.variants = variants_of(out.measured);
+  out.variants = variants_of(evidence);
   return out;
 }
 

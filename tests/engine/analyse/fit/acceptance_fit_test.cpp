@@ -116,6 +116,27 @@ TEST_CASE("what a schedule and groups keep on measured trees is taken for the ot
   CHECK(!unlike.other_tree);
 }
 
+TEST_CASE("what groups keep is told by the same texts where tuples walked along them") {
+  std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
+  const std::size_t plain = points.size();
+  for (std::size_t i = 0; i < plain; ++i) {
+    points[i].acceptance->teacher_forced = 3.0;
+    PointMeasurement m = points[i];
+    if (m.key.strategy == "nsa/d6k8n64/bfs/c1/F*") {
+      m.key.strategy = "nsa/d6k8n64/bfs/c8a/F*";
+      m.acceptance->accepted_per_step *= 1.1;  // texts of its own, which went well
+      m.acceptance->teacher_forced = 2.7;
+      points.push_back(m);
+    }
+  }
+  const AcceptanceModel model = fit_acceptance(points);
+  REQUIRE(model.variants.size() == 1);
+  CHECK(model.variants[0].log_ratio == Approx(std::log(0.9)));
+  points.back().acceptance->teacher_forced.reset();  // one regime of the last context
+  const AcceptanceModel partly = fit_acceptance(points);
+  CHECK(partly.variants.at(0).log_ratio == Approx((3.0 * std::log(0.9) + std::log(1.1)) / 4.0));
+}
+
 TEST_CASE("approximate groups measured in one order stand in for the other, less surely") {
   std::vector<PointMeasurement> points = synthetic::acceptance_points(0.75, 1.2, 0.97);
   const std::size_t plain = points.size();
