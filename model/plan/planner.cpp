@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <set>
+#include <numeric>
 
 #include "model/plan/loss_limit.h"
+#include "model/plan/near_duplicates.h"
 #include "model/plan/system_grid.h"
 #include "model/plan/system_pricer.h"
 #include "model/plan/tuple_grid.h"
@@ -258,25 +259,29 @@ class Planner {
       return a.evaluation.throughput > b.evaluation.throughput;
     });
     std::int64_t ranked = 0;
-    std::set<std::string> listed;  // texts without their order
-    for (PlanEntry& e : cell) {
-      if (ranked == options_.ranks) {
-        break;
-      }
-      if (is_fresh(e, listed)) {
-        e.rank = ++ranked;
-        e.price = options_.loss.prices.of(e.evaluation.strategy);
-        table_.entries.push_back(e);
-      }
+    for (const std::size_t place : listed_places(cell)) {
+      PlanEntry& e = cell[place];
+      e.rank = ++ranked;
+      e.price = options_.loss.prices.of(e.evaluation.strategy);
+      table_.entries.push_back(e);
     }
   }
 
-  // Of two tuples that differ in the order of their nodes alone the better one is ranked, breadth
-  // first of equals: its twin would say nothing more. Baselines are ranked in any case.
-  static bool is_fresh(const PlanEntry& e, std::set<std::string>& listed) {
-    Strategy tuple = e.evaluation.strategy;
-    tuple.order = Traversal::kBfs;
-    return listed.insert(tuple.text()).second || !e.baseline.empty();
+  // REQUIRES: best first.
+  std::vector<std::size_t> listed_places(const std::vector<PlanEntry>& cell) const {
+    const std::size_t ranks = std::min(cell.size(), static_cast<std::size_t>(options_.ranks));
+    if (!options_.distinct) {
+      std::vector<std::size_t> all(ranks);
+      std::iota(all.begin(), all.end(), std::size_t{0});
+      return all;
+    }
+    std::vector<RankedTuple> tuples;
+    tuples.reserve(cell.size());
+    for (const PlanEntry& e : cell) {
+      tuples.push_back({&e.evaluation.strategy, std::log(e.evaluation.throughput),
+                        kNinety * log_spread(e.evaluation.throughput_interval)});
+    }
+    return distinct_places(tuples, ranks);
   }
 
   void plan_cell(std::int64_t bucket, PrecisionClass precision) {

@@ -44,6 +44,7 @@ struct PlanOptions {
                                          PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse};
   std::vector<std::string> schedules = default_schedules();  // F* among them: the baselines'
   std::int64_t ranks = 12;
+  bool distinct = true;  // ranks are no near duplicates of one another (near_duplicates.h)
   GuardConstants guard;
   // Sparse Speculative Verification, section 7.4: BFS, 128 nodes, exact, all-F. Depth and width are
   // lost in the text extraction.

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "model/plan/loss_limit.h"
+#include "model/plan/near_duplicates.h"
 #include "model/plan/tuple_pricer.h"
 #include "model/words/assert.h"
 
 namespace versieve {
 namespace {
+
+// Of log throughput: what the model of steps by parts and a plan's own pricing may differ.
+constexpr double kSlack = 1e-3;
 
 // The contexts at which a plan prices a bucket's tuples, bucket after bucket.
 std::vector<std::int64_t> sampled_contexts(const std::vector<ContextBucket>& buckets) {
@@ -129,39 +134,50 @@ Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) co
   Accepted out;
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     const ContextBucket& range = options_.buckets[b];
-    std::vector<double>& bucket = out.emplace_back();
+    std::vector<AcceptedTokens>& bucket = out.emplace_back();
     for (const std::int32_t candidate : yields_) {
       const Strategy& s = all_.of(b)[static_cast<std::size_t>(candidate)];
-      bucket.push_back(accepted_tokens(acceptance, s, range.low, range.high).mean);
+      bucket.push_back(accepted_tokens(acceptance, s, range.low, range.high));
     }
   }
   return out;
 }
 
-void Replanner::mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
-                          const std::vector<double>& accepted, const std::vector<bool>& allowed,
-                          std::vector<bool>& marked) const {
+void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
   const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
-  std::vector<std::pair<double, std::int32_t>> order;  // minus tokens a second
+  const std::int64_t first = static_cast<std::int64_t>(frame.bucket) * kBucketSamples;
+  std::vector<std::pair<double, const Tuple*>> order;  // minus tokens a second
   order.reserve(cell.size());
   for (const Tuple& tuple : cell) {
-    if (!allowed[static_cast<std::size_t>(tuple.candidate)]) {
+    const std::size_t candidate = static_cast<std::size_t>(tuple.candidate);
+    if (!frame.allowed[candidate] || (frame.corrected && measured_[candidate])) {
       continue;
     }
     double us = 0.0;
     for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-      const std::int64_t context = static_cast<std::int64_t>(bucket) * kBucketSamples + i;
       us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
-            space_.time_us(times, context * count + tuple.strategy);
+            space_.time_us(frame.times, (first + i) * count + tuple.strategy);
     }
-    order.push_back({-accepted[static_cast<std::size_t>(tuple.yield)] / us, tuple.candidate});
+    order.push_back({-frame.accepted[static_cast<std::size_t>(tuple.yield)].mean / us, &tuple});
   }
-  // Where both orders are ranked, of two that differ in it alone one is listed.
-  const std::int64_t most = knows_order(fit_.acceptance, Traversal::kDfs) ? 2 * kept_ : kept_;
-  const std::size_t kept = std::min(order.size(), static_cast<std::size_t>(most));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end());
-  for (std::size_t i = 0; i < kept; ++i) {
-    marked[static_cast<std::size_t>(order[i].second)] = true;
+  // Of equals the one that stands first in the grid, and in the cell.
+  std::sort(order.begin(), order.end());
+  const std::vector<Strategy>& candidates = all_.of(frame.bucket);
+  std::vector<RankedTuple> tuples;
+  tuples.reserve(order.size());
+  for (const auto& [minus_rate, tuple] : order) {
+    const double yield_error = frame.accepted[static_cast<std::size_t>(tuple->yield)].log_error;
+    tuples.push_back({&candidates[static_cast<std::size_t>(tuple->candidate)],
+                      std::log(-minus_rate), kNinety * std::hypot(yield_error, frame.log_error)});
+  }
+  const std::size_t kept = static_cast<std::size_t>(kept_);
+  std::vector<std::size_t> places = possible_places(tuples, kept, kSlack);
+  if (!options_.distinct) {
+    places.resize(std::min(tuples.size(), kept));
+    std::iota(places.begin(), places.end(), std::size_t{0});
+  }
+  for (const std::size_t place : places) {
+    marked[static_cast<std::size_t>(order[place].second->candidate)] = true;
   }
 }
 
@@ -195,16 +211,23 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
   options.loss = loss;
   const WithinLoss within = within_loss(all_.of(0), options);
   const StrategySpace::Times times = space_.times_on(hardware, draft);
+  const Pricer pricer(fit, hardware, target_, draft);
+  const bool corrected = hardware.key == fit.hardware_key;
   const std::size_t own_classes = cells_.size() / options_.buckets.size();
   Candidates best{
       .enumerated = all_.enumerated, .runnable = all_.runnable, .excluded = all_.excluded};
   add_excluded(within.excluded, best.excluded);
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
     std::vector<bool> marked = baselines_;
+    const Frame frame{.bucket = b,
+                      .times = times,
+                      .accepted = accepted[b],
+                      .allowed = within.kept,
+                      .log_error = pricer.log_error(options_.buckets[b]),
+                      .corrected = corrected};
     for (std::size_t c = 0; c < own_classes; ++c) {
-      mark_best(cells_[b * own_classes + c], b, times, accepted[b], within.kept, marked);
+      mark_best(cells_[b * own_classes + c], frame, marked);
     }
-    const bool corrected = hardware.key == fit.hardware_key;  // by measured steps of single tuples
     std::vector<Strategy>& listed = best.strategies.emplace_back();
     for (std::size_t i = 0; i < marked.size(); ++i) {
       if (marked[i] || (corrected && measured_[i] && within.kept[i])) {

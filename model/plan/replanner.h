@@ -1,6 +1,7 @@
 // Plans for machine after machine and draft after draft, each within a frame: a model of steps by
-// parts (strategy_space.h) ranks all tuples, and those near the top of a cell alone are priced as a
-// plan prices them. The answer is the full plan's as long as both rank alike but for `kept` places.
+// parts (strategy_space.h) ranks all tuples, and those alone that may be among a cell's first
+// distinct ones are priced as a plan prices them. The answer is the full plan's as long as both
+// rank alike but for `kept` distinct tuples and a thousandth.
 #pragma once
 
 #include "model/plan/planner.h"
@@ -31,14 +32,21 @@ class Replanner {
     std::int32_t yield = 0;      // index into yields_
     std::vector<float> factor;   // [sample]: measured over composed time
   };
-  using Cell = std::vector<Tuple>;                    // the tuples of one class in one bucket
-  using Accepted = std::vector<std::vector<double>>;  // [bucket, yield]: tokens a step
+  using Cell = std::vector<Tuple>;  // the tuples of one class in one bucket
+  using Accepted = std::vector<std::vector<AcceptedTokens>>;  // [bucket, yield]: tokens a step
 
   void fill(Cell& cell, std::size_t bucket, PrecisionClass precision);
-  // Marks those that rank first of the allowed, by their places among the candidates.
-  void mark_best(const Cell& cell, std::size_t bucket, const StrategySpace::Times& times,
-                 const std::vector<double>& accepted, const std::vector<bool>& allowed,
-                 std::vector<bool>& marked) const;
+  // One bucket on one machine.
+  struct Frame {
+    std::size_t bucket = 0;
+    const StrategySpace::Times& times;
+    const std::vector<AcceptedTokens>& accepted;
+    const std::vector<bool>& allowed;  // [candidate]: within the limit of loss
+    double log_error = 0.0;            // of latencies
+    bool corrected = false;  // by measured steps of single tuples, which are marked beforehand
+  };
+  // Marks those of the allowed that may rank first, by their places among the candidates.
+  void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
   Accepted accepted_of(const AcceptanceModel& acceptance) const;
   PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
                       const HardwareSpec& hardware, const DraftShape& draft,

@@ -19,7 +19,7 @@ bool sensible(const DraftChoice& d) {
   return d.nodes > d.depth + 1 && d.nodes <= tree_pool(d.depth, d.width);
 }
 
-std::vector<DraftChoice> draft_grid() {
+std::vector<DraftChoice> draft_choices() {
   std::vector<DraftChoice> grid;
   for (const std::int64_t depth : kDepths) {
     for (const std::int64_t width : kWidths) {
@@ -66,6 +66,10 @@ void add_variants(const DraftChoice& draft, const std::vector<std::string>& sche
 
 }  // namespace
 
+DraftGrid draft_grid() {
+  return {kDepths, kWidths, kNodes};
+}
+
 std::vector<Strategy> enumerate_space(const LlmShape&, const std::vector<std::string>& schedules) {
   std::vector<Strategy> space;
   for (const std::string& schedule : schedules) {
@@ -73,7 +77,7 @@ std::vector<Strategy> enumerate_space(const LlmShape&, const std::vector<std::st
     ar.schedule = schedule;
     space.push_back(ar);
   }
-  for (const DraftChoice& draft : draft_grid()) {
+  for (const DraftChoice& draft : draft_choices()) {
     add_variants(draft, schedules, space);
   }
   return space;

@@ -1,8 +1,17 @@
-// Why whole kinds of tuples are not planned: said of a tuple by tuple_grid.cpp, of a precision
-// class by planner.cpp.
+// The values that drafts of a plan's tuples go over; why whole kinds of tuples are not planned,
+// said of a tuple by tuple_grid.cpp, of a precision class by planner.cpp.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 namespace versieve {
+
+// Ascending.
+struct DraftGrid {
+  std::span<const std::int64_t> depths, widths, nodes;
+};
+DraftGrid draft_grid();
 
 inline constexpr const char* kOnlyNsa = "only nsa is planned in this version";
 inline constexpr const char* kSigmoidUnknown =
