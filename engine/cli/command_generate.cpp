@@ -14,13 +14,14 @@ namespace {
 
 struct Options {
   engine::GenerateRequest request;
-  std::optional<std::string> table, precision, guard;
+  std::optional<std::string> table, precision, guard, constants;
 };
 
 std::optional<GuardedPlan> plan_of(const Options& options) {
   if (!options.table) {
-    if (options.precision || options.guard) {
-      throw Error(ExitCode::kUsage, "--class and --guard choose from a table: give --table");
+    if (options.precision || options.guard || options.constants) {
+      throw Error(ExitCode::kUsage,
+                  "--class, --guard and --guard-constants choose from a table: give --table");
     }
     return {};
   }
@@ -28,7 +29,11 @@ std::optional<GuardedPlan> plan_of(const Options& options) {
       options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict;
   const GuardRule rule =
       options.guard ? parse_guard_rule(*options.guard) : GuardRule::kMostPromising;
-  return guarded_plan(engine::read_plan_table(*options.table), precision, rule);
+  PlanTable table = engine::read_plan_table(*options.table);
+  if (options.constants) {
+    table.guard = with_constants(table.guard, *options.constants);
+  }
+  return guarded_plan(table, precision, rule);
 }
 
 Answer run_generate(const Options& options, const CommandContext& context) {
@@ -66,6 +71,9 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_option("--class", options->precision, "of the table: the precision class (Strict)");
   app.add_option("--guard", options->guard,
                  "where the guard goes when too little is accepted: promise (default), ranked");
+  app.add_option("--guard-constants", options->constants,
+                 "other constants of the guard than the table's, as alpha=0.2,warmup=8 "
+                 "(drop_ratio, hysteresis, max_transitions)");
   app.add_flag("--compare-ar", request->compares_ar,
                "also decode autoregressively, by the same seed, and compare token for token");
   app.add_option("--max-new-tokens", request->max_new_tokens, "tokens to generate at most");

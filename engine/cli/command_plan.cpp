@@ -26,7 +26,7 @@ constexpr double kHoldout = 0.2;
 struct Options {
   std::string database, fit, device, hardware, model, out;
   std::optional<std::string> precision, buckets, baseline;  // an empty text is not an absent one
-  std::optional<std::string> pair, prior;
+  std::optional<std::string> pair, prior, guard;
   std::string pair_database;
   std::optional<double> rate, max_loss;
   std::optional<std::int64_t> draft_vocab;
@@ -45,6 +45,9 @@ PlanOptions plan_options(const Options& options) {
   }
   if (options.precision) {
     out.classes = {parse_class(*options.precision)};
+  }
+  if (options.guard) {
+    out.guard = with_constants(out.guard, *options.guard);
   }
   if (options.baseline) {
     out.baseline = Strategy::parse(*options.baseline).text();
@@ -219,6 +222,9 @@ Run declare_plan(CLI::App& app, const CommandContext&) {
                  "context ranges, as 0-4096,4096-8192; 4096 tokens each up to 16384, and of a "
                  "pair's folder to its positions, if left out");
   app.add_option("--baseline", options->baseline, "fixed strategy to compare with");
+  app.add_option("--guard-constants", options->guard,
+                 "of the runtime guard that the table carries, as alpha=0.2,drop_ratio=0.85,"
+                 "warmup=8,hysteresis=5,max_transitions=2, which stand if left out");
   app.add_option(
       "--schedule", options->schedules,
       "layers that refresh and reuse, as FRRRRRRF or a file of `versieve calibrate`, in the "

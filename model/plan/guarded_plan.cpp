@@ -96,4 +96,28 @@ const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_le
                                        std::to_string(context_len) + " tokens: it has " + known);
 }
 
+GuardedRequest::Place GuardedRequest::place_of(std::size_t index) const {
+  std::size_t stage = 0;
+  while (stage + 1 < stages.size() && index >= stages[stage].ranked.size()) {
+    index -= stages[stage].ranked.size();
+    ++stage;
+  }
+  return {buckets[stage], static_cast<std::int64_t>(index)};
+}
+
+GuardedRequest guarded_request(const GuardedPlan& plan, std::int64_t context_len,
+                               std::int64_t new_tokens) {
+  const GuardedBucket& first = bucket_for(plan, context_len);
+  GuardedRequest out;
+  for (const GuardedBucket& bucket : plan.buckets) {
+    if (bucket.range.low < first.range.low || bucket.range.low >= context_len + new_tokens) {
+      continue;
+    }
+    out.buckets.push_back(bucket.range);
+    out.ranked.insert(out.ranked.end(), bucket.ranked.begin(), bucket.ranked.end());
+    out.stages.push_back({.after = bucket.range.low, .ranked = bucket.expected});
+  }
+  return out;
+}
+
 }  // namespace versieve

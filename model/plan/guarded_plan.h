@@ -1,5 +1,5 @@
 // What a guarded request needs of a planner table: for each context bucket the ranked tuples of one
-// class, with what the table expects of their steps.
+// class, with what the table expects of their steps; and those that one request comes to.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,20 @@ struct GuardedPlan {
   std::vector<GuardedBucket> buckets;  // those with entries
 };
 
+// The buckets that a request's context grows through, each a stage of its guard.
+struct GuardedRequest {
+  struct Place {
+    ContextBucket bucket;
+    std::int64_t rank = 0;  // from 0
+  };
+
+  std::vector<ContextBucket> buckets;
+  std::vector<Strategy> ranked;    // of all stages, as RuntimeGuard::active counts them
+  std::vector<GuardStage> stages;  // one a bucket
+
+  Place place_of(std::size_t index) const;
+};
+
 // One bucket of the table; without tuples where it has no entries of that class.
 GuardedBucket guarded_bucket(const PlanTable& table, std::int64_t bucket, PrecisionClass precision,
                              GuardRule rule);
@@ -42,5 +56,9 @@ using RunConditionOf = std::map<std::pair<std::int64_t, PrecisionClass>, std::st
 RunConditionOf run_conditions(const PlanTable& table);
 // The bucket that holds a context of that many tokens. Throws Error(kAnswerNo), naming the buckets.
 const GuardedBucket& bucket_for(const GuardedPlan& plan, std::int64_t context_len);
+// That bucket and those that the context reaches with `new_tokens` more. Throws as bucket_for does.
+// Where the plan has no further bucket, the last one's tuples go on.
+GuardedRequest guarded_request(const GuardedPlan& plan, std::int64_t context_len,
+                               std::int64_t new_tokens);
 
 }  // namespace versieve

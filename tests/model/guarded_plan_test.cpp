@@ -74,6 +74,30 @@ TEST_CASE("a cell says what a request needs to be run by it") {
   CHECK(run_condition(table, 0, PrecisionClass::kSparse).find("no pair") != std::string::npos);
 }
 
+TEST_CASE("a request takes the buckets that its context grows through") {
+  PlanTable table = table_of_four();
+  table.buckets.push_back({8192, 12288});
+  table.entries.push_back(
+      {.bucket = 1, .evaluation = evaluation("nsa/d7k4n9/bfs/c1/F*", 5.0, 90.0)});
+  table.entries.push_back(
+      {.bucket = 2, .evaluation = evaluation("nsa/d8k4n9/bfs/c1/F*", 6.0, 95.0)});
+  const GuardedPlan plan = guarded_plan(table, PrecisionClass::kStrict, GuardRule::kNextRanked);
+  const GuardedRequest alone = guarded_request(plan, 4000, 96);  // to 4,096
+  CHECK(alone.stages.size() == 1);
+  CHECK(alone.ranked.size() == 3);
+  const GuardedRequest both = guarded_request(plan, 4000, 97);
+  REQUIRE(both.stages.size() == 2);
+  CHECK(both.stages[1].after == 4096);
+  REQUIRE(both.ranked.size() == 4);
+  CHECK(both.ranked[3].text() == "nsa/d7k4n9/bfs/c1/F*");
+  CHECK(both.stages[1].ranked[0].step_us == 90.0);
+  CHECK(both.place_of(2).bucket == ContextBucket{0, 4096});
+  CHECK(both.place_of(2).rank == 2);
+  CHECK(both.place_of(3).bucket == ContextBucket{4096, 8192});
+  CHECK(both.place_of(3).rank == 0);
+  CHECK(guarded_request(plan, 5000, 10000).buckets.size() == 2);
+}
+
 TEST_CASE("a class without entries and a context in no bucket are answers of no") {
   const PlanTable table = table_of_four();
   CHECK_THROWS_AS(guarded_plan(table, PrecisionClass::kReuseOnly, GuardRule::kNextRanked), Error);

@@ -39,15 +39,17 @@ nlohmann::json phases_json(const Generation& run) {
 
 nlohmann::json guard_json(const StrategyRun& run) {
   const GuardedRun& guarded = *run.guarded;
+  const ContextBucket& bucket = guarded.request.buckets.front();
   nlohmann::json moves = nlohmann::json::array();
   for (const GuardMove& move : run.generation.moves) {
+    const std::size_t index = static_cast<std::size_t>(move.index);
+    const GuardedRequest::Place place = guarded.request.place_of(index);
     moves.push_back({{"token", move.token},
-                     {"rank", move.rank + 1},
-                     {"strategy", guarded.ranked[static_cast<std::size_t>(move.rank)].text()}});
+                     {"bucket", {place.bucket.low, place.bucket.high}},
+                     {"rank", place.rank + 1},
+                     {"strategy", guarded.request.ranked[index].text()}});
   }
-  return {{"rule", name_of(guarded.rule)},
-          {"bucket", {guarded.bucket.low, guarded.bucket.high}},
-          {"moves", moves}};
+  return {{"rule", name_of(guarded.rule)}, {"bucket", {bucket.low, bucket.high}}, {"moves", moves}};
 }
 
 // Whose kernels attended: f32 on a GPU runs the vanilla form whatever the strategy says.
@@ -102,10 +104,10 @@ nlohmann::json run_json(const GenerateReport& report, const StrategyRun& run) {
 
 std::string guard_text(const StrategyRun& run) {
   const GuardedRun& guarded = *run.guarded;
-  std::string out = "; first of the table's tuples for " + name_of(guarded.bucket);
+  std::string out = "; first of the table's tuples for " + name_of(guarded.request.buckets.front());
   for (const GuardMove& move : run.generation.moves) {
     out += ", after " + std::to_string(move.token) + " tokens " +
-           guarded.ranked[static_cast<std::size_t>(move.rank)].text();
+           guarded.request.ranked[static_cast<std::size_t>(move.index)].text();
   }
   return out + (run.generation.moves.empty() ? ", which the guard kept" : "");
 }

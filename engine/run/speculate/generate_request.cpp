@@ -133,13 +133,13 @@ class Comparison {
 
 template <class T>
 StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
-                     const GuardedBucket& bucket, const std::vector<std::int32_t>& eos,
-                     Generator<T>& generator) {
-  RuntimeGuard guard(request.plan->constants, request.plan->rule, bucket.expected);
-  return {.strategy = bucket.ranked.front(),
+                     const GuardedRequest& guarded, std::int64_t prompt_tokens,
+                     const std::vector<std::int32_t>& eos, Generator<T>& generator) {
+  RuntimeGuard guard(request.plan->constants, request.plan->rule, guarded.stages, prompt_tokens);
+  return {.strategy = guarded.ranked.front(),
           .generation = generator.run_guarded(
-              options_of(request, device, bucket.ranked.front(), eos), bucket.ranked, guard),
-          .guarded = GuardedRun{bucket.range, request.plan->rule, bucket.ranked}};
+              options_of(request, device, guarded.ranked.front(), eos), guarded.ranked, guard),
+          .guarded = GuardedRun{request.plan->rule, guarded}};
 }
 
 struct Prompt {
@@ -183,7 +183,8 @@ void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
       run.text = prompt.tokenizer->decode_after(prompt.tokens, run.generation.tokens);
     }
     const std::span<const Strategy> ranked =
-        run.guarded ? std::span<const Strategy>(run.guarded->ranked) : std::span<const Strategy>();
+        run.guarded ? std::span<const Strategy>(run.guarded->request.ranked)
+                    : std::span<const Strategy>();
     if (request.compares_ar && is_of_one_text(run.strategy, run.generation.moves, ranked)) {
       comparison.compare(run);
     }
@@ -211,10 +212,12 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
                       Checkpoint checkpoint, const Prompt& prompt,
                       std::unique_ptr<kernels::Ops<T>> ops) {
   const TokenIds& tokens = prompt.tokens;
-  const GuardedBucket* const bucket =
-      request.plan ? &bucket_for(*request.plan, static_cast<std::int64_t>(tokens.size())) : nullptr;
-  const std::vector<Strategy> strategies =
-      bucket != nullptr ? bucket->ranked : parsed(request.strategies);
+  const std::int64_t prompt_tokens = static_cast<std::int64_t>(tokens.size());
+  std::optional<GuardedRequest> guarded;
+  if (request.plan) {
+    guarded = guarded_request(*request.plan, prompt_tokens, request.max_new_tokens);
+  }
+  const std::vector<Strategy> strategies = guarded ? guarded->ranked : parsed(request.strategies);
   const bool drafts = std::any_of(strategies.begin(), strategies.end(),
                                   [](const Strategy& s) { return s.draft.speculates(); });
   DecodingPair<T> pair(*ops, request.model, std::move(checkpoint), drafts);
@@ -224,14 +227,15 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
                         .dtype = dtype,
-                        .prompt_tokens = static_cast<std::int64_t>(tokens.size()),
+                        .prompt_tokens = prompt_tokens,
                         .prefill_seconds = generator.prefill_seconds(),
                         .runs = {},
                         .remarks = pair.remarks()};
   report.remarks.insert(report.remarks.end(), prompt.remarks.begin(), prompt.remarks.end());
   warm_up(request, device, strategies, pair.eos(), generator);
-  if (bucket != nullptr) {
-    report.runs.push_back(run_plan(request, device, *bucket, pair.eos(), generator));
+  if (guarded) {
+    report.runs.push_back(
+        run_plan(request, device, *guarded, prompt_tokens, pair.eos(), generator));
   } else {
     for (const Strategy& strategy : strategies) {
       report.runs.push_back(

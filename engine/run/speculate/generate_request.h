@@ -34,9 +34,8 @@ struct GenerateRequest {
 
 // Of a run whose tuple a guard chose.
 struct GuardedRun {
-  ContextBucket bucket;
   GuardRule rule = GuardRule::kMostPromising;
-  std::vector<Strategy> ranked;
+  GuardedRequest request;
 };
 
 struct StrategyRun {

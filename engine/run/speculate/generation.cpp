@@ -69,9 +69,9 @@ void Generation::count_yield(std::int64_t yield) {
   ++steps;
 }
 
-void Generation::count_move(std::size_t rank) {
-  moves.push_back(
-      {.token = static_cast<std::int64_t>(tokens.size()), .rank = static_cast<std::int64_t>(rank)});
+void Generation::count_move(std::size_t index) {
+  moves.push_back({.token = static_cast<std::int64_t>(tokens.size()),
+                   .index = static_cast<std::int64_t>(index)});
 }
 
 double Generation::tokens_per_second() const {

@@ -37,7 +37,7 @@ const char* name_of(StopReason reason);  // "eos", ...
 // The guard changed the tuple before the step that follows so many tokens.
 struct GuardMove {
   std::int64_t token = 0;
-  std::int64_t rank = 0;  // from 0, of the tuple that verifies from then on
+  std::int64_t index = 0;  // RuntimeGuard::active of the tuple that verifies from then on
 };
 
 // Mean over the steps of a run; one entry a layer.
@@ -76,7 +76,7 @@ struct Generation {
   bool append(std::span<const std::int32_t> yielded, std::int64_t limit,
               std::span<const std::int32_t> eos);
   void count_yield(std::int64_t yield);
-  void count_move(std::size_t rank);
+  void count_move(std::size_t index);
 };
 
 // Index of the first token that differs, and the reference's gap there; none: identical.

@@ -62,9 +62,9 @@ void drop_pending(DeviceStepRunner<T>& steps) {
   }
 }
 
-// Steps of one tuple until generation is over or the guard has moved. A step that was under way
-// then still counts, and the guard does not weigh it: it is not of the tuple that is active now.
-// Nor does it weigh steps that were enqueued one by one to be recorded.
+// Steps of one tuple until generation is over or the guard has moved to another. A step that was
+// under way then still counts, and the guard does not weigh it: it is not of the tuple that is
+// active now. Nor does it weigh steps that were enqueued one by one to be recorded.
 template <class T>
 bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
                     std::span<const std::int32_t> eos, RuntimeGuard& guard, Generation& run) {
@@ -78,11 +78,14 @@ bool run_until_move(DeviceStepRunner<T>& steps, std::int64_t limit,
     over = take(yield, limit, eos, run);
     const double seconds = seconds_since(begin);
     begin = Clock::now();
-    moves = steps.recordings() == recordings &&
-            guard.observe(static_cast<double>(yield.count), 1e6 * seconds);
+    const double tokens = static_cast<double>(yield.count);
+    moves = steps.recordings() == recordings ? guard.observe(tokens, 1e6 * seconds)
+                                             : guard.pass(tokens);
   }
   while (!over && steps.pending() > 0) {
-    over = take(steps.wait(), limit, eos, run);
+    const kernels::StepYield yield = steps.wait();
+    over = take(yield, limit, eos, run);
+    guard.pass(static_cast<double>(yield.count));
   }
   drop_pending(steps);
   return over;

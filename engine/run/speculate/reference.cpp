@@ -25,7 +25,7 @@ bool can_be_guarded(const Strategy& strategy) {
 bool is_of_one_text(const Strategy& first, std::span<const GuardMove> moves,
                     std::span<const Strategy> ranked) {
   return std::all_of(moves.begin(), moves.end(), [&](const GuardMove& move) {
-    return reference_of(ranked[static_cast<std::size_t>(move.rank)]) == reference_of(first);
+    return reference_of(ranked[static_cast<std::size_t>(move.index)]) == reference_of(first);
   });
 }
 

@@ -23,8 +23,8 @@ void check_moves(const tiny::GuardedRuns& runs) {
   CHECK(runs.guarded.tokens == runs.plain.tokens);
   CHECK(runs.guarded.stopped == runs.plain.stopped);
   REQUIRE(runs.guarded.moves.size() >= 2);
-  CHECK(runs.guarded.moves[0].rank == 1);
-  CHECK(runs.guarded.moves[1].rank == 2);
+  CHECK(runs.guarded.moves[0].index == 1);
+  CHECK(runs.guarded.moves[1].index == 2);
   CHECK(runs.has_settled);
 }
 
