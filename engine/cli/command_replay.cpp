@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "db/evidence.h"
 #include "engine/analyse/plan/table_file.h"
@@ -16,7 +17,8 @@ namespace {
 struct Options {
   std::string table, database, record, regime, split = "test";
   std::int64_t tokens = 0;
-  bool varies = false;
+  std::optional<std::string> guard;
+  bool sweeps_guard = false;
 };
 
 Answer recorded(const Options& options, const std::string& sweep) {
@@ -39,7 +41,10 @@ Answer recorded(const Options& options, const std::string& sweep) {
 }
 
 Answer run_replay(const Options& options) {
-  const PlanTable table = engine::read_plan_table(options.table);
+  PlanTable table = engine::read_plan_table(options.table);
+  if (options.guard) {
+    table.guard = with_constants(table.guard, *options.guard);
+  }
   if (const std::string reason = engine::unplayable_because(table); !reason.empty()) {
     throw Error(ExitCode::kAnswerNo, options.table + ": " + reason);
   }
@@ -58,8 +63,8 @@ Answer run_replay(const Options& options) {
   }
   Answer answer{.json = engine::replay_json(table, replay),
                 .text = engine::replay_text(table, replay)};
-  if (options.varies) {
-    const std::vector<engine::GuardSetting> settings = engine::vary_guard(table, walks, wanted);
+  if (options.sweeps_guard) {
+    const std::vector<engine::GuardSetting> settings = engine::sweep_guard(table, walks, wanted);
     answer.json["settings"] = engine::settings_json(settings);
     answer.text += engine::settings_text(settings);
   }
@@ -77,7 +82,11 @@ Run declare_replay(CLI::App& app, const CommandContext&) {
   app.add_option("--regime", options->regime, "only texts of this regime");
   app.add_option("--tokens", options->tokens, "of each request at most; 0: its whole text")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}));
-  app.add_flag("--vary", options->varies, "also change the guard's constants, one at a time");
+  app.add_option("--guard-constants", options->guard,
+                 "other constants of the guard than the table's, as alpha=0.2,warmup=8 "
+                 "(drop_ratio, hysteresis, max_transitions)");
+  app.add_flag("--sweep-guard", options->sweeps_guard,
+               "also change the guard's constants, one at a time");
   app.add_option("--record", options->record,
                  "write the sweep that records the walks which are missing, and play nothing");
   return [options] { return run_replay(*options); };

@@ -15,6 +15,20 @@ std::int64_t tokens_of(const std::vector<std::int64_t>& yields) {
   return tokens;
 }
 
+// Takes those behind the first that no request has a walk of out of what the guard may choose.
+// Returns how many.
+std::int64_t leave_out_unrecorded(const Walks& walks, const std::vector<ReplayRequest>& requests,
+                                  Cell& cell) {
+  const std::vector<Strategy> missing = unrecorded(walks, requests, cell.ranked);
+  const Strategy first = cell.ranked.front().strategy;
+  const auto is_missing = [&](const Choice& choice) {
+    return !(choice.strategy == first) &&
+           std::find(missing.begin(), missing.end(), choice.strategy) != missing.end();
+  };
+  std::erase_if(cell.with_plain, is_missing);
+  return static_cast<std::int64_t>(std::erase_if(cell.ranked, is_missing));
+}
+
 bool all_recorded(const Walks& walks, const ReplayRequest& request,
                   const std::vector<Choice>& choices) {
   return std::all_of(choices.begin(), choices.end(), [&](const Choice& choice) {
@@ -157,7 +171,7 @@ class Player {
 
  private:
   void play_cell(std::int64_t bucket, PrecisionClass precision) {
-    const Cell cell = cell_of(table_, bucket, precision);
+    Cell cell = cell_of(table_, bucket, precision);
     if (const std::string reason = unplayable_because(table_, bucket, precision, cell);
         !reason.empty()) {
       out_.gaps.push_back({bucket, precision, reason});
@@ -165,6 +179,7 @@ class Player {
     }
     const ContextBucket& range = table_.buckets[static_cast<std::size_t>(bucket)];
     const std::vector<ReplayRequest> requests = walks_.requests(range.low, range.high);
+    const std::int64_t left_out = leave_out_unrecorded(walks_, requests, cell);
     const std::vector<Choice> needed = cell.needed();
     RowSums sums(cell, walks_, options_);
     bool any = false;
@@ -185,6 +200,7 @@ class Player {
     ReplayRow row = sums.finish();
     row.bucket = bucket;
     row.precision = precision;
+    row.not_recorded = left_out;
     out_.rows.push_back(row);
   }
 

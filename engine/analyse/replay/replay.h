@@ -30,8 +30,9 @@ struct ReplayRow {
   std::int64_t bucket = 0;
   PrecisionClass precision = PrecisionClass::kStrict;
   std::int64_t requests = 0;
-  double tokens = 0.0;  // of one policy
-  double base = 0.0;    // tokens/s of the table's fixed baseline
+  std::int64_t not_recorded = 0;  // tuples behind the first that nobody recorded, and none plays
+  double tokens = 0.0;            // of one policy
+  double base = 0.0;              // tokens/s of the table's fixed baseline
   double static_best = 0.0;
   double no_speculation = 0.0;  // plain decoding
   Refined best_r;               // by the paper's rule: the next ranked tuple
@@ -61,12 +62,22 @@ Replay replay(const PlanTable& table, const Walks& walks, const ReplayOptions& o
 // The same with one constant of the guard changed at a time (table 4 of Sparse Speculative
 // Verification); the first is the options' own.
 struct GuardSetting {
+  // What a policy gives over a replay's rows.
+  struct Gain {
+    double over_static = 0.0;      // mean of the ratio, less one
+    std::int64_t below_plain = 0;  // rows in which plain decoding is faster
+  };
   std::string name;  // "as given", "alpha 0.1", ...
   GuardConstants guard;
   Replay replay;
+  Gain best_r, best_p;
+  // Table 4 of Sparse Speculative Verification, whose values of the constants are lost in its text:
+  // its rows in their order.
+  double paper_throughput = 0.0;  // tokens/s
+  std::int64_t paper_moves = 0;
 };
-std::vector<GuardSetting> vary_guard(const PlanTable& table, const Walks& walks,
-                                     const ReplayOptions& options);
+std::vector<GuardSetting> sweep_guard(const PlanTable& table, const Walks& walks,
+                                      const ReplayOptions& options);
 
 // A sweep (engine/measure/sweep) that records the walks which playing this table on texts of these
 // regimes lacks, as JSON; empty text: none is lacking. Cells that no walks can be recorded for are

@@ -20,6 +20,7 @@ json json_of(const PlanTable& table, const ReplayRow& row) {
           {"context", {bucket.low, bucket.high}},
           {"class", name_of(row.precision)},
           {"requests", row.requests},
+          {"not_recorded", row.not_recorded},
           {"tokens", row.tokens},
           {"base", row.base},
           {"static_best", row.static_best},
@@ -43,8 +44,11 @@ std::string line_of(const PlanTable& table, const ReplayRow& row) {
                    static_cast<long long>(row.requests), row.no_speculation, row.base) +
          column(row.static_best, row.base) + column(row.best_r.throughput, row.base) +
          column(row.best_p.throughput, row.base) +
-         formatted("  %3lld %3lld\n", static_cast<long long>(row.best_r.moved),
-                   static_cast<long long>(row.best_p.moved));
+         formatted("  %3lld %3lld%s\n", static_cast<long long>(row.best_r.moved),
+                   static_cast<long long>(row.best_p.moved),
+                   row.not_recorded == 0
+                       ? ""
+                       : ("  " + std::to_string(row.not_recorded) + " not recorded").c_str());
 }
 
 // Cells with one reason stand together.
@@ -79,7 +83,19 @@ json json_of(const GuardSetting& s) {
           {"transitions", replay.best_r.transitions},
           {"best_p", replay.best_p.throughput},
           {"gain_p", replay.best_p_gain},
-          {"transitions_p", replay.best_p.transitions}};
+          {"transitions_p", replay.best_p.transitions},
+          {"over_static", s.best_r.over_static},
+          {"over_static_p", s.best_p.over_static},
+          {"below_plain", s.best_r.below_plain},
+          {"below_plain_p", s.best_p.below_plain},
+          {"paper_throughput", s.paper_throughput},
+          {"paper_moves", s.paper_moves}};
+}
+
+std::string policy_columns(const Refined& policy, double gain, const GuardSetting::Gain& over) {
+  return formatted("%8.0f %+6.1f %+6.1f %6lld %6lld", policy.throughput, 100.0 * gain,
+                   100.0 * over.over_static, static_cast<long long>(policy.transitions),
+                   static_cast<long long>(over.below_plain));
 }
 
 }  // namespace
@@ -130,13 +146,16 @@ json settings_json(const std::vector<GuardSetting>& settings) {
 }
 
 std::string settings_text(const std::vector<GuardSetting>& settings) {
-  std::string out = "\nguard              best+R, gain, moves       best+P, gain, moves\n";
+  std::string out =
+      "\nthe guard's constants, one at a time: tokens a second, % over base, % over static, moves, "
+      "rows below plain decoding\n"
+      "guard                         best+R                              best+P              the "
+      "paper's, moves\n";
   for (const GuardSetting& s : settings) {
-    out += formatted("%-16s %8.0f %+6.1f %% %6lld  %8.0f %+6.1f %% %6lld\n", s.name.c_str(),
-                     s.replay.best_r.throughput, 100.0 * s.replay.best_r_gain,
-                     static_cast<long long>(s.replay.best_r.transitions),
-                     s.replay.best_p.throughput, 100.0 * s.replay.best_p_gain,
-                     static_cast<long long>(s.replay.best_p.transitions));
+    out += formatted("%-16s", s.name.c_str()) +
+           policy_columns(s.replay.best_r, s.replay.best_r_gain, s.best_r) + " " +
+           policy_columns(s.replay.best_p, s.replay.best_p_gain, s.best_p) +
+           formatted(" %8.1f %3lld\n", s.paper_throughput, static_cast<long long>(s.paper_moves));
   }
   return out;
 }

@@ -1,9 +1,11 @@
 // One constant of the guard at a time, the others as given (table 4 of Sparse Speculative
 // Verification).
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "engine/analyse/replay/replay.h"
+#include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
@@ -12,6 +14,32 @@ std::string named(const char* constant, double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%s %g", constant, value);
   return text;
+}
+
+struct PaperRow {
+  double throughput;
+  std::int64_t moves;
+};
+// As given; alpha, drop ratio, warm-up and hysteresis, the lower value first.
+constexpr std::array<PaperRow, 9> kPaperRows = {{{209.7, 1},
+                                                 {207.3, 2},
+                                                 {209.0, 1},
+                                                 {209.6, 1},
+                                                 {207.8, 1},
+                                                 {209.5, 1},
+                                                 {209.0, 1},
+                                                 {197.9, 6},
+                                                 {199.1, 0}}};
+
+GuardSetting::Gain gain_of(const Replay& replay, const Refined ReplayRow::*policy) {
+  GuardSetting::Gain out;
+  for (const ReplayRow& row : replay.rows) {
+    const double throughput = (row.*policy).throughput;
+    out.over_static += throughput / row.static_best - 1.0;
+    out.below_plain += throughput < row.no_speculation ? 1 : 0;
+  }
+  out.over_static /= std::max<double>(1.0, static_cast<double>(replay.rows.size()));
+  return out;
 }
 
 template <class Field>
@@ -26,17 +54,23 @@ void add_values(const char* constant, Field GuardConstants::*field, std::array<F
 
 }  // namespace
 
-std::vector<GuardSetting> vary_guard(const PlanTable& table, const Walks& walks,
-                                     const ReplayOptions& options) {
+std::vector<GuardSetting> sweep_guard(const PlanTable& table, const Walks& walks,
+                                      const ReplayOptions& options) {
   const GuardConstants& given = options.guard;
   std::vector<GuardSetting> settings = {{.name = "as given", .guard = given}};
   add_values("alpha", &GuardConstants::alpha, {0.1, 0.4}, given, settings);
   add_values("drop_ratio", &GuardConstants::drop_ratio, {0.75, 0.95}, given, settings);
   add_values<std::int64_t>("warmup", &GuardConstants::warmup, {4, 16}, given, settings);
   add_values<std::int64_t>("hysteresis", &GuardConstants::hysteresis, {2, 10}, given, settings);
-  for (GuardSetting& setting : settings) {
+  VERSIEVE_ASSERT(settings.size() == kPaperRows.size(), "the paper's sweep has as many rows");
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    GuardSetting& setting = settings[i];
     setting.replay =
         replay(table, walks, {.guard = setting.guard, .most_tokens = options.most_tokens});
+    setting.best_r = gain_of(setting.replay, &ReplayRow::best_r);
+    setting.best_p = gain_of(setting.replay, &ReplayRow::best_p);
+    setting.paper_throughput = kPaperRows[i].throughput;
+    setting.paper_moves = kPaperRows[i].moves;
   }
   return settings;
 }

@@ -103,7 +103,10 @@ TEST_CASE("after a change of tuple the next one's steps follow from the place th
   CHECK(row.best_r.transitions == 1);
   CHECK(row.best_r.moved == 1);
   // By promise plain decoding is next: a token in 10 us against 0 of 3 more in 40 and 0 of 2 in 30.
-  CHECK(row.best_p.throughput == Approx(30e6 / (13 * 40.0 + 17 * 10.0)));
+  // And within the warm-up: where steps yield 0.85 of 4 tokens, six in a row of one token are less
+  // likely than 1 in 1,000, five are not ((1 / 3.4)^6 = 0.0006, (1 / 3.4)^5 = 0.0022).
+  // After 17 tokens of plain decoding the first tuple is tried again, to the end.
+  CHECK(row.best_p.throughput == Approx(30e6 / (6 * 40.0 + 17 * 10.0 + 7 * 40.0)));
 }
 
 TEST_CASE("exact groups and orders share a walk, approximate ones and schedules have their own") {
@@ -119,16 +122,30 @@ TEST_CASE("exact groups and orders share a walk, approximate ones and schedules 
 TEST_CASE("a cell without its walks is a gap that names the tuple, other pairs' are not taken") {
   std::vector<PointMeasurement> points = {point(kBase, {5, 5, 2}), point(kFirst, {4, 3, 5}),
                                           point(kSecond, {3, 3, 3, 3})};
-  points[2].key.model = "another";
+  points[1].key.model = "another";
   const Replay replay = engine::replay(table_of_two(), walks_of(points), {});
   CHECK(replay.rows.empty());
   REQUIRE(replay.gaps.size() == 1);
   CHECK(replay.gaps[0].reason ==
-        std::string("no walk of ") + kSecond + " is recorded at contexts of this bucket");
+        std::string("no walk of ") + kFirst + " is recorded at contexts of this bucket");
   PlanTable of_others = table_of_two();
   of_others.entries[0].evaluation = evaluation("resa:b16p0.1f32/ar", 1.0, 10.0);
   const Replay other = engine::replay(of_others, walks_of(points), {});
   CHECK(other.gaps.at(0).reason.find("another target") != std::string::npos);
+}
+
+TEST_CASE("a guard goes to none of the tuples that nobody recorded, and the row says so") {
+  const std::vector<PointMeasurement> points = {point(kBase, steps(30, 1)),
+                                                point(kFirst, steps(30, 1))};
+  const Replay replay = engine::replay(table_of_two(), walks_of(points), {});
+  REQUIRE(replay.rows.size() == 1);
+  const ReplayRow& row = replay.rows[0];
+  CHECK(row.not_recorded == 1);
+  CHECK(row.best_r.throughput == Approx(row.static_best));
+  CHECK(row.best_r.moved == 0);
+  CHECK(row.best_p.throughput > row.static_best);  // plain decoding needs no walk
+  CHECK(replay_text(table_of_two(), replay).find("1 not recorded") != std::string::npos);
+  CHECK(!sweep_of_missing_walks(table_of_two(), walks_of(points), "test", {"code"}).empty());
 }
 
 TEST_CASE("walks of a pair whose hash is known are its own, whatever they are called") {
@@ -181,7 +198,7 @@ TEST_CASE("the sweep of what is missing is one, text by text, and nothing when a
 TEST_CASE("changing the guard's constants one at a time begins with the given ones") {
   const Walks walks = walks_of(
       {point(kBase, steps(30, 1)), point(kFirst, steps(30, 1)), point(kSecond, {15, 6, 5, 4})});
-  const std::vector<GuardSetting> settings = vary_guard(table_of_two(), walks, {});
+  const std::vector<GuardSetting> settings = sweep_guard(table_of_two(), walks, {});
   REQUIRE(settings.size() == 9);
   CHECK(settings[0].replay.best_r.transitions == 1);
   CHECK(settings[0].replay.best_r.throughput ==
@@ -197,6 +214,13 @@ TEST_CASE("changing the guard's constants one at a time begins with the given on
   };
   CHECK(by_name("warmup 4") > settings[0].replay.best_r.throughput);  // moves four steps earlier
   CHECK(by_name("hysteresis 10") < settings[0].replay.best_r.throughput);
+  const ReplayRow& row = settings[0].replay.rows.at(0);
+  CHECK(settings[0].best_r.over_static == Approx(row.best_r.throughput / row.static_best - 1.0));
+  CHECK(settings[0].best_r.below_plain == 1);  // a text that drafts are no use for
+  const nlohmann::json json = settings_json(settings);
+  CHECK(json.at(7).at("setting") == "hysteresis 2");
+  CHECK(json.at(7).at("paper_moves") == 6);
+  CHECK(settings_text(settings).find("hysteresis 10") != std::string::npos);
 }
 
 TEST_CASE("a report has the promised keys and a line a row") {
