@@ -148,7 +148,7 @@ engine::PlayedPlan played_plan(const Options& options,
   const engine::Walks walks(acceptance, acceptance_pair(table), "test", "");
   const engine::ReplayOptions wanted{.guard = table.guard};
   return {.replay = engine::replay(table, walks, wanted),
-          .settings = engine::vary_guard(table, walks, wanted),
+          .settings = engine::sweep_guard(table, walks, wanted),
           .buckets = table.buckets};
 }
 
