@@ -225,9 +225,9 @@ TEST_CASE("a limit keeps what stays under it by the interval's end, and says wha
   CHECK(limited.unavailable.empty());
   // Each tuple once, by its reason.
   std::int64_t dearer = 0;
-  for (const Strategy& s : enumerate_space(target)) {
-    const bool lossy = s.precision() != PrecisionClass::kStrict &&
-                       not_planned_because(s, target, fit.priced_form()).empty();
+  const Candidates candidates = candidates_of(fit, target, options.baseline);
+  for (const Strategy& s : candidates.of(0)) {
+    const bool lossy = s.precision() != PrecisionClass::kStrict;
     const LossPrice p = options.loss.prices.of(s);
     dearer += lossy && p.is_known() && p.kl_nats.high > 0.02 ? 1 : 0;
     unmeasured += lossy && !p.is_known() ? 1 : 0;
@@ -261,7 +261,7 @@ TEST_CASE("a limit that is turned later leaves what a whole plan leaves") {
   const Replanner replanner(fit, target, options);
   options.loss = {LossPrices({row("nsa/ar/bfs/c1/(FRRR)*", 0.01)}, kOwn, "", target.layers), 0.05};
   const PlanTable turned =
-      replanner.plan_on(h200, fit.acceptance, draft_shape_for(target), options.loss);
+      replanner.plan_on(h200, fit.acceptance, usual_draft(target), options.loss);
   const PlanTable whole = plan(fit, h200, target, options);
   REQUIRE(turned.entries.size() == whole.entries.size());
   for (std::size_t i = 0; i < whole.entries.size(); ++i) {
