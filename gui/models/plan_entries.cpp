@@ -37,7 +37,7 @@ QString bound_text(const PlanEntry& e) {
 
 constexpr int kInterval = 4;
 
-const std::array<Column, 14> kColumns = {{
+const std::array<Column, 15> kColumns = {{
     {"Rank", "Place in this list; where a knob was turned also the place before it was", true,
      [](const PlanEntry&) { return QString(); }},
     {"Class", "What it promises against plain decoding", false,
@@ -59,6 +59,9 @@ const std::array<Column, 14> kColumns = {{
      [](const PlanEntry& e) {
        return e.baseline == "fixed" ? QString(QChar(kAbsent)) : probability_text(e.beats_baseline);
      }},
+    {"Loss",
+     "Against the exact run of the same target, a token: KL, share of the same likeliest token",
+     false, price_text},
     {"DRAM, MB", "Bytes a step moves", true,
      [](const PlanEntry& e) { return fixed(e.evaluation.cost->dram_bytes * 1e-6, 1); }},
     {"Source", "Measured, or predicted by the fit", false,

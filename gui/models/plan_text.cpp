@@ -1,5 +1,6 @@
 // Planner entries as readable text.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "gui/models/numbers.h"
@@ -78,6 +79,42 @@ QString launch_name(const StepPart& part) {
            layer.isEmpty() ? QString(name_of(part.phase)) : layer);
 }
 
+QString estimate(const Estimate95& e, double scale, int decimals) {
+  return QString("%1 (95 %: %2 – %3)")
+      .arg(fixed(scale * e.value, decimals), fixed(scale * e.low, decimals),
+           fixed(scale * e.high, decimals));
+}
+
+// What an entry loses, whose number that is, and what answers it changes.
+QString price_html(const LossPrice& price) {
+  if (price.from == PriceFrom::kConstruction) {
+    return "none by construction";
+  }
+  if (!price.is_known()) {
+    return "not measured: " + QString::fromStdString(price.unmeasured_because).toHtmlEscaped();
+  }
+  QString html =
+      "KL " + estimate(price.kl_nats, 1.0, 4) + " nats a token<br>loss " +
+      estimate(price.rise_nats, 1.0, 4) + " nats up, perplexity × " +
+      fixed(std::exp(price.rise_nats.value), 4) + "<br>same likeliest token " +
+      estimate(price.same_token, 100.0, 1) + " %<br>of " +
+      QString("%1 tokens, ").arg(price.tokens) +
+      QString::fromStdString(price.sets).toHtmlEscaped() + "; " +
+      (price.from == PriceFrom::kOwn ? "own" : "borrowed from ") +
+      (price.from == PriceFrom::kOwn ? QString()
+                                     : QString::fromStdString(text_of(price.pair)).toHtmlEscaped());
+  html += price.price_of.empty()
+              ? QString()
+              : "<br>measured at " + QString::fromStdString(price.price_of).toHtmlEscaped();
+  for (const TaskPrice& task : price.tasks) {
+    html += QString("<br>%1: right answers %2 points, of %3 questions")
+                .arg(QString::fromStdString(task.set).toHtmlEscaped(),
+                     estimate(task.answers.change, 100.0, 1))
+                .arg(task.answers.questions);
+  }
+  return html;
+}
+
 }  // namespace
 
 QString launches_html(const Plan& plan, const PlanEntry& entry) {
@@ -125,6 +162,10 @@ QString reason_text(const PlanEntry& entry) {
            QString(name_of(static_cast<Bound>(bound))));
 }
 
+QString price_text(const PlanEntry& entry) {
+  return QString::fromStdString(short_text(entry.price));
+}
+
 QString probability_text(double probability) {
   return probability > 0.99   ? QStringLiteral("> 0.99")
          : probability < 0.01 ? QStringLiteral("< 0.01")
@@ -143,6 +184,7 @@ QString entry_html(const PlanEntry& entry) {
   }
   const PrecisionClass precision = evaluation.strategy.precision();
   html += row("class", QString("%1; lost: %2").arg(name_of(precision), loss_of(precision)));
+  html += row("loss", price_html(entry.price));
   html += row("expected", fixed(evaluation.throughput, 0) +
                               " tokens/s<br>90 %: " + interval(evaluation.throughput_interval, 0));
   html += row("a step", fixed(cost.time_us, 1) +

@@ -101,6 +101,12 @@ std::string exported(const PlanTable& table, const std::string& format) {
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
 }
 
+// A geometry owns no losses: those of the pair whose tokens a step are planned with, else of
+// another.
+LossPrices prices_of(const Plan& plan, const AcceptanceModel& acceptance) {
+  return LossPrices(*plan.quality, {}, acceptance.sha256, plan.target().layers);
+}
+
 // Fitted, and planned for the measured machine and pair.
 std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior,
                                  FitWatch& watch) {
@@ -114,9 +120,12 @@ std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* pr
   plan->pairs = engine::acceptance_pairs(acceptance);
   plan->fit = fit(evidence, prior, acceptance, watch);
   plan->acceptance = std::make_shared<const std::vector<PointMeasurement>>(std::move(acceptance));
+  plan->quality = std::make_shared<const std::vector<QualityPoint>>(db::quality_points(store));
   const FittedModel& model = plan->fit->model;
+  PlanOptions options = all_classes();
+  options.loss.prices = prices_of(*plan, model.acceptance);
   plan->replanner =
-      std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), all_classes());
+      std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), options);
   plan->own = plan->replanner->plan_on(hardware_by_key(model.hardware_key));
   return plan;
 }
@@ -129,10 +138,13 @@ AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) 
   return choice.pair.empty() ? own : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
 }
 
-PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
+PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
+                    const std::optional<double>& max_loss) {
   const bool usual = plan.draft.vocab == usual_draft(plan.target()).vocab;
-  if (choice.rate || !choice.pair.empty() || !usual) {
-    return plan.replanner->plan_on(plan.machine, acceptance_of(plan, choice), plan.draft);
+  if (choice.rate || !choice.pair.empty() || !usual || max_loss) {
+    const AcceptanceModel acceptance = acceptance_of(plan, choice);
+    return plan.replanner->plan_on(plan.machine, acceptance, plan.draft,
+                                   {prices_of(plan, acceptance), max_loss});
   }
   return plan.machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(plan.machine);
 }
@@ -140,7 +152,8 @@ PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice) {
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
                   const std::optional<HardwareSpec>& machine,
                   const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance,
-                  const std::optional<std::int64_t>& draft_vocab, FitWatch& watch) {
+                  const std::optional<std::int64_t>& draft_vocab,
+                  const std::optional<double>& max_loss, FitWatch& watch) {
   const std::shared_ptr<Plan> result =
       earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot, prior, watch);
   const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
@@ -152,7 +165,7 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
   result->draft = draft_shape_for(result->target());
   result->draft.vocab =
       std::min(draft_vocab.value_or(usual_draft(result->target()).vocab), result->draft.vocab);
-  result->chosen = plan_with(*result, acceptance);
+  result->chosen = plan_with(*result, acceptance, max_loss);
   return result;
 }
 
@@ -208,6 +221,11 @@ void Planner::setAcceptance(AcceptanceChoice choice) {
 
 void Planner::setDraftVocab(std::optional<std::int64_t> tokens) {
   draft_vocab_ = tokens;
+  turn();
+}
+
+void Planner::setMaxLoss(std::optional<double> nats) {
+  max_loss_ = nats;
   turn();
 }
 
@@ -281,10 +299,11 @@ void Planner::start() {
   const std::optional<double> bandwidth = bandwidth_;
   const AcceptanceChoice acceptance = acceptance_;
   const std::optional<std::int64_t> draft_vocab = draft_vocab_;
+  const std::optional<double> max_loss = max_loss_;
   watch_ = std::make_shared<FitWatch>();
   const auto work = [=, prior = prior_, watch = watch_] {
     return make_plan(*snapshot, prior.get(), earlier, machine, bandwidth, acceptance, draft_vocab,
-                     *watch);
+                     max_loss, *watch);
   };
   ticks_.start();
   job_.start<PlanPtr>(

@@ -36,6 +36,7 @@ struct Plan {
   std::shared_ptr<const std::vector<PointMeasurement>> acceptance;  // points of every pair
   std::vector<engine::AcceptancePair> pairs;                        // that they are of
   std::shared_ptr<const Replanner> replanner;                       // of the fit
+  std::shared_ptr<const std::vector<QualityPoint>> quality;         // what strategies cost them
   PlanTable own;         // of the machine that was measured and the fit's own pair
   PlanTable chosen;      // of what the knobs describe
   HardwareSpec machine;  // that `chosen` is of
@@ -45,7 +46,7 @@ struct Plan {
   // Whether the knobs describe anything else.
   bool isTurned() const {
     return own.hardware != chosen.hardware || acceptance_pair(own) != acceptance_pair(chosen) ||
-           own.acceptance_origin != chosen.acceptance_origin ||
+           own.acceptance_origin != chosen.acceptance_origin || own.max_loss != chosen.max_loss ||
            draft.vocab != usual_draft(target()).vocab;
   }
 };
@@ -75,6 +76,7 @@ class Planner : public QObject {
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
   void setDraftVocab(std::optional<std::int64_t> tokens);  // none: all of the target's
+  void setMaxLoss(std::optional<double> nats);             // of KL a token; none: no limit
   void setShown(PrecisionClass precision, bool is_shown);
 
   const PlanPtr& plan() const { return plan_; }          // may be null
@@ -108,6 +110,7 @@ class Planner : public QObject {
   std::optional<double> bandwidth_;
   AcceptanceChoice acceptance_;
   std::optional<std::int64_t> draft_vocab_;
+  std::optional<double> max_loss_;
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;
@@ -130,6 +133,8 @@ QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionC
 QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
 // "4.10 tokens in 812.40 µs, 71 % dram-bound"
 QString reason_text(const PlanEntry& entry);
+// "KL 0.011 nats, 97 % same"
+QString price_text(const PlanEntry& entry);
 QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
 QString entry_html(const PlanEntry& entry);
 // What a request needs to be run by the entry's cell; empty if nothing.

@@ -28,6 +28,7 @@
 #include "gui/views/table.h"
 #include "gui/views/text.h"
 #include "gui/views/theme.h"
+#include "model/plan/loss_limit.h"
 #include "model/words/error.h"
 #include "model/words/hardware_limits.h"
 
@@ -39,6 +40,9 @@ constexpr int kStepsPerTerabyte = 10;
 constexpr double kBytesPerTerabyte = 1e12;
 // Tokens that a draft may propose beside those that published EAGLE-3 drafts do.
 constexpr int kDraftVocabs[] = {64000, 16000, 8000};
+// Of KL, in nats a token; the lowest of the knob is no limit.
+constexpr double kLossStep = 0.005;
+constexpr double kMostLoss = 2.0;
 
 }  // namespace
 
@@ -56,6 +60,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       typed_bandwidth_(new QDoubleSpinBox),
       acceptance_(new AcceptanceKnob),
       draft_vocab_(new QComboBox),
+      max_loss_(new QDoubleSpinBox),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -119,6 +124,23 @@ void PlannerPage::set_up_bandwidth() {
   connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
 }
 
+void PlannerPage::set_up_max_loss() {
+  max_loss_->setDecimals(3);
+  max_loss_->setSingleStep(kLossStep);
+  max_loss_->setRange(-kLossStep, kMostLoss);
+  max_loss_->setValue(max_loss_->minimum());
+  max_loss_->setSpecialValueText(tr("any"));
+  max_loss_->setSuffix(tr(" nats"));
+  max_loss_->setKeyboardTracking(false);
+  max_loss_->setAccessibleName(tr("Loss at most"));
+  max_loss_->setToolTip(tr(
+      "KL against the exact run a token that an entry may have, by the upper end of its measured "
+      "95 % interval. What was not measured is left out too, baselines stay"));
+  connect(max_loss_, &QDoubleSpinBox::valueChanged, this, [this](double nats) {
+    planner_->setMaxLoss(nats < 0.0 ? std::nullopt : std::optional<double>(nats));
+  });
+}
+
 QWidget* PlannerPage::make_knobs() {
   set_up_machine();
   set_up_bandwidth();
@@ -129,12 +151,13 @@ QWidget* PlannerPage::make_knobs() {
   reset_->setObjectName("asMeasured");
   reset_->setToolTip(
       tr("Back to the measured machine, its memory bandwidth, the measured pair and the usual "
-         "draft"));
+         "draft, without a limit of losses"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
     hardware_->setCurrentIndex(0);
     acceptance_->reset();
     draft_vocab_->setCurrentIndex(0);
+    max_loss_->setValue(max_loss_->minimum());
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
   });
@@ -166,6 +189,7 @@ QWidget* PlannerPage::make_draft() {
   for (const int tokens : kDraftVocabs) {
     draft_vocab_->addItem(tr("%1 tokens").arg(tokens), tokens);
   }
+  set_up_max_loss();
   draft_vocab_->setAccessibleName(tr("Tokens that the draft proposes"));
   draft_vocab_->setToolTip(
       tr("The rows of the draft's head, which is read at every level; published EAGLE-3 drafts "
@@ -182,6 +206,9 @@ QWidget* PlannerPage::make_draft() {
   layout->addSpacing(8);
   layout->addWidget(quiet_label(tr("The draft proposes")));
   layout->addWidget(draft_vocab_);
+  layout->addSpacing(8);
+  layout->addWidget(quiet_label(tr("Loss at most")));
+  layout->addWidget(max_loss_);
   layout->addStretch();
   return row;
 }
@@ -398,6 +425,9 @@ QString PlannerPage::summary() const {
   text += tr(" Acceptance: %1.").arg(QString::fromStdString(acceptance_text(plan.chosen)));
   if (plan.chosen.sources) {
     text += tr(" Evidence of %1.").arg(QString::fromStdString(sources_text(plan.chosen)));
+  }
+  if (plan.chosen.max_loss) {
+    text += QString(" %1.").arg(QString::fromStdString(loss_limit_text(plan.chosen)));
   }
   return text;
 }

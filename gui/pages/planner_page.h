@@ -38,6 +38,7 @@ class PlannerPage : public QWidget {
   QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
   AcceptanceKnob& acceptance() { return *acceptance_; }
   QComboBox& draftVocab() { return *draft_vocab_; }
+  QDoubleSpinBox& maxLoss() { return *max_loss_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
@@ -56,6 +57,7 @@ class PlannerPage : public QWidget {
  private:
   void set_up_machine();
   void set_up_bandwidth();
+  void set_up_max_loss();
   QWidget* make_knobs();
   QWidget* make_draft();
   QWidget* make_classes();
@@ -84,6 +86,7 @@ class PlannerPage : public QWidget {
   QDoubleSpinBox* typed_bandwidth_;
   AcceptanceKnob* acceptance_;
   QComboBox* draft_vocab_;
+  QDoubleSpinBox* max_loss_;  // below 0: no limit
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

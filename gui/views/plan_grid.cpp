@@ -237,6 +237,9 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   } else if (is_new) {
     lines.write(small, theme::colors().warning, tr("was %1").arg(strategy_of(*own.entry)));
   }
+  if (entry.lossy) {
+    lines.write(small, colors.quiet_ink, tr("loss: %1").arg(price_text(entry)));
+  }
   lines.write(small, colors.quiet_ink, reason_text(entry));
   lines.write(small, colors.quiet_ink,
               tr("%1× autoregressive, %2; %3")
@@ -257,7 +260,7 @@ QString PlanGrid::help_text(int bucket, int row) const {
                         !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
            ".\n" + fixed(best.entry->evaluation.throughput, 0) + tr(" tokens/s: ") +
-           reason_text(*best.entry) + "." +
+           reason_text(*best.entry) + tr(".\nLoss: %1.").arg(price_text(*best.entry)) +
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
                                            .arg(QString::fromStdString(best.baseline->baseline))
                                      : QString()) +

@@ -23,6 +23,7 @@
 #include <QToolButton>
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -63,6 +64,34 @@ void store_imported_chain(const QString& path) {
                                        .accepted_per_step = 2.0};
   store.add_point(run, m);
   store.finish_run(run, RunStatus::kComplete);
+}
+
+constexpr int kLossColumn = 11;
+
+// What two of the three schedules cost a pair.
+void store_losses(const QString& path) {
+  db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+  std::vector<QualityPoint> rows;
+  for (const auto& [schedule, kl] : {std::pair{"(FR)*", 0.01}, std::pair{"(FRRR)*", 0.2}}) {
+    QualityPoint& point = rows.emplace_back(test::sample_quality(1));
+    point.pair = {"measured-pair", std::string(64, 'a')};
+    point.set = "texts: all";
+    point.strategy = std::string("nsa/ar/bfs/c1/") + schedule;
+    point.kl_nats = {kl, 0.9 * kl, 1.1 * kl};
+    point.same_token = {1.0 - kl, 0.7, 1.0};
+  }
+  store.add_quality(store.begin_run(test::sample_run("quality-run")), rows);
+}
+
+// Of the Reuse-only cell of 4K to 8K: the loss column's text, by schedule.
+std::map<std::string, QString> losses_shown(PlannerPage& page) {
+  page.showCell(1, PrecisionClass::kReuseOnly);
+  std::map<std::string, QString> out;
+  for (int row = 0; row < page.entries().rowCount(); ++row) {
+    out[page.entries().entryAt(row)->evaluation.strategy.schedule] =
+        cell(page.entries(), row, kLossColumn);
+  }
+  return out;
 }
 
 }  // namespace
@@ -462,6 +491,47 @@ class PlannerPageTest : public QObject {
     QCOMPARE(pairs.currentIndex(), 0);
     QCOMPARE(fixed_us(), own);
     QVERIFY(!page.acceptance().rate().isVisible());
+  }
+
+  void whatAChoiceLosesIsShownAndLimited() {
+    const QString path = folder_.filePath("priced.db");
+    QVERIFY(QFile::copy(campaign_, path));
+    store_losses(path);
+    Window window;
+    window.show();
+    QVERIFY(open(window, path));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    const auto planned = [&] { return page.planner().plan() && !page.planner().isBusy(); };
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    QCOMPARE(page.entries().headerData(kLossColumn, Qt::Horizontal, Qt::DisplayRole).toString(),
+             QString("Loss"));
+    std::map<std::string, QString> texts = losses_shown(page);
+    QCOMPARE(texts.at("(FRRR)*"), QString("KL 0.20 nats, 80 % same (of measured-pair)"));
+    int row = 0;
+    while (page.entries().entryAt(row)->evaluation.strategy.schedule != "(FRRR)*") {
+      ++row;
+    }
+    page.findChild<QTableView*>("entries")->selectRow(row);
+    const QString details = page.findChild<QTextBrowser*>()->toPlainText();
+    QVERIFY2(details.contains("KL 0.2000 (95 %: 0.1800 – 0.2200) nats a token"),
+             qPrintable(details));
+    QVERIFY(details.contains("borrowed from measured-pair (sha256 aaaaaaaaaaaa)"));
+
+    page.maxLoss().setValue(0.05);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page.planner().plan()->chosen.max_loss == 0.05, kWaitMs);
+    texts = losses_shown(page);
+    QCOMPARE(texts.count("(FRRR)*"), std::size_t{0});
+    QCOMPARE(texts.count("(FRR)*"), std::size_t{0});  // nobody measured it
+    QCOMPARE(texts.at("(FR)*"), QString("KL 0.01 nats, 99.0 % same (of measured-pair)"));
+    QVERIFY(page.planner().plan()->isTurned());
+    const QString out = folder_.filePath("limited.json");
+    QCOMPARE(page.planner().exportTo(out), QString());
+    QVERIFY(engine::read_plan_table(out.toStdString()).max_loss == 0.05);
+    window.findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && !page.planner().plan()->isTurned(), kWaitMs);
+    QCOMPARE(page.maxLoss().text(), QString("any"));
+    QVERIFY(losses_shown(page).contains("(FRRR)*"));
   }
 
   void aDraftOfFewerTokensIsPlannedWithAndLookedInto() {
