@@ -91,7 +91,8 @@ double step_us(const FittedModel& model, const Machine& machine) {
 
 }  // namespace
 
-TEST_CASE("on top of another machine's campaign a survey predicts what a campaign of its own would") {
+TEST_CASE(
+    "on top of another machine's campaign a survey predicts what a campaign of its own would") {
   for (const bool forth : {true, false}) {
     const Machine& known = forth ? kH200 : kH100;
     const Machine& own = forth ? kH100 : kH200;
@@ -144,7 +145,8 @@ TEST_CASE("on top of another machine's campaign a survey predicts what a campaig
   }
 }
 
-TEST_CASE("a card that nothing shipped was measured on is predicted from its survey and its kind's fit") {
+TEST_CASE(
+    "a card that nothing shipped was measured on is predicted from its survey and its kind's fit") {
   const FittedModel& of_h200 = whole_campaign(kH200);
   const FittedModel of_h100 =
       fit_cost_model(test::shipped_points(kH100.file, kH100.device), kH100.device, kH100.hardware(),
