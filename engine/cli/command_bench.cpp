@@ -1,8 +1,11 @@
 // versieve bench: one layer's verification against the baseline, the floor and the public path;
 // whole steps against plain decoding and the memory's bandwidth; a planner table played live.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <memory>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/plan_bench.h"
@@ -13,6 +16,7 @@
 #include "engine/io/shipped_data.h"
 #include "engine/measure/bench/step_bench.h"
 #include "engine/measure/bench/verify_bench.h"
+#include "engine/measure/bench/verify_peers.h"
 #include "model/words/llm_shape.h"
 #include "profiler/gpu_timer.h"
 
@@ -22,9 +26,10 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string fit, what, geometry = "nsa-1b", cache = "cold", out, peer_path;
-  std::string backend;      // empty: cuda; of planner auto
-  std::string peer_script;  // empty: the shipped one
+  std::string fit, what, geometry = "nsa-1b", cache = "cold", out, peer_path, fla_path;
+  std::string heads, compression;  // "64/4"; empty: the geometry's
+  std::string backend;             // empty: cuda; of planner auto
+  std::string peer_script;         // empty: the shipped one
   std::vector<std::int64_t> queries, contexts;
   std::vector<double> overlaps;
   std::vector<std::string> groups, strategies;
@@ -47,9 +52,36 @@ void take(const std::vector<T>& given, std::vector<T>& into) {
   }
 }
 
+// "64/4": two counts.
+std::pair<std::int64_t, std::int64_t> two_counts(const char* option, const std::string& text) {
+  const auto parsed = [](std::string_view part) {
+    std::int64_t count = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), count);
+    return error == std::errc{} && end == part.data() + part.size() && count >= 1 ? count : 0;
+  };
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string_view whole = text;
+  const std::int64_t first = parsed(whole.substr(0, slash));
+  const std::int64_t second =
+      slash < text.size() ? parsed(whole.substr(slash + 1)) : std::int64_t{0};
+  if (first == 0 || second == 0) {
+    throw Error(ExitCode::kUsage,
+                std::string(option) + " takes two counts, as 64/4, not '" + text + "'");
+  }
+  return {first, second};
+}
+
 engine::VerifyBenchOptions verify_options(const Options& options) {
   engine::VerifyBenchOptions out;
   out.geometry = options.geometry;
+  if (!options.heads.empty()) {
+    const auto [query, kv] = two_counts("--heads", options.heads);
+    out.heads = engine::HeadCounts{query, kv};
+  }
+  if (!options.compression.empty()) {
+    const auto [block, stride] = two_counts("--compression", options.compression);
+    out.compression = engine::Compression{block, stride};
+  }
   take(options.queries, out.queries);
   take(options.contexts, out.contexts);
   take(options.overlaps, out.overlaps);
@@ -72,47 +104,29 @@ engine::StepBenchOptions step_options(const Options& options) {
   return out;
 }
 
-std::string peer_script_of(const Options& options) {
-  return options.peer_script.empty()
-             ? engine::shipped_data("engine/measure/bench/peer_nsa_triton.py").string()
-             : options.peer_script;
-}
-
-void run_peer(const Options& options, engine::VerifyBench& bench) {
-  std::vector<engine::PublicPathCell> cells;
-  for (const engine::VerifyCell& cell : bench.cells) {
-    const bool known = std::any_of(cells.begin(), cells.end(), [&](const auto& other) {
-      return other.context_len == cell.context_len && other.queries == cell.queries;
-    });
-    if (!known) {
-      cells.push_back({cell.context_len, cell.queries});
-    }
-  }
-  bench.peer = engine::run_public_path(options.peer_path, peer_script_of(options), cells);
-  for (engine::VerifyCell& cell : bench.cells) {
-    for (const engine::PublicPathTime& time : bench.peer->cells) {
-      if (time.context_len == cell.context_len && time.queries == cell.queries) {
-        cell.peer = time;
-      }
-    }
-  }
+// Folders that were given and the scripts that run them, looked for before anything is measured.
+engine::PeerFiles peer_files(const Options& options) {
+  const auto shipped = [](const std::string& path, const char* script) {
+    return path.empty() ? std::string() : engine::shipped_data(script).string();
+  };
+  return {
+      .public_path = options.peer_path,
+      .public_script = options.peer_script.empty()
+                           ? shipped(options.peer_path, "engine/measure/bench/peer_nsa_triton.py")
+                           : options.peer_script,
+      .fla_path = options.fla_path,
+      .fla_script = shipped(options.fla_path, "engine/measure/bench/peer_nsa_fla.py")};
 }
 
 engine::VerifyBench verify(const Options& options, const engine::VerifyBenchOptions& wanted) {
-  if (!options.peer_path.empty()) {
-    if (options.geometry != "nsa-1b") {
-      throw Error(ExitCode::kUsage, "the public operators are run at the geometry nsa-1b only");
-    }
-    peer_script_of(options);  // looked for before anything is measured
-  }
+  const engine::PeerFiles files = peer_files(options);
+  engine::check_peers(files, wanted);
   engine::VerifyBench bench = engine::bench_verify(wanted, [](const engine::VerifyCell& cell) {
     write_progress("\rL " + std::to_string(cell.context_len) + ", N " +
                    std::to_string(cell.queries) + " done   ");
   });
   write_progress("\n");
-  if (!options.peer_path.empty()) {
-    run_peer(options, bench);
-  }
+  engine::run_peers(files, bench);
   return bench;
 }
 
@@ -234,6 +248,12 @@ Run declare_bench(CLI::App& app, const CommandContext&) {
                  "checkout of native-sparse-attention-triton, run beside");
   app.add_option("--peer-script", options->peer_script,
                  "the script that runs it; the shipped one if left out");
+  app.add_option("--fla-path", options->fla_path,
+                 "folder with flash-linear-attention's package fla, run beside");
+  app.add_option("--heads", options->heads,
+                 "verify: query and KV heads in the place of the geometry's, as 64/4");
+  app.add_option("--compression", options->compression,
+                 "verify: keys in a compressed token and from one to the next, as 64/64");
   app.add_option("--backend", options->backend,
                  "cuda, or cpu for the reference kernels; of planner also auto, its default")
       ->check(CLI::IsMember({"cuda", "cpu", "auto"}));

@@ -81,6 +81,20 @@ TEST_CASE("a bench needs a GPU or says that it was asked for the CPU") {
   CHECK(json["backend"] == "cpu");
   CHECK(json["cells"][0]["variants"].size() == 3);
   CHECK(run_versieve("bench verify --backend cpu --geometry demo --peer-path /x").code == 2);
+  // An absent peer is a sentence of the answer.
+  const CommandResult alone = run_versieve(
+      "bench verify --backend cpu --geometry demo --n 4 --context 600 --overlap 0.5 --group c1 "
+      "--samples 6 --heads 32/2 --compression 64/64 --fla-path /no/such/folder --json");
+  REQUIRE(alone.code == 0);
+  const nlohmann::json absent_peer = nlohmann::json::parse(alone.out)["fla_same_run"];
+  CHECK(is_one_sentence(absent_peer["missing_because"].get<std::string>() + "\n"));
+  for (const char* heads : {"64", "64/", "/4", "64/0", "64/4/2", "6x/4", "64/5"}) {
+    CAPTURE(heads);
+    const CommandResult wrong =
+        run_versieve(std::string("bench verify --backend cpu --geometry demo --heads ") + heads);
+    CHECK(wrong.code == 2);
+    CHECK(is_one_sentence(wrong.err));
+  }
   for (const char* what : {"verify", "step"}) {  // before a GPU is looked for
     const CommandResult unknown = run_versieve(std::string("bench ") + what + " --geometry nope");
     CHECK(unknown.code == 2);

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "engine/io/child_program.h"
+#include "engine/measure/bench/peer_script.h"
 
 namespace versieve::engine {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kNotFound = 127;  // of a shell and of run_child
+constexpr const char* kOperators = "the public operators";
 
 // Sum of kernel times in us; one set of buffers used again and again (warm L2), the figure most
 // favourable to it.
@@ -31,9 +29,19 @@ constexpr std::array<PublicPathTime, 12> kRecorded = {{
     {128, 65536, 3870, 3675, 49, 110},
 }};
 
-PublicPathRun absent(const std::string& sentence) {
+PublicPathRun run_of(const PeerAnswer& answer) {
   PublicPathRun run;
-  run.missing_because = sentence;
+  run.missing_because = answer.missing_because;
+  if (!run.missing_because.empty()) {
+    return run;
+  }
+  const json& object = answer.object;
+  run.versions = "torch " + object.value("torch", "?") + ", triton " + object.value("triton", "?");
+  for (const json& cell : object.value("cells", json::array())) {
+    run.cells.push_back({cell.value("n", std::int64_t{0}), cell.value("context", std::int64_t{0}),
+                         cell.value("busy_us", 0.0), cell.value("routing_us", 0.0),
+                         cell.value("selection_us", 0.0), cell.value("window_us", 0.0)});
+  }
   return run;
 }
 
@@ -52,45 +60,17 @@ const char* recorded_public_path_source() {
 }
 
 PublicPathRun parse_public_path(const std::string& printed, int exit_code) {
-  if (exit_code == kNotFound) {
-    return absent("python3 was not found, so the public operators were not run");
-  }
-  const std::size_t begin = printed.find_last_of('\n', printed.empty() ? 0 : printed.size() - 2);
-  const std::string last = begin == std::string::npos ? printed : printed.substr(begin + 1);
-  const json object = json::parse(last, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || (exit_code != 0 && !object.contains("error"))) {
-    return absent("the script of the public operators ended with exit code " +
-                  std::to_string(exit_code) + " and no result");
-  }
-  if (object.contains("error")) {
-    return absent("the public operators were not run: " + object["error"].get<std::string>());
-  }
-  PublicPathRun run;
-  run.versions = "torch " + object.value("torch", "?") + ", triton " + object.value("triton", "?");
-  for (const json& cell : object.value("cells", json::array())) {
-    run.cells.push_back({cell.value("n", std::int64_t{0}), cell.value("context", std::int64_t{0}),
-                         cell.value("busy_us", 0.0), cell.value("routing_us", 0.0),
-                         cell.value("selection_us", 0.0), cell.value("window_us", 0.0)});
-  }
-  return run;
+  return run_of(parse_peer_answer(printed, exit_code, kOperators));
 }
 
 PublicPathRun run_public_path(const std::string& path, const std::string& script,
-                              const std::vector<PublicPathCell>& cells) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    return absent("there is no folder '" + path + "' with the public operators");
-  }
-  if (!std::filesystem::exists(script, ignored)) {
-    return absent("the script '" + script + "' is not there: run from the repository's root");
-  }
-  std::vector<std::string> arguments = {"python3", script, "--path", path};
-  for (const PublicPathCell& cell : cells) {
+                              const std::vector<PeerCell>& cells) {
+  std::vector<std::string> arguments;
+  for (const PeerCell& cell : cells) {
     arguments.push_back("--cell");
     arguments.push_back(std::to_string(cell.context_len) + "x" + std::to_string(cell.queries));
   }
-  const ChildResult result = run_child(arguments);
-  return parse_public_path(result.output, result.exit_code);
+  return run_of(run_peer_script(script, path, arguments, kOperators));
 }
 
 }  // namespace versieve::engine

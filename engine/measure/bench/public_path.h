@@ -29,15 +29,17 @@ struct PublicPathRun {
   std::string versions;         // "torch 2.11, triton 3.6"
   std::vector<PublicPathTime> cells;
 };
-struct PublicPathCell {
+struct PeerCell {
   std::int64_t context_len = 0;
   std::int64_t queries = 0;
+
+  bool operator==(const PeerCell&) const = default;
 };
 
 // Runs `script` (peer_nsa_triton.py) with python3 on the checkout at `path`. What is absent is a
 // sentence, never an exception.
 PublicPathRun run_public_path(const std::string& path, const std::string& script,
-                              const std::vector<PublicPathCell>& cells);
+                              const std::vector<PeerCell>& cells);
 // What the script printed and how it ended, as a run: for run_public_path and its test.
 PublicPathRun parse_public_path(const std::string& printed, int exit_code);
 

@@ -19,6 +19,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kMostQueries = 256;
+constexpr std::int64_t kMostHeads = 1024;
 
 LayerVariant grouped(const std::string& group) {
   const Strategy s = Strategy::parse("nsa/d2k2n4/bfs/" + group + "/F*");
@@ -112,7 +113,7 @@ class VerifyBencher {
   VerifyBencher(const VerifyBenchOptions& options, std::span<const ReadTime> cold_reads)
       : options_(options),
         cold_reads_(cold_reads),
-        shape_(named_llm_shape(options.geometry)),
+        shape_(bench_layer(options)),
         watch_(make_stopwatch(options)),
         ops_(make_sweep_ops<T>(options.on_gpu, watch_->stream(), options.threads)) {}
 
@@ -228,7 +229,33 @@ std::int64_t attended_tokens(const traffic::NsaVerifyShape& s,
 
 }  // namespace
 
+bool has_own_layer(const VerifyBenchOptions& options) {
+  return options.heads || options.compression;
+}
+
+LlmShape bench_layer(const VerifyBenchOptions& options) {
+  LlmShape layer = named_llm_shape(options.geometry);
+  if (options.heads) {
+    layer.num_heads = options.heads->query;
+    layer.num_kv_heads = options.heads->kv;
+    if (layer.num_kv_heads < 1 || layer.num_heads < 1 || layer.num_heads > kMostHeads ||
+        layer.num_heads % layer.num_kv_heads != 0) {
+      throw Error(ExitCode::kUsage,
+                  "heads are query heads over KV heads that divide them, as 64/4, up to 1024");
+    }
+  }
+  if (options.compression) {
+    layer.nsa.cmp_block = options.compression->block;
+    layer.nsa.cmp_stride = options.compression->stride;
+    if (const std::string error = geometry_error(layer.nsa); !error.empty()) {
+      throw Error(ExitCode::kUsage, error);
+    }
+  }
+  return layer;
+}
+
 void check_options(const VerifyBenchOptions& options) {
+  bench_layer(options);
   const auto within = [](const std::vector<std::int64_t>& values, std::int64_t most) {
     return !values.empty() && std::all_of(values.begin(), values.end(),
                                           [most](std::int64_t v) { return v >= 1 && v <= most; });
@@ -303,7 +330,7 @@ VerifyBench bench_verify(const VerifyBenchOptions& options,
     bench.cold_reads = profiler::measure_cold_reads();
   }
   const auto keep = [&](VerifyCell cell) {
-    if (target_name(options.geometry) == "nsa-1b" && options.on_gpu) {
+    if (target_name(options.geometry) == "nsa-1b" && !has_own_layer(options) && options.on_gpu) {
       cell.recorded = recorded_public_path(cell.context_len, cell.queries);
     }
     on_cell(cell);

@@ -9,16 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "engine/measure/bench/peer_fla.h"
 #include "engine/measure/bench/public_path.h"
 #include "engine/measure/sweep/synthetic_layer.h"
 #include "model/launches/nsa_shape.h"
 #include "model/words/hardware.h"
+#include "model/words/llm_shape.h"
 #include "profiler/sample_statistics.h"
 
 namespace versieve::engine {
 
+struct Compression {
+  std::int64_t block = 0;   // l: keys in one compressed token
+  std::int64_t stride = 0;  // s: keys from one to the next
+};
+
 struct VerifyBenchOptions {
   std::string geometry = "nsa-1b";
+  std::optional<HeadCounts> heads;         // in the place of the geometry's
+  std::optional<Compression> compression;  // likewise
   std::vector<std::int64_t> queries = {4, 16, 64, 128};
   std::vector<std::int64_t> contexts = {4096, 16384, 65536};
   std::vector<double> overlaps = {0.2, 0.5, 0.8, 0.95};
@@ -49,6 +58,7 @@ struct VerifyCell {
   std::vector<VerifyVariant> variants;  // vanilla first
   std::optional<PublicPathTime> recorded;
   std::optional<PublicPathTime> peer;  // of this run
+  std::vector<PeerTime> fla;           // of this run, one a shape
 
   const VerifyVariant& vanilla() const { return variants.front(); }
   const VerifyVariant& best(bool reuse) const;  // the least median
@@ -62,6 +72,7 @@ struct VerifyBench {
   std::vector<ReadTime> cold_reads;  // measured in this run, before the cells
   std::vector<VerifyCell> cells;
   std::optional<PublicPathRun> peer;
+  std::optional<FlaRun> fla;
 };
 
 // The unique bytes that a layer must read: compressed cache, selected blocks and window counted
@@ -71,7 +82,11 @@ double fetched_bytes(const traffic::NsaVerifyShape& shape,
 // The tree that stands for that many queries, 1 to 256.
 DraftChoice bench_tree(std::int64_t queries);
 
-// Throws Error(kUsage) for a count, share or list that cannot be.
+// The geometry with the options' own heads and compression. Throws Error(kUsage) for an unknown
+// geometry and for a layer that cannot be.
+LlmShape bench_layer(const VerifyBenchOptions& options);
+bool has_own_layer(const VerifyBenchOptions& options);
+// Throws Error(kUsage) for a count, share, list or layer that cannot be.
 void check_options(const VerifyBenchOptions& options);
 // Checks its options. Throws Error(kEnvironment) without a GPU when one is asked for.
 VerifyBench bench_verify(const VerifyBenchOptions& options,

@@ -3,6 +3,7 @@
 
 #include "engine/io/formatted.h"
 #include "engine/measure/bench/cold_reads_report.h"
+#include "engine/measure/bench/peer_report.h"
 #include "engine/measure/bench/verify_bench.h"
 
 namespace versieve::engine {
@@ -52,14 +53,36 @@ ordered_json json_of(const VerifyCell& cell) {
   for (const VerifyVariant& v : cell.variants) {
     variants.push_back(json_of(v));
   }
-  return {{"n", cell.queries},
-          {"context", cell.context_len},
-          {"overlap", cell.overlap},
-          {"best_refresh", cell.best(false).name},
-          {"best_reuse", cell.best(true).name},
-          {"variants", variants},
-          {"public_recorded", json_of(cell.recorded, cell)},
-          {"public_same_run", json_of(cell.peer, cell)}};
+  ordered_json out = {{"n", cell.queries},
+                      {"context", cell.context_len},
+                      {"overlap", cell.overlap},
+                      {"best_refresh", cell.best(false).name},
+                      {"best_reuse", cell.best(true).name},
+                      {"variants", variants},
+                      {"public_recorded", json_of(cell.recorded, cell)},
+                      {"public_same_run", json_of(cell.peer, cell)}};
+  add_peers_json(cell, out);
+  return out;
+}
+
+// The layer that was timed.
+ordered_json layer_json(const LlmShape& layer) {
+  return {{"num_heads", layer.num_heads},       {"num_kv_heads", layer.num_kv_heads},
+          {"head_dim", layer.head_dim},         {"cmp_block", layer.nsa.cmp_block},
+          {"cmp_stride", layer.nsa.cmp_stride}, {"sel_block", layer.nsa.sel_block},
+          {"sel_count", layer.nsa.sel_count},   {"window", layer.nsa.window}};
+}
+
+std::string layer_text(const VerifyBenchOptions& options) {
+  if (!has_own_layer(options)) {
+    return options.geometry;
+  }
+  const LlmShape layer = bench_layer(options);
+  return options.geometry + formatted(" with %lld/%lld heads, compression %lld/%lld",
+                                      static_cast<long long>(layer.num_heads),
+                                      static_cast<long long>(layer.num_kv_heads),
+                                      static_cast<long long>(layer.nsa.cmp_block),
+                                      static_cast<long long>(layer.nsa.cmp_stride));
 }
 
 std::string floor_column(const VerifyVariant& v) {
@@ -137,6 +160,7 @@ std::string verify_bench_json(const VerifyBench& b) {
                       {"backend", b.backend},
                       {"dtype", b.dtype},
                       {"geometry", b.options.geometry},
+                      {"layer", layer_json(bench_layer(b.options))},
                       {"cache", cache_word(b.options)},
                       {"samples", b.options.samples},
                       {"seed", b.options.seed},
@@ -148,6 +172,9 @@ std::string verify_bench_json(const VerifyBench& b) {
     out["public_same_run"] = {{"versions", b.peer->versions},
                               {"missing_because", b.peer->missing_because}};
   }
+  if (b.fla) {
+    out["fla_same_run"] = fla_json(b);
+  }
   return out.dump(1) + "\n";
 }
 
@@ -155,7 +182,7 @@ std::string verify_bench_text(const VerifyBench& b) {
   const bool peer = b.peer && b.peer->missing_because.empty();
   std::string out =
       formatted("one layer of %s, %s, on %s (%s), %s, median of %lld interleaved samples, us\n",
-                b.options.geometry.c_str(), b.dtype.c_str(), b.device.c_str(), b.backend.c_str(),
+                layer_text(b.options).c_str(), b.dtype.c_str(), b.device.c_str(), b.backend.c_str(),
                 cache_text(b.options), static_cast<long long>(b.options.samples));
   out += head_line(peer);
   for (const VerifyCell& cell : b.cells) {
@@ -169,11 +196,7 @@ std::string verify_bench_text(const VerifyBench& b) {
       "\nover: vanilla / it, round by round. floor: cold read of the bytes it must fetch; dist: "
       "time / floor.\npublic: " +
       std::string(recorded_public_path_source()) + "; ratios of its time to ours.\n";
-  if (b.peer) {
-    out += peer ? "same run: the public operators, " + b.peer->versions + ", warm.\n"
-                : b.peer->missing_because + "\n";
-  }
-  return out + cold_reads_line(b.cold_reads);
+  return out + peers_text(b) + cold_reads_line(b.cold_reads);
 }
 
 }  // namespace versieve::engine

@@ -53,6 +53,7 @@ TEST_CASE("this program finds what ships with it, and names what does not") {
   CHECK(fs::exists(shipped_data("engine/demo") / "nsa/config.json"));
   CHECK(fs::exists(shipped_data("db/measured") / "h200.db"));
   CHECK(fs::exists(shipped_data("engine/measure/bench/peer_nsa_triton.py")));
+  CHECK(fs::exists(shipped_data("engine/measure/bench/peer_nsa_fla.py")));
   try {
     shipped_data("no/such/thing");
     FAIL("found");
