@@ -149,24 +149,30 @@ UsualDtype usual_dtype(Backend backend, const WeightTable& weights) {
 template <class T>
 Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
                       const DraftCheckpoint* draft) {
+  return make_target(ops, checkpoint, checkpoint.shape, draft);
+}
+
+template <class T>
+Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint, const LlmShape& shape,
+                      const DraftCheckpoint* draft) {
   const Uploader<T> upload(ops, checkpoint.weights);
   TargetWeights<T> weights;
   weights.embedding = upload("model.embed_tokens.weight");
   weights.norm = upload("model.norm.weight");
-  if (!checkpoint.shape.tied_embeddings) {
+  if (!shape.tied_embeddings) {
     weights.head = upload("lm_head.weight");
   }
-  for (std::int64_t layer = 0; layer < checkpoint.shape.layers; ++layer) {
-    const bool sparse = checkpoint.shape.attention == AttentionKind::kNsa;
-    LayerWeights<T> w = decoder_layer(upload, layer_name(layer, ""), sparse,
-                                      joint_rows(checkpoint.shape) * checkpoint.shape.hidden);
-    if (checkpoint.shape.qkv_bias) {
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const bool sparse = shape.attention == AttentionKind::kNsa;
+    LayerWeights<T> w =
+        decoder_layer(upload, layer_name(layer, ""), sparse, joint_rows(shape) * shape.hidden);
+    if (shape.qkv_bias) {
       w.bias = upload.stacked({layer_name(layer, "self_attn.q_proj.bias"),
                                layer_name(layer, "self_attn.k_proj.bias"),
                                layer_name(layer, "self_attn.v_proj.bias")});
     }
     if (sparse) {
-      add_sparse_weights(ops, upload, checkpoint.shape, layer, w);
+      add_sparse_weights(ops, upload, shape, layer, w);
     }
     weights.layers.push_back(std::move(w));
   }
@@ -174,7 +180,7 @@ Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
   if (draft != nullptr) {
     capture.assign(std::begin(draft->shape.capture_layers), std::end(draft->shape.capture_layers));
   }
-  return {ops, checkpoint.shape, std::move(weights), std::move(capture)};
+  return {ops, shape, std::move(weights), std::move(capture)};
 }
 
 template <class T>
@@ -199,6 +205,12 @@ template Target<double> make_target(kernels::Ops<double>&, const Checkpoint&,
                                     const DraftCheckpoint*);
 template Target<float> make_target(kernels::Ops<float>&, const Checkpoint&, const DraftCheckpoint*);
 template Target<Bf16> make_target(kernels::Ops<Bf16>&, const Checkpoint&, const DraftCheckpoint*);
+template Target<double> make_target(kernels::Ops<double>&, const Checkpoint&, const LlmShape&,
+                                    const DraftCheckpoint*);
+template Target<float> make_target(kernels::Ops<float>&, const Checkpoint&, const LlmShape&,
+                                   const DraftCheckpoint*);
+template Target<Bf16> make_target(kernels::Ops<Bf16>&, const Checkpoint&, const LlmShape&,
+                                  const DraftCheckpoint*);
 template Draft<double> make_draft(kernels::Ops<double>&, const DraftCheckpoint&,
                                   const Target<double>&);
 template Draft<float> make_draft(kernels::Ops<float>&, const DraftCheckpoint&,

@@ -21,6 +21,11 @@ UsualDtype usual_dtype(Backend backend, const WeightTable& weights);
 template <class T>
 Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint,
                       const DraftCheckpoint* draft);
+// The same of another form of its geometry: with dense attention for a sparse checkpoint, whose
+// gates and compression are then left out.
+template <class T>
+Target<T> make_target(kernels::Ops<T>& ops, const Checkpoint& checkpoint, const LlmShape& shape,
+                      const DraftCheckpoint* draft);
 // `target` outlives the draft.
 template <class T>
 Draft<T> make_draft(kernels::Ops<T>& ops, const DraftCheckpoint& checkpoint,

@@ -181,11 +181,15 @@ class LossyQualityRun {
       }
       const std::string reason = reader.refusal(strategy);
       if (!reason.empty()) {
-        throw Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason);
+        leave_out(Error(ExitCode::kAnswerNo, "strategy '" + strategy.text() + "': " + reason));
+        continue;
       }
       strategies_.push_back(std::move(strategy));
     }
+    is_left_out_.resize(strategies_.size());
   }
+
+  const std::vector<std::string>& left_out() const { return left_out_; }
 
   std::vector<QualitySet> ask(const TaskSet& set) {
     std::map<std::string, Tallies> tallies;  // by bucket, "" of all
@@ -252,10 +256,34 @@ class LossyQualityRun {
   std::vector<LossyQualityRow> rows_of(const Tallies& tallies) const {
     std::vector<LossyQualityRow> rows;
     for (std::size_t i = 0; i < tallies.size(); ++i) {
+      if (is_left_out_[i]) {
+        continue;
+      }
       rows.push_back(tallies[i].row(strategies_[i].text()));
       rows.back().read_as = name_of(reader_.form_of(strategies_[i]));
     }
     return rows;
+  }
+
+  void leave_out(const Error& error) {
+    if (!request_.leaves_out || error.code() != ExitCode::kAnswerNo) {
+      throw error;
+    }
+    left_out_.push_back(error.what());
+  }
+  // What read() gives; none, now and from now on, where that strategy cannot be measured.
+  template <class Read>
+  auto measured(std::size_t strategy, const Read& read) -> std::optional<decltype(read())> {
+    if (is_left_out_[strategy]) {
+      return {};
+    }
+    try {
+      return read();
+    } catch (const Error& error) {
+      leave_out(error);
+      is_left_out_[strategy] = true;
+      return {};
+    }
   }
 
   ReadChoices given_answer(const Strategy& strategy, const AskedQuestion& asked,
@@ -275,13 +303,17 @@ class LossyQualityRun {
     const ReadChoices exact = given_answer(strategies_[0], asked, nullptr);
     const bool exact_right = exact.likeliest == asked.answer;
     for (std::size_t i = 0; i < strategies_.size(); ++i) {
-      const ReadChoices own =
-          i == 0 ? exact : given_answer(strategies_[i], asked, &exact.truth.laws);
+      const std::optional<ReadChoices> own = measured(i, [&] {
+        return i == 0 ? exact : given_answer(strategies_[i], asked, &exact.truth.laws);
+      });
+      if (!own) {
+        continue;
+      }
       for (const std::string& bucket : buckets_of(asked)) {
         Tallies& tally = tallies[bucket];
         tally.resize(strategies_.size());
-        tally[i].add_stretch(own.truth.tokens, exact.truth.tokens);
-        tally[i].add_answer(own.likeliest == asked.answer, exact_right);
+        tally[i].add_stretch(own->truth.tokens, exact.truth.tokens);
+        tally[i].add_answer(own->likeliest == asked.answer, exact_right);
       }
     }
   }
@@ -307,13 +339,17 @@ class LossyQualityRun {
     const ReadScores exact = reader_.read(
         strategies_[0], {.text = text, .start = start, .scored = start + 1, .keeps_laws = true});
     for (std::size_t i = 0; i < strategies_.size(); ++i) {
-      const ReadScores own =
-          i == 0 ? exact
-                 : reader_.read(
-                       strategies_[i],
-                       {.text = text, .start = start, .scored = start + 1, .exact = &exact.laws});
-      for (Tallies* tally : {&group, &all}) {
-        (*tally)[i].add_text(own.tokens, exact.tokens);
+      const std::optional<ReadScores> own = measured(i, [&] {
+        return i == 0
+                   ? exact
+                   : reader_.read(
+                         strategies_[i],
+                         {.text = text, .start = start, .scored = start + 1, .exact = &exact.laws});
+      });
+      if (own) {
+        for (Tallies* tally : {&group, &all}) {
+          (*tally)[i].add_text(own->tokens, exact.tokens);
+        }
       }
     }
   }
@@ -323,6 +359,8 @@ class LossyQualityRun {
   TextReader<T>& reader_;
   Progress& progress_;
   std::vector<Strategy> strategies_;  // the exact run's first
+  std::vector<bool> is_left_out_;     // of them
+  std::vector<std::string> left_out_;
 };
 
 // What drafts in a model directory, as files.
@@ -332,10 +370,11 @@ struct DraftFiles {
   std::vector<std::int32_t> layer_map;
 };
 
-DraftFiles read_draft(const std::filesystem::path& model, const LlmShape& target,
+DraftFiles read_draft(const LossyQualityRequest& request, const LlmShape& target,
                       const std::vector<Strategy>& strategies) {
   std::error_code ignored;
-  DraftFiles draft;
+  const std::filesystem::path& model = request.model;
+  DraftFiles draft{.head = {}, .model = {}, .layer_map = request.layer_map};
   const std::filesystem::path folder = model / "draft";
   if (std::none_of(strategies.begin(), strategies.end(), loses_by_draft) ||
       !std::filesystem::exists(folder, ignored)) {
@@ -346,7 +385,7 @@ DraftFiles read_draft(const std::filesystem::path& model, const LlmShape& target
     return draft;
   }
   draft.model = load_draft_model(folder, target);
-  if (has_layer_map(model)) {
+  if (draft.layer_map.empty() && has_layer_map(model)) {
     draft.layer_map = read_layer_map(model, target, draft.model->shape.layers).draft_layer;
   }
   return draft;
@@ -364,7 +403,7 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
   const Checkpoint checkpoint = load_target(request.model);
   const std::unique_ptr<const Tokenizer> tokenizer =
       load_tokenizer(request.model, checkpoint.shape);
-  const DraftFiles files = read_draft(request.model, checkpoint.shape, strategies);
+  const DraftFiles files = read_draft(request, checkpoint.shape, strategies);
   LossyQualityReport report{.model = checkpoint.shape.name,
                             .backend = name_of(device.backend),
                             .device = device.name,
@@ -405,6 +444,7 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
   const std::vector<QualitySet> read = run.read_texts(texts_of(request, *tokenizer));
   report.sets.insert(report.sets.end(), read.begin(), read.end());
   report.tokens_run = reader.tokens_run();
+  report.left_out = run.left_out();
   return report;
 }
 

@@ -42,6 +42,11 @@ struct LossyQualityRequest {
   std::string backend = "auto";
   std::string dtype = "f32";
   int threads = 0;
+  // SpecAttn's, in the place of the model's layer_map.json; empty: that.
+  std::vector<std::int32_t> layer_map;
+  // A strategy that cannot be measured here is left out, which the report says, and the others are
+  // measured; else it ends the run.
+  bool leaves_out = false;
   std::function<void(const QualityProgress&)> on_progress;
 };
 
@@ -83,6 +88,7 @@ struct LossyQualityReport {
   std::int64_t scored = 0, decoded = 0, questions = 0, tokens_run = 0;
   std::vector<QualitySet> sets;
   std::vector<std::string> remarks;
+  std::vector<std::string> left_out;  // strategies and why, a sentence each
 };
 
 // Throws Error: kUsage for a contradictory request, kBadInput for files, kAnswerNo for a strategy

@@ -459,9 +459,24 @@ void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
   target_->set_token_selector(nullptr);
 }
 
+// The draft's newest row of logits behind the others, by the target's tokens: `proposed`, or empty
+// where both have the same.
+template <class T>
+void TextReader<T>::add_drafted(const Drafter<T>& drafter, std::span<const std::int32_t> proposed,
+                                std::vector<T>& drafted) const {
+  std::vector<T> row(static_cast<std::size_t>(drafter.vocab()));
+  ops_->download(row.data(), drafter.logits(), row.size() * sizeof(T));
+  const std::size_t before = drafted.size();
+  drafted.resize(before + static_cast<std::size_t>(target_->shape().vocab), never_proposed<T>());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    drafted[before + (proposed.empty() ? i : static_cast<std::size_t>(proposed[i]))] = row[i];
+  }
+}
+
 template <class T>
 void TextReader<T>::read_chains(const Strategy& strategy, Drafter<T>& drafter, Scorer& scorer) {
-  const std::int64_t vocab = target_->shape().vocab, levels = strategy.draft.levels();
+  const std::int64_t levels = strategy.draft.levels();
+  const std::vector<std::int32_t> proposed = drafter.target_tokens();
   const std::span<const std::int32_t> text = scorer.part().text;
   const VerifyOptions options = verify_options(strategy, target_->shape());
   Observation<T> seen = prefix_.before(text[static_cast<std::size_t>(scorer.part().start)]);
@@ -470,10 +485,7 @@ void TextReader<T>::read_chains(const Strategy& strategy, Drafter<T>& drafter, S
     std::vector<T> drafted;
     const auto keep_law = [&] {
       if (tests_by_sigmoids(strategy)) {
-        const std::size_t before = drafted.size();
-        drafted.resize(before + static_cast<std::size_t>(vocab));
-        ops_->download(drafted.data() + before, drafter.logits(),
-                       static_cast<std::size_t>(vocab) * sizeof(T));
+        add_drafted(drafter, proposed, drafted);
       }
     };
     drafter.begin(at, seen);

@@ -93,6 +93,8 @@ class TextReader {
   void score_path(std::int64_t at, std::span<const std::int32_t> path, Scorer& scorer);
   void read_rectified(const Strategy& strategy, Scorer& scorer);
   void read_drafted(const Strategy& strategy, Scorer& scorer);
+  void add_drafted(const Drafter<T>& drafter, std::span<const std::int32_t> proposed,
+                   std::vector<T>& drafted) const;
   void read_chains(const Strategy& strategy, Drafter<T>& drafter, Scorer& scorer);
 
   kernels::Ops<T>* ops_;

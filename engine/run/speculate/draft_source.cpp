@@ -17,17 +17,22 @@ DraftSource<T>::DraftSource(kernels::Ops<T>& ops, std::unique_ptr<Drafter<T>> dr
   VERSIEVE_ASSERT(width >= 1 && options_.choice.speculates(), "a draft tree has children");
   const bool own_vocabulary = !draft_->target_tokens().empty();
   coupled_ = options_.temperature > 0.0 && options_.coupled;
-  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 && !own_vocabulary;
+  sampled_ = options_.temperature > 0.0 && !options_.coupled && width == 1 &&
+             (!own_vocabulary || options_.samples_chain);
   top_index_ = kernels::OpsBuffer<T, std::int32_t>(ops, width * width);
   top_score_ = kernels::OpsBuffer<T, float>(ops, width * width);
   if (coupled_) {
     perturbed_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, width * draft_->vocab());
-    if (own_vocabulary) {
-      target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, draft_->target_tokens());
-    }
+  }
+  if (own_vocabulary && (coupled_ || sampled_)) {
+    target_token_ = kernels::OpsBuffer<T, std::int32_t>(ops, draft_->target_tokens());
   }
   if (sampled_) {
-    chain_logits_ = kernels::OpsBuffer<T>(ops, options_.choice.depth * draft_->vocab());
+    chain_vocab_ = own_vocabulary ? options_.target_vocab : draft_->vocab();
+    VERSIEVE_ASSERT(chain_vocab_ >= draft_->vocab(), "a draft's tokens are among the target's");
+    const std::int64_t logits = options_.choice.depth * chain_vocab_;
+    chain_logits_ = kernels::OpsBuffer<T>(
+        ops, std::vector<T>(static_cast<std::size_t>(logits), never_proposed<T>()));
     uniform_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, 1);
     tau_ = kernels::OpsBuffer<T, kernels::SumOf<T>>(ops, 1);
     drawn_ = kernels::OpsBuffer<T, std::int32_t>(ops, 2);
@@ -146,10 +151,22 @@ std::int32_t DraftSource<T>::sample_token(std::int64_t index) {
   return drawn_.read()[1];
 }
 
+// The draft's newest row, each logit in the place of the target's token.
+template <class T>
+void DraftSource<T>::keep_chain_logits(std::int64_t index) {
+  T* const row = chain_logits_.data() + index * chain_vocab_;
+  const bool scatters = target_token_.count() > 0;
+  ops_->copy_rows({.rows = scatters ? draft_->vocab() : 1,
+                   .width = scatters ? 1 : draft_->vocab(),
+                   .dst_row = scatters ? target_token_.data() : nullptr,
+                   .src = draft_->logits(),
+                   .dst = row,
+                   .term = TrafficTerm::kDraft});
+}
+
 template <class T>
 DraftTree DraftSource<T>::sample_chain(std::int32_t token) {
   const std::int64_t length = options_.choice.levels();
-  const std::int64_t vocab = draft_->vocab();
   DraftTree tree{.parent = {-1}, .depth = {0}, .token = {token}, .log_probability = {0.0F}};
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int32_t node = static_cast<std::int32_t>(i);
@@ -158,12 +175,8 @@ DraftTree DraftSource<T>::sample_chain(std::int32_t token) {
                     .position = {static_cast<std::int32_t>(position_ + i)},
                     .parent = {node - 2}});
     }
-    ops_->copy_rows({.rows = 1,
-                     .width = vocab,
-                     .src = draft_->logits(),
-                     .dst = chain_logits_.data() + i * vocab,
-                     .term = TrafficTerm::kDraft});
-    tree.token.push_back(sample_token(i));
+    keep_chain_logits(i);
+    tree.token.push_back(draft_->target_token(sample_token(i)));
     tree.parent.push_back(node);
     tree.depth.push_back(node + 1);
     tree.log_probability.push_back(0.0F);

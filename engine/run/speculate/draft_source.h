@@ -2,7 +2,7 @@
 // children (tree_growth.h), flattened in the strategy's traversal order. At a temperature above 0
 // children are the best of logits perturbed by the noise that the target will share
 // (kernels/gumbel_top); not coupled, they are the likeliest, and a chain is sampled from the
-// draft's own distribution.
+// draft's own distribution, if that is over the target's tokens or `samples_chain` says so.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,13 @@ struct DraftSourceOptions {
   double temperature = 0.0;
   std::uint64_t seed = 0;
   bool coupled = true;  // above temperature 0
+  // Above temperature 0, not coupled: a chain is sampled even where the draft proposes only some of
+  // the target's tokens. The others' logits are then never_proposed().
+  bool samples_chain = false;
   // For timing with untrained weights: the j-th child counts as probability 2^-(j+1), which is the
   // tree a confident draft grows (model/words/draft_tree.h, synthetic_tree).
   bool scores_by_rank = false;
+  std::int64_t target_vocab = 0;     // needed where samples_chain
   std::int64_t draft_positions = 0;  // drafts_at: beyond them it proposes the root alone
 };
 
@@ -50,6 +54,7 @@ class DraftSource final : public TreeSource<T> {
   }
 
  private:
+  void keep_chain_logits(std::int64_t index);
   void expand(TreeGrowth& growth, const std::vector<std::int32_t>& nodes);
   void list_children(const TreeGrowth& growth, const std::vector<std::int32_t>& nodes,
                      std::int64_t width);
@@ -72,7 +77,8 @@ class DraftSource final : public TreeSource<T> {
   kernels::OpsBuffer<T, std::int32_t> target_token_;  // [V], if it has its own vocabulary
   kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // [width, V]
   DeviceInts<T> positions_;
-  kernels::OpsBuffer<T> chain_logits_;  // [depth, V]
+  kernels::OpsBuffer<T> chain_logits_;  // [depth, V], V the target's
+  std::int64_t chain_vocab_ = 0;        // V
   kernels::OpsBuffer<T, kernels::SumOf<T>> uniform_;
   kernels::OpsBuffer<T, kernels::SumOf<T>> tau_;
   kernels::OpsBuffer<T, std::int32_t> drawn_;  // accepted, token

@@ -3,12 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "engine/run/model/draft.h"
 #include "engine/run/speculate/tree_source.h"
+#include "kernels/common/bf16.h"
 
 namespace versieve::engine {
+
+// A target's logit in a row of a draft that has no such token: no softmax and no sigmoid of it is
+// above zero in any format. Finite, since sums over pieces of a row take differences of logits.
+template <class T>
+T never_proposed() {
+  constexpr double kLogit = -1e30;
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return to_bf16(kLogit);
+  } else {
+    return static_cast<T>(kLogit);
+  }
+}
 
 template <class T>
 class Drafter {

@@ -37,14 +37,8 @@ std::string Generator<T>::refusal(const GenerateOptions& options) const {
   if (strategy.sampling == SamplingAlgorithm::kCoupled && options.temperature == 0.0) {
     return "sampling=coupled needs a temperature above 0: at 0 the largest logit decides";
   }
-  if (strategy.sampling == SamplingAlgorithm::kSigmoid) {
-    if (options.temperature == 0.0) {
-      return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";
-    }
-    if (draft != nullptr && draft->has_own_vocabulary()) {
-      return "sampling=sigmoid compares both models' logits of a token, and this draft has a "
-             "vocabulary of its own";
-    }
+  if (strategy.sampling == SamplingAlgorithm::kSigmoid && options.temperature == 0.0) {
+    return "sampling=sigmoid needs a temperature above 0: at 0 the largest logit decides";
   }
   return {};
 }

@@ -162,12 +162,15 @@ std::unique_ptr<TreeSource<T>> Prefilled<T>::make_source(const GenerateOptions& 
   if (!options.strategy.draft.speculates()) {
     return std::make_unique<NoDraft<T>>();
   }
-  const DraftSourceOptions choice{.choice = options.strategy.draft,
-                                  .order = options.strategy.order,
-                                  .temperature = options.temperature,
-                                  .seed = options.seed,
-                                  .coupled = samples_coupled(options.strategy),
-                                  .draft_positions = draft_positions()};
+  const DraftSourceOptions choice{
+      .choice = options.strategy.draft,
+      .order = options.strategy.order,
+      .temperature = options.temperature,
+      .seed = options.seed,
+      .coupled = samples_coupled(options.strategy),
+      .samples_chain = options.strategy.sampling == SamplingAlgorithm::kSigmoid,
+      .target_vocab = target_->shape().vocab,
+      .draft_positions = draft_positions()};
   if (draft_ != nullptr) {
     return std::make_unique<DraftSource<T>>(*ops_, *draft_, choice);
   }

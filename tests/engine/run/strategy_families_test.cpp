@@ -1,6 +1,7 @@
 // Every kind of tuple that is legal on a target generates there: tiny random models, a few tokens.
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "model/words/error.h"
 #include "tests/engine/run/tiny_engine.h"
@@ -144,6 +145,30 @@ TEST_CASE("sigmoids are refused where there is no law to compare, and take the t
   // At the paper's scale every sigmoid is near a half: nearly every drafted token is accepted.
   CHECK(lossy.accepted_per_step() > 4.5);
   CHECK(lossy.accepted_per_step() > exact.accepted_per_step());
+}
+
+TEST_CASE("sigmoids test a chain of a draft that proposes some of the target's tokens") {
+  const LlmShape shape = tiny::shape();
+  DraftShape some = tiny::draft_shape(shape);
+  some.vocab = 12;
+  tiny::Engine<float> engine(kernels::make_cpu_ops<float>(1), shape, some, 11);
+  REQUIRE(engine.draft.has_own_vocabulary());
+  engine.generator.prefill(tiny::prompt(70));
+  GenerateOptions options = tiny::options("nsa/d4k1n5/bfs/c1/F*/sampling=sigmoid", 60);
+  options.temperature = 1.0;
+  REQUIRE(engine.generator.refusal(options) == "");
+  std::set<std::int32_t> proposed(engine.draft.target_tokens().begin(),
+                                  engine.draft.target_tokens().end());
+  std::int64_t chains = 0;
+  options.on_step = [&](const StepResult& step) {
+    for (std::size_t i = 1; i < step.tree.token.size(); ++i) {
+      CHECK(proposed.count(step.tree.token[i]) == 1);
+    }
+    chains += step.tree.size() == 5;
+  };
+  const Generation run = engine.generator.run(options);
+  CHECK(chains > 0);
+  CHECK(run.accepted_per_step() > 4.5);  // as with all of them
 }
 
 TEST_CASE("resa without rectification leaves the cache to its error") {

@@ -1,5 +1,6 @@
 // Laws of a token against sums written out, and the law of sigmoids against draws of the kernel.
 #include "engine/run/quality/token_law.h"
+#include "engine/run/speculate/drafter.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -67,6 +68,25 @@ TEMPLATE_TEST_CASE("logits are scored as their law is, whatever their count", ""
 TEST_CASE("numbers that are none make no finite score") {
   const std::vector<float> logits = {0.0F, NAN, 1.0F};
   CHECK(!std::isfinite(loss_of(std::span<const float>(logits), 0)));
+}
+
+TEST_CASE("a token that the draft has not comes by the residual alone") {
+  const std::vector<double> target = {2.0, 1.0, 3.0, 0.0};
+  const std::vector<double> draft = {1.0, 2.0, never_proposed<double>(), never_proposed<double>()};
+  const Law law = sigmoid_law(std::span<const double>(target), std::span<const double>(draft));
+  // Written out: only token 1 is less the target's than the draft's; of the residual tokens 2 and 3
+  // have all but a hair, as their sigmoids are of the whole.
+  const auto sigmoid = [](double z) { return 1.0 / (1.0 + std::exp(-(z + 1e3) / 2e3)); };
+  const double q1 = std::exp(1.0) / (1.0 + std::exp(1.0));
+  const double redrawn = q1 * (1.0 - sigmoid(1.0) / sigmoid(2.0));
+  const double first = sigmoid(2.0) - sigmoid(1.0);
+  const double residual = first + sigmoid(3.0) + sigmoid(0.0);
+  CHECK(std::exp(static_cast<double>(law[0])) ==
+        Approx(1.0 - q1 + redrawn * first / residual).epsilon(1e-5));
+  CHECK(std::exp(static_cast<double>(law[2])) ==
+        Approx(redrawn * sigmoid(3.0) / residual).epsilon(1e-5));
+  CHECK(std::exp(static_cast<double>(law[3])) ==
+        Approx(redrawn * sigmoid(0.0) / residual).epsilon(1e-5));
 }
 
 TEST_CASE("the law of sigmoids is that of the tokens that the kernel yields") {
