@@ -129,9 +129,18 @@ LossPrice price_of_rows(const Rows& all, bool is_own) {
   return out;
 }
 
+// Hashes of the pair that is planned for and of its dense model; empty where there is none.
+struct OwnPairs {
+  std::string sparse, dense;
+
+  const std::string& of(AttentionMethod attention) const {
+    return attention == AttentionMethod::kNsa || dense.empty() ? sparse : dense;
+  }
+};
+
 // Of each attention the one pair whose rows price it.
 std::map<AttentionMethod, std::string> chosen_pairs(
-    const std::vector<std::pair<Strategy, const QualityPoint*>>& rows, const std::string& own,
+    const std::vector<std::pair<Strategy, const QualityPoint*>>& rows, const OwnPairs& own_pairs,
     const std::string& lender) {
   std::map<AttentionMethod, std::map<std::string, std::int64_t>> tokens;
   for (const auto& [choice, row] : rows) {
@@ -139,6 +148,7 @@ std::map<AttentionMethod, std::string> chosen_pairs(
   }
   std::map<AttentionMethod, std::string> out;
   for (const auto& [attention, pairs] : tokens) {
+    const std::string& own = own_pairs.of(attention);
     const auto most =
         std::max_element(pairs.begin(), pairs.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -152,7 +162,7 @@ std::map<AttentionMethod, std::string> chosen_pairs(
 }  // namespace
 
 LossPrices::LossPrices(const std::vector<QualityPoint>& rows, const PairId& own,
-                       const std::string& lender, std::int64_t layers)
+                       const std::string& lender, std::int64_t layers, const std::string& dense)
     : own_(own), layers_(layers) {
   std::vector<std::pair<Strategy, const QualityPoint*>> lossy;
   for (const QualityPoint& row : rows) {
@@ -161,7 +171,8 @@ LossPrices::LossPrices(const std::vector<QualityPoint>& rows, const PairId& own,
       lossy.push_back({choice_of(strategy), &row});
     }
   }
-  const std::map<AttentionMethod, std::string> pairs = chosen_pairs(lossy, own.sha256, lender);
+  const OwnPairs own_pairs{own.sha256, dense};
+  const std::map<AttentionMethod, std::string> pairs = chosen_pairs(lossy, own_pairs, lender);
   std::vector<std::pair<Strategy, Rows>> choices;
   for (const auto& [choice, row] : lossy) {
     if (row->pair.sha256 != pairs.at(choice.attention)) {
@@ -172,7 +183,8 @@ LossPrices::LossPrices(const std::vector<QualityPoint>& rows, const PairId& own,
     (known == choices.end() ? choices.emplace_back(choice, Rows{}) : *known).second.push_back(row);
   }
   for (const auto& [choice, of_choice] : choices) {
-    const bool is_own = !own.sha256.empty() && of_choice.front()->pair.sha256 == own.sha256;
+    const std::string& mine = own_pairs.of(choice.attention);
+    const bool is_own = !mine.empty() && of_choice.front()->pair.sha256 == mine;
     measured_.push_back({choice, of_choice.back()->strategy, price_of_rows(of_choice, is_own)});
   }
 }

@@ -19,9 +19,10 @@ class LossPrices {
   // `rows`: the oldest run's first; of each set and split the newest count. `own`: the pair that is
   // planned for, of no hash: a geometry. Rows of other pairs serve an attention of which there are
   // none of its own: those of the pair whose hash is `lender` before those of another, so that a
-  // caller who may not borrow leaves them out. `layers`: of the target.
+  // caller who may not borrow leaves them out. `layers`: of the target. `dense`: hash of the pair's
+  // own dense model, or empty: what reads a dense cache is priced by it as by the pair itself.
   LossPrices(const std::vector<QualityPoint>& rows, const PairId& own, const std::string& lender,
-             std::int64_t layers);
+             std::int64_t layers, const std::string& dense = {});
 
   LossPrice of(const Strategy& strategy) const;
   // Upper end of the 95 % interval of its KL, in nats a token; none: it was not measured.

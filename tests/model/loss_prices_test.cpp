@@ -53,6 +53,32 @@ LossPrice price(const std::vector<QualityPoint>& rows, const std::string& strate
 
 }  // namespace
 
+TEST_CASE("what reads a dense cache is priced by the pair's dense model as its own") {
+  const PairId dense{"mine-dense", std::string(64, 'd')};
+  const auto of_dense = [&](const std::string& strategy, double kl) {
+    QualityPoint out = row(strategy, kl);
+    out.pair = dense;
+    return out;
+  };
+  QualityPoint other = of_dense("resa:b16p0.1f32/ar", 0.9);  // more tokens, another's
+  other.pair = {"other", std::string(64, '9')};
+  other.tokens *= 10;
+  const std::vector<QualityPoint> rows = {of_dense("resa:b16p0.1f32/ar", 0.02),
+                                          of_dense("specattn:p0.97/d7k1n8/bfs/c1/F*", 0.01),
+                                          of_dense("nsa/ar/bfs/c1/(FR)*", 0.5), other};
+  const auto own = [&](const std::string& strategy) {
+    return LossPrices(rows, kOwn, "", kLayers, dense.sha256).of(Strategy::parse(strategy));
+  };
+  CHECK(own("resa:b16p0.1f32/ar").from == PriceFrom::kOwn);
+  CHECK(own("resa:b16p0.1f32/ar").pair == dense);
+  CHECK(own("resa:b16p0.1f32/ar").kl_nats.value == 0.02);
+  const LossPrice chain = own("specattn:p0.97/d4k1n5/bfs/c1/F*");  // the nearest chain
+  CHECK(chain.from == PriceFrom::kOwn);
+  CHECK(chain.price_of == "specattn:p0.97/d7k1n8/bfs/c1/F*");
+  CHECK(own("nsa/ar/bfs/c1/(FR)*").from == PriceFrom::kBorrowed);  // not of the sparse pair
+  CHECK(price(rows, "resa:b16p0.1f32/ar").kl_nats.value == 0.9);   // of nobody's dense model
+}
+
 TEST_CASE("what changes nothing costs nothing by construction, measured or not") {
   for (const char* exact :
        {"nsa/ar", "nsa/d6k8n64/dfs/c4e/F*", "nsa/d3k1n4/bfs/c1/F*/sampling=exact", "dense/ar"}) {
