@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "db/evidence.h"
@@ -86,29 +87,38 @@ engine::TimedPoint timed_point(const db::PointOverview& p, const std::vector<std
 constexpr WorkloadKind kTimed[] = {WorkloadKind::kAttention, WorkloadKind::kDecode,
                                    WorkloadKind::kStep};
 
+// The form that a plan chooses among; dense and vanilla steps of the pair stand beside it
+// elsewhere.
+void add_pair_step(engine::TimedPoint step, engine::FiguresInput& input) {
+  if (step.strategy.attention == AttentionMethod::kNsa && step.strategy.form == NsaForm::kFused) {
+    input.pair_steps.push_back(std::move(step));
+  }
+}
+
 // Measured runs of that device: points of geometries, and of the pair.
 void read_timed(const db::Store& store, engine::FiguresInput& input) {
+  std::vector<PairId> pairs = store.pairs();
+  std::erase_if(pairs, [](const PairId& pair) { return pair.sha256.empty(); });
   for (const db::StoredRun& run : store.runs()) {
     if (run.record.device != input.device || is_imported(run.record) || is_simulated(run.record)) {
       continue;
     }
     for (const WorkloadKind workload : kTimed) {
-      const std::string& pair = input.pair.sha256;
-      std::vector<std::int64_t> own;
-      if (workload == WorkloadKind::kStep && !pair.empty()) {
-        const db::Overview of_pair =
-            store.overview({.run_id = run.id, .workload = workload, .pair = pair, .only_ok = true});
+      std::set<std::int64_t> of_pairs;
+      for (const PairId& pair : pairs) {
+        const db::Overview of_pair = store.overview(
+            {.run_id = run.id, .workload = workload, .pair = pair.sha256, .only_ok = true});
         for (const db::PointOverview& p : of_pair.points) {
-          own.push_back(p.id);
-          if (p.median_ns) {
-            input.pair_steps.push_back(timed_point(p, of_pair.words));
+          of_pairs.insert(p.id);
+          if (p.median_ns && workload == WorkloadKind::kStep && pair.sha256 == input.pair.sha256) {
+            add_pair_step(timed_point(p, of_pair.words), input);
           }
         }
       }
       const db::Overview all =
           store.overview({.run_id = run.id, .workload = workload, .only_ok = true});
       for (const db::PointOverview& p : all.points) {
-        if (p.median_ns && std::count(own.begin(), own.end(), p.id) == 0) {
+        if (p.median_ns && of_pairs.count(p.id) == 0) {
           input.timed.push_back(timed_point(p, all.words));
         }
       }

@@ -29,12 +29,12 @@ double microseconds(const PointMeasurement& m) {
 
 const PointMeasurement* plain_step(const std::vector<PointMeasurement>& steps,
                                    const PointMeasurement& beside) {
-  const AttentionMethod attention = Strategy::parse(beside.key.strategy).attention;
+  const Strategy own = Strategy::parse(beside.key.strategy);
   for (const PointMeasurement& m : steps) {
     const Strategy s = Strategy::parse(m.key.strategy);
-    if (!s.draft.speculates() && s.attention == attention && !m.time_ns.empty() &&
-        m.key.context_len == beside.key.context_len && m.key.dtype == beside.key.dtype &&
-        m.key.launch == beside.key.launch) {
+    if (!s.draft.speculates() && s.attention == own.attention && s.form == own.form &&
+        !m.time_ns.empty() && m.key.context_len == beside.key.context_len &&
+        m.key.dtype == beside.key.dtype && m.key.launch == beside.key.launch) {
       return &m;
     }
   }
@@ -62,7 +62,9 @@ std::vector<Pace> paces(const DiagnosisInput& input) {
   for (const PointMeasurement& m : input.steps) {
     const Strategy s = Strategy::parse(m.key.strategy);
     const PointMeasurement* plain = plain_step(input.steps, m);
-    if (!s.draft.speculates() || m.time_ns.empty() || plain == nullptr) {
+    // A sparse pair's weights with dense attention yield tokens that nobody measured.
+    const bool other_target = !m.key.pair.empty() && s.attention != AttentionMethod::kNsa;
+    if (!s.draft.speculates() || m.time_ns.empty() || plain == nullptr || other_target) {
       continue;
     }
     if (const std::optional<double> tokens = tokens_of(input.evidence, s, m.key.context_len)) {

@@ -21,11 +21,16 @@ constexpr std::size_t kEnoughForWidth = 10;
 
 using Points = std::vector<const FitPoint*>;
 
+// Of the launches that a plan prices: others are measured to stand beside them.
+bool is_planned(const Strategy& strategy) {
+  return strategy.attention == AttentionMethod::kNsa && strategy.form == NsaForm::kFused;
+}
+
 bool is_used(const PointMeasurement& m, const PlannedPair& pair, const FittedModel& fit) {
-  return m.key.workload == WorkloadKind::kStep && m.status == PointStatus::kOk &&
-         m.reliability == Reliability::kOk && m.key.backend == Backend::kCuda &&
-         m.key.dtype == fit.dtype && m.key.launch == fit.conditions.launch &&
-         outdated_because(m, pair.target).empty();
+  return is_planned(Strategy::parse(m.key.strategy)) && m.key.workload == WorkloadKind::kStep &&
+         m.status == PointStatus::kOk && m.reliability == Reliability::kOk &&
+         m.key.backend == Backend::kCuda && m.key.dtype == fit.dtype &&
+         m.key.launch == fit.conditions.launch && outdated_because(m, pair.target).empty();
 }
 
 // The fit's prediction and what these points say of it.

@@ -121,13 +121,22 @@ TEST_CASE("a pair's timed steps are what its plan says, and correct the tuples b
 }
 
 TEST_CASE("steps that say nothing of a plan's launches leave the fit as it is") {
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < 6; ++kind) {
     std::vector<PointMeasurement> steps = steps_of_test(2.0);
     for (PointMeasurement& m : steps) {
       m.key.backend = kind == 0 ? Backend::kCpu : m.key.backend;
       m.key.dtype = kind == 1 ? Dtype::kF32 : m.key.dtype;
       m.key.launch = kind == 2 ? LaunchMode::kStream : m.key.launch;
       m.reliability = kind == 3 ? Reliability::kThrottled : m.reliability;
+      const Strategy strategy = Strategy::parse(m.key.strategy);
+      if (kind == 4) {
+        m.key.strategy = strategy.draft.speculates() ? m.key.strategy + "/form=vanilla"
+                                                     : "nsa/ar/bfs/c1/F*/form=vanilla";
+      } else if (kind == 5 && strategy.group_size == 1) {
+        m.key.strategy = "dense" + m.key.strategy.substr(3);
+      } else if (kind == 5) {
+        m.key.launch = LaunchMode::kStream;
+      }
     }
     FittedModel fit = fit_of_test();
     CHECK(use_pair_steps(steps, pair_of_test(), fit) == 0);
