@@ -1,6 +1,7 @@
 #include "db/merge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "db/quality_rows.h"
 #include "db/runs.h"
 #include "db/sqlite.h"
+#include "db/summary.h"
 #include "model/words/error.h"
 
 namespace fs = std::filesystem;
@@ -40,11 +42,43 @@ bool holds(const std::vector<Diagnostic>& diagnostics, const Diagnostic& wanted)
   return false;
 }
 
+double middle_of(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
+}
+
+// As few samples as have the same median and interval of it; fewer stay as they are.
+void summarise(std::vector<double>& samples) {
+  const std::optional<RankInterval> ranks =
+      median_interval(static_cast<std::int64_t>(samples.size()));
+  if (!ranks ||
+      std::any_of(samples.begin(), samples.end(), [](double ns) { return !std::isfinite(ns); })) {
+    return;
+  }
+  std::sort(samples.begin(), samples.end());
+  const double low = samples[static_cast<std::size_t>(ranks->low)];
+  const double high = samples[static_cast<std::size_t>(ranks->high)];
+  const double middle = middle_of(samples);
+  samples = {low, middle, middle, middle, middle, high};
+}
+
+PointMeasurement summarised(PointMeasurement point) {
+  summarise(point.time_ns);
+  for (RangeMeasurement& range : point.ranges) {
+    if (!range.gpu_time_ns.empty()) {
+      std::sort(range.gpu_time_ns.begin(), range.gpu_time_ns.end());
+      range.gpu_time_ns = {middle_of(range.gpu_time_ns)};
+    }
+    std::erase_if(range.counters, [](const CounterValue& counter) { return !counter.value; });
+  }
+  return point;
+}
+
 // One source, one target, one transaction around it all.
 class RunCopier {
  public:
-  RunCopier(Database& target, Database& source)
-      : target_(target), source_(source), reader_(source), writer_(target) {
+  RunCopier(Database& target, Database& source, MergeDetail detail)
+      : target_(target), source_(source), reader_(source), writer_(target), detail_(detail) {
     for (const StoredRun& run : read_runs(target)) {
       known_[run.record.uuid] = run;
     }
@@ -89,7 +123,7 @@ class RunCopier {
   void copy_point(std::int64_t point_id, std::int64_t target_id, MergeResult& result) {
     const PointMeasurement point = reader_.read(point_id);
     if (!writer_.find(target_id, point.key)) {
-      writer_.insert(target_id, point);
+      writer_.insert(target_id, detail_ == MergeDetail::kAll ? point : summarised(point));
       ++result.points_added;
     }
   }
@@ -109,13 +143,14 @@ class RunCopier {
   Database& source_;
   PointReader reader_;
   PointWriter writer_;
+  MergeDetail detail_;
   std::map<std::string, StoredRun> known_;  // runs of the target by uuid
 };
 
-MergeResult merge_one(Database& target, Database& source) {
+MergeResult merge_one(Database& target, Database& source, MergeDetail detail) {
   const Snapshot snapshot(source);
   Transaction transaction(target);
-  RunCopier copier(target, source);
+  RunCopier copier(target, source, detail);
   const MergeResult result = copier.copy_all();
   transaction.commit();
   return result;
@@ -124,7 +159,7 @@ MergeResult merge_one(Database& target, Database& source) {
 }  // namespace
 
 std::vector<MergeResult> merge_into(const std::string& target,
-                                    const std::vector<std::string>& sources) {
+                                    const std::vector<std::string>& sources, MergeDetail detail) {
   std::vector<std::unique_ptr<Database>> opened;
   for (const std::string& source : sources) {
     opened.push_back(open_source(source, target));
@@ -132,7 +167,7 @@ std::vector<MergeResult> merge_into(const std::string& target,
   const std::unique_ptr<Database> into = open_for_writing(target);
   std::vector<MergeResult> results;
   for (const std::unique_ptr<Database>& source : opened) {
-    results.push_back(merge_one(*into, *source));
+    results.push_back(merge_one(*into, *source, detail));
   }
   leave_plain_file(*into);
   return results;

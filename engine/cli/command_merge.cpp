@@ -11,6 +11,7 @@ namespace {
 struct Options {
   std::string into;
   std::vector<std::string> sources;
+  bool summaries = false;
 };
 
 std::string sentence_of(const db::MergeResult& result) {
@@ -22,7 +23,9 @@ std::string sentence_of(const db::MergeResult& result) {
 Answer run_merge(const Options& options) {
   Answer answer;
   answer.json = {{"into", options.into}, {"sources", nlohmann::json::array()}};
-  for (const db::MergeResult& result : db::merge_into(options.into, options.sources)) {
+  const db::MergeDetail detail =
+      options.summaries ? db::MergeDetail::kSummaries : db::MergeDetail::kAll;
+  for (const db::MergeResult& result : db::merge_into(options.into, options.sources, detail)) {
     answer.json["sources"].push_back({{"source", result.source},
                                       {"runs_added", result.runs_added},
                                       {"runs_already_there", result.runs_already_there},
@@ -39,6 +42,8 @@ Run declare_merge(CLI::App& app, const CommandContext&) {
   app.add_option("--into", options->into, "the database that receives; created if missing")
       ->required();
   app.add_option("SOURCE", options->sources, "databases to take runs and points from")->required();
+  app.add_flag("--summaries", options->summaries,
+               "of the points that come, medians with their intervals in the place of samples");
   return [options] { return run_merge(*options); };
 }
 

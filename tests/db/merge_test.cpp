@@ -46,6 +46,46 @@ std::set<std::string> content(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("summaries have the medians and intervals of what they were made of") {
+  const TempFolder scratch;
+  const std::string full = (scratch / "full.db").string();
+  const std::string slim = (scratch / "slim.db").string();
+  {
+    Store store = Store::open(full, OpenMode::kCreateOrOpen);
+    const std::int64_t run_id = store.begin_run(sample_run("run-s"));
+    for (int number = 0; number < 3; ++number) {
+      PointMeasurement point = sample_point(number);
+      point.time_ns.clear();
+      for (int i = 0; i < 4 + 20 * number; ++i) {  // of four there is no interval
+        point.time_ns.push_back(1000.0 + (37 * i) % 41);
+      }
+      RangeMeasurement range{.path = "linear", .launches = 2, .gpu_time_ns = {30.0, 10.0, 20.0}};
+      range.counters = {{.metric = "off", .value = {}, .status = CounterStatus::kOff}, {.metric = "on", .value = 7.0}};
+      point.ranges = {range};
+      store.add_point(run_id, point);
+    }
+    store.finish_run(run_id, RunStatus::kComplete);
+  }
+  CHECK(merge_into(slim, {full}, MergeDetail::kSummaries)[0].points_added == 3);
+  const Overview before = Store::open(full, OpenMode::kReadOnly).overview({});
+  const Store store = Store::open(slim, OpenMode::kReadOnly);
+  const Overview after = store.overview({});
+  REQUIRE(after.points.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(after.points[i].median_ns == before.points[i].median_ns);
+    CHECK(after.points[i].median_low_ns == before.points[i].median_low_ns);
+    CHECK(after.points[i].median_high_ns == before.points[i].median_high_ns);
+    CHECK(after.points[i].sample_count == (i == 0 ? 4 : 6));
+  }
+  for (const PointMeasurement& point : store.points({})) {
+    REQUIRE(point.ranges.size() == 1);
+    CHECK(point.ranges[0].gpu_time_ns == std::vector<double>{20.0});
+    REQUIRE(point.ranges[0].counters.size() == 1);
+    CHECK(point.ranges[0].counters[0].value == 7.0);
+  }
+  CHECK(merge_into(slim, {full})[0].points_added == 0);  // what is there stays
+}
+
 TEST_CASE("a merge brings every run and point, and merging again changes nothing") {
   const TempFolder scratch;
   const std::string a = (scratch / "a.db").string();
