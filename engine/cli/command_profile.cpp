@@ -15,6 +15,7 @@
 #include "engine/cli/output.h"
 #include "engine/cli/pair_profile.h"
 #include "engine/cli/progress_text.h"
+#include "engine/cli/refused_points.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
@@ -48,6 +49,7 @@ void request_stop(int) {
 struct Options {
   std::string database, sweep, backend = "auto", shard = "1/1";
   std::string demo, model;  // empty: the shipped one
+  std::string dense;        // of the sweep pair; empty: beside the model, if it is there
   std::vector<std::string> prompts;
   std::string hardware_out;
   std::optional<std::string> hardware;  // of backend sim
@@ -148,12 +150,17 @@ class StoredCampaign {
 
   void add(const PointMeasurement& point) {
     store_.add_point(id_, point);
+    refused_.add(point);
     if (const std::optional<engine::ClockLine> line = clocks_.line_of(point)) {
       store_.add_diagnostic(id_, line->severity, "clock", line->text);
     }
   }
   const engine::ClockLog& clocks() const { return clocks_; }
+  const RefusedPoints& refused() const { return refused_; }
   void complete() {
+    for (const std::string& line : refused_.lines()) {
+      store_.add_diagnostic(id_, "warning", "points", line);
+    }
     store_.finish_run(id_, RunStatus::kComplete);
     open_ = false;
   }
@@ -171,6 +178,7 @@ class StoredCampaign {
   std::int64_t id_ = 0;
   bool open_ = true;
   engine::ClockLog clocks_;
+  RefusedPoints refused_;
 };
 
 Answer answer_of(const CampaignMachine& machine, const CampaignProgress& progress,
@@ -209,11 +217,28 @@ void stop_if_requested(const std::string& after) {
   }
 }
 
-PairProfileOptions beside_points(const Options& options, const engine::Shard& shard) {
+// The pair's dense model: the one that is named, else that beside the pair; none is no error.
+std::filesystem::path dense_model(const Options& options, const engine::PairAtHand& pair) {
+  if (options.quality == "none") {
+    return {};
+  }
+  if (options.dense.empty()) {
+    return engine::dense_model_beside(pair);
+  }
+  const std::string reason = engine::no_dense_model_because(pair, options.dense);
+  if (!reason.empty()) {
+    throw Error(ExitCode::kUsage, "--dense: " + reason);
+  }
+  return options.dense;
+}
+
+PairProfileOptions beside_points(const Options& options, const engine::PairAtHand& pair,
+                                 const engine::Shard& shard) {
   PairProfileOptions out{.resume = options.resume,
                          .threads = options.threads,
                          .shard = shard,
                          .tasks = {options.tasks.begin(), options.tasks.end()},
+                         .dense = dense_model(options, pair),
                          .questions = options.questions.value_or(0),
                          .on_pause = [] {
                            stop_if_requested(
@@ -229,15 +254,15 @@ PairProfileOptions beside_points(const Options& options, const engine::Shard& sh
 }
 
 void refuse_quality_options(const Options& options, const Work& work) {
-  const bool any = options.quality != "all" || !options.tasks.empty() || options.questions;
-  if (any && !work.at_hand) {
-    throw Error(ExitCode::kUsage,
-                "--quality, --tasks and --questions are of the sweep pair on this machine");
+  const bool asks = !options.tasks.empty() || options.questions || !options.dense.empty();
+  if ((asks || options.quality != "all") && !work.at_hand) {
+    throw Error(
+        ExitCode::kUsage,
+        "--quality, --tasks, --questions and --dense are of the sweep pair on this machine");
   }
-  if (options.quality == "none" && (!options.tasks.empty() || options.questions)) {
+  if (options.quality == "none" && asks) {
     throw Error(ExitCode::kUsage,
-                "--quality none asks no questions: leave out --tasks and "
-                "--questions");
+                "--quality none asks no questions: leave out --tasks, --questions and --dense");
   }
 }
 
@@ -256,8 +281,24 @@ void add_pair_profile(const std::vector<engine::CalibratedSchedule>& calibrated,
         {"rows", quality->rows}, {"skipped", quality->skipped}, {"left_out", quality->left_out}};
     answer.text += " Quality: " + std::to_string(quality->rows) + " rows.";
     for (const std::string& why : quality->left_out) {
-      answer.text += " Left out: " + why + ".";
+      answer.text += "\nLeft out: " + why;
     }
+  }
+}
+
+// What could not be measured, a line a kind, and which texts were too short for a context.
+void add_refusals(const RefusedPoints& refused, const Work& work, Answer& answer) {
+  answer.json["refusals"] = refused.json();
+  for (const std::string& line : refused.lines()) {
+    answer.text += "\n" + line;
+  }
+  if (!work.at_hand) {
+    return;
+  }
+  answer.json["short_texts"] = nlohmann::ordered_json::array();
+  for (const std::string& line : engine::pair_sweep_notes(work.at_hand->shape)) {
+    answer.json["short_texts"].push_back(line);
+    answer.text += "\n" + line;
   }
 }
 
@@ -364,7 +405,7 @@ Answer run_profile(const Options& options) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   const PairProfileOptions beside =
-      work.at_hand ? beside_points(options, shard) : PairProfileOptions();
+      work.at_hand ? beside_points(options, *work.at_hand, shard) : PairProfileOptions();
   std::vector<engine::CalibratedSchedule> calibrated;
   if (work.at_hand) {
     calibrated = calibrate_pair(store, *work.at_hand, beside);
@@ -410,11 +451,12 @@ Answer run_profile(const Options& options) {
     }
     add_pair_profile(calibrated, quality, answer);
   }
+  add_refusals(stored ? stored->refused() : RefusedPoints(), work, answer);
   answer.json["throttled"] = stored ? stored->clocks().throttled() : 0;
   add_hardware(store, machine, options.hardware_out, answer);
   if (const std::string clocks = stored ? stored->clocks().summary() : std::string();
       !clocks.empty()) {
-    answer.text += " " + clocks;
+    answer.text += "\n" + clocks;
   }
   return answer;
 }
@@ -442,9 +484,12 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
       ->excludes(model);
   app.add_option(
          "--quality", options->quality,
-         "of --sweep pair: all; none leaves out what schedules and approximate groups cost, "
-         "only leaves out the points")
+         "of --sweep pair: all; none leaves out what lossy choices cost, only leaves out the "
+         "points")
       ->check(CLI::IsMember({"all", "none", "only"}));
+  app.add_option("--dense", options->dense,
+                 "of that: folder of the pair's dense model, on which ReSA and SpecAttn are "
+                 "measured; the folder dense beside the pair's if left out");
   app.add_option("--tasks", options->tasks,
                  "task sets of that, as engine/demo/tasks/*.json; the shipped ones if left out");
   app.add_option("--questions", options->questions,

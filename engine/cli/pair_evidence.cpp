@@ -1,12 +1,14 @@
 #include "engine/cli/pair_evidence.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/pair_steps.h"
 #include "engine/io/input_file.h"
 #include "engine/io/pair_identity.h"
 #include "engine/io/shards.h"
+#include "engine/measure/sweep/pair_quality.h"
 #include "model/words/error.h"
 
 namespace versieve::cli {
@@ -30,6 +32,24 @@ std::string namesakes_text(const db::PairEvidence& evidence, const std::string& 
   }
   return "the points of " + evidence.pair.name + " in " + database +
          " are of other weights (sha256 " + hashes + ") and say nothing of these";
+}
+
+// Hash of the pair's dense model, of which the newest run of kind `quality` that names the pair
+// holds rows; empty: there is none.
+std::string dense_model_of(const db::Store& store, const std::string& sha256) {
+  std::string dense, newest;
+  for (const db::StoredRun& run : store.runs()) {
+    const nlohmann::json configuration = nlohmann::json::parse(run.record.configuration, nullptr,
+                                                               /*allow_exceptions=*/false);
+    if (sha256.empty() || run.record.kind != "quality" || !configuration.is_object() ||
+        configuration.value(engine::kDenseOf, nlohmann::json()) != sha256 ||
+        run.record.started_utc < newest) {
+      continue;
+    }
+    newest = run.record.started_utc;
+    dense = configuration.value("pair_sha256", "");
+  }
+  return dense;
 }
 
 void refuse_borrowing(const KnownPair& pair, const std::string& what, const std::string& word) {
@@ -105,11 +125,20 @@ void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& bor
 
 LossPrices loss_prices(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
                        const AcceptanceModel& acceptance, const std::string& database) {
-  const std::vector<QualityPoint> rows =
-      !borrowed.quality || database.empty()
-          ? pair.evidence.quality
-          : db::quality_points(db::Store::open(database, db::OpenMode::kReadOnly));
-  return LossPrices(rows, pair.id.value_or(PairId{}), acceptance.sha256, shape.target.layers);
+  const PairId own = pair.id.value_or(PairId{});
+  if (database.empty()) {
+    return LossPrices(pair.evidence.quality, own, acceptance.sha256, shape.target.layers);
+  }
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  const std::string dense = dense_model_of(store, own.sha256);
+  std::vector<QualityPoint> rows = db::quality_points(store);
+  if (!borrowed.quality) {
+    std::erase_if(rows, [&](const QualityPoint& row) {
+      const std::string& sha256 = row.pair.sha256;
+      return sha256.empty() || (sha256 != own.sha256 && sha256 != dense);
+    });
+  }
+  return LossPrices(rows, own, acceptance.sha256, shape.target.layers, dense);
 }
 
 }  // namespace versieve::cli

@@ -9,6 +9,7 @@
 #include "engine/cli/progress_text.h"
 #include "engine/cli/run_record.h"
 #include "engine/io/formatted.h"
+#include "engine/io/pair_identity.h"
 #include "model/words/error.h"
 #include "model/words/strategy.h"
 
@@ -106,7 +107,12 @@ std::set<std::string> measured_strategies(const db::Store& store,
 void store_part(db::Store& store, const engine::PairAtHand& pair,
                 const engine::PairQualityPart& part, const engine::LossyQualityReport& report,
                 PairQualityOutcome& outcome) {
-  const std::vector<QualityPoint> rows = engine::quality_points(report, pair.source.id, part.split);
+  const std::vector<QualityPoint> rows = engine::quality_points(report, part.pair, part.split);
+  for (const std::string& why : report.left_out) {
+    if (std::count(outcome.left_out.begin(), outcome.left_out.end(), why) == 0) {
+      outcome.left_out.push_back(why);
+    }
+  }
   const std::int64_t run = store.begin_run(
       uncounted_run("quality", pair.backend, report.device, kNoCounters, part.configuration));
   store.add_quality(run, rows);
@@ -210,7 +216,18 @@ PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHa
     }
   }
   PairQualityOutcome outcome;
-  const std::vector<engine::PairQualityPart> parts = engine::pair_quality(pair, wanted);
+  std::vector<engine::PairQualityPart> parts = engine::pair_quality(pair, wanted);
+  if (options.dense.empty()) {
+    outcome.left_out.push_back(
+        "what ReSA and SpecAttn lose is measured of the pair's dense model, and there is none: "
+        "--dense FOLDER");
+  } else {
+    for (engine::PairQualityPart& part :
+         engine::dense_quality(pair, {options.dense, engine::pair_identity(options.dense)}, wanted,
+                               outcome.left_out)) {
+      parts.push_back(std::move(part));
+    }
+  }
   for (std::size_t i = static_cast<std::size_t>(options.shard.index); i < parts.size();
        i += static_cast<std::size_t>(options.shard.count)) {
     measure_part(store, pair, parts[i], options, outcome);

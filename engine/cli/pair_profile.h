@@ -1,6 +1,6 @@
 // What `versieve profile --sweep pair` stores beside points: the schedules calibrated on the pair,
-// as a run of kind `calibration`, and what they and approximate groups cost, as runs of kind
-// `quality`, one a set.
+// as a run of kind `calibration`, and what they, approximate groups and sigmoids cost, as runs of
+// kind `quality`, one a set; so are those of ReSA and SpecAttn on the pair's dense model.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct PairProfileOptions {
   int threads = 0;
   engine::Shard shard;  // of the sets; every shard calibrates
   std::vector<std::filesystem::path> tasks;
+  std::filesystem::path dense;  // the pair's dense model; empty: none
   std::int64_t questions = 0;
   std::function<void()> on_pause;  // called now and then; may throw to end the work
 };
@@ -41,7 +42,7 @@ std::string calibrated_text(const std::vector<engine::CalibratedSchedule>& calib
 struct PairQualityOutcome {
   std::int64_t rows = 0;              // stored, of strategies and sets
   std::int64_t skipped = 0;           // strategies of sets that were there before
-  std::vector<std::string> left_out;  // sets and why, a sentence each
+  std::vector<std::string> left_out;  // sets, strategies and why, a sentence each
 };
 PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,
                                         const std::vector<engine::CalibratedSchedule>& calibrated,

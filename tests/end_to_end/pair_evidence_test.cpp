@@ -23,8 +23,9 @@ const std::string kMeasured = VERSIEVE_SOURCE_DIR "/db/measured/h200.db";
 const fs::path kBytePair = fs::path(VERSIEVE_SOURCE_DIR) / "engine/demo/nsa";
 
 // The shipped points of the byte pair once more, as another pair's of its name: tokens a step are
-// halved. And steps that took a microsecond.
-void plant_namesake(const std::string& database, const std::string& sha256) {
+// halved. And steps that took a microsecond. Returns how many acceptance points are planted.
+std::int64_t plant_namesake(const std::string& database, const std::string& sha256,
+                            const std::vector<std::string>& regimes) {
   db::Store store = db::Store::open(database, db::OpenMode::kCreateOrOpen);
   RunRecord run{.kind = "pair", .device = "NVIDIA H200"};
   run.configuration = R"({"counter_warm_up": true})";
@@ -34,7 +35,7 @@ void plant_namesake(const std::string& database, const std::string& sha256) {
   for (PointMeasurement& m : points) {
     m.key.pair = sha256;
     m.acceptance->accepted_per_step = 0.5 + 0.5 * m.acceptance->accepted_per_step;
-    for (const char* regime : {"chat", "code", "plan", "prose", "verse"}) {  // more than there are
+    for (const std::string& regime : regimes) {
       m.key.regime = regime;
       if (!store.has_point(id, m.key)) {
         store.add_point(id, m);
@@ -60,7 +61,7 @@ void plant_namesake(const std::string& database, const std::string& sha256) {
     store.add_point(id, m);
   }
   store.finish_run(id, RunStatus::kComplete);
-  REQUIRE(planted > 500);
+  return planted;
 }
 
 class World {
@@ -68,7 +69,9 @@ class World {
   World() {
     fs::copy_file(kMeasured, database());
     fs::permissions(database(), fs::perms::owner_all);
-    plant_namesake(database(), std::string(64, 'd'));
+    const std::int64_t planted = plant_namesake(database(), std::string(64, 'd'),
+                                                {"chat", "code", "plan", "prose", "verse"});
+    REQUIRE(planted > 500);  // more than there are
     fs::copy(kBytePair, folder_ / "changed", fs::copy_options::recursive);
     const fs::path weights = folder_ / "changed/draft/model.safetensors";
     fs::permissions(weights, fs::perms::owner_all);
@@ -79,6 +82,14 @@ class World {
   }
 
   std::string database() const { return (folder_ / "planted.db").string(); }
+  // To the shipped points, once: of a database that changes each plan would make its own.
+  std::string fit() const {
+    const std::string path = (folder_ / "fit.json").string();
+    if (!fs::exists(path)) {
+      REQUIRE(test::run_versieve("fit --quick --db " + kMeasured + " --out " + path).code == 0);
+    }
+    return path;
+  }
   std::string changed() const { return (folder_ / "demo-nsa").string(); }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
 
@@ -143,9 +154,11 @@ TEST_CASE("changed weights have no evidence, which the table says, and none is r
                       "--borrow does not name times");
   test::check_refused(plan_line(kMeasured, "nsa-1b") + " --borrow times", 2, "for a trained pair");
   // What may be borrowed is not, where the pair has its own.
-  const nlohmann::json both = plan(kMeasured, kBytePair.string(), " --borrow times acceptance");
+  const std::string fitted = " --fit " + world().fit();
+  const nlohmann::json both =
+      plan(kMeasured, kBytePair.string(), fitted + " --borrow times acceptance");
   CHECK(sources(both)["acceptance"] == "own");
-  const nlohmann::json times = plan(kMeasured, kBytePair.string(), " --borrow times");
+  const nlohmann::json times = plan(kMeasured, kBytePair.string(), fitted + " --borrow times");
   CHECK(times["entries"] == both["entries"]);
 }
 
@@ -209,8 +222,8 @@ TEST_CASE("losses are priced by the pair's own rows, limited by them, and borrow
   };
   const auto planned = [&](const std::string& options) {
     const test::CommandResult result = test::run_versieve(
-        "plan --json --hardware h200-sxm --buckets 0-4096 --class Reuse-only --db " + database +
-        " " + options);
+        "plan --json --hardware h200-sxm --buckets 0-4096 --class Reuse-only --fit " +
+        world().fit() + " --db " + database + " " + options);
     CAPTURE(options, result.err);
     REQUIRE(result.code == 0);
     return nlohmann::json::parse(result.out);
@@ -257,8 +270,8 @@ TEST_CASE("losses are priced by the pair's own rows, limited by them, and borrow
   }
   CHECK(reasons_of(wider).contains("may lose more than the limit of losses allows"));
   const test::CommandResult shown =
-      test::run_versieve("plan --hardware h200-sxm --buckets 0-4096 --class Reuse-only --db " +
-                         database + " " + own + " --max-loss 0.012");
+      test::run_versieve("plan --hardware h200-sxm --buckets 0-4096 --class Reuse-only --fit " +
+                         world().fit() + " --db " + database + " " + own + " --max-loss 0.012");
   CHECK(test::contains(shown.out, "KL 0.01 nats, 97 % same"));
   CHECK(test::contains(shown.out, "At most 0.012 nats a token of KL are lost"));
   const std::string line = plan_line(database, kBytePair.string());
@@ -318,8 +331,7 @@ TEST_CASE("a pair is profiled by its folder on texts that are given, and planned
   CHECK(nlohmann::json::parse(again.out)["skipped"] == 2);
 
   // Of the shipped times and that acceptance.
-  const std::string fit = (folder / "fit.json").string();
-  REQUIRE(test::run_versieve("fit --quick --db " + kMeasured + " --out " + fit).code == 0);
+  const std::string fit = world().fit();
   const test::CommandResult planned =
       test::run_versieve("plan --json --hardware h200-sxm --class Strict --fit " + fit + " --db " +
                          database + " --model " + (folder / "tiny").string());
@@ -355,7 +367,7 @@ TEST_CASE("a database whose pair was timed is planned for that pair, where nobod
   fs::copy_file(kMeasured, database);
   fs::permissions(database, fs::perms::owner_all);
   const auto keep = [&](const std::string& name, char digit) {
-    plant_namesake(database, std::string(64, digit));
+    plant_namesake(database, std::string(64, digit), {"code"});
     db::Store store = db::Store::open(database, db::OpenMode::kCreateOrOpen);
     RunRecord run{.kind = "pair", .device = "NVIDIA H200"};
     run.configuration =
@@ -370,7 +382,8 @@ TEST_CASE("a database whose pair was timed is planned for that pair, where nobod
     store.finish_run(store.begin_run(run), RunStatus::kComplete);
   };
   keep("kept", 'e');
-  const std::string line = "plan --buckets 0-4096 --class Strict --db " + database;
+  const std::string line =
+      "plan --buckets 0-4096 --class Strict --fit " + world().fit() + " --db " + database;
   const test::CommandResult result = test::run_versieve(line + " --json");
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
@@ -383,7 +396,7 @@ TEST_CASE("a database whose pair was timed is planned for that pair, where nobod
   keep("kept", 'f');
   test::check_refused(line + " --model kept", 2, "say which by its hash");
   CHECK(test::run_versieve(line + " --model ffffffff").code == 0);
-  const nlohmann::json geometry = plan(database, "nsa-1b");
+  const nlohmann::json geometry = plan(database, "nsa-1b", " --fit " + world().fit());
   CHECK(geometry["model"] == "nsa-1b");
 }
 
@@ -393,6 +406,14 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   test::write_tiny_pair(tiny, {});
   test::write_text(folder / "a/calibration/one.txt", test::numbers(420));
   test::write_text(folder / "a/test/two.txt", test::numbers(840).substr(420));
+  test::write_text(folder / "a/index.json", R"([
+      {"file": "calibration/one.txt", "regime": "code", "split": "calibration"},
+      {"file": "test/two.txt", "regime": "code", "split": "test"},
+      {"file": "short.txt", "regime": "plan", "split": "test"}])");
+  test::write_text(folder / "a/short.txt", test::numbers(300));
+  test::TinyModel dense;
+  dense.target.attention = AttentionKind::kDense;
+  test::write_tiny_dense_pair(folder / "dense", dense, 2);
   test::write_text(folder / "set.json", R"({"format": "versieve task set", "schema": 1,
       "name": "made", "contexts": [{"text": "one two three four five", "questions": [
       {"choices": [" six", " cats"], "answer": 0}]}]})");
@@ -400,12 +421,22 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   const std::string line = "profile --backend cpu --threads 1 --sweep pair --db " + database +
                            " --model " + tiny + " --prompts " + (folder / "a").string() +
                            " --tasks " + (folder / "set.json").string() + " --questions 1 --json";
-  const test::CommandResult result = test::run_versieve(line);
+  // Quality first and alone, then the points beside it.
+  const test::CommandResult judged = test::run_versieve(line + " --quality only");
+  CAPTURE(judged.err, judged.out);
+  REQUIRE(judged.code == 0);
+  const nlohmann::json quality = nlohmann::json::parse(judged.out);
+  CHECK(quality["points"] == 0);
+  CHECK(quality["quality"]["left_out"].empty());
+  const std::int64_t rows = quality["quality"]["rows"];
+  CHECK(rows > 0);
+  const test::CommandResult result = test::run_versieve(line + " --resume");
   CAPTURE(result.err, result.out);
   REQUIRE(result.code == 0);
   const nlohmann::json answer = nlohmann::json::parse(result.out);
-  const std::int64_t rows = answer["quality"]["rows"];
-  CHECK(rows > 0);
+  CHECK(answer["calibrated"] == quality["calibrated"]);
+  CHECK(answer["quality"]["rows"] == 0);
+  CHECK(answer["quality"]["skipped"] > 0);
   const PairId pair = engine::pair_identity(tiny);
   std::set<std::string> measured;
   {
@@ -414,16 +445,38 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
     for (const db::StoredRun& run : store.runs()) {
       ++kinds[run.record.kind];
     }
-    CHECK(kinds == std::map<std::string, int>{{"calibration", 1}, {"pair", 1}, {"quality", 2}});
+    // Of quality two of the pair and two of the dense model beside it: questions and texts.
+    CHECK(kinds == std::map<std::string, int>{{"calibration", 1}, {"pair", 1}, {"quality", 4}});
+    const PairId twin = engine::pair_identity(folder / "dense");
     CHECK(static_cast<std::int64_t>(store.quality().size()) == rows);
     for (const QualityPoint& row : store.quality()) {
-      CHECK(row.pair == pair);
+      CHECK(row.pair == (row.strategy.rfind("nsa/", 0) == 0 ? pair : twin));
       measured.insert(row.strategy);
+    }
+    for (const char* strategy : {"resa:b16p0.1f32/ar", "specattn:p0.97/d7k1n8/bfs/c1/F*",
+                                 "nsa/d7k1n8/bfs/c1/F*/sampling=sigmoid"}) {
+      CHECK(measured.count(strategy) == 1);
+    }
+    for (const WorkloadKind kind :
+         {WorkloadKind::kAttention, WorkloadKind::kDecode, WorkloadKind::kStep}) {
+      CHECK(!store.points({.workload = kind, .pair = pair.sha256, .only_ok = true}).empty());
     }
     for (const PointMeasurement& point : store.points({.workload = WorkloadKind::kAcceptance})) {
       measured.insert(Strategy::parse(point.key.strategy).schedule);
     }
   }
+  // What was not measured is said, a line a kind: here one regime's text is in one split alone.
+  CHECK(answer["failed"] == 0);
+  std::int64_t refused = 0;
+  for (const nlohmann::json& kind : answer["refusals"]) {
+    CHECK(kind["workload"] == "acceptance");
+    CHECK(test::contains(kind["reason"], "prompt of regime"));
+    refused += kind["points"].get<std::int64_t>();
+  }
+  CHECK(answer["refusals"].size() == 1);
+  CHECK(refused == answer["refused"]);
+  REQUIRE(answer["short_texts"].size() == 1);
+  CHECK(test::contains(answer["short_texts"][0], "measured at 32 in the place of 128"));
   for (const nlohmann::json& own : answer["calibrated"]) {
     const std::string schedule = own["schedule"];
     CHECK(measured.count("nsa/ar/bfs/c1/" + schedule) == 1);  // judged
@@ -438,14 +491,9 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   CHECK(rest["quality"]["rows"] == 0);
   CHECK(rest["quality"]["skipped"] > 0);
 
-  const test::CommandResult alone = test::run_versieve(line + " --quality only");
-  CAPTURE(alone.err, alone.out);
-  CHECK(nlohmann::json::parse(alone.out)["points"] == 0);
-  CHECK(nlohmann::json::parse(alone.out)["quality"]["rows"] == rows);  // runs beside the others
-
   const test::CommandResult planned =
-      test::run_versieve("plan --json --hardware h200-sxm --class Reuse-only --db " + kMeasured +
-                         " --acceptance-db " + database + " --model " + tiny);
+      test::run_versieve("plan --json --hardware h200-sxm --class Reuse-only --fit " +
+                         world().fit() + " --acceptance-db " + database + " --model " + tiny);
   CAPTURE(planned.err);
   REQUIRE(planned.code == 0);
   const nlohmann::json table = nlohmann::json::parse(planned.out);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/measure/sweep/cold_sets.h"
+#include "engine/measure/sweep/point_shape.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_layer.h"
 #include "engine/run/speculate/step.h"
@@ -41,22 +42,23 @@ std::optional<Traffic> predicted_for(const std::string& path,
 template <class T>
 class AttentionRunner final : public PointRunner {
  public:
-  AttentionRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+  AttentionRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+                  const PairSource* pair)
       : plan_(plan),
+        pair_(pair),
         instrument_(instrument),
         on_gpu_(on_gpu),
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     const Strategy strategy = Strategy::parse(key.strategy);
-    const LlmShape shape = named_llm_shape(key.model);
-    const std::string refusal = illegal_because(strategy, shape);
-    if (!refusal.empty()) {
-      return refused_point(key, refusal);
+    const PointShape own = point_shape(key, strategy, pair_);
+    if (!own.refusal.empty()) {
+      return refused_point(key, own.refusal);
     }
     const DraftTree grown = synthetic_tree(strategy.draft);
     VERSIEVE_ASSERT(grown.size() == key.num_queries, "a parsed draft names a tree that exists");
-    prepare_layer(shape, key);
+    prepare_layer(own.shape, key);
     layer_->set_tree(reordered(grown, traversal_order(grown, strategy.order)));
     if (key.overlap) {
       layer_->set_overlap(*key.overlap);
@@ -74,6 +76,7 @@ class AttentionRunner final : public PointRunner {
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
+  const PairSource* pair_;
   Instrument& instrument_;
   bool on_gpu_;
   std::unique_ptr<kernels::Ops<T>> ops_;
@@ -96,7 +99,7 @@ void AttentionRunner<T>::prepare_layer(const LlmShape& shape, const PointKey& ke
   const std::int64_t sets =
       rotate ? cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes(one_query))
              : 1;
-  const std::pair name{key.model, key.context_len};
+  const std::pair name{model_of(key), key.context_len};
   const auto found = layers_.find(name);
   if (found != layers_.end() && found->second.sets() >= sets) {
     layer_ = &found->second;
@@ -152,13 +155,14 @@ PointMeasurement refused_point(const PointKey& key, const std::string& reason) {
 
 template <class T>
 std::unique_ptr<PointRunner> make_attention_runner(const SweepPlan& plan, Instrument& instrument,
-                                                   bool on_gpu, int threads) {
-  return std::make_unique<AttentionRunner<T>>(plan, instrument, on_gpu, threads);
+                                                   bool on_gpu, int threads,
+                                                   const PairSource* pair) {
+  return std::make_unique<AttentionRunner<T>>(plan, instrument, on_gpu, threads, pair);
 }
 
 template std::unique_ptr<PointRunner> make_attention_runner<float>(const SweepPlan&, Instrument&,
-                                                                   bool, int);
+                                                                   bool, int, const PairSource*);
 template std::unique_ptr<PointRunner> make_attention_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                  bool, int);
+                                                                  bool, int, const PairSource*);
 
 }  // namespace versieve::engine

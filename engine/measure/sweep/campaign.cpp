@@ -53,13 +53,13 @@ class Runners {
     const int threads = options_.threads;
     switch (workload) {
       case WorkloadKind::kAttention:
-        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads);
+        return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kStep:
         return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kAcceptance:
         return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads, options_.pair);
       case WorkloadKind::kDecode:
-        return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads);
+        return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kTopk:
         return make_topk_runner<T>(plan_, *instrument_, on_gpu_, threads);
       case WorkloadKind::kSampling:

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/measure/sweep/cold_sets.h"
+#include "engine/measure/sweep/point_shape.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_random.h"
 #include "engine/run/model/random_block.h"
@@ -26,22 +27,24 @@ constexpr std::int64_t kChunk = 16;  // tokens that SpecAttn reads together, and
 template <class T>
 class DecodeRunner final : public PointRunner {
  public:
-  DecodeRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads)
+  DecodeRunner(const SweepPlan& plan, Instrument& instrument, bool on_gpu, int threads,
+               const PairSource* pair)
       : plan_(plan),
+        pair_(pair),
         instrument_(instrument),
         on_gpu_(on_gpu),
         ops_(make_sweep_ops<T>(on_gpu, instrument.stream(), threads)) {}
 
   PointMeasurement run(const PointKey& key) override {
     strategy_ = Strategy::parse(key.strategy);
-    shape_ = named_llm_shape(key.model);
-    const std::string refusal = illegal_because(strategy_, shape_);
-    if (!refusal.empty()) {
-      return refused_point(key, refusal);
+    const PointShape own = point_shape(key, strategy_, pair_);
+    if (!own.refusal.empty()) {
+      return refused_point(key, own.refusal);
     }
     if (strategy_.attention == AttentionMethod::kNsa) {
       return refused_point(key, "decode points read a dense cache; nsa has attention points");
     }
+    shape_ = own.shape;
     context_len_ = key.context_len;
     const DraftTree grown = synthetic_tree(strategy_.draft);
     make_queries(reordered(grown, traversal_order(grown, strategy_.order)));
@@ -69,6 +72,7 @@ class DecodeRunner final : public PointRunner {
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
+  const PairSource* pair_;
   Instrument& instrument_;
   bool on_gpu_;
   std::unique_ptr<kernels::Ops<T>> ops_;
@@ -123,7 +127,7 @@ void DecodeRunner<T>::make_cache(const PointKey& key, double touched_bytes) {
     sets = std::min(cold_sets(static_cast<double>(instrument_.cold_bytes()), touched_bytes),
                     std::max<std::int64_t>(2, static_cast<std::int64_t>(kMostCacheBytes / bytes)));
   }
-  if (cached_model_ == key.model && cached_len_ == context_len_ && sets_ >= sets) {
+  if (cached_model_ == model_of(key) && cached_len_ == context_len_ && sets_ >= sets) {
     return;
   }
   k_ = Buffer();  // frees first
@@ -133,7 +137,7 @@ void DecodeRunner<T>::make_cache(const PointKey& key, double touched_bytes) {
   RandomBlock<T> block(plan_.seed + 1, sets * count);
   block.fill(*ops_, k_.data(), sets * count, 1.0);
   block.fill(*ops_, v_.data(), sets * count, 1.0);
-  cached_model_ = key.model;
+  cached_model_ = model_of(key);
   cached_len_ = context_len_;
   sets_ = sets;
 }
@@ -304,13 +308,13 @@ PointMeasurement DecodeRunner<T>::measure(const PointKey& key) {
 
 template <class T>
 std::unique_ptr<PointRunner> make_decode_runner(const SweepPlan& plan, Instrument& instrument,
-                                                bool on_gpu, int threads) {
-  return std::make_unique<DecodeRunner<T>>(plan, instrument, on_gpu, threads);
+                                                bool on_gpu, int threads, const PairSource* pair) {
+  return std::make_unique<DecodeRunner<T>>(plan, instrument, on_gpu, threads, pair);
 }
 
 template std::unique_ptr<PointRunner> make_decode_runner<float>(const SweepPlan&, Instrument&, bool,
-                                                                int);
+                                                                int, const PairSource*);
 template std::unique_ptr<PointRunner> make_decode_runner<Bf16>(const SweepPlan&, Instrument&, bool,
-                                                               int);
+                                                               int, const PairSource*);
 
 }  // namespace versieve::engine

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "engine/measure/sweep/pair_source.h"
 #include "engine/measure/sweep/point_runner.h"
 #include "kernels/common/bf16.h"
 
@@ -13,11 +14,13 @@ namespace versieve::engine {
 // As make_attention_runner.
 template <class T>
 std::unique_ptr<PointRunner> make_decode_runner(const SweepPlan& plan, Instrument& instrument,
-                                                bool on_gpu, int threads);
+                                                bool on_gpu, int threads,
+                                                const PairSource* pair = nullptr);
 
 extern template std::unique_ptr<PointRunner> make_decode_runner<float>(const SweepPlan&,
-                                                                       Instrument&, bool, int);
+                                                                       Instrument&, bool, int,
+                                                                       const PairSource*);
 extern template std::unique_ptr<PointRunner> make_decode_runner<Bf16>(const SweepPlan&, Instrument&,
-                                                                      bool, int);
+                                                                      bool, int, const PairSource*);
 
 }  // namespace versieve::engine

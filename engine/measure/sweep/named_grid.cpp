@@ -20,7 +20,8 @@ bool is_kernel(WorkloadKind workload) {
 struct NamedGrid {
   WorkloadKind workload = WorkloadKind::kDecode;
   Texts model, text, dtype, cache_state, launch;
-  Counts length, rows;  // rows: of kernels; strategies say their own
+  std::string regime = "synthetic", split;  // of the text that steps of a trained pair run on
+  Counts length, rows;                      // rows: of kernels; strategies say their own
 };
 
 void require_within(const std::string& where, const char* key, const Counts& values,
@@ -51,6 +52,10 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>("cache_state", {step ? "as_is" : "cold_rotate"});
   grid.launch = fields.axis<std::string>("launch", {"graph"});
+  if (is_of_pair(grid.model, where) && step) {
+    grid.regime = fields.value<std::string>("regime", text_regimes().front());
+    grid.split = fields.value<std::string>("split", "calibration");
+  }
   fields.refuse_the_rest();
   require_targets(where, grid.workload, grid.model);
   require_known(fields, "dtype", grid.dtype, {"f32", "bf16"});
@@ -107,7 +112,8 @@ bool names_points(const nlohmann::json& grid) {
 void expand_named(const nlohmann::json& object, const std::string& where, Backend backend,
                   SweepPlan& plan) {
   const NamedGrid grid = read_named(object, where);
-  PointKey key{.workload = grid.workload, .regime = "synthetic", .backend = backend};
+  PointKey key{
+      .workload = grid.workload, .regime = grid.regime, .split = grid.split, .backend = backend};
   for (const std::string& model : grid.model) {
     for (const std::string& dtype : grid.dtype) {
       for (const std::int64_t length : grid.length) {

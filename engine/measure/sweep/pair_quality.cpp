@@ -1,10 +1,18 @@
 #include "engine/measure/sweep/pair_quality.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/input_file.h"
+#include "engine/io/layer_map_file.h"
+#include "engine/io/model_config.h"
+#include "engine/io/sha256.h"
 #include "engine/io/task_file.h"
 #include "engine/run/calibrate/text_loss.h"
+#include "engine/run/specattn/align_request.h"
+#include "model/plan/system_grid.h"
+#include "model/words/error.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -21,10 +29,12 @@ constexpr const char* kTree = "d6k8n64";
 // How much of the texts is scored, and how many questions are asked.
 struct Sample {
   std::int64_t calibrated = 1024, judged = kContinuation, questions = 48;
+  std::int64_t of_dense = 128;  // of its many settings each text scores fewer tokens
 };
 Sample sample_on(Backend backend) {
-  return backend == Backend::kCpu ? Sample{.calibrated = 128, .judged = 32, .questions = 4}
-                                  : Sample{};
+  return backend == Backend::kCpu
+             ? Sample{.calibrated = 128, .judged = 32, .questions = 4, .of_dense = 16}
+             : Sample{};
 }
 
 std::string dtype_of(const PairAtHand& pair) {
@@ -59,6 +69,11 @@ std::string usual_text(const std::string& schedule) {
   return schedule;
 }
 
+// Of chains whose loss depends on their length, which a plan prices by the nearest.
+bool is_measured_chain(const Strategy& strategy) {
+  return strategy.draft.depth == 3 || strategy.draft.depth == 7;
+}
+
 std::vector<std::string> strategies_of(const PairQualityOptions& options) {
   std::vector<std::string> strategies;
   for (const std::string& schedule : options.reuse) {
@@ -73,6 +88,30 @@ std::vector<std::string> strategies_of(const PairQualityOptions& options) {
   for (const char* group : {"c4a", "c8a"}) {
     strategies.push_back(tree + "/bfs/" + group + "/" + options.product);
   }
+  for (const Strategy& s : system_space(PrecisionClass::kApproxSampling)) {
+    if (is_measured_chain(s)) {
+      strategies.push_back(s.text());
+    }
+  }
+  return strategies;
+}
+
+// Settings of a dense model on texts: all of ReSA, SpecAttn's shares with two chains; on a CPU one
+// of each kind. ReSA reads token by token, so that of questions few are asked.
+std::vector<std::string> dense_strategies(Backend backend, bool asks) {
+  if (asks || backend == Backend::kCpu) {
+    return {"resa:b16p0.1f32/ar", "resa:b64p0.02f0/ar", "specattn:p0.97/d7k1n8/bfs/c1/F*",
+            "specattn:p0.9/d7k1n8/bfs/c1/F*"};
+  }
+  std::vector<std::string> strategies;
+  for (const PrecisionClass precision :
+       {PrecisionClass::kSparseRectified, PrecisionClass::kSparse}) {
+    for (const Strategy& s : system_space(precision)) {
+      if (s.attention == AttentionMethod::kResa || is_measured_chain(s)) {
+        strategies.push_back(s.text());
+      }
+    }
+  }
   return strategies;
 }
 
@@ -84,12 +123,13 @@ LossyQualityRequest request_of(const PairAtHand& pair, const PairQualityOptions&
           .questions = options.questions > 0 ? options.questions : sample.questions,
           .backend = name_of(pair.backend),
           .dtype = dtype_of(pair),
-          .threads = options.threads};
+          .threads = options.threads,
+          .leaves_out = true};
 }
 
 std::string configuration_of(const PairAtHand& pair, const PairQualityPart& part) {
   ordered_json out = {{"sweep", "quality"},
-                      {"pair_sha256", pair.source.id.sha256},
+                      {"pair_sha256", part.pair.sha256},
                       {"set", part.name},
                       {"split", part.split},
                       {"scored", part.request.scored},
@@ -97,6 +137,12 @@ std::string configuration_of(const PairAtHand& pair, const PairQualityPart& part
                       {"questions", part.request.questions},
                       {"dtype", part.request.dtype},
                       {"backend", part.request.backend}};
+  if (part.pair.sha256 != pair.source.id.sha256) {
+    out[kDenseOf] = pair.source.id.sha256;
+  }
+  if (!part.request.layer_map.empty()) {
+    out["layer_map"] = part.request.layer_map;
+  }
   for (const QualityWindow& window : part.request.windows) {
     out["texts"].push_back(window.name + " of " + window.group);
   }
@@ -104,7 +150,8 @@ std::string configuration_of(const PairAtHand& pair, const PairQualityPart& part
 }
 
 // At the shortest context and, on a GPU, at the longest too.
-std::vector<QualityWindow> judged_windows(const PairAtHand& pair, const std::string& split) {
+std::vector<QualityWindow> judged_windows(const PairAtHand& pair, const std::string& split,
+                                          std::int64_t scored) {
   std::vector<std::int64_t> contexts = text_contexts(pair.shape);
   if (contexts.size() > 2) {
     contexts = {contexts.front(), contexts.back()};
@@ -115,9 +162,7 @@ std::vector<QualityWindow> judged_windows(const PairAtHand& pair, const std::str
   std::vector<QualityWindow> windows;
   for (const std::int64_t context : contexts) {
     for (const TextWindow& window :
-         window_each(pair, {.split = split,
-                           .context_len = context,
-                           .continuation_len = sample_on(pair.backend).judged})) {
+         window_each(pair, {.split = split, .context_len = context, .continuation_len = scored})) {
       windows.push_back({.group = std::to_string(context) + " tokens",
                          .name = window.name(),
                          .tokens = window.prompt});
@@ -126,6 +171,95 @@ std::vector<QualityWindow> judged_windows(const PairAtHand& pair, const std::str
     }
   }
   return windows;
+}
+
+// One part a set of questions and one of the second split's texts; `make` gives a part with its
+// pair and request, told whether it asks questions.
+template <class Make>
+std::vector<PairQualityPart> parts_of(const PairAtHand& pair,
+                                      const std::vector<std::filesystem::path>& tasks,
+                                      const Make& make) {
+  std::vector<PairQualityPart> parts;
+  for (const std::filesystem::path& path : tasks) {
+    PairQualityPart part = make(true);
+    part.name = read_task_set(path).name;
+    part.split = "test";
+    part.request.tasks = {path};
+    parts.push_back(std::move(part));
+  }
+  if (pair.shape.splits.size() > 1) {  // texts of one split alone made the schedules
+    PairQualityPart part = make(false);
+    part.name = "texts";
+    part.split = pair.shape.splits[1];
+    part.request.windows = judged_windows(pair, part.split, part.request.scored);
+    if (!part.request.windows.empty()) {
+      parts.push_back(std::move(part));
+    }
+  }
+  for (PairQualityPart& part : parts) {
+    part.configuration = configuration_of(pair, part);
+  }
+  return parts;
+}
+
+// Empty: neither tokenizer file is there.
+std::string tokenizer_hash(const std::filesystem::path& model) {
+  for (const char* file : {"tokenizer.json", "tokenizer.model"}) {
+    if (is_there(model / file)) {
+      return sha256_of_file(model / file);
+    }
+  }
+  return {};
+}
+
+// Files of the first split to align layers on: on a GPU the longest of each regime, on a CPU the
+// first that is longer than what alignment leaves out.
+std::vector<std::filesystem::path> alignment_texts(const PairAtHand& pair) {
+  constexpr std::uintmax_t kFewestBytes = 900;
+  std::map<std::string, std::pair<std::uintmax_t, std::filesystem::path>> longest;
+  for (const PromptFile& prompt : pair.source.prompts) {
+    if (prompt.split != pair.shape.splits.front() || prompt.is_chat) {
+      continue;
+    }
+    std::error_code ignored;
+    const std::uintmax_t bytes = std::filesystem::file_size(prompt.path, ignored);
+    if (pair.backend == Backend::kCpu && bytes >= kFewestBytes && !ignored) {
+      return {prompt.path};
+    }
+    if (!ignored && bytes > longest[prompt.regime].first) {
+      longest[prompt.regime] = {bytes, prompt.path};
+    }
+  }
+  std::vector<std::filesystem::path> texts;
+  for (const auto& [regime, text] : longest) {
+    if (!text.second.empty()) {
+      texts.push_back(text.second);
+    }
+  }
+  return texts;
+}
+
+// Empty: the folder has a map of its own, or there can be none.
+std::vector<std::int32_t> aligned_layers(const PairAtHand& pair, const DenseModel& dense,
+                                         const PairQualityOptions& options,
+                                         std::vector<std::string>& left_out) {
+  if (has_layer_map(dense.folder)) {
+    return {};
+  }
+  try {
+    return run_alignment({.model = dense.folder,
+                          .texts = alignment_texts(pair),
+                          .backend = name_of(pair.backend),
+                          .dtype = dtype_of(pair),
+                          .threads = options.threads})
+        .map.draft_layer;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kEnvironment) {
+      throw;
+    }
+    left_out.push_back("SpecAttn of " + text_of(dense.id) + ": " + error.what());
+    return {};
+  }
 }
 
 }  // namespace
@@ -175,21 +309,62 @@ std::vector<std::string> reuse_schedules(const std::vector<CalibratedSchedule>& 
 
 std::vector<PairQualityPart> pair_quality(const PairAtHand& pair,
                                           const PairQualityOptions& options) {
-  std::vector<PairQualityPart> parts;
-  for (const std::filesystem::path& path : options.tasks) {
-    PairQualityPart part{
-        .name = read_task_set(path).name, .split = "test", .request = request_of(pair, options)};
-    part.request.tasks = {path};
-    parts.push_back(std::move(part));
+  return parts_of(pair, options.tasks, [&](bool) {
+    return PairQualityPart{.pair = pair.source.id, .request = request_of(pair, options)};
+  });
+}
+
+std::string no_dense_model_because(const PairAtHand& pair, const std::filesystem::path& folder) {
+  const LlmShape shape = read_target_config(folder).shape;
+  if (shape.attention != AttentionKind::kDense) {
+    return folder.string() + " is no dense model";
   }
-  if (pair.shape.splits.size() > 1) {  // texts of one split alone made the schedules
-    PairQualityPart part{
-        .name = "texts", .split = pair.shape.splits[1], .request = request_of(pair, options)};
-    part.request.windows = judged_windows(pair, part.split);
-    if (!part.request.windows.empty()) {
-      parts.push_back(std::move(part));
+  if (shape.vocab != pair.loaded.target.shape.vocab ||
+      tokenizer_hash(folder) != tokenizer_hash(pair.source.model)) {
+    return folder.string() + " has another tokenizer than the pair";
+  }
+  return {};
+}
+
+std::filesystem::path dense_model_beside(const PairAtHand& pair) {
+  const std::filesystem::path folder =
+      std::filesystem::absolute(pair.source.model / "").parent_path().parent_path() / "dense";
+  try {
+    const bool is_one =
+        is_there(folder / "config.json") && no_dense_model_because(pair, folder).empty();
+    return is_one ? folder : std::filesystem::path();
+  } catch (const Error&) {
+    return {};  // nobody named it
+  }
+}
+
+std::vector<PairQualityPart> dense_quality(const PairAtHand& pair, const DenseModel& dense,
+                                           const PairQualityOptions& options,
+                                           std::vector<std::string>& left_out) {
+  const std::vector<std::int32_t> layer_map = aligned_layers(pair, dense, options, left_out);
+  const auto part_of = [&](bool asks) {
+    PairQualityPart part{.pair = dense.id, .request = request_of(pair, options)};
+    part.request.model = dense.folder;
+    part.request.strategies = dense_strategies(pair.backend, asks);
+    part.request.scored = sample_on(pair.backend).of_dense;
+    part.request.layer_map = layer_map;
+    if (layer_map.empty() && !has_layer_map(dense.folder)) {
+      std::erase_if(part.request.strategies, [](const std::string& text) {
+        return Strategy::parse(text).attention == AttentionMethod::kSpecAttn;
+      });
     }
+    return part;
+  };
+  std::vector<PairQualityPart> parts = parts_of(pair, options.tasks, part_of);
+  const std::int64_t positions = read_target_config(dense.folder).shape.max_position;
+  for (PairQualityPart& part : parts) {
+    std::erase_if(part.request.windows, [&](const QualityWindow& window) {
+      return static_cast<std::int64_t>(window.tokens.size()) > positions;
+    });
   }
+  std::erase_if(parts, [](const PairQualityPart& part) {
+    return part.request.windows.empty() && part.request.tasks.empty();
+  });
   for (PairQualityPart& part : parts) {
     part.configuration = configuration_of(pair, part);
   }

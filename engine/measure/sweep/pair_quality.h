@@ -1,7 +1,8 @@
 // What the sweep `pair` measures beside its points: reuse schedules calibrated on the texts of the
-// first split, and what they and approximate groups cost, judged on those of the second split and
-// on questions. Requests to engine/run/calibrate and engine/run/quality; who stores them is the
-// caller's matter.
+// first split, and what they, approximate groups and sigmoids cost, judged on those of the second
+// split and on questions; and of the dense model that the pair was made from what reading fewer
+// tokens of its cache costs. Requests to engine/run/calibrate and engine/run/quality; who stores
+// them is the caller's matter.
 #pragma once
 
 #include <array>
@@ -36,6 +37,7 @@ std::vector<std::string> reuse_schedules(const std::vector<CalibratedSchedule>& 
 
 // One set of questions, or the texts of the second split: a request with every strategy.
 struct PairQualityPart {
+  PairId pair;        // whose strategies: the pair's, or of its dense model
   std::string name;   // of its task set or "texts"
   std::string split;  // as it is stored
   LossyQualityRequest request;
@@ -52,5 +54,26 @@ struct PairQualityOptions {
 };
 std::vector<PairQualityPart> pair_quality(const PairAtHand& pair,
                                           const PairQualityOptions& options);
+
+// A dense model with the pair's tokenizer, in whose place the pair would decode with ReSA or
+// SpecAttn.
+struct DenseModel {
+  std::filesystem::path folder;
+  PairId id;
+};
+// Key of a quality run's configuration that holds the SHA-256 of the pair whose dense model it is
+// of.
+inline constexpr const char* kDenseOf = "dense_of";
+// Why that folder holds no such model, or an empty text. Throws Error(kBadInput) for a folder that
+// is no model's.
+std::string no_dense_model_because(const PairAtHand& pair, const std::filesystem::path& folder);
+// The folder `dense` beside the pair's, where it holds such a model; else empty.
+std::filesystem::path dense_model_beside(const PairAtHand& pair);
+// As pair_quality: ReSA's and SpecAttn's settings that a plan goes over. SpecAttn's layers are
+// aligned on texts of the first split where the folder holds no layer_map.json; what cannot be
+// measured goes to `left_out`, a sentence each. REQUIRES: it is such a model.
+std::vector<PairQualityPart> dense_quality(const PairAtHand& pair, const DenseModel& dense,
+                                           const PairQualityOptions& options,
+                                           std::vector<std::string>& left_out);
 
 }  // namespace versieve::engine

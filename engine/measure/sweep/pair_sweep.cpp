@@ -18,7 +18,9 @@ constexpr std::int64_t kContexts[] = {2048, 6144, 10240, 14336};
 constexpr std::int64_t kShortestContext = 16;
 // Behind a context there is room for the text that goes on, for what is generated and for any tree.
 constexpr std::int64_t kRoom = 512;
-constexpr std::int64_t kChatStep = 64;  // chats' context: the longest, rounded up to this
+constexpr std::int64_t kChatStep = 64;      // chats' context: the longest, rounded up to this
+constexpr std::int64_t kShorterStep = 256;  // of contexts of texts that end before the usual ones
+constexpr double kOverlap = 0.8;            // of synthetic queries, as trees of trained pairs have
 
 // 0: there are no chats, or the pair has no room for them.
 std::int64_t chat_context(const PairSweepShape& shape) {
@@ -42,51 +44,178 @@ std::vector<std::int64_t> contexts_of(const PairSweepShape& shape) {
   return contexts;
 }
 
-// What a plan ranks first, and what says how steps grow: nodes, groups, reuse.
-ordered_json step_grids(const PairSweepShape& shape, const std::vector<std::int64_t>& contexts,
-                        bool on_gpu) {
-  const auto grid = [&](const std::vector<std::string>& drafts, const char* group,
-                        const ordered_json& schedule, const char* order = "bfs") {
-    return ordered_json{{"workload", "step"},
-                        {"model", kPairModel},
-                        {"context_len", contexts},
-                        {"regime", shape.regimes.front()},
-                        {"split", shape.splits.front()},
-                        {"dtype", name_of(shape.dtype)},
-                        {"launch", on_gpu ? "graph" : "stream"},
-                        {"draft", drafts},
-                        {"order", order},
-                        {"group", group},
-                        {"schedule", schedule}};
-  };
-  return {grid({"ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*"),
-          grid({"d5k4n16", "d7k8n48", "d6k8n64", "d8k8n128"}, "c8e", "F*"),
-          grid({"d7k8n48", "d8k8n128"}, "c4e", "F*"),
-          grid({"d5k4n16", "d6k8n64"}, "c8e", shape.reuse),
-          grid({"d6k8n64", "d8k8n128"}, "c8e", "F*", "dfs")};
+// Contexts of a split, and the regimes whose texts reach them.
+struct Reach {
+  std::vector<std::int64_t> contexts;
+  std::vector<std::string> regimes;
+};
+
+// The context, or where the text of that regime and split is too short for it the longest of its
+// range (a context lies in its middle, or nearly) that the text reaches; 0: none.
+std::int64_t reached_context(const PairSweepShape& shape, const std::string& regime,
+                             const std::string& split, std::int64_t context) {
+  const auto text = shape.text_tokens.find({regime, split});
+  if (text == shape.text_tokens.end() || text->second == 0 || context == chat_context(shape) ||
+      text->second >= context + kContinuation) {
+    return context;
+  }
+  const std::int64_t most = text->second - kContinuation;
+  if (context < kContexts[0]) {
+    std::int64_t reached = context;
+    while (reached > most && reached > 0) {
+      reached /= 2;
+    }
+    return reached >= kShortestContext ? reached : 0;
+  }
+  const std::int64_t reached = most / kShorterStep * kShorterStep;
+  return reached > std::max<std::int64_t>(context - kContexts[0], 0) ? reached : 0;
 }
 
-ordered_json acceptance_grids(const PairSweepShape& shape,
-                              const std::vector<std::int64_t>& contexts) {
-  const auto grid = [&](const std::string& split, const std::vector<std::string>& drafts,
-                        const ordered_json& group, const ordered_json& schedule) {
-    return ordered_json{
-        {"workload", "acceptance"}, {"context_len", contexts},       {"regime", shape.regimes},
-        {"split", split},           {"dtype", name_of(shape.dtype)}, {"draft", drafts},
-        {"group", group},           {"schedule", schedule}};
+std::vector<Reach> reaches_of(const PairSweepShape& shape, const std::string& split) {
+  std::vector<Reach> out;
+  for (const std::string& regime : shape.regimes) {
+    std::vector<std::int64_t> contexts;
+    for (const std::int64_t context : contexts_of(shape)) {
+      if (const std::int64_t own = reached_context(shape, regime, split, context); own > 0) {
+        contexts.push_back(own);
+      }
+    }
+    const auto like = std::find_if(out.begin(), out.end(),
+                                   [&](const Reach& other) { return other.contexts == contexts; });
+    if (like != out.end()) {
+      like->regimes.push_back(regime);
+    } else if (!contexts.empty()) {
+      out.push_back({contexts, {regime}});
+    }
+  }
+  return out;
+}
+
+// The text that timed steps are of: the first split's that reaches most contexts, the first of such
+// regimes; on a CPU at the shortest alone, since nothing is planned with its times.
+Reach timed_text(const PairSweepShape& shape, bool on_gpu) {
+  Reach best{contexts_of(shape), {shape.regimes.front()}};
+  const std::vector<Reach> reaches = reaches_of(shape, shape.splits.front());
+  for (std::size_t i = 0; i < reaches.size(); ++i) {
+    if (i == 0 || reaches[i].contexts.size() > best.contexts.size()) {
+      best = reaches[i];
+    }
+  }
+  best.regimes.resize(1);
+  if (!on_gpu) {
+    best.contexts.resize(1);
+  }
+  return best;
+}
+
+// What a plan ranks first, and what says how steps grow: nodes, groups, reuse.
+void add_steps(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
+  const Reach text = timed_text(shape, on_gpu);
+  const ordered_json step = {{"workload", "step"},
+                             {"model", kPairModel},
+                             {"context_len", text.contexts},
+                             {"regime", text.regimes.front()},
+                             {"split", shape.splits.front()},
+                             {"dtype", name_of(shape.dtype)},
+                             {"launch", on_gpu ? "graph" : "stream"}};
+  const auto add = [&](const std::vector<std::string>& drafts, const char* group,
+                       const ordered_json& schedule, const char* order = "bfs") {
+    ordered_json grid = step;
+    grid.update({{"draft", drafts}, {"order", order}, {"group", group}, {"schedule", schedule}});
+    grids.push_back(grid);
+  };
+  if (!on_gpu) {
+    add({"ar", "d7k1n8", "d5k4n16", "d6k8n64"}, "c1", "F*");
+    return;
+  }
+  add({"ar", "d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*");
+  add({"d5k4n16", "d7k8n48", "d6k8n64", "d8k8n128"}, "c8e", "F*");
+  add({"d7k8n48", "d8k8n128"}, "c4e", "F*");
+  add({"d5k4n16", "d6k8n64"}, "c8e", shape.reuse);
+  add({"d6k8n64", "d8k8n128"}, "c8e", "F*", "dfs");
+}
+
+// Beside them: steps in the vanilla form, which the host leads, as it does for the same in the
+// fused form; and the pair's weights with dense attention.
+void add_baseline_steps(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
+  using Texts = std::vector<std::string>;
+  const Reach text = timed_text(shape, on_gpu);
+  ordered_json step = {{"workload", "step"},
+                       {"model", kPairModel},
+                       {"context_len", text.contexts},
+                       {"regime", text.regimes.front()},
+                       {"split", shape.splits.front()},
+                       {"dtype", name_of(shape.dtype)},
+                       {"launch", "stream"}};
+  ordered_json led = step;
+  led["draft"] = on_gpu ? Texts{"ar", "d6k8n64", "d8k8n128"} : Texts{"ar", "d5k4n16"};
+  led["form"] = on_gpu ? Texts{"fused", "vanilla"} : Texts{"vanilla"};
+  grids.push_back(led);
+  step["launch"] = on_gpu ? "graph" : "stream";
+  step["strategy"] = on_gpu ? Texts{"dense/ar", "dense/d7k1n8/bfs/c1/F*", "dense/d5k4n16/bfs/c1/F*",
+                                    "dense/d6k8n64/bfs/c1/F*", "dense/d8k8n128/bfs/c1/F*"}
+                            : Texts{"dense/ar", "dense/d5k4n16/bfs/c1/F*"};
+  grids.push_back(step);
+}
+
+// One layer of the pair's shape: sparse, in both forms, and dense.
+void add_attention(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
+  using Texts = std::vector<std::string>;
+  const ordered_json layer = {{"model", kPairModel},
+                              {"context_len", timed_text(shape, on_gpu).contexts},
+                              {"dtype", name_of(shape.dtype)}};
+  const auto add = [&](const ordered_json& own) {
+    ordered_json grid = layer;
+    grid.update(own);
+    grids.push_back(grid);
+  };
+  const Texts trees = on_gpu ? Texts{"d5k4n16", "d6k8n64", "d8k8n128"} : Texts{"d5k4n16"};
+  add({{"workload", "attention"}, {"draft", "ar"}, {"layer", {"refresh", "reuse"}}});
+  add({{"workload", "attention"},
+       {"draft", trees},
+       {"group", {"c1", "c8e"}},
+       {"layer", {"refresh", "reuse"}},
+       {"overlap", kOverlap}});
+  add({{"workload", "attention"},
+       {"draft", trees},
+       {"layer", "refresh"},
+       {"overlap", kOverlap},
+       {"form", "vanilla"}});
+  add({{"workload", "decode"},
+       {"strategy", on_gpu ? Texts{"dense/ar", "dense/d5k4n16/bfs/c1/F*", "dense/d6k8n64/bfs/c1/F*",
+                                   "dense/d8k8n128/bfs/c1/F*"}
+                           : Texts{"dense/ar", "dense/d5k4n16/bfs/c1/F*"}}});
+}
+
+void add_acceptance(const PairSweepShape& shape, ordered_json& grids) {
+  const auto add = [&](const std::string& split, const std::vector<std::string>& drafts,
+                       const ordered_json& group, const ordered_json& schedule,
+                       const ordered_json& order = "bfs") {
+    for (const Reach& reach : reaches_of(shape, split)) {
+      grids.push_back({{"workload", "acceptance"},
+                       {"context_len", reach.contexts},
+                       {"regime", reach.regimes},
+                       {"split", split},
+                       {"dtype", name_of(shape.dtype)},
+                       {"draft", drafts},
+                       {"order", order},
+                       {"group", group},
+                       {"schedule", schedule}});
+    }
   };
   const std::string& plan = shape.splits.front();
+  add(plan, {"d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*");
+  add(plan, {"d5k4n16", "d6k8n64"}, "c1", shape.reuse);
   // Exact groups of either order yield what c1 yields, and its points tell what they share; of
   // approximate ones both count.
-  ordered_json approximate = grid(plan, {"d6k8n64"}, {"c4a", "c8a"}, "F*");
-  approximate["order"] = {"bfs", "dfs"};
-  ordered_json grids = {
-      grid(plan, {"d7k1n8", "d3k4n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*"),
-      grid(plan, {"d5k4n16", "d6k8n64"}, "c1", shape.reuse), approximate};
+  add(plan, {"d6k8n64"}, {"c4a", "c8a"}, "F*", {"bfs", "dfs"});
   for (std::size_t i = 1; i < shape.splits.size(); ++i) {
-    grids.push_back(grid(shape.splits[i], {"d7k1n8", "d5k4n16", "d6k8n64"}, "c1", "F*"));
+    // The fixed baseline among them, without whose walks nothing is replayed.
+    add(shape.splits[i], {"d7k1n8", "d5k4n16", "d6k6n32", "d6k8n64", "d8k8n128"}, "c1", "F*");
+    if (!shape.reuse.empty()) {
+      add(shape.splits[i], {"d6k8n64"}, "c1", shape.reuse.back());
+    }
   }
-  return grids;
 }
 
 // Where plan and judgement have their texts; others (needles to recall) are of another kind.
@@ -114,18 +243,41 @@ PairSource plan_and_judgement(const PairSource& pair) {
 }  // namespace
 
 std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
-  const std::vector<std::int64_t> contexts = contexts_of(shape);
+  contexts_of(shape);  // throws where there is none
   ordered_json sweep = {
       {"name", kPairSweep},
       {"trace_repetitions", 1},
       {"counter_repetitions", 0},
       {"timing",
        {{"warm_up_s", 0.01}, {"min_samples", 20}, {"max_samples", 200}, {"time_limit_s", 0.2}}},
-      {"grids", step_grids(shape, contexts, backend == Backend::kCuda)}};
-  for (ordered_json& grid : acceptance_grids(shape, contexts)) {
-    sweep["grids"].push_back(std::move(grid));
-  }
+      {"grids", ordered_json::array()}};
+  const bool on_gpu = backend == Backend::kCuda;
+  ordered_json& grids = sweep["grids"];
+  add_steps(shape, on_gpu, grids);
+  add_baseline_steps(shape, on_gpu, grids);
+  add_attention(shape, on_gpu, grids);
+  add_acceptance(shape, grids);
   return sweep.dump();
+}
+
+std::vector<std::string> pair_sweep_notes(const PairSweepShape& shape) {
+  std::vector<std::string> notes;
+  for (const std::string& split : shape.splits) {
+    for (const std::string& regime : shape.regimes) {
+      for (const std::int64_t context : contexts_of(shape)) {
+        const std::int64_t own = reached_context(shape, regime, split, context);
+        if (own != context) {
+          notes.push_back(regime + " of the split " + split + " has " +
+                          std::to_string(shape.text_tokens.at({regime, split})) +
+                          " tokens of text: " +
+                          (own > 0 ? "measured at " + std::to_string(own) + " in the place of "
+                                   : std::string("not measured at ")) +
+                          std::to_string(context));
+        }
+      }
+    }
+  }
+  return notes;
 }
 
 std::vector<std::int64_t> text_contexts(const PairSweepShape& shape) {
@@ -158,7 +310,8 @@ PairAtHand::PairAtHand(const PairSource& pair, Backend at)
            .longest_chat = loaded.texts.longest_chat(),
            .dtype = usual_dtype(backend, loaded.target.weights).dtype,
            .regimes = regimes_of(source.prompts),
-           .splits = splits_of(source.prompts)};
+           .splits = splits_of(source.prompts),
+           .text_tokens = loaded.texts.tokens_of_texts()};
   if (loaded.draft.shape.max_position > 0) {
     shape.positions = std::min(shape.positions, loaded.draft.shape.max_position);
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/measure/sweep/pair_source.h"
@@ -25,8 +27,14 @@ struct PairSweepShape {
   Dtype dtype = Dtype::kBf16;
   std::vector<std::string> regimes, splits;
   std::vector<std::string> reuse = {"(FR)*", "(FRRR)*"};  // schedules beside F*
+  // Tokens of a regime's text of a split, all files together; of one that is not there, chats
+  // aside, as many as longest_text.
+  std::map<std::pair<std::string, std::string>, std::int64_t> text_tokens;
 };
 std::string pair_sweep(const PairSweepShape& shape, Backend backend);
+// A sentence for each text that is too short for a context that others are measured at: which
+// shorter one it is measured at, or that it is not.
+std::vector<std::string> pair_sweep_notes(const PairSweepShape& shape);
 // Contexts that windows of texts are cut at; none where there are chats alone.
 std::vector<std::int64_t> text_contexts(const PairSweepShape& shape);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/measure/sweep/point_shape.h"
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/synthetic.h"
@@ -21,11 +22,6 @@ namespace {
 constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
 constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
 constexpr std::int32_t kToken = 17;          // any token, where no text says which
-
-// A pair may bear a geometry's name.
-std::string model_of(const PointKey& key) {
-  return key.model + "/" + key.pair;
-}
 
 template <class T>
 class StepRunnerPoint final : public StepPointRunner {
@@ -109,7 +105,8 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
       pair_.emplace(*source_pair_);
     }
   }
-  const LlmShape shape = key.pair.empty() ? named_llm_shape(key.model) : pair_->target.shape;
+  const LlmShape shape =
+      key.pair.empty() ? named_llm_shape(key.model) : shape_for(strategy, pair_->target.shape);
   std::string refusal = untimed_because(strategy, shape);
   refusal = refusal.empty() ? prepare(shape, key) : refusal;
   if (!refusal.empty()) {
@@ -153,8 +150,10 @@ std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& k
   source_.reset();
   recorded_.reset();
   watched_.reset();
-  if (model_ != model_of(key)) {
+  const std::string model = model_of(key) + "/" + shape.name;
+  if (model_ != model) {
     make_models(shape, key);
+    model_ = model;
     context_len_ = 0;
   }
   const std::string text = key.regime + "/" + key.split;
@@ -186,13 +185,12 @@ void StepRunnerPoint<T>::make_models(const LlmShape& shape, const PointKey& key)
     target_.emplace(make_synthetic_target<T>(*ops_, shape, draft, plan_.seed));
     draft_.emplace(make_synthetic_draft<T>(*ops_, draft, *target_, plan_.seed + 1));
   } else {
-    target_.emplace(make_target(*ops_, pair_->target, &pair_->draft));
+    target_.emplace(make_target(*ops_, pair_->target, shape, &pair_->draft));
     draft_.emplace(make_draft(*ops_, pair_->draft, *target_));
   }
   runner_.emplace(*ops_, *target_);
   captured_ =
       kernels::OpsBuffer<T>(*ops_, std::vector<T>(static_cast<std::size_t>(3 * shape.hidden), T{}));
-  model_ = model_of(key);
 }
 
 template <class T>

@@ -87,16 +87,6 @@ std::vector<std::string> read_schedules(Fields& fields, WorkloadKind workload) {
   return schedules;
 }
 
-// Of steps and layers: geometries have synthetic weights and no text, the pair has both.
-bool is_of_pair(const std::vector<std::string>& models, const std::string& where) {
-  const bool any = std::find(models.begin(), models.end(), kPairModel) != models.end();
-  if (any && models.size() > 1) {
-    throw Error(ExitCode::kBadInput,
-                where + ": a grid of steps is of geometries or of the pair, not of both");
-  }
-  return any;
-}
-
 Grid read_grid(const json& object, const std::string& where) {
   Fields fields(object, where);
   Grid grid;
@@ -104,11 +94,11 @@ Grid read_grid(const json& object, const std::string& where) {
   const bool text = grid.workload == WorkloadKind::kAcceptance;
   using Texts = std::vector<std::string>;
   grid.model = fields.axis<std::string>("model", {text ? kPairModel : "nsa-1b"});
-  const bool of_pair = !text && is_of_pair(grid.model, where);
-  grid.regime = fields.axis<std::string>("regime", text      ? text_regimes()
-                                                   : of_pair ? Texts{text_regimes().front()}
-                                                             : Texts{"synthetic"});
-  grid.split = fields.axis<std::string>("split", {text || of_pair ? "calibration" : ""});
+  const bool step_of_pair = is_of_pair(grid.model, where) && grid.workload == WorkloadKind::kStep;
+  grid.regime = fields.axis<std::string>("regime", text           ? text_regimes()
+                                                   : step_of_pair ? Texts{text_regimes().front()}
+                                                                  : Texts{"synthetic"});
+  grid.split = fields.axis<std::string>("split", {text || step_of_pair ? "calibration" : ""});
   grid.draft = fields.axis<std::string>("draft", {"ar"});
   grid.order = fields.axis<std::string>("order", {"bfs"});
   grid.group = fields.axis<std::string>("group", {"c1"});
@@ -117,7 +107,7 @@ Grid read_grid(const json& object, const std::string& where) {
   grid.dtype = fields.axis<std::string>("dtype", {"bf16"});
   grid.cache_state = fields.axis<std::string>(
       "cache_state", {grid.workload == WorkloadKind::kAttention ? "cold_rotate" : "as_is"});
-  grid.launch = fields.axis<std::string>("launch", {text ? "stream" : "graph"});
+  grid.launch = fields.axis<std::string>("launch", {});
   grid.context_len = fields.axis<std::int64_t>("context_len", {4096});
   if (grid.workload == WorkloadKind::kAttention) {
     grid.overlap = fields.axis<double>("overlap", {0.8});
@@ -130,6 +120,9 @@ Grid read_grid(const json& object, const std::string& where) {
   require_known(fields, "cache_state", grid.cache_state,
                 {"warm", "cold_rotate", "cold_flush", "as_is"});
   require_known(fields, "launch", grid.launch, {"stream", "graph"});
+  if (grid.workload == WorkloadKind::kAttention) {
+    require_known(fields, "regime", grid.regime, {"synthetic"});
+  }
   if (text) {
     require_known(fields, "launch", grid.launch, {"stream"});
   }
@@ -182,6 +175,17 @@ json filterable(const PointKey& key, const std::string& draft, const std::string
   return point;
 }
 
+// Where a grid does not say: recorded, but for what reads text and for steps of the vanilla form,
+// whose launches ask the host for the context's length, so that no recording could be played again.
+std::vector<std::string> launches_of(const Grid& grid, const std::string& form) {
+  if (!grid.launch.empty()) {
+    return grid.launch;
+  }
+  const bool host_leads = grid.workload == WorkloadKind::kAcceptance ||
+                          (grid.workload == WorkloadKind::kStep && form == "vanilla");
+  return {host_leads ? "stream" : "graph"};
+}
+
 // Strategies of one draft and order at one overlap: the queries stay as they are.
 void expand_variants(const Grid& grid, const std::string& draft, const std::string& order,
                      PointKey key, SweepPlan& plan) {
@@ -190,7 +194,7 @@ void expand_variants(const Grid& grid, const std::string& draft, const std::stri
       for (const std::string& form : grid.form) {
         key.strategy = strategy_of(draft, order, group, schedule, form).text();
         for (const std::string& cache_state : grid.cache_state) {
-          for (const std::string& launch : grid.launch) {
+          for (const std::string& launch : launches_of(grid, form)) {
             key.cache_state = cache_state_of(cache_state);
             key.launch = launch_mode_of(launch);
             if (!is_excepted(grid, filterable(key, draft, order, group, schedule, form))) {

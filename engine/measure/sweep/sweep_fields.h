@@ -81,8 +81,8 @@ class Fields {
   std::set<std::string> taken_;
 };
 
-// Geometries that exist. A layer's attention has no draft: by a name that says one, its points
-// would have two names.
+// Geometries that exist, and the pair at hand. A layer's attention has no draft: by a name that
+// says one, its points would have two names.
 inline void require_targets(const std::string& where, WorkloadKind workload,
                             const std::vector<std::string>& models) {
   const bool step = workload == WorkloadKind::kStep;
@@ -90,7 +90,7 @@ inline void require_targets(const std::string& where, WorkloadKind workload,
     return;
   }
   for (const std::string& model : models) {
-    if (step && model == kPairModel) {
+    if (model == kPairModel) {
       continue;
     }
     try {
@@ -108,6 +108,16 @@ inline void require_targets(const std::string& where, WorkloadKind workload,
                                            "'");
     }
   }
+}
+
+// Of steps and layers: geometries have synthetic weights and no text, the pair has its own.
+inline bool is_of_pair(const std::vector<std::string>& models, const std::string& where) {
+  const bool any = std::find(models.begin(), models.end(), kPairModel) != models.end();
+  if (any && models.size() > 1) {
+    throw Error(ExitCode::kBadInput,
+                where + ": a grid is of geometries or of the pair, not of both");
+  }
+  return any;
 }
 
 // A point that is not there yet goes to the plan's end.

@@ -110,15 +110,20 @@ std::vector<TextWindow> PromptTexts::windows(const WindowRequest& request) const
   return windows;
 }
 
-std::int64_t PromptTexts::longest_text() const {
+std::map<std::pair<std::string, std::string>, std::int64_t> PromptTexts::tokens_of_texts() const {
   std::map<std::pair<std::string, std::string>, std::int64_t> sums;
-  std::int64_t longest = 0;
   for (const Text& text : texts_) {
     if (!text.is_chat) {
-      std::int64_t& sum = sums[{text.regime, text.split}];
-      sum += size_of(text.tokens);
-      longest = std::max(longest, sum);
+      sums[{text.regime, text.split}] += size_of(text.tokens);
     }
+  }
+  return sums;
+}
+
+std::int64_t PromptTexts::longest_text() const {
+  std::int64_t longest = 0;
+  for (const auto& [text, tokens] : tokens_of_texts()) {
+    longest = std::max(longest, tokens);
   }
   return longest;
 }

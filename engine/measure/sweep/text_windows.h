@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ class PromptTexts {
   // the longest chat.
   std::int64_t longest_text() const;
   std::int64_t longest_chat() const;
+  // By regime and split: tokens of all texts together, chats aside.
+  std::map<std::pair<std::string, std::string>, std::int64_t> tokens_of_texts() const;
 
  private:
   struct Text {

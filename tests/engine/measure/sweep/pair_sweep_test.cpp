@@ -68,18 +68,37 @@ TEST_CASE("a pair is measured at contexts that its positions and the texts allow
 
 TEST_CASE("a pair's points bear its hash: steps and both splits, trees and a chain on each") {
   const SweepPlan plan = plan_of(shape(8192, 1 << 14));
-  std::set<std::string> steps, planned, judged;
+  std::set<std::string> steps, led, layers, dense_layers, planned, judged;
   for (const PointKey& key : plan.points) {
     CHECK(key.model == "mine");
     CHECK(key.pair == std::string(64, 'e'));
     if (key.workload == WorkloadKind::kStep) {
-      CHECK(key.launch == LaunchMode::kGraph);
+      (key.launch == LaunchMode::kGraph ? steps : led).insert(key.strategy);
       CHECK(key.split == "calibration");
-      steps.insert(key.strategy);
-    } else {
+    } else if (key.workload == WorkloadKind::kAcceptance) {
       (key.split == "test" ? judged : planned).insert(key.strategy);
+    } else {
+      (key.workload == WorkloadKind::kDecode ? dense_layers : layers).insert(key.strategy);
+      CHECK(key.regime == "synthetic");
+      CHECK(key.cache_state == CacheState::kColdRotate);
     }
   }
+  // What stands beside the planned steps: the vanilla form and the fused one led by the host, and
+  // the same weights with dense attention; a layer of each.
+  for (const char* tree : {"nsa/ar", "nsa/d6k8n64/bfs/c1/F*", "nsa/d8k8n128/bfs/c1/F*"}) {
+    CHECK(led.count(tree) == 1);
+  }
+  CHECK(led.count("nsa/ar/bfs/c1/F*/form=vanilla") == 1);
+  CHECK(led.count("nsa/d6k8n64/bfs/c1/F*/form=vanilla") == 1);
+  for (const std::set<std::string>* dense : {&steps, &dense_layers}) {
+    CHECK(dense->count("dense/ar") == 1);
+    CHECK(dense->count("dense/d6k8n64/bfs/c1/F*") == 1);
+  }
+  for (const char* layer : {"nsa/ar", "nsa/d6k8n64/bfs/c1/F*", "nsa/d6k8n64/bfs/c8e/(FR)*",
+                            "nsa/d6k8n64/bfs/c1/F*/form=vanilla"}) {
+    CHECK(layers.count(layer) == 1);
+  }
+  CHECK(judged.count("nsa/d8k8n128/bfs/c1/F*") == 1);  // without it no table is replayed
   CHECK(steps.count("nsa/ar") == 1);
   CHECK(steps.count("nsa/d8k8n128/bfs/c1/F*") == 1);  // the planner's fixed baseline
   for (const char* strategy : {"nsa/d7k1n8/bfs/c1/F*", "nsa/d6k8n64/bfs/c1/F*"}) {
@@ -94,6 +113,96 @@ TEST_CASE("a pair's points bear its hash: steps and both splits, trees and a cha
   }
   CHECK(steps.count("nsa/d6k8n64/dfs/c8e/F*") == 1);
   CHECK(plan_of(shape(8192, 1 << 14), Backend::kCpu).points[0].launch == LaunchMode::kStream);
+}
+
+TEST_CASE("a text that is too short for a context is measured at the longest of its range") {
+  PairSweepShape own = shape(16384, 1 << 14);
+  own.text_tokens = {{{"chat", "calibration"}, 16384},
+                     {{"code", "calibration"}, 6187},
+                     {{"chat", "test"}, 13000},
+                     {{"code", "test"}, 16384}};
+  std::set<std::int64_t> code, chat_judged;
+  for (const PointKey& key : plan_of(own).points) {
+    if (key.workload == WorkloadKind::kAcceptance && key.regime == "code" &&
+        key.split == "calibration") {
+      code.insert(key.context_len);
+    }
+    if (key.workload == WorkloadKind::kAcceptance && key.regime == "chat" && key.split == "test") {
+      chat_judged.insert(key.context_len);
+    }
+    if (key.workload == WorkloadKind::kStep) {
+      CHECK(key.regime == "chat");
+    }
+  }
+  CHECK(code == std::set<std::int64_t>{2048, 5888});  // 5,931 tokens lie before a continuation
+  CHECK(chat_judged == std::set<std::int64_t>{2048, 6144, 10240, 12544});
+  CHECK(pair_sweep_notes(own) ==
+        std::vector<std::string>{
+            "code of the split calibration has 6187 tokens of text: measured at 5888 in the place "
+            "of 6144",
+            "code of the split calibration has 6187 tokens of text: not measured at 10240",
+            "code of the split calibration has 6187 tokens of text: not measured at 14336",
+            "chat of the split test has 13000 tokens of text: measured at 12544 in the place of "
+            "14336"});
+  CHECK(pair_sweep_notes(shape(16384, 1 << 14)).empty());
+  PairSweepShape small = shape(1024, 900);
+  small.text_tokens = {{{"chat", "calibration"}, 330},
+                       {{"code", "calibration"}, 900},
+                       {{"chat", "test"}, 900},
+                       {{"code", "test"}, 260}};
+  std::set<std::int64_t> chat;
+  for (const PointKey& key : plan_of(small).points) {
+    CHECK(!(key.regime == "code" && key.split == "test"));  // 4 tokens are no context
+    if (key.regime == "chat" && key.split == "calibration" &&
+        key.workload == WorkloadKind::kAcceptance) {
+      chat.insert(key.context_len);
+    }
+  }
+  CHECK(chat == std::set<std::int64_t>{64});
+}
+
+TEST_CASE("a pair's layers and baseline steps are of its own shape, on the CPU too") {
+  const test::TempFolder folder;
+  test::write_tiny_pair(folder / "p", {});
+  write_text(folder / "t.txt", test::numbers(2000));
+  const PairSource pair{.id = {"nsa-1b", std::string(64, 'f')},  // a geometry's name
+                        .model = folder / "p",
+                        .prompts = listed_prompts({folder / "t.txt"})};
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "attention", "model": "pair", "context_len": 300,
+           "draft": ["ar", "d2k2n4"], "layer": ["refresh", "reuse"]},
+          {"workload": "attention", "model": "pair", "context_len": 300, "draft": "d2k2n4",
+           "form": "vanilla"},
+          {"workload": "decode", "model": "pair", "context_len": 300,
+           "strategy": ["dense/ar", "dense/d2k2n4/bfs/c1/F*"]},
+          {"workload": "step", "model": "pair", "regime": "given", "context_len": 300,
+           "draft": ["ar", "d2k2n4"], "form": "vanilla"},
+          {"workload": "step", "model": "pair", "regime": "given", "context_len": 300,
+           "strategy": ["dense/ar", "dense/d2k2n4/bfs/c1/F*"], "launch": "stream"}]})",
+      "test", Backend::kCpu, pair.id);
+  const std::vector<PointMeasurement> points = points_of(plan, pair);
+  REQUIRE(points.size() == 11);
+  double dense_step = 0.0, dense_layer = 0.0;
+  for (const PointMeasurement& point : points) {
+    CAPTURE(point.key.strategy, point.reason);
+    CHECK(point.key.pair == pair.id.sha256);
+    REQUIRE(point.status == PointStatus::kOk);
+    CHECK(point.time_ns.size() == 2);
+    for (const RangeMeasurement& range : point.ranges) {
+      if (point.key.strategy == "dense/ar" && range.path == "tree_attention") {
+        (point.key.workload == WorkloadKind::kStep ? dense_step : dense_layer) =
+            range.predicted.total();
+      }
+      // No dense step selects.
+      CHECK((point.key.strategy[0] == 'n' || range.path.find("nsa") == std::string::npos));
+    }
+  }
+  // Of the tiny pair's two KV heads of 16 numbers 300 tokens in f32, a step in each of three
+  // layers.
+  CHECK(dense_layer >= 2.0 * 300 * 2 * 16 * 4);
+  CHECK(dense_layer < 1.5 * 2.0 * 300 * 2 * 16 * 4);
+  CHECK(dense_step == Approx(3.0 * dense_layer).epsilon(0.2));
 }
 
 TEST_CASE("a pair's schedules have steps and acceptance, and so have approximate groups") {
@@ -170,12 +279,50 @@ TEST_CASE("a pair is calibrated on one split and judged on the other, and on que
   for (const PairQualityPart& part : parts) {
     const LossyQualityReport judged = run_lossy_quality(part.request);
     REQUIRE(!judged.sets.empty());
-    CHECK(judged.sets[0].rows.size() == 1 + reuse_schedules(found).size() + 6);
+    CHECK(judged.sets[0].rows.size() == 1 + reuse_schedules(found).size() + 8);
+    CHECK(judged.left_out.empty());
+    CHECK(part.pair == pair.source.id);
     CHECK(judged.sets[0].asks == (part.name == "made"));
     CHECK(quality_points(judged, pair.source.id, part.split)[0].split == "test");
   }
   CHECK(parts[1].request.windows[0].group == "512 tokens");
   CHECK(parts[1].request.windows[0].name == "test/two.txt@0");
+
+  // Beside the pair's folder lies no dense model; in it one that has its tokenizer.
+  CHECK(dense_model_beside(pair).empty());
+  test::TinyModel dense;
+  dense.target.attention = AttentionKind::kDense;
+  test::write_tiny_dense_pair(folder / "dense", dense, 2);
+  CHECK(dense_model_beside(pair) == folder / "dense");
+  CHECK(no_dense_model_because(pair, folder / "dense").empty());
+  CHECK_THAT(no_dense_model_because(pair, folder / "p"), Catch::Contains("is no dense model"));
+  fs::create_directories(folder / "other");
+  fs::copy_file(folder / "dense/config.json", folder / "other/config.json");
+  write_text(folder / "other/tokenizer.json", "{}");
+  CHECK_THAT(no_dense_model_because(pair, folder / "other"), Catch::Contains("another tokenizer"));
+  std::vector<std::string> left_out;
+  const DenseModel twin{folder / "dense", {"dense", std::string(64, 'd')}};
+  const std::vector<PairQualityPart> dense_parts = dense_quality(
+      pair, twin, {.tasks = {folder / "set.json"}, .questions = 1, .threads = 1}, left_out);
+  CHECK(left_out.empty());
+  REQUIRE(dense_parts.size() == 2);
+  for (const PairQualityPart& part : dense_parts) {
+    CHECK(part.pair == twin.id);
+    CHECK(part.configuration.find(R"("dense_of":")" + std::string(64, 'f')) != std::string::npos);
+    CHECK(part.request.layer_map.size() == 3);  // aligned here: the folder has no map
+    const LossyQualityReport judged = run_lossy_quality(part.request);
+    CHECK(judged.sets.at(0).rows.size() == 1 + 4);
+    CHECK(judged.sets[0].rows[0].strategy == "dense/ar");
+    CHECK(judged.left_out.empty());
+  }
+  CHECK(dense_parts[1].configuration != parts[1].configuration);
+  // A draft of one layer, which may not choose for others.
+  test::write_tiny_dense_pair(folder / "shallow", dense, 1);
+  const std::vector<PairQualityPart> resa =
+      dense_quality(pair, {folder / "shallow", twin.id}, {.threads = 1}, left_out);
+  REQUIRE(left_out.size() == 1);
+  CHECK_THAT(left_out[0], Catch::Contains("SpecAttn") && Catch::Contains("leaves none"));
+  CHECK(resa.at(0).request.strategies.size() == 2);
 
   PairSource one_split = pair.source;  // what made the schedules does not judge them
   std::erase_if(one_split.prompts, [](const PromptFile& p) { return p.split == "test"; });

@@ -270,6 +270,52 @@ TEST_CASE("an attention point names its form and layer in its strategy") {
   CHECK_THROWS_AS(small(R"([{"workload": "step", "layer": "reuse"}])"), Error);
 }
 
+TEST_CASE("steps of the vanilla form are led by the host where a sweep does not say") {
+  const SweepPlan plan = small(R"([
+      {"workload": "step", "draft": ["ar", "d6k8n64"], "form": ["fused", "vanilla"]},
+      {"workload": "attention", "draft": "d6k8n64", "form": "vanilla"},
+      {"workload": "step", "draft": "d5k4n16", "form": "vanilla", "launch": "graph"}])");
+  REQUIRE(plan.points.size() == 6);
+  for (std::size_t i = 0; i < 4; ++i) {  // whose launches ask it for the context's length
+    const bool vanilla = plan.points[i].strategy.find("/form=vanilla") != std::string::npos;
+    CHECK(vanilla == (i % 2 == 1));
+    CHECK(plan.points[i].launch == (vanilla ? LaunchMode::kStream : LaunchMode::kGraph));
+  }
+  CHECK(plan.points[4].launch == LaunchMode::kGraph);  // a layer's context never grows
+  CHECK(plan.points[5].launch == LaunchMode::kGraph);  // who says so is told why not
+  for (const PointKey& key : built_in("h200-ssv-step").points) {
+    const bool vanilla = key.strategy.find("/form=vanilla") != std::string::npos;
+    CHECK(key.launch == (vanilla ? LaunchMode::kStream : LaunchMode::kGraph));
+  }
+}
+
+TEST_CASE("layers, dense caches and dense steps are a pair's as its steps are") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "x", "grids": [
+          {"workload": "attention", "model": "pair", "draft": "d5k4n16"},
+          {"workload": "decode", "model": "pair", "strategy": "dense/ar"},
+          {"workload": "step", "model": "pair", "strategy": "dense/ar", "regime": "code"},
+          {"workload": "step", "model": "dense-1b", "strategy": "dense/ar"}]})",
+      "x", Backend::kCuda, {"mine", "abc"});
+  REQUIRE(plan.points.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(plan.points[i].model == "mine");
+    CHECK(plan.points[i].pair == "abc");
+    CHECK(plan.points[i].regime == (i == 2 ? "code" : "synthetic"));
+    CHECK(plan.points[i].split == (i == 2 ? "calibration" : ""));
+  }
+  CHECK(plan.points[3].pair.empty());
+  CHECK(plan.points[3].regime == "synthetic");
+  for (const char* wrong : {R"([{"workload": "decode", "model": ["pair", "dense-1b"],
+                                 "strategy": "dense/ar"}])",
+                            R"([{"workload": "attention", "model": ["pair", "nsa-1b"]}])",
+                            R"([{"workload": "attention", "regime": "code"}])",
+                            R"([{"workload": "step", "strategy": "dense/ar", "split": "test"}])"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(small(wrong), Error);
+  }
+}
+
 TEST_CASE("axes multiply, autoregressive points do not") {
   const SweepPlan plan = small(R"([{"context_len": [1024, 2048], "draft": ["ar", "d3k2n4"],
                                    "order": ["bfs", "dfs"], "overlap": [0.2, 0.8]}])");
