@@ -1,6 +1,7 @@
 #include "model/plan/runtime_guard.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -55,6 +56,18 @@ double chance_of_so_few(double steps, double accepted, double mean) {
   return sum;
 }
 
+template <class Field>
+void add_values(const char* constant, Field GuardConstants::*field, std::array<Field, 2> values,
+                const GuardConstants& given, std::vector<VariedGuard>& out) {
+  for (const Field value : values) {
+    GuardConstants changed = given;
+    changed.*field = value;
+    char name[64];
+    std::snprintf(name, sizeof name, "%s %g", constant, static_cast<double>(value));
+    out.push_back({name, changed});
+  }
+}
+
 bool is_plain(const GuardedTuple& tuple) {
   return tuple.expected_accepted == 1.0;
 }
@@ -101,6 +114,15 @@ std::string text_of(const GuardConstants& c) {
                 c.drop_ratio, static_cast<long long>(c.warmup),
                 static_cast<long long>(c.hysteresis), static_cast<long long>(c.max_transitions));
   return text;
+}
+
+std::vector<VariedGuard> one_factor_settings(const GuardConstants& given) {
+  std::vector<VariedGuard> out;
+  add_values("alpha", &GuardConstants::alpha, {0.1, 0.4}, given, out);
+  add_values("drop_ratio", &GuardConstants::drop_ratio, {0.75, 0.95}, given, out);
+  add_values<std::int64_t>("warmup", &GuardConstants::warmup, {4, 16}, given, out);
+  add_values<std::int64_t>("hysteresis", &GuardConstants::hysteresis, {2, 10}, given, out);
+  return out;
 }
 
 const char* name_of(GuardRule rule) {

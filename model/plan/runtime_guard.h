@@ -29,6 +29,15 @@ std::string invalid_because(const GuardConstants& constants);
 GuardConstants with_constants(GuardConstants constants, const std::string& text);
 std::string text_of(const GuardConstants& constants);  // all five, as with_constants reads them
 
+// The constants with one of them changed, at which whoever asks how much each matters looks (table
+// 4 of Sparse Speculative Verification): alpha, drop ratio, warm-up and hysteresis, the lower value
+// first.
+struct VariedGuard {
+  std::string name;  // "alpha 0.1", ...
+  GuardConstants constants;
+};
+std::vector<VariedGuard> one_factor_settings(const GuardConstants& given);
+
 // Steps as the table expects that a request's own are weighed against when it is judged by what it
 // accepted: variance of a step's tokens over variance of texts' means, (0.331 / 0.081)^2 of the
 // mean in the 24 cells of the calibration split whose walks ship.

@@ -209,6 +209,19 @@ TEST_CASE("constants are read by name, and the others stay") {
   }
 }
 
+TEST_CASE("constants are varied one at a time, the others as given") {
+  const GuardConstants given{.alpha = 0.3, .max_transitions = 5};
+  const std::vector<VariedGuard> varied = one_factor_settings(given);
+  REQUIRE(varied.size() == 8);
+  CHECK(varied[0].name == "alpha 0.1");
+  CHECK(text_of(varied[0].constants) ==
+        "alpha=0.1,drop_ratio=0.85,warmup=8,hysteresis=5,max_transitions=5");
+  CHECK(varied[3].name == "drop_ratio 0.95");
+  CHECK(varied[5].name == "warmup 16");
+  CHECK(text_of(varied[7].constants) ==
+        "alpha=0.3,drop_ratio=0.85,warmup=8,hysteresis=10,max_transitions=5");
+}
+
 TEST_CASE("constants that cannot be are named") {
   CHECK(invalid_because({}).empty());
   CHECK(invalid_because({.alpha = 0.0}).find("alpha") != std::string::npos);

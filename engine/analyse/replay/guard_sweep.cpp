@@ -2,19 +2,12 @@
 // Verification).
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "engine/analyse/replay/replay.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
 namespace {
-
-std::string named(const char* constant, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%s %g", constant, value);
-  return text;
-}
 
 struct PaperRow {
   double throughput;
@@ -42,26 +35,14 @@ GuardSetting::Gain gain_of(const Replay& replay, const Refined ReplayRow::*polic
   return out;
 }
 
-template <class Field>
-void add_values(const char* constant, Field GuardConstants::*field, std::array<Field, 2> values,
-                const GuardConstants& given, std::vector<GuardSetting>& out) {
-  for (const Field value : values) {
-    GuardConstants changed = given;
-    changed.*field = value;
-    out.push_back({.name = named(constant, static_cast<double>(value)), .guard = changed});
-  }
-}
-
 }  // namespace
 
 std::vector<GuardSetting> sweep_guard(const PlanTable& table, const Walks& walks,
                                       const ReplayOptions& options) {
-  const GuardConstants& given = options.guard;
-  std::vector<GuardSetting> settings = {{.name = "as given", .guard = given}};
-  add_values("alpha", &GuardConstants::alpha, {0.1, 0.4}, given, settings);
-  add_values("drop_ratio", &GuardConstants::drop_ratio, {0.75, 0.95}, given, settings);
-  add_values<std::int64_t>("warmup", &GuardConstants::warmup, {4, 16}, given, settings);
-  add_values<std::int64_t>("hysteresis", &GuardConstants::hysteresis, {2, 10}, given, settings);
+  std::vector<GuardSetting> settings = {{.name = "as given", .guard = options.guard}};
+  for (const VariedGuard& varied : one_factor_settings(options.guard)) {
+    settings.push_back({.name = varied.name, .guard = varied.constants});
+  }
   VERSIEVE_ASSERT(settings.size() == kPaperRows.size(), "the paper's sweep has as many rows");
   for (std::size_t i = 0; i < settings.size(); ++i) {
     GuardSetting& setting = settings[i];

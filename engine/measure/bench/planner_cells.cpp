@@ -1,9 +1,7 @@
 #include "engine/measure/bench/planner_cells.h"
 
 #include <algorithm>
-#include <array>
 
-#include "engine/io/formatted.h"
 #include "model/plan/guarded_plan.h"
 #include "model/words/assert.h"
 
@@ -152,26 +150,7 @@ class BucketMaker {
   PlayedBucket out_;
 };
 
-template <class Field>
-void add_values(const char* constant, Field GuardConstants::*field, std::array<Field, 2> values,
-                const GuardConstants& given, std::vector<VariedGuard>& out) {
-  for (const Field value : values) {
-    GuardConstants changed = given;
-    changed.*field = value;
-    out.push_back({formatted("%s %g", constant, static_cast<double>(value)), changed});
-  }
-}
-
 }  // namespace
-
-std::vector<VariedGuard> one_factor_settings(const GuardConstants& given) {
-  std::vector<VariedGuard> out;
-  add_values("alpha", &GuardConstants::alpha, {0.1, 0.4}, given, out);
-  add_values("drop_ratio", &GuardConstants::drop_ratio, {0.75, 0.95}, given, out);
-  add_values<std::int64_t>("warmup", &GuardConstants::warmup, {4, 16}, given, out);
-  add_values<std::int64_t>("hysteresis", &GuardConstants::hysteresis, {2, 10}, given, out);
-  return out;
-}
 
 const char* name_of(Contender contender) {
   switch (contender) {

@@ -41,14 +41,6 @@ struct PlayedRun {
   const Strategy& first() const { return ranked.front(); }
 };
 
-// The guard's constants with one of them changed, at which replay looks too (table 4 of Sparse
-// Speculative Verification).
-struct VariedGuard {
-  std::string name;  // "alpha 0.1", ...
-  GuardConstants constants;
-};
-std::vector<VariedGuard> one_factor_settings(const GuardConstants& given);
-
 // Indices into the bucket's runs.
 struct PlayedCell {
   PrecisionClass precision = PrecisionClass::kStrict;
