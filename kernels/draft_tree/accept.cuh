@@ -30,26 +30,26 @@ constexpr int kNoNode = 1 << 30;
 
 // The first node at the depth at which the forced path ends.
 __device__ inline void find_forced_end(const AcceptTreeParams& p, AcceptShared& s, int node,
-                                       int count, int root_position) {
+                                       int count, int root_position, int forced) {
   const int depth = node < count ? p.position[node] - root_position : 0;
   if (node < count) {
     atomicMax(&s.deepest, depth);
   }
   __syncthreads();
-  if (node < count && depth == min(static_cast<int>(p.forced_yield) - 1, s.deepest)) {
+  if (node < count && depth == min(forced - 1, s.deepest)) {
     atomicMin(&s.forced_end, node);
   }
   __syncthreads();
 }
 
 // Thread 0: the winners down from the root, or the path up from the forced end.
-__device__ inline void walk(const AcceptTreeParams& p, AcceptShared& s) {
+__device__ inline void walk(const AcceptTreeParams& p, AcceptShared& s, int forced) {
   int count = 0;
   for (int node = 0; node != kNoNode && count < p.max_path; node = s.child[node]) {
     s.last = node;
     s.path[count++] = node;
   }
-  if (p.forced_yield > 0) {
+  if (forced > 0) {
     count = 0;
     for (int node = s.forced_end; node > 0; node = s.parent[node]) {
       ++count;
@@ -111,6 +111,8 @@ __global__ void __launch_bounds__(kAcceptThreads)
   const int count = p.state->tree_nodes;
   const int owners = p.sparse ? p.state->counts.tree_compressed : 0;
   const int first_position = p.state->counts.context_len;
+  const int forced =
+      p.forced_at != nullptr ? p.forced_at[first_position] : static_cast<int>(p.forced_yield);
   StepYield& yield = p.yield[p.state->steps % kYieldSlots];
   s.parent[node] = node < count ? p.parent[node] : -1;
   s.child[node] = kNoNode;
@@ -124,12 +126,12 @@ __global__ void __launch_bounds__(kAcceptThreads)
   if (node > 0 && node < count && p.token[node] == p.choice[s.parent[node]]) {
     atomicMin(&s.child[s.parent[node]], node);
   }
-  if (p.forced_yield > 0) {
-    find_forced_end(p, s, node, count, first_position);
+  if (forced > 0) {
+    find_forced_end(p, s, node, count, first_position, forced);
   }
   __syncthreads();
   if (node == 0) {
-    walk(p, s);
+    walk(p, s, forced);
   }
   __syncthreads();
   list_compressed(p, s, owners);

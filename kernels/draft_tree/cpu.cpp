@@ -189,11 +189,15 @@ std::int32_t child_with(const AcceptTreeParams& p, std::int32_t node, std::int32
   return -1;
 }
 
+std::int64_t forced_yield_of(const AcceptTreeParams& p) {
+  return p.forced_at != nullptr ? p.forced_at[p.state->counts.context_len] : p.forced_yield;
+}
+
 // The first node as deep as the forced path ends.
-std::int32_t forced_end(const AcceptTreeParams& p) {
+std::int32_t forced_end(const AcceptTreeParams& p, std::int64_t yield) {
   const std::int32_t* end = p.position + p.state->tree_nodes;
   const std::int64_t deepest = *std::max_element(p.position, end);
-  const std::int64_t wanted = std::min(p.position[0] + p.forced_yield - 1, deepest);
+  const std::int64_t wanted = std::min(p.position[0] + yield - 1, deepest);
   return static_cast<std::int32_t>(std::find(p.position, end, wanted) - p.position);
 }
 
@@ -228,7 +232,8 @@ void accept_tree_cpu(const AcceptTreeParams& p) {
     last = node;
   }
   const std::int32_t next_token = p.choice[last];
-  const std::vector<std::int32_t> path = path_to_node(p, p.forced_yield > 0 ? forced_end(p) : last);
+  const std::int64_t forced = forced_yield_of(p);
+  const std::vector<std::int32_t> path = path_to_node(p, forced > 0 ? forced_end(p, forced) : last);
   VERSIEVE_ASSERT(static_cast<std::int64_t>(path.size()) <= p.max_path, "P is the longest path");
   StepYield& yield = p.yield[s.steps % kYieldSlots];
   yield.count = s.path_count = static_cast<std::int32_t>(path.size());

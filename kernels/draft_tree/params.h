@@ -103,11 +103,14 @@ struct AcceptTreeParams {
   // Above 0, for timing: whatever the target says, the first path of that many nodes (or of the
   // deepest node).
   std::int64_t forced_yield = 0;
-  const std::int32_t* choice = nullptr;    // [N]: the target's greedy token after each node
-  const std::int32_t* token = nullptr;     // [N]
-  const std::int32_t* parent = nullptr;    // [N]
-  const std::int32_t* position = nullptr;  // [N]
-  const std::int32_t* owner = nullptr;     // [E]
+  // The same, by the root's position: an entry above 0 is that step's forced yield, 0 leaves it to
+  // the target. Null: forced_yield alone.
+  const std::int32_t* forced_at = nullptr;  // [positions]
+  const std::int32_t* choice = nullptr;     // [N]: the target's greedy token after each node
+  const std::int32_t* token = nullptr;      // [N]
+  const std::int32_t* parent = nullptr;     // [N]
+  const std::int32_t* position = nullptr;   // [N]
+  const std::int32_t* owner = nullptr;      // [E]
   StepState* state = nullptr;
   StepYield* yield = nullptr;  // [kYieldSlots], memory that the host reads
   // Row 0 is the newest token, at the new L; rows 1 ... count - 1 the older tokens of the path,

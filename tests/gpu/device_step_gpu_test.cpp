@@ -50,6 +50,7 @@ TEST_CASE("the GPU walks and lists what the host would", "[draft_tree]") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     test::check_acceptance(*ops, seed, 0);
     test::check_acceptance(*ops, seed, static_cast<std::int64_t>(seed % 6) + 1);
+    test::check_acceptance(*ops, seed, static_cast<std::int64_t>(seed % 7), true);
   }
 }
 

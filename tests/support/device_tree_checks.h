@@ -117,12 +117,13 @@ inline std::vector<std::int32_t> forced_path(const AcceptCase& c, std::int64_t y
 
 // The walk, the yield, the draft's entries and the committed rows of one case.
 template <class T>
-void check_acceptance(kernels::Ops<T>& ops, std::uint64_t seed, std::int64_t forced_yield) {
+void check_acceptance(kernels::Ops<T>& ops, std::uint64_t seed, std::int64_t forced_yield,
+                      bool by_position = false) {
   std::mt19937_64 random(seed);
   const AcceptCase c = random_accept_case(random);
   const std::int64_t context_len = static_cast<std::int64_t>(random() % 40) + 1;
   INFO("seed " << seed << ", nodes " << c.tree.size() << ", L " << context_len << ", forced "
-               << forced_yield);
+               << forced_yield << (by_position ? " by position" : ""));
   using Ints = kernels::OpsBuffer<T, std::int32_t>;
   const engine::TreeLayout layout = engine::tree_layout(c.tree, context_len, kSmallNsa, true);
   const auto padded = [&](std::vector<std::int32_t> values, std::int32_t filler) {
@@ -142,13 +143,18 @@ void check_acceptance(kernels::Ops<T>& ops, std::uint64_t seed, std::int64_t for
   before.steps = static_cast<std::int32_t>(seed % 7);
   const kernels::OpsBuffer<T, kernels::StepState> state(ops,
                                                         std::vector<kernels::StepState>{before});
+  // Its own entry alone says something true.
+  std::vector<std::int32_t> forced(static_cast<std::size_t>(context_len) + 2, 3);
+  forced[static_cast<std::size_t>(context_len)] = static_cast<std::int32_t>(forced_yield);
+  const Ints forced_at(ops, forced);
   kernels::StepYield* yields = static_cast<kernels::StepYield*>(
       ops.allocate_host(kernels::kYieldSlots * sizeof(kernels::StepYield)));
   ops.accept_tree({.nodes = c.padded,
                    .max_path = c.max_path,
                    .cmp_block = kSmallNsa.cmp_block,
                    .cmp_stride = kSmallNsa.cmp_stride,
-                   .forced_yield = forced_yield,
+                   .forced_yield = by_position ? 5 : forced_yield,
+                   .forced_at = by_position ? forced_at.data() : nullptr,
                    .choice = choice.data(),
                    .token = token.data(),
                    .parent = parent.data(),

@@ -38,6 +38,7 @@ TEST_CASE("device code walks and lists what the host would") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     test::check_acceptance(*ops, seed, 0);
     test::check_acceptance(*ops, seed, static_cast<std::int64_t>(seed % 6) + 1);
+    test::check_acceptance(*ops, seed, static_cast<std::int64_t>(seed % 7), true);
   }
 }
 
