@@ -105,7 +105,7 @@ Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
 
 template <class T>
 Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
-                              const Target<T>& target, std::uint64_t seed) {
+                              const Target<T>& target, std::uint64_t seed, double logit_deviation) {
   Filler<T> fill(ops, seed, shape.parameter_count());
   DraftWeights<T> weights;
   weights.fuse = fill.matrix(shape.hidden, 3 * shape.hidden);
@@ -116,7 +116,8 @@ Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
                                       .q_width = shape.num_heads * shape.head_dim,
                                       .kv_width = shape.num_kv_heads * shape.head_dim});
   weights.norm = fill.ones(shape.hidden);
-  weights.head = fill.matrix(shape.vocab, shape.hidden);
+  weights.head = fill.normal(shape.vocab * shape.hidden,
+                             logit_deviation / std::sqrt(static_cast<double>(shape.hidden)));
   const std::int64_t tokens = target.shape().vocab;
   for (std::int64_t i = 0; shape.vocab < tokens && i < shape.vocab; ++i) {  // spread over all
     weights.target_token.push_back(static_cast<std::int32_t>(i * tokens / shape.vocab));
@@ -166,11 +167,11 @@ template Target<float> make_synthetic_target(kernels::Ops<float>&, const LlmShap
 template Target<Bf16> make_synthetic_target(kernels::Ops<Bf16>&, const LlmShape&, const DraftShape&,
                                             std::uint64_t);
 template Draft<double> make_synthetic_draft(kernels::Ops<double>&, const DraftShape&,
-                                            const Target<double>&, std::uint64_t);
+                                            const Target<double>&, std::uint64_t, double);
 template Draft<float> make_synthetic_draft(kernels::Ops<float>&, const DraftShape&,
-                                           const Target<float>&, std::uint64_t);
+                                           const Target<float>&, std::uint64_t, double);
 template Draft<Bf16> make_synthetic_draft(kernels::Ops<Bf16>&, const DraftShape&,
-                                          const Target<Bf16>&, std::uint64_t);
+                                          const Target<Bf16>&, std::uint64_t, double);
 template void fill_context(kernels::Ops<double>&, Target<double>&, std::int64_t, std::uint64_t);
 template void fill_context(kernels::Ops<float>&, Target<float>&, std::int64_t, std::uint64_t);
 template void fill_context(kernels::Ops<Bf16>&, Target<Bf16>&, std::int64_t, std::uint64_t);

@@ -1,5 +1,5 @@
 // Models of a named geometry with random weights and contexts that were never prefilled: time and
-// bytes of a step do not depend on what the weights say. Never used for acceptance.
+// bytes of a step do not depend on what the weights say. Their own acceptance means nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,15 @@ namespace versieve::engine {
 template <class T>
 Target<T> make_synthetic_target(kernels::Ops<T>& ops, const LlmShape& shape,
                                 const DraftShape& draft, std::uint64_t seed);
-// `target` outlives the draft.
+// `target` outlives the draft. `logit_deviation`: standard deviation of its logits. At 1 all
+// tokens are about as likely, and trees are as flat as their width allows; at kConfidentLogits the
+// best one nearly always has most of the probability, as a trained draft's, and trees are as deep
+// as they may be.
+inline constexpr double kConfidentLogits = 40.0;
 template <class T>
 Draft<T> make_synthetic_draft(kernels::Ops<T>& ops, const DraftShape& shape,
-                              const Target<T>& target, std::uint64_t seed);
+                              const Target<T>& target, std::uint64_t seed,
+                              double logit_deviation = 1.0);
 
 // Makes the cache hold `context_len` tokens of random normal values: keys, values, raw keys and
 // compressed tokens.

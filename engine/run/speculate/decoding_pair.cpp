@@ -6,6 +6,7 @@
 #include "engine/io/layer_map_file.h"
 #include "engine/io/prompt/stop_tokens.h"
 #include "engine/run/model/load.h"
+#include "engine/run/model/synthetic.h"
 
 namespace versieve::engine {
 
@@ -38,6 +39,14 @@ DecodingPair<T>::DecodingPair(kernels::Ops<T>& ops, const std::filesystem::path&
     generator_->set_layer_map(
         read_layer_map(model, checkpoint_.shape, draft_model_->shape().layers).draft_layer);
   }
+}
+
+template <class T>
+DecodingPair<T>::DecodingPair(kernels::Ops<T>& ops, const LlmShape& geometry, std::uint64_t seed) {
+  const DraftShape draft = usual_draft(geometry);
+  target_.emplace(make_synthetic_target(ops, geometry, draft, seed));
+  draft_.emplace(make_synthetic_draft(ops, draft, *target_, seed + 1, kConfidentLogits));
+  generator_.emplace(ops, *target_, &*draft_);
 }
 
 template <class T>

@@ -1,5 +1,6 @@
 // The target of a model directory and what drafts for it, a head or a model of its own, on a
-// device: loaded once, for any number of prompts and strategies.
+// device: loaded once, for any number of prompts and strategies. Or a geometry's, with random
+// weights, for runs whose acceptance is synthetic (synthetic_acceptance.h).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@ class DecodingPair {
   // Error(kBadInput) for files that are wrong.
   DecodingPair(kernels::Ops<T>& ops, const std::filesystem::path& model, Checkpoint target,
                bool drafts);
+  // Of that geometry, and a draft head that is as sure of itself as trained ones.
+  DecodingPair(kernels::Ops<T>& ops, const LlmShape& geometry, std::uint64_t seed);
   DecodingPair(const DecodingPair&) = delete;
   DecodingPair& operator=(const DecodingPair&) = delete;
 

@@ -175,6 +175,9 @@ void DeviceStepRunner<T>::begin(const Start& start) {
     fill_pool(ranked_tree(options_.choice, target_->shape().vocab, start.token), state.pool);
   }
   ops_->upload(state_.data(), &state, sizeof state);
+  if (options_.forces_by_position) {
+    force_yields(start);
+  }
   if (!has_entries()) {
     return;
   }
@@ -195,6 +198,16 @@ void DeviceStepRunner<T>::begin(const Start& start) {
                    .src = start.captured,
                    .dst = target_->reserve_captured(options_.choice.nodes),
                    .term = TrafficTerm::kDraft});
+}
+
+// A place for every root that a step may have, so that recordings of longer contexts find it too.
+template <class T>
+void DeviceStepRunner<T>::force_yields(const Start& start) {
+  ensure_count(*ops_, forced_, std::max(target_->shape().max_position, max_context_) + 1);
+  std::vector<std::int32_t> forced(start.forced_yields.begin(), start.forced_yields.end());
+  forced.resize(static_cast<std::size_t>(max_context_ - start.context_len + 1), 0);
+  ops_->upload(forced_.data() + start.context_len, forced.data(),
+               forced.size() * sizeof(std::int32_t));
 }
 
 template <class T>
@@ -407,6 +420,7 @@ void DeviceStepRunner<T>::accept_tree() {
                      .cmp_block = shape.nsa.cmp_block,
                      .cmp_stride = shape.nsa.cmp_stride,
                      .forced_yield = options_.forced_yield,
+                     .forced_at = options_.forces_by_position ? forced_.data() : nullptr,
                      .choice = lists_.choice,
                      .token = lists_.token,
                      .parent = lists_.parent,

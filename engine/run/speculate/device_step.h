@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct DeviceStepOptions {
   double temperature = 0.0;
   bool scores_by_rank = false;      // DraftSourceOptions
   std::int64_t forced_yield = 0;    // StepOptions
+  bool forces_by_position = false;  // Start::forced_yields in its place
   bool draft_in_one_launch = true;  // where the device has such a launch; no bit depends on it
   // false, for timing: no draft runs, every step verifies ranked_tree() and takes a forced yield.
   bool drafts = true;
@@ -61,6 +63,9 @@ class DeviceStepRunner {
     const T* captured = nullptr;  // [3 * hidden]: streams of the token before it; null: no draft
     std::int64_t max_context = 0;  // no step will begin at a longer context
     std::uint64_t seed = 0;        // above temperature 0
+    // Where yields are forced by position: of the steps whose roots stand at context_len and
+    // behind; 0, and beyond the last, the target decides.
+    std::span<const std::int32_t> forced_yields;
   };
   // Forgets what ran before. REQUIRES: refusal() is empty up to max_context.
   void begin(const Start& start);
@@ -88,6 +93,7 @@ class DeviceStepRunner {
   bool has_entries() const { return drafts() || options_.feeds_draft; }
   typename Draft<T>::DeviceEntries entries() const;
   std::int64_t lay_out(std::int32_t* base);
+  void force_yields(const Start& start);
   void enqueue();
   void draft_tree();
   void list_children(std::int64_t level);
@@ -124,6 +130,7 @@ class DeviceStepRunner {
   kernels::OpsBuffer<T, kernels::StepState> state_;     // one
   kernels::OpsBuffer<T, kernels::SumOf<T>> perturbed_;  // rows of logits, above temperature 0
   kernels::OpsBuffer<T> newest_captured_;               // [3 * hidden], once stopped
+  kernels::OpsBuffer<T, std::int32_t> forced_;          // [positions], where yields are forced so
   std::unique_ptr<kernels::StepYield[], std::function<void(kernels::StepYield*)>> yields_;
   std::unique_ptr<kernels::Marker> markers_[kernels::kYieldSlots];
   struct Recorded {

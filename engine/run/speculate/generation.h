@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/run/speculate/step.h"
+#include "engine/run/speculate/synthetic_acceptance.h"
 #include "model/words/strategy.h"
 
 namespace versieve::engine {
@@ -26,6 +27,8 @@ struct GenerateOptions {
   // Steps run whole on the device where they can (device_step.h): greedy ones of which nothing
   // above is asked. The tokens are the same.
   bool records_steps = false;
+  // Decides in the target's place what steps with a draft yield; null: the target does.
+  const SyntheticAcceptance* acceptance = nullptr;
 };
 
 // Throws Error(kUsage) unless it is 0, which is greedy, or one that logits can be divided by.

@@ -70,15 +70,18 @@ Generation GuardedRuns<T>::run_by_host(GenerateOptions options, std::span<const 
   prefilled_->rewind(*source, run.tokens.back());
   prefilled_->target().cache().reserve(prefilled_->length() + limit + kDeepestTree);
   prefilled_->target().drop_block_keys();
+  std::vector<std::int32_t> forced = prefilled_->forced_yields(options);
   while (!over) {
-    const StepResult step =
-        prefilled_->steps().run(*source, run.tokens.back(), prefilled_->step_options(options));
+    StepOptions step_choice = prefilled_->step_options(options);
+    step_choice.forced_yield = prefilled_->forced_yield(forced);
+    const StepResult step = prefilled_->steps().run(*source, run.tokens.back(), step_choice);
     record_step(step, options, run);
     over = run.append(yielded_tokens(step), limit, options.eos);
     const double seconds = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
     if (guard.observe(static_cast<double>(step.acceptance.yield()), 1e6 * seconds) && !over) {
       options.strategy = ranked[guard.active()];
       run.count_move(guard.active());
+      forced = prefilled_->forced_yields(options);
       source = make_source(options, run.tokens);
       source->observe(
           observation_of(prefilled_->target(), step.tree, step.acceptance, step.context_len));

@@ -101,8 +101,10 @@ Generation HostLedRuns<T>::run(const GenerateOptions& options, TreeSource<T>& so
   prefilled_->rewind(source, run.tokens.back());
   prefilled_->target().cache().reserve(prefilled_->length() + limit + kDeepestTree);
   std::optional<Rectifier<T>> rectifier = prefilled_->make_rectifier(options.strategy);
-  const StepOptions step_choice = prefilled_->step_options(options);
+  StepOptions step_choice = prefilled_->step_options(options);
+  const std::vector<std::int32_t> forced = prefilled_->forced_yields(options);
   while (!over) {
+    step_choice.forced_yield = prefilled_->forced_yield(forced);
     const StepResult step = prefilled_->steps().run(source, run.tokens.back(), step_choice);
     record_step(step, options, run);
     if (rectifier) {

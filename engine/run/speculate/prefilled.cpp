@@ -124,6 +124,20 @@ StepOptions Prefilled<T>::step_options(const GenerateOptions& options) const {
 }
 
 template <class T>
+std::vector<std::int32_t> Prefilled<T>::forced_yields(const GenerateOptions& options) const {
+  return options.acceptance == nullptr || !options.strategy.draft.speculates()
+             ? std::vector<std::int32_t>()
+             : options.acceptance->yields(options.strategy, token_limit(options) + kDeepestTree);
+}
+
+template <class T>
+std::int64_t Prefilled<T>::forced_yield(const std::vector<std::int32_t>& forced_yields) const {
+  return forced_yields.empty()
+             ? 0
+             : forced_yields.at(static_cast<std::size_t>(target_->length() - length()));
+}
+
+template <class T>
 bool Prefilled<T>::begin_run(const GenerateOptions& options, Generation& run) {
   VERSIEVE_ASSERT(length() >= 1, "a run follows a prefill");
   const std::int64_t room = target_->shape().max_position - length() + 1;

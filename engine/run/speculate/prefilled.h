@@ -45,6 +45,11 @@ class Prefilled {
   // Tokens that a run may add.
   std::int64_t token_limit(const GenerateOptions& options) const;
   StepOptions step_options(const GenerateOptions& options) const;
+  // Of the tuple's steps under synthetic acceptance, by where the root stands behind the prompt:
+  // those of a run. Empty where the target decides.
+  std::vector<std::int32_t> forced_yields(const GenerateOptions& options) const;
+  // Of the next step that the host leads; 0: the target decides.
+  std::int64_t forced_yield(const std::vector<std::int32_t>& forced_yields) const;
   // Puts the token that prefill's logits give into the run; true when it ends the run.
   bool begin_run(const GenerateOptions& options, Generation& run);
   // Caches back to the prompt's end.

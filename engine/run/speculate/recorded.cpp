@@ -112,11 +112,14 @@ bool RecordedRuns<T>::can_run(const GenerateOptions& options) const {
 }
 
 template <class T>
-DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, double temperature,
+DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy,
+                                                     const GenerateOptions& wanted,
                                                      bool feeds_draft) {
+  const double temperature = wanted.temperature;
+  const bool forces = wanted.acceptance != nullptr && strategy.draft.speculates();
   auto found = std::find_if(kept_steps_.begin(), kept_steps_.end(), [&](const KeptSteps& kept) {
     return kept.strategy == strategy && kept.temperature == temperature &&
-           kept.feeds_draft == feeds_draft;
+           kept.feeds_draft == feeds_draft && kept.forces_yields == forces;
   });
   if (found != kept_steps_.end()) {
     std::rotate(found, found + 1, kept_steps_.end());
@@ -127,8 +130,9 @@ DeviceStepRunner<T>& RecordedRuns<T>::recorded_steps(const Strategy& strategy, d
   }
   DeviceStepOptions options = device_options(strategy, prefilled_->target().shape(), temperature);
   options.feeds_draft = feeds_draft;
+  options.forces_by_position = forces;
   kept_steps_.push_back(
-      {strategy, temperature, feeds_draft,
+      {strategy, temperature, feeds_draft, forces,
        std::make_unique<DeviceStepRunner<T>>(prefilled_->ops(), prefilled_->target(),
                                              prefilled_->draft(), options)});
   return *kept_steps_.back().steps;
@@ -164,6 +168,19 @@ typename DeviceStepRunner<T>::Start RecordedRuns<T>::rewind(std::span<const Stra
 }
 
 template <class T>
+void RecordedRuns<T>::begin_steps(DeviceStepRunner<T>& steps, const Strategy& strategy,
+                                  GenerateOptions options,
+                                  typename DeviceStepRunner<T>::Start start) const {
+  options.strategy = strategy;
+  const std::vector<std::int32_t> forced = prefilled_->forced_yields(options);
+  if (!forced.empty()) {
+    start.forced_yields = std::span(forced).subspan(
+        static_cast<std::size_t>(start.context_len - prefilled_->length()));
+  }
+  steps.begin(start);
+}
+
+template <class T>
 void RecordedRuns<T>::reserve(std::int64_t max_new_tokens) {
   const std::int64_t limit = prefilled_->token_limit({.max_new_tokens = max_new_tokens});
   const std::int64_t rows =
@@ -194,9 +211,9 @@ Generation RecordedRuns<T>::run(const GenerateOptions& options) {
   }
   for (; !over; left = left.subspan(1)) {
     const bool ends = left.size() > 1;  // where the draft's positions do
-    DeviceStepRunner<T>& steps = recorded_steps(left.front(), options.temperature, false);
+    DeviceStepRunner<T>& steps = recorded_steps(left.front(), options, false);
     const double recorded_before = steps.record_seconds();
-    steps.begin(start);
+    begin_steps(steps, left.front(), options, start);
     const Clock::time_point begin = Clock::now();
     const auto goes_on = [&](std::int64_t root) { return !ends || drafts_at(positions, root); };
     while (!over && (steps.pending() > 0 || goes_on(steps.length()))) {
@@ -234,11 +251,10 @@ Generation RecordedRuns<T>::run_guarded(const GenerateOptions& options,
   Clock::time_point begin = Clock::now();
   while (!over) {
     const Strategy& strategy = ranked[guard.active()];
-    DeviceStepRunner<T>& steps =
-        recorded_steps(strategy, options.temperature,
-                       prefilled_->draft() != nullptr && !strategy.draft.speculates());
+    DeviceStepRunner<T>& steps = recorded_steps(
+        strategy, options, prefilled_->draft() != nullptr && !strategy.draft.speculates());
     const double recorded_before = steps.record_seconds();
-    steps.begin(start);
+    begin_steps(steps, strategy, options, start);
     if (run.moves.empty()) {
       begin = Clock::now();  // as without a guard; what a move costs is part of decoding
     }

@@ -33,15 +33,20 @@ class RecordedRuns {
  private:
   // Steps of that tuple, with the recordings of earlier runs; valid until those of
   // kMostKeptTuples other tuples were asked for.
-  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, double temperature,
+  DeviceStepRunner<T>& recorded_steps(const Strategy& strategy, const GenerateOptions& options,
                                       bool feeds_draft);
   typename DeviceStepRunner<T>::Start rewind(std::span<const Strategy> strategies,
                                              std::int64_t limit, std::int32_t token);
+
+  // With the yields that synthetic acceptance gives from there on.
+  void begin_steps(DeviceStepRunner<T>& steps, const Strategy& strategy, GenerateOptions options,
+                   typename DeviceStepRunner<T>::Start start) const;
 
   struct KeptSteps {
     Strategy strategy;
     double temperature = 0.0;
     bool feeds_draft = false;
+    bool forces_yields = false;
     std::unique_ptr<DeviceStepRunner<T>> steps;
   };
   Prefilled<T>* prefilled_;

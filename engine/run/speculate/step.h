@@ -42,8 +42,8 @@ struct StepOptions {
   AcceptanceOptions acceptance;
   bool measures_blocks = false;
   PhaseObserver* observer = nullptr;
-  // Above 0, for timing without a trained draft: whatever the target says, the first path of that
-  // many nodes (or the deepest there is) is committed.
+  // Above 0, without a trained draft: whatever the target says, the first path of that many nodes
+  // (or the deepest there is) is committed.
   std::int64_t forced_yield = 0;
 };
 
