@@ -14,6 +14,9 @@ struct PlannerOptions {
   engine::PlannerBenchOptions bench;
   std::string table, list_steps;
   std::optional<std::string> precision, buckets;
+  // Synthetic acceptance, and whose walks it is.
+  std::optional<std::string> acceptance, database;
+  std::string split = "test", regime;
 };
 
 void declare_planner(CLI::App& app, PlannerOptions& options);

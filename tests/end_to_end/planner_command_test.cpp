@@ -5,6 +5,7 @@
 
 #include "engine/analyse/plan/table_file.h"
 #include "tests/end_to_end/refusals.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
 #include "tests/support/tiny_table.h"
 
@@ -73,6 +74,23 @@ TEST_CASE("the steps that a table rests on are written as a sweep that profile t
   CHECK(nlohmann::json::parse(profile.out).at("points") == 1);
 }
 
+TEST_CASE("a geometry plays a table by the law of its tokens a step, and says so") {
+  const std::string bench = "bench planner --table " + world().file("table.json") +
+                            " --model demo --acceptance law --class Strict --buckets 0-64 "
+                            "--prompts-per-cell 1 --backend cpu --threads 1 --max-new-tokens 6 "
+                            "--rounds 1 ";
+  const CommandResult result = run_versieve(bench + "--json");
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("acceptance").at("kind") == "synthetic");
+  CHECK_THAT(json.at("acceptance").at("source").get<std::string>(), Catch::Contains("seed 0"));
+  CHECK(json.at("rows").size() == 7);
+  CHECK(json.at("verdicts").size() == 7);
+  const CommandResult text = run_versieve(bench);
+  CHECK_THAT(text.out, Catch::Contains("synthetic acceptance (law)"));
+}
+
 TEST_CASE("a table, a pair or prompts that are not there are refused in one sentence") {
   const std::string model = " --model " + world().file("model");
   const std::string prompts = " --prompts " + world().file("prompts");
@@ -87,6 +105,18 @@ TEST_CASE("a table, a pair or prompts that are not there are refused in one sent
   check_refused("bench planner" + table + model + " --prompts " + world().file("empty"), 3,
                 "holds no prompts");
   check_refused(world().bench("--buckets 0-65"), 2, "0-64");
+  check_refused("bench planner" + table + " --model nsa-1b" + prompts, 2, "--acceptance");
+  const std::string geometry = "bench planner" + table + " --model demo --backend cpu";
+  check_refused(geometry + " --acceptance recorded", 2, "--db");
+  check_refused(geometry + " --acceptance law --db " VERSIEVE_SOURCE_DIR "/db/measured/h200.db", 2,
+                "--acceptance recorded");
+  check_refused(geometry + " --acceptance measured", 2, "recorded or law");
+  check_refused(geometry + " --acceptance law" + prompts, 2, "give no prompts");
+  check_refused(geometry + " --acceptance recorded --db /nowhere/w.db", 3, "/nowhere/w.db");
+  // Nobody recorded texts at such short contexts.
+  check_refused(geometry + " --acceptance recorded --db " VERSIEVE_SOURCE_DIR
+                           "/db/measured/h200.db --buckets 0-64",
+                1, "no text whose acceptance is known");
   check_refused(world().bench("--class Sparse"), 1, "no cell");
   check_refused(world().bench("--class Nonesuch"), 2, "Nonesuch");
   check_refused(world().bench("--out /nowhere/live.json"), 4, "/nowhere/live.json");

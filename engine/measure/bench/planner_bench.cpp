@@ -38,25 +38,27 @@ class Player {
 
   // None: the prompt's answer ends before its first step.
   std::optional<PromptPlay> play(const PlayedBucket& bucket, const PlayedPrompt& prompt) {
-    pair_.generator().prefill(prompt.tokens);
-    pair_.generator().reserve(options_.max_new_tokens);
-    references_.clear();
-    if (reference_of_run(Strategy{}).steps == 0) {
-      return {};
+    acceptance_ = prompt.acceptance.get();
+    if (!read(prompt.tokens)) {
+      references_.clear();
+      if (acceptance_ == nullptr && !add_references(bucket.runs)) {
+        prompt_.clear();
+        return {};
+      }
+      warm_up(bucket.runs);
     }
-    for (const PlayedRun& run : bucket.runs) {
-      reference_of_run(run.first());  // now, so that nothing else runs between what is timed
-    }
-    warm_up(bucket.runs);
     PromptPlay out{.prompt = prompt.name,
                    .tokens = static_cast<std::int64_t>(prompt.tokens.size()),
                    .form = prompt.form,
+                   .grows = std::any_of(
+                       bucket.runs.begin(), bucket.runs.end(),
+                       [this](const PlayedRun& run) { return request_of(run).stages.size() > 1; }),
                    .runs = std::vector<RunPlay>(bucket.runs.size())};
     for (std::int64_t round = 0; round < options_.rounds; ++round) {
       for (std::size_t i = 0; i < bucket.runs.size(); ++i) {
         // There and back, so that nobody always follows the same neighbour.
         const std::size_t at = round % 2 == 0 ? i : bucket.runs.size() - 1 - i;
-        add(bucket.runs[at], generated(bucket.runs[at]), out.runs[at]);
+        add(generated(bucket.runs[at]), out.runs[at]);
       }
     }
     for (std::size_t i = 0; i < bucket.runs.size(); ++i) {
@@ -73,16 +75,57 @@ class Player {
             .max_new_tokens = options_.max_new_tokens,
             .temperature = options_.temperature,
             .seed = options_.seed,
-            .eos = pair_.eos(),
-            .records_steps = on_gpu_};
+            .eos = options_.synthetic ? std::vector<std::int32_t>() : pair_.eos(),
+            .records_steps = on_gpu_,
+            .acceptance = acceptance_};
   }
 
-  Generation generated(const PlayedRun& run) {
-    if (!run.guard) {
-      return pair_.generator().run(options_of(run.first()));
+  // True where the pair has read that prompt already, for the runs of one bucket.
+  bool read(const TokenIds& tokens) {
+    if (tokens == prompt_) {
+      return true;
     }
-    RuntimeGuard guard(run.guard->constants, run.guard->rule, run.guard->expected);
-    return pair_.generator().run_guarded(options_of(run.first()), run.ranked, guard);
+    pair_.generator().prefill(tokens);
+    pair_.generator().reserve(options_.max_new_tokens);
+    prompt_ = tokens;
+    return false;
+  }
+
+  // Now, so that nothing else runs between what is timed. False where an answer ends before its
+  // first step.
+  bool add_references(const std::vector<PlayedRun>& runs) {
+    if (reference_of_run(Strategy{}).steps == 0) {
+      return false;
+    }
+    for (const PlayedRun& run : runs) {
+      reference_of_run(run.first());
+    }
+    return true;
+  }
+
+  // The buckets that the prompt's context grows through.
+  GuardedRequest request_of(const PlayedRun& run) const {
+    return guarded_request(run.plan, static_cast<std::int64_t>(prompt_.size()),
+                           options_.max_new_tokens);
+  }
+
+  struct Made {
+    Generation generation;
+    std::vector<Strategy> ranked;  // that its moves name
+    bool moved = false;            // by the guard
+  };
+  Made generated(const PlayedRun& run) {
+    GuardedRequest request = request_of(run);
+    if (!run.is_guarded && request.stages.size() == 1) {
+      return {.generation = pair_.generator().run(options_of(run.first())),
+              .ranked = std::move(request.ranked)};
+    }
+    RuntimeGuard guard(run.plan.constants, run.plan.rule, request.stages,
+                       static_cast<std::int64_t>(prompt_.size()));
+    Generation made = pair_.generator().run_guarded(options_of(run.first()), request.ranked, guard);
+    return {.generation = std::move(made),
+            .ranked = std::move(request.ranked),
+            .moved = guard.transitions() > 0};
   }
 
   // Whole runs, untimed, until none of them makes a recording: one made late may have had memory
@@ -95,7 +138,7 @@ class Player {
     for (int round = 0; recorded && round < kMostWarmUps; ++round) {
       recorded = false;
       for (const PlayedRun& run : runs) {
-        recorded |= generated(run).record_seconds > 0.0;
+        recorded |= generated(run).generation.record_seconds > 0.0;
       }
     }
   }
@@ -109,27 +152,32 @@ class Player {
     return found->second;
   }
 
-  void add(const PlayedRun& run, const Generation& made, RunPlay& out) {
+  void add(const Made& run, RunPlay& out) {
+    const Generation& made = run.generation;
+    const Strategy& first = run.ranked.front();
     out.tokens_per_s.push_back(made.tokens_per_second());
     out.step_us.push_back(1e6 * made.decode_seconds() / static_cast<double>(made.steps));
     out.tokens = static_cast<std::int64_t>(made.tokens.size()) - 1;
     out.steps = made.steps;
     out.yielded = made.accepted_per_step() * static_cast<double>(made.steps);
-    out.moved |= !made.moves.empty();
+    out.moved |= run.moved;
     out.recorded = made.recorded;
     out.record_s += made.record_seconds;
-    const bool comparable = options_.temperature == 0.0 || samples_coupled(run.first());
-    if (!comparable || out.divergence || !is_of_one_text(run.first(), made.moves, run.ranked)) {
+    const bool comparable =
+        acceptance_ == nullptr && (options_.temperature == 0.0 || samples_coupled(first));
+    if (!comparable || out.divergence || !is_of_one_text(first, made.moves, run.ranked)) {
       return;
     }
-    out.reference = reference_of(run.first());
-    out.divergence = first_divergence(made, reference_of_run(run.first()));
+    out.reference = reference_of(first);
+    out.divergence = first_divergence(made, reference_of_run(first));
   }
 
   const PlannerBenchOptions& options_;
   bool on_gpu_;
   DecodingPair<T>& pair_;
-  std::map<std::string, Generation> references_;  // of this prompt, by schedule
+  TokenIds prompt_;                                  // read
+  const SyntheticAcceptance* acceptance_ = nullptr;  // of it
+  std::map<std::string, Generation> references_;     // of it, by schedule
 };
 
 std::vector<std::int64_t> asked_buckets(const PlanTable& table,
@@ -149,44 +197,94 @@ std::vector<std::int64_t> asked_buckets(const PlanTable& table,
 template <class T>
 class TablePlayer {
  public:
+  // [bucket], at most `longest` tokens each.
+  using PromptsOf =
+      std::function<std::vector<PlayedPrompt>(const ContextBucket& bucket, std::int64_t longest)>;
+
   TablePlayer(const PlanTable& table, const PlannerBenchOptions& options,
               const std::function<void(const PlannerProgress&)>& on_prompt, PlannerBench& bench,
-              const ComputeDevice& device, DecodingPair<T>& pair, const Tokenizer& tokenizer)
+              const ComputeDevice& device, DecodingPair<T>& pair)
       : table_(table),
         options_(options),
         on_prompt_(on_prompt),
         bench_(bench),
         pair_(pair),
-        tokenizer_(tokenizer),
         player_(options, device, pair) {}
 
-  void play(const std::vector<PromptTokens>& prompts) {
-    const std::vector<PrecisionClass>& classes =
-        options_.classes.empty() ? table_.classes : options_.classes;
+  void play(const PromptsOf& prompts_of) {
+    const std::int64_t longest = pair_.positions() - options_.max_new_tokens - kDeepestTree;
     for (const std::int64_t index : asked_buckets(table_, options_)) {
-      const PlayedBucket bucket = played_bucket(
-          table_, index, classes, options_.candidates,
-          [this](const Strategy& strategy) { return player_.refusal(strategy); },
-          options_.sweeps_guard ? one_factor_settings(table_.guard) : std::vector<VariedGuard>());
+      const ContextBucket& range = table_.buckets[static_cast<std::size_t>(index)];
+      std::vector<PlayedPrompt> prompts = prompts_of(range, longest);
+      const PlayedBucket bucket = bucket_of(index, prompts);
       for (const PlayedCell& cell : bucket.cells) {
         if (!cell.unplayed_because.empty()) {
           bench_.unplayed.push_back({bucket.range, cell.precision, cell.unplayed_because});
         }
       }
       if (bucket.is_played()) {
+        leave_out_lacking(bucket, prompts);
         play_bucket(bucket, prompts);
       }
     }
   }
 
  private:
-  void play_bucket(const PlayedBucket& bucket, const std::vector<PromptTokens>& all) {
-    const std::vector<PlayedPrompt> prompts =
-        prompts_for({.bucket = bucket.range,
-                     .count = options_.prompts_per_bucket,
-                     .most = pair_.positions() - options_.max_new_tokens - kDeepestTree,
-                     .joins_texts = options_.joins_texts},
-                    all, tokenizer_);
+  PlayedBucket bucket_of(std::int64_t index, const std::vector<PlayedPrompt>& prompts) {
+    CellRequest request{.bucket = index,
+                        .candidates = options_.candidates,
+                        .settings = options_.sweeps_guard ? one_factor_settings(table_.guard)
+                                                          : std::vector<VariedGuard>()};
+    for (const PlayedPrompt& prompt : prompts) {
+      request.longest = std::max(request.longest, static_cast<std::int64_t>(prompt.tokens.size()) +
+                                                      options_.max_new_tokens);
+    }
+    return played_bucket(table_, options_.classes.empty() ? table_.classes : options_.classes,
+                         request, [&](const Strategy& strategy) {
+                           const std::string reason = player_.refusal(strategy);
+                           return reason.empty() ? lacking_because(strategy, prompts) : reason;
+                         });
+  }
+
+  // Where synthetic acceptance knows it along none of the texts.
+  static std::string lacking_because(const Strategy& strategy,
+                                     const std::vector<PlayedPrompt>& prompts) {
+    std::string reason;
+    for (const PlayedPrompt& prompt : prompts) {
+      reason = prompt.acceptance ? prompt.acceptance->lacking_because(strategy) : "";
+      if (reason.empty()) {
+        return {};
+      }
+    }
+    return reason;
+  }
+
+  // Texts along which synthetic acceptance knows not all that plays.
+  void leave_out_lacking(const PlayedBucket& bucket, std::vector<PlayedPrompt>& prompts) {
+    const auto lacks = [&](const PlayedPrompt& prompt) {
+      return prompt.acceptance &&
+             std::any_of(bucket.runs.begin(), bucket.runs.end(),
+                         [&](const PlayedRun& run) { return !lacking_tuple(run, prompt).empty(); });
+    };
+    const auto end = std::remove_if(prompts.begin(), prompts.end(), lacks);
+    if (end != prompts.end()) {
+      bench_.remarks.push_back(std::to_string(prompts.end() - end) + " texts of " +
+                               name_of(bucket.range) +
+                               " are left out: not all tuples that play are recorded along them");
+    }
+    prompts.erase(end, prompts.end());
+  }
+
+  static std::string lacking_tuple(const PlayedRun& run, const PlayedPrompt& prompt) {
+    for (const Strategy& strategy : run.tuples()) {
+      if (std::string reason = prompt.acceptance->lacking_because(strategy); !reason.empty()) {
+        return reason;
+      }
+    }
+    return {};
+  }
+
+  void play_bucket(const PlayedBucket& bucket, const std::vector<PlayedPrompt>& prompts) {
     std::vector<PromptPlay> plays;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       std::optional<PromptPlay> play = player_.play(bucket, prompts[i]);
@@ -208,7 +306,11 @@ class TablePlayer {
                   .seconds = std::chrono::duration<double>(Clock::now() - begin_).count()});
     }
     if (plays.empty()) {
-      bench_.unplayed.push_back({bucket.range, {}, "no prompt reaches it"});
+      bench_.unplayed.push_back({bucket.range,
+                                 {},
+                                 options_.synthetic ? "no text whose acceptance is known begins "
+                                                      "there, with all tuples that play"
+                                                    : "no prompt reaches it"});
       return;
     }
     std::vector<PlannerCell> cells = cells_of(table_, bucket, plays);
@@ -224,7 +326,6 @@ class TablePlayer {
   const std::function<void(const PlannerProgress&)>& on_prompt_;
   PlannerBench& bench_;
   DecodingPair<T>& pair_;
-  const Tokenizer& tokenizer_;
   Player<T> player_;
   Clock::time_point begin_ = Clock::now();
 };
@@ -241,6 +342,70 @@ void add_pair(const PlanTable& table, PlannerBench& bench) {
     }
   }
 }
+
+// A geometry's name where no folder is; none: a folder.
+std::optional<LlmShape> geometry_of(const std::filesystem::path& model) {
+  std::error_code ignored;
+  if (std::filesystem::exists(model, ignored)) {
+    return {};
+  }
+  try {
+    return named_llm_shape(model.string());
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void add_geometry(const PlanTable& table, const LlmShape& shape, PlannerBench& bench) {
+  const std::string name = bench.options.model.string();
+  const std::int64_t proposed = usual_draft(shape).vocab;
+  bench.pair = name + " with random weights, its draft of " + std::to_string(proposed) + " tokens";
+  if (table.sources && table.sources->pair) {
+    bench.planned_pair = text_of(*table.sources->pair);
+  }
+  if (!bench.planned_pair.empty() || target_name(table.model) != target_name(name) ||
+      (table.draft_vocab > 0 && table.draft_vocab != proposed)) {
+    bench.remarks.push_back(
+        "the table was planned for " +
+        (bench.planned_pair.empty() ? table.model : bench.planned_pair) +
+        (table.draft_vocab > 0 ? " with a draft of " + std::to_string(table.draft_vocab) + " tokens"
+                               : "") +
+        ", and " + bench.pair + " plays it");
+  }
+}
+
+// Random tokens, or the listed prompts.
+class Prompts {
+ public:
+  Prompts(const PlannerBenchOptions& options, const PromptList& list, const LlmShape& shape)
+      : options_(options), vocab_(shape.vocab) {
+    if (!options.synthetic) {
+      tokenizer_ = load_tokenizer(options.model, shape);
+      prompts_ = prompt_tokens(list, *tokenizer_, options.model);
+    }
+  }
+
+  std::vector<PlayedPrompt> of(const ContextBucket& bucket, std::int64_t longest) const {
+    if (!options_.synthetic) {
+      return prompts_for({.bucket = bucket,
+                          .count = options_.prompts_per_bucket,
+                          .most = longest,
+                          .joins_texts = options_.joins_texts},
+                         prompts_, *tokenizer_);
+    }
+    std::vector<SyntheticText> texts =
+        options_.synthetic->texts(bucket, options_.prompts_per_bucket);
+    const auto too_long = [longest](const SyntheticText& t) { return t.context_len > longest; };
+    texts.erase(std::remove_if(texts.begin(), texts.end(), too_long), texts.end());
+    return random_prompts(texts, options_.prompts_per_bucket, vocab_, options_.seed);
+  }
+
+ private:
+  const PlannerBenchOptions& options_;
+  std::int64_t vocab_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<PromptTokens> prompts_;
+};
 
 void require_played(const PlannerBench& bench) {
   if (!bench.cells.empty()) {
@@ -266,6 +431,14 @@ void check_options(const PlannerBenchOptions& options, const PlanTable& table) {
         "bench planner takes at least 2 new tokens and at least one prompt, candidate and round");
   }
   check_temperature(options.temperature);
+  if (!options.synthetic && geometry_of(options.model)) {
+    refuse("'" + options.model.string() +
+           "' is a geometry with random weights, whose own acceptance means nothing: play it with "
+           "synthetic acceptance (--acceptance recorded or law), or give a pair's folder");
+  }
+  if (options.synthetic && !options.prompts.empty()) {
+    refuse("under synthetic acceptance prompts are random tokens: give no prompts");
+  }
   for (const ContextBucket& bucket : options.buckets) {
     if (std::find(table.buckets.begin(), table.buckets.end(), bucket) == table.buckets.end()) {
       std::string known;
@@ -285,23 +458,37 @@ PlannerBench bench_planner(const PlanTable& table, const PlannerBenchOptions& op
   if (options.dtype != "auto") {
     dtype = dtype_on(device, options.dtype);
   }
-  const PromptList list = listed_prompts(options.prompts);
-  Checkpoint checkpoint = load_target(options.model);
-  const std::unique_ptr<const Tokenizer> tokenizer =
-      load_tokenizer(options.model, checkpoint.shape);
-  const std::vector<PromptTokens> prompts = prompt_tokens(list, *tokenizer, options.model);
+  const PromptList list = options.synthetic ? PromptList() : listed_prompts(options.prompts);
   PlannerBench bench{.backend = device.backend,
                      .device = device.name,
-                     .dtype = dtype.value_or(usual_dtype(device.backend, checkpoint.weights).dtype),
                      .hardware = table.hardware,
                      .planned_model = table.model,
                      .options = options};
-  add_pair(table, bench);
-  with_ops(device, bench.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
-    DecodingPair<T> pair(*ops, options.model, std::move(checkpoint), /*drafts=*/true);
+  const auto play = [&]<class T>(DecodingPair<T>& pair, const Prompts& prompts) {
     bench.remarks.insert(bench.remarks.end(), pair.remarks().begin(), pair.remarks().end());
-    TablePlayer<T>(table, options, on_prompt, bench, device, pair, *tokenizer).play(prompts);
-  });
+    TablePlayer<T>(table, options, on_prompt, bench, device, pair)
+        .play([&prompts](const ContextBucket& bucket, std::int64_t longest) {
+          return prompts.of(bucket, longest);
+        });
+  };
+  if (const std::optional<LlmShape> geometry = geometry_of(options.model)) {
+    const Prompts prompts(options, list, *geometry);
+    bench.dtype = dtype.value_or(device.backend == Backend::kCuda ? Dtype::kBf16 : Dtype::kF32);
+    add_geometry(table, *geometry, bench);
+    with_ops(device, bench.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+      DecodingPair<T> pair(*ops, *geometry, options.seed);
+      play(pair, prompts);
+    });
+  } else {
+    Checkpoint checkpoint = load_target(options.model);
+    const Prompts prompts(options, list, checkpoint.shape);
+    bench.dtype = dtype.value_or(usual_dtype(device.backend, checkpoint.weights).dtype);
+    add_pair(table, bench);
+    with_ops(device, bench.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+      DecodingPair<T> pair(*ops, options.model, std::move(checkpoint), /*drafts=*/true);
+      play(pair, prompts);
+    });
+  }
   require_played(bench);
   return bench;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/measure/bench/planner_acceptance.h"
 #include "engine/measure/bench/planner_cells.h"
 #include "engine/measure/bench/planner_prompts.h"
 #include "engine/run/speculate/generation.h"
@@ -19,10 +20,13 @@
 namespace versieve::engine {
 
 struct PlannerBenchOptions {
-  std::filesystem::path model;  // directory: config.json, weights, tokenizer, draft/
-  std::vector<std::filesystem::path> prompts;
-  std::vector<PrecisionClass> classes;  // empty: the table's
-  std::vector<ContextBucket> buckets;   // of the table; empty: all
+  // Directory: config.json, weights, tokenizer, draft/. Or a geometry's name, for random weights
+  // and synthetic acceptance.
+  std::filesystem::path model;
+  std::vector<std::filesystem::path> prompts;  // none under synthetic acceptance
+  std::optional<SyntheticPlay> synthetic;      // none: acceptance is the pair's own
+  std::vector<PrecisionClass> classes;         // empty: the table's
+  std::vector<ContextBucket> buckets;          // of the table; empty: all
   std::int64_t max_new_tokens = 128;
   std::int64_t prompts_per_bucket = 4;
   std::int64_t candidates = 3;  // of a cell's tuples, that the oracle chooses from
@@ -40,7 +44,7 @@ struct RunPlay {
   std::vector<double> tokens_per_s, step_us;  // by round
   std::int64_t tokens = 0, steps = 0;         // of one round; tokens of the steps alone
   double yielded = 0.0;                       // by them, also what a stop cut off
-  bool moved = false;                         // by the guard
+  bool moved = false;                         // by the guard; a bucket's border does not count
   bool recorded = false;                      // steps in graphs
   double record_s = 0.0;                      // of recordings made in timed rounds
   // Held to plain decoding of the same schedule; none: its tuples promise several texts.
@@ -52,6 +56,7 @@ struct PromptPlay {
   std::string prompt;
   std::int64_t tokens = 0;
   PromptForm form = PromptForm::kWhole;
+  bool grows = false;         // into a further bucket of the table
   std::vector<RunPlay> runs;  // of the bucket's
 };
 
@@ -70,6 +75,8 @@ struct PlannerRow {
   double pooled_tokens_per_s = 0.0;               // all tokens over all time
   double tokens_a_step = 1.0;                     // all that steps yielded over all steps
   profiler::SampleSummary over_plain, over_base;  // ratios, prompt by prompt
+  // [prompt]: those ratios, and that to the first tuple.
+  std::vector<double> each_over_plain, each_over_base, each_over_static;
   std::optional<Predicted> predicted;
   std::optional<bool> is_within;             // the measured median in the predicted interval
   std::int64_t moved = 0;                    // prompts that the guard changed
@@ -90,12 +97,28 @@ struct PlannerCell {
   ContextBucket range;
   PrecisionClass precision = PrecisionClass::kStrict;
   std::int64_t prompts = 0;
+  std::int64_t growing = 0;                         // of them, into a further bucket
   std::vector<PlannerRow> rows;                     // in the order of kContenders
   std::optional<profiler::SampleSummary> guard_us;  // what a guard costs a step
   std::vector<SettingRow> settings;  // the table's own first; empty where none is asked for
 
   const PlannerRow& row(Contender contender) const;
 };
+
+// A claim of the plan, judged by what was played.
+struct Verdict {
+  // 95 % interval of a mean over prompts (Student's), less one; none of fewer than three.
+  struct Mean {
+    double mean = 0.0;
+    std::optional<double> low, high;
+  };
+  std::string claim;
+  std::optional<bool> holds;  // none: nothing to judge by
+  Mean gain;                  // what it is judged by; of a share no gain
+  std::string detail;         // where, and how many
+};
+// `ratios`: not empty.
+Verdict::Mean mean_gain_of(const std::vector<double>& ratios);
 
 struct UnplayedCell {
   ContextBucket range;
@@ -146,6 +169,9 @@ struct PlannerBench {
   std::optional<profiler::SampleSummary> guard_us() const;  // over cells
   // Means over cells, moves added up; empty where the guard's constants are not swept.
   std::vector<SettingRow> settings() const;
+  // Static and guarded against the baseline, the guards against the first tuple and plain decoding,
+  // coverage of the predicted intervals.
+  std::vector<Verdict> verdicts() const;
   // Why the answer is "no" (a text that is promised is another), or empty.
   std::string failure() const;
 };

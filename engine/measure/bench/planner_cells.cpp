@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/plan/guarded_plan.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -32,27 +31,43 @@ std::string lacking_because(const PlanTable& table, std::int64_t bucket, Precisi
              : "the table lacks its baselines";
 }
 
+// To which no step is low.
+GuardConstants staying(GuardConstants constants) {
+  constants.drop_ratio = 0.0;
+  return constants;
+}
+
+bool same_tuples(const PlayedRun& a, const PlayedRun& b) {
+  return std::equal(a.plan.buckets.begin(), a.plan.buckets.end(), b.plan.buckets.begin(),
+                    b.plan.buckets.end(), [](const GuardedBucket& x, const GuardedBucket& y) {
+                      return x.range == y.range && x.ranked == y.ranked;
+                    });
+}
+
 class BucketMaker {
  public:
-  BucketMaker(const PlanTable& table, std::int64_t bucket, std::int64_t candidates,
-              const RefusalOf& refusal, const std::vector<VariedGuard>& settings)
-      : table_(table),
-        bucket_(bucket),
-        candidates_(candidates),
-        refusal_(refusal),
-        settings_(settings) {
-    out_.index = bucket;
-    out_.range = table.buckets[static_cast<std::size_t>(bucket)];
+  BucketMaker(const PlanTable& table, const CellRequest& request, const RefusalOf& refusal)
+      : table_(table), request_(request), refusal_(refusal) {
+    out_.index = request.bucket;
+    out_.range = table.buckets[static_cast<std::size_t>(request.bucket)];
+    for (std::int64_t b = request.bucket; b < static_cast<std::int64_t>(table.buckets.size());
+         ++b) {
+      if (b == request.bucket || range_of(b).low < request.longest) {
+        reached_.push_back(b);
+      }
+    }
   }
 
   void add(PrecisionClass precision) {
     PlayedCell cell{.precision = precision,
-                    .unplayed_because = lacking_because(table_, bucket_, precision)};
+                    .unplayed_because = lacking_because(table_, request_.bucket, precision)};
     if (cell.unplayed_because.empty()) {
-      cell.unplayed_because = refused_because(precision);
-    }
-    if (cell.unplayed_because.empty()) {
+      const std::size_t known = out_.runs.size();
       fill(cell);
+      if (const std::string reason = refused_because(known); !reason.empty()) {
+        out_.runs.erase(out_.runs.begin() + static_cast<std::ptrdiff_t>(known), out_.runs.end());
+        cell = {.precision = precision, .unplayed_because = reason};
+      }
     }
     out_.cells.push_back(std::move(cell));
   }
@@ -60,81 +75,103 @@ class BucketMaker {
   PlayedBucket take() { return std::move(out_); }
 
  private:
-  std::vector<Strategy> first_tuples(PrecisionClass precision) const {
-    std::vector<Strategy> out;
-    for (const PlanEntry* e : entries_of(table_, bucket_, precision)) {
-      if (static_cast<std::int64_t>(out.size()) < candidates_) {
-        out.push_back(e->evaluation.strategy);
-      }
-    }
-    return out;
+  const ContextBucket& range_of(std::int64_t bucket) const {
+    return table_.buckets[static_cast<std::size_t>(bucket)];
   }
 
-  std::string refused_because(PrecisionClass precision) const {
-    std::vector<Strategy> all = first_tuples(precision);
-    const std::vector<Strategy> guarded =
-        guarded_bucket(table_, bucket_, precision, GuardRule::kMostPromising).ranked;
-    all.insert(all.end(), guarded.begin(), guarded.end());
-    all.push_back(baseline_of(table_, bucket_, "autoregressive")->evaluation.strategy);
-    all.push_back(*coarsened_base(table_, bucket_));
-    for (const Strategy& strategy : all) {
-      const std::string reason = refusal_(strategy);
-      if (!reason.empty()) {
-        return "'" + strategy.text() + "': " + reason;
+  // Of the runs from that one on; those before play.
+  std::string refused_because(std::size_t first_run) const {
+    for (std::size_t i = first_run; i < out_.runs.size(); ++i) {
+      for (const Strategy& strategy : out_.runs[i].tuples()) {
+        const std::string reason = refusal_(strategy);
+        if (!reason.empty()) {
+          return "'" + strategy.text() + "': " + reason;
+        }
       }
     }
     return {};
   }
 
   void fill(PlayedCell& cell) {
-    cell.plain = alone(baseline_of(table_, bucket_, "autoregressive")->evaluation.strategy);
-    cell.base = alone(*coarsened_base(table_, bucket_));
-    cell.base_single = alone(*single_base(table_, bucket_));
-    for (const Strategy& strategy : first_tuples(cell.precision)) {
-      cell.first.push_back(alone(strategy));
+    cell.plain = alone([this](std::int64_t bucket) -> std::optional<Strategy> {
+      const PlanBaseline* const plain = baseline_of(table_, bucket, "autoregressive");
+      return plain == nullptr ? std::nullopt : std::optional(plain->evaluation.strategy);
+    });
+    cell.base = alone([this](std::int64_t bucket) { return coarsened_base(table_, bucket); });
+    cell.base_single = alone([this](std::int64_t bucket) { return single_base(table_, bucket); });
+    const std::size_t first = std::min(entries_of(table_, request_.bucket, cell.precision).size(),
+                                       static_cast<std::size_t>(request_.candidates));
+    for (std::size_t rank = 0; rank < first; ++rank) {
+      cell.first.push_back(alone([&](std::int64_t b) { return ranked(b, cell.precision, rank); }));
     }
     cell.best_r = guarded(cell.precision, GuardRule::kNextRanked, table_.guard);
     cell.best_p = guarded(cell.precision, GuardRule::kMostPromising, table_.guard);
-    for (const VariedGuard& setting : settings_) {
+    for (const VariedGuard& setting : request_.settings) {
       cell.settings_r.push_back(guarded(cell.precision, GuardRule::kNextRanked, setting.constants));
       cell.settings_p.push_back(
           guarded(cell.precision, GuardRule::kMostPromising, setting.constants));
     }
-    cell.never_moving = staying(out_.runs[cell.first.front()].first());
+    cell.never_moving = never_moving(out_.runs[cell.first.front()].first());
   }
 
-  std::size_t alone(const Strategy& strategy) {
+  // The tuple of that rank, from 0, or the last one.
+  std::optional<Strategy> ranked(std::int64_t bucket, PrecisionClass precision,
+                                 std::size_t rank) const {
+    const std::vector<const PlanEntry*> entries = entries_of(table_, bucket, precision);
+    return entries.empty()
+               ? std::nullopt
+               : std::optional(entries[std::min(rank, entries.size() - 1)]->evaluation.strategy);
+  }
+
+  // `tuple_in(bucket)`: none: that of the bucket before goes on.
+  template <class TupleIn>
+  std::size_t alone(TupleIn tuple_in) {
+    PlayedRun run{.plan = {.constants = staying(table_.guard), .rule = GuardRule::kNextRanked}};
+    for (const std::int64_t bucket : reached_) {
+      const std::optional<Strategy> tuple = tuple_in(bucket);
+      std::vector<GuardedBucket>& buckets = run.plan.buckets;
+      if (tuple && (buckets.empty() || !(buckets.back().ranked.front() == *tuple))) {
+        buckets.push_back({.range = range_of(bucket), .ranked = {*tuple}, .expected = {{}}});
+      }
+    }
     for (std::size_t i = 0; i < out_.runs.size(); ++i) {
-      if (!out_.runs[i].guard && out_.runs[i].first() == strategy) {
+      if (!out_.runs[i].is_guarded && same_tuples(out_.runs[i], run)) {
         return i;
       }
     }
-    return added({.ranked = {strategy}});
+    return added(std::move(run));
   }
 
   std::size_t guarded(PrecisionClass precision, GuardRule rule, const GuardConstants& constants) {
-    GuardedBucket bucket = guarded_bucket(table_, bucket_, precision, rule);
-    return added({.ranked = std::move(bucket.ranked),
-                  .guard = PlayedGuard{constants, rule, std::move(bucket.expected)}});
+    PlayedRun run{.plan = {.precision = precision, .constants = constants, .rule = rule},
+                  .is_guarded = true};
+    for (const std::int64_t bucket : reached_) {
+      GuardedBucket tuples = guarded_bucket(table_, bucket, precision, rule);
+      if (!tuples.ranked.empty()) {
+        run.plan.buckets.push_back(std::move(tuples));
+      }
+    }
+    return added(std::move(run));
   }
 
-  // That tuple under a guard to which no step is low. Plain decoding under a guard also feeds the
-  // draft, which is no guard's overhead.
-  std::optional<std::size_t> staying(const Strategy& strategy) {
+  // That tuple under a guard that stays, and in no further bucket. Plain decoding under a guard
+  // also feeds the draft, which is no guard's overhead.
+  std::optional<std::size_t> never_moving(const Strategy& strategy) {
     if (!strategy.draft.speculates()) {
       return {};
     }
+    PlayedRun run{
+        .plan = {.constants = staying(table_.guard),
+                 .rule = GuardRule::kNextRanked,
+                 .buckets = {{.range = out_.range, .ranked = {strategy}, .expected = {{}}}}},
+        .is_guarded = true};
     for (std::size_t i = 0; i < out_.runs.size(); ++i) {
-      const PlayedRun& run = out_.runs[i];
-      if (run.guard && run.guard->constants.drop_ratio == 0.0 && run.ranked.size() == 1 &&
-          run.first() == strategy) {
+      if (out_.runs[i].is_guarded && out_.runs[i].plan.constants.drop_ratio == 0.0 &&
+          same_tuples(out_.runs[i], run)) {
         return i;
       }
     }
-    GuardConstants constants = table_.guard;
-    constants.drop_ratio = 0.0;
-    return added(
-        {.ranked = {strategy}, .guard = PlayedGuard{constants, GuardRule::kNextRanked, {{}}}});
+    return added(std::move(run));
   }
 
   std::size_t added(PlayedRun run) {
@@ -143,10 +180,9 @@ class BucketMaker {
   }
 
   const PlanTable& table_;
-  std::int64_t bucket_;
-  std::int64_t candidates_;
+  const CellRequest& request_;
   const RefusalOf& refusal_;
-  const std::vector<VariedGuard>& settings_;
+  std::vector<std::int64_t> reached_;  // buckets, the own first
   PlayedBucket out_;
 };
 
@@ -177,11 +213,18 @@ bool PlayedBucket::is_played() const {
                      [](const PlayedCell& cell) { return cell.unplayed_because.empty(); });
 }
 
-PlayedBucket played_bucket(const PlanTable& table, std::int64_t bucket,
-                           const std::vector<PrecisionClass>& classes, std::int64_t candidates,
-                           const RefusalOf& refusal, const std::vector<VariedGuard>& settings) {
-  VERSIEVE_ASSERT(candidates >= 1, "a cell's first tuple is always played");
-  BucketMaker maker(table, bucket, candidates, refusal, settings);
+std::vector<Strategy> PlayedRun::tuples() const {
+  std::vector<Strategy> out;
+  for (const GuardedBucket& bucket : plan.buckets) {
+    out.insert(out.end(), bucket.ranked.begin(), bucket.ranked.end());
+  }
+  return out;
+}
+
+PlayedBucket played_bucket(const PlanTable& table, const std::vector<PrecisionClass>& classes,
+                           const CellRequest& request, const RefusalOf& refusal) {
+  VERSIEVE_ASSERT(request.candidates >= 1, "a cell's first tuple is always played");
+  BucketMaker maker(table, request, refusal);
   for (const PrecisionClass precision : classes) {
     maker.add(precision);
   }

@@ -1,6 +1,7 @@
 // Who plays a bucket of a planner table: for each precision class plain decoding, the fixed
 // baseline in groups and without, the first tuples, and the first under each guard. What several
-// classes share is one run.
+// classes share is one run. A context that grows into the next bucket goes on by what stands there
+// in the same place.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/plan/guarded_plan.h"
 #include "model/plan/planner.h"
 #include "model/plan/runtime_guard.h"
 
@@ -27,18 +29,16 @@ const char* name_of(Contender contender);
 // Queries of a group of the coarsened baseline, where the table's own stands in groups of one.
 inline constexpr std::int64_t kBaseGroup = 8;
 
-struct PlayedGuard {
-  GuardConstants constants;
-  GuardRule rule = GuardRule::kNextRanked;
-  std::vector<GuardedTuple> expected;  // of each tuple
-};
-
 // One run that is repeated on each prompt.
 struct PlayedRun {
-  std::vector<Strategy> ranked;      // of a guard; else one
-  std::optional<PlayedGuard> guard;  // none: the tuple alone
+  // The bucket's tuples, then those of the buckets that a context may grow into. Without a guard
+  // one each, and a bucket whose tuple is that of the bucket before is left out.
+  GuardedPlan plan;
+  bool is_guarded = false;
 
-  const Strategy& first() const { return ranked.front(); }
+  const std::vector<Strategy>& ranked() const { return plan.buckets.front().ranked; }
+  const Strategy& first() const { return ranked().front(); }
+  std::vector<Strategy> tuples() const;  // of all its buckets
 };
 
 // Indices into the bucket's runs.
@@ -65,10 +65,14 @@ struct PlayedBucket {
 // Why a tuple cannot run here, or an empty text.
 using RefusalOf = std::function<std::string(const Strategy&)>;
 
-// `candidates`: how many of a cell's tuples the oracle chooses from; at least 1.
-PlayedBucket played_bucket(const PlanTable& table, std::int64_t bucket,
-                           const std::vector<PrecisionClass>& classes, std::int64_t candidates,
-                           const RefusalOf& refusal, const std::vector<VariedGuard>& settings = {});
+struct CellRequest {
+  std::int64_t bucket = 0;
+  std::int64_t longest = 0;     // context that a run grows to
+  std::int64_t candidates = 3;  // of a cell's tuples, that the oracle chooses from; at least 1
+  std::vector<VariedGuard> settings;
+};
+PlayedBucket played_bucket(const PlanTable& table, const std::vector<PrecisionClass>& classes,
+                           const CellRequest& request, const RefusalOf& refusal);
 
 // The fixed baseline of a bucket in exact groups, and in groups of one. None: the table has none.
 std::optional<Strategy> coarsened_base(const PlanTable& table, std::int64_t bucket);

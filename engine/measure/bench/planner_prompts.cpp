@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/io/prompt/prompt.h"
+#include "engine/run/model/uniform.h"
 #include "model/words/assert.h"
 
 namespace versieve::engine {
@@ -73,6 +74,8 @@ const char* name_of(PromptForm form) {
       return "cut";
     case PromptForm::kJoined:
       return "joined";
+    case PromptForm::kRandom:
+      return "random";
   }
   VERSIEVE_ASSERT(false, "a form has a name");
 }
@@ -116,6 +119,26 @@ std::vector<PlayedPrompt> prompts_for(const PromptRequest& request,
   }
   if (request.joins_texts) {
     add_joined(request, prompts, cut, tokenizer, out);
+  }
+  return out;
+}
+
+std::vector<PlayedPrompt> random_prompts(const std::vector<SyntheticText>& texts,
+                                         std::int64_t count, std::int64_t vocab,
+                                         std::uint64_t seed) {
+  std::vector<SyntheticText> taken = spread(texts, count);
+  std::stable_sort(taken.begin(), taken.end(), [](const SyntheticText& a, const SyntheticText& b) {
+    return a.context_len < b.context_len;
+  });
+  std::vector<PlayedPrompt> out;
+  for (const SyntheticText& text : taken) {
+    PlayedPrompt prompt{
+        .name = text.name, .form = PromptForm::kRandom, .acceptance = text.acceptance};
+    for (std::int64_t i = 0; i < text.context_len; ++i) {
+      prompt.tokens.push_back(static_cast<std::int32_t>(
+          static_cast<double>(vocab) * uniform_at(seed, i, UniformUse::kDraft, 0)));
+    }
+    out.push_back(std::move(prompt));
   }
   return out;
 }

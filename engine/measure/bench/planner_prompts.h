@@ -1,14 +1,17 @@
 // Which prompts play a bucket of a planner table: those whose length lies in it, then longer ones
-// cut to the bucket's middle, then, if asked for, texts one after the other.
+// cut to the bucket's middle, then, if asked for, texts one after the other. Under synthetic
+// acceptance: random tokens, of the lengths of the texts whose acceptance it is.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/io/tokenizer/tokenizer.h"
 #include "engine/measure/sweep/prompt_list.h"
+#include "engine/run/speculate/synthetic_acceptance.h"
 #include "model/plan/planner.h"
 
 namespace versieve::engine {
@@ -22,13 +25,14 @@ struct PromptTokens {
 std::vector<PromptTokens> prompt_tokens(const PromptList& prompts, const Tokenizer& tokenizer,
                                         const std::filesystem::path& model);
 
-enum class PromptForm { kWhole, kCut, kJoined };
-const char* name_of(PromptForm form);  // "whole", "cut", "joined"
+enum class PromptForm { kWhole, kCut, kJoined, kRandom };
+const char* name_of(PromptForm form);  // "whole", "cut", "joined", "random"
 
 struct PlayedPrompt {
   std::string name;
   TokenIds tokens;
   PromptForm form = PromptForm::kWhole;
+  std::shared_ptr<const SyntheticAcceptance> acceptance;  // null: the pair's own
 };
 
 struct PromptRequest {
@@ -42,5 +46,16 @@ struct PromptRequest {
 std::vector<PlayedPrompt> prompts_for(const PromptRequest& request,
                                       const std::vector<PromptTokens>& prompts,
                                       const Tokenizer& tokenizer);
+
+// A text of which no more than its acceptance is known.
+struct SyntheticText {
+  std::string name;
+  std::int64_t context_len = 0;  // tokens before it
+  std::shared_ptr<const SyntheticAcceptance> acceptance;
+};
+// `count` of them, evenly, in the order of their lengths: prompts of one length are one, read once.
+std::vector<PlayedPrompt> random_prompts(const std::vector<SyntheticText>& texts,
+                                         std::int64_t count, std::int64_t vocab,
+                                         std::uint64_t seed);
 
 }  // namespace versieve::engine

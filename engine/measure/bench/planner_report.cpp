@@ -14,10 +14,23 @@ constexpr const char* kTimed =
     "the engine's decoding steps by the host's clock, from the first after the prompt to the last; "
     "prefill and making recordings (graphs) are not part of it";
 constexpr const char* kInterval =
-    "95 % order statistics of the median over prompts: of ten or fewer the least and greatest";
+    "95 % order statistics of the median over prompts; of fewer than six even the least and "
+    "greatest are none, and their count is said instead";
+// The least and greatest of n hold the median but once in 2^(n - 1) times.
+constexpr std::int64_t kFewestForInterval = 6;
+
+bool has_interval(const SampleSummary& s) {
+  return s.count >= kFewestForInterval;
+}
 
 ordered_json json_of(const SampleSummary& s) {
-  return {{"median", s.median}, {"low", s.median_low}, {"high", s.median_high}};
+  ordered_json out = {
+      {"median", s.median}, {"count", s.count}, {"low", nullptr}, {"high", nullptr}};
+  if (has_interval(s)) {
+    out["low"] = s.median_low;
+    out["high"] = s.median_high;
+  }
+  return out;
 }
 
 ordered_json json_of(const std::optional<SampleSummary>& s) {
@@ -33,12 +46,27 @@ ordered_json range_json(const ContextBucket& range) {
   return {range.low, range.high};
 }
 
-ordered_json json_of(const PlannerCell& cell, const PlannerRow& row) {
+// "own", or whose it is in its place.
+ordered_json acceptance_json(const PlannerBench& b) {
+  if (!b.options.synthetic) {
+    return {{"kind", "own"}};
+  }
+  return {{"kind", "synthetic"},
+          {"from", name_of(b.options.synthetic->from)},
+          {"source", b.options.synthetic->source}};
+}
+
+const char* acceptance_word(const PlannerBench& b) {
+  return b.options.synthetic ? "synthetic" : "own";
+}
+
+ordered_json json_of(const PlannerBench& b, const PlannerCell& cell, const PlannerRow& row) {
   ordered_json out = {{"bucket", cell.bucket},
                       {"context", range_json(cell.range)},
                       {"class", name_of(cell.precision)},
                       {"contender", name_of(row.contender)},
                       {"strategy", row.strategy},
+                      {"acceptance", acceptance_word(b)},
                       {"prompts", cell.prompts},
                       {"tokens_per_s", json_of(row.tokens_per_s)},
                       {"pooled_tokens_per_s", row.pooled_tokens_per_s},
@@ -102,6 +130,19 @@ ordered_json settings_json(const std::vector<SettingRow>& settings) {
   return out;
 }
 
+ordered_json verdicts_json(const PlannerBench& b) {
+  ordered_json out = ordered_json::array();
+  for (const Verdict& v : b.verdicts()) {
+    out.push_back({{"claim", v.claim},
+                   {"holds", or_null(v.holds)},
+                   {"mean_gain", v.gain.mean},
+                   {"low", or_null(v.gain.low)},
+                   {"high", or_null(v.gain.high)},
+                   {"detail", v.detail}});
+  }
+  return out;
+}
+
 ordered_json divergences_json(const PlannerBench& b) {
   ordered_json out = ordered_json::array();
   for (const TextDivergence& d : b.divergences) {
@@ -125,11 +166,17 @@ std::string share_text(const PlannerBench::Coverage& c) {
   return std::to_string(c.within) + " of " + std::to_string(c.all);
 }
 
+// Of 16 places: the interval, or of how many prompts the median is where they are too few for one.
+std::string interval_text(const SampleSummary& s) {
+  return has_interval(s) ? formatted("[%6.0f, %6.0f]", s.median_low, s.median_high)
+                         : formatted("%16s", ("of " + std::to_string(s.count)).c_str());
+}
+
 std::string line_of(const PlannerRow& row) {
-  std::string line = formatted(
-      "  %-7s  %-28s %8.0f [%6.0f, %6.0f] %6.2f %7.2f %7.2f", name_of(row.contender),
-      row.strategy.c_str(), row.tokens_per_s.median, row.tokens_per_s.median_low,
-      row.tokens_per_s.median_high, row.tokens_a_step, row.over_plain.median, row.over_base.median);
+  std::string line = formatted("  %-7s  %-28s %8.0f %s %6.2f %7.2f %7.2f", name_of(row.contender),
+                               row.strategy.c_str(), row.tokens_per_s.median,
+                               interval_text(row.tokens_per_s).c_str(), row.tokens_a_step,
+                               row.over_plain.median, row.over_base.median);
   if (row.predicted) {
     line += formatted(" %8.0f [%6.0f, %6.0f] %-7s", row.predicted->tokens_per_s, row.predicted->low,
                       row.predicted->high, *row.is_within ? "within" : "outside");
@@ -148,13 +195,17 @@ std::string line_of(const PlannerRow& row) {
   return line + "\n";
 }
 
-std::string cell_text(const PlannerCell& cell) {
+std::string cell_text(const PlannerBench& b, const PlannerCell& cell) {
   std::string out = "\n" + name_of(cell.range) + " tokens, " + name_of(cell.precision) + ", " +
                     std::to_string(cell.prompts) + (cell.prompts == 1 ? " prompt" : " prompts");
   if (cell.guard_us) {
     out += formatted("; a guard costs %.2f us a step", cell.guard_us->median);
   }
-  out += "\n";
+  if (cell.growing > 0) {
+    out += formatted("; %lld grow into the next bucket and go on by its tuples",
+                     static_cast<long long>(cell.growing));
+  }
+  out += b.options.synthetic ? "; synthetic acceptance\n" : "\n";
   for (const PlannerRow& row : cell.rows) {
     out += line_of(row);
   }
@@ -198,6 +249,21 @@ std::string settings_text(const std::vector<SettingRow>& settings) {
   return out;
 }
 
+std::string verdicts_text(const PlannerBench& b) {
+  std::string out = "verdicts (mean over prompts, a prompt's classes together [95 % interval]):\n";
+  for (const Verdict& v : b.verdicts()) {
+    out += formatted("  %-10s %s", v.holds ? *v.holds ? "yes" : "no" : "unknown", v.claim.c_str());
+    if (v.holds && v.gain.low) {
+      out += formatted(": %+.1f %% [%+.1f, %+.1f]", 100.0 * v.gain.mean, 100.0 * *v.gain.low,
+                       100.0 * *v.gain.high);
+    } else if (v.holds && v.gain.mean != 0.0) {
+      out += formatted(": %+.1f %%", 100.0 * v.gain.mean);
+    }
+    out += (v.detail.empty() ? "" : " (" + v.detail + ")") + std::string("\n");
+  }
+  return out;
+}
+
 std::string means_text(const PlannerBench& b) {
   std::string out = "mean gain over base (exact groups): static " +
                     gain_text(b.mean_gain(Contender::kStatic)) + ", best+R " +
@@ -212,8 +278,9 @@ std::string means_text(const PlannerBench& b) {
                     " rows with plain decoding and both baselines; the table's steps of " +
                     share_text(b.rows_of_measured_steps()) + " rows were measured\n";
   if (const std::optional<SampleSummary> us = b.guard_us()) {
-    out += formatted("a guard costs %.2f us a step [%.2f, %.2f], median over cells\n", us->median,
-                     us->median_low, us->median_high);
+    out += formatted("a guard costs %.2f us a step", us->median) +
+           (has_interval(*us) ? formatted(" [%.2f, %.2f]", us->median_low, us->median_high) : "") +
+           formatted(", median over %lld cells\n", static_cast<long long>(us->count));
   }
   out += settings_text(b.settings());
   std::int64_t promised = 0, others = 0;
@@ -233,9 +300,10 @@ std::string planner_bench_json(const PlannerBench& b) {
                      {"context", range_json(cell.range)},
                      {"class", name_of(cell.precision)},
                      {"prompts", cell.prompts},
+                     {"growing", cell.growing},
                      {"guard_us_a_step", json_of(cell.guard_us)}});
     for (const PlannerRow& row : cell.rows) {
-      rows.push_back(json_of(cell, row));
+      rows.push_back(json_of(b, cell, row));
     }
   }
   ordered_json unplayed = ordered_json::array();
@@ -255,6 +323,7 @@ std::string planner_bench_json(const PlannerBench& b) {
        {{"hardware", b.hardware},
         {"model", b.planned_model},
         {"pair", b.planned_pair.empty() ? ordered_json() : ordered_json(b.planned_pair)}}},
+      {"acceptance", acceptance_json(b)},
       {"temperature", b.options.temperature},
       {"seed", b.options.seed},
       {"max_new_tokens", b.options.max_new_tokens},
@@ -274,6 +343,7 @@ std::string planner_bench_json(const PlannerBench& b) {
        {{"cells", coverage_json(b.cell_coverage())}, {"rows", coverage_json(b.row_coverage())}}},
       {"measured_steps", coverage_json(b.rows_of_measured_steps())},
       {"guard_us_a_step", json_of(b.guard_us())},
+      {"verdicts", verdicts_json(b)},
       {"settings", settings_json(b.settings())},
       {"divergences", divergences_json(b)},
       {"remarks", b.remarks}};
@@ -296,14 +366,19 @@ std::string planner_bench_text(const PlannerBench& b) {
           static_cast<unsigned long long>(b.options.seed),
           static_cast<long long>(b.options.max_new_tokens),
           static_cast<long long>(b.options.rounds), kTimed);
+  if (b.options.synthetic) {
+    out += "synthetic acceptance (" + std::string(name_of(b.options.synthetic->from)) +
+           "): how many tokens each step yields is given by " + b.options.synthetic->source +
+           "; steps are real, prompts are random tokens, texts mean nothing\n";
+  }
   out += prompts_text(b);
   out +=
       "\n  who      tuple                        tokens/s [  95 % interval] a step /plain   /base  "
       "predicted [ 90 % interval]       same text\n";
   for (const PlannerCell& cell : b.cells) {
-    out += cell_text(cell);
+    out += cell_text(b, cell);
   }
-  out += "\n" + means_text(b) + gaps_text(b);
+  out += "\n" + means_text(b) + verdicts_text(b) + gaps_text(b);
   for (const std::string& remark : b.remarks) {
     out += remark + "\n";
   }

@@ -24,18 +24,14 @@ class CellMaker {
     PlannerCell out{.bucket = bucket_.index,
                     .range = bucket_.range,
                     .precision = cell_.precision,
-                    .prompts = static_cast<std::int64_t>(plays_.size())};
+                    .prompts = static_cast<std::int64_t>(plays_.size()),
+                    .growing = std::count_if(plays_.begin(), plays_.end(),
+                                             [](const PromptPlay& play) { return play.grows; })};
     for (const Contender contender : kContenders) {
       out.rows.push_back(row(contender));
     }
     add_settings(out);
-    if (cell_.never_moving) {
-      out.guard_us = over_prompts([this](const PromptPlay& play) {
-        return paired(play.runs[*cell_.never_moving].step_us,
-                      play.runs[cell_.first.front()].step_us,
-                      [](double guarded, double alone) { return guarded - alone; });
-      });
-    }
+    out.guard_us = guard_us();
     return out;
   }
 
@@ -58,6 +54,19 @@ class CellMaker {
       values.push_back(of(play));
     }
     return summary_of(values);
+  }
+
+  // Where the tuple alone stays too.
+  std::optional<SampleSummary> guard_us() const {
+    std::vector<double> values;
+    for (const PromptPlay& play : plays_) {
+      if (cell_.never_moving && !play.grows) {
+        values.push_back(paired(play.runs[*cell_.never_moving].step_us,
+                                play.runs[cell_.first.front()].step_us,
+                                [](double guarded, double alone) { return guarded - alone; }));
+      }
+    }
+    return values.empty() ? std::nullopt : std::optional(summary_of(values));
   }
 
   double gain_of(std::size_t run) const {
@@ -115,11 +124,15 @@ class CellMaker {
         });
   }
 
-  SampleSummary ratio_to(std::size_t other, Contender contender) const {
-    return over_prompts([&](const PromptPlay& play) {
-      return paired(play.runs[run_of(contender, play)].tokens_per_s, play.runs[other].tokens_per_s,
-                    [](double a, double b) { return a / b; });
-    });
+  // [prompt]
+  std::vector<double> ratios_to(std::size_t other, Contender contender) const {
+    std::vector<double> out;
+    for (const PromptPlay& play : plays_) {
+      out.push_back(paired(play.runs[run_of(contender, play)].tokens_per_s,
+                           play.runs[other].tokens_per_s,
+                           [](double a, double b) { return a / b; }));
+    }
+    return out;
   }
 
   void add_steps(Contender contender, PlannerRow& row) const {
@@ -156,9 +169,12 @@ class CellMaker {
                    .tokens_per_s = over_prompts([&](const PromptPlay& play) {
                      return median_of(play.runs[run_of(contender, play)].tokens_per_s);
                    }),
-                   .over_plain = ratio_to(cell_.plain, contender),
-                   .over_base = ratio_to(cell_.base, contender),
+                   .each_over_plain = ratios_to(cell_.plain, contender),
+                   .each_over_base = ratios_to(cell_.base, contender),
+                   .each_over_static = ratios_to(cell_.first.front(), contender),
                    .promises_text = claims_autoregressive_text(strategy.precision())};
+    out.over_plain = summary_of(out.each_over_plain);
+    out.over_base = summary_of(out.each_over_base);
     add_steps(contender, out);
     const bool is_one_tuple = contender != Contender::kBestR && contender != Contender::kBestP &&
                               contender != Contender::kOracle;
@@ -237,7 +253,8 @@ std::vector<PlannerCell> cells_of(const PlanTable& table, const PlayedBucket& bu
 }
 
 bool promises_text(const PlayedRun& run) {
-  return std::all_of(run.ranked.begin(), run.ranked.end(),
+  const std::vector<Strategy> tuples = run.tuples();
+  return std::all_of(tuples.begin(), tuples.end(),
                      [](const Strategy& s) { return claims_autoregressive_text(s.precision()); });
 }
 
@@ -249,15 +266,15 @@ std::vector<TextDivergence> divergences_of(const PlayedBucket& bucket, const Pro
       continue;
     }
     const PlayedRun& played = bucket.runs[i];
-    out.push_back(
-        {.range = bucket.range,
-         .prompt = play.prompt,
-         .strategy =
-             played.first().text() +
-             (played.guard ? std::string(" under the guard ") + name_of(played.guard->rule) : ""),
-         .reference = run.reference->text(),
-         .at = *run.divergence,
-         .is_promised = promises_text(played)});
+    out.push_back({.range = bucket.range,
+                   .prompt = play.prompt,
+                   .strategy = played.first().text() +
+                               (played.is_guarded
+                                    ? std::string(" under the guard ") + name_of(played.plan.rule)
+                                    : ""),
+                   .reference = run.reference->text(),
+                   .at = *run.divergence,
+                   .is_promised = promises_text(played)});
   }
   return out;
 }

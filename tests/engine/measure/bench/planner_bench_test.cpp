@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -25,8 +26,20 @@ std::string nsa_alone(const Strategy& strategy) {
   return strategy.attention == AttentionMethod::kNsa ? "" : "another target's";
 }
 
-PlayedBucket tiny_bucket(std::int64_t candidates = 3) {
-  return played_bucket(test::tiny_table(), 0, test::tiny_table().classes, candidates, nsa_alone);
+PlayedBucket tiny_bucket(std::int64_t candidates = 3, std::int64_t longest = 64) {
+  return played_bucket(test::tiny_table(), test::tiny_table().classes,
+                       {.bucket = 0, .longest = longest, .candidates = candidates}, nsa_alone);
+}
+
+// In which other tuples stand in the second bucket.
+PlanTable bordered_table() {
+  PlanTable table = test::tiny_table();
+  for (PlanEntry& e : table.entries) {
+    if (e.bucket == 1 && e.precision == PrecisionClass::kStrict && e.rank == 1) {
+      e.evaluation = test::told("nsa/d2k3n7/bfs/c1/F*");
+    }
+  }
+  return table;
 }
 
 // Every run takes ten steps of two tokens, at `tokens_per_s` in all rounds.
@@ -108,15 +121,42 @@ TEST_CASE("cells share the runs that they have in common") {
   CHECK(strict.base == reuse.base);
   CHECK(strict.first[1] == reuse.first[1]);
   CHECK(strict.best_r != reuse.best_r);
-  CHECK(bucket.runs[strict.best_r].guard->rule == GuardRule::kNextRanked);
-  CHECK(bucket.runs[strict.best_p].guard->rule == GuardRule::kMostPromising);
-  CHECK(bucket.runs[strict.best_p].ranked.size() == 4);  // plain decoding last
-  CHECK(bucket.runs[*strict.never_moving].guard->constants.drop_ratio == 0.0);
+  CHECK(bucket.runs[strict.best_r].plan.rule == GuardRule::kNextRanked);
+  CHECK(bucket.runs[strict.best_p].plan.rule == GuardRule::kMostPromising);
+  CHECK(bucket.runs[strict.best_p].ranked().size() == 4);  // plain decoding last
+  CHECK(bucket.runs[*strict.never_moving].plan.constants.drop_ratio == 0.0);
   CHECK(bucket.cells[3].unplayed_because.find("another target's") != std::string::npos);
   CHECK(tiny_bucket(1).cells[0].first.size() == 1);
   PlanTable bare = test::tiny_table();
   bare.baselines.clear();
-  CHECK(!played_bucket(bare, 0, kNsaClasses, 3, nsa_alone).is_played());
+  CHECK(!played_bucket(bare, kNsaClasses, {}, nsa_alone).is_played());
+}
+
+TEST_CASE("a run that grows over a border has the next bucket's tuples") {
+  const PlanTable table = bordered_table();
+  const auto strict_of = [&](std::int64_t longest) {
+    return played_bucket(table, {PrecisionClass::kStrict}, {.longest = longest}, nsa_alone);
+  };
+  const PlayedBucket within = strict_of(64);
+  CHECK(within.runs[within.cells[0].best_r].plan.buckets.size() == 1);
+  const PlayedBucket across = strict_of(65);
+  const PlayedCell& cell = across.cells[0];
+  // What stays the same is one tuple to the end.
+  CHECK(across.runs[cell.plain].plan.buckets.size() == 1);
+  CHECK(across.runs[cell.base].plan.buckets.size() == 1);
+  CHECK(across.runs[cell.first[1]].plan.buckets.size() == 1);
+  REQUIRE(across.runs[cell.first[0]].plan.buckets.size() == 2);
+  CHECK(across.runs[cell.first[0]].plan.buckets[1].range == ContextBucket{64, 256});
+  CHECK(across.runs[cell.first[0]].tuples()[1].text() == "nsa/d2k3n7/bfs/c1/F*");
+  CHECK(across.runs[cell.best_p].plan.buckets.size() == 2);
+  CHECK(across.runs[*cell.never_moving].plan.buckets.size() == 1);
+  // A tuple of the next bucket that cannot run here.
+  const PlayedBucket refused = played_bucket(
+      table, {PrecisionClass::kStrict}, {.longest = 65}, [](const Strategy& strategy) {
+        return strategy.text() == "nsa/d2k3n7/bfs/c1/F*" ? "not here" : "";
+      });
+  CHECK(refused.cells[0].unplayed_because == "'nsa/d2k3n7/bfs/c1/F*': not here");
+  CHECK(refused.runs.empty());
 }
 
 TEST_CASE("a baseline in exact groups is played as it is and in groups of one") {
@@ -217,6 +257,59 @@ TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
   bench.cells[0].rows[0].predicted->source = Provenance::kMeasured;
   CHECK(bench.rows_of_measured_steps().within == 1);
   CHECK(!PlannerBench{}.mean_gain(Contender::kStatic));
+  // Three prompts are too few for an interval of the median.
+  const nlohmann::json json = nlohmann::json::parse(planner_bench_json(bench));
+  CHECK(json.at("rows")[3].at("tokens_per_s").at("count") == 3);
+  CHECK(json.at("rows")[3].at("tokens_per_s").at("low").is_null());
+  CHECK_THAT(planner_bench_text(bench), Catch::Contains(" of 3 ") && !Catch::Contains("[ 10000"));
+  for (int more = 0; more < 3; ++more) {
+    plays.push_back(even_play(bucket, 30000.0));
+  }
+  bench.cells = cells_of(table, bucket, plays);
+  CHECK(
+      nlohmann::json::parse(planner_bench_json(bench)).at("rows")[3].at("tokens_per_s").at("low") ==
+      10000.0);
+  CHECK_THAT(planner_bench_text(bench), Catch::Contains("[ 10000"));
+}
+
+TEST_CASE("verdicts are said with the interval that they are judged by") {
+  const PlayedBucket bucket = tiny_bucket();
+  const auto with = [&](std::vector<double> of_best_r) {
+    std::vector<PromptPlay> plays;
+    for (const double tokens_per_s : of_best_r) {
+      plays.push_back(even_play(bucket, 1000.0));
+      for (const std::size_t cell : {0, 1, 2}) {
+        plays.back().runs[bucket.cells[cell].best_r].tokens_per_s = {tokens_per_s, tokens_per_s,
+                                                                     tokens_per_s};
+      }
+    }
+    return PlannerBench{.cells = cells_of(test::tiny_table(), bucket, plays)}.verdicts();
+  };
+  const std::vector<Verdict> good = with({1100.0, 1200.0, 1300.0});
+  REQUIRE(good.size() == 7);
+  CHECK(good[1].claim == "best+R gains 14.4 % over base in the mean");
+  CHECK(*good[1].holds);
+  CHECK(good[1].gain.mean == Approx(0.2));
+  // 4.3 standard errors of 0.1 / sqrt(3), by the expansion 4.17.
+  CHECK(*good[1].gain.low == Approx(0.2 - 4.17 * 0.1 / std::sqrt(3.0)).epsilon(0.01));
+  CHECK(good[1].detail == "3 prompts");  // not nine: classes of a prompt are together
+  CHECK(!*good[0].holds);
+  CHECK(good[2].claim == "best+R >= static in the mean");
+  CHECK(*good[2].holds);
+  CHECK(*good[3].holds);
+  CHECK(!*good[6].holds);  // 1,000 against 20,000
+  const std::vector<Verdict> noisy = with({900.0, 1000.0, 1070.0});
+  CHECK(*noisy[2].holds);
+  CHECK_THAT(noisy[2].detail, Catch::Contains("within noise"));
+  CHECK(*noisy[3].holds);
+  const std::vector<Verdict> bad = with({899.0, 900.0, 901.0});
+  CHECK(!*bad[2].holds);
+  CHECK(!*bad[3].holds);
+  CHECK_THAT(bad[3].detail, Catch::Contains("0-64, Strict") && Catch::Contains("3 of 3 cells"));
+  const std::vector<Verdict> few = with({900.0, 900.0});
+  CHECK(!few[3].holds);
+  CHECK(!*few[2].holds);
+  CHECK(!PlannerBench{}.verdicts()[0].holds);
 }
 
 TEST_CASE("a text that is not its reference's is a failure where it is promised") {
@@ -344,6 +437,106 @@ TEST_CASE("the guard's constants are changed one at a time where that is asked f
   CHECK_THAT(planner_bench_text(bench), Catch::Contains("hysteresis 10"));
 }
 
+TEST_CASE(
+    "a context that crosses a border goes on by the next bucket's tuples, and keeps its text") {
+  Fixture fixture;
+  fixture.options.classes = {PrecisionClass::kStrict};
+  fixture.options.buckets = {{0, 64}};
+  fixture.options.max_new_tokens = 48;  // the cut prompt's 32 grow to 80
+  fixture.options.rounds = 1;
+  const PlannerBench bench = fixture.bench(bordered_table());
+  CHECK(bench.failure() == "");
+  const PlannerCell& cell = bench.cells.at(0);
+  CHECK(cell.prompts == 2);
+  CHECK(cell.growing >= 1);
+  CHECK(cell.row(Contender::kStatic).same_text == 2);
+  CHECK(cell.row(Contender::kBestR).same_text == 2);
+  CHECK(cell.row(Contender::kStatic).moved == 0);  // a border is no move of a guard
+  CHECK_THAT(planner_bench_text(bench), Catch::Contains("grow into the next bucket"));
+  // One that stays in its bucket.
+  fixture.options.max_new_tokens = 8;
+  CHECK(fixture.bench(bordered_table()).cells.at(0).growing == 0);
+}
+
+TEST_CASE("a law gives each tuple what the table expects of it, or of one that accepts the same") {
+  PlanTable table = test::tiny_table();
+  table.entries[0].evaluation.expected_accepted = 2.5;
+  const auto expected = [&](const char* text, std::int64_t bucket = 0) {
+    return expected_tokens(table, bucket, Strategy::parse(text));
+  };
+  CHECK(expected("nsa/d3k2n6/dfs/c2e/F*") == 2.5);
+  CHECK(expected("nsa/d3k2n6/bfs/c1/F*") == 2.5);  // exact groups change nothing
+  CHECK(!expected("nsa/d3k2n6/bfs/c2a/F*"));
+  CHECK(!expected("nsa/d3k2n7/bfs/c1/F*"));
+  CHECK(expected("nsa/d3k3n12/bfs/c8e/F*") == 2.0);
+  const SyntheticPlay law = law_play(table, 7);
+  const std::vector<SyntheticText> texts = law.texts({64, 256}, 5);
+  REQUIRE(texts.size() == 5);
+  CHECK(texts[0].context_len == sampled_context({64, 256}, 0));
+  CHECK(texts[3].context_len == texts[0].context_len);
+  const Strategy tuple = Strategy::parse("nsa/d3k2n6/dfs/c2e/F*");
+  CHECK(texts[0].acceptance->yields(tuple, 60) != texts[3].acceptance->yields(tuple, 60));
+  const std::vector<PlayedPrompt> prompts = random_prompts(texts, 4, 100, 1);
+  REQUIRE(prompts.size() == 4);
+  CHECK(prompts[0].tokens == prompts[1].tokens);  // of one length, read once
+  CHECK(prompts[3].tokens.size() > prompts[0].tokens.size());
+  CHECK(std::all_of(prompts[3].tokens.begin(), prompts[3].tokens.end(),
+                    [](std::int32_t token) { return token >= 0 && token < 100; }));
+}
+
+TEST_CASE("a geometry plays all forms under synthetic acceptance, which is said everywhere") {
+  const PlanTable table = bordered_table();
+  PlannerBenchOptions options;
+  options.model = "demo";
+  options.synthetic = law_play(table, 3);
+  options.prompts_per_bucket = 3;
+  options.classes = {PrecisionClass::kStrict};
+  options.buckets = {{0, 64}};
+  options.max_new_tokens = 24;
+  options.rounds = 1;
+  options.backend = "cpu";
+  options.threads = 1;
+  const PlannerBench bench = bench_planner(table, options, [](const PlannerProgress&) {});
+  REQUIRE(bench.cells.size() == 1);
+  const PlannerCell& cell = bench.cells[0];
+  CHECK(cell.prompts == 3);
+  CHECK(cell.growing == 1);  // from 53 tokens
+  CHECK(cell.row(Contender::kPlain).tokens_a_step == 1.0);
+  CHECK(cell.row(Contender::kStatic).tokens_a_step > 1.3);
+  CHECK(cell.row(Contender::kStatic).tokens_a_step < 2.7);
+  CHECK(cell.row(Contender::kBase).tokens_a_step == cell.row(Contender::kBaseSingle).tokens_a_step);
+  CHECK(cell.row(Contender::kStatic).compared == 0);  // texts mean nothing
+  CHECK(bench.divergences.empty());
+  const nlohmann::json json = nlohmann::json::parse(planner_bench_json(bench));
+  CHECK(json.at("acceptance").at("kind") == "synthetic");
+  CHECK(json.at("acceptance").at("from") == "law");
+  CHECK(json.at("rows")[0].at("acceptance") == "synthetic");
+  CHECK(json.at("prompts")[0].at("form") == "random");
+  const std::string text = planner_bench_text(bench);
+  CHECK_THAT(text, Catch::Contains("synthetic acceptance (law)") &&
+                       Catch::Contains("demo with random weights") &&
+                       Catch::Contains("; synthetic acceptance\n"));
+  // Along texts that know only some tuples the cell is not played, or those texts are left out.
+  const Strategy best = Strategy::parse("nsa/d3k2n6/dfs/c2e/F*");
+  const auto knowing = [&](bool all) {
+    return std::shared_ptr<const SyntheticAcceptance>(law_acceptance(
+        [all, best](const Strategy& s) {
+          return all || !(s.draft == best.draft) ? std::optional(2.0) : std::nullopt;
+        },
+        1));
+  };
+  options.synthetic->texts = [&](const ContextBucket&, std::int64_t) {
+    return std::vector<SyntheticText>{{"whole", 30, knowing(true)}, {"part", 30, knowing(false)}};
+  };
+  const PlannerBench part = bench_planner(table, options, [](const PlannerProgress&) {});
+  CHECK(part.cells.at(0).prompts == 1);
+  CHECK(part.remarks.size() == 2);  // and that the table is another geometry's
+  options.synthetic->texts = [&](const ContextBucket&, std::int64_t) {
+    return std::vector<SyntheticText>{{"part", 30, knowing(false)}};
+  };
+  CHECK_THROWS_AS(bench_planner(table, options, [](const PlannerProgress&) {}), Error);
+}
+
 TEST_CASE("what cannot be played is refused by its kind") {
   Fixture fixture;
   const PlannerBenchOptions good = fixture.options;
@@ -365,6 +558,12 @@ TEST_CASE("what cannot be played is refused by its kind") {
   PlanTable bare = test::tiny_table();
   bare.classes.clear();
   CHECK(fixture.code(bare) == ExitCode::kAnswerNo);
+  fixture.options.model = "demo";  // random weights, whose own acceptance means nothing
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.options = good;
+  fixture.options.synthetic = law_play(bare, 0);  // and prompts
+  CHECK(fixture.code() == ExitCode::kUsage);
+  fixture.options = good;
   fixture.options.prompts = {fixture.folder.path() / "model/draft/nothing"};
   CHECK(fixture.code() == ExitCode::kBadInput);
   fixture.options = good;
