@@ -35,6 +35,7 @@ class PointWriter {
   void insert_range(std::int64_t point_id, std::int64_t ordinal, const RangeMeasurement& range);
   void insert_acceptance(std::int64_t point_id, const AcceptanceMeasurement& acceptance);
   void insert_walk(std::int64_t point_id, const AcceptanceWalk& walk);
+  void insert_text(std::int64_t point_id, const TextYield& text);
   void insert_sharing(std::int64_t point_id, const BlockSharing& sharing);
 
   Database& database_;
@@ -49,6 +50,7 @@ class PointWriter {
   Statement acceptance_;
   Statement accepted_count_;
   Statement accepted_step_;
+  Statement accepted_text_;
   Statement sharing_;
   Statement run_count_;
 };
@@ -76,6 +78,7 @@ class PointReader {
   void read_traffic(std::int64_t range_id, Traffic& traffic);
   void read_acceptance(std::int64_t point_id, PointMeasurement& point);
   void read_walks(std::int64_t point_id, AcceptanceMeasurement& acceptance);
+  void read_texts(std::int64_t point_id, AcceptanceMeasurement& acceptance);
   void read_sharing(std::int64_t point_id, PointMeasurement& point);
   const std::string& word(std::int64_t id) const;
 
@@ -92,6 +95,7 @@ class PointReader {
   Statement accepted_counts_;
   std::optional<Statement> accepted_steps_;  // none in files of schemas before 3
   std::optional<Statement> sharing_;         // before 6
+  std::optional<Statement> accepted_texts_;  // before 7
 };
 
 }  // namespace versieve::db

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kFirstSchemaWithSteps = 3;    // schema/0003_accepted_steps.sql
 constexpr std::int64_t kFirstSchemaWithSharing = 6;  // schema/0006_block_sharing.sql
+constexpr std::int64_t kFirstSchemaWithTexts = 7;    // schema/0007_accepted_texts.sql
 
 std::int64_t schema_of(const Database& database) {
   return database.integer("PRAGMA user_version");
@@ -217,6 +218,11 @@ PointReader::PointReader(const Database& database)
     sharing_.emplace(database, std::string("SELECT ") + kSharingColumns +
                                    " FROM block_sharing WHERE point_id = ? ORDER BY along, layer");
   }
+  if (schema_of(database) >= kFirstSchemaWithTexts) {
+    accepted_texts_.emplace(database,
+                            "SELECT text, steps, tokens, looping FROM accepted_text "
+                            "WHERE point_id = ? ORDER BY text");
+  }
 }
 
 PointMeasurement PointReader::read(std::int64_t point_id) {
@@ -298,6 +304,7 @@ void PointReader::read_acceptance(std::int64_t point_id, PointMeasurement& point
       acceptance.accepted_histogram.push_back(accepted_counts_.integer(0));
     }
     read_walks(point_id, acceptance);
+    read_texts(point_id, acceptance);
     point.acceptance = std::move(acceptance);
   }
 }
@@ -312,6 +319,18 @@ void PointReader::read_walks(std::int64_t point_id, AcceptanceMeasurement& accep
       acceptance.walks.push_back({.text = text, .yields = {}});
     }
     acceptance.walks.back().yields.push_back(accepted_steps_->integer(1));
+  }
+}
+
+void PointReader::read_texts(std::int64_t point_id, AcceptanceMeasurement& acceptance) {
+  if (!accepted_texts_) {
+    return;
+  }
+  for (accepted_texts_->bind(point_id); accepted_texts_->next();) {
+    acceptance.texts.push_back({.text = word(accepted_texts_->integer(0)),
+                                .steps = accepted_texts_->integer(1),
+                                .tokens = accepted_texts_->integer(2),
+                                .looping = accepted_texts_->integer(3) != 0});
   }
 }
 

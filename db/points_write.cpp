@@ -114,6 +114,9 @@ PointWriter::PointWriter(Database& database)
       accepted_step_(database,
                      "INSERT INTO accepted_step (point_id, text, position, tokens) "
                      "VALUES (?, ?, ?, ?)"),
+      accepted_text_(database,
+                     "INSERT INTO accepted_text (point_id, text, steps, tokens, looping) "
+                     "VALUES (?, ?, ?, ?, ?)"),
       sharing_(database,
                std::string("INSERT INTO block_sharing (point_id, ") + kSharingColumns +
                    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
@@ -223,6 +226,9 @@ void PointWriter::insert_acceptance(std::int64_t point_id,
   for (const AcceptanceWalk& walk : acceptance.walks) {
     insert_walk(point_id, walk);
   }
+  for (const TextYield& text : acceptance.texts) {
+    insert_text(point_id, text);
+  }
 }
 
 void PointWriter::insert_walk(std::int64_t point_id, const AcceptanceWalk& walk) {
@@ -232,6 +238,12 @@ void PointWriter::insert_walk(std::int64_t point_id, const AcceptanceWalk& walk)
     accepted_step_.bind(point_id).bind(text).bind(position).bind(yield).run();
     position += yield;
   }
+}
+
+void PointWriter::insert_text(std::int64_t point_id, const TextYield& text) {
+  const std::int64_t name = words_.id(text.text);
+  accepted_text_.bind(point_id).bind(name).bind(text.steps).bind(text.tokens);
+  accepted_text_.bind(std::int64_t{text.looping}).run();
 }
 
 void PointWriter::insert_sharing(std::int64_t point_id, const BlockSharing& sharing) {

@@ -96,7 +96,7 @@ QString acceptance_rows(const AcceptanceMeasurement& acceptance) {
     html += row("teacher forced", fixed(*acceptance.teacher_forced, 3));
   }
   if (acceptance.looping) {
-    html += row("looping", "yes, kept out of means");
+    html += row("looping", acceptance.only_loops() ? "yes, kept out of means" : "every text");
   }
   QStringList counts;
   for (std::size_t tokens = 1; tokens < acceptance.accepted_histogram.size(); ++tokens) {

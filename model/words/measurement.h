@@ -71,14 +71,28 @@ struct AcceptanceWalk {
   std::vector<std::int64_t> yields;  // of each step, bonus counted
 };
 
+// One request: the text that the pair went on with from a prompt, step by step as decoding does.
+struct TextYield {
+  std::string text;         // the prompt: file and first token; the same for all strategies
+  std::int64_t steps = 0;   // at least one
+  std::int64_t tokens = 0;  // that they yielded, bonus counted, also what a stop cut off
+  bool looping = false;     // what was generated repeats itself
+};
+
 struct AcceptanceMeasurement {
   std::int64_t steps = 0;
   std::int64_t generated_tokens = 0;
   std::vector<std::int64_t> accepted_histogram;  // [a] = steps that emitted a tokens, bonus counted
   double accepted_per_step = 0.0;                // mean, bonus counted
-  bool looping = false;                  // greedy output fell into a loop: kept apart in means
-  std::optional<double> teacher_forced;  // the same mean along the real text
-  std::vector<AcceptanceWalk> walks;     // its steps, text by text; none where nobody recorded them
+  bool looping = false;                          // every text's greedy output fell into a loop
+  std::optional<double> teacher_forced;          // the same mean along the real text
+  std::vector<AcceptanceWalk> walks;  // its steps, text by text; none where nobody recorded them
+  // The generated steps by text, of which the sums above are made; none where nobody counted so,
+  // and then looping texts are not among the sums unless every text's is.
+  std::vector<TextYield> texts;
+
+  // Its mean says nothing of how texts are decoded: loops alone, where texts were not counted.
+  bool only_loops() const { return looping && texts.empty(); }
 };
 
 struct PointMeasurement {

@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kData = VERSIEVE_SOURCE_DIR "/tests/data/";
-const std::string kFixtures[] = {kData + "schema_v1.db", kData + "schema_v2.db",
-                                 kData + "schema_v3.db", kData + "schema_v4.db",
-                                 kData + "schema_v5.db", kData + "schema_v6.db"};
-const std::string& kFixture = kFixtures[5];  // of today's schema
+const std::string kFixtures[] = {
+    kData + "schema_v1.db", kData + "schema_v2.db", kData + "schema_v3.db", kData + "schema_v4.db",
+    kData + "schema_v5.db", kData + "schema_v6.db", kData + "schema_v7.db"};
+const std::string& kFixture = kFixtures[6];  // of today's schema
 constexpr int kFixturePoints = 3;
 
 std::string schema_text(const std::string& path) {
@@ -52,6 +52,9 @@ PointMeasurement fixture_point(int number, const std::string& fixture) {
   }
   if (fixture < kFixtures[5]) {
     point.sharing.clear();
+  }
+  if (fixture < kFixtures[6]) {
+    point.acceptance->texts.clear();
   }
   return point;
 }

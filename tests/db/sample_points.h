@@ -100,6 +100,7 @@ inline PointMeasurement sample_point(int number) {
   acceptance.looping = number % 2 == 1;
   acceptance.teacher_forced = 3.9;
   acceptance.walks = {{"code-400-0.txt@0", {3, 1, 5 + number}}, {"code-400-0.txt@1024", {2, 7}}};
+  acceptance.texts = {{"code-400-0.txt@0", 7, 30, number % 2 == 1}, {"prose.txt@0", 3, 12, false}};
   point.acceptance = acceptance;
   BlockSharing sharing{.along = SharingAlong::kDfs, .layer = 3, .steps = 10};
   sharing.overlap[1] = 0.875;
@@ -173,6 +174,9 @@ inline std::string describe(const PointMeasurement& point) {
     text.add(std::int64_t{acceptance.looping}).add(acceptance.teacher_forced);
     for (const AcceptanceWalk& walk : acceptance.walks) {
       text.add(walk.text).add(walk.yields);
+    }
+    for (const TextYield& yield : acceptance.texts) {
+      text.add(yield.text).add(yield.steps).add(yield.tokens).add(std::int64_t{yield.looping});
     }
   }
   for (const BlockSharing& sharing : point.sharing) {

@@ -117,7 +117,7 @@ using Yields = std::map<std::pair<std::int64_t, std::string>, std::map<std::stri
 Yields yields_of(const FiguresInput& input) {
   Yields yields;
   for (const PointMeasurement& m : input.acceptance) {
-    if (m.acceptance && !m.acceptance->looping && m.key.split != "test" &&
+    if (m.acceptance && !m.acceptance->only_loops() && m.key.split != "test" &&
         Strategy::parse(m.key.strategy).draft.speculates()) {
       Mean& mean = yields[{m.key.context_len, m.key.strategy}][m.key.regime];
       mean.sum += m.acceptance->accepted_per_step;

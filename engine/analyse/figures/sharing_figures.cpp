@@ -170,7 +170,7 @@ FigureTable yield_table(const FiguresInput& input) {
     if (m.acceptance && m.key.split != "test") {
       Yield& yield = yields[{m.key.context_len, m.key.strategy}];
       yield.along.add(m.acceptance->teacher_forced);
-      if (!m.acceptance->looping) {
+      if (!m.acceptance->only_loops()) {
         yield.generated.add(m.acceptance->accepted_per_step);
       }
     }

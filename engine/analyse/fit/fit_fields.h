@@ -41,11 +41,17 @@ void visit_fields(A& a, T& x) {
   auto& [text, yields] = x;
   a(text, yields);
 }
+template <class A, Is<TextYield> T>
+void visit_fields(A& a, T& x) {
+  auto& [text, steps, tokens, looping] = x;
+  a(text, steps, tokens, looping);
+}
 template <class A, Is<AcceptanceMeasurement> T>
 void visit_fields(A& a, T& x) {
   auto& [steps, generated_tokens, accepted_histogram, accepted_per_step, looping, teacher_forced,
-         walks] = x;
-  a(steps, generated_tokens, accepted_histogram, accepted_per_step, looping, teacher_forced, walks);
+         walks, texts] = x;
+  a(steps, generated_tokens, accepted_histogram, accepted_per_step, looping, teacher_forced, walks,
+    texts);
 }
 template <class A, Is<BlockSharing> T>
 void visit_fields(A& a, T& x) {

@@ -26,6 +26,8 @@ struct Reader {
   Draft<T> draft;
   Generator<T> generator;
   TextWindow window;
+
+  bool has_continuation() const { return !window.continuation.empty(); }
 };
 
 // Sums over prompts and steps, until they become a point.
@@ -40,8 +42,24 @@ struct Totals {
   SharingSum sharing;
 };
 
-void add_generated(const Generation& run, Totals& totals) {
+std::int64_t yielded_by(const Generation& run) {
+  std::int64_t tokens = 0;
+  for (std::size_t a = 0; a < run.accepted_histogram.size(); ++a) {
+    tokens += static_cast<std::int64_t>(a) * run.accepted_histogram[a];
+  }
+  return tokens;
+}
+
+// An answer that ends with its first token has no step.
+void add_generated(const std::string& text, const Generation& run, Totals& totals) {
+  if (run.steps == 0) {
+    return;
+  }
   AcceptanceMeasurement& sum = totals.acceptance;
+  sum.texts.push_back({.text = text,
+                       .steps = run.steps,
+                       .tokens = yielded_by(run),
+                       .looping = is_looping(run.tokens)});
   sum.steps += run.steps;
   sum.generated_tokens += static_cast<std::int64_t>(run.tokens.size());
   sum.accepted_histogram.resize(
@@ -126,13 +144,15 @@ class AcceptanceRunner final : public PointRunner {
  private:
   void prepare(const PointKey& key);
   PointMeasurement measure(const PointKey& key, const GenerateOptions& options);
+  void generate(Reader<T>& reader, GenerateOptions options, bool with_blocks, Totals& totals);
+  void walk(Reader<T>& reader, GenerateOptions options, Totals& totals);
 
   const SweepPlan& plan_;
   const PairSource& source_;
   std::unique_ptr<kernels::Ops<T>> ops_;
   LoadedPair pair_;
   std::deque<Reader<T>> readers_;  // a reader's parts point at each other: it never moves
-  std::size_t used_ = 0;           // readers that hold a prompt of the current text
+  std::ptrdiff_t used_ = 0;        // readers that hold a prompt of the current text
   std::string current_;            // regime, split and context of those
 };
 
@@ -147,9 +167,10 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
                                                                .split = key.split,
                                                                .context_len = key.context_len,
                                                                .continuation_len = kContinuation,
-                                                               .count = plan_.prompts});
-  used_ = windows.size();
-  for (std::size_t i = 0; i < used_; ++i) {
+                                                               .count = plan_.prompts,
+                                                               .as_prompts = true});
+  used_ = static_cast<std::ptrdiff_t>(windows.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
     if (i == readers_.size()) {
       readers_.emplace_back(*ops_, pair_.target, pair_.draft);
     }
@@ -159,48 +180,61 @@ void AcceptanceRunner<T>::prepare(const PointKey& key) {
   current_ = wanted;
 }
 
-// Looping output says nothing about text: it counts only where every prompt's loops, and is marked.
+// Decoding walks the model's own text, whatever it is: loops are counted, and marked.
 template <class T>
 PointMeasurement AcceptanceRunner<T>::measure(const PointKey& key, const GenerateOptions& options) {
   Totals totals;
-  Totals looping;
-  std::vector<AcceptanceWalk> walks;
-  for (std::size_t i = 0; i < used_; ++i) {
-    Reader<T>& reader = readers_[i];
-    const bool is_chat = reader.window.continuation.empty();  // nobody wrote what follows
-    const LlmShape& shape = reader.target.shape();
-    GenerateOptions generating = options;
-    generating.measures_blocks = is_chat;
-    if (is_chat) {
-      generating.on_step = [&](const StepResult& step) {
-        totals.sharing.add(sharing_step(step, options.strategy, shape));
-      };
+  std::int64_t walked = 0;
+  const bool anyone_walks =
+      plan_.walks > 0 &&
+      std::any_of(readers_.begin(), readers_.begin() + used_,
+                  [](const Reader<T>& reader) { return reader.has_continuation(); });
+  for (auto reader = readers_.begin(); reader != readers_.begin() + used_; ++reader) {
+    generate(*reader, options, !anyone_walks, totals);
+    if (reader->has_continuation() && walked < plan_.walks) {
+      walk(*reader, options, totals);
+      ++walked;
     }
-    const Generation generated = reader.generator.run(generating);
-    Totals& generated_into = is_looping(generated.tokens) ? looping : totals;
-    add_generated(generated, generated_into);
-    if (is_chat) {
-      add_blocks(generated, totals);
-      continue;
-    }
-    AcceptanceWalk walk{.text = reader.window.name(), .yields = {}};
-    GenerateOptions walking = options;
-    walking.on_step = [&](const StepResult& step) {
-      walk.yields.push_back(step.acceptance.yield());
+  }
+  const std::vector<TextYield>& texts = totals.acceptance.texts;
+  totals.acceptance.looping =
+      !texts.empty() &&
+      std::all_of(texts.begin(), texts.end(), [](const TextYield& t) { return t.looping; });
+  return point_of(key, totals);
+}
+
+// `with_blocks`: what its queries share, where no text is walked along.
+template <class T>
+void AcceptanceRunner<T>::generate(Reader<T>& reader, GenerateOptions options, bool with_blocks,
+                                   Totals& totals) {
+  options.measures_blocks = with_blocks;
+  options.eos = pair_.eos;
+  const LlmShape& shape = reader.target.shape();
+  if (with_blocks) {
+    options.on_step = [&](const StepResult& step) {
       totals.sharing.add(sharing_step(step, options.strategy, shape));
     };
-    const Generation forced = reader.generator.teacher_forced(walking, reader.window.continuation);
-    walks.push_back(std::move(walk));
-    add_blocks(forced, totals);
-    totals.forced_tokens += forced.accepted_per_step() * static_cast<double>(forced.steps);
-    totals.forced_steps += forced.steps;
   }
-  if (totals.acceptance.steps == 0) {
-    totals.acceptance = looping.acceptance;
-    totals.acceptance.looping = true;
+  const Generation generated = reader.generator.run(options);
+  add_generated(reader.window.name(), generated, totals);
+  if (with_blocks) {
+    add_blocks(generated, totals);
   }
-  totals.acceptance.walks = std::move(walks);
-  return point_of(key, totals);
+}
+
+template <class T>
+void AcceptanceRunner<T>::walk(Reader<T>& reader, GenerateOptions options, Totals& totals) {
+  AcceptanceWalk& walk = totals.acceptance.walks.emplace_back();
+  walk.text = reader.window.name();
+  const LlmShape& shape = reader.target.shape();
+  options.on_step = [&](const StepResult& step) {
+    walk.yields.push_back(step.acceptance.yield());
+    totals.sharing.add(sharing_step(step, options.strategy, shape));
+  };
+  const Generation forced = reader.generator.teacher_forced(options, reader.window.continuation);
+  add_blocks(forced, totals);
+  totals.forced_tokens += forced.accepted_per_step() * static_cast<double>(forced.steps);
+  totals.forced_steps += forced.steps;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/io/checkpoint.h"
+#include "engine/io/prompt/stop_tokens.h"
 #include "engine/io/tokenizer/tokenizer.h"
 #include "engine/measure/sweep/prompt_list.h"
 #include "engine/measure/sweep/text_windows.h"
@@ -25,11 +26,13 @@ struct LoadedPair {
   explicit LoadedPair(const PairSource& source)
       : target(load_target(source.model)),
         draft(load_draft(source.model / "draft", target.shape)),
+        eos(stop_tokens(source.model, target.special.eos)),
         tokenizer(load_tokenizer(source.model, target.shape)),
         texts(source.prompts, *tokenizer, source.model) {}
 
   Checkpoint target;
   DraftCheckpoint draft;
+  std::vector<std::int32_t> eos;  // any of them ends what is generated
   std::unique_ptr<const Tokenizer> tokenizer;
   PromptTexts texts;
 };

@@ -18,6 +18,10 @@ constexpr std::int64_t kContexts[] = {2048, 6144, 10240, 14336};
 constexpr std::int64_t kShortestContext = 16;
 // Behind a context there is room for the text that goes on, for what is generated and for any tree.
 constexpr std::int64_t kRoom = 512;
+// Texts of each kind and context that a plan's tokens a step are counted on, each for as long as
+// `bench planner` plays: enough to say how texts differ. On a CPU fewer, for time's sake.
+constexpr std::int64_t kTexts = 8, kTextsOnCpu = 4;
+constexpr std::int64_t kNewTokens = 128;
 constexpr std::int64_t kChatStep = 64;      // chats' context: the longest, rounded up to this
 constexpr std::int64_t kShorterStep = 256;  // of contexts of texts that end before the usual ones
 constexpr double kOverlap = 0.8;            // of synthetic queries, as trees of trained pairs have
@@ -248,6 +252,8 @@ std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
       {"name", kPairSweep},
       {"trace_repetitions", 1},
       {"counter_repetitions", 0},
+      {"prompts", backend == Backend::kCuda ? kTexts : kTextsOnCpu},
+      {"new_tokens", kNewTokens},
       {"timing",
        {{"warm_up_s", 0.01}, {"min_samples", 20}, {"max_samples", 200}, {"time_limit_s", 0.2}}},
       {"grids", ordered_json::array()}};

@@ -264,7 +264,8 @@ void require_sane(const SweepPlan& plan, const std::string& origin) {
   const bool sane = stop.min_samples >= 1 && stop.max_samples >= stop.min_samples &&
                     stop.target_half_width > 0.0 && stop.time_limit_s > 0.0 &&
                     stop.fixed_samples >= 0 && plan.trace_repetitions >= 0 &&
-                    plan.counter_repetitions >= 0 && plan.prompts >= 1 && plan.new_tokens >= 1;
+                    plan.counter_repetitions >= 0 && plan.prompts >= 1 && plan.walks >= 0 &&
+                    plan.new_tokens >= 1;
   if (!sane) {
     throw Error(ExitCode::kBadInput,
                 origin + ": counts and limits of a sweep must be positive and in order");
@@ -327,6 +328,7 @@ SweepPlan sweep_from_json(const std::string& text, const std::string& origin, Ba
   plan.trace_repetitions = fields.value("trace_repetitions", plan.trace_repetitions);
   plan.counter_repetitions = fields.value("counter_repetitions", plan.counter_repetitions);
   plan.prompts = fields.value("prompts", plan.prompts);
+  plan.walks = fields.value("walks", plan.walks);
   plan.new_tokens = fields.value("new_tokens", plan.new_tokens);
   read_timing(fields.child("timing"), origin + ": timing", plan.timing);
   const json* grids = fields.child("grids");
@@ -355,6 +357,7 @@ std::string configuration_json(const SweepPlan& plan) {
                  {"counter_repetitions", plan.counter_repetitions},
                  {"counter_warm_up", true},  // counted runs follow uncounted ones
                  {"prompts", plan.prompts},
+                 {"walks", plan.walks},
                  {"new_tokens", plan.new_tokens},
                  {"timing",
                   {{"warm_up_s", plan.timing.warm_up_s},

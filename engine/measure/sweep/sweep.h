@@ -22,6 +22,7 @@ struct SweepPlan {
   std::int64_t trace_repetitions = 5;
   std::int64_t counter_repetitions = 3;
   std::int64_t prompts = 2;      // of each regime and context, for acceptance points
+  std::int64_t walks = 2;        // of those, walked along their author's own text, too
   std::int64_t new_tokens = 96;  // generated for each prompt
   std::vector<PointKey> points;
   // Of the trained pair whose points these are, as JSON (pair_configuration); empty without one.

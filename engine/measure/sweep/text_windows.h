@@ -22,7 +22,7 @@ struct TextWindow {
   std::string file;
   std::int64_t start = 0;                  // token of the file
   std::vector<std::int32_t> prompt;        // [context_len], BOS first where the tokenizer adds it
-  std::vector<std::int32_t> continuation;  // [continuation_len]: what follows in the text
+  std::vector<std::int32_t> continuation;  // [continuation_len]: what follows; empty if it is short
 
   std::string name() const { return file + "@" + std::to_string(start); }
 };
@@ -33,6 +33,8 @@ struct WindowRequest {
   std::int64_t context_len = 0;
   std::int64_t continuation_len = 0;
   std::int64_t count = 0;  // at most
+  // Prompts as decoding is given them: shorter texts whole, and those that nothing need follow.
+  bool as_prompts = false;
 };
 
 // A prompt list as tokens, of one tokenizer. `model`: whose chat template messages are put in.
@@ -43,6 +45,8 @@ class PromptTexts {
   // A file of each window before a second window of any; later windows of a file start 1024 tokens
   // further on. Where no file is long enough all of them are one text, in their order. Messages are
   // a prompt whole, of at most the context's tokens, without a continuation.
+  // As prompts, texts of fewer tokens within the planner's range of the context come whole, too,
+  // and texts one after the other, from each file on, make up the count.
   std::vector<TextWindow> windows(const WindowRequest& request) const;
   // Tokens of the longest text of a regime and split that windows are cut from, chats aside; of
   // the longest chat.
@@ -59,9 +63,13 @@ class PromptTexts {
   };
 
   std::vector<const Text*> texts_of(const WindowRequest& request) const;
-  Text joined(const std::vector<const Text*>& texts) const;
+  Text joined(const std::vector<const Text*>& texts, std::size_t first) const;
+  std::int64_t context_of(const WindowRequest& request) const;
   std::int64_t length_of(const WindowRequest& request) const;
+  bool holds(const Text& text, std::int64_t start, const WindowRequest& request) const;
   TextWindow window_of(const Text& text, std::int64_t start, const WindowRequest& request) const;
+  void add_joined(const std::vector<const Text*>& texts, const WindowRequest& request,
+                  std::vector<TextWindow>& windows) const;
 
   const Tokenizer& tokenizer_;
   std::vector<Text> texts_;

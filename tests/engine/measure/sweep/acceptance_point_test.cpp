@@ -27,14 +27,16 @@ std::vector<std::int32_t> repeated(int period, int count) {
   return tokens;
 }
 
-std::vector<TextWindow> windows(std::int64_t context_len, std::int64_t count) {
+std::vector<TextWindow> windows(std::int64_t context_len, std::int64_t count,
+                                bool as_prompts = false) {
   const ByteTokenizer tokenizer(260, 256, 257, 258);
   return PromptTexts(listed_prompts({kDemo / "prompts"}), tokenizer, {})
       .windows({.regime = "code",
                 .split = "test",
                 .context_len = context_len,
                 .continuation_len = 100,
-                .count = count});
+                .count = count,
+                .as_prompts = as_prompts});
 }
 
 }  // namespace
@@ -59,6 +61,29 @@ TEST_CASE("a text gives further windows only when every file gave one") {
   CHECK(found[0].prompt != found[1].prompt);
   CHECK(found[0].name() != found[1].name());
   CHECK(windows(200000, 3).empty());
+}
+
+TEST_CASE("as prompts shorter texts of the planner's range come whole, and joined ones fill up") {
+  const std::vector<TextWindow> found = windows(2048, 12, true);
+  REQUIRE(found.size() == 12);
+  CHECK(found[0].name() == "test/code-400-0.txt@0");
+  CHECK(found[0].prompt.size() == 401);  // with BOS
+  CHECK(found[0].continuation.empty());
+  CHECK(found[5].name() == "test/code-4000-5.txt@0");
+  CHECK(found[5].prompt.size() == 2048);
+  CHECK(found[5].continuation.size() == 100);
+  CHECK(found[10].start == 1024);  // every file gave one
+  const std::vector<TextWindow> longer = windows(6144, 30, true);
+  std::int64_t joined = 0;
+  for (const TextWindow& window : longer) {
+    CHECK(window.prompt.size() > 4096);  // the range's shortest
+    CHECK(window.prompt.size() <= 6144);
+    joined += window.file.back() == '+' ? 1 : 0;
+  }
+  CHECK(longer.front().name() == "test/code-8000-7.txt@0");
+  CHECK(joined == 10);  // from each file on
+  CHECK(windows(6144, 30).size() == longer.size() - 10);
+  CHECK(windows(200000, 3, true).empty());
 }
 
 TEST_CASE("where no text is as long as a window all of them are one") {
@@ -102,6 +127,13 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
     CHECK(std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0}) ==
           point.acceptance->steps);
     CHECK(point.acceptance->generated_tokens >= 20);
+    const std::vector<TextYield>& texts = point.acceptance->texts;
+    REQUIRE(texts.size() == 1);
+    CHECK(texts[0].text == "calibration/code-700-0.txt@0");
+    CHECK(texts[0].steps == point.acceptance->steps);
+    CHECK(static_cast<double>(texts[0].tokens) ==
+          Approx(point.acceptance->accepted_per_step * static_cast<double>(texts[0].steps)));
+    CHECK(point.acceptance->looping == texts[0].looping);
     CHECK(point.time_ns.empty());
     CHECK(*point.unique_blocks > 1.0);
   }
@@ -132,6 +164,31 @@ TEST_CASE("the trained pair's points hold steps, overlap and the teacher's figur
   CHECK(count == 8.0);
   CHECK(overlap[SharingAlong::kBfs] / count == Approx(*points[1].adjacent_overlap));
   CHECK(overlap[SharingAlong::kDfs] / count > 0.1);
+}
+
+TEST_CASE("every text is counted, loops among them, and as many are walked as asked for") {
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "prompts": 3, "walks": 1, "new_tokens": 24, "grids": [
+          {"workload": "acceptance", "regime": "code", "context_len": 300, "dtype": "f32",
+           "draft": ["d3k2n8"]}]})",
+      "test", Backend::kCpu);
+  CHECK(configuration_json(plan).find("\"walks\":1") != std::string::npos);
+  PointMeasurement point;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 2, .pair = kPair},
+      [&](const PointMeasurement& measured) { point = measured; }, [](const CampaignProgress&) {});
+  REQUIRE(point.status == PointStatus::kOk);
+  const AcceptanceMeasurement& a = *point.acceptance;
+  REQUIRE(a.texts.size() == 3);
+  CHECK(a.walks.size() == 1);
+  std::int64_t steps = 0, tokens = 0;
+  for (const TextYield& text : a.texts) {
+    steps += text.steps;
+    tokens += text.tokens;
+  }
+  CHECK(steps == a.steps);
+  CHECK(a.accepted_per_step == Approx(static_cast<double>(tokens) / static_cast<double>(steps)));
+  CHECK(a.texts[0].text != a.texts[1].text);
 }
 
 TEST_CASE("points of another pair than the one at hand are refused, by hash as by name") {

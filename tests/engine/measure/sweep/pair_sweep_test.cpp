@@ -68,6 +68,9 @@ TEST_CASE("a pair is measured at contexts that its positions and the texts allow
 
 TEST_CASE("a pair's points bear its hash: steps and both splits, trees and a chain on each") {
   const SweepPlan plan = plan_of(shape(8192, 1 << 14));
+  CHECK(plan.prompts == 8);  // of four kinds: enough to say how texts differ
+  CHECK(plan.new_tokens == 128);
+  CHECK(plan_of(shape(8192, 1 << 14), Backend::kCpu).prompts == 4);
   std::set<std::string> steps, led, layers, dense_layers, planned, judged;
   for (const PointKey& key : plan.points) {
     CHECK(key.model == "mine");
