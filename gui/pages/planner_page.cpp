@@ -426,6 +426,7 @@ QString PlannerPage::summary() const {
   if (plan.chosen.sources) {
     text += tr(" Evidence of %1.").arg(QString::fromStdString(sources_text(plan.chosen)));
   }
+  text += QString(" %1").arg(QString::fromStdString(intervals_text(plan.chosen)));
   if (plan.chosen.max_loss) {
     text += QString(" %1.").arg(QString::fromStdString(loss_limit_text(plan.chosen)));
   }

@@ -159,6 +159,57 @@ bool measured_in(Traversal order, const AcceptanceModel& model, const Strategy& 
   return true;
 }
 
+// Tokens a step, and how sure their mean is on the texts that were measured.
+AcceptedTokens mean_tokens(const AcceptanceModel& model, const Strategy& strategy,
+                           std::int64_t context_low, std::int64_t context_high) {
+  AcceptedTokens out;
+  if (measured_in(strategy.order, model, strategy, context_low, context_high, out)) {
+    return out;
+  }
+  const std::int64_t group = approximate_group(strategy);
+  if (group > 1 &&
+      measured_in(other(strategy.order), model, strategy, context_low, context_high, out)) {
+    out.source = Provenance::kPredicted;
+    out.log_error = std::hypot(out.log_error, kOrderLogError);
+    out.other_order = true;
+    return out;
+  }
+  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
+  if (group > 1 && measured_mean(model, strategy, strategy.order, strategy.schedule, 1, context_low,
+                                 context_high, out)) {
+    out.source = Provenance::kPredicted;
+  } else {
+    out = plain_tokens(model, strategy, context_low, context_high);
+    out.other_schedule = strategy.schedule != kAllRefresh;
+  }
+  out.other_group = group > 1;
+  return out;
+}
+
+double slope_to_first(double mean, AcceptanceModel::Positional model, const DraftChoice& draft) {
+  constexpr double kDifference = 1e-4;
+  model.first -= kDifference;
+  return std::log(mean / positional_accepted(model, draft)) / kDifference;
+}
+
+// Texts' rates of best children differ, and a tuple's tokens follow them.
+void add_texts(const AcceptanceModel& model, const DraftChoice& draft,
+               const AcceptanceModel::Positional* range, AcceptedTokens& out) {
+  const TextSpread& texts = model.texts;
+  if (range == nullptr || texts.rate == 0.0) {
+    return;
+  }
+  const double slope = slope_to_first(positional_accepted(*range, draft), *range, draft);
+  const double factor = texts.evidence == TextEvidence::kLaw ? 1.0 : few_texts_factor(texts.texts);
+  out.text_log_error = factor * slope * texts.rate;
+  if (texts.texts > 0) {
+    const double of_mean =
+        out.text_log_error * out.text_log_error / static_cast<double>(texts.texts);
+    const double known = out.source == Provenance::kPredicted ? 0.0 : out.log_error;
+    out.few_texts_log_error = std::sqrt(std::max(0.0, of_mean - known * known));
+  }
+}
+
 }  // namespace
 
 const char* name_of(AcceptanceOrigin origin) {
@@ -225,27 +276,13 @@ AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& str
     out.source = Provenance::kMeasured;  // one token a step, by definition
     return out;
   }
-  if (measured_in(strategy.order, model, strategy, context_low, context_high, out)) {
-    return out;
-  }
-  const std::int64_t group = approximate_group(strategy);
-  if (group > 1 &&
-      measured_in(other(strategy.order), model, strategy, context_low, context_high, out)) {
-    out.source = Provenance::kPredicted;
-    out.log_error = std::hypot(out.log_error, kOrderLogError);
-    out.other_order = true;
-    return out;
-  }
-  // Evidence of the nearest kind: the same blocks reused, then none reused, without sharing.
-  if (group > 1 && measured_mean(model, strategy, strategy.order, strategy.schedule, 1, context_low,
-                                 context_high, out)) {
-    out.source = Provenance::kPredicted;
-  } else {
-    out = plain_tokens(model, strategy, context_low, context_high);
-    out.other_schedule = strategy.schedule != kAllRefresh;
-  }
-  out.other_group = group > 1;
+  out = mean_tokens(model, strategy, context_low, context_high);
+  add_texts(model, strategy.draft, nearest(model, context_low, context_high), out);
   return out;
+}
+
+double log_tokens_per_rate(const AcceptanceModel::Positional& model, const DraftChoice& draft) {
+  return slope_to_first(positional_accepted(model, draft), model, draft);
 }
 
 double accepted_overlap(const AcceptanceModel& model, std::int64_t context_low,

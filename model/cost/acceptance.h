@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/text_spread.h"
 #include "model/words/block_sharing.h"
 #include "model/words/evaluation.h"
 #include "model/words/pair_id.h"
@@ -88,11 +89,15 @@ struct AcceptanceModel {
   std::vector<Measured> measured;
   std::vector<Positional> positional;
   std::vector<Variant> variants;
+  TextSpread texts;  // without a rate: texts are not told apart
 };
 
 struct AcceptedTokens {
   double mean = 1.0;
-  double log_error = 0.0;  // standard deviation of log(mean)
+  double log_error = 0.0;  // standard deviation of log(mean), on the texts that were measured
+  // Of the mean over all texts beside it, since few were measured; and of one text.
+  double few_texts_log_error = 0.0;
+  double text_log_error = 0.0;
   Provenance source = Provenance::kPredicted;
   bool other_schedule = false;  // no evidence for this schedule: taken from all-F
   bool other_group = false;     // no evidence for these approximate groups: taken from exact ones
@@ -110,6 +115,8 @@ bool in_range(std::int64_t context_len, std::int64_t low, std::int64_t high);
 double positional_accepted(const AcceptanceModel::Positional& model, const DraftChoice& draft);
 // Standard deviation of its logarithm.
 double positional_log_error(const AcceptanceModel::Positional& model, const DraftChoice& draft);
+// How fast its logarithm grows with `first`.
+double log_tokens_per_rate(const AcceptanceModel::Positional& model, const DraftChoice& draft);
 AcceptedTokens accepted_tokens(const AcceptanceModel& model, const Strategy& strategy,
                                std::int64_t context_low, std::int64_t context_high);
 // Overlap of adjacent queries' selected blocks that the trained pair showed in that range.

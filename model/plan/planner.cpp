@@ -27,11 +27,11 @@ double log_spread(const Interval& interval) {
   return (std::log(interval.high) - std::log(interval.low)) / (2.0 * kNinety);
 }
 
-// Of independent log-normal throughputs; 0.5 for a tuple against itself.
+// Of independent log-normal throughputs on the same texts; 0.5 for a tuple against itself.
 double probability_of_beating(const Evaluation& a, const Evaluation& b) {
   const double gap = std::log(a.throughput / b.throughput);
   const double spread =
-      std::hypot(log_spread(a.throughput_interval), log_spread(b.throughput_interval));
+      std::hypot(log_spread(compared_interval(a)), log_spread(compared_interval(b)));
   if (a.strategy == b.strategy || spread == 0.0) {
     return gap > 0.0 ? 1.0 : (gap < 0.0 ? 0.0 : 0.5);
   }
@@ -55,7 +55,8 @@ class Planner {
       : options_(options),
         candidates_(candidates),
         target_(target),
-        pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target))),
+        pricer_(fit, hardware, target, options.draft.value_or(usual_draft(target)),
+                options.requests),
         systems_(fit, hardware, target, pricer_),
         fit_(fit),
         autoregressive_(Strategy::parse("nsa/ar")),
@@ -80,6 +81,8 @@ class Planner {
     table_.acceptance_pair = fit.acceptance.pair;
     table_.acceptance_origin = fit.acceptance.origin;
     table_.acceptance_note = fit.acceptance.note;
+    table_.requests = options_.requests;
+    table_.texts_note = text_of(fit.acceptance.texts);
     table_.sources = sources_of(fit);
     table_.dtype = name_of(fit.dtype);
     table_.draft_vocab = pricer_.draft().vocab;
@@ -279,7 +282,7 @@ class Planner {
     tuples.reserve(cell.size());
     for (const PlanEntry& e : cell) {
       tuples.push_back({&e.evaluation.strategy, std::log(e.evaluation.throughput),
-                        kNinety * log_spread(e.evaluation.throughput_interval)});
+                        kNinety * log_spread(compared_interval(e.evaluation))});
     }
     return distinct_places(tuples, ranks);
   }
@@ -441,6 +444,12 @@ PrecisionClass parse_class(const std::string& name) {
     known += std::string(known.empty() ? "" : ", ") + name_of(precision);
   }
   throw Error(ExitCode::kUsage, "unknown class '" + name + "': the classes are " + known);
+}
+
+std::string intervals_text(const PlanTable& table) {
+  return "Intervals hold 90 % of " + requests_text(table.requests) + "." +
+         (table.texts_note.empty() ? std::string()
+                                   : " How texts differ: " + table.texts_note + ".");
 }
 
 std::string acceptance_text(const PlanTable& table) {

@@ -11,6 +11,7 @@
 #include "model/cost/fitted_model.h"
 #include "model/cost/step_parts.h"
 #include "model/plan/loss_prices.h"
+#include "model/plan/request_intervals.h"
 #include "model/plan/runtime_guard.h"
 #include "model/words/evaluation.h"
 #include "model/words/pair_id.h"
@@ -53,6 +54,7 @@ struct PlanOptions {
   std::optional<PairId> pair;       // that is planned for; none: a geometry with synthetic weights
   std::string pair_remark;          // a sentence about its evidence, or empty
   LossTerms loss;                   // what lossy choices cost, and may cost
+  std::int64_t requests = kUsualRequests;  // that intervals are of
 };
 
 struct PlanEntry {
@@ -118,6 +120,8 @@ struct PlanTable {
   std::string acceptance_pair;
   AcceptanceOrigin acceptance_origin = AcceptanceOrigin::kMeasured;
   std::string acceptance_note;  // what was not measured of it; empty if nothing
+  std::int64_t requests = 0;    // that intervals are of; 0: tables older than that
+  std::string texts_note;       // how texts differ, and who says so; empty where nobody does
   // None in tables older than it.
   std::optional<PlanSources> sources;
   std::string dtype;
@@ -195,6 +199,8 @@ PlanTable plan(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
                const PlanOptions& options, const Candidates& candidates);
 // Throws Error(kUsage), naming the classes.
 PrecisionClass parse_class(const std::string& name);
+// What its intervals hold, in a sentence or two.
+std::string intervals_text(const PlanTable& table);
 // "demo-nsa on real text"; for a pair that was not measured here whose word its tokens are.
 std::string acceptance_text(const PlanTable& table);
 // Whose tokens a step these are; without a hash in tables older than it.

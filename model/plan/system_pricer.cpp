@@ -1,6 +1,7 @@
 #include "model/plan/system_pricer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/launches/sampling.h"
@@ -44,17 +45,18 @@ Evaluation SystemPricer::evaluate(const Strategy& strategy, const ContextBucket&
   Evaluation e;
   e.strategy = strategy;
   e.cost = StepCost{};
-  for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-    const std::int64_t context = sampled_context(bucket, i);
-    add_scaled(predict(strategy, context), 1.0 / kBucketSamples, *e.cost);
+  std::array<double, kBucketSamples> times_us{};
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    const StepCost cost = predict(strategy, sampled_context(bucket, static_cast<std::int64_t>(i)));
+    times_us[i] = cost.time_us;
+    add_scaled(cost, 1.0 / kBucketSamples, *e.cost);
   }
   const AcceptedTokens accepted = accepted_of(strategy, bucket);
-  const double latency = log_error(strategy, bucket);
   e.expected_accepted = accepted.mean;
   e.throughput = accepted.mean / e.cost->time_us * 1e6;
-  e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
-  e.latency_interval_us = around(e.cost->time_us, kNinety * latency);
-  e.throughput_interval = around(e.throughput, kNinety * std::hypot(accepted.log_error, latency));
+  add_intervals(accepted,
+                {.step = log_error(strategy, bucket), .contexts = contexts_log_error(times_us)},
+                own_.requests(), e);
   e.source = Provenance::kPredicted;
   note = note_of(strategy);
   return e;

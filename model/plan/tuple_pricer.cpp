@@ -1,6 +1,7 @@
 #include "model/plan/tuple_pricer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/launches/draft_levels.h"
@@ -50,10 +51,6 @@ std::string note_of(const Strategy& strategy, const AcceptedTokens& accepted) {
 
 }  // namespace
 
-Interval around(double value, double half_width) {
-  return {value * std::exp(-half_width), value * std::exp(half_width)};
-}
-
 bool same_launches(Strategy measured, const Strategy& strategy, NsaForm form) {
   if (measured.form != form) {
     return false;
@@ -71,7 +68,7 @@ bool same_draft(const MeasuredStep& measured, const LlmShape& target, const Draf
 }
 
 Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-               const DraftShape& draft)
+               const DraftShape& draft, std::int64_t requests)
     : fit_(fit),
       hardware_(fit.priced_on(hardware)),
       target_(target),
@@ -83,7 +80,8 @@ Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
       carried_half_width_(fit.carried_half_width(hardware)),
       carried_system_half_width_(fit.carried_system_half_width(hardware)),
       same_geometry_(fit.geometry == target.name),
-      is_small_pair_(is_small_pair(draft, target.vocab)) {}
+      is_small_pair_(is_small_pair(draft, target.vocab)),
+      requests_(requests) {}
 
 void Pricer::compose(const Strategy& strategy, std::int64_t context, double overlap,
                      StepSink& sink) const {
@@ -117,10 +115,7 @@ Evaluation Pricer::evaluate(const Strategy& strategy, const ContextBucket& bucke
   e.cost = latency.cost;
   e.expected_accepted = accepted.mean;
   e.throughput = accepted.mean / latency.cost.time_us * 1e6;
-  e.accepted_interval = around(accepted.mean, kNinety * accepted.log_error);
-  e.latency_interval_us = around(latency.cost.time_us, kNinety * latency.log_error);
-  e.throughput_interval =
-      around(e.throughput, kNinety * std::hypot(accepted.log_error, latency.log_error));
+  add_intervals(accepted, latency.error, requests_, e);
   e.source = source_of(accepted.source, latency.source);
   note = note_of(strategy, accepted);
   if (latency.other_order) {
@@ -153,16 +148,19 @@ double Pricer::log_error(const ContextBucket& bucket) const {
 Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket& bucket) const {
   Latency out;
   const double overlap = accepted_overlap(fit_.acceptance, bucket.low, bucket.high);
-  for (std::int64_t i = 0; i < kBucketSamples; ++i) {
-    const std::int64_t context = sampled_context(bucket, i);
-    add_scaled(predict(strategy, context, overlap), 1.0 / kBucketSamples, out.cost);
+  std::array<double, kBucketSamples> times_us{};
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    const std::int64_t context = sampled_context(bucket, static_cast<std::int64_t>(i));
+    const StepCost cost = predict(strategy, context, overlap);
+    times_us[i] = cost.time_us;
+    add_scaled(cost, 1.0 / kBucketSamples, out.cost);
   }
-  out.log_error = log_error(bucket);
+  out.error = {.step = log_error(bucket), .contexts = contexts_log_error(times_us)};
   out.other_order =
       strategy.group_size > 1 &&
       accepted_sharing(fit_.acceptance, strategy.order, bucket.low, bucket.high).other_order;
   if (out.other_order) {
-    out.log_error = std::hypot(out.log_error, kOrderLogError);
+    out.error.step = std::hypot(out.error.step, kOrderLogError);
   }
   apply_measured(strategy, bucket, out);
   return out;
@@ -195,9 +193,9 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
   }
   const double mean = log_ratio / count;
   const double spread =
-      count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.log_error;
+      count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.error.step;
   scale_time(std::exp(mean), out.cost);
-  out.log_error = std::hypot(sampling, spread);
+  out.error.step = std::hypot(sampling, spread);
   out.other_order = false;  // these very launches were timed
 }
 

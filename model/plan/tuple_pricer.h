@@ -8,12 +8,10 @@
 
 #include "model/plan/composed_step.h"
 #include "model/plan/planner.h"
+#include "model/plan/request_intervals.h"
 #include "model/words/normal_law.h"
 
 namespace versieve {
-
-// Whose logarithm reaches `half_width` to either side.
-Interval around(double value, double half_width);
 
 // Whether a step measured with that strategy is a step of this one, priced in that form. With
 // groups of one query the traversal order changes no launch.
@@ -24,7 +22,7 @@ bool same_draft(const MeasuredStep& measured, const LlmShape& target, const Draf
 class Pricer {
  public:
   Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
-         const DraftShape& draft);
+         const DraftShape& draft, std::int64_t requests = kUsualRequests);
 
   // By the fit alone: no measured step corrects it.
   StepCost predict(const Strategy& strategy, std::int64_t context, double overlap) const;
@@ -49,12 +47,13 @@ class Pricer {
   double system_transfer_width() const { return carried_system_half_width_; }  // of the others
   NsaForm form() const { return form_; }
   const DraftShape& draft() const { return draft_; }
+  std::int64_t requests() const { return requests_; }  // that intervals are of
 
  private:
   // Predicted and measured latencies of one tuple in one range.
   struct Latency {
     StepCost cost;
-    double log_error = 0.0;  // standard deviation of log latency
+    TimeErrors error;
     Provenance source = Provenance::kPredicted;
     bool other_order = false;  // what its groups share is known of the other order alone
   };
@@ -75,6 +74,7 @@ class Pricer {
   double carried_system_half_width_;
   bool same_geometry_;
   bool is_small_pair_;  // steps of others say little of its steps
+  std::int64_t requests_;
 };
 
 }  // namespace versieve

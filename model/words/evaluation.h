@@ -55,8 +55,18 @@ struct Evaluation {
   double throughput = 0.0;         // accepted tokens a second
   Interval accepted_interval;
   Interval latency_interval_us;
+  // Of a number of requests on other texts of the measured kinds together, as a plan says.
   Interval throughput_interval;
+  // Of the same texts for all tuples: what tuples are compared by. Without a high end (tables older
+  // than it): throughput_interval is of that kind.
+  Interval same_texts_interval;
+  // Standard deviation of log tokens a second from one request's text to another's.
+  double text_log_error = 0.0;
   Provenance source = Provenance::kPredicted;
 };
+
+inline const Interval& compared_interval(const Evaluation& e) {
+  return e.same_texts_interval.high > 0.0 ? e.same_texts_interval : e.throughput_interval;
+}
 
 }  // namespace versieve

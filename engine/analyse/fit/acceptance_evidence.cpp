@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -21,7 +23,7 @@ std::optional<double> accepted_of(const PointMeasurement& m) {
       !m.acceptance || m.acceptance->steps < 1) {
     return {};
   }
-  if (m.acceptance->looping) {
+  if (m.acceptance->only_loops()) {
     return m.acceptance->teacher_forced;
   }
   return m.acceptance->accepted_per_step;
@@ -58,6 +60,77 @@ void leave_out_bounds(std::vector<Sample>& samples) {
   if (!std::all_of(samples.begin(), samples.end(), is_bound)) {
     std::erase_if(samples, is_bound);
   }
+}
+
+// Where a tuple's texts were counted one by one, older points of it left loops out.
+void leave_out_uncounted(std::vector<Sample>& samples) {
+  const auto is_uncounted = [](const Sample& s) { return s.point->acceptance->texts.empty(); };
+  if (!std::all_of(samples.begin(), samples.end(), is_uncounted)) {
+    std::erase_if(samples, is_uncounted);
+  }
+}
+
+// Of one kind's texts by name; a text that was run twice is one.
+using TextCounts = std::map<std::string, TextCount>;
+
+void add_counts(const AcceptanceMeasurement& a, TextEvidence kind, TextCounts& counts) {
+  if (kind == TextEvidence::kDecoded) {
+    for (const TextYield& text : a.texts) {
+      counts[text.text].steps += static_cast<double>(text.steps);
+      counts[text.text].tokens += static_cast<double>(text.tokens);
+    }
+    return;
+  }
+  for (const AcceptanceWalk& walk : a.walks) {
+    if (!walk.yields.empty()) {
+      counts[walk.text].steps += static_cast<double>(walk.yields.size());
+      counts[walk.text].tokens +=
+          static_cast<double>(std::accumulate(walk.yields.begin(), walk.yields.end(), 0LL));
+    }
+  }
+}
+
+// All texts of a tuple, those of each regime with as many tokens together.
+std::vector<TextCount> counts_of(const std::vector<Sample>& samples, TextEvidence kind,
+                                 std::set<std::string>& files) {
+  std::map<std::string, TextCounts> regimes;
+  for (const Sample& s : samples) {
+    add_counts(*s.point->acceptance, kind, regimes[s.point->key.regime]);
+  }
+  std::vector<TextCount> out;
+  for (auto& [regime, counts] : regimes) {
+    double tokens = 0.0;
+    for (const auto& [text, count] : counts) {
+      tokens += count.tokens;
+    }
+    for (auto& [text, count] : counts) {
+      count.weight = 1.0 / tokens;
+      out.push_back(count);
+      files.insert(regime + "/" + text.substr(0, text.rfind('@')));
+    }
+  }
+  return out;
+}
+
+struct CountedTuple {
+  AcceptanceEvidence::Counted counted;
+  double ratio = 0.0;
+};
+
+CountedTuple counted_by_text(const std::vector<Sample>& samples) {
+  for (const TextEvidence kind : {TextEvidence::kDecoded, TextEvidence::kWalked}) {
+    std::set<std::string> files;
+    const std::vector<TextCount> counts = counts_of(samples, kind, files);
+    if (!counts.empty()) {
+      const TextRatio found = ratio_of_texts(counts);
+      return {{.kind = kind,
+               .texts = found.texts,
+               .sources = static_cast<std::int64_t>(files.size()),
+               .log_error = found.log_error},
+              found.ratio};
+    }
+  }
+  return {};
 }
 
 // Of the point's mean: from its histogram, else that of steps that end at each token alike, which
@@ -108,6 +181,10 @@ AcceptanceModel::Measured measured_tuple(const std::vector<Sample>& samples) {
   const double regime_count = static_cast<double>(regimes.size());
   out.mean /= regime_count;
   out.standard_error = std::sqrt(variance) / regime_count;
+  if (const CountedTuple texts = counted_by_text(samples);
+      texts.counted.kind == TextEvidence::kDecoded) {
+    out.mean = texts.ratio;
+  }
   const Strategy& strategy = samples.front().strategy;
   out.draft = strategy.draft;
   out.schedule = strategy.schedule;
@@ -135,6 +212,7 @@ std::vector<std::vector<Sample>> by_tuple(const std::vector<Sample>& samples) {
   std::vector<std::vector<Sample>> out;
   for (auto& [key, members] : groups) {
     leave_out_bounds(members);
+    leave_out_uncounted(members);
     out.push_back(std::move(members));
   }
   return out;
@@ -303,6 +381,7 @@ AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& meas
   for (const std::vector<Sample>& members : by_tuple(samples)) {
     out.tuples.push_back(measured_tuple(members));
     out.along.push_back(along_texts(members));
+    out.counted.push_back(counted_by_text(members).counted);
   }
   if (pair.origin == AcceptanceOrigin::kImported) {
     out.cut_chains = cut_chains(samples, out.tuples);

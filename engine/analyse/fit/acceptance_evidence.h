@@ -30,6 +30,14 @@ struct AcceptanceEvidence {
   // [tuple]: tokens a step along the author's own texts, the same for all tuples; none where a
   // point lacks them.
   std::vector<std::optional<double>> along;
+  // [tuple]: text by text.
+  struct Counted {
+    TextEvidence kind = TextEvidence::kLaw;  // that: nobody counted so
+    std::int64_t texts = 0;
+    std::int64_t sources = 0;  // files that they are of
+    double log_error = 0.0;    // TextRatio::log_error
+  };
+  std::vector<Counted> counted;
   // Chains cut from deeper imported ones, which draft the same tokens: of a histogram alone.
   std::vector<AcceptanceModel::Measured> cut_chains;
   std::vector<std::string> remarks;  // what the points' sources leave open, a sentence each
@@ -59,7 +67,9 @@ std::vector<AcceptancePair> acceptance_pairs(const std::vector<PointMeasurement>
 std::string listed(const std::vector<AcceptancePair>& pairs);
 
 // Of points of the calibration split when the pair has any (the test split then stays unseen).
-// Looping output counts by its teacher-forced mean, or not at all.
+// A tuple that was counted text by text is known by those points alone: all tokens of its texts,
+// each kind as many, over all steps. Of others looping output counts by its teacher-forced mean, or
+// not at all.
 AcceptanceEvidence acceptance_evidence(const std::vector<PointMeasurement>& measured,
                                        const AcceptancePair& pair);
 

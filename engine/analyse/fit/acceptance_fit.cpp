@@ -10,6 +10,7 @@
 #include "engine/analyse/fit/context_ranges.h"
 #include "engine/analyse/fit/positional_fit.h"
 #include "engine/analyse/fit/sibling_law.h"
+#include "engine/analyse/fit/text_spread_fit.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
 
@@ -193,6 +194,7 @@ AcceptanceModel fit_measured(const AcceptanceEvidence& evidence) {
   }
   out.measured = evidence.tuples;
   out.variants = variants_of(evidence);
+  out.texts = fit_text_spread(evidence, out.positional);
   return out;
 }
 
@@ -291,6 +293,7 @@ AcceptanceModel fit_imported(const AcceptanceEvidence& evidence, const Acceptanc
   add_lenders_ranges(lender, out);
   out.measured = evidence.tuples;
   out.variants = variants_of(evidence);
+  out.texts = fit_text_spread(evidence, out.positional);
   return out;
 }
 
@@ -349,6 +352,7 @@ AcceptanceModel assumed_acceptance(double rate, const AcceptanceModel& lender) {
                  "assumptions like it",
                  rate_spread(rate), kAssumedFall);
   out.positional = lender.positional;
+  out.texts = assumed_text_spread(rate);
   if (out.positional.empty()) {
     out.positional.emplace_back().context_high = kContextRanges.back().high;
   }

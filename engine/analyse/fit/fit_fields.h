@@ -181,10 +181,15 @@ void visit_fields(A& a, T& x) {
   a(context_low, context_high, first, siblings, decay, log_error, overlap, covariance,
     other_context, orders);
 }
+template <class A, Is<TextSpread> T>
+void visit_fields(A& a, T& x) {
+  auto& [rate, texts, evidence] = x;
+  a(rate, texts, evidence);
+}
 template <class A, Is<AcceptanceModel> T>
 void visit_fields(A& a, T& x) {
-  auto& [pair, sha256, overlap_of, origin, note, measured, positional, variants] = x;
-  a(pair, sha256, overlap_of, origin, note, measured, positional, variants);
+  auto& [pair, sha256, overlap_of, origin, note, measured, positional, variants, texts] = x;
+  a(pair, sha256, overlap_of, origin, note, measured, positional, variants, texts);
 }
 template <class A, Is<FittedModel> T>
 void visit_fields(A& a, T& x) {

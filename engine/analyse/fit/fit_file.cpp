@@ -245,7 +245,11 @@ ordered_json acceptance_of(const AcceptanceModel& a) {
           {"overlap_of", {{"name", a.overlap_of.name}, {"sha256", a.overlap_of.sha256}}},
           {"measured", measured},
           {"positional", positional},
-          {"variants", variants}};
+          {"variants", variants},
+          {"texts",
+           {{"rate", a.texts.rate},
+            {"texts", a.texts.texts},
+            {"evidence", name_of(a.texts.evidence)}}}};
 }
 
 }  // namespace

@@ -142,7 +142,20 @@ class Reader {
     }
   }
 
-  static AcceptanceModel acceptance(const json& in) {
+  TextSpread texts(const json& in) const {
+    const std::string evidence = in.at("evidence").get<std::string>();
+    TextSpread out{.rate = in.at("rate").get<double>(),
+                   .texts = in.at("texts").get<std::int64_t>()};
+    for (int i = 0; i < kTextEvidenceCount; ++i) {
+      out.evidence = static_cast<TextEvidence>(i);
+      if (evidence == name_of(out.evidence)) {
+        return out;
+      }
+    }
+    refuse("the word '" + evidence + "' is unknown");
+  }
+
+  AcceptanceModel acceptance(const json& in) const {
     AcceptanceModel out;
     out.pair = in.at("pair").get<std::string>();
     // Fits older than hashes are of the one pair there was, or of one that nobody identified.
@@ -175,6 +188,7 @@ class Reader {
       read_orders(p, out.positional.back());
     }
     read_variants(in, out);
+    out.texts = texts(in.at("texts"));
     return out;
   }
 

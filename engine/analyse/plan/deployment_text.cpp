@@ -83,10 +83,10 @@ std::string source_line(const DeploymentChoice& c, const DeploymentWish& wish) {
                  name_of(wish.precision) + " can be taken.");
 }
 
-std::string numbers_line(const Evaluation& v) {
+std::string numbers_line(const PlanTable& t, const Evaluation& v) {
   return comment(
-      std::string("Its numbers (") + name_of(v.source) +
-      ", intervals 90 %): " + with_interval(v.throughput, v.throughput_interval) +
+      std::string("Its numbers (") + name_of(v.source) + ", intervals 90 % for " +
+      requests_text(t.requests) + "): " + with_interval(v.throughput, v.throughput_interval) +
       " accepted tokens/s; " + with_interval(v.expected_accepted, v.accepted_interval, "%.2f") +
       " tokens a step of " + with_interval(v.cost->time_us, v.latency_interval_us) + " us.");
 }
@@ -205,7 +205,7 @@ std::string deployment_file(const PlanTable& table, const ServingEngine& engine,
                             const DeploymentWish& wish) {
   const DeploymentChoice choice = chosen_deployment(table, engine, wish);
   const Evaluation& taken = *choice.evaluation;
-  return head(table, engine) + "#\n" + source_line(choice, wish) + numbers_line(taken) +
+  return head(table, engine) + "#\n" + source_line(choice, wish) + numbers_line(table, taken) +
          loss_line(engine, choice) + dropped_tuple(engine, taken.strategy) +
          dropped_promise(engine, taken) + dropped_table(table, choice) +
          settings(engine, choice, facts_of(table, choice, wish), table.hardware);

@@ -46,6 +46,7 @@ std::string remarks(const PlanTable& t) {
               t.model + " (" + t.dtype + ") on " + t.hardware + ".") +
       comment(t.provenance_note + ".") +
       comment("Acceptance: " + acceptance_text(t) + ". Step times: geometry " + t.model + ".");
+  out += comment(intervals_text(t));
   if (t.sources) {
     out += comment("Evidence: " + sources_text(t) + ".");
   }

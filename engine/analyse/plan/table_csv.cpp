@@ -33,7 +33,7 @@ constexpr const char* kHeader =
     "provenance,acceptance,bonus_token,run_condition,evidence,price,kl_nats,kl_nats_low,"
     "kl_nats_high,rise_nats,rise_nats_low,rise_nats_high,same_token,same_token_low,"
     "same_token_high,price_tokens,price_sets,price_split,price_pair,price_pair_sha256,price_of,"
-    "price_tasks,price_unmeasured\n";
+    "price_tasks,price_unmeasured,requests,same_texts_low,same_texts_high\n";
 
 // "hops: 50 questions, right -2.0 % [-6.1, 2.2]; recall: …"
 std::string tasks_text(const LossPrice& price) {
@@ -82,7 +82,9 @@ std::string line(const PlanTable& t, const PlanEntry& e, const std::string& orig
     out += "," + std::to_string(count);
   }
   return out + origin + "," + field(condition) + "," + field(sources_text(t)) +
-         price_fields(e.price) + "\n";
+         price_fields(e.price) + "," + std::to_string(t.requests) + "," +
+         exact_decimal(compared_interval(v).low) + "," + exact_decimal(compared_interval(v).high) +
+         "\n";
 }
 
 }  // namespace

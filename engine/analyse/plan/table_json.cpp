@@ -49,6 +49,8 @@ void add_evaluation(const Evaluation& e, ordered_json& out) {
   out["step_latency_us"] = e.cost->time_us;
   out["throughput"] = e.throughput;
   out["interval"] = json_of(e.throughput_interval);
+  out["same_texts_interval"] = json_of(compared_interval(e));
+  out["text_log_error"] = e.text_log_error;
   out["accepted_interval"] = json_of(e.accepted_interval);
   out["step_latency_us_interval"] = json_of(e.latency_interval_us);
   out["source"] = name_of(e.source);
@@ -104,6 +106,8 @@ ordered_json provenance_of(const PlanTable& t) {
                       {"acceptance_pair", t.acceptance_pair},
                       {"acceptance_origin", name_of(t.acceptance_origin)},
                       {"acceptance_note", t.acceptance_note},
+                      {"intervals_of", requests_text(t.requests)},
+                      {"texts_note", t.texts_note},
                       {"bonus_token", kBonusToken},
                       {"dtype", t.dtype},
                       {"draft_vocab", t.draft_vocab},
@@ -214,6 +218,11 @@ class Reader {
     out.expected_accepted = e.at("expected_accepted").get<double>();
     out.throughput = e.at("throughput").get<double>();
     out.throughput_interval = interval(e.at("interval"));
+    // Tables older than them compare tuples by that interval.
+    out.same_texts_interval = e.contains("same_texts_interval")
+                                  ? interval(e.at("same_texts_interval"))
+                                  : out.throughput_interval;
+    out.text_log_error = e.value("text_log_error", 0.0);
     out.accepted_interval = interval(e.at("accepted_interval"));
     out.latency_interval_us = interval(e.at("step_latency_us_interval"));
     out.source = word<Provenance>(e.at("source").get<std::string>(), kProvenanceCount);
@@ -254,6 +263,7 @@ class Reader {
     t.acceptance_origin =
         word<AcceptanceOrigin>(p.value("acceptance_origin", "measured"), kAcceptanceOriginCount);
     t.acceptance_note = p.value("acceptance_note", "");
+    t.texts_note = p.value("texts_note", "");
     t.dtype = p.at("dtype").get<std::string>();
     // Tables older than it do not say it.
     t.draft_vocab = p.contains("draft_vocab") ? integer(p.at("draft_vocab")) : 0;
@@ -353,6 +363,11 @@ class Reader {
     PlanTable t;
     t.hardware = file_.at("hardware").get<std::string>();
     t.model = file_.at("model").get<std::string>();
+    // Tables older than it do not say it.
+    t.requests = file_.contains("requests") ? integer(file_.at("requests")) : 0;
+    if (t.requests < 0) {
+      refuse("its intervals are of " + std::to_string(t.requests) + " requests");
+    }
     read_provenance(t);
     read_sources(t);
     read_buckets(t);
@@ -384,6 +399,7 @@ std::string plan_table_json(const PlanTable& t) {
                       {"schema", PlanTable::kSchema},
                       {"hardware", t.hardware},
                       {"model", t.model},
+                      {"requests", t.requests},
                       {"provenance", provenance_of(t)},
                       {"buckets", ordered_json::array()},
                       {"classes", ordered_json::array()},

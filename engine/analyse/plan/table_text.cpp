@@ -66,7 +66,8 @@ std::string counts_text(const PlanTable& t) {
 std::string plan_table_text(const PlanTable& t, std::int64_t ranks) {
   std::string out = t.model + " (" + t.dtype + ", " + t.launch + " launches) on " + t.hardware +
                     ": " + t.provenance_note + ".\nAcceptance from " + acceptance_text(t) + ". " +
-                    counts_text(t) + ". Intervals are 90 %; tokens a step count the bonus token.\n";
+                    counts_text(t) + ". " + intervals_text(t) +
+                    " Tokens a step count the bonus token.\n";
   if (t.sources) {
     out += "Evidence of " + sources_text(t) + ".\n";
   }

@@ -99,6 +99,7 @@ void check_refused(const PlanTable& t, const char* format, const DeploymentWish&
 TEST_CASE("a file for SGLang, in full") {
   PlanTable t = table({"nsa/d6k8n64/bfs/c4e/F*"});
   t.entries[0].evaluation.source = Provenance::kMeasured;
+  t.requests = 16;
   CHECK(exported(t, "sglang", {.draft_model = "/models/draft"}) ==
         R"(# Speculative decoding for SGLang, from a planner table of versieve, schema 1.
 # Use: python -m sglang.launch_server --model-path TARGET --config FILE.yaml
@@ -110,8 +111,8 @@ TEST_CASE("a file for SGLang, in full") {
 #   time; they rank drafts for SGLang and do not predict its speed.
 #
 # Tuple: nsa/d6k8n64/bfs/c4e/F*, rank 1 of class Strict for contexts of 4096-8192 tokens.
-# Its numbers (measured, intervals 90 %): 1000.0 [900.0, 1100.0] accepted tokens/s; 4.00 [3.50,
-#   4.50] tokens a step of 4000.0 [3000.0, 5000.0] us.
+# Its numbers (measured, intervals 90 % for the mean of 16 requests): 1000.0 [900.0, 1100.0]
+#   accepted tokens/s; 4.00 [3.50, 4.50] tokens a step of 4000.0 [3000.0, 5000.0] us.
 # It is the best of its class and contexts.
 # Dropped, having no counterpart: attention nsa (SGLang verifies with the target's own); traversal
 #   order, group, schedule and options bfs/c4e/F* (c: queries that share loads, e exact, a

@@ -107,6 +107,41 @@ TEST_CASE("a table comes back from JSON as it went") {
   CHECK(plan_table_json(read_plan_table(written("table.json", text))) == text);
 }
 
+TEST_CASE("a table says how many requests its intervals are of, an older one does not") {
+  PlanTable t = table();
+  t.requests = 4;
+  t.texts_note = "as the 32 that the pair decoded";
+  t.entries[0].evaluation.same_texts_interval = {9.0, 11.0};
+  t.entries[0].evaluation.text_log_error = 0.25;
+  const std::string text = plan_table_json(t);
+  const PlanTable again = read_plan_table(written("requests.json", text));
+  CHECK(again.requests == 4);
+  CHECK(again.texts_note == t.texts_note);
+  CHECK(again.entries[0].evaluation.same_texts_interval.high == 11.0);
+  CHECK(again.entries[0].evaluation.text_log_error == 0.25);
+  const char* const sentence =
+      "Intervals hold 90 % of the mean of 4 requests. How texts differ: as the 32 that the pair "
+      "decoded.";
+  CHECK(intervals_text(again) == sentence);
+  CHECK_THAT(plan_table_text(again, 1), Catch::Contains(sentence));
+  nlohmann::json older = nlohmann::json::parse(text);
+  older.erase("requests");
+  older["provenance"].erase("texts_note");
+  for (nlohmann::json& entry : older["entries"]) {
+    entry.erase("same_texts_interval");
+    entry.erase("text_log_error");
+  }
+  const PlanTable old = read_plan_table(written("older.json", older.dump()));
+  CHECK(old.requests == 0);
+  CHECK(intervals_text(old) == "Intervals hold 90 % of the mean over the measured texts.");
+  const Evaluation& e = old.entries[0].evaluation;
+  CHECK(compared_interval(e).low == e.throughput_interval.low);
+  CHECK(interval_for(e, old.requests, 1).high == e.throughput_interval.high);
+  older["requests"] = -1;
+  CHECK_THROWS_WITH(read_plan_table(written("bad.json", older.dump())),
+                    Catch::Contains("intervals are of -1 requests"));
+}
+
 TEST_CASE("the JSON form has the promised keys") {
   const nlohmann::json json = nlohmann::json::parse(plan_table_json(table()));
   for (const char* key : {"schema", "hardware", "model", "provenance", "buckets", "classes",
@@ -299,7 +334,7 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
   REQUIRE(rows.size() == t.entries.size() + 1);
   CHECK(rows[0].rfind("context_low,context_high,class,rank,strategy,", 0) == 0);
   const std::vector<std::string> names = csv_fields(rows[0]);
-  CHECK(names.size() == 50);
+  CHECK(names.size() == 53);
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
   for (std::size_t i = 0; i < t.entries.size(); ++i) {
     const std::vector<std::string> f = csv_fields(rows[i + 1]);
@@ -325,6 +360,9 @@ TEST_CASE("CSV begins with its header and carries every entry, numbers exactly")
     CHECK(f[32] == name_of(e.price.from));
     CHECK(f[33].empty() == !e.price.is_known());  // not measured is no zero
     CHECK((f[49].empty() || f[49] == e.price.unmeasured_because));
+    CHECK(std::stoll(f[50]) == t.requests);
+    CHECK(std::strtod(f[51].c_str(), nullptr) == compared_interval(e.evaluation).low);
+    CHECK(std::strtod(f[52].c_str(), nullptr) == compared_interval(e.evaluation).high);
   }
 }
 
@@ -339,7 +377,7 @@ TEST_CASE("CSV is read by Python's csv as it is, whatever its texts hold") {
   program << "import csv\nrows = list(csv.DictReader(open('" << (folder() / "odd.csv").string()
           << "', newline='', encoding='utf-8'), strict=True))\n"
           << "assert len(rows) == " << t.entries.size() << ", len(rows)\n"
-          << "assert all(len(r) == 50 and None not in r.values() for r in rows)\n"
+          << "assert all(len(r) == 53 and None not in r.values() for r in rows)\n"
           << "assert rows[0]['note'] == 'line\\r\\nbreak, \"quotes\" and \\u00e4\\t;'\n"
           << "assert rows[1]['note'] == ' spaces around '\n"
           << "assert rows[0]['hardware'] == 'my, \"own\"\\nmachine'\n"
