@@ -8,6 +8,7 @@
 
 #include "engine/io/pair_identity.h"
 #include "engine/io/tokenizer/tokenizer.h"
+#include "engine/measure/sweep/text_windows.h"
 #include "engine/run/model/compute_device.h"
 #include "engine/run/model/load.h"
 #include "engine/run/speculate/acceptance.h"
@@ -160,6 +161,7 @@ class Player {
     out.tokens = static_cast<std::int64_t>(made.tokens.size()) - 1;
     out.steps = made.steps;
     out.yielded = made.accepted_per_step() * static_cast<double>(made.steps);
+    out.looping = is_looping(made.tokens);
     out.moved |= run.moved;
     out.recorded = made.recorded;
     out.record_s += made.record_seconds;

@@ -44,6 +44,7 @@ struct RunPlay {
   std::vector<double> tokens_per_s, step_us;  // by round
   std::int64_t tokens = 0, steps = 0;         // of one round; tokens of the steps alone
   double yielded = 0.0;                       // by them, also what a stop cut off
+  bool looping = false;                       // what was generated repeats itself
   bool moved = false;                         // by the guard; a bucket's border does not count
   bool recorded = false;                      // steps in graphs
   double record_s = 0.0;                      // of recordings made in timed rounds
@@ -60,11 +61,19 @@ struct PromptPlay {
   std::vector<RunPlay> runs;  // of the bucket's
 };
 
-// Of what the table predicts of a tuple; 90 % interval.
+// Of what the table predicts of a tuple; 90 % interval for as many requests as prompts play.
 struct Predicted {
   double tokens_per_s = 0.0, low = 0.0, high = 0.0;
   double tokens_a_step = 0.0;
   Provenance source = Provenance::kPredicted;  // measured: its step's time was
+};
+
+// One prompt of a row.
+struct PlayedText {
+  std::string prompt;
+  std::int64_t tokens = 0, steps = 0;
+  double yielded = 0.0, tokens_per_s = 0.0;
+  bool looping = false;
 };
 
 // Medians over prompts; intervals of the median as summary_of gives them.
@@ -72,16 +81,22 @@ struct PlannerRow {
   Contender contender = Contender::kPlain;
   std::string strategy;  // of a guard the first; of the oracle the one that was best most often
   profiler::SampleSummary tokens_per_s;
-  double pooled_tokens_per_s = 0.0;               // all tokens over all time
+  double pooled_tokens_per_s = 0.0;  // all tokens over all time
+  // All that steps yielded over all time, what a table predicts: a stop that cuts off the last
+  // step's rest is the request's, not the tuple's.
+  double yielded_per_s = 0.0;
   double tokens_a_step = 1.0;                     // all that steps yielded over all steps
   profiler::SampleSummary over_plain, over_base;  // ratios, prompt by prompt
   // [prompt]: those ratios, and that to the first tuple.
   std::vector<double> each_over_plain, each_over_base, each_over_static;
   std::optional<Predicted> predicted;
-  std::optional<bool> is_within;             // the measured median in the predicted interval
+  std::optional<bool> is_within;             // yielded_per_s in the predicted interval
   std::int64_t moved = 0;                    // prompts that the guard changed
   std::int64_t compared = 0, same_text = 0;  // prompts
   bool promises_text = false;
+  std::vector<PlayedText> texts;  // in the order of the prompts
+
+  std::int64_t looping() const;  // of the texts
 };
 
 // Both guards under one setting of the constants: gains over the coarsened baseline, medians over

@@ -70,7 +70,9 @@ ordered_json json_of(const PlannerBench& b, const PlannerCell& cell, const Plann
                       {"prompts", cell.prompts},
                       {"tokens_per_s", json_of(row.tokens_per_s)},
                       {"pooled_tokens_per_s", row.pooled_tokens_per_s},
+                      {"yielded_per_s", row.yielded_per_s},
                       {"tokens_a_step", row.tokens_a_step},
+                      {"looping", row.looping()},
                       {"over_plain", json_of(row.over_plain)},
                       {"over_base", json_of(row.over_base)},
                       {"predicted", nullptr},
@@ -78,7 +80,16 @@ ordered_json json_of(const PlannerBench& b, const PlannerCell& cell, const Plann
                       {"moved", row.moved},
                       {"promises_text", row.promises_text},
                       {"compared", row.compared},
-                      {"same_text", row.same_text}};
+                      {"same_text", row.same_text},
+                      {"texts", ordered_json::array()}};
+  for (const PlayedText& text : row.texts) {
+    out["texts"].push_back({{"prompt", text.prompt},
+                            {"tokens", text.tokens},
+                            {"steps", text.steps},
+                            {"yielded", text.yielded},
+                            {"tokens_per_s", text.tokens_per_s},
+                            {"looping", text.looping}});
+  }
   if (row.predicted) {
     out["predicted"] = {{"tokens_per_s", row.predicted->tokens_per_s},
                         {"low", row.predicted->low},
@@ -178,16 +189,20 @@ std::string line_of(const PlannerRow& row) {
                                interval_text(row.tokens_per_s).c_str(), row.tokens_a_step,
                                row.over_plain.median, row.over_base.median);
   if (row.predicted) {
-    line += formatted(" %8.0f [%6.0f, %6.0f] %-7s", row.predicted->tokens_per_s, row.predicted->low,
-                      row.predicted->high, *row.is_within ? "within" : "outside");
+    line += formatted(" %8.0f %8.0f [%6.0f, %6.0f] %-7s", row.yielded_per_s,
+                      row.predicted->tokens_per_s, row.predicted->low, row.predicted->high,
+                      *row.is_within ? "within" : "outside");
   } else {
-    line += formatted(" %8s %16s %7s", "-", "", "");
+    line += formatted(" %8.0f %8s %16s %7s", row.yielded_per_s, "-", "", "");
   }
   if (row.compared > 0) {
     line += formatted(" %lld of %lld", static_cast<long long>(row.same_text),
                       static_cast<long long>(row.compared));
   } else {
     line += " -";
+  }
+  if (row.looping() > 0) {
+    line += formatted(", %lld loop", static_cast<long long>(row.looping()));
   }
   if (row.moved > 0) {
     line += formatted(", moved on %lld", static_cast<long long>(row.moved));
@@ -360,7 +375,8 @@ std::string planner_bench_text(const PlannerBench& b) {
       (b.all_recorded ? ", steps in graphs" : ", steps led by the host") + ")\n" +
       formatted(
           "%s, seed %llu, %lld new tokens, rounds: %lld; tokens/s: medians over "
-          "prompts [95 %% interval]\ntimed: %s\n",
+          "prompts [95 %% interval]; yield/s: all that steps yielded over all time, what a table "
+          "predicts for as many requests\ntimed: %s\n",
           b.options.temperature > 0.0 ? formatted("temperature %g", b.options.temperature).c_str()
                                       : "greedy",
           static_cast<unsigned long long>(b.options.seed),
@@ -374,7 +390,7 @@ std::string planner_bench_text(const PlannerBench& b) {
   out += prompts_text(b);
   out +=
       "\n  who      tuple                        tokens/s [  95 % interval] a step /plain   /base  "
-      "predicted [ 90 % interval]       same text\n";
+      "yield/s predicted [ 90 % interval]       same text\n";
   for (const PlannerCell& cell : b.cells) {
     out += cell_text(b, cell);
   }

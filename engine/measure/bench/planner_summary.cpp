@@ -146,9 +146,16 @@ class CellMaker {
       row.moved += run.moved ? 1 : 0;
       row.compared += run.reference ? 1 : 0;
       row.same_text += run.reference && !run.divergence ? 1 : 0;
+      row.texts.push_back({.prompt = play.prompt,
+                           .tokens = run.tokens,
+                           .steps = run.steps,
+                           .yielded = run.yielded,
+                           .tokens_per_s = median_of(run.tokens_per_s),
+                           .looping = run.looping});
     }
     row.tokens_a_step = yielded / steps;
     row.pooled_tokens_per_s = tokens / seconds;
+    row.yielded_per_s = yielded / seconds;
   }
 
   // The one that ran on most prompts, of equals the first.
@@ -181,11 +188,11 @@ class CellMaker {
     const Evaluation* const told =
         is_one_tuple ? prediction_of(table_, bucket_.index, strategy) : nullptr;
     if (told != nullptr) {
-      out.predicted =
-          Predicted{told->throughput, told->throughput_interval.low, told->throughput_interval.high,
-                    told->expected_accepted, told->source};
-      out.is_within = out.tokens_per_s.median >= out.predicted->low &&
-                      out.tokens_per_s.median <= out.predicted->high;
+      const Interval interval =
+          interval_for(*told, table_.requests, static_cast<std::int64_t>(plays_.size()));
+      out.predicted = Predicted{told->throughput, interval.low, interval.high,
+                                told->expected_accepted, told->source};
+      out.is_within = out.yielded_per_s >= interval.low && out.yielded_per_s <= interval.high;
     }
     return out;
   }
@@ -235,6 +242,11 @@ bool is_within(const PlannerRow& row) {
 }
 
 }  // namespace
+
+std::int64_t PlannerRow::looping() const {
+  return std::count_if(texts.begin(), texts.end(),
+                       [](const PlayedText& text) { return text.looping; });
+}
 
 const PlannerRow& PlannerCell::row(Contender contender) const {
   return rows.at(static_cast<std::size_t>(contender));

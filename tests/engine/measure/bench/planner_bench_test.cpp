@@ -234,9 +234,10 @@ TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
   // 60 tokens in 20 / 20,000 + 20 / 10,000 + 20 / 40,000 s.
   CHECK(strict.row(Contender::kStatic).pooled_tokens_per_s == Approx(60.0 / 0.0035));
   CHECK(strict.row(Contender::kStatic).predicted->tokens_per_s == 20000.0);
-  CHECK(*strict.row(Contender::kStatic).is_within);
-  CHECK(!*strict.row(Contender::kPlain).is_within);  // 10,000 against 20,000
-  CHECK(!strict.row(Contender::kBase).predicted);    // the table has it in groups of one alone
+  CHECK(strict.row(Contender::kStatic).yielded_per_s == Approx(60.0 / 0.0035));
+  CHECK(!*strict.row(Contender::kStatic).is_within);  // its median is, but all of it is not
+  CHECK(!*strict.row(Contender::kPlain).is_within);   // 10,000 against 20,000
+  CHECK(!strict.row(Contender::kBase).predicted);     // the table has it in groups of one alone
   CHECK(strict.row(Contender::kBaseSingle).predicted);
   CHECK(!strict.row(Contender::kBestR).predicted);
   CHECK(strict.row(Contender::kBestR).moved == 0);
@@ -245,7 +246,22 @@ TEST_CASE("rows are medians over prompts, ratios are taken prompt by prompt") {
   CHECK(strict.row(Contender::kOracle).strategy == "nsa/d3k2n6/dfs/c2e/F*");
   CHECK(strict.guard_us->median == 0.0);
   CHECK(strict.guard_us->median_high == 4.0);
-  PlannerBench bench{.cells = cells};
+  CHECK(PlannerBench{.cells = cells}.cell_coverage().within == 0);
+  // Where one request is half or twice the mean of many, three are not far off.
+  PlanTable wide = table;
+  wide.requests = 12;
+  for (PlanEntry& e : wide.entries) {
+    e.evaluation.text_log_error = 0.5;
+  }
+  for (PlanBaseline& b : wide.baselines) {
+    b.evaluation.text_log_error = b.role == "fixed" ? 0.5 : 0.0;
+  }
+  PlannerBench bench{.cells = cells_of(wide, bucket, plays)};
+  const Predicted told = *bench.cells[0].row(Contender::kStatic).predicted;
+  CHECK(told.low == Approx(20000.0 * std::exp(-1.6449 * 0.5 / std::sqrt(3.0))).epsilon(0.001));
+  CHECK(told.high == Approx(20000.0 * std::exp(1.6449 * 0.5 / std::sqrt(3.0))).epsilon(0.001));
+  CHECK(*bench.cells[0].row(Contender::kStatic).is_within);
+  CHECK(bench.cells[0].row(Contender::kStatic).texts.size() == 3);
   CHECK(*bench.mean_gain(Contender::kStatic) == 0.0);
   CHECK(*bench.mean_gain_over_plain(Contender::kStatic) == 1.0);
   CHECK(bench.cell_coverage().all == 3);
