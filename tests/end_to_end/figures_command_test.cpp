@@ -41,6 +41,26 @@ TEST_CASE("the shipped points fill figure 7 and table 2 beside the paper's numbe
   CHECK(line == "figure,table,row,column,value");
 }
 
+TEST_CASE("figure 7 ships whole: layers and steps, dense and sparse, by draft length") {
+  const CommandResult result = run_versieve("figures --json --figure 7 --db " VERSIEVE_SOURCE_DIR
+                                            "/db/measured/h100-figures.db");
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("device") == "NVIDIA H100 80GB HBM3");
+  const nlohmann::json& figure = json.at("figures")[0];
+  CHECK(figure.at("missing").empty());
+  REQUIRE(figure.at("tables").size() == 4);  // a layer and a step at 16K and 64K
+  for (const nlohmann::json& table : figure.at("tables")) {
+    CAPTURE(table.at("caption").get<std::string>());
+    const nlohmann::json& rows = table.at("rows");
+    const nlohmann::json& longest = rows[rows.size() - 1];
+    // With 128 queries the sparse form takes less than the dense one, and groups less than that.
+    CHECK(longest[1].get<double>() > longest[2].get<double>());
+    CHECK(longest[2].get<double>() > longest[3].get<double>());
+    CHECK(longest[1].get<double>() > rows[1][1].get<double>());  // longer drafts take longer
+  }
+}
+
 TEST_CASE("figures that the points do not hold are answered by the sweep that measures them") {
   const CommandResult result = run_versieve("figures --table 4" + kShipped);
   CHECK(result.code == 1);
