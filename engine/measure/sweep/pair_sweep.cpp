@@ -222,6 +222,18 @@ void add_acceptance(const PairSweepShape& shape, ordered_json& grids) {
   }
 }
 
+// Of a CPU a few samples: nothing is planned with its times.
+ordered_json timing_on(Backend backend) {
+  return backend == Backend::kCuda ? ordered_json{{"warm_up_s", 0.01},
+                                                  {"min_samples", 20},
+                                                  {"max_samples", 200},
+                                                  {"time_limit_s", 0.2}}
+                                   : ordered_json{{"warm_up_s", 0.0},
+                                                  {"min_samples", 5},
+                                                  {"max_samples", 20},
+                                                  {"time_limit_s", 0.05}};
+}
+
 // Where plan and judgement have their texts; others (needles to recall) are of another kind.
 bool is_measured_on(const PromptFile& prompt) {
   return prompt.split == "calibration" || prompt.split == "test";
@@ -254,8 +266,7 @@ std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
       {"counter_repetitions", 0},
       {"prompts", backend == Backend::kCuda ? kTexts : kTextsOnCpu},
       {"new_tokens", kNewTokens},
-      {"timing",
-       {{"warm_up_s", 0.01}, {"min_samples", 20}, {"max_samples", 200}, {"time_limit_s", 0.2}}},
+      {"timing", timing_on(backend)},
       {"grids", ordered_json::array()}};
   const bool on_gpu = backend == Backend::kCuda;
   ordered_json& grids = sweep["grids"];
