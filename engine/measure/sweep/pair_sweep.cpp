@@ -95,17 +95,25 @@ std::vector<Reach> reaches_of(const PairSweepShape& shape, const std::string& sp
   return out;
 }
 
-// The text that timed steps are of: the first split's that reaches most contexts, the first of such
-// regimes; on a CPU at the shortest alone, since nothing is planned with its times.
-Reach timed_text(const PairSweepShape& shape, bool on_gpu) {
-  Reach best{contexts_of(shape), {shape.regimes.front()}};
-  const std::vector<Reach> reaches = reaches_of(shape, shape.splits.front());
-  for (std::size_t i = 0; i < reaches.size(); ++i) {
-    if (i == 0 || reaches[i].contexts.size() > best.contexts.size()) {
-      best = reaches[i];
+// The text that timed steps are of: that which reaches most contexts, of several the first split's
+// and regime's (its words do not matter to a time); on a CPU at the shortest context alone, since
+// nothing is planned with its times.
+struct TimedText {
+  std::string split, regime;
+  std::vector<std::int64_t> contexts;
+};
+TimedText timed_text(const PairSweepShape& shape, bool on_gpu) {
+  TimedText best;
+  for (const std::string& split : shape.splits) {
+    for (const Reach& reach : reaches_of(shape, split)) {
+      if (reach.contexts.size() > best.contexts.size()) {
+        best = {split, reach.regimes.front(), reach.contexts};
+      }
     }
   }
-  best.regimes.resize(1);
+  if (best.contexts.empty()) {  // of texts that all are too short: points that say so
+    best = {shape.splits.front(), shape.regimes.front(), contexts_of(shape)};
+  }
   if (!on_gpu) {
     best.contexts.resize(1);
   }
@@ -114,12 +122,12 @@ Reach timed_text(const PairSweepShape& shape, bool on_gpu) {
 
 // What a plan ranks first, and what says how steps grow: nodes, groups, reuse.
 void add_steps(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
-  const Reach text = timed_text(shape, on_gpu);
+  const TimedText text = timed_text(shape, on_gpu);
   const ordered_json step = {{"workload", "step"},
                              {"model", kPairModel},
                              {"context_len", text.contexts},
-                             {"regime", text.regimes.front()},
-                             {"split", shape.splits.front()},
+                             {"regime", text.regime},
+                             {"split", text.split},
                              {"dtype", name_of(shape.dtype)},
                              {"launch", on_gpu ? "graph" : "stream"}};
   const auto add = [&](const std::vector<std::string>& drafts, const char* group,
@@ -143,14 +151,11 @@ void add_steps(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
 // fused form; and the pair's weights with dense attention.
 void add_baseline_steps(const PairSweepShape& shape, bool on_gpu, ordered_json& grids) {
   using Texts = std::vector<std::string>;
-  const Reach text = timed_text(shape, on_gpu);
-  ordered_json step = {{"workload", "step"},
-                       {"model", kPairModel},
-                       {"context_len", text.contexts},
-                       {"regime", text.regimes.front()},
-                       {"split", shape.splits.front()},
-                       {"dtype", name_of(shape.dtype)},
-                       {"launch", "stream"}};
+  const TimedText text = timed_text(shape, on_gpu);
+  ordered_json step = {
+      {"workload", "step"},    {"model", kPairModel}, {"context_len", text.contexts},
+      {"regime", text.regime}, {"split", text.split}, {"dtype", name_of(shape.dtype)},
+      {"launch", "stream"}};
   ordered_json led = step;
   led["draft"] = on_gpu ? Texts{"ar", "d6k8n64", "d8k8n128"} : Texts{"ar", "d5k4n16"};
   led["form"] = on_gpu ? Texts{"fused", "vanilla"} : Texts{"vanilla"};

@@ -135,6 +135,7 @@ TEST_CASE("a text that is too short for a context is measured at the longest of 
     }
     if (key.workload == WorkloadKind::kStep) {
       CHECK(key.regime == "chat");
+      CHECK(key.split == "calibration");
     }
   }
   CHECK(code == std::set<std::int64_t>{2048, 5888});  // 5,931 tokens lie before a continuation
@@ -148,6 +149,17 @@ TEST_CASE("a text that is too short for a context is measured at the longest of 
             "chat of the split test has 13000 tokens of text: measured at 12544 in the place of "
             "14336"});
   CHECK(pair_sweep_notes(shape(16384, 1 << 14)).empty());
+  // Steps are timed where a text reaches furthest, be it the second split's.
+  PairSweepShape late = own;
+  late.text_tokens[{"chat", "calibration"}] = 7000;
+  std::set<std::int64_t> timed;
+  for (const PointKey& key : plan_of(late).points) {
+    if (key.workload == WorkloadKind::kStep) {
+      CHECK(key.regime + " of " + key.split == "chat of test");
+      timed.insert(key.context_len);
+    }
+  }
+  CHECK(timed == std::set<std::int64_t>{2048, 6144, 10240, 12544});
   PairSweepShape small = shape(1024, 900);
   small.text_tokens = {{{"chat", "calibration"}, 330},
                        {{"code", "calibration"}, 900},
