@@ -1,11 +1,8 @@
 #include "engine/cli/bench_planner.h"
 
 #include <CLI/CLI.hpp>
-#include <memory>
 
-#include "db/evidence.h"
 #include "engine/analyse/plan/table_file.h"
-#include "engine/analyse/replay/walks.h"
 #include "engine/cli/output.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
@@ -17,45 +14,6 @@ namespace {
 
 using engine::PlannerBenchOptions;
 
-// Texts along which the pair that the table counts on was recorded.
-engine::SyntheticPlay recorded_play(const PlannerOptions& options, const PlanTable& table) {
-  const db::Store store = db::Store::open(*options.database, db::OpenMode::kReadOnly);
-  const PairId pair = acceptance_pair(table);
-  const auto walks = std::make_shared<const engine::Walks>(db::acceptance_points(store), pair,
-                                                           options.split, options.regime);
-  const auto texts = [walks](const ContextBucket& bucket, std::int64_t) {
-    std::vector<engine::SyntheticText> out;
-    for (const engine::ReplayRequest& request : walks->requests(bucket.low, bucket.high)) {
-      out.push_back(
-          {.name = request.regime + " " + request.text,
-           .context_len = request.context_len,
-           .acceptance = engine::recorded_acceptance(
-               [walks, request](const Strategy& strategy) -> const std::vector<std::int64_t>& {
-                 return walks->of(request, strategy);
-               })});
-    }
-    return out;
-  };
-  return {.from = engine::AcceptanceFrom::kRecorded,
-          .source = "recorded walks of " + text_of(pair) + ", " + options.split + " split",
-          .texts = texts};
-}
-
-std::optional<engine::SyntheticPlay> synthetic_play(const PlannerOptions& options,
-                                                    const PlanTable& table) {
-  const bool recorded = options.acceptance && engine::parse_acceptance_from(*options.acceptance) ==
-                                                  engine::AcceptanceFrom::kRecorded;
-  if (recorded != options.database.has_value()) {
-    throw Error(ExitCode::kUsage, recorded
-                                      ? "recorded acceptance needs a database with walks: --db FILE"
-                                      : "--db is of recorded acceptance: --acceptance recorded");
-  }
-  if (!options.acceptance) {
-    return {};
-  }
-  return recorded ? recorded_play(options, table) : engine::law_play(table, options.bench.seed);
-}
-
 PlannerBenchOptions bench_options(const PlannerOptions& options, const PlanTable& table) {
   PlannerBenchOptions out = options.bench;
   if (options.precision) {
@@ -64,7 +22,7 @@ PlannerBenchOptions bench_options(const PlannerOptions& options, const PlanTable
   if (options.buckets) {
     out.buckets = parse_buckets(*options.buckets);
   }
-  out.synthetic = synthetic_play(options, table);
+  out.synthetic = synthetic_play(options.acceptance, table, out.seed);
   engine::check_options(out, table);
   return out;
 }
@@ -105,13 +63,7 @@ void declare_planner(CLI::App& app, PlannerOptions& options) {
   app.add_option("--model", bench.model,
                  "planner: folder of the pair that plays it; or a geometry (nsa-1b, nsa-8b) with "
                  "random weights, with --acceptance");
-  app.add_option("--acceptance", options.acceptance,
-                 "planner: synthetic, the steps are real, what they yield is given: recorded "
-                 "(walks of the table's pair in --db) or law (the table's tokens a step)");
-  app.add_option("--db", options.database, "planner: database with recorded walks");
-  app.add_option("--split", options.split, "planner: of recorded walks (test)")
-      ->check(CLI::IsMember({"test", "calibration"}));
-  app.add_option("--regime", options.regime, "planner: only recorded walks of this regime");
+  declare_acceptance(app, options.acceptance, "planner: ");
   app.add_option("--prompts", bench.prompts,
                  "planner: a folder of prompts, or .txt files and .json files of messages");
   app.add_option("--class", options.precision, "planner: only this precision class");
@@ -144,7 +96,7 @@ Answer bench_planner(const PlannerOptions& options, const std::string& out) {
   if (!options.list_steps.empty()) {
     return list_steps(options, table);
   }
-  if (options.bench.model.empty() || (options.bench.prompts.empty() && !options.acceptance)) {
+  if (options.bench.model.empty() || (options.bench.prompts.empty() && !options.acceptance.from)) {
     throw Error(ExitCode::kUsage,
                 "bench planner needs a pair's folder and prompts: --model DIR --prompts DIR; or "
                 "a geometry with synthetic acceptance: --model nsa-1b --acceptance law");

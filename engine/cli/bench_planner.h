@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/cli/command.h"
+#include "engine/cli/synthetic_play.h"
 #include "engine/measure/bench/planner_bench.h"
 
 namespace versieve::cli {
@@ -14,9 +15,7 @@ struct PlannerOptions {
   engine::PlannerBenchOptions bench;
   std::string table, list_steps;
   std::optional<std::string> precision, buckets;
-  // Synthetic acceptance, and whose walks it is.
-  std::optional<std::string> acceptance, database;
-  std::string split = "test", regime;
+  AcceptanceOptions acceptance;
 };
 
 void declare_planner(CLI::App& app, PlannerOptions& options);

@@ -6,6 +6,7 @@
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
+#include "engine/cli/synthetic_play.h"
 #include "engine/run/speculate/generate_request.h"
 #include "model/words/error.h"
 
@@ -14,16 +15,37 @@ namespace {
 
 struct Options {
   engine::GenerateRequest request;
+  AcceptanceOptions acceptance;
   std::optional<std::string> table, precision, guard, constants;
 };
 
-std::optional<GuardedPlan> plan_of(const Options& options) {
+// Of the first text whose context lies in the bucket that holds the prompt's.
+engine::GivenAcceptance given_acceptance(const engine::SyntheticPlay& play,
+                                         const std::vector<ContextBucket>& buckets) {
+  return {.from = play.from,
+          .source = play.source,
+          .behind = [play, buckets](std::int64_t context_len) {
+            std::shared_ptr<const engine::SyntheticAcceptance> out;
+            for (const ContextBucket& bucket : buckets) {
+              if (in_range(context_len, bucket.low, bucket.high)) {
+                const std::vector<engine::SyntheticText> texts = play.texts(bucket, 1);
+                out = texts.empty() ? nullptr : texts.front().acceptance;
+              }
+            }
+            return out;
+          }};
+}
+
+void use_table(const Options& options, engine::GenerateRequest& request) {
   if (!options.table) {
+    if (options.acceptance.from || options.acceptance.database) {
+      throw Error(ExitCode::kUsage, "--acceptance is of a table's tuples: give --table");
+    }
     if (options.precision || options.guard || options.constants) {
       throw Error(ExitCode::kUsage,
                   "--class, --guard and --guard-constants choose from a table: give --table");
     }
-    return {};
+    return;
   }
   const PrecisionClass precision =
       options.precision ? parse_class(*options.precision) : PrecisionClass::kStrict;
@@ -33,12 +55,16 @@ std::optional<GuardedPlan> plan_of(const Options& options) {
   if (options.constants) {
     table.guard = with_constants(table.guard, *options.constants);
   }
-  return guarded_plan(table, precision, rule);
+  request.plan = guarded_plan(table, precision, rule);
+  if (const std::optional<engine::SyntheticPlay> play =
+          synthetic_play(options.acceptance, table, request.seed)) {
+    request.given = given_acceptance(*play, table.buckets);
+  }
 }
 
 Answer run_generate(const Options& options, const CommandContext& context) {
   engine::GenerateRequest request = options.request;
-  request.plan = plan_of(options);
+  use_table(options, request);
   const engine::GenerateReport report = engine::run_request(request);
   if (!context.json) {
     write_notes(report.remarks);
@@ -53,7 +79,10 @@ Answer run_generate(const Options& options, const CommandContext& context) {
 Run declare_generate(CLI::App& app, const CommandContext& context) {
   const auto options = std::make_shared<Options>();
   engine::GenerateRequest* const request = &options->request;
-  app.add_option("--model", request->model, "model directory: config.json, weights, tokenizer")
+  app.add_option(
+         "--model", request->model,
+         "model directory: config.json, weights, tokenizer; or, with --acceptance, a geometry "
+         "(nsa-1b, nsa-8b) with random weights")
       ->required();
   app.add_option("--prompt-file", request->prompt.text, "file whose bytes are the prompt");
   app.add_option("--prompt-tokens", request->prompt.tokens,
@@ -74,6 +103,7 @@ Run declare_generate(CLI::App& app, const CommandContext& context) {
   app.add_option("--guard-constants", options->constants,
                  "other constants of the guard than the table's, as alpha=0.2,warmup=8 "
                  "(drop_ratio, hysteresis, max_transitions)");
+  declare_acceptance(app, options->acceptance);
   app.add_flag("--compare-ar", request->compares_ar,
                "also decode autoregressively, by the same seed, and compare token for token");
   app.add_option("--max-new-tokens", request->max_new_tokens, "tokens to generate at most");

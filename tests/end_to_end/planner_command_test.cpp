@@ -91,6 +91,38 @@ TEST_CASE("a geometry plays a table by the law of its tokens a step, and says so
   CHECK_THAT(text.out, Catch::Contains("synthetic acceptance (law)"));
 }
 
+TEST_CASE("generate decodes at a geometry by a table's law, and refuses what it cannot mean") {
+  const std::string tokens = world().file("tokens.json");
+  std::ofstream(tokens) << "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
+  const std::string generate =
+      "generate --model demo --backend cpu --threads 1 --max-new-tokens 12 --seed 3 ";
+  const std::string by_law = generate + "--table " + world().file("table.json") +
+                             " --acceptance law --prompt-tokens " + tokens + " ";
+  const CommandResult result = run_versieve(by_law + "--json");
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("acceptance").at("kind") == "synthetic");
+  CHECK(json.at("acceptance").at("from") == "law");
+  CHECK(json.at("generated_tokens") == 12);
+  CHECK(json.at("accepted_per_step_mean").get<double>() > 1.0);
+  CHECK(json.at("text").is_null());
+  const CommandResult text = run_versieve(by_law);
+  CHECK_THAT(text.out, Catch::Contains("synthetic acceptance (law)"));
+  check_refused(by_law + "--compare-ar", 2, "compared with none");
+  check_refused(generate + "--strategy nsa/ar --prompt-tokens " + tokens, 2, "means nothing");
+  check_refused(generate + "--strategy nsa/ar --acceptance law --prompt-tokens " + tokens, 2,
+                "--table");
+  check_refused(generate + "--table " + world().file("table.json") +
+                    " --acceptance law --prompt-file " + world().file("prompts/a.txt"),
+                2, "--prompt-tokens");
+  check_refused(generate + "--table " + world().file("table.json") +
+                    " --acceptance recorded --db " VERSIEVE_SOURCE_DIR
+                    "/db/measured/h200.db --prompt-tokens " +
+                    tokens,
+                1, "no text's acceptance is known");
+}
+
 TEST_CASE("a table, a pair or prompts that are not there are refused in one sentence") {
   const std::string model = " --model " + world().file("model");
   const std::string prompts = " --prompts " + world().file("prompts");
@@ -115,7 +147,7 @@ TEST_CASE("a table, a pair or prompts that are not there are refused in one sent
   check_refused(geometry + " --acceptance recorded --db /nowhere/w.db", 3, "/nowhere/w.db");
   // Nobody recorded texts at such short contexts.
   check_refused(geometry + " --acceptance recorded --db " VERSIEVE_SOURCE_DIR
-                           "/db/measured/h200.db --buckets 0-64",
+                           "/db/measured/h200.db --class Strict --buckets 0-64",
                 1, "no text whose acceptance is known");
   check_refused(world().bench("--class Sparse"), 1, "no cell");
   check_refused(world().bench("--class Nonesuch"), 2, "Nonesuch");

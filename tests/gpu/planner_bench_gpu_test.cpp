@@ -37,5 +37,32 @@ TEST_CASE("what is timed of a played table is recorded beforehand", "[planner]")
   }
 }
 
+TEST_CASE("a geometry is played by recorded steps whose yields are given", "[planner]") {
+  if (const std::string missing = profiler::gpu_missing_because(); !missing.empty()) {
+    std::printf("skipped: %s\n", missing.c_str());
+    return;
+  }
+  PlanTable table = test::tiny_table();
+  table.buckets = {{0, 2048}, {2048, 4096}, {4096, 8192}};
+  PlannerBenchOptions options;
+  options.model = "demo";
+  options.synthetic = law_play(table, 5);
+  options.classes = {PrecisionClass::kStrict};
+  options.buckets = {table.buckets[0]};
+  options.prompts_per_bucket = 6;
+  options.max_new_tokens = 128;
+  options.rounds = 2;
+  options.backend = "cuda";
+  const PlannerBench bench = bench_planner(table, options, [](const PlannerProgress&) {});
+  CAPTURE(planner_bench_text(bench));
+  CHECK(bench.all_recorded);
+  CHECK(bench.record_s == 0.0);
+  REQUIRE(bench.cells.size() == 1);
+  CHECK(bench.cells[0].prompts == 6);
+  // 2.0 tokens a step are expected of each tuple; 6 texts of some 64 steps.
+  CHECK(bench.cells[0].row(Contender::kStatic).tokens_a_step == Approx(2.0).margin(0.35));
+  CHECK(bench.cells[0].row(Contender::kBase).tokens_a_step == Approx(2.0).margin(0.35));
+}
+
 }  // namespace
 }  // namespace versieve::engine

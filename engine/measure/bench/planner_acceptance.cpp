@@ -1,5 +1,6 @@
 #include "engine/measure/bench/planner_acceptance.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "engine/measure/bench/planner_cells.h"
@@ -49,20 +50,19 @@ SyntheticPlay law_play(const PlanTable& table, std::uint64_t seed) {
   SyntheticPlay play{.from = AcceptanceFrom::kLaw,
                      .source = "the table's tokens a step, " + acceptance_text(table) + ", seed " +
                                std::to_string(seed)};
-  play.texts = [&table, seed](const ContextBucket& range, std::int64_t count) {
+  play.texts = [kept = std::make_shared<const PlanTable>(table), seed](const ContextBucket& range,
+                                                                       std::int64_t count) {
+    const std::int64_t bucket =
+        std::find(kept->buckets.begin(), kept->buckets.end(), range) - kept->buckets.begin();
+    const ExpectedOf expected_of = [kept, bucket](const Strategy& strategy) {
+      return expected_from(*kept, bucket, strategy);
+    };
     std::vector<SyntheticText> out;
-    std::int64_t bucket = 0;
-    while (!(table.buckets[static_cast<std::size_t>(bucket)] == range)) {
-      ++bucket;
-    }
     for (std::int64_t i = 0; i < count; ++i) {
       out.push_back({.name = "text " + std::to_string(i),
                      .context_len = sampled_context(range, i % kBucketSamples),
-                     .acceptance = law_acceptance(
-                         [&table, bucket](const Strategy& strategy) {
-                           return expected_from(table, bucket, strategy);
-                         },
-                         mix_bits(seed + static_cast<std::uint64_t>(i)))});
+                     .acceptance = law_acceptance(expected_of,
+                                                  mix_bits(seed + static_cast<std::uint64_t>(i)))});
     }
     return out;
   };

@@ -40,14 +40,15 @@ class Player {
   // None: the prompt's answer ends before its first step.
   std::optional<PromptPlay> play(const PlayedBucket& bucket, const PlayedPrompt& prompt) {
     acceptance_ = prompt.acceptance.get();
-    if (!read(prompt.tokens)) {
+    const bool known = read(prompt.tokens);
+    if (!known) {
       references_.clear();
       if (acceptance_ == nullptr && !add_references(bucket.runs)) {
         prompt_.clear();
         return {};
       }
-      warm_up(bucket.runs);
     }
+    warm_up(bucket.runs, known);
     PromptPlay out{.prompt = prompt.name,
                    .tokens = static_cast<std::int64_t>(prompt.tokens.size()),
                    .form = prompt.form,
@@ -130,8 +131,9 @@ class Player {
   }
 
   // Whole runs, untimed, until none of them makes a recording: one made late may have had memory
-  // released that earlier ones name.
-  void warm_up(const std::vector<PlayedRun>& runs) {
+  // released that earlier ones name. On a prompt that was read before, under another acceptance,
+  // only the guards' runs, which that may lead to other tuples.
+  void warm_up(const std::vector<PlayedRun>& runs, bool knows_prompt) {
     if (!on_gpu_) {
       return;
     }
@@ -139,7 +141,8 @@ class Player {
     for (int round = 0; recorded && round < kMostWarmUps; ++round) {
       recorded = false;
       for (const PlayedRun& run : runs) {
-        recorded |= generated(run).generation.record_seconds > 0.0;
+        recorded |=
+            (run.is_guarded || !knows_prompt) && generated(run).generation.record_seconds > 0.0;
       }
     }
   }
@@ -345,19 +348,6 @@ void add_pair(const PlanTable& table, PlannerBench& bench) {
   }
 }
 
-// A geometry's name where no folder is; none: a folder.
-std::optional<LlmShape> geometry_of(const std::filesystem::path& model) {
-  std::error_code ignored;
-  if (std::filesystem::exists(model, ignored)) {
-    return {};
-  }
-  try {
-    return named_llm_shape(model.string());
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 void add_geometry(const PlanTable& table, const LlmShape& shape, PlannerBench& bench) {
   const std::string name = bench.options.model.string();
   const std::int64_t proposed = usual_draft(shape).vocab;
@@ -475,7 +465,7 @@ PlannerBench bench_planner(const PlanTable& table, const PlannerBenchOptions& op
   };
   if (const std::optional<LlmShape> geometry = geometry_of(options.model)) {
     const Prompts prompts(options, list, *geometry);
-    bench.dtype = dtype.value_or(device.backend == Backend::kCuda ? Dtype::kBf16 : Dtype::kF32);
+    bench.dtype = dtype.value_or(usual_dtype_of_random(device.backend));
     add_geometry(table, *geometry, bench);
     with_ops(device, bench.dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
       DecodingPair<T> pair(*ops, *geometry, options.seed);

@@ -16,6 +16,10 @@ struct UsualDtype {
   std::string remark;
 };
 UsualDtype usual_dtype(Backend backend, const WeightTable& weights);
+// Of random weights, which are as bf16 holds them.
+inline Dtype usual_dtype_of_random(Backend backend) {
+  return backend == Backend::kCuda ? Dtype::kBf16 : Dtype::kF32;
+}
 
 // `draft`: the draft that will read the target's streams, or null.
 template <class T>

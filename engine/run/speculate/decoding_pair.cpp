@@ -7,8 +7,21 @@
 #include "engine/io/prompt/stop_tokens.h"
 #include "engine/run/model/load.h"
 #include "engine/run/model/synthetic.h"
+#include "model/words/error.h"
 
 namespace versieve::engine {
+
+std::optional<LlmShape> geometry_of(const std::filesystem::path& model) {
+  std::error_code ignored;
+  if (std::filesystem::exists(model, ignored)) {
+    return {};
+  }
+  try {
+    return named_llm_shape(model.string());
+  } catch (const Error&) {
+    return {};
+  }
+}
 
 template <class T>
 DecodingPair<T>::DecodingPair(kernels::Ops<T>& ops, const std::filesystem::path& model,

@@ -14,6 +14,9 @@
 
 namespace versieve::engine {
 
+// A geometry's name (named_llm_shape) where no such folder is; none: a folder, or nothing.
+std::optional<LlmShape> geometry_of(const std::filesystem::path& model);
+
 template <class T>
 class DecodingPair {
  public:

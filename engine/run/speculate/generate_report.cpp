@@ -19,6 +19,15 @@ std::string printable(const std::string& bytes) {
   return nlohmann::json::parse(valid).get<std::string>();
 }
 
+nlohmann::json acceptance_json(const GenerateReport& report) {
+  if (!report.given) {
+    return {{"kind", "own"}};
+  }
+  return {{"kind", "synthetic"},
+          {"from", name_of(report.given->from)},
+          {"source", report.given->source}};
+}
+
 std::string ids_text(const std::vector<std::int32_t>& ids) {
   std::string out;
   for (const std::int32_t id : ids) {
@@ -157,11 +166,10 @@ std::string GenerateReport::failure() const {
 }
 
 nlohmann::json report_json(const GenerateReport& report) {
-  nlohmann::json out = {{"backend", name_of(report.backend)},
-                        {"device", report.device},
-                        {"dtype", name_of(report.dtype)},
-                        {"prompt_tokens", report.prompt_tokens},
-                        {"prefill_s", report.prefill_seconds}};
+  nlohmann::json out = {
+      {"backend", name_of(report.backend)},  {"device", report.device},
+      {"dtype", name_of(report.dtype)},      {"prompt_tokens", report.prompt_tokens},
+      {"prefill_s", report.prefill_seconds}, {"acceptance", acceptance_json(report)}};
   if (report.runs.size() == 1) {
     out.update(run_json(report, report.runs[0]));
   } else {
@@ -182,7 +190,7 @@ std::string report_text(const GenerateReport& report) {
   std::optional<std::string> shown;
   for (const StrategyRun& run : report.runs) {
     const std::string text = run.text ? *run.text : ids_text(run.generation.tokens);
-    if (!shown || *shown != text) {
+    if (!report.given && (!shown || *shown != text)) {
       out += text + "\n\n";
       shown = text;
     }
@@ -190,6 +198,11 @@ std::string report_text(const GenerateReport& report) {
   out += report.device + ", " + name_of(report.dtype) + "; prompt of " +
          std::to_string(report.prompt_tokens) + " tokens read in " +
          fixed(report.prefill_seconds, 2) + " s\n";
+  if (report.given) {
+    out += std::string("synthetic acceptance (") + name_of(report.given->from) +
+           "): how many tokens each step yields is given by " + report.given->source +
+           "; the text means nothing\n";
+  }
   for (const StrategyRun& run : report.runs) {
     out += run_text(run);
   }

@@ -32,19 +32,39 @@ void check_request(const GenerateRequest& request) {
                                "planner table");
   }
   check_temperature(request.temperature);
+  const bool is_geometry = geometry_of(request.model).has_value();
+  if (is_geometry && !request.given) {
+    throw Error(ExitCode::kUsage, "'" + request.model.string() +
+                                      "' is a geometry with random weights, whose own acceptance "
+                                      "means nothing: give synthetic acceptance, or a folder");
+  }
+  if (is_geometry && prompt.tokens.empty()) {
+    throw Error(ExitCode::kUsage, "a geometry has no tokenizer: give --prompt-tokens");
+  }
+  if (request.given && request.compares_ar) {
+    throw Error(ExitCode::kUsage,
+                "under synthetic acceptance the text means nothing: it is compared with none");
+  }
   if (request.max_new_tokens < 1) {
     throw Error(ExitCode::kUsage, "max-new-tokens must be at least 1");
   }
 }
 
+// What a request comes to once its prompt is read.
+struct Setting {
+  std::vector<std::int32_t> eos;  // none under given acceptance
+  std::shared_ptr<const SyntheticAcceptance> acceptance;
+};
+
 GenerateOptions options_of(const GenerateRequest& request, const ComputeDevice& device,
-                           const Strategy& strategy, const std::vector<std::int32_t>& eos) {
+                           const Strategy& strategy, const Setting& setting) {
   return {.strategy = strategy,
           .max_new_tokens = request.max_new_tokens,
           .temperature = request.temperature,
           .seed = request.seed,
-          .eos = eos,
-          .records_steps = request.uses_graphs && device.backend == Backend::kCuda};
+          .eos = setting.eos,
+          .records_steps = request.uses_graphs && device.backend == Backend::kCuda,
+          .acceptance = setting.acceptance.get()};
 }
 
 // Above temperature 0 only draws that share their noise can be compared token for token.
@@ -73,8 +93,7 @@ std::vector<Strategy> parsed(const std::vector<std::string>& texts) {
 // may have had the memory released that an earlier one's name, hence up to three rounds.
 template <class T>
 void warm_up(const GenerateRequest& request, const ComputeDevice& device,
-             std::vector<Strategy> strategies, const std::vector<std::int32_t>& eos,
-             Generator<T>& generator) {
+             std::vector<Strategy> strategies, const Setting& setting, Generator<T>& generator) {
   constexpr std::int64_t kTokens = 32;
   constexpr std::chrono::milliseconds kLeast(100);
   if (device.backend != Backend::kCuda) {
@@ -94,7 +113,7 @@ void warm_up(const GenerateRequest& request, const ComputeDevice& device,
        ++round) {
     recorded = false;
     for (const Strategy& strategy : strategies) {
-      GenerateOptions options = options_of(request, device, strategy, eos);
+      GenerateOptions options = options_of(request, device, strategy, setting);
       options.max_new_tokens = std::min(options.max_new_tokens, kTokens);
       recorded |= generator.run(options).record_seconds > 0.0;
     }
@@ -106,13 +125,13 @@ void warm_up(const GenerateRequest& request, const ComputeDevice& device,
 template <class T>
 class Comparison {
  public:
-  Comparison(const GenerateRequest& request, const ComputeDevice& device,
-             const std::vector<std::int32_t>& eos, Generator<T>& generator)
-      : request_(request), device_(device), eos_(eos), generator_(generator) {}
+  Comparison(const GenerateRequest& request, const ComputeDevice& device, const Setting& setting,
+             Generator<T>& generator)
+      : request_(request), device_(device), setting_(setting), generator_(generator) {}
 
   void compare(StrategyRun& run) {
     const Strategy plain = reference_of(run.strategy);
-    const GenerateOptions options = options_of(request_, device_, plain, eos_);
+    const GenerateOptions options = options_of(request_, device_, plain, setting_);
     if (references_.count(plain.text()) == 0) {
       references_[plain.text()] = generator_.run(options);
     }
@@ -126,7 +145,7 @@ class Comparison {
  private:
   const GenerateRequest& request_;
   const ComputeDevice& device_;
-  const std::vector<std::int32_t>& eos_;
+  const Setting& setting_;
   Generator<T>& generator_;
   std::map<std::string, Generation> references_;  // by schedule
 };
@@ -134,11 +153,11 @@ class Comparison {
 template <class T>
 StrategyRun run_plan(const GenerateRequest& request, const ComputeDevice& device,
                      const GuardedRequest& guarded, std::int64_t prompt_tokens,
-                     const std::vector<std::int32_t>& eos, Generator<T>& generator) {
+                     const Setting& setting, Generator<T>& generator) {
   RuntimeGuard guard(request.plan->constants, request.plan->rule, guarded.stages, prompt_tokens);
   return {.strategy = guarded.ranked.front(),
           .generation = generator.run_guarded(
-              options_of(request, device, guarded.ranked.front(), eos), guarded.ranked, guard),
+              options_of(request, device, guarded.ranked.front(), setting), guarded.ranked, guard),
           .guarded = GuardedRun{request.plan->rule, guarded}};
 }
 
@@ -160,6 +179,9 @@ Prompt read_ids(const GenerateRequest& request, const LlmShape& shape) {
 }
 
 Prompt read_prompt_of(const GenerateRequest& request, const LlmShape& shape) {
+  if (geometry_of(request.model)) {
+    return {.tokens = read_token_file(request.prompt.tokens, shape.vocab)};
+  }
   if (!request.prompt.tokens.empty()) {
     return read_ids(request, shape);
   }
@@ -175,11 +197,11 @@ Prompt read_prompt_of(const GenerateRequest& request, const LlmShape& shape) {
 // Texts, and what they are compared with.
 template <class T>
 void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
-                 Generator<T>& generator, const Prompt& prompt,
-                 const std::vector<std::int32_t>& eos, GenerateReport& report) {
-  Comparison<T> comparison(request, device, eos, generator);
+                 Generator<T>& generator, const Prompt& prompt, const Setting& setting,
+                 GenerateReport& report) {
+  Comparison<T> comparison(request, device, setting, generator);
   for (StrategyRun& run : report.runs) {
-    if (prompt.tokenizer != nullptr) {
+    if (prompt.tokenizer != nullptr && !request.given) {
       run.text = prompt.tokenizer->decode_after(prompt.tokens, run.generation.tokens);
     }
     const std::span<const Strategy> ranked =
@@ -194,10 +216,13 @@ void finish_runs(const GenerateRequest& request, const ComputeDevice& device,
 // Throws Error(kAnswerNo) for the first strategy that cannot run here.
 template <class T>
 void require_runnable(const GenerateRequest& request, const ComputeDevice& device,
-                      std::span<const Strategy> strategies, const DecodingPair<T>& pair,
+                      std::span<const Strategy> strategies, const Setting& setting,
                       const Generator<T>& generator) {
   for (const Strategy& strategy : strategies) {
-    std::string reason = generator.refusal(options_of(request, device, strategy, pair.eos()));
+    std::string reason = generator.refusal(options_of(request, device, strategy, setting));
+    if (reason.empty() && setting.acceptance) {
+      reason = setting.acceptance->lacking_because(strategy);
+    }
     if (reason.empty() && request.plan && !can_be_guarded(strategy)) {
       reason = "a guard changes between tuples of the target's own attention alone";
     }
@@ -207,22 +232,38 @@ void require_runnable(const GenerateRequest& request, const ComputeDevice& devic
   }
 }
 
+// Throws Error(kAnswerNo) where nobody knows any acceptance behind such a prompt.
+Setting setting_of(const GenerateRequest& request, const std::vector<std::int32_t>& eos,
+                   std::int64_t prompt_tokens) {
+  if (!request.given) {
+    return {.eos = eos, .acceptance = {}};
+  }
+  Setting setting{.eos = {}, .acceptance = request.given->behind(prompt_tokens)};
+  if (!setting.acceptance) {
+    throw Error(ExitCode::kAnswerNo, "no text's acceptance is known behind a prompt of " +
+                                         std::to_string(prompt_tokens) +
+                                         " tokens: " + request.given->source);
+  }
+  return setting;
+}
+
+std::optional<GuardedRequest> guarded_of(const GenerateRequest& request,
+                                         std::int64_t prompt_tokens) {
+  return request.plan
+             ? std::optional(guarded_request(*request.plan, prompt_tokens, request.max_new_tokens))
+             : std::nullopt;
+}
+
 template <class T>
 GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
-                      Checkpoint checkpoint, const Prompt& prompt,
-                      std::unique_ptr<kernels::Ops<T>> ops) {
+                      DecodingPair<T>& pair, const Prompt& prompt,
+                      const std::optional<GuardedRequest>& guarded,
+                      const std::vector<Strategy>& strategies) {
   const TokenIds& tokens = prompt.tokens;
   const std::int64_t prompt_tokens = static_cast<std::int64_t>(tokens.size());
-  std::optional<GuardedRequest> guarded;
-  if (request.plan) {
-    guarded = guarded_request(*request.plan, prompt_tokens, request.max_new_tokens);
-  }
-  const std::vector<Strategy> strategies = guarded ? guarded->ranked : parsed(request.strategies);
-  const bool drafts = std::any_of(strategies.begin(), strategies.end(),
-                                  [](const Strategy& s) { return s.draft.speculates(); });
-  DecodingPair<T> pair(*ops, request.model, std::move(checkpoint), drafts);
+  const Setting setting = setting_of(request, pair.eos(), prompt_tokens);
   Generator<T>& generator = pair.generator();
-  require_runnable<T>(request, device, strategies, pair, generator);
+  require_runnable<T>(request, device, strategies, setting, generator);
   generator.prefill(tokens);
   GenerateReport report{.backend = device.backend,
                         .device = device.name,
@@ -230,21 +271,36 @@ GenerateReport run_on(const GenerateRequest& request, const ComputeDevice& devic
                         .prompt_tokens = prompt_tokens,
                         .prefill_seconds = generator.prefill_seconds(),
                         .runs = {},
+                        .given = request.given,
                         .remarks = pair.remarks()};
   report.remarks.insert(report.remarks.end(), prompt.remarks.begin(), prompt.remarks.end());
-  warm_up(request, device, strategies, pair.eos(), generator);
+  warm_up(request, device, strategies, setting, generator);
   if (guarded) {
-    report.runs.push_back(
-        run_plan(request, device, *guarded, prompt_tokens, pair.eos(), generator));
+    report.runs.push_back(run_plan(request, device, *guarded, prompt_tokens, setting, generator));
   } else {
     for (const Strategy& strategy : strategies) {
       report.runs.push_back(
           {.strategy = strategy,
-           .generation = generator.run(options_of(request, device, strategy, pair.eos()))});
+           .generation = generator.run(options_of(request, device, strategy, setting))});
     }
   }
-  finish_runs(request, device, generator, prompt, pair.eos(), report);
+  finish_runs(request, device, generator, prompt, setting, report);
   return report;
+}
+
+// What runs on which prompt, whoever has the weights: make(ops, drafts) gives the pair.
+template <class Make>
+GenerateReport run_with(const GenerateRequest& request, const ComputeDevice& device, Dtype dtype,
+                        const Prompt& prompt, const Make& make) {
+  const std::optional<GuardedRequest> guarded =
+      guarded_of(request, static_cast<std::int64_t>(prompt.tokens.size()));
+  const std::vector<Strategy> strategies = guarded ? guarded->ranked : parsed(request.strategies);
+  const bool drafts = std::any_of(strategies.begin(), strategies.end(),
+                                  [](const Strategy& s) { return s.draft.speculates(); });
+  return with_ops(device, dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
+    const std::unique_ptr<DecodingPair<T>> pair = make(*ops, drafts);
+    return run_on<T>(request, device, dtype, *pair, prompt, guarded, strategies);
+  });
 }
 
 }  // namespace
@@ -261,6 +317,12 @@ GenerateReport run_request(const GenerateRequest& request) {
   if (!request.prompt.text.empty()) {
     read_prompt(request.prompt.text);  // and a wrong file
   }
+  if (const std::optional<LlmShape> geometry = geometry_of(request.model)) {
+    return run_with(request, device, dtype.value_or(usual_dtype_of_random(device.backend)),
+                    read_prompt_of(request, *geometry), [&]<class T>(kernels::Ops<T>& ops, bool) {
+                      return std::make_unique<DecodingPair<T>>(ops, *geometry, request.seed);
+                    });
+  }
   Checkpoint checkpoint = load_target(request.model);
   const Prompt prompt = read_prompt_of(request, checkpoint.shape);
   if (!dtype) {
@@ -270,8 +332,8 @@ GenerateReport run_request(const GenerateRequest& request) {
       checkpoint.remarks.push_back(request.model.string() + ": " + usual.remark);
     }
   }
-  return with_ops(device, *dtype, [&]<class T>(std::unique_ptr<kernels::Ops<T>> ops) {
-    return run_on<T>(request, device, *dtype, std::move(checkpoint), prompt, std::move(ops));
+  return run_with(request, device, *dtype, prompt, [&]<class T>(kernels::Ops<T>& ops, bool drafts) {
+    return std::make_unique<DecodingPair<T>>(ops, request.model, std::move(checkpoint), drafts);
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -15,12 +17,23 @@
 
 namespace versieve::engine {
 
+// Acceptance that is given (synthetic_acceptance.h).
+struct GivenAcceptance {
+  AcceptanceFrom from = AcceptanceFrom::kLaw;
+  std::string source;  // whose
+  // Behind a prompt of so many tokens; null: nobody knows any there.
+  std::function<std::shared_ptr<const SyntheticAcceptance>(std::int64_t context_len)> behind;
+};
+
 struct GenerateRequest {
-  std::filesystem::path model;  // directory: config.json, weights, tokenizer, maybe draft/
+  // Directory: config.json, weights, tokenizer, maybe draft/. Or a geometry's name, for random
+  // weights under given acceptance and a prompt of tokens.
+  std::filesystem::path model;
   PromptFiles prompt;
   std::vector<std::string> strategies;
   // In their place: the tuples of a planner table, under its guard.
   std::optional<GuardedPlan> plan;
+  std::optional<GivenAcceptance> given;  // none: the model's own
   bool compares_ar = false;
   std::int64_t max_new_tokens = 64;
   double temperature = 0.0;
@@ -60,6 +73,7 @@ struct GenerateReport {
   std::int64_t prompt_tokens = 0;
   double prefill_seconds = 0.0;
   std::vector<StrategyRun> runs;
+  std::optional<GivenAcceptance> given;
   std::vector<std::string> remarks;  // what was odd in the model's files and did no harm
 
   // Why the answer is "no" (the text of a strategy that claims it is not the autoregressive one),

@@ -1,0 +1,26 @@
+// Synthetic acceptance as commands ask for it: --acceptance recorded, of walks in a database, or
+// law, of a table's tokens a step.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/measure/bench/planner_acceptance.h"
+
+namespace versieve::cli {
+
+struct AcceptanceOptions {
+  std::optional<std::string> from, database;
+  std::string split = "test", regime;
+};
+
+// `who`: before each option's text.
+void declare_acceptance(CLI::App& app, AcceptanceOptions& options, const std::string& who = "");
+// None: nobody asks for it. Throws Error: kUsage for other words and a database that is missing or
+// of no use, and as db::Store::open does.
+std::optional<engine::SyntheticPlay> synthetic_play(const AcceptanceOptions& options,
+                                                    const PlanTable& table, std::uint64_t seed);
+
+}  // namespace versieve::cli
