@@ -24,12 +24,21 @@ LivePlan::Cell& cell_of(const json& row, LivePlan& plan) {
       LivePlan::Cell{.range = range, .precision = precision, .tokens_per_s = {}});
 }
 
+// Who played, and whether its acceptance was its own.
+std::string player_of(const json& in) {
+  std::string pair = in.at("pair").get<std::string>();
+  if (in.contains("acceptance") && in.at("acceptance").at("kind") == "synthetic") {
+    pair += ", synthetic acceptance (" + in.at("acceptance").at("from").get<std::string>() + ")";
+  }
+  return pair;
+}
+
 LivePlan plan_of(const json& in) {
   if (in.at("bench") != "planner") {
     throw Error(ExitCode::kBadInput, "it is of another bench");
   }
   LivePlan plan{.device = in.at("device").get<std::string>(),
-                .pair = in.at("pair").get<std::string>(),
+                .pair = player_of(in),
                 .max_new_tokens = in.at("max_new_tokens").get<std::int64_t>(),
                 .cells = {},
                 .settings = {}};

@@ -295,7 +295,8 @@ std::string means_text(const PlannerBench& b) {
   if (const std::optional<SampleSummary> us = b.guard_us()) {
     out += formatted("a guard costs %.2f us a step", us->median) +
            (has_interval(*us) ? formatted(" [%.2f, %.2f]", us->median_low, us->median_high) : "") +
-           formatted(", median over %lld cells\n", static_cast<long long>(us->count));
+           (us->count == 1 ? std::string(", of one cell\n")
+                           : ", median over " + std::to_string(us->count) + " cells\n");
   }
   out += settings_text(b.settings());
   std::int64_t promised = 0, others = 0;

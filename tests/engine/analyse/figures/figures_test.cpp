@@ -271,6 +271,10 @@ TEST_CASE("what bench planner measured fills tables 3 and 4, other files are ref
   CHECK(table.rows[1][5].is_null());
   CHECK(table_4(input).tables.at(0).rows.at(0)[0] == "hysteresis 2");
   CHECK(number(table_4(input).tables.at(0), 0, 1) == Approx(12.5));
+  std::ofstream(path) << R"({"bench": "planner", "device": "a GPU", "pair": "nsa-1b",
+    "acceptance": {"kind": "synthetic", "from": "law"}, "max_new_tokens": 128, "rows": [],
+    "settings": []})";
+  CHECK(read_live_plan(path).pair == "nsa-1b, synthetic acceptance (law)");
   for (const char* other : {R"({"bench": "verify"})", R"({"rows": []})", R"([1])", "no JSON"}) {
     std::ofstream(path) << other;
     CHECK_THROWS_AS(read_live_plan(path), Error);
