@@ -91,6 +91,34 @@ TEST_CASE("a geometry plays a table by the law of its tokens a step, and says so
   CHECK_THAT(text.out, Catch::Contains("synthetic acceptance (law)"));
 }
 
+TEST_CASE("a geometry plays a table along the recorded walks of its pair") {
+  versieve::PlanTable table = tiny_table();
+  table.acceptance_pair = "demo-nsa";
+  table.buckets = {{0, 4096}};
+  table.classes = {versieve::PrecisionClass::kStrict};
+  table.entries.resize(1);
+  table.entries[0].evaluation = told("nsa/d6k6n32/bfs/c2e/F*");
+  table.baselines = {
+      {.bucket = 0, .role = "autoregressive", .evaluation = told("nsa/ar", 50.0, 1.0)},
+      {.bucket = 0, .role = "fixed", .evaluation = told("nsa/d6k6n32/bfs/c1/F*")}};
+  std::ofstream(world().file("recorded.json")) << versieve::engine::plan_table_json(table);
+  const CommandResult result = run_versieve(
+      "bench planner --model demo --table " + world().file("recorded.json") +
+      " --acceptance recorded --db " VERSIEVE_SOURCE_DIR
+      "/db/measured/h200.db --regime chat --prompts-per-cell 1 --max-new-tokens 8 --rounds 1 "
+      "--backend cpu --json");
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  CHECK(json.at("acceptance").at("from") == "recorded");
+  CHECK_THAT(json.at("acceptance").at("source").get<std::string>(), Catch::Contains("demo-nsa"));
+  CHECK(json.at("prompts").at(0).at("tokens") == 2048);
+  // All its tuples accept alike, whatever the groups: by the walk of one text.
+  const nlohmann::json& rows = json.at("rows");
+  CHECK(rows.at(1).at("tokens_a_step").get<double>() > 1.0);
+  CHECK(rows.at(1).at("tokens_a_step") == rows.at(3).at("tokens_a_step"));
+}
+
 TEST_CASE("generate decodes at a geometry by a table's law, and refuses what it cannot mean") {
   const std::string tokens = world().file("tokens.json");
   std::ofstream(tokens) << "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
