@@ -13,6 +13,9 @@ namespace {
 // Of a step whose groups' blocks are taken from the other order (an assumption: groups of eight of
 // the one pair measured both ways load 0.03 more depth first, and they are a part of a step).
 constexpr double kOrderLogError = 0.02;
+// A step that was measured at one context tells the others of its bucket half of what the fit
+// misses (an assumption).
+constexpr double kOtherContexts = 0.5;
 
 // A number of two sources is what the weaker one is.
 Provenance source_of(Provenance accepted, Provenance latency) {
@@ -177,6 +180,7 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
   double squares = 0.0;
   double sampling = 0.0;
   double count = 0.0;
+  std::int64_t shortest = bucket.high, longest = bucket.low;
   for (const MeasuredStep& m : fit_.steps) {
     if (same_launches(m.strategy, strategy, form_) && same_draft(m, target_, draft_) &&
         in_range(m.context_len, bucket.low, bucket.high)) {
@@ -185,6 +189,8 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
       squares += ratio * ratio;
       sampling = std::max(sampling, m.log_error);
       count += 1.0;
+      shortest = std::min(shortest, m.context_len);
+      longest = std::max(longest, m.context_len);
       out.source = m.source;
     }
   }
@@ -192,8 +198,11 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
     return;
   }
   const double mean = log_ratio / count;
-  const double spread =
-      count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) : 0.5 * out.error.step;
+  const double spread = count > 1.0 ? std::sqrt(std::max(0.0, squares / count - mean * mean))
+                                    : kOtherContexts * out.error.step;
+  if (shortest == longest) {  // of other contexts the fit alone speaks
+    out.error.contexts = std::hypot(out.error.contexts, kOtherContexts * out.error.step);
+  }
   scale_time(std::exp(mean), out.cost);
   out.error.step = std::hypot(sampling, spread);
   out.other_order = false;  // these very launches were timed
