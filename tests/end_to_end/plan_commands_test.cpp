@@ -375,6 +375,10 @@ TEST_CASE("bad inputs of fit, plan and export are one sentence and the right cod
   test::check_refused("plan --hardware h200-sxm --baseline nsa/d6k8n64/dfs/c4a/F*" + db, 2,
                       "baseline");
   test::check_refused("plan --hardware h200-sxm", 2, "--db");
+  for (const char* requests : {"0", "-3", "1000001"}) {
+    test::check_refused("plan --hardware h200-sxm --requests " + std::string(requests) + db, 2,
+                        "--requests takes 1 to 1000000");
+  }
   test::check_refused("plan --hardware h200-sxm --out /nonexistent/table.json" + db, 4,
                       "/nonexistent/table.json");
   const std::string out = " --out " + world().file("never").string();
