@@ -221,6 +221,56 @@ std::vector<TimedSteps> timed_steps(const Store& store) {
   return out;
 }
 
+std::vector<TimedPair> timed_pairs(const Store& store, const std::string& device) {
+  std::vector<TimedPair> out;
+  for (const TimedSteps& steps : timed_steps(store)) {
+    if (!steps.pair.empty() && lower(steps.device).find(lower(device)) != std::string::npos) {
+      out.push_back({steps.pair, steps.points.size()});
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const TimedPair& a, const TimedPair& b) { return a.steps > b.steps; });
+  return out;
+}
+
+std::vector<std::string> run_configurations(const Store& store) {
+  std::vector<std::string> out;
+  for (const StoredRun& run : store.runs()) {
+    out.push_back(run.record.configuration);
+  }
+  return out;
+}
+
+std::vector<std::string> quality_configurations(const Store& store) {
+  std::vector<StoredRun> runs = store.runs();  // as they were stored: merged ones out of order
+  std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& a, const StoredRun& b) {
+    return a.record.started_utc < b.record.started_utc;
+  });
+  std::vector<std::string> out;
+  for (const StoredRun& run : runs) {
+    if (run.record.kind == "quality") {
+      out.push_back(run.record.configuration);
+    }
+  }
+  return out;
+}
+
+std::vector<KeptCalibration> kept_calibrations(const Store& store) {
+  std::vector<KeptCalibration> out;
+  for (const StoredRun& run : store.runs()) {
+    if (run.record.kind != kCalibrationRun || run.record.status != RunStatus::kComplete) {
+      continue;
+    }
+    for (const Diagnostic& line : store.diagnostics(run.id)) {
+      if (line.source == kCalibrationRun) {
+        out.push_back({run.record.configuration, line.text});
+        break;
+      }
+    }
+  }
+  return out;
+}
+
 std::string left_out_text(const std::map<std::string, std::int64_t>& left_out) {
   std::string text;
   for (const auto& [reason, points] : left_out) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "model/words/pair_evidence.h"
 
 namespace versieve::db {
 
@@ -42,15 +43,7 @@ std::string fitted_device(const Store& store, const std::string& wanted,
                           const std::string& hardware_key);
 // `device` as the runs name it. Refused and failed points are among them.
 Evidence evidence_of(const Store& store, const std::string& device);
-// What is known of one trained pair. It is asked for by the pair's hash: points of another pair
-// cannot be among it, whatever its name.
-struct PairEvidence {
-  PairId pair;
-  std::vector<PointMeasurement> acceptance;  // wherever they ran
-  std::vector<PointMeasurement> steps;       // timed on the device
-  std::vector<QualityPoint> quality;         // what strategies cost it, the oldest run's first
-  std::vector<PairId> namesakes;             // of its name, and of other weights
-};
+// What is known of one trained pair, steps as that device timed them.
 PairEvidence evidence_of_pair(const Store& store, const PairId& pair, const std::string& device);
 // Acceptance points of every pair, measured and imported.
 std::vector<PointMeasurement> acceptance_points(const Store& store);
@@ -63,6 +56,18 @@ struct TimedSteps {
   std::vector<PointMeasurement> points;
 };
 std::vector<TimedSteps> timed_steps(const Store& store);
+// How many of them each pair has on devices whose names contain `device` in any case, the pair with
+// most first; geometries are not among them.
+struct TimedPair {
+  std::string pair;  // PairId::sha256
+  std::size_t steps = 0;
+};
+std::vector<TimedPair> timed_pairs(const Store& store, const std::string& device);
+// Of all runs, in the order in which they were stored.
+std::vector<std::string> run_configurations(const Store& store);
+// Of runs of kind `quality`, the oldest first.
+std::vector<std::string> quality_configurations(const Store& store);
+std::vector<KeptCalibration> kept_calibrations(const Store& store);
 // "; left out: 12 points, ..." or nothing.
 std::string left_out_text(const std::map<std::string, std::int64_t>& left_out);
 

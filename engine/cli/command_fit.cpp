@@ -11,8 +11,6 @@
 #include "engine/analyse/fit/fit_report.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
-#include "engine/cli/pair_evidence.h"
-#include "engine/cli/pair_shape.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/formatted.h"
 #include "model/plan/planner.h"
@@ -74,11 +72,12 @@ std::string parts_text(const std::vector<StepPart>& parts, double step_us) {
 
 // One step of the fitted geometry or another, or why the data do not reach it. Of a pair by its
 // folder: by its own timed steps, where the database holds any.
-Answer prediction(const Options& options, const std::optional<PairShape>& asked,
+Answer prediction(const Options& options, const std::optional<engine::PairShape>& asked,
                   FittedModel model) {
-  const KnownPair known = asked ? known_pair(*asked, options.database, model.device) : KnownPair{};
+  const engine::KnownPair known =
+      asked ? known_pair(*asked, options.database, model.device) : engine::KnownPair{};
   if (known.id) {
-    use_pair(known, *asked, {}, /*names_acceptance=*/false, model);
+    engine::use_pair(known, *asked, {}, /*names_acceptance=*/false, model);
   }
   const bool own_steps = known.id && model.steps_pair == known.id->sha256;
   const Strategy strategy = Strategy::parse(options.predict);
@@ -93,7 +92,8 @@ Answer prediction(const Options& options, const std::optional<PairShape>& asked,
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
-  const PairShape pair = asked ? *asked : pair_shape(model.geometry, options.draft_vocab);
+  const engine::PairShape pair =
+      asked ? *asked : engine::pair_shape(model.geometry, options.draft_vocab);
   const std::string& geometry = pair.target.name;
   const HardwareSpec& hardware = hardware_by_key(model.hardware_key);
   const double us =
@@ -144,7 +144,7 @@ Answer run_fit(const Options& options) {
   if (!(options.holdout >= 0.0 && options.holdout < 1.0)) {
     throw Error(ExitCode::kUsage, "--holdout is a share of the points, from 0 to below 1");
   }
-  std::optional<PairShape> asked;  // before a fit is made for it
+  std::optional<engine::PairShape> asked;  // before a fit is made for it
   if (!options.model.empty()) {
     asked = pair_shape(options.model, options.draft_vocab, options.database);
   }

@@ -7,12 +7,10 @@
 #include "engine/analyse/fit/acceptance_fit.h"
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/evidence.h"
-#include "engine/cli/pair_evidence.h"
-#include "engine/cli/pair_profile.h"
-#include "engine/cli/pair_shape.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/schedule_file.h"
 #include "model/plan/planner.h"
@@ -86,34 +84,6 @@ std::vector<std::string> schedules_of(const Options& options, const LlmShape& ta
   return schedules;
 }
 
-// F* and those that acceptance of the pair was measured with; the usual ones where there is none.
-std::vector<std::string> measured_schedules(const std::vector<PointMeasurement>& acceptance) {
-  std::vector<std::string> schedules = {"F*"};
-  for (const PointMeasurement& point : acceptance) {
-    const Strategy strategy = Strategy::parse(point.key.strategy);
-    if (strategy.attention == AttentionMethod::kNsa &&
-        std::find(schedules.begin(), schedules.end(), strategy.schedule) == schedules.end()) {
-      schedules.push_back(strategy.schedule);
-    }
-  }
-  return schedules.size() > 1 ? schedules : default_schedules();
-}
-
-// Which of them were calibrated on the pair, a sentence; or nothing.
-std::string calibrated_remark(const KnownPair& known, const std::string& database,
-                              const std::vector<std::string>& schedules) {
-  if (!known.id || known.id->sha256.empty() || database.empty()) {
-    return {};
-  }
-  std::vector<engine::CalibratedSchedule> calibrated =
-      stored_calibration(db::Store::open(database, db::OpenMode::kReadOnly), known.id->sha256);
-  std::erase_if(calibrated, [&](const engine::CalibratedSchedule& own) {
-    return std::find(schedules.begin(), schedules.end(), own.schedule) == schedules.end();
-  });
-  return calibrated.empty() ? std::string()
-                            : "schedules calibrated on the pair: " + calibrated_text(calibrated);
-}
-
 // Whose tokens a step the plan counts on: the measured pair's, unless another is named or assumed.
 void choose_acceptance(const Options& options, AcceptanceModel& acceptance) {
   if (options.rate) {
@@ -145,7 +115,7 @@ FittedModel fitted_model(const Options& options, const std::string& hardware_key
       .model;
 }
 
-PairShape pair_of(const Options& options) {
+engine::PairShape pair_of(const Options& options) {
   const std::string& database = options.evidence_database();
   return pair_shape(options.model.empty() ? usual_model(database, options.device) : options.model,
                     options.draft_vocab, database);
@@ -156,17 +126,11 @@ Answer run_plan(const Options& options) {
   if (!options.hardware.empty()) {
     machine = engine::load_hardware(options.hardware);
   }
-  const PairShape pair = pair_of(options);
+  const engine::PairShape pair = pair_of(options);
   PlanOptions wanted = plan_options(options);
-  wanted.draft = pair.draft;
-  if (!options.buckets && pair.is_pair()) {  // a geometry has as many positions as are asked
-    std::erase_if(wanted.buckets, [&pair](const ContextBucket& bucket) {
-      return bucket.low >= pair.target.max_position;
-    });
-  }
   wanted.schedules = schedules_of(options, pair.target);
   engine::require_writable(options.out);
-  const Borrowed borrowed = parse_borrowed(options.borrow);
+  const engine::Borrowed borrowed = engine::parse_borrowed(options.borrow);
   if (!pair.is_pair() && !options.borrow.empty()) {
     throw Error(ExitCode::kUsage,
                 "--borrow is for a trained pair: a geometry by its name borrows anyway");
@@ -177,21 +141,16 @@ Answer run_plan(const Options& options) {
   }
   FittedModel fit = fitted_model(options, machine ? machine->key : std::string());
   const HardwareSpec hardware = machine ? *machine : engine::load_hardware(fit.hardware_key);
-  const KnownPair known = known_pair(pair, options.evidence_database(), fit.device);
-  use_pair(known, pair, borrowed, options.pair || options.rate, fit);
+  const engine::PlanGrounds grounds =
+      plan_grounds(pair, borrowed, options.evidence_database(), fit.device);
+  engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate, fit);
   choose_acceptance(options, fit.acceptance);
-  if (options.schedules.empty()) {
-    wanted.schedules = measured_schedules(known.evidence.acceptance);
-  }
-  wanted.loss.prices =
-      loss_prices(known, pair, borrowed, fit.acceptance, options.evidence_database());
-  wanted.pair = known.id;
-  const std::string calibrated =
-      calibrated_remark(known, options.evidence_database(), wanted.schedules);
-  wanted.pair_remark = known.remark.empty() ? calibrated : known.remark;
-  if (!options.precision) {
-    wanted.classes = priced_classes(fit);
-  }
+  wanted = engine::follow_pair(grounds, fit,
+                               {.buckets = options.buckets.has_value(),
+                                .classes = options.precision.has_value(),
+                                .schedules = !options.schedules.empty()},
+                               std::move(wanted));
+  const std::string calibrated = engine::calibrated_remark(grounds, wanted.schedules);
   const PlanTable table = plan(fit, hardware, pair.target, wanted);
   const std::string json = engine::plan_table_json(table);
   if (!options.out.empty()) {

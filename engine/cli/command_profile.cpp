@@ -10,6 +10,7 @@
 
 #include "db/store.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "engine/analyse/plan/pair_plan.h"
 #include "engine/analyse/sim/simulate_point.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/output.h"
@@ -275,7 +276,7 @@ void add_pair_profile(const std::vector<engine::CalibratedSchedule>& calibrated,
         {{"budget", own.budget}, {"schedule", own.schedule}, {"rise", own.rise}});
   }
   answer.text += calibrated.empty() ? " No schedule was calibrated."
-                                    : " Calibrated: " + calibrated_text(calibrated) + ".";
+                                    : " Calibrated: " + engine::calibrated_text(calibrated) + ".";
   if (quality) {
     answer.json["quality"] = {
         {"rows", quality->rows}, {"skipped", quality->skipped}, {"left_out", quality->left_out}};

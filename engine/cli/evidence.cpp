@@ -7,6 +7,9 @@
 #include "engine/analyse/fit/fit_file.h"
 #include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/hardware_file.h"
+#include "engine/io/input_file.h"
+#include "engine/io/pair_identity.h"
+#include "engine/io/shards.h"
 #include "model/words/error.h"
 
 namespace versieve::cli {
@@ -40,7 +43,81 @@ HardwareSpec machine_of(const std::string& device, const std::string& hardware) 
   return *entry;
 }
 
+// A configuration is enough for a price, not for an identity.
+bool has_weights(const std::filesystem::path& folder) {
+  try {
+    engine::weight_file_names(folder);
+    return !engine::is_there(folder / "draft") ||
+           !engine::weight_file_names(folder / "draft").empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<engine::KeptPair> pairs_in(const std::string& database) {
+  return database.empty() ? std::vector<engine::KeptPair>()
+                          : engine::kept_pairs(db::run_configurations(
+                                db::Store::open(database, db::OpenMode::kReadOnly)));
+}
+
 }  // namespace
+
+engine::PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft_vocab,
+                             const std::string& database) {
+  return engine::pair_shape(model, draft_vocab, pairs_in(database), database);
+}
+
+std::string usual_model(const std::string& database, const std::string& device) {
+  std::vector<std::string> timed;
+  if (!database.empty()) {
+    const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+    for (const db::TimedPair& pair : db::timed_pairs(store, device)) {
+      timed.push_back(pair.pair);
+    }
+  }
+  return engine::usual_model(timed, pairs_in(database));
+}
+
+engine::KnownPair known_pair(const engine::PairShape& shape, const std::string& database,
+                             const std::string& device) {
+  engine::KnownPair out;
+  if (!shape.is_pair()) {
+    return out;
+  }
+  if (!shape.kept && !has_weights(shape.folder)) {
+    out.id = PairId{engine::pair_name(shape.folder), ""};
+    out.remark = "the folder holds no weights, so that no point can be known to be of this pair";
+    return out;
+  }
+  out.id = shape.kept ? *shape.kept : engine::pair_identity(shape.folder);
+  if (database.empty()) {
+    out.remark = "no database was given to look for points of this pair in";
+    return out;
+  }
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  return engine::known_of(db::evidence_of_pair(store, *out.id, device), database);
+}
+
+engine::PlanGrounds plan_grounds(const engine::PairShape& shape, const engine::Borrowed& borrowed,
+                                 const std::string& database, const std::string& device) {
+  engine::PlanGrounds out{.shape = shape,
+                          .known = known_pair(shape, database, device),
+                          .borrowed = borrowed,
+                          .quality = {},
+                          .dense = {},
+                          .calibrated = {}};
+  if (database.empty()) {
+    return out;
+  }
+  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
+  out.quality = db::quality_points(store);
+  if (out.known.id && !out.known.id->sha256.empty()) {
+    out.dense = engine::dense_model_of(out.known.id->sha256, db::quality_configurations(store));
+    out.calibrated =
+        engine::calibrated_on(out.known.id->sha256, db::kept_calibrations(store), database);
+  }
+  return out;
+}
 
 std::vector<PointMeasurement> read_acceptance(const std::string& database) {
   return db::acceptance_points(db::Store::open(database, db::OpenMode::kReadOnly));

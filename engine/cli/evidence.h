@@ -7,6 +7,7 @@
 
 #include "db/evidence.h"
 #include "engine/analyse/fit/cost_fit.h"
+#include "engine/analyse/plan/pair_plan.h"
 
 namespace versieve::cli {
 
@@ -15,6 +16,18 @@ db::Evidence read_evidence(const std::string& database, const std::string& devic
                            const std::string& hardware_key);
 // Acceptance points of every pair in a database, measured and imported.
 std::vector<PointMeasurement> read_acceptance(const std::string& database);
+// engine::pair_shape with the pairs that `database` (may be empty) keeps.
+engine::PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft_vocab,
+                             const std::string& database);
+// What a plan from `database` (may be empty) is for where nobody says: the pair whose own steps
+// were timed there on `device` (part of its name) most, by its hash; else a geometry.
+std::string usual_model(const std::string& database, const std::string& device);
+// `device`: whose times. `database` may be empty.
+engine::KnownPair known_pair(const engine::PairShape& shape, const std::string& database,
+                             const std::string& device);
+// All that a plan of that pair rests on in `database`, which may be empty.
+engine::PlanGrounds plan_grounds(const engine::PairShape& shape, const engine::Borrowed& borrowed,
+                                 const std::string& database, const std::string& device);
 // Throws Error if no fit can begin at what lies at `prior`: before points are read, which takes
 // seconds.
 void check_prior(const std::string& prior);

@@ -5,12 +5,14 @@
 #include <optional>
 #include <set>
 
+#include "engine/analyse/plan/pair_plan.h"
 #include "engine/cli/output.h"
 #include "engine/cli/progress_text.h"
 #include "engine/cli/run_record.h"
 #include "engine/io/formatted.h"
 #include "engine/io/pair_identity.h"
 #include "model/words/error.h"
+#include "model/words/pair_evidence.h"
 #include "model/words/strategy.h"
 
 namespace versieve::cli {
@@ -18,7 +20,6 @@ namespace {
 
 using engine::CalibratedSchedule;
 
-constexpr const char* kSource = "calibration";
 constexpr double kProductBudget = 0.02;  // of the schedule that goes with approximate groups
 constexpr const char* kNoCounters = "What schedules and strategies cost takes no counters.";
 
@@ -48,21 +49,6 @@ std::string found_text(const engine::CalibrateReport& report,
   return out.dump();
 }
 
-std::vector<CalibratedSchedule> schedules_of(const std::string& text, const std::string& database) {
-  try {
-    std::vector<CalibratedSchedule> out;
-    const nlohmann::json found = nlohmann::json::parse(text);
-    for (const nlohmann::json& own : found.at("schedules")) {
-      out.push_back({.budget = own.at("budget").get<double>(),
-                     .schedule = own.at("schedule").get<std::string>(),
-                     .rise = own.at("rise").get<double>()});
-    }
-    return out;
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ExitCode::kBadInput, database + ": a calibration that it holds is damaged");
-  }
-}
-
 // Of a run that was finished; none where it holds no calibration.
 std::optional<std::vector<CalibratedSchedule>> calibration_in(const db::Store& store,
                                                               const db::StoredRun& run) {
@@ -70,8 +56,8 @@ std::optional<std::vector<CalibratedSchedule>> calibration_in(const db::Store& s
     return {};
   }
   for (const db::Diagnostic& line : store.diagnostics(run.id)) {
-    if (line.source == kSource) {
-      return schedules_of(line.text, store.path());
+    if (line.source == kCalibrationRun) {
+      return engine::calibrated_schedules_in(line.text, store.path());
     }
   }
   return {};
@@ -172,35 +158,9 @@ std::vector<CalibratedSchedule> calibrate_pair(db::Store& store, const engine::P
   std::vector<CalibratedSchedule> schedules = engine::calibrated_schedules(report.search);
   const std::int64_t run = store.begin_run(
       uncounted_run(kCalibrationRun, pair.backend, report.device, kNoCounters, configuration));
-  store.add_diagnostic(run, "info", kSource, found_text(report, schedules));
+  store.add_diagnostic(run, "info", kCalibrationRun, found_text(report, schedules));
   store.finish_run(run, RunStatus::kComplete);
   return schedules;
-}
-
-std::vector<CalibratedSchedule> stored_calibration(const db::Store& store,
-                                                   const std::string& pair_sha256) {
-  std::vector<CalibratedSchedule> newest;
-  for (const db::StoredRun& run : store.runs()) {
-    if (run.record.kind != kCalibrationRun) {
-      continue;
-    }
-    const nlohmann::json configuration =
-        nlohmann::json::parse(run.record.configuration, nullptr, false);
-    const auto pair = configuration.find("pair_sha256");
-    if (pair != configuration.end() && *pair == pair_sha256) {
-      newest = calibration_in(store, run).value_or(newest);
-    }
-  }
-  return newest;
-}
-
-std::string calibrated_text(const std::vector<CalibratedSchedule>& calibrated) {
-  std::string text;
-  for (const CalibratedSchedule& own : calibrated) {
-    text += (text.empty() ? "" : ", ") + own.schedule +
-            engine::formatted(" within %g nats a token", own.budget);
-  }
-  return text;
 }
 
 PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,

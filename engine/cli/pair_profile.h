@@ -15,10 +15,6 @@
 
 namespace versieve::cli {
 
-// Kind of the run that holds a calibration: its request is the run's configuration, its curve a
-// diagnostic.
-inline constexpr const char* kCalibrationRun = "calibration";
-
 struct PairProfileOptions {
   bool resume = false;  // what the database holds is not measured again
   int threads = 0;
@@ -33,12 +29,6 @@ struct PairProfileOptions {
 std::vector<engine::CalibratedSchedule> calibrate_pair(db::Store& store,
                                                        const engine::PairAtHand& pair,
                                                        const PairProfileOptions& options);
-// Of the newest calibration of that pair that the database holds.
-std::vector<engine::CalibratedSchedule> stored_calibration(const db::Store& store,
-                                                           const std::string& pair_sha256);
-// "FRFF within 0.02 nats a token, ..."; empty of none.
-std::string calibrated_text(const std::vector<engine::CalibratedSchedule>& calibrated);
-
 struct PairQualityOutcome {
   std::int64_t rows = 0;              // stored, of strategies and sets
   std::int64_t skipped = 0;           // strategies of sets that were there before

@@ -1,4 +1,4 @@
-#include "engine/cli/pair_shape.h"
+#include "engine/analyse/plan/pair_shape.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,12 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "db/evidence.h"
-#include "db/store.h"
 #include "engine/io/model_config.h"
 #include "model/words/error.h"
 
-namespace versieve::cli {
+namespace versieve::engine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,43 +25,16 @@ constexpr std::size_t kShortestHash = 8;  // hex digits that may stand for a pai
 
 // As the folder has it, without its weights.
 PairShape pair_in(const fs::path& folder) {
-  const LlmShape target = engine::read_target_config(folder).shape;
+  const LlmShape target = read_target_config(folder).shape;
   const fs::path draft = folder / "draft";
   std::error_code none;
   if (!fs::exists(draft, none)) {
-    return {target, draft_shape_for(target), {}, {}};
+    return {target, draft_shape_for(target), {}, {}, {}};
   }
-  if (engine::is_draft_model(draft)) {
+  if (is_draft_model(draft)) {
     refuse_draft_model(draft.string());
   }
-  return {target, engine::read_draft_config(draft, target).shape, {}, {}};
-}
-
-// A pair whose configuration a run of the database keeps (engine::pair_configuration).
-struct KeptPair {
-  PairId id;
-  nlohmann::json configuration;
-};
-
-std::vector<KeptPair> kept_pairs(const db::Store& store) {
-  std::map<std::string, KeptPair> kept;  // by hash: the newest run's
-  for (const db::StoredRun& run : store.runs()) {
-    const nlohmann::json document =
-        nlohmann::json::parse(run.record.configuration, nullptr, /*allow_exceptions=*/false);
-    if (!document.is_object() || !document.contains("pair") || !document["pair"].is_object()) {
-      continue;
-    }
-    const nlohmann::json& pair = document["pair"];
-    const std::string sha256 = pair.value("sha256", "");
-    if (!sha256.empty() && pair.contains("config")) {
-      kept[sha256] = {{pair.value("name", ""), sha256}, pair};
-    }
-  }
-  std::vector<KeptPair> out;
-  for (auto& [sha256, pair] : kept) {
-    out.push_back(std::move(pair));
-  }
-  return out;
+  return {target, read_draft_config(draft, target).shape, {}, {}, {}};
 }
 
 bool names_pair(const std::string& text, const PairId& pair) {
@@ -72,27 +43,25 @@ bool names_pair(const std::string& text, const PairId& pair) {
 }
 
 PairShape shape_of(const KeptPair& pair, const std::string& database) {
+  const nlohmann::json configuration = nlohmann::json::parse(pair.configuration);
   const std::string origin = database + ": the configuration of " + text_of(pair.id);
   PairShape out;
-  out.target = engine::target_config_of(pair.configuration.at("config"), origin).shape;
+  out.target = target_config_of(configuration.at("config"), origin).shape;
   out.target.name = pair.id.name;
   out.draft = draft_shape_for(out.target);
-  if (pair.configuration.contains("draft_config")) {
-    const nlohmann::json& draft = pair.configuration["draft_config"];
-    if (engine::is_draft_model_config(draft, origin)) {
+  if (configuration.contains("draft_config")) {
+    const nlohmann::json& draft = configuration.at("draft_config");
+    if (is_draft_model_config(draft, origin)) {
       refuse_draft_model(origin);
     }
-    out.draft = engine::draft_config_of(draft, origin, out.target).shape;
+    out.draft = draft_config_of(draft, origin, out.target).shape;
   }
   out.kept = pair.id;
   return out;
 }
 
-std::optional<PairShape> find_kept(const std::string& model, const std::string& database) {
-  if (database.empty()) {
-    return {};
-  }
-  std::vector<KeptPair> named = kept_pairs(db::Store::open(database, db::OpenMode::kReadOnly));
+std::optional<PairShape> find_kept(const std::string& model, std::vector<KeptPair> named,
+                                   const std::string& database) {
   std::erase_if(named, [&model](const KeptPair& pair) { return !names_pair(model, pair.id); });
   if (named.size() > 1) {
     std::string hashes;
@@ -106,16 +75,17 @@ std::optional<PairShape> find_kept(const std::string& model, const std::string& 
   return named.empty() ? std::nullopt : std::optional(shape_of(named.front(), database));
 }
 
-PairShape find_pair(const std::string& model, const std::string& database) {
+PairShape find_pair(const std::string& model, const std::vector<KeptPair>& kept,
+                    const std::string& database) {
   try {
     LlmShape target = named_llm_shape(model);
     target.name = target_name(model);
-    return {target, usual_draft(target), {}, {}};
+    return {target, usual_draft(target), {}, {}, {}};
   } catch (const Error& error) {
     std::error_code none;
     if (!fs::is_directory(model, none)) {
-      if (std::optional<PairShape> kept = find_kept(model, database)) {
-        return *kept;
+      if (std::optional<PairShape> found = find_kept(model, kept, database)) {
+        return *found;
       }
       const bool names_draft = target_name(model) != model;
       throw Error(
@@ -132,17 +102,33 @@ PairShape find_pair(const std::string& model, const std::string& database) {
   return pair;
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 }  // namespace
 
+std::vector<KeptPair> kept_pairs(const std::vector<std::string>& run_configurations) {
+  std::map<std::string, KeptPair> kept;  // by hash: the newest run's
+  for (const std::string& text : run_configurations) {
+    const nlohmann::json document =
+        nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!document.is_object() || !document.contains("pair") || !document["pair"].is_object()) {
+      continue;
+    }
+    const nlohmann::json& pair = document["pair"];
+    const std::string sha256 = pair.value("sha256", "");
+    if (!sha256.empty() && pair.contains("config")) {
+      kept[sha256] = {{pair.value("name", ""), sha256}, pair.dump()};
+    }
+  }
+  std::vector<KeptPair> out;
+  for (auto& [sha256, pair] : kept) {
+    out.push_back(std::move(pair));
+  }
+  return out;
+}
+
 PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft_vocab,
-                     const std::string& database) {
-  PairShape pair = find_pair(model, database);
+                     const std::vector<KeptPair>& kept, const std::string& database) {
+  PairShape pair = find_pair(model, kept, database);
+  pair.own_draft = pair.draft;
   if (pair.target.attention != AttentionKind::kNsa) {
     throw Error(ExitCode::kUsage, "--model is a sparse geometry's, " + model +
                                       " is none; a strategy over a dense cache asks for its dense "
@@ -163,25 +149,15 @@ PairShape pair_shape(const std::string& model, std::optional<std::int64_t> draft
   return pair;
 }
 
-std::string usual_model(const std::string& database, const std::string& device) {
-  if (database.empty()) {
-    return kUsualGeometry;
-  }
-  const db::Store store = db::Store::open(database, db::OpenMode::kReadOnly);
-  std::string model = kUsualGeometry;
-  std::size_t most = 0;
-  const std::vector<KeptPair> kept = kept_pairs(store);
-  for (const db::TimedSteps& steps : db::timed_steps(store)) {
-    const bool is_kept = std::any_of(kept.begin(), kept.end(), [&steps](const KeptPair& pair) {
-      return pair.id.sha256 == steps.pair;
-    });
-    if (is_kept && lower(steps.device).find(lower(device)) != std::string::npos &&
-        steps.points.size() > most) {
-      most = steps.points.size();
-      model = steps.pair;
+std::string usual_model(const std::vector<std::string>& timed_most_first,
+                        const std::vector<KeptPair>& kept) {
+  for (const std::string& pair : timed_most_first) {
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&pair](const KeptPair& own) { return own.id.sha256 == pair; })) {
+      return pair;
     }
   }
-  return model;
+  return kUsualGeometry;
 }
 
-}  // namespace versieve::cli
+}  // namespace versieve::engine

@@ -1,0 +1,188 @@
+#include "engine/analyse/plan/pair_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/fit/pair_steps.h"
+#include "engine/io/formatted.h"
+#include "model/words/error.h"
+
+namespace versieve::engine {
+namespace {
+
+std::string namesakes_text(const PairEvidence& evidence, const std::string& database) {
+  std::string hashes;
+  for (const PairId& other : evidence.namesakes) {
+    hashes += (hashes.empty() ? "" : ", ") + short_hash(other.sha256);
+  }
+  return "the points of " + evidence.pair.name + " in " + database +
+         " are of other weights (sha256 " + hashes + ") and say nothing of these";
+}
+
+void refuse_borrowing(const KnownPair& pair, const std::string& what, const std::string& word) {
+  throw Error(ExitCode::kAnswerNo, "there is " + what + " of " + text_of(*pair.id) +
+                                       ", and --borrow does not name " + word +
+                                       (pair.remark.empty() ? "" : ": " + pair.remark));
+}
+
+// F* and those that acceptance of the pair was measured with; the usual ones where there is none.
+std::vector<std::string> measured_schedules(const std::vector<PointMeasurement>& acceptance) {
+  std::vector<std::string> schedules = {"F*"};
+  for (const PointMeasurement& point : acceptance) {
+    const Strategy strategy = Strategy::parse(point.key.strategy);
+    if (strategy.attention == AttentionMethod::kNsa &&
+        std::find(schedules.begin(), schedules.end(), strategy.schedule) == schedules.end()) {
+      schedules.push_back(strategy.schedule);
+    }
+  }
+  return schedules.size() > 1 ? schedules : default_schedules();
+}
+
+}  // namespace
+
+Borrowed parse_borrowed(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    return {};
+  }
+  Borrowed out{.times = false, .acceptance = false, .quality = false};
+  for (const std::string& word : words) {
+    if (word != "times" && word != "acceptance" && word != "quality" && word != "none") {
+      throw Error(ExitCode::kUsage,
+                  "--borrow takes times, acceptance, quality or none, not '" + word + "'");
+    }
+    out.times = out.times || word == "times";
+    out.acceptance = out.acceptance || word == "acceptance";
+    out.quality = out.quality || word == "quality";
+  }
+  if (words.size() > 1 && std::find(words.begin(), words.end(), "none") != words.end()) {
+    throw Error(ExitCode::kUsage, "--borrow none leaves nothing to borrow beside it");
+  }
+  return out;
+}
+
+KnownPair known_of(PairEvidence evidence, const std::string& database) {
+  KnownPair out{.id = evidence.pair, .evidence = std::move(evidence), .remark = {}};
+  if (out.evidence.acceptance.empty() && out.evidence.steps.empty() &&
+      !out.evidence.namesakes.empty()) {
+    out.remark = namesakes_text(out.evidence, database);
+  }
+  return out;
+}
+
+void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
+              bool names_acceptance, FittedModel& fit) {
+  if (!pair.id) {
+    return;
+  }
+  const AcceptanceModel own = fit_acceptance(pair.evidence.acceptance);
+  if (!own.positional.empty()) {
+    fit.acceptance = own;
+  } else if (!borrowed.acceptance && !names_acceptance) {
+    refuse_borrowing(pair, "no measured acceptance", "acceptance");
+  }
+  const std::int64_t steps =
+      use_pair_steps(pair.evidence.steps, {pair.id->sha256, shape.target, shape.own_draft}, fit);
+  if (steps == 0 && !borrowed.times) {
+    refuse_borrowing(pair, "no step timed on " + fit.device, "times");
+  }
+}
+
+LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance) {
+  const PairId own = grounds.known.id.value_or(PairId{});
+  std::vector<QualityPoint> rows = grounds.quality;
+  if (!grounds.borrowed.quality) {
+    std::erase_if(rows, [&](const QualityPoint& row) {
+      const std::string& sha256 = row.pair.sha256;
+      return sha256.empty() || (sha256 != own.sha256 && sha256 != grounds.dense);
+    });
+  }
+  return LossPrices(rows, own, acceptance.sha256, grounds.shape.target.layers, grounds.dense);
+}
+
+std::string dense_model_of(const std::string& pair_sha256,
+                           const std::vector<std::string>& quality_runs) {
+  std::string dense;
+  for (const std::string& text : quality_runs) {
+    const nlohmann::json configuration =
+        nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!pair_sha256.empty() && configuration.is_object() &&
+        configuration.value(kDenseOf, nlohmann::json()) == pair_sha256) {
+      dense = configuration.value("pair_sha256", "");
+    }
+  }
+  return dense;
+}
+
+std::vector<CalibratedSchedule> calibrated_schedules_in(const std::string& found,
+                                                        const std::string& database) {
+  try {
+    std::vector<CalibratedSchedule> out;
+    const nlohmann::json answer = nlohmann::json::parse(found);
+    for (const nlohmann::json& own : answer.at("schedules")) {
+      out.push_back({.budget = own.at("budget").get<double>(),
+                     .schedule = own.at("schedule").get<std::string>(),
+                     .rise = own.at("rise").get<double>()});
+    }
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ExitCode::kBadInput, database + ": a calibration that it holds is damaged");
+  }
+}
+
+std::vector<CalibratedSchedule> calibrated_on(const std::string& pair_sha256,
+                                              const std::vector<KeptCalibration>& kept,
+                                              const std::string& database) {
+  std::vector<CalibratedSchedule> newest;
+  for (const KeptCalibration& calibration : kept) {
+    const nlohmann::json request = nlohmann::json::parse(calibration.request, nullptr, false);
+    const auto pair = request.find("pair_sha256");
+    if (pair != request.end() && *pair == pair_sha256) {
+      newest = calibrated_schedules_in(calibration.found, database);
+    }
+  }
+  return newest;
+}
+
+std::string calibrated_text(const std::vector<CalibratedSchedule>& calibrated) {
+  std::string text;
+  for (const CalibratedSchedule& own : calibrated) {
+    text += (text.empty() ? "" : ", ") + own.schedule +
+            formatted(" within %g nats a token", own.budget);
+  }
+  return text;
+}
+
+std::string calibrated_remark(const PlanGrounds& grounds,
+                              const std::vector<std::string>& schedules) {
+  std::vector<CalibratedSchedule> calibrated = grounds.calibrated;
+  std::erase_if(calibrated, [&](const CalibratedSchedule& own) {
+    return std::find(schedules.begin(), schedules.end(), own.schedule) == schedules.end();
+  });
+  return calibrated.empty() ? std::string()
+                            : "schedules calibrated on the pair: " + calibrated_text(calibrated);
+}
+
+PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
+                        const ChosenOptions& chosen, PlanOptions options) {
+  const PairShape& shape = grounds.shape;
+  options.draft = shape.draft;
+  if (!chosen.buckets && shape.is_pair()) {  // a geometry has as many positions as are asked
+    std::erase_if(options.buckets, [&shape](const ContextBucket& bucket) {
+      return bucket.low >= shape.target.max_position;
+    });
+  }
+  if (!chosen.schedules) {
+    options.schedules = measured_schedules(grounds.known.evidence.acceptance);
+  }
+  options.loss.prices = loss_prices(grounds, fit.acceptance);
+  options.pair = grounds.known.id;
+  options.pair_remark = grounds.known.remark.empty() ? calibrated_remark(grounds, options.schedules)
+                                                     : grounds.known.remark;
+  if (!chosen.classes) {
+    options.classes = priced_classes(fit);
+  }
+  return options;
+}
+
+}  // namespace versieve::engine
