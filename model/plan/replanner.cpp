@@ -60,9 +60,10 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
     : fit_(with_acceptance(fit)),
       target_(target),
       options_(std::move(options)),
+      draft_(options_.draft.value_or(usual_draft(target))),
       kept_(kept),
       all_(candidates_of(fit, target, options_.baseline, options_.schedules)),
-      space_(fit, target, sampled_contexts(options_.buckets), options_.schedules) {
+      space_(fit, target, sampled_contexts(options_.buckets), options_.schedules, options_.draft) {
   VERSIEVE_ASSERT(kept_ >= options_.ranks, "no fewer are kept than are ranked");
   const Strategy autoregressive;
   const Strategy fixed = Strategy::parse(options_.baseline);
@@ -122,8 +123,9 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
     tuple.yield = yield_of_[static_cast<std::size_t>(candidate)];
     std::vector<float>& factor = factors[regime_key(s)];
     for (std::int64_t i = static_cast<std::int64_t>(factor.size()); i < kBucketSamples; ++i) {
-      const StepShape shape = step_shape(s, target_, draft_shape_for(target_),
-                                         sampled_context(range, i), overlap, fit_);
+      const StepShape shape =
+          step_shape(s, target_, options_.draft.value_or(draft_shape_for(target_)),
+                     sampled_context(range, i), overlap, fit_);
       factor.push_back(static_cast<float>(std::exp(fit_.step_time.at(step_regime(shape)))));
     }
     tuple.factor = factor;
@@ -143,14 +145,29 @@ Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) co
   return out;
 }
 
+// As a plan prices it: measured steps correct the prediction.
+Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Strategy& strategy,
+                                           const Frame& frame) const {
+  std::string note;
+  const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
+  return {.rate = e.throughput * 1e-6,
+          .half_width = std::log(e.throughput_interval.high / e.throughput),
+          .tuple = &tuple};
+}
+
 void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const {
   const std::int64_t count = static_cast<std::int64_t>(space_.strategies().size());
   const std::int64_t first = static_cast<std::int64_t>(frame.bucket) * kBucketSamples;
-  std::vector<std::pair<double, const Tuple*>> order;  // minus tokens a second
+  const std::vector<Strategy>& candidates = all_.of(frame.bucket);
+  std::vector<Ranked> order;
   order.reserve(cell.size());
   for (const Tuple& tuple : cell) {
     const std::size_t candidate = static_cast<std::size_t>(tuple.candidate);
-    if (!frame.allowed[candidate] || (frame.corrected && measured_[candidate])) {
+    if (!frame.allowed[candidate]) {
+      continue;
+    }
+    if (frame.corrected && measured_[candidate]) {  // near duplicates of it give way to it
+      order.push_back(measured_rank(tuple, candidates[candidate], frame));
       continue;
     }
     double us = 0.0;
@@ -158,17 +175,20 @@ void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool
       us += static_cast<double>(tuple.factor[static_cast<std::size_t>(i)]) *
             space_.time_us(frame.times, (first + i) * count + tuple.strategy);
     }
-    order.push_back({-frame.accepted[static_cast<std::size_t>(tuple.yield)].mean / us, &tuple});
+    const AcceptedTokens& accepted = frame.accepted[static_cast<std::size_t>(tuple.yield)];
+    order.push_back({.rate = static_cast<double>(kBucketSamples) * accepted.mean / us,
+                     .half_width = kNinety * std::hypot(accepted.log_error, frame.log_error),
+                     .tuple = &tuple});
   }
   // Of equals the one that stands first in the grid, and in the cell.
-  std::sort(order.begin(), order.end());
-  const std::vector<Strategy>& candidates = all_.of(frame.bucket);
+  std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
+    return a.rate != b.rate ? a.rate > b.rate : a.tuple < b.tuple;
+  });
   std::vector<RankedTuple> tuples;
   tuples.reserve(order.size());
-  for (const auto& [minus_rate, tuple] : order) {
-    const double yield_error = frame.accepted[static_cast<std::size_t>(tuple->yield)].log_error;
-    tuples.push_back({&candidates[static_cast<std::size_t>(tuple->candidate)],
-                      std::log(-minus_rate), kNinety * std::hypot(yield_error, frame.log_error)});
+  for (const Ranked& ranked : order) {
+    tuples.push_back({&candidates[static_cast<std::size_t>(ranked.tuple->candidate)],
+                      std::log(ranked.rate), ranked.half_width});
   }
   const std::size_t kept = static_cast<std::size_t>(kept_);
   std::vector<std::size_t> places = possible_places(tuples, kept, kSlack);
@@ -177,17 +197,17 @@ void Replanner::mark_best(const Cell& cell, const Frame& frame, std::vector<bool
     std::iota(places.begin(), places.end(), std::size_t{0});
   }
   for (const std::size_t place : places) {
-    marked[static_cast<std::size_t>(order[place].second->candidate)] = true;
+    marked[static_cast<std::size_t>(order[place].tuple->candidate)] = true;
   }
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware) const {
-  return plan_with(fit_, accepted_, hardware, usual_draft(target_), options_.loss);
+  return plan_with(fit_, accepted_, hardware, draft_, options_.loss);
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware,
                              const AcceptanceModel& acceptance) const {
-  return plan_on(hardware, acceptance, usual_draft(target_));
+  return plan_on(hardware, acceptance, draft_);
 }
 
 PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
@@ -223,6 +243,7 @@ PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,
                       .times = times,
                       .accepted = accepted[b],
                       .allowed = within.kept,
+                      .pricer = pricer,
                       .log_error = pricer.log_error(options_.buckets[b]),
                       .corrected = corrected};
     for (std::size_t c = 0; c < own_classes; ++c) {

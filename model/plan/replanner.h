@@ -9,6 +9,8 @@
 
 namespace versieve {
 
+class Pricer;
+
 class Replanner {
  public:
   // Keeps a reference to the fit. Throws as plan() does.
@@ -18,7 +20,7 @@ class Replanner {
   PlanTable plan_on(const HardwareSpec& hardware) const;
   // With another pair's tokens a step in place of the fit's. Throws as plan() does.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance) const;
-  // And with another draft of the same window.
+  // And with another draft of the same window than the options'.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                     const DraftShape& draft) const;
   // And with other terms of losses than the options'.
@@ -42,9 +44,17 @@ class Replanner {
     const StrategySpace::Times& times;
     const std::vector<AcceptedTokens>& accepted;
     const std::vector<bool>& allowed;  // [candidate]: within the limit of loss
-    double log_error = 0.0;            // of latencies
-    bool corrected = false;  // by measured steps of single tuples, which are marked beforehand
+    const Pricer& pricer;
+    double log_error = 0.0;  // of latencies
+    bool corrected = false;  // by measured steps of single tuples, all of which are marked
   };
+  // A tuple of a cell by tokens a microsecond.
+  struct Ranked {
+    double rate = 0.0;
+    double half_width = 0.0;  // of its interval, in log
+    const Tuple* tuple = nullptr;
+  };
+  Ranked measured_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
   // Marks those of the allowed that may rank first, by their places among the candidates.
   void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
   Accepted accepted_of(const AcceptanceModel& acceptance) const;
@@ -55,6 +65,7 @@ class Replanner {
   const FittedModel& fit_;
   LlmShape target_;
   PlanOptions options_;
+  DraftShape draft_;  // the options', or what usual_draft says
   std::int64_t kept_;
   Candidates all_;
   std::vector<bool> baselines_;         // [candidate]

@@ -29,15 +29,20 @@ constexpr L2Pressure kPassed = {.warm_miss = 1.0, .written_share = 1.0};  // a s
 
 StrategySpace::StrategySpace(const FittedModel& fit, const LlmShape& target,
                              std::vector<std::int64_t> contexts,
-                             const std::vector<std::string>& schedules)
-    : fit_(fit), target_(target), parameters_(fit.parameters()), contexts_(std::move(contexts)) {
+                             const std::vector<std::string>& schedules,
+                             const std::optional<DraftShape>& own_draft)
+    : fit_(fit),
+      target_(target),
+      draft_(own_draft.value_or(usual_draft(target))),
+      parameters_(fit.parameters()),
+      contexts_(std::move(contexts)) {
   VERSIEVE_ASSERT(!fit.acceptance.positional.empty(), "a space is ranked by what tuples yield");
   for (const Strategy& s : enumerate_space(target, schedules)) {
     if (illegal_because(s, target).empty()) {
       add_strategy(s);
     }
   }
-  const DraftShape draft = draft_shape_for(target);
+  const DraftShape draft = own_draft.value_or(draft_shape_for(target));
   for (const std::int64_t context : contexts_) {
     window_of_.push_back(index_in(windows_, std::min(draft.window, context)));
     overlap_.push_back(accepted_overlap(fit_.acceptance, context - 1, context));
@@ -162,13 +167,12 @@ double StrategySpace::rest_us(const DraftChoice& tree, std::int64_t context,
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine) const {
-  return times_on(machine, usual_draft(target_));
+  return times_on(machine, draft_);
 }
 
 StrategySpace::Times StrategySpace::times_on(const HardwareSpec& machine,
                                              const DraftShape& draft) const {
-  VERSIEVE_ASSERT(draft.window == draft_shape_for(target_).window,
-                  "contexts are told apart by the draft's window");
+  VERSIEVE_ASSERT(draft.window == draft_.window, "contexts are told apart by the draft's window");
   const HardwareSpec hardware = fit_.priced_on(machine);
   Times out;
   StepWork scratch;

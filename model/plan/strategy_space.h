@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,9 +18,11 @@ namespace versieve {
 class StrategySpace {
  public:
   // The strategies of the planner's grid that are legal on the target, at each context length.
-  // REQUIRES: the fit has acceptance.
+  // `draft`: the pair's own; draft_shape_for's where there is none. REQUIRES: the fit has
+  // acceptance.
   StrategySpace(const FittedModel& fit, const LlmShape& target, std::vector<std::int64_t> contexts,
-                const std::vector<std::string>& schedules = default_schedules());
+                const std::vector<std::string>& schedules = default_schedules(),
+                const std::optional<DraftShape>& draft = {});
 
   std::int64_t size() const;  // tuples: strategies x contexts
   // Tuple t is strategies()[t % strategies().size()] at contexts()[t / strategies().size()].
@@ -33,7 +36,7 @@ class StrategySpace {
     std::vector<double> reuse_us;    // [context, attention]: of one reuse layer
   };
   Times times_on(const HardwareSpec& hardware) const;
-  // With another draft of the same window than usual_draft says.
+  // With another draft of the same window than the pair's own, or than usual_draft says.
   Times times_on(const HardwareSpec& hardware, const DraftShape& draft) const;
   double time_us(const Times& times, std::int64_t tuple) const;
   // Accepted tokens a second of tuples first, first + 1, ... Independent ranges may be evaluated
@@ -70,6 +73,7 @@ class StrategySpace {
 
   const FittedModel& fit_;
   LlmShape target_;
+  DraftShape draft_;  // in times_on(machine); its window in all
   CostParameters parameters_;
   std::vector<std::int64_t> contexts_;
   std::vector<Strategy> strategies_;

@@ -120,6 +120,34 @@ TEST_CASE("steps measured on the fit's own machine lift tuples into a plan and o
   check_same(Replanner(fit, target(), options).plan_on(hardware_by_key("h200-sxm")), after);
 }
 
+// A tuple that gives way to a measured one no longer keeps its own near duplicates out.
+TEST_CASE("measured tuples among near duplicates are replanned as a plan of all ranks them") {
+  FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("4096-8192");
+  const HardwareSpec& own = hardware_by_key("h200-sxm");
+  options.distinct = false;
+  options.ranks = 60;
+  const PlanTable crowded = plan(fit, own, target(), options);
+  options.distinct = true;
+  options.ranks = 12;
+  std::int64_t place = 0;
+  for (const PlanEntry& entry : crowded.entries) {
+    place += 1;
+    if (entry.baseline.empty() && place % 3 == 0) {
+      const double factor = 1.0 + 0.02 * static_cast<double>(place % 7 - 3);
+      fit.steps.push_back({.strategy = entry.evaluation.strategy,
+                           .context_len = 6000,
+                           .time_us = 1000.0 * factor,
+                           .log_error = 0.01,
+                           .predicted_us = 1000.0,
+                           .draft_vocab = usual_draft(target()).vocab});
+    }
+  }
+  REQUIRE(fit.steps.size() > 40);
+  check_same(Replanner(fit, target(), options).plan_on(own), plan(fit, own, target(), options));
+}
+
 TEST_CASE("another pair's tokens a step are planned with as if the fit had been theirs") {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   PlanOptions options;
