@@ -88,8 +88,8 @@ class Planner {
     table_.draft_vocab = pricer_.draft().vocab;
     table_.launch = fit.conditions.launch == LaunchMode::kStream ? "stream" : "graph";
     table_.form = pricer_.form();
-    table_.evidence = fit.evidence;
     table_.scaled = pricer_.scaled();
+    table_.evidence = table_.scaled ? Provenance::kPredicted : fit.evidence;
     table_.calibrated = pricer_.calibrated();
     table_.fit_points = fit.points;
     table_.runs = fit.runs;

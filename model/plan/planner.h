@@ -128,7 +128,7 @@ struct PlanTable {
   std::string launch;              // stream, graph
   std::int64_t draft_vocab = 0;    // tokens that the draft proposes; 0: a table older than that
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
-  Provenance evidence = Provenance::kMeasured;
+  Provenance evidence = Provenance::kMeasured;  // of the step times: predicted if scaled
   bool scaled = false;      // planned for another machine than the fit's
   bool calibrated = false;  // and by rates that were measured there
   std::int64_t fit_points = 0;

@@ -302,6 +302,7 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   const PlanTable elsewhere =
       plan(fit, hardware_by_key("h100-sxm"), named_llm_shape("nsa-1b"), first_bucket());
   CHECK(elsewhere.scaled);
+  CHECK(elsewhere.evidence == Provenance::kPredicted);
   CHECK(elsewhere.provenance_note.find("scaled") != std::string::npos);
   for (const PlanEntry& e : elsewhere.entries) {
     CHECK(e.evaluation.source == Provenance::kPredicted);
