@@ -10,6 +10,7 @@
 #include <QTimer>
 #include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,7 @@
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
+#include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
 #include "model/words/error.h"
@@ -31,6 +33,7 @@ namespace theme = versieve::gui::theme;
 
 namespace {
 
+constexpr int kLastMs = 300;
 constexpr int kSettleMs = 300;  // for layouts and the detail job after a page is there
 
 int exit_with(ExitCode code, const QString& sentence) {
@@ -211,6 +214,16 @@ void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
   window.document().setFilter(line.value(line.filter));
 }
 
+// Work that goes on after the window is gone nobody waits for: what it writes is whole or not
+// there.
+int leave(int code) {
+  if (!QThreadPool::globalInstance()->waitForDone(kLastMs)) {
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  return code;
+}
+
 int run(QApplication& application, const CommandLine& line) {
   std::optional<Preferences> preferences;
   if (!line.has(line.screenshot)) {
@@ -218,6 +231,7 @@ int run(QApplication& application, const CommandLine& line) {
   }
   Preferences* const kept = preferences ? &*preferences : nullptr;
   color(application, line, kept);
+  new versieve::gui::FocusRing(&application);
   Window window;
   set_up(window, line, kept);
   const QString picture = line.value(line.screenshot);
@@ -230,9 +244,7 @@ int run(QApplication& application, const CommandLine& line) {
   } else if (line.has(line.screenshot)) {
     QTimer::singleShot(kSettleMs, &window, [&] { take_screenshot(window, picture); });
   }
-  const int code = QApplication::exec();
-  QThreadPool::globalInstance()->waitForDone();  // a fit still under way posts to the application
-  return code;
+  return QApplication::exec();
 }
 
 }  // namespace
@@ -257,7 +269,7 @@ int main(int argc, char** argv) {
     return exit_with(ExitCode::kUsage, wrong);
   }
   try {
-    return run(application, line);
+    return leave(run(application, line));
   } catch (const Error& error) {
     return exit_with(error.code(), QString::fromUtf8(error.what()));
   }

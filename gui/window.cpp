@@ -14,6 +14,7 @@
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QTabWidget>
+#include <QVBoxLayout>
 #include <utility>
 
 #include "gui/models/numbers.h"
@@ -24,6 +25,7 @@
 #include "gui/pages/runs_page.h"
 #include "gui/pages/start_page.h"
 #include "gui/pages/validation_page.h"
+#include "gui/views/banner.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -35,7 +37,8 @@ constexpr int kIndent = 10;  // of the status line
 }  // namespace
 
 Window::Window()
-    : stack_(new QStackedWidget),
+    : banner_(new Banner),
+      stack_(new QStackedWidget),
       start_page_(new StartPage),
       tabs_(new QTabWidget),
       runs_page_(new RunsPage(document_)),
@@ -55,7 +58,13 @@ Window::Window()
   tabs_->addTab(replay_page_, tr("Replay"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
-  setCentralWidget(stack_);
+  QWidget* center = new QWidget;
+  QVBoxLayout* column = new QVBoxLayout(center);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(banner_);
+  column->addWidget(stack_, 1);
+  setCentralWidget(center);
   summary_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // long paths are cut
   summary_->setIndent(kIndent);
   statusBar()->addWidget(summary_, 1);
@@ -86,6 +95,10 @@ Window::Window()
   });
   connect(&document_, &Document::loaded, this, &Window::show_loaded);
   connect(&document_, &Document::failed, this, &Window::show_failure);
+  connect(&document_, &Document::changedOnDisk, this, &Window::show_change);
+  connect(banner_, &Banner::acted, this, &Window::read_again);
+  connect(planner_page_, &PlannerPage::said, this,
+          [this](const QString& sentence) { statusBar()->showMessage(sentence, kMessageMs); });
 }
 
 QStringList Window::pageNames() {
@@ -107,12 +120,18 @@ void Window::make_menus() {
   recent_ = file->addMenu(tr("Open &recent"));
   recent_->menuAction()->setObjectName("recent");
   recent_->setEnabled(false);
-  QAction* reload = file->addAction(tr("&Read again"), this, [this] {
-    if (document_.snapshot()) {
-      document_.open(document_.snapshot()->path);
+  QAction* reload = file->addAction(tr("&Read again"), this, &Window::read_again);
+  reload->setShortcut(QKeySequence::Refresh);
+  QAction* follow = file->addAction(tr("Read again by &itself"));
+  follow->setObjectName("follow");
+  follow->setCheckable(true);
+  follow->setToolTip(tr("Shows points of a file that grows as they come"));
+  connect(follow, &QAction::toggled, this, [this](bool follows) {
+    document_.follow(follows);
+    if (follows) {
+      read_again();
     }
   });
-  reload->setShortcut(QKeySequence::Refresh);
   file->addSeparator();
   QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
   quit->setShortcut(QKeySequence::Quit);
@@ -166,6 +185,7 @@ void Window::list_recent() {
 }
 
 void Window::closeEvent(QCloseEvent* event) {
+  planner_page_->planner().endFit();  // nobody waits for it any more
   if (preferences_ != nullptr) {
     preferences_->setGeometry(saveGeometry());
   }
@@ -207,14 +227,33 @@ void Window::ask_for_file() {
   }
 }
 
+void Window::read_again() {
+  if (document_.snapshot()) {
+    document_.open(document_.snapshot()->path);
+  }
+}
+
 void Window::show_loaded() {
   const Snapshot& snapshot = *document_.snapshot();
+  if (planner_page_->planner().isBehind()) {
+    banner_->say(tr("%1 grows: its points are shown as they come, the plan is of those that were "
+                    "there before.")
+                     .arg(QFileInfo(snapshot.path).fileName()),
+                 tr("Plan again"));
+  } else {
+    banner_->hide();
+  }
   if (preferences_ != nullptr) {
     preferences_->noteOpened(snapshot.path);
     list_recent();
   }
   stack_->setCurrentWidget(tabs_);
   setWindowTitle(QFileInfo(snapshot.path).fileName() + " – Versieve");
+  show_summary();
+}
+
+void Window::show_summary() {
+  const Snapshot& snapshot = *document_.snapshot();
   QSet<QString> devices;
   for (const db::StoredRun& run : snapshot.runs) {
     devices.insert(QString::fromStdString(run.record.device));
@@ -232,11 +271,28 @@ void Window::show_loaded() {
   summary_->setToolTip(summary_->text());
 }
 
+// What is open stays as it is.
 void Window::show_failure(const QString& path, const QString& sentence) {
+  if (document_.snapshot()) {
+    show_summary();
+    banner_->say(document_.snapshot()->path == path
+                     ? tr("Not read again: %1. What is shown was read before.").arg(sentence)
+                     : tr("%1 was not opened: %2.").arg(QFileInfo(path).fileName(), sentence));
+    return;
+  }
   setWindowTitle("Versieve");
   summary_->clear();
   start_page_->showFailure(path, sentence);
   stack_->setCurrentWidget(start_page_);
+}
+
+void Window::show_change(bool exists) {
+  const QString name = QFileInfo(document_.snapshot()->path).fileName();
+  if (exists) {
+    banner_->say(tr("%1 has changed since it was read.").arg(name), tr("Read again"));
+  } else {
+    banner_->say(tr("%1 is no longer there. What is shown was read before.").arg(name));
+  }
 }
 
 void Window::dragEnterEvent(QDragEnterEvent* event) {

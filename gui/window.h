@@ -13,6 +13,7 @@ class QTabWidget;
 
 namespace versieve::gui {
 
+class Banner;
 class PlannerPage;
 class PointsPage;
 class Preferences;
@@ -31,7 +32,8 @@ class Window : public QMainWindow {
   PlannerPage& plannerPage() { return *planner_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation", "replay"; false if there is no such page.
+  // "runs", "points", "planner", "validation", "replay"; false if there is no such
+  // page.
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
@@ -50,9 +52,13 @@ class Window : public QMainWindow {
   void list_recent();
   void show_keys();
   void show_loaded();
+  void show_summary();
   void show_failure(const QString& path, const QString& sentence);
+  void show_change(bool exists);
+  void read_again();
 
   Document document_;
+  Banner* banner_;
   QStackedWidget* stack_;
   StartPage* start_page_;
   QTabWidget* tabs_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <QTimer>
 #include <memory>
 #include <vector>
 
@@ -16,11 +17,18 @@ class Document : public QObject {
  public:
   explicit Document(QObject* parent = nullptr);
 
-  // Reads the file on a worker; loaded or failed follows. The old snapshot stays until then.
+  // Reads the file on a worker; loaded or failed follows. The old snapshot stays until then, and
+  // where the file cannot be read for good. Of the same file selection and baseline stay too.
   void open(const QString& path);
-  void close();
-  // Shows the points for which the filter holds; a filter that cannot be read changes nothing but
-  // filterError().
+  // Whether a file that changes is read again by itself.
+  void follow(bool follows) { follows_ = follows; }
+  bool follows() const { return follows_; }
+  // Whether the snapshot was read by itself, as the file had changed.
+  bool wasFollowed() const { return was_followed_; }
+  // How often the open file is looked at for changes.
+  void setWatchInterval(int milliseconds) { watch_.setInterval(milliseconds); }
+  // Shows the points for which the filter holds; with one that cannot be read all, and
+  // filterError() says why.
   void setFilter(const QString& text);
   // An index into the overview's points, or -1. Reads the whole point on a worker.
   void select(int index);
@@ -38,6 +46,8 @@ class Document : public QObject {
   void loading(const QString& path);
   void loaded();
   void failed(const QString& path, const QString& sentence);
+  // The open file is another than was read; once for each state of it. `exists`: it is there.
+  void changedOnDisk(bool exists);
   void shownChanged();
   void filterChanged();
   void selectionChanged(int index);
@@ -47,6 +57,7 @@ class Document : public QObject {
 
  private:
   void accept(const SnapshotPtr& snapshot);
+  void look_at_file();
   void read_selected();
 
   SnapshotPtr snapshot_;
@@ -55,6 +66,12 @@ class Document : public QObject {
   QString filter_error_;
   int selected_ = -1;
   int baseline_ = -1;
+  bool follows_ = false;
+  bool follows_now_ = false;  // of the reading under way
+  bool was_followed_ = false;
+  FileState seen_;  // that changedOnDisk was emitted for
+  QTimer watch_;
+  Job watch_job_;
   Job open_job_;
   Job point_job_;
 };

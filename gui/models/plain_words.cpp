@@ -1,5 +1,6 @@
 #include "gui/models/plain_words.h"
 
+#include <QRegularExpression>
 #include <QStringList>
 
 #include "gui/models/numbers.h"
@@ -280,6 +281,23 @@ QString fitted_in_words(const std::string& name) {
   }
   return kind == QLatin1String("sampling") ? QString("Sampler: %1").arg(rest)
                                            : QString::fromStdString(name);
+}
+
+QString compact(const QString& strategy) {
+  static const QRegularExpression run("F{4,}|R{4,}");
+  constexpr char16_t kSuperscripts[] =
+      u"\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
+  QString out;
+  qsizetype done = 0;
+  for (QRegularExpressionMatchIterator at = run.globalMatch(strategy); at.hasNext();) {
+    const QRegularExpressionMatch match = at.next();
+    out += strategy.mid(done, match.capturedStart() - done) + match.captured(0)[0];
+    for (const QChar digit : QString::number(match.capturedLength())) {
+      out += QChar(kSuperscripts[digit.digitValue()]);
+    }
+    done = match.capturedEnd();
+  }
+  return out + strategy.mid(done);
 }
 
 }  // namespace versieve::gui

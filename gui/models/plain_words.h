@@ -10,6 +10,9 @@
 
 namespace versieve::gui {
 
+// Beside what is shown, a table's cell may have another text for the clipboard.
+inline constexpr int kCopyRole = Qt::UserRole + 100;
+
 // What was built or measured: an attention method with its drafts, or a kernel alone.
 enum class System { kNsa, kDense, kResa, kSpecAttn, kTopk, kSampling, kMachine, kUnknown };
 inline constexpr int kSystemCount = 8;
@@ -21,6 +24,9 @@ QString workload_in_words(WorkloadKind workload);
 // What the point's L and N count.
 QString length_name(WorkloadKind workload);
 QString rows_name(WorkloadKind workload);
+// The canonical text with long schedules told by runs: "FRRRRRRFR..." as "FR⁶FR…". For reading, not
+// for commands.
+QString compact(const QString& strategy);
 // "tree of 48 nodes, depth 7 …"; empty if the text is none that this program knows.
 QString text_in_words(const std::string& text);
 QString promise_of(PrecisionClass precision);  // in three or four words

@@ -23,7 +23,7 @@ QString interval_text(const PlanEntry& entry) {
 
 // The two baselines, candidates of every class, are told apart from what the class adds.
 QString strategy_text(const PlanEntry& e) {
-  return QString::fromStdString(e.evaluation.strategy.text()) +
+  return compact(QString::fromStdString(e.evaluation.strategy.text())) +
          (e.baseline.empty() ? "" : "  – baseline");
 }
 
@@ -35,11 +35,15 @@ QString bound_text(const PlanEntry& e) {
       name_of(bound));
 }
 
+constexpr int kStrategy = 2;
 constexpr int kInterval = 4;
 
 const std::array<Column, 15> kColumns = {{
-    {"Rank", "Place in this list; where a knob was turned also the place before it was", true,
-     [](const PlanEntry&) { return QString(); }},
+    {"Rank",
+     "Place in this list; where a knob was turned also the place before it was.\n≈: the 90 % "
+     "interval "
+     "overlaps the first one's, so that which of them is faster is not decided",
+     true, [](const PlanEntry&) { return QString(); }},
     {"Class", "What it promises against plain decoding", false,
      [](const PlanEntry& e) { return QString(name_of(e.precision)); }},
     {"Strategy", "attention / draft tree / traversal / group / schedule", false, strategy_text},
@@ -125,9 +129,13 @@ int PlanEntries::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(kColumns.size());
 }
 
-// "3", or on another machine "3 (was 7)".
+bool PlanEntries::isTied(int row) const {
+  return row > 0 && overlaps(*entryAt(0), *entryAt(row));
+}
+
+// "3", "3 ≈", or on another machine "3 ≈ (was 7)".
 QString PlanEntries::rank_text(int row) const {
-  const QString rank = QString::number(row + 1);
+  const QString rank = QString::number(row + 1) + (isTied(row) ? tr(" ≈") : QString());
   if (ranks_before_.empty()) {
     return rank;
   }
@@ -150,7 +158,15 @@ QVariant PlanEntries::data(const QModelIndex& index, int role) const {
     case Qt::TextAlignmentRole:
       return alignment(column.is_number);
     case Qt::ToolTipRole:
-      return text_in_words(entry.evaluation.strategy.text());
+      return QString::fromStdString(entry.evaluation.strategy.text()) + "\n" +
+             text_in_words(entry.evaluation.strategy.text()) +
+             (index.column() == 0 && isTied(index.row())
+                  ? tr("\n≈: its interval overlaps the first one's")
+                  : QString());
+    case kCopyRole:
+      return index.column() == kStrategy
+                 ? QVariant(QString::fromStdString(entry.evaluation.strategy.text()))
+                 : QVariant();
     case kLowRole:
       return interval.low;
     case kMiddleRole:

@@ -25,6 +25,8 @@ class PlanEntries : public QAbstractTableModel {
   };
 
   void show(const PlanPtr& plan, std::int64_t bucket, const std::vector<PrecisionClass>& classes);
+  // Whether its interval overlaps that of the first: not decided which is faster.
+  bool isTied(int row) const;
   const PlanEntry* entryAt(int row) const;  // null beyond the last
 
   int rowCount(const QModelIndex& parent = {}) const override;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/analyse/fit/goals.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/models/planner.h"
@@ -115,14 +116,144 @@ QString price_html(const LossPrice& price) {
   return html;
 }
 
+// An interval of width zero is none: of a plain step it is exact, else nobody measured it.
+QString accepted_html(const Evaluation& evaluation) {
+  const Interval& range = evaluation.accepted_interval;
+  const QString mean = fixed(evaluation.expected_accepted, 2);
+  if (range.low < range.high) {
+    return mean + "  (90 %: " + interval(range, 2) + ")";
+  }
+  return evaluation.strategy.draft.speculates() ? mean + "  (assumed: no interval)"
+                                                : mean + "  (exactly)";
+}
+
+constexpr double kSame = 5e-4;  // of tokens a second
+
+// The same strategy in a range, ranked there or a baseline that is not.
+const Evaluation* find_like(const PlanTable& table, std::int64_t bucket, const PlanEntry& like) {
+  for (const PlanEntry& entry : table.entries) {
+    if (entry.bucket == bucket && entry.evaluation.strategy == like.evaluation.strategy) {
+      return &entry.evaluation;
+    }
+  }
+  for (const PlanBaseline& baseline : table.baselines) {
+    if (baseline.bucket == bucket && baseline.evaluation.strategy == like.evaluation.strategy) {
+      return &baseline.evaluation;
+    }
+  }
+  return nullptr;
+}
+
+bool same_rate(const Evaluation& a, const Evaluation& b) {
+  return std::fabs(a.throughput / b.throughput - 1.0) < kSame;
+}
+
+// Why turning from one plan's knobs to another's leaves an entry as it is, knob by knob.
+QString still_because(const Plan& from_plan, const PlanTable& from, const Plan& plan,
+                      const PlanEntry& entry) {
+  const PlanTable& to = plan.chosen;
+  const bool drafts = entry.evaluation.strategy.draft.speculates();
+  QStringList whys;
+  if (from.hardware != to.hardware) {
+    const StepCost& cost = *entry.evaluation.cost;
+    const double waits = cost.bound_us[static_cast<std::size_t>(Bound::kLatency)] +
+                         cost.bound_us[static_cast<std::size_t>(Bound::kLaunch)];
+    whys << "latency and launches are " + percent(waits / cost.time_us) +
+                " of its step, and the memory changes neither";
+  }
+  if (acceptance_pair(from) != acceptance_pair(to) ||
+      from.acceptance_origin != to.acceptance_origin) {
+    whys << (entry.precision == PrecisionClass::kApproxSampling && drafts
+                 ? "its drafted tokens are accepted unseen, whoever drafts them"
+             : !drafts ? "a plain step yields one token, whatever a draft proposes"
+                       : "both pairs yield the same there");
+  }
+  if (from_plan.draft.vocab != plan.draft.vocab) {
+    whys << (drafts ? "the draft's head is too small a part of its step" : "it drafts nothing");
+  }
+  if (from.max_loss != to.max_loss) {
+    whys << "a limit of losses leaves entries out and changes none that stay";
+  }
+  return whys.join("; ");
+}
+
 }  // namespace
 
+QString unmoved_text(const Plan& plan, const PlanEntry& entry) {
+  if (!plan.isTurned()) {
+    return {};
+  }
+  const Evaluation* own = find_like(plan.own, entry.bucket, entry);
+  if (own == nullptr || !same_rate(*own, entry.evaluation)) {
+    return {};
+  }
+  Plan measured = plan;
+  measured.draft = plan.own_draft();
+  return still_because(measured, plan.own, plan, entry);
+}
+
+QString nothing_moved_text(const Plan& before, const Plan& plan) {
+  const bool same_shape = before.basis == plan.basis &&
+                          before.chosen.entries.size() == plan.chosen.entries.size() &&
+                          !plan.chosen.entries.empty();
+  if (!same_shape) {
+    return {};
+  }
+  for (std::size_t i = 0; i < plan.chosen.entries.size(); ++i) {
+    const PlanEntry& a = before.chosen.entries[i];
+    const PlanEntry& b = plan.chosen.entries[i];
+    if (!(a.evaluation.strategy == b.evaluation.strategy) ||
+        !same_rate(a.evaluation, b.evaluation)) {
+      return {};
+    }
+  }
+  const QString why =
+      before.chosen.max_loss != plan.chosen.max_loss
+          ? QString("no ranked entry loses so much, or the limit was as wide before")
+          : still_because(before, before.chosen, plan, plan.chosen.entries.front());
+  return why.isEmpty() ? QString() : "Nothing moved: " + why + ".";
+}
+
+QString before_html(const PlanTable& table, const PlanEntry& entry) {
+  const Evaluation* before = entry.bucket > 0 ? find_like(table, entry.bucket - 1, entry) : nullptr;
+  if (before == nullptr) {
+    return {};
+  }
+  const Evaluation& now = entry.evaluation;
+  const Evaluation& then = *before;
+  const double tokens = now.expected_accepted / then.expected_accepted;
+  const double time = now.cost->time_us / then.cost->time_us;
+  const QString verdict = tokens / time > 1.0 + kSame   ? "faster than"
+                          : tokens / time < 1.0 - kSame ? "slower than"
+                                                        : "as fast as";
+  return row(
+      "context",
+      QString("%1 in %2: tokens a step × %3, time × %4")
+          .arg(verdict, bucket_text(table.buckets[static_cast<std::size_t>(entry.bucket - 1)]),
+               fixed(tokens, 3), fixed(time, 3)));
+}
+
+QString missed_goals_text(const engine::FitReport& fit) {
+  QStringList missed;
+  for (const engine::Goal& goal : engine::goals_of(fit)) {
+    if (!goal.met) {
+      QString what = QString::fromStdString(goal.what);
+      what.replace(0, what.startsWith("- of them ") ? 10 : 0,
+                   what.startsWith("- ") ? "bytes, " : "");
+      missed << QString("%1 %2 (wanted %3)")
+                    .arg(what, QString::fromStdString(goal.measured),
+                         QString::fromStdString(goal.wanted));
+    }
+  }
+  return missed.isEmpty() ? QString() : "Goals missed: " + missed.join("; ");
+}
+
 QString launches_html(const Plan& plan, const PlanEntry& entry) {
-  const LlmShape target = plan.target();
+  const LlmShape& target = plan.target();
   const std::int64_t context =
       sampled_context(plan.chosen.buckets[static_cast<std::size_t>(entry.bucket)], 1);
   const std::vector<StepPart> parts = predicted_step_parts(
-      plan.fit->model, plan.machine, target, plan.draft, entry.evaluation.strategy, context);
+      plan.basis->fit, plan.machine, target, plan.draft, entry.evaluation.strategy, context);
   double step_us = 0.0;
   for (const StepPart& part : parts) {
     step_us += part.time_us;
@@ -154,10 +285,12 @@ QString bucket_text(const ContextBucket& bucket) {
 }
 
 QString reason_text(const PlanEntry& entry) {
+  constexpr double kThousand = 1e3;  // from there on a tenth says nothing
   const StepCost& cost = *entry.evaluation.cost;
   const std::size_t bound = largest(cost.bound_us);
-  return QString("%1 tokens in %2, %3 %4-bound")
-      .arg(fixed(entry.evaluation.expected_accepted, 2), nanoseconds(cost.time_us * 1e3),
+  return QString("%1 tokens in %2 µs, %3 %4-bound")
+      .arg(fixed(entry.evaluation.expected_accepted, 2),
+           fixed(cost.time_us, cost.time_us < kThousand ? 1 : 0),
            percent(cost.bound_us[bound] / cost.time_us),
            QString(name_of(static_cast<Bound>(bound))));
 }
@@ -172,7 +305,7 @@ QString probability_text(double probability) {
                               : fixed(probability, 2);
 }
 
-QString entry_html(const PlanEntry& entry) {
+QString entry_html(const Plan& plan, const PlanEntry& entry) {
   const Evaluation& evaluation = entry.evaluation;
   const StepCost& cost = *evaluation.cost;
   QString html = "<p style='font-weight:600'>" +
@@ -189,12 +322,15 @@ QString entry_html(const PlanEntry& entry) {
                               " tokens/s<br>90 %: " + interval(evaluation.throughput_interval, 0));
   html += row("a step", fixed(cost.time_us, 1) +
                             " µs<br>90 %: " + interval(evaluation.latency_interval_us, 1));
-  html += row("tokens a step", fixed(evaluation.expected_accepted, 2) +
-                                   "  (90 %: " + interval(evaluation.accepted_interval, 2) + ")");
+  html += row("tokens a step", accepted_html(evaluation));
   html += row("gain", fixed(entry.gain_over_ar, 2) + "× over autoregressive, " +
                           fixed(entry.gain_over_baseline, 2) +
                           "× over the fixed baseline, which it beats with probability " +
                           probability_text(entry.beats_baseline));
+  html += before_html(plan.chosen, entry);
+  if (const QString why = unmoved_text(plan, entry); !why.isEmpty()) {
+    html += row("knobs", "leave it as it was: " + why);
+  }
   html += row("DRAM a step", bytes(cost.dram_bytes));
   html += row("source", name_of(evaluation.source));
   html += entry.note.empty() ? QString() : row("note", QString::fromStdString(entry.note));

@@ -1,16 +1,12 @@
 #include "gui/models/planner.h"
 
 #include <QFileInfo>
+#include <QRegularExpression>
 #include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <map>
 #include <set>
 
-#include "db/evidence.h"
-#include "engine/analyse/fit/acceptance_fit.h"
-#include "engine/analyse/fit/stored_fit.h"
 #include "engine/analyse/plan/deployment.h"
+#include "engine/analyse/plan/hardware_file.h"
 #include "engine/analyse/plan/table_file.h"
 #include "engine/io/atomic_file.h"
 #include "model/words/error.h"
@@ -19,60 +15,6 @@ namespace versieve::gui {
 namespace {
 
 constexpr int kTickMs = 100;  // between two looks at how far a fit is
-
-// A database without a measured pair is planned with an imported one, else with a rate that the
-// page says is assumed.
-AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
-  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points);
-  return pairs.empty() ? engine::assumed_acceptance(kFirstAssumedRate, {})
-                       : engine::fit_acceptance_of(points, pairs.front().name, {});
-}
-
-std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const FittedModel* prior,
-                                             const std::vector<PointMeasurement>& acceptance,
-                                             FitWatch& watch) {
-  const engine::GoesOn goes_on = [&watch](double share) {
-    watch.share = share;
-    watch.fits = true;
-    return !watch.ends;
-  };
-  const engine::FitInputs inputs{evidence.points, evidence.device,
-                                 *hardware_for_device(evidence.device), evidence.runs};
-  std::shared_ptr<engine::FitReport> report =
-      std::make_shared<engine::FitReport>(engine::stored_or_new_fit(evidence.database, inputs,
-                                                                    {.leave_out_regimes = false,
-                                                                     .prior = prior,
-                                                                     .left_out = &evidence.left_out,
-                                                                     .goes_on = &goes_on}));
-  if (report->model.acceptance.positional.empty()) {
-    report->model.acceptance = other_acceptance(acceptance);
-  }
-  return report;
-}
-
-// The key says that this machine was made up; nothing measured is taken for it.
-HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
-  HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
-  value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
-  const bool is_round =
-      std::fabs(10.0 * terabytes_per_s - std::round(10.0 * terabytes_per_s)) < 1e-6;
-  const std::string label =
-      QString::number(terabytes_per_s, 'f', is_round ? 1 : 2).toStdString() + " TB/s";
-  spec.key += " at " + label;
-  spec.name += " at " + label;
-  spec.measured.clear();
-  return spec;
-}
-
-// Classes that cannot be priced are planned too: their cells say why.
-PlanOptions all_classes() {
-  PlanOptions options;
-  options.classes.clear();
-  for (int i = 0; i < kPrecisionClassCount; ++i) {
-    options.classes.push_back(static_cast<PrecisionClass>(i));
-  }
-  return options;
-}
 
 std::string format_of(const QString& path) {
   const QString ending = QFileInfo(path).suffix().toLower();
@@ -101,72 +43,18 @@ std::string exported(const PlanTable& table, const std::string& format) {
   return engine::deployment_file(table, *serving, {.precision = table.classes.front()});
 }
 
-// A geometry owns no losses: those of the pair whose tokens a step are planned with, else of
-// another.
-LossPrices prices_of(const Plan& plan, const AcceptanceModel& acceptance) {
-  return LossPrices(*plan.quality, {}, acceptance.sha256, plan.target().layers);
+bool is_in_catalogue(const HardwareSpec& machine) {
+  const std::span<const HardwareSpec> all = hardware_catalogue();
+  return std::any_of(all.begin(), all.end(), [&](const HardwareSpec& entry) {
+    return entry.key == machine.key &&
+           engine::hardware_json(entry) == engine::hardware_json(machine);
+  });
 }
 
-// Fitted, and planned for the measured machine and pair.
-std::shared_ptr<Plan> first_plan(const Snapshot& snapshot, const FittedModel* prior,
-                                 FitWatch& watch) {
-  std::shared_ptr<Plan> plan = std::make_shared<Plan>();
-  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
-  const db::Evidence evidence = db::evidence_of(store, db::fitted_device(store, "", ""));
-  std::vector<PointMeasurement> acceptance;
-  std::copy_if(
-      evidence.points.begin(), evidence.points.end(), std::back_inserter(acceptance),
-      [](const PointMeasurement& m) { return m.key.workload == WorkloadKind::kAcceptance; });
-  plan->pairs = engine::acceptance_pairs(acceptance);
-  plan->fit = fit(evidence, prior, acceptance, watch);
-  plan->acceptance = std::make_shared<const std::vector<PointMeasurement>>(std::move(acceptance));
-  plan->quality = std::make_shared<const std::vector<QualityPoint>>(db::quality_points(store));
-  const FittedModel& model = plan->fit->model;
-  PlanOptions options = all_classes();
-  options.loss.prices = prices_of(*plan, model.acceptance);
-  plan->replanner =
-      std::make_shared<const Replanner>(model, named_llm_shape(model.geometry), options);
-  plan->own = plan->replanner->plan_on(hardware_by_key(model.hardware_key));
-  return plan;
-}
-
-AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) {
-  const AcceptanceModel& own = plan.fit->model.acceptance;
-  if (choice.rate) {
-    return engine::assumed_acceptance(*choice.rate, own);
-  }
-  return choice.pair.empty() ? own : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
-}
-
-PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
-                    const std::optional<double>& max_loss) {
-  const bool usual = plan.draft.vocab == usual_draft(plan.target()).vocab;
-  if (choice.rate || !choice.pair.empty() || !usual || max_loss) {
-    const AcceptanceModel acceptance = acceptance_of(plan, choice);
-    return plan.replanner->plan_on(plan.machine, acceptance, plan.draft,
-                                   {prices_of(plan, acceptance), max_loss});
-  }
-  return plan.machine.key == plan.own.hardware ? plan.own : plan.replanner->plan_on(plan.machine);
-}
-
-PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
-                  const std::optional<HardwareSpec>& machine,
-                  const std::optional<double>& bandwidth, const AcceptanceChoice& acceptance,
-                  const std::optional<std::int64_t>& draft_vocab,
-                  const std::optional<double>& max_loss, FitWatch& watch) {
-  const std::shared_ptr<Plan> result =
-      earlier ? std::make_shared<Plan>(*earlier) : first_plan(snapshot, prior, watch);
-  const HardwareSpec& own = hardware_by_key(result->fit->model.hardware_key);
-  HardwareSpec chosen = machine.value_or(own);
-  if (bandwidth) {
-    chosen = with_bandwidth(chosen, *bandwidth);
-  }
-  result->machine = chosen;
-  result->draft = draft_shape_for(result->target());
-  result->draft.vocab =
-      std::min(draft_vocab.value_or(usual_draft(result->target()).vocab), result->draft.vocab);
-  result->chosen = plan_with(*result, acceptance, max_loss);
-  return result;
+// As a POSIX shell reads it.
+QString quoted(const QString& word) {
+  static const QRegularExpression plain("^[A-Za-z0-9_./:+@%-]+$");
+  return plain.match(word).hasMatch() ? word : "'" + QString(word).replace("'", "'\\''") + "'";
 }
 
 }  // namespace
@@ -179,8 +67,7 @@ Planner::Planner(Document& document, QObject* parent) : QObject(parent), documen
       Q_EMIT progressed();
     }
   });
-  connect(&document, &Document::loaded, this, &Planner::forget);
-  connect(&document, &Document::failed, this, &Planner::forget);
+  connect(&document, &Document::loaded, this, &Planner::take_document);
 }
 
 // The worker ends soon; what it finds nobody asks for.
@@ -192,8 +79,12 @@ void Planner::endFit() {
   watch_->ends = true;
 }
 
+std::optional<double> Planner::share() const {
+  return watch_->fits && isBusy() ? std::optional<double>(watch_->share) : std::nullopt;
+}
+
 QString Planner::waitText() const {
-  const QString text = tr("Fitting the cost model …");
+  const QString text = watch_->fits ? tr("Fitting the cost model …") : tr("Reading, planning …");
   return watch_->fits ? text + tr(" %1 %").arg(qRound(100.0 * watch_->share)) : text;
 }
 
@@ -204,28 +95,35 @@ void Planner::need() {
   }
 }
 
+void Planner::setModel(const std::string& name) {
+  request_.model = name;
+  request_.acceptance = {};
+  request_.draft_vocab.reset();
+  turn();
+}
+
 void Planner::setHardware(std::optional<HardwareSpec> machine) {
-  hardware_ = std::move(machine);
+  request_.hardware = std::move(machine);
   turn();
 }
 
 void Planner::setBandwidth(std::optional<double> terabytes_per_s) {
-  bandwidth_ = terabytes_per_s;
+  request_.bandwidth = terabytes_per_s;
   turn();
 }
 
 void Planner::setAcceptance(AcceptanceChoice choice) {
-  acceptance_ = std::move(choice);
+  request_.acceptance = std::move(choice);
   turn();
 }
 
 void Planner::setDraftVocab(std::optional<std::int64_t> tokens) {
-  draft_vocab_ = tokens;
+  request_.draft_vocab = tokens;
   turn();
 }
 
 void Planner::setMaxLoss(std::optional<double> nats) {
-  max_loss_ = nats;
+  request_.max_loss = nats;
   turn();
 }
 
@@ -254,24 +152,90 @@ QString Planner::exportTo(const QString& path) const {
   try {
     const std::string format = format_of(path);
     engine::write_file_atomically(path.toStdString(),
-                                  exported(of_classes(plan_->chosen, shownClasses()), format));
+                                  exported(of_classes(plan_->chosen, exportedClasses()), format));
   } catch (const Error& error) {
     return QString::fromUtf8(error.what());
   }
   return {};
 }
 
+std::vector<PrecisionClass> Planner::exportedClasses() const {
+  const std::vector<PrecisionClass> shown = shownClasses();
+  std::vector<PrecisionClass> priced;
+  if (plan_) {
+    const std::vector<PrecisionClass> all = priced_classes(plan_->basis->fit);
+    std::copy_if(shown.begin(), shown.end(), std::back_inserter(priced), [&](PrecisionClass c) {
+      return std::find(all.begin(), all.end(), c) != all.end();
+    });
+  }
+  return priced.empty() ? shown : priced;
+}
+
+QString Planner::commandLine(const QString& out) const {
+  const SnapshotPtr snapshot = document_.snapshot();
+  const std::vector<PrecisionClass> classes = exportedClasses();
+  const bool has_file = request_.hardware && !is_in_catalogue(*request_.hardware);
+  if (!plan_ || !snapshot || request_.bandwidth || has_file || prior_ ||
+      plan_->basis->fit.acceptance.origin == AcceptanceOrigin::kAssumed) {
+    return {};
+  }
+  const bool all = classes == priced_classes(plan_->basis->fit);
+  if (!all && classes.size() != 1) {
+    return {};
+  }
+  QStringList words = {"versieve", "plan", "--db", snapshot->path};
+  const std::string& model = plan_->basis->model;
+  if (model != plan_->models.front().name || request_.hardware) {
+    words << "--model" << QString::fromStdString(short_hash(model));
+  }
+  if (request_.hardware) {
+    words << "--hardware" << QString::fromStdString(request_.hardware->key) << "--device"
+          << QString::fromStdString(plan_->basis->fit.device);
+  }
+  if (request_.acceptance.rate) {
+    words << "--assume-acceptance" << QString::number(*request_.acceptance.rate);
+  } else if (!request_.acceptance.pair.empty()) {
+    words << "--acceptance" << QString::fromStdString(request_.acceptance.pair);
+  }
+  if (request_.draft_vocab && plan_->draft.vocab != plan_->own_draft().vocab) {
+    words << "--draft-vocab" << QString::number(plan_->draft.vocab);
+  }
+  if (request_.max_loss) {
+    words << "--max-loss" << QString::number(*request_.max_loss);
+  }
+  if (!all) {
+    words << "--class" << name_of(classes.front());
+  }
+  words << "--out" << out;
+  QStringList quotes;
+  for (const QString& word : words) {
+    quotes << quoted(word);
+  }
+  return quotes.join(' ');
+}
+
 const HardwareSpec* Planner::machine() const {
-  if (hardware_) {
-    return &*hardware_;
+  if (request_.hardware) {
+    return &*request_.hardware;
   }
   return plan_ ? &hardware_by_key(plan_->fit->model.hardware_key) : nullptr;
+}
+
+// A file that grows and is read again by itself leaves the plan as it is: it would be made anew at
+// every point. Reading it by hand plans anew.
+void Planner::take_document() {
+  if (document_.wasFollowed() && (plan_ || isBusy())) {
+    Q_EMIT changed();
+  } else {
+    forget();
+  }
 }
 
 void Planner::forget() {
   watch_->ends = true;
   plan_.reset();
-  acceptance_ = {};  // another database has other pairs
+  request_.model.clear();
+  request_.acceptance = {};  // another database has other pairs
   sentence_.clear();
   const bool again = needed_;
   Q_EMIT changed();
@@ -290,27 +254,23 @@ void Planner::turn() {
 
 void Planner::start() {
   turned_ = false;
-  const SnapshotPtr snapshot = document_.snapshot();
+  // Knobs turn the plan of the points that it was made of.
+  const SnapshotPtr snapshot = plan_ ? planned_from_ : document_.snapshot();
   if (!needed_ || !snapshot) {
     return;
   }
   const PlanPtr earlier = plan_;
-  const std::optional<HardwareSpec> machine = hardware_;
-  const std::optional<double> bandwidth = bandwidth_;
-  const AcceptanceChoice acceptance = acceptance_;
-  const std::optional<std::int64_t> draft_vocab = draft_vocab_;
-  const std::optional<double> max_loss = max_loss_;
   watch_ = std::make_shared<FitWatch>();
-  const auto work = [=, prior = prior_, watch = watch_] {
-    return make_plan(*snapshot, prior.get(), earlier, machine, bandwidth, acceptance, draft_vocab,
-                     max_loss, *watch);
+  const auto work = [=, prior = prior_, request = request_, watch = watch_] {
+    return make_plan(*snapshot, prior.get(), earlier, request, *watch);
   };
   ticks_.start();
   job_.start<PlanPtr>(
       work,
-      [this](const PlanPtr& plan) {
+      [this, snapshot](const PlanPtr& plan) {
         ticks_.stop();
         plan_ = plan;
+        planned_from_ = snapshot;
         sentence_.clear();
         if (turned_) {
           start();
@@ -357,6 +317,12 @@ const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
     }
   }
   return nullptr;
+}
+
+bool overlaps(const PlanEntry& a, const PlanEntry& b) {
+  const Interval& x = a.evaluation.throughput_interval;
+  const Interval& y = b.evaluation.throughput_interval;
+  return x.low <= y.high && y.low <= x.high;
 }
 
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision) {

@@ -9,55 +9,14 @@
 #include <QStringList>
 #include <QTimer>
 #include <array>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "engine/analyse/fit/acceptance_evidence.h"
-#include "engine/analyse/fit/cost_fit.h"
 #include "gui/models/document.h"
-#include "model/plan/planner.h"
-#include "model/plan/replanner.h"
-#include "model/words/hardware.h"
+#include "gui/models/plan.h"
 
 namespace versieve::gui {
-
-// Whose tokens a step a plan counts on; neither: the fit's own pair's.
-struct AcceptanceChoice {
-  std::string pair;            // of the database, by its name or its hash
-  std::optional<double> rate;  // assumed: the draft's best child is right, at every depth
-};
-// Assumed where the database knows no pair's tokens at all.
-inline constexpr double kFirstAssumedRate = 0.7;
-
-struct Plan {
-  std::shared_ptr<const engine::FitReport> fit;
-  std::shared_ptr<const std::vector<PointMeasurement>> acceptance;  // points of every pair
-  std::vector<engine::AcceptancePair> pairs;                        // that they are of
-  std::shared_ptr<const Replanner> replanner;                       // of the fit
-  std::shared_ptr<const std::vector<QualityPoint>> quality;         // what strategies cost them
-  PlanTable own;         // of the machine that was measured and the fit's own pair
-  PlanTable chosen;      // of what the knobs describe
-  HardwareSpec machine;  // that `chosen` is of
-  DraftShape draft;      // that it is priced with
-
-  LlmShape target() const { return named_llm_shape(fit->model.geometry); }
-  // Whether the knobs describe anything else.
-  bool isTurned() const {
-    return own.hardware != chosen.hardware || acceptance_pair(own) != acceptance_pair(chosen) ||
-           own.acceptance_origin != chosen.acceptance_origin || own.max_loss != chosen.max_loss ||
-           draft.vocab != usual_draft(target()).vocab;
-  }
-};
-using PlanPtr = std::shared_ptr<const Plan>;
-
-// Of the work under way, between it and the window.
-struct FitWatch {
-  std::atomic<bool> fits = false;  // a fit is made, not a kept one found or a plan made
-  std::atomic<double> share = 0.0;
-  std::atomic<bool> ends = false;  // nobody waits for it any more
-};
 
 class Planner : public QObject {
   Q_OBJECT
@@ -72,16 +31,23 @@ class Planner : public QObject {
   // Ends the fit under way: then there is no plan, and fitAgain() begins anew.
   void endFit();
   void fitAgain() { start(); }
+  // What is planned for, by ModelChoice::name; empty: the usual. Whose tokens and which draft are
+  // its own then.
+  void setModel(const std::string& name);
   void setHardware(std::optional<HardwareSpec> machine);     // none: the measured machine
   void setBandwidth(std::optional<double> terabytes_per_s);  // none: the machine's own
   void setAcceptance(AcceptanceChoice choice);
-  void setDraftVocab(std::optional<std::int64_t> tokens);  // none: all of the target's
+  void setDraftVocab(std::optional<std::int64_t> tokens);  // none: the model's own
   void setMaxLoss(std::optional<double> nats);             // of KL a token; none: no limit
   void setShown(PrecisionClass precision, bool is_shown);
 
+  // Whether the open file has grown since the plan's points were read.
+  bool isBehind() const { return plan_ && planned_from_ != document_.snapshot(); }
   const PlanPtr& plan() const { return plan_; }          // may be null
   const QString& sentence() const { return sentence_; }  // why there is none
   bool isBusy() const { return job_.isRunning(); }
+  // Of the fit under way; none before one begins, and without one.
+  std::optional<double> share() const;
   // "Fitting the cost model … 45 %"
   QString waitText() const;
   bool wasEnded() const { return !isBusy() && !plan_ && !sentence_.isEmpty() && watch_->ends; }
@@ -89,7 +55,12 @@ class Planner : public QObject {
     return shown_[static_cast<std::size_t>(precision)];
   }
   std::vector<PrecisionClass> shownClasses() const;
-  // Writes the shown classes of the chosen machine's table as JSON, CSV or a C++ header, by the
+  // Those of the shown classes that can be priced; all shown ones where none can.
+  std::vector<PrecisionClass> exportedClasses() const;
+  // The command that plans the same with the same database, its table written to `out`; empty where
+  // a knob stands that no command has, or where it would export other classes.
+  QString commandLine(const QString& out) const;
+  // Writes the exported classes of the chosen machine's table as JSON, CSV or a C++ header, by the
   // path's ending; what went wrong as a sentence, empty if nothing did.
   QString exportTo(const QString& path) const;
   // The machine of the knobs before the bandwidth knob; null without a plan or choice.
@@ -101,19 +72,17 @@ class Planner : public QObject {
 
  private:
   void forget();
+  void take_document();
   void start();
   void turn();
 
   Document& document_;
   std::shared_ptr<const FittedModel> prior_;
-  std::optional<HardwareSpec> hardware_;
-  std::optional<double> bandwidth_;
-  AcceptanceChoice acceptance_;
-  std::optional<std::int64_t> draft_vocab_;
-  std::optional<double> max_loss_;
+  PlanRequest request_;
   std::array<bool, kPrecisionClassCount> shown_;
   PlanPtr plan_;
   QString sentence_;
+  SnapshotPtr planned_from_;
   bool needed_ = false;
   bool turned_ = false;  // a knob, since the work under way began
   Job job_;
@@ -130,13 +99,24 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
                                          const std::vector<PrecisionClass>& classes);
 // Why the cell has no entries; empty if it has.
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
+// Whether the 90 % intervals of tokens a second do.
+bool overlaps(const PlanEntry& a, const PlanEntry& b);
+// Why the knobs, some of which are turned, leave the entry where it was; empty if they move it.
+QString unmoved_text(const Plan& plan, const PlanEntry& entry);
+// Why nothing of the plan differs from that of the knobs before; empty if something does.
+QString nothing_moved_text(const Plan& before, const Plan& plan);
+// Against the same strategy in the context range before, where that was planned: what became of
+// tokens a step and of the step's time; empty in the first range.
+QString before_html(const PlanTable& table, const PlanEntry& entry);
+// Goals that the fit misses, "goals missed: …"; empty if none.
+QString missed_goals_text(const engine::FitReport& fit);
 QString bucket_text(const ContextBucket& bucket);  // "4K – 8K"
-// "4.10 tokens in 812.40 µs, 71 % dram-bound"
+// "4.10 tokens in 812.4 µs, 71 % dram-bound": microseconds always, since cells are compared
 QString reason_text(const PlanEntry& entry);
 // "KL 0.011 nats, 97 % same"
 QString price_text(const PlanEntry& entry);
 QString probability_text(double probability);  // "0.87"; never certain: "> 0.99"
-QString entry_html(const PlanEntry& entry);
+QString entry_html(const Plan& plan, const PlanEntry& entry);
 // What a request needs to be run by the entry's cell; empty if nothing.
 QString condition_html(const PlanTable& table, const PlanEntry& entry);
 // The entry's step launch by launch, at the middle of its contexts: time, how near it is to moving

@@ -142,7 +142,7 @@ constexpr PointColumn kColumns[] = {
     {"rho", "ρ", "", "Measured overlap of neighbouring queries' selected blocks", kNumber, 6,
      overlap_text, overlap_value},
     {"time", "Median time", "µs", "Median of all samples", kNumber, 12, time_text, time_value},
-    {"spread", "95 %", "%", "Half width of the median's 95 % interval", kNumber, 7, spread_text,
+    {"spread", "Spread", "%", "Half width of the median's 95 % interval", kNumber, 7, spread_text,
      spread_value},
     {"dram", "DRAM measured", "MB", "Bytes read and written, by counters", kNumber, 13, dram_text,
      dram_value},

@@ -5,6 +5,7 @@
 
 #include "gui/models/comparison.h"
 #include "gui/models/numbers.h"
+#include "gui/models/plain_words.h"
 #include "gui/models/point_column.h"
 
 namespace versieve::gui {
@@ -90,7 +91,11 @@ QVariant PointTable::data(const QModelIndex& index, int role) const {
   const Snapshot& snapshot = *document_.snapshot();
   const db::PointOverview& point =
       snapshot.overview.points[static_cast<std::size_t>(pointAt(index.row()))];
+  const bool is_strategy = index.column() == column_index("strategy");
   if (role == Qt::DisplayRole) {
+    return is_strategy ? compact(column.text(snapshot, point)) : column.text(snapshot, point);
+  }
+  if (is_strategy && (role == kCopyRole || role == Qt::ToolTipRole)) {
     return column.text(snapshot, point);
   }
   if (role == Qt::TextAlignmentRole) {
@@ -108,7 +113,10 @@ QVariant PointTable::headerData(int section, Qt::Orientation orientation, int ro
     return ratio_header(role, section == sort_column_ ? sort_sign(sort_order_) : QString());
   }
   const PointColumn& column = column_at(section);
-  const QString unit = *column.unit == '\0' ? QString() : ", " + QString(column.unit);
+  // What L counts depends on the workload; the tool tip says it.
+  const QString unit = *column.unit == '\0' || column.counts_tokens
+                           ? QString()
+                           : ", " + QString::fromUtf8(column.unit);
   switch (role) {
     case Qt::DisplayRole:
       return QString(column.title) + unit + (section == sort_column_ ? sort_sign(sort_order_) : "");

@@ -1,6 +1,8 @@
 #include "gui/models/snapshot.h"
 
+#include <QDateTime>
 #include <QDir>
+#include <QFileInfo>
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -48,6 +50,20 @@ const db::StoredRun* Snapshot::run(std::int64_t run_id) const {
   return found != runs.end() && found->id == run_id ? &*found : nullptr;
 }
 
+FileState file_state(const QString& path) {
+  FileState state;
+  if (const QFileInfo file(path); file.isFile()) {
+    state.size = file.size();
+    state.changed_ms = file.lastModified().toMSecsSinceEpoch();
+  }
+  // Readers leave an empty log behind.
+  if (const QFileInfo log(path + "-wal"); log.isFile() && log.size() > 0) {
+    state.log_size = log.size();
+    state.log_changed_ms = log.lastModified().toMSecsSinceEpoch();
+  }
+  return state;
+}
+
 QString largest_database_in(const QDir& folder) {
   QString largest;
   std::int64_t most = 0;
@@ -62,9 +78,11 @@ QString largest_database_in(const QDir& folder) {
 }
 
 SnapshotPtr read_snapshot(const QString& path) {
+  const FileState state = file_state(path);
   const db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kReadOnly);
   std::shared_ptr<Snapshot> snapshot = std::make_shared<Snapshot>();
   snapshot->path = path;
+  snapshot->state = state;
   snapshot->schema_version = store.schema_version();
   snapshot->runs = store.runs();
   for (const db::StoredRun& run : snapshot->runs) {

@@ -11,8 +11,20 @@
 
 namespace versieve::gui {
 
+// What tells one state of a database from another without reading it: sizes and times of the file
+// and of its write-ahead log. Nothing of a file that is not there.
+struct FileState {
+  qint64 size = -1, changed_ms = 0;
+  qint64 log_size = 0, log_changed_ms = 0;
+
+  bool operator==(const FileState&) const = default;
+  bool exists() const { return size >= 0; }
+};
+FileState file_state(const QString& path);
+
 struct Snapshot {
   QString path;
+  FileState state;  // when its reading began
   int schema_version = 0;
   std::vector<db::StoredRun> runs;
   std::vector<std::vector<db::Diagnostic>> diagnostics;  // [run]

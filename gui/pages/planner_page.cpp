@@ -1,13 +1,13 @@
 #include "gui/pages/planner_page.h"
 
 #include <QComboBox>
-#include <QDoubleSpinBox>
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QMessageBox>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSignalBlocker>
 #include <QSlider>
 #include <QSplitter>
@@ -23,6 +23,9 @@
 #include "engine/analyse/plan/hardware_file.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
+#include "gui/views/elided_text.h"
+#include "gui/views/fit_wait.h"
+#include "gui/views/flow_row.h"
 #include "gui/views/interval_bar.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
@@ -38,11 +41,14 @@ namespace {
 constexpr int kMarkPixels = 10;  // a class in the legend
 constexpr int kStepsPerTerabyte = 10;
 constexpr double kBytesPerTerabyte = 1e12;
-// Tokens that a draft may propose beside those that published EAGLE-3 drafts do.
-constexpr int kDraftVocabs[] = {64000, 16000, 8000};
+// Tokens that a draft may propose beside those that the model's own does.
+constexpr std::int64_t kDraftVocabs[] = {64000, kPublishedDraftVocab, 16000, 8000};
 // Of KL, in nats a token; the lowest of the knob is no limit.
 constexpr double kLossStep = 0.005;
 constexpr double kMostLoss = 2.0;
+constexpr int kSummaryLines = 2;  // so that the grid stays where it is, whatever is said
+constexpr int kLeastGrid = 180;
+constexpr int kModelChars = 14;  // at least seen of a choice
 
 }  // namespace
 
@@ -51,33 +57,34 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       planner_(new Planner(document, this)),
       entries_(new PlanEntries(this)),
       stack_(new QStackedWidget),
-      message_(quiet_label({})),
-      end_(new QPushButton),
-      summary_(quiet_label({})),
+      wait_(new FitWait(*planner_, "plannerMessage")),
+      summary_(new ElidedText(kSummaryLines)),
+      planning_(quiet_label({})),
+      goals_(new QLabel),
+      model_(new QComboBox),
       hardware_(new QComboBox),
       machines_(hardware_catalogue().begin(), hardware_catalogue().end()),
       bandwidth_(new QSlider(Qt::Horizontal)),
-      typed_bandwidth_(new QDoubleSpinBox),
+      typed_bandwidth_(new NumberKnob(tr("the memory bandwidth"))),
       acceptance_(new AcceptanceKnob),
       draft_vocab_(new QComboBox),
-      max_loss_(new QDoubleSpinBox),
+      max_loss_(new NumberKnob(tr("the largest loss"))),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
       table_(new QTableView),
       details_(new QTextBrowser) {
-  message_->setAlignment(Qt::AlignCenter);
-  message_->setWordWrap(true);
-  message_->setObjectName("plannerMessage");
-  stack_->addWidget(make_wait());
+  stack_->addWidget(wait_);
   stack_->addWidget(make_answer());
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_knobs());
-  layout->addWidget(make_draft());
   layout->addWidget(make_classes());
   layout->addWidget(stack_, 1);
   connect(acceptance_, &AcceptanceKnob::turned, planner_, &Planner::setAcceptance);
+  for (const NumberKnob* knob : {typed_bandwidth_, max_loss_, &acceptance_->typedRate()}) {
+    connect(knob, &NumberKnob::refused, this, &PlannerPage::said);
+  }
   connect(planner_, &Planner::changed, this, &PlannerPage::show_plan);
   connect(planner_, &Planner::progressed, this, &PlannerPage::show_wait);
   connect(grid_, &PlanGrid::cellSelected, this, [this] {
@@ -90,6 +97,67 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
 
 void PlannerPage::showEvent(QShowEvent*) {
   planner_->need();
+}
+
+void PlannerPage::set_up_model() {
+  model_->setObjectName("model");
+  model_->setAccessibleName(tr("Model"));
+  model_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  model_->setMinimumContentsLength(kModelChars);
+  model_->setToolTip(
+      tr("What is planned for: a trained pair that the database holds, by its own measurements, or "
+         "a geometry with synthetic weights, whose tokens a step and losses are a pair's"));
+  connect(model_, &QComboBox::activated, this, [this] {
+    acceptance_->reset();
+    planner_->setModel(model_->currentData().toString().toStdString());
+  });
+}
+
+// The pairs first.
+void PlannerPage::list_models(const PlanPtr& plan) {
+  const QSignalBlocker quietly(model_);
+  model_->setEnabled(plan != nullptr);
+  if (!plan) {
+    model_->clear();
+    return;
+  }
+  if (model_->count() != static_cast<int>(plan->models.size()) ||
+      model_->itemData(0).toString().toStdString() != plan->models.front().name) {
+    model_->clear();
+    for (const ModelChoice& choice : plan->models) {
+      model_->addItem(QString::fromStdString(choice.text), QString::fromStdString(choice.name));
+    }
+  }
+  model_->setCurrentIndex(model_->findData(QString::fromStdString(plan->basis->model)));
+}
+
+// The model's own draft first; of few tokens there is nothing to choose.
+void PlannerPage::list_drafts(const PlanPtr& plan) {
+  const QSignalBlocker quietly(draft_vocab_);
+  const std::int64_t own = plan ? plan->own_draft().vocab : 0;
+  const std::int64_t all = plan ? plan->target().vocab : 0;
+  if (draft_vocab_->property("own").toLongLong() != own ||
+      draft_vocab_->property("all").toLongLong() != all) {
+    draft_vocab_->setProperty("own", QVariant::fromValue<qlonglong>(own));
+    draft_vocab_->setProperty("all", QVariant::fromValue<qlonglong>(all));
+    draft_vocab_->clear();
+    draft_vocab_->addItem(tr("%1 tokens").arg(own));
+    if (all > own) {
+      draft_vocab_->addItem(tr("all %1 tokens").arg(all), QVariant::fromValue<qlonglong>(all));
+    }
+    for (const std::int64_t tokens : kDraftVocabs) {
+      if (tokens < all && tokens != own) {
+        draft_vocab_->addItem(tr("%1 tokens").arg(tokens), QVariant::fromValue<qlonglong>(tokens));
+      }
+    }
+  }
+  const int chosen = plan && plan->draft.vocab != own
+                         ? draft_vocab_->findData(QVariant::fromValue<qlonglong>(plan->draft.vocab))
+                         : 0;
+  if (!planner_->isBusy()) {
+    draft_vocab_->setCurrentIndex(std::max(0, chosen));
+  }
+  draft_vocab_->setEnabled(draft_vocab_->count() > 1);
 }
 
 void PlannerPage::set_up_machine() {
@@ -116,7 +184,6 @@ void PlannerPage::set_up_bandwidth() {
                              limits.high * 1e9 / kBytesPerTerabyte);
   typed_bandwidth_->setSingleStep(1.0 / kStepsPerTerabyte);
   typed_bandwidth_->setSuffix(tr(" TB/s"));
-  typed_bandwidth_->setKeyboardTracking(false);  // a number is planned for when it is written
   typed_bandwidth_->setAccessibleName(tr("Memory bandwidth in TB/s"));
   connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
     typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
@@ -131,7 +198,6 @@ void PlannerPage::set_up_max_loss() {
   max_loss_->setValue(max_loss_->minimum());
   max_loss_->setSpecialValueText(tr("any"));
   max_loss_->setSuffix(tr(" nats"));
-  max_loss_->setKeyboardTracking(false);
   max_loss_->setAccessibleName(tr("Loss at most"));
   max_loss_->setToolTip(tr(
       "KL against the exact run a token that an entry may have, by the upper end of its measured "
@@ -142,6 +208,9 @@ void PlannerPage::set_up_max_loss() {
 }
 
 QWidget* PlannerPage::make_knobs() {
+  set_up_model();
+  set_up_draft();
+  set_up_max_loss();
   set_up_machine();
   set_up_bandwidth();
   QPushButton* file = new QPushButton(tr("From a file…"));
@@ -150,7 +219,7 @@ QWidget* PlannerPage::make_knobs() {
   connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
   reset_->setObjectName("asMeasured");
   reset_->setToolTip(
-      tr("Back to the measured machine, its memory bandwidth, the measured pair and the usual "
+      tr("Back to the measured machine, its memory bandwidth, the model's own tokens a step and "
          "draft, without a limit of losses"));
   connect(reset_, &QPushButton::clicked, this, [this] {
     reset_bandwidth();
@@ -161,64 +230,48 @@ QWidget* PlannerPage::make_knobs() {
     planner_->setAcceptance({});
     planner_->setBandwidth(std::nullopt);
   });
-  QWidget* row = new QWidget;
-  QHBoxLayout* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(0, 0, 0, 4);
-  layout->addWidget(quiet_label(tr("Machine")));
-  layout->addWidget(hardware_);
-  layout->addWidget(file);
-  layout->addSpacing(8);
-  layout->addWidget(quiet_label(tr("Memory bandwidth")));
-  layout->addWidget(bandwidth_);
-  layout->addWidget(typed_bandwidth_);
-  layout->addWidget(reset_);
-  layout->addStretch();
   export_->setObjectName("export");
   export_->setToolTip(
       tr("Writes the shown classes for this machine as JSON, CSV or a C++ header; of the strictest "
          "shown class the settings of SGLang, vLLM or TensorRT-LLM"));
   connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
+  QWidget* bandwidth = new QWidget;
+  QHBoxLayout* both = new QHBoxLayout(bandwidth);
+  both->setContentsMargins(0, 0, 0, 0);
+  both->addWidget(bandwidth_);
+  both->addWidget(typed_bandwidth_);
+  QWidget* row = new QWidget;
+  FlowRow* layout = new FlowRow(row);
+  layout->addNamed(quiet_label(tr("Model")), model_);
+  layout->addNamed(quiet_label(tr("Machine")), hardware_);
+  layout->addWidget(file);
+  layout->addNamed(quiet_label(tr("Memory bandwidth")), bandwidth);
+  layout->addWidget(acceptance_);
+  layout->addNamed(quiet_label(tr("The draft proposes")), draft_vocab_);
+  layout->addNamed(quiet_label(tr("Loss at most")), max_loss_);
+  layout->addWidget(reset_);
   layout->addWidget(export_);
   return row;
 }
 
-// Whose tokens a step a plan counts on, and how many different ones the draft can propose.
-QWidget* PlannerPage::make_draft() {
-  draft_vocab_->addItem(tr("%1 tokens").arg(kPublishedDraftVocab));
-  draft_vocab_->addItem(tr("all tokens"), std::numeric_limits<int>::max());
-  for (const int tokens : kDraftVocabs) {
-    draft_vocab_->addItem(tr("%1 tokens").arg(tokens), tokens);
-  }
-  set_up_max_loss();
+// How many different tokens the draft can propose.
+void PlannerPage::set_up_draft() {
+  draft_vocab_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   draft_vocab_->setAccessibleName(tr("Tokens that the draft proposes"));
   draft_vocab_->setToolTip(
       tr("The rows of the draft's head, which is read at every level; published EAGLE-3 drafts "
-         "have 32000. Tokens a step stay those of the pair"));
+         "for Llama 3 have 32000. Tokens a step stay those of the pair"));
   connect(draft_vocab_, &QComboBox::currentIndexChanged, this, [this] {
     const QVariant tokens = draft_vocab_->currentData();
     planner_->setDraftVocab(tokens.isValid() ? std::optional<std::int64_t>(tokens.toLongLong())
                                              : std::nullopt);
   });
-  QWidget* row = new QWidget;
-  QHBoxLayout* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(0, 0, 0, 4);
-  layout->addWidget(acceptance_);
-  layout->addSpacing(8);
-  layout->addWidget(quiet_label(tr("The draft proposes")));
-  layout->addWidget(draft_vocab_);
-  layout->addSpacing(8);
-  layout->addWidget(quiet_label(tr("Loss at most")));
-  layout->addWidget(max_loss_);
-  layout->addStretch();
-  return row;
 }
 
 // The legend of the classes is what shows and hides them.
 QWidget* PlannerPage::make_classes() {
   QWidget* row = new QWidget;
-  QHBoxLayout* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(0, 0, 0, 2);
-  layout->setSpacing(6);
+  FlowRow* layout = new FlowRow(row);
   layout->addWidget(quiet_label(tr("Classes")));
   for (int i = 0; i < kPrecisionClassCount; ++i) {
     const PrecisionClass precision = static_cast<PrecisionClass>(i);
@@ -236,7 +289,8 @@ QWidget* PlannerPage::make_classes() {
     layout->addWidget(button);
     classes_[static_cast<std::size_t>(i)] = button;
   }
-  layout->addStretch();
+  goals_->setObjectName("missedGoals");
+  layout->addWidget(goals_);
   recolor();
   return row;
 }
@@ -248,6 +302,7 @@ void PlannerPage::recolor() {
     classes_[static_cast<std::size_t>(i)]->setIcon(mark);
   }
   style_text(*details_);
+  show_goals(planner_->plan());
   show_entry(table_->currentIndex().row());
 }
 
@@ -259,7 +314,6 @@ QWidget* PlannerPage::make_answer() {
   details_->setAccessibleName(tr("The selected strategy"));
   table_->setItemDelegateForColumn(PlanEntries::intervalColumn(), new IntervalBar(this));
   style_text(*details_);
-  summary_->setWordWrap(true);
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { show_entry(index.isValid() ? index.row() : -1); });
   QSplitter* lower = new QSplitter(Qt::Horizontal);
@@ -268,15 +322,31 @@ QWidget* PlannerPage::make_answer() {
   lower->setStretchFactor(0, 1);
   lower->setSizes({1000, 340});
   QSplitter* whole = new QSplitter(Qt::Vertical);
-  whole->addWidget(grid_);
+  QScrollArea* scroll = new QScrollArea;
+  scroll->setWidget(grid_);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setFocusPolicy(Qt::NoFocus);  // the grid has it
+  scroll->setMinimumHeight(kLeastGrid);
+  connect(grid_, &PlanGrid::cellSelected, scroll, [this, scroll](int bucket, int row) {
+    const QRect cell = grid_->cellRect(bucket, row);
+    scroll->ensureVisible(cell.left(), cell.center().y(), 0, cell.height());
+  });
+  whole->addWidget(scroll);
   whole->addWidget(lower);
   whole->setStretchFactor(0, 3);
   whole->setStretchFactor(1, 2);
-  whole->setSizes({420, 250});
+  whole->setSizes({380, 270});
   QWidget* answer = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(answer);
   layout->setContentsMargins(0, 0, 0, 0);
-  layout->addWidget(summary_);
+  QHBoxLayout* said = new QHBoxLayout;
+  said->addWidget(summary_, 1);
+  planning_->setFixedWidth(planning_->fontMetrics().horizontalAdvance(tr("Planning …")) + 4);
+  planning_->setAlignment(Qt::AlignRight | Qt::AlignTop);
+  said->addWidget(planning_);
+  layout->addLayout(said);
   layout->addWidget(whole, 1);
   return answer;
 }
@@ -322,7 +392,11 @@ void PlannerPage::ask_for_export() {
   if (!sentence.isEmpty()) {
     QMessageBox::warning(this, tr("Versieve"), sentence);
   } else if (!path.isEmpty()) {
+    const QString line = planner_->commandLine(path);
     Q_EMIT written(path);
+    if (!line.isEmpty() && path.endsWith(QLatin1String(".json"))) {
+      Q_EMIT said(tr("%1 was written; the same by: %2").arg(path, line));
+    }
   }
 }
 
@@ -357,31 +431,9 @@ void PlannerPage::show_bandwidth() {
   typed_bandwidth_->setEnabled(machine != nullptr);
 }
 
-// What is waited for, or why nothing came of it.
-QWidget* PlannerPage::make_wait() {
-  end_->setObjectName("endFit");
-  connect(end_, &QPushButton::clicked, this, [this] {
-    if (planner_->isBusy()) {
-      planner_->endFit();
-    } else {
-      planner_->fitAgain();
-    }
-  });
-  QWidget* wait = new QWidget;
-  QVBoxLayout* layout = new QVBoxLayout(wait);
-  layout->addStretch();
-  layout->addWidget(message_);
-  layout->addWidget(end_, 0, Qt::AlignHCenter);
-  layout->addStretch();
-  return wait;
-}
-
 void PlannerPage::show_wait() {
   const bool failed = !planner_->isBusy() && !planner_->sentence().isEmpty();
-  message_->setText(failed ? tr("There is no plan: %1.").arg(planner_->sentence())
-                           : planner_->waitText());
-  end_->setText(failed ? tr("Fit again") : tr("Cancel"));
-  end_->setVisible(planner_->isBusy() || planner_->wasEnded());
+  wait_->say(failed ? tr("There is no plan: %1.").arg(planner_->sentence()) : planner_->waitText());
 }
 
 void PlannerPage::show_plan() {
@@ -389,8 +441,10 @@ void PlannerPage::show_plan() {
   const PlanPtr& plan = planner_->plan();
   export_->setEnabled(plan != nullptr);
   acceptance_->showPlan(plan);
-  draft_vocab_->setEnabled(plan != nullptr &&
-                           plan->target().vocab > std::ranges::min(kDraftVocabs));
+  list_models(plan);
+  list_drafts(plan);
+  planning_->setText(plan && planner_->isBusy() ? tr("Planning …") : QString());
+  show_goals(plan);
   if (!plan) {
     show_wait();
     stack_->setCurrentIndex(0);
@@ -399,7 +453,10 @@ void PlannerPage::show_plan() {
     return;
   }
   stack_->setCurrentIndex(1);
-  summary_->setText(summary() + (planner_->isBusy() ? tr("  Planning …") : QString()));
+  if (plan != shown_ && !planner_->isBusy()) {
+    const QString still = shown_ ? nothing_moved_text(*shown_, *plan) : QString();
+    summary_->setText(still.isEmpty() ? summary() : still + " " + summary());
+  }
   const std::vector<PrecisionClass> classes = planner_->shownClasses();
   if (plan == shown_ && classes == shown_classes_) {
     return;
@@ -408,6 +465,18 @@ void PlannerPage::show_plan() {
   shown_classes_ = classes;
   grid_->show_plan(plan, classes);
   show_cell();
+}
+
+// What the fit misses of what it is to reach stands beside every number that rests on it.
+void PlannerPage::show_goals(const PlanPtr& plan) {
+  const QString missed = plan ? missed_goals_text(*plan->fit) : QString();
+  const qsizetype count = missed.count(';') + 1;
+  goals_->setText(missed.isEmpty() ? QString()
+                  : count == 1     ? tr("The fit misses a goal")
+                                   : tr("The fit misses %1 goals").arg(count));
+  goals_->setToolTip(missed.isEmpty() ? QString() : "<p>" + missed.toHtmlEscaped() + "</p>");
+  goals_->setStyleSheet("color: " + theme::colors().warning.name());
+  goals_->setVisible(!missed.isEmpty());
 }
 
 QString PlannerPage::summary() const {
@@ -462,7 +531,8 @@ void PlannerPage::show_cell() {
 
 void PlannerPage::show_entry(int row) {
   if (const PlanEntry* entry = entries_->entryAt(row)) {
-    details_->setHtml(entry_html(*entry) + condition_html(planner_->plan()->chosen, *entry) +
+    details_->setHtml(entry_html(*planner_->plan(), *entry) +
+                      condition_html(planner_->plan()->chosen, *entry) +
                       launches_html(*planner_->plan(), *entry));
   }
 }

@@ -10,10 +10,10 @@
 #include "gui/models/plan_entries.h"
 #include "gui/models/planner.h"
 #include "gui/views/acceptance_knob.h"
+#include "gui/views/number_knob.h"
 #include "gui/views/plan_grid.h"
 
 class QComboBox;
-class QDoubleSpinBox;
 class QLabel;
 class QPushButton;
 class QSlider;
@@ -23,6 +23,9 @@ class QTextBrowser;
 class QToolButton;
 
 namespace versieve::gui {
+
+class ElidedText;
+class FitWait;
 
 class PlannerPage : public QWidget {
   Q_OBJECT
@@ -35,10 +38,11 @@ class PlannerPage : public QWidget {
   bool showCell(int bucket, PrecisionClass precision);
   PlanEntries& entries() { return *entries_; }
   QSlider& bandwidth() { return *bandwidth_; }
-  QDoubleSpinBox& typedBandwidth() { return *typed_bandwidth_; }
+  NumberKnob& typedBandwidth() { return *typed_bandwidth_; }
   AcceptanceKnob& acceptance() { return *acceptance_; }
+  QComboBox& model() { return *model_; }
   QComboBox& draftVocab() { return *draft_vocab_; }
-  QDoubleSpinBox& maxLoss() { return *max_loss_; }
+  NumberKnob& maxLoss() { return *max_loss_; }
   void setBandwidth(double terabytes_per_s);  // within 1 and 10
   void recolor();                             // the palette has changed
   QToolButton& classButton(PrecisionClass precision) {
@@ -49,44 +53,50 @@ class PlannerPage : public QWidget {
   QString addMachine(const QString& path);
 
  Q_SIGNALS:
-  void written(const QString& path);  // an export
+  void written(const QString& path);   // an export
+  void said(const QString& sentence);  // why something was not done
 
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
+  void set_up_model();
   void set_up_machine();
   void set_up_bandwidth();
   void set_up_max_loss();
   QWidget* make_knobs();
-  QWidget* make_draft();
+  void set_up_draft();
   QWidget* make_classes();
   void ask_for_machine();
   void ask_for_export();
   QWidget* make_answer();
-  QWidget* make_wait();
   void show_plan();
   void show_wait();
+  void show_goals(const PlanPtr& plan);
   void show_cell();
   void show_entry(int row);
   void show_bandwidth();
   void turn_bandwidth(double terabytes_per_s);
   void reset_bandwidth();
+  void list_models(const PlanPtr& plan);
+  void list_drafts(const PlanPtr& plan);
   QString summary() const;
 
   Planner* planner_;
   PlanEntries* entries_;
   QStackedWidget* stack_;
-  QLabel* message_;
-  QPushButton* end_;  // ends the fit, or begins it again
-  QLabel* summary_;
+  FitWait* wait_;
+  ElidedText* summary_;
+  QLabel* planning_;  // that a knob's turn is planned
+  QLabel* goals_;     // that the fit misses
+  QComboBox* model_;
   QComboBox* hardware_;
   std::vector<HardwareSpec> machines_;  // of the choice's entries after the first
   QSlider* bandwidth_;
-  QDoubleSpinBox* typed_bandwidth_;
+  NumberKnob* typed_bandwidth_;
   AcceptanceKnob* acceptance_;
   QComboBox* draft_vocab_;
-  QDoubleSpinBox* max_loss_;  // below 0: no limit
+  NumberKnob* max_loss_;  // below 0: no limit
   QPushButton* reset_;
   QPushButton* export_;
   std::array<QToolButton*, kPrecisionClassCount> classes_{};

@@ -7,6 +7,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QScrollBar>
+#include <QShortcut>
 #include <QSplitter>
 #include <QTableView>
 #include <QTextBrowser>
@@ -86,6 +87,7 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
   layout->addWidget(whole, 1);
 
   connect(&document, &Document::selectionChanged, this, &PointsPage::show_selected);
+  connect(&document, &Document::shownChanged, this, &PointsPage::keep_selection);
   connect(&document, &Document::filterChanged, this, &PointsPage::show_filter);
   connect(&document, &Document::loaded, this, &PointsPage::choose_axes_for_data);
   connect(&document, &Document::pointRead, this,
@@ -100,7 +102,7 @@ PointsPage::PointsPage(Document& document, QWidget* parent)
 
 QWidget* PointsPage::make_filter_row() {
   filter_->setPlaceholderText(
-      tr("Filter: words, -words, and columns such as  L>=16K  time<50  workload=step"));
+      tr("Filter: words, -words, and columns such as  %1").arg(filterExample()));
   filter_->setClearButtonEnabled(true);
   filter_->setAccessibleName(tr("Filter"));
   filter_error_->setObjectName("filterError");
@@ -164,10 +166,16 @@ QWidget* PointsPage::make_details() {
   baseline_->setObjectName("baseline");
   baseline_->setCheckable(true);
   baseline_->setFocusPolicy(Qt::StrongFocus);
-  baseline_->setShortcut(Qt::Key_B);
   baseline_->setToolTip(
       tr("Makes the selected point the baseline: every other shows its time over this one's (B)"));
   connect(baseline_, &QToolButton::clicked, this, &PointsPage::toggle_baseline);
+  // Not the button's own shortcut, which would take the focus from where one is.
+  QShortcut* key = new QShortcut(Qt::Key_B, this);
+  connect(key, &QShortcut::activated, this, [this] {
+    if (baseline_->isEnabled()) {
+      toggle_baseline();
+    }
+  });
   QWidget* whole = new QWidget;
   QVBoxLayout* layout = new QVBoxLayout(whole);
   layout->setContentsMargins(8, 0, 0, 0);
@@ -193,8 +201,12 @@ void PointsPage::show_details() {
     return;
   }
   const Snapshot& snapshot = *document_.snapshot();
+  const QString hidden = points_->rowOf(selected) < 0
+                             ? tr("<p><b>The filter hides this point; it stays selected.</b></p>")
+                             : QString();
   const QString compared = baseline < 0 ? QString() : comparison_html(snapshot, selected, baseline);
   details_->setHtml(
+      hidden +
       point_html(*read_, snapshot.overview.points[static_cast<std::size_t>(selected)], compared));
 }
 
@@ -245,7 +257,7 @@ QWidget* PointsPage::make_table() {
 
 // One more way to write a term of the filter.
 void PointsPage::choose_system() {
-  QStringList terms = document_.filterText().split(' ', Qt::SkipEmptyParts);
+  QStringList terms = terms_of(document_.filterText());
   terms.removeIf([](const QString& term) { return term.startsWith(kSystemTerm); });
   const QString system = system_->currentData().toString();
   if (!system.isEmpty()) {
@@ -256,7 +268,7 @@ void PointsPage::choose_system() {
 
 void PointsPage::show_system() {
   int shown = 0;
-  for (const QString& term : document_.filterText().split(' ', Qt::SkipEmptyParts)) {
+  for (const QString& term : terms_of(document_.filterText())) {
     if (term.startsWith(kSystemTerm)) {
       const QString name = term.mid(kSystemTerm.size());
       shown = std::max(0, system_->findData(name, Qt::UserRole, Qt::MatchFixedString));
@@ -270,6 +282,18 @@ void PointsPage::set_axes() {
   scatter_->setY(y_->currentData().toInt());
   scatter_->setColor(color_->currentData().toInt());
   scatter_->setLog(x_log_->isChecked(), y_log_->isChecked());
+}
+
+// The table forgets its current row with each filter; the selection is the document's.
+void PointsPage::keep_selection() {
+  const int row = points_->rowOf(document_.selected());
+  if (row >= 0) {
+    table_->setCurrentIndex(points_->index(row, 0));
+    table_->scrollTo(points_->index(row, 0), QAbstractItemView::PositionAtCenter);
+  }
+  if (read_) {
+    show_details();
+  }
 }
 
 void PointsPage::show_selected(int point) {
@@ -305,15 +329,36 @@ void PointsPage::show_filter() {
   count_->setText(tr("%1 of %2 points")
                       .arg(fixed(static_cast<double>(document_.shown().size()), 0),
                            fixed(static_cast<double>(all), 0)));
-  filter_error_->setText(error.isEmpty() ? error : tr("Not filtered: %1.").arg(error));
+  QString sentence = error.isEmpty() ? error : tr("Not filtered: %1.").arg(error);
+  if (error.isEmpty() && all > 0 && document_.shown().empty()) {
+    sentence =
+        tr("No point is left: %1.")
+            .arg(PointFilter::parse(document_.filterText()).emptyBecause(*document_.snapshot()));
+  }
+  filter_error_->setText(sentence);
   filter_error_->setStyleSheet("color: " + theme::colors().warning.name());
-  filter_error_->setVisible(!error.isEmpty());
+  filter_error_->setVisible(!sentence.isEmpty());
+}
+
+// Of the longest strategy text, within reason.
+int PointsPage::strategy_width() const {
+  constexpr int kMostPixels = 330, kPadding = 24;
+  int width = table_->columnWidth(column_index("strategy"));
+  for (const QString& word : document_.snapshot()->words) {
+    if (word.contains('/')) {
+      width = std::max(width, fontMetrics().horizontalAdvance(compact(word)) + kPadding);
+    }
+  }
+  return std::min(width, kMostPixels);
 }
 
 // A database without times (acceptance only) starts with what it has; the first row is selected, so
 // that the page shows what a selection does.
 void PointsPage::choose_axes_for_data() {
-  document_.select(points_->rowCount() > 0 ? points_->pointAt(0) : -1);
+  table_->setColumnWidth(column_index("strategy"), strategy_width());
+  if (document_.selected() < 0) {
+    document_.select(points_->rowCount() > 0 ? points_->pointAt(0) : -1);
+  }
   const std::vector<db::PointOverview>& points = document_.snapshot()->overview.points;
   const bool has_times =
       points.empty() || std::any_of(points.begin(), points.end(), [](const db::PointOverview& p) {

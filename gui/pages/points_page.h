@@ -26,6 +26,8 @@ class PointsPage : public QWidget {
   QTableView& table() { return *table_; }
   PointTable& points() { return *points_; }
   QComboBox& system() { return *system_; }
+  // Of the placeholder: holds for points of the shipped databases.
+  static QString filterExample() { return QStringLiteral("L>=4K  time<2ms  workload=step"); }
   void recolor();  // the palette has changed
 
  private:
@@ -39,6 +41,8 @@ class PointsPage : public QWidget {
   void choose_system();
   void show_system();
   void set_axes();
+  int strategy_width() const;
+  void keep_selection();
   void show_selected(int point);
   void show_filter();
   void choose_axes_for_data();

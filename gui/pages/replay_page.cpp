@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "engine/measure/sweep/sweep.h"
+#include "gui/views/fit_wait.h"
 #include "gui/views/gain_marks.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
@@ -23,27 +24,26 @@ namespace versieve::gui {
 
 ReplayPage::ReplayPage(Document& document, Planner& planner, QWidget* parent)
     : QWidget(parent),
+      planner_(planner),
       replayer_(new Replayer(document, planner, this)),
       rows_(new ReplayTable(this)),
       texts_(new QComboBox),
       legend_(quiet_label({})),
       missing_(new QPushButton(tr("Record what is missing…"))),
       stack_(new QStackedWidget),
-      message_(quiet_label({})),
+      wait_(new FitWait(planner, "replayMessage")),
       summary_(quiet_label({})),
       gaps_(quiet_label({})),
       table_(new QTableView),
       details_(new QTextBrowser) {
-  message_->setObjectName("replayMessage");
-  message_->setAlignment(Qt::AlignCenter);
-  message_->setWordWrap(true);
-  stack_->addWidget(message_);
+  stack_->addWidget(wait_);
   stack_->addWidget(make_answer());
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(12, 10, 12, 10);
   layout->addWidget(make_choices());
   layout->addWidget(stack_, 1);
   connect(replayer_, &Replayer::changed, this, &ReplayPage::show_replay);
+  connect(&planner, &Planner::progressed, this, &ReplayPage::show_replay);
   recolor();
 }
 
@@ -116,7 +116,7 @@ QString ReplayPage::message() const {
   const ReplayedPtr& replayed = replayer_->replayed();
   if (!replayed) {
     return replayer_->sentence().isEmpty()
-               ? tr("Planning, then playing recorded texts …")
+               ? (planner_.plan() ? tr("Playing recorded texts …") : planner_.waitText())
                : tr("Nothing can be played: %1.").arg(replayer_->sentence());
   }
   const std::vector<engine::ReplayGap>& gaps = replayed->replay.gaps;
@@ -147,7 +147,7 @@ void ReplayPage::show_replay() {
   stack_->setCurrentIndex(is_played ? 1 : 0);
   missing_->setEnabled(replayed && !replayed->missing_walks.empty());
   if (!is_played) {
-    message_->setText(message());
+    wait_->say(message());
     shown_.reset();
     rows_->show(nullptr);
     return;
@@ -155,7 +155,6 @@ void ReplayPage::show_replay() {
   if (replayed == shown_) {
     return;
   }
-  const bool is_first = !shown_;
   const int before = table_->currentIndex().row();
   shown_ = replayed;
   rows_->show(replayed);
@@ -163,9 +162,7 @@ void ReplayPage::show_replay() {
   summary_->setText(replay_summary(*replayed));
   gaps_->setText(whole_classes_text(*replayed));
   gaps_->setVisible(!gaps_->text().isEmpty());
-  if (is_first) {
-    table_->resizeColumnsToContents();
-  }
+  table_->resizeColumnsToContents();  // another plan's texts may be longer
   table_->selectRow(row);
   show_row(row);
 }

@@ -16,6 +16,8 @@ class QTextBrowser;
 
 namespace versieve::gui {
 
+class FitWait;
+
 class ReplayPage : public QWidget {
   Q_OBJECT
  public:
@@ -43,13 +45,14 @@ class ReplayPage : public QWidget {
   void show_replay();
   void show_row(int row);
 
+  Planner& planner_;
   Replayer* replayer_;
   ReplayTable* rows_;
   QComboBox* texts_;
   QLabel* legend_;
   QPushButton* missing_;
   QStackedWidget* stack_;
-  QLabel* message_;
+  FitWait* wait_;
   QLabel* summary_;
   QLabel* gaps_;
   QTableView* table_;

@@ -10,6 +10,8 @@
 #include <QVBoxLayout>
 
 #include "engine/analyse/fit/fit_report.h"
+#include "gui/views/fit_wait.h"
+#include "gui/views/text.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
@@ -24,13 +26,10 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
     : QWidget(parent),
       planner_(planner),
       stack_(new QStackedWidget),
-      message_(new QLabel),
+      wait_(new FitWait(planner, "validationMessage")),
       tables_(new QTextBrowser),
       systems_(new SystemErrors),
       grid_(new QGridLayout) {
-  message_->setObjectName("validationMessage");
-  message_->setAlignment(Qt::AlignCenter);
-  message_->setWordWrap(true);
   QLabel* heading = new QLabel(tr("NSA's attention and steps, point by point"));
   heading->setStyleSheet("font-weight: 600; padding-top: 8px");
   QWidget* plots = new QWidget;
@@ -49,7 +48,7 @@ ValidationPage::ValidationPage(Planner& planner, QWidget* parent)
   splitter->addWidget(tables_);
   splitter->addWidget(scroll);
   splitter->setSizes({620, 700});
-  stack_->addWidget(message_);
+  stack_->addWidget(wait_);
   stack_->addWidget(splitter);
   QVBoxLayout* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
@@ -67,7 +66,8 @@ void ValidationPage::show_tables() {
   static const QRegularExpression style("<style>.*</style>");
   tables_->document()->setDefaultStyleSheet(theme::report_sheet());
   tables_->setHtml(
-      !shown_ ? QString() : QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style));
+      !shown_ ? QString()
+              : with_micro(QString::fromStdString(engine::fit_tables_html(*shown_)).remove(style)));
 }
 
 void ValidationPage::showEvent(QShowEvent*) {
@@ -80,9 +80,9 @@ void ValidationPage::show_fit() {
   stack_->setCurrentIndex(plan ? 1 : 0);
   if (!plan) {
     shown_.reset();
-    message_->setText(!planner_.sentence().isEmpty()
-                          ? tr("There is no fit: %1.").arg(planner_.sentence())
-                          : planner_.waitText());
+    wait_->say(!planner_.isBusy() && !planner_.sentence().isEmpty()
+                   ? tr("There is no fit: %1.").arg(planner_.sentence())
+                   : planner_.waitText());
     return;
   }
   if (plan->fit == shown_ || !isVisible()) {

@@ -12,11 +12,12 @@
 #include "gui/views/system_errors.h"
 
 class QGridLayout;
-class QLabel;
 class QStackedWidget;
 class QTextBrowser;
 
 namespace versieve::gui {
+
+class FitWait;
 
 class ValidationPage : public QWidget {
   Q_OBJECT
@@ -39,7 +40,7 @@ class ValidationPage : public QWidget {
   Planner& planner_;
   std::shared_ptr<const engine::FitReport> shown_;
   QStackedWidget* stack_;
-  QLabel* message_;
+  FitWait* wait_;
   QTextBrowser* tables_;
   SystemErrors* systems_;
   QGridLayout* grid_;

@@ -1,7 +1,6 @@
 #include "gui/views/acceptance_knob.h"
 
 #include <QComboBox>
-#include <QDoubleSpinBox>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QSignalBlocker>
@@ -27,7 +26,7 @@ AcceptanceKnob::AcceptanceKnob(QWidget* parent)
     : QWidget(parent),
       pairs_(new QComboBox),
       rate_(new QSlider(Qt::Horizontal)),
-      typed_rate_(new QDoubleSpinBox) {
+      typed_rate_(new NumberKnob(tr("the assumed rate"))) {
   pairs_->setAccessibleName(tr("Tokens a step of"));
   pairs_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   pairs_->setToolTip(
@@ -41,7 +40,6 @@ AcceptanceKnob::AcceptanceKnob(QWidget* parent)
   typed_rate_->setSingleStep(0.01);
   typed_rate_->setValue(kFirstAssumedRate);
   rate_->setValue(static_cast<int>(std::lround(kHundred * kFirstAssumedRate)));
-  typed_rate_->setKeyboardTracking(false);
   typed_rate_->setAccessibleName(tr("Assumed acceptance rate as a number"));
   typed_rate_->setToolTip(
       tr("Probability that the draft's best child is right, the same at every depth"));

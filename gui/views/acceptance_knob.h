@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gui/models/planner.h"
+#include "gui/views/number_knob.h"
 
 class QComboBox;
-class QDoubleSpinBox;
 class QSlider;
 
 namespace versieve::gui {
@@ -23,6 +23,7 @@ class AcceptanceKnob : public QWidget {
   void reset();  // to the plan's own pair; says nothing
   QComboBox& pairs() { return *pairs_; }
   QSlider& rate() { return *rate_; }
+  NumberKnob& typedRate() { return *typed_rate_; }
 
  Q_SIGNALS:
   void turned(const versieve::gui::AcceptanceChoice& choice);
@@ -33,7 +34,7 @@ class AcceptanceKnob : public QWidget {
 
   QComboBox* pairs_;
   QSlider* rate_;
-  QDoubleSpinBox* typed_rate_;
+  NumberKnob* typed_rate_;
   std::vector<std::string> names_;  // of the choice's entries between the first and the last
   QString own_;                     // the first entry's text
 };

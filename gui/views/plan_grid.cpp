@@ -15,11 +15,14 @@
 namespace versieve::gui {
 namespace {
 
-constexpr int kRowTitle = 200;
+constexpr int kWideTitle = 200, kNarrowTitle = 176;  // of rows
+constexpr int kNarrow = 1100;                        // of the whole
+constexpr int kLeastCell = 64;                       // three lines and a half
 constexpr int kColumnTitle = 26;
 constexpr int kGap = 5;
 constexpr int kInset = 9;
-constexpr int kMark = 10;  // the class's colour
+constexpr int kBetween = 16;  // two texts of a line
+constexpr int kMark = 10;     // the class's colour
 
 QFont sized(QFont font, int pixels, bool is_bold) {
   font.setPixelSize(pixels);
@@ -29,6 +32,16 @@ QFont sized(QFont font, int pixels, bool is_bold) {
 
 QString strategy_of(const PlanEntry& entry) {
   return QString::fromStdString(entry.evaluation.strategy.text());
+}
+
+// The first of the fonts in which the text fits; the last if it fits in none.
+QFont fitting(const std::vector<QFont>& fonts, const QString& text, int width) {
+  for (const QFont& font : fonts) {
+    if (QFontMetrics(font).horizontalAdvance(text) <= width) {
+      return font;
+    }
+  }
+  return fonts.back();
 }
 
 // Writes lines under each other as long as a cell has room for them; after the first that has none
@@ -80,6 +93,8 @@ PlanGrid::PlanGrid(QWidget* parent) : QWidget(parent) {
 void PlanGrid::show_plan(const PlanPtr& plan, const std::vector<PrecisionClass>& classes) {
   plan_ = plan;
   classes_ = classes;
+  setMinimumHeight(minimumSizeHint().height());
+  updateGeometry();
   bucket_ = std::clamp(bucket_, 0, std::max(0, bucket_count() - 1));
   row_ = std::clamp(row_, 0, std::max(0, row_count() - 1));
   update();
@@ -113,15 +128,23 @@ std::optional<PrecisionClass> PlanGrid::class_of(int row) const {
              : std::optional<PrecisionClass>(classes_[static_cast<std::size_t>(row - 1)]);
 }
 
+int PlanGrid::row_title() const {
+  return width() < kNarrow ? kNarrowTitle : kWideTitle;
+}
+
+QSize PlanGrid::minimumSizeHint() const {
+  return {600, kColumnTitle + std::max(1, row_count()) * kLeastCell};
+}
+
 int PlanGrid::bucket_count() const {
   return plan_ ? static_cast<int>(plan_->chosen.buckets.size()) : 0;
 }
 
 QRect PlanGrid::cellRect(int bucket, int row) const {
-  const int cell_width = (width() - kRowTitle) / std::max(1, bucket_count());
+  const int cell_width = (width() - row_title()) / std::max(1, bucket_count());
   const int cell_height = (height() - kColumnTitle) / std::max(1, row_count());
-  return QRect(kRowTitle + bucket * cell_width, kColumnTitle + row * cell_height, cell_width - kGap,
-               cell_height - kGap);
+  return QRect(row_title() + bucket * cell_width, kColumnTitle + row * cell_height,
+               cell_width - kGap, cell_height - kGap);
 }
 
 // A row of one class shows what the class adds; a baseline that is ahead of it is named beside.
@@ -154,7 +177,7 @@ void PlanGrid::paintEvent(QPaintEvent*) {
 void PlanGrid::draw_headers(QPainter& painter) const {
   painter.setPen(theme::colors().quiet_ink);
   painter.setFont(font());
-  painter.drawText(QRect(0, 0, kRowTitle, kColumnTitle), Qt::AlignVCenter, tr("Context, tokens"));
+  painter.drawText(QRect(0, 0, row_title(), kColumnTitle), Qt::AlignVCenter, tr("Context, tokens"));
   for (int bucket = 0; bucket < bucket_count(); ++bucket) {
     const QRect cell = cellRect(bucket, 0);
     painter.drawText(QRect(cell.left() + kInset, 0, cell.width(), kColumnTitle), Qt::AlignVCenter,
@@ -163,7 +186,7 @@ void PlanGrid::draw_headers(QPainter& painter) const {
   for (int row = 0; row < row_count(); ++row) {
     const QRect cell = cellRect(0, row);
     const std::optional<PrecisionClass> precision = class_of(row);
-    Lines lines(painter, QRect(kMark + 8, cell.top() + 5, kRowTitle - kMark - 12, cell.height()));
+    Lines lines(painter, QRect(kMark + 8, cell.top() + 5, row_title() - kMark - 12, cell.height()));
     if (precision) {
       painter.fillRect(QRect(0, cell.top() + 8, kMark, kMark),
                        theme::category(static_cast<int>(*precision)));
@@ -210,43 +233,60 @@ void PlanGrid::draw_entry(QPainter& painter, const QRect& cell, int bucket, int 
   const QString interval = tr("90 %: %1 – %2")
                                .arg(fixed(evaluation.throughput_interval.low, 0),
                                     fixed(evaluation.throughput_interval.high, 0));
-  const QString gain = tr("%1× baseline").arg(fixed(entry.gain_over_baseline, 2));
   const QFont bold = sized(font(), theme::kTextPixels, true);
+  const QFont small_bold = sized(font(), theme::kSmallPixels, true);
   const QFont plain = sized(font(), theme::kTextPixels, false);
   const theme::Colors& colors = theme::colors();
-  const QColor mark = best.baseline != nullptr || is_new ? colors.warning : colors.quiet_ink;
-  const QString marked = best.baseline != nullptr ? tr("below a baseline")
-                         : is_new                 ? tr("changed")
-                                                  : interval;
+  const QString name = compact(strategy_of(entry));
   Lines lines(painter, cell.adjusted(kInset, 3, -kInset, -3));
   if (lines.hasRoomFor(bold, plain)) {
-    lines.write(bold, colors.ink, strategy_of(entry));
+    lines.write(fitting({bold, small_bold, small}, name, cell.width() - 2 * kInset), colors.ink,
+                name);
     lines.write(plain, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-                mark, marked);
+                colors.quiet_ink, interval);
   } else {  // what it yields before what it is called
-    const QFont small_bold = sized(font(), theme::kSmallPixels, true);
-    lines.write(small_bold, colors.ink, strategy_of(entry));
+    lines.write(fitting({small_bold, small}, name, cell.width() - 2 * kInset), colors.ink, name);
     lines.write(small, colors.accent, fixed(evaluation.throughput, 0) + tr(" tokens/s"), small,
-                mark, marked == interval ? gain : marked);
+                colors.quiet_ink, interval);
   }
   if (best.baseline != nullptr) {
-    lines.write(small, theme::colors().warning,
-                tr("the %1 baseline is faster: %2")
+    lines.write(small, colors.warning,
+                tr("below the %1 baseline, %2 tokens/s")
                     .arg(QString::fromStdString(best.baseline->baseline),
                          fixed(best.baseline->evaluation.throughput, 0)));
   } else if (is_new) {
-    lines.write(small, theme::colors().warning, tr("was %1").arg(strategy_of(*own.entry)));
+    lines.write(small, colors.warning, tr("was %1").arg(compact(strategy_of(*own.entry))));
   }
-  if (entry.lossy) {
-    lines.write(small, colors.quiet_ink, tr("loss: %1").arg(price_text(entry)));
+  const QString reason = reason_text(entry);
+  const QString loss = entry.lossy ? tr("loss: %1").arg(price_text(entry)) : QString();
+  const QFontMetrics metrics(small);
+  if (loss.isEmpty() ||
+      metrics.horizontalAdvance(reason) + metrics.horizontalAdvance(loss) + kBetween <=
+          cell.width() - 2 * kInset) {
+    lines.write(small, colors.quiet_ink, reason, small, colors.quiet_ink, loss);
+  } else {  // what it costs before why
+    lines.write(small, colors.quiet_ink, loss);
+    lines.write(small, colors.quiet_ink, reason);
   }
-  lines.write(small, colors.quiet_ink, reason_text(entry));
   lines.write(small, colors.quiet_ink,
-              tr("%1× autoregressive, %2; %3")
-                  .arg(fixed(entry.gain_over_ar, 2), gain, name_of(evaluation.source)));
-  if (marked != interval) {
-    lines.write(small, colors.quiet_ink, interval);
+              tr("%1× autoregressive, %2× baseline; %3")
+                  .arg(fixed(entry.gain_over_ar, 2), fixed(entry.gain_over_baseline, 2),
+                       name_of(evaluation.source)));
+  if (const int ties = tie_count(bucket, row, entry); ties > 0) {
+    lines.write(small, colors.quiet_ink,
+                tr("≈ %1 more within its interval, not decided").arg(ties));
   }
+}
+
+// Ranked behind it, with intervals that overlap its own.
+int PlanGrid::tie_count(int bucket, int row, const PlanEntry& entry) const {
+  const std::optional<PrecisionClass> precision = class_of(row);
+  const std::vector<const PlanEntry*> all =
+      entries_of(plan_->chosen, bucket, precision ? std::vector{*precision} : compared_classes());
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [&](const PlanEntry* other) {
+    return other != &entry && other->evaluation.throughput <= entry.evaluation.throughput &&
+           overlaps(*other, entry);
+  }));
 }
 
 QString PlanGrid::help_text(int bucket, int row) const {
@@ -256,6 +296,7 @@ QString PlanGrid::help_text(int bucket, int row) const {
     const Found own = found(plan_->own, bucket, row);
     const QString condition = QString::fromStdString(
         precision ? run_condition(plan_->chosen, bucket, *precision) : std::string());
+    const int ties = tie_count(bucket, row, *best.entry);
     const bool is_new = own.entry != nullptr &&
                         !(own.entry->evaluation.strategy == best.entry->evaluation.strategy);
     return strategy_of(*best.entry) + ": " + text_in_words(best.entry->evaluation.strategy.text()) +
@@ -264,6 +305,10 @@ QString PlanGrid::help_text(int bucket, int row) const {
            (best.baseline != nullptr ? tr("\nThe %1 baseline is faster.")
                                            .arg(QString::fromStdString(best.baseline->baseline))
                                      : QString()) +
+           (ties > 0 ? tr("\n%1 more have intervals that overlap its own: which is faster is not "
+                          "decided.")
+                           .arg(ties)
+                     : QString()) +
            (is_new ? tr("\nAs measured it is %1.").arg(strategy_of(*own.entry)) : QString()) +
            (condition.isEmpty() ? QString() : "\n" + condition);
   }

@@ -24,7 +24,7 @@ class PlanGrid : public QWidget {
   // other is shown: its text is the draft's, so that its tokens a second compare with nobody's.
   std::vector<PrecisionClass> selectedClasses() const;
   QRect cellRect(int bucket, int row) const;
-  QSize minimumSizeHint() const override { return {700, 330}; }
+  QSize minimumSizeHint() const override;
 
  Q_SIGNALS:
   void cellSelected(int bucket, int row);
@@ -41,6 +41,8 @@ class PlanGrid : public QWidget {
     const PlanEntry* baseline = nullptr;  // that is ahead of it
   };
 
+  int row_title() const;  // its width
+  int tie_count(int bucket, int row, const PlanEntry& entry) const;
   int bucket_count() const;
   int row_count() const { return plan_ ? static_cast<int>(classes_.size()) + 1 : 0; }
   std::optional<PrecisionClass> class_of(int row) const;  // none: the first row

@@ -5,12 +5,13 @@
 #include <QToolTip>
 #include <cmath>
 
+#include "gui/views/text.h"
 #include "gui/views/theme.h"
 
 namespace versieve::gui {
 namespace {
 
-constexpr int kLeft = 64, kRight = 14, kTop = 28, kBottom = 44;
+constexpr int kLeft = 64, kRight = 14, kTop = 42, kBottom = 44;
 constexpr double kRadius = 2.5;
 constexpr double kReach = 6.0;  // pixels, of the pointer
 
@@ -86,10 +87,11 @@ void ReportPlot::draw_axes(QPainter& painter) const {
   painter.drawRect(in);
   painter.setPen(theme::colors().quiet_ink);
   painter.drawText(QRect(in.left(), in.bottom() + 20, in.width(), 18), Qt::AlignCenter,
-                   QString::fromStdString(plot_.x.title));
+                   with_micro(QString::fromStdString(plot_.x.title)));
   painter.setPen(theme::colors().ink);
-  painter.drawText(QRect(8, 4, width() - 16, 20), Qt::AlignLeft | Qt::AlignVCenter,
-                   QString::fromStdString(plot_.title + ": " + plot_.y.title));
+  painter.drawText(QRect(8, 3, width() - 16, kTop - 6),
+                   Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
+                   with_micro(QString::fromStdString(plot_.title + ": " + plot_.y.title)));
 }
 
 void ReportPlot::draw_points(QPainter& painter, bool strong) const {
@@ -135,7 +137,7 @@ bool ReportPlot::event(QEvent* event) {
     const QPointF apart = is_shown(point) ? place_of(point) - QPointF(help.pos()) : QPointF(1e9, 0);
     if (const double distance = std::hypot(apart.x(), apart.y()); distance < nearest) {
       nearest = distance;
-      text = QString::fromStdString(point.label);
+      text = with_micro(QString::fromStdString(point.label));
     }
   }
   QToolTip::showText(help.globalPos(), text, this);

@@ -311,7 +311,10 @@ void Scatter::paintEvent(QPaintEvent*) {
     painter.drawText(plotArea(), Qt::AlignCenter | Qt::TextWordWrap, emptyText());
   }
   draw_baseline(painter);
-  draw_mark(painter, document_.selected(), radius() + 4.0);
+  if (std::binary_search(document_.shown().begin(), document_.shown().end(),
+                         document_.selected())) {
+    draw_mark(painter, document_.selected(), radius() + 4.0);
+  }
   if (hovered_ >= 0) {
     draw_mark(painter, hovered_, radius() + 2.0);
     draw_card(painter, card_lines(*document_.snapshot(), hovered_), placeOf(hovered_), size());

@@ -8,6 +8,8 @@
 #include <QToolTip>
 #include <algorithm>
 
+#include "gui/models/plain_words.h"
+
 namespace versieve::gui {
 namespace {
 
@@ -59,7 +61,9 @@ QString selected_rows(const QTableView& table) {
   for (const QModelIndex& row : rows) {
     cells.clear();
     for (int place = 0; place < header.count(); ++place) {
-      cells << model.index(row.row(), header.logicalIndex(place)).data().toString();
+      const QModelIndex cell = model.index(row.row(), header.logicalIndex(place));
+      const QVariant copied = cell.data(kCopyRole);
+      cells << (copied.isValid() ? copied : cell.data()).toString();
     }
     lines << cells.join('\t');
   }

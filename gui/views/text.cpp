@@ -1,6 +1,7 @@
 #include "gui/views/text.h"
 
 #include <QLabel>
+#include <QRegularExpression>
 #include <QTextBrowser>
 
 #include "gui/views/theme.h"
@@ -11,6 +12,11 @@ QLabel* quiet_label(const QString& text) {
   QLabel* label = new QLabel(text);
   label->setForegroundRole(QPalette::PlaceholderText);
   return label;
+}
+
+QString with_micro(QString text) {
+  static const QRegularExpression us("\\bus\\b");
+  return text.replace(us, QString::fromUtf8("µs"));
 }
 
 void style_text(QTextBrowser& text) {

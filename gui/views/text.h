@@ -1,8 +1,9 @@
 // The look that labels and rich texts share.
 #pragma once
 
+#include <QString>
+
 class QLabel;
-class QString;
 class QTextBrowser;
 
 namespace versieve::gui {
@@ -10,5 +11,8 @@ namespace versieve::gui {
 QLabel* quiet_label(const QString& text);
 // Again when the palette has changed, before the text is set anew.
 void style_text(QTextBrowser& text);
+
+// Of texts that are ASCII in files: "us" as µs.
+QString with_micro(QString text);
 
 }  // namespace versieve::gui

@@ -1,12 +1,15 @@
 // The desktop app without a display: a database goes in, tables and plot must show it.
 #include <QAbstractItemModelTester>
+#include <QAction>
 #include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTextBrowser>
 #include <QThreadPool>
 #include <cmath>
 #include <set>
@@ -116,6 +119,106 @@ class AppTest : public QObject {
     }
   }
 
+  void filtersTakeUnitsAndWhatTheTableShows() {
+    const SnapshotPtr snapshot = read_snapshot(sweep_);
+    const auto count = [&snapshot](const QString& text) {
+      return static_cast<int>(PointFilter::parse(text).apply(*snapshot).size());
+    };
+    const int fast = count("time<50");
+    QVERIFY(fast > 0 && fast < test::kMadeUpPoints);
+    for (const char* same : {"time<50us", "time<50µs", "time < 0.05ms", "time<50000 ns", "time<5e1",
+                             "Median time<50", "median time, µs < 50us", "TIME<50"}) {
+      QCOMPARE(count(QString::fromUtf8(same).replace("50000 ns", "50000ns")), fast);
+    }
+    QCOMPARE(count("ρ>0"), count("rho>0"));
+    QCOMPARE(count("N ≥ 64"), count("N>=64"));
+    QCOMPARE(count("workload==attention"), count("workload=attention"));
+    QCOMPARE(count("L>=16k"), count("L>=16384"));
+    QCOMPARE(count("dram<1MB"), count("dram<1000kB"));
+    QCOMPARE(count("Spread<1%"), count("spread<1"));
+    QCOMPARE(count("meas. / pred.>1"), count("ratio>1"));
+    QCOMPARE(count("'time'"), 0);  // the word, which no text column holds
+  }
+
+  // A half-typed term, a foreign sign, a comma: each said in a sentence of its own.
+  void aFilterThatIsWrongSaysWhatAndFiltersNothing() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    QLineEdit* filter = window.findChild<QLineEdit*>("filter");
+    const QLabel* sentence = window.findChild<QLabel*>("filterError");
+    for (const auto& [wrong, said] :
+         {std::pair{"time<", "after \"time<\" a value is missing"},
+          std::pair{"time", "says nothing alone"}, std::pair{"<50", "stands no column"},
+          std::pair{"time<8,5", "8.5"}, std::pair{"time<5kg", "no unit of time, which is in µs"},
+          std::pair{"model='demo", "is not closed"}, std::pair{"model:demo", "model=demo"},
+          std::pair{"time=fast", "not a number"}}) {
+      filter->setText("N=128");
+      QVERIFY(window.pointsPage().points().rowCount() < test::kMadeUpPoints);
+      filter->setText(QString(*wrong == '<' ? "" : "N=128 ") + wrong);
+      QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+      QVERIFY2(sentence->isVisible() && sentence->text().startsWith("Not filtered: ") &&
+                   sentence->text().contains(QString::fromUtf8(said)),
+               qPrintable(sentence->text()));
+    }
+    filter->setText("model=nonsense");
+    QVERIFY2(sentence->text().contains("no point has model=nonsense; model is demo-nsa, nsa-1b"),
+             qPrintable(sentence->text()));
+    filter->setText("time>1s");
+    QVERIFY2(sentence->text().contains("time is from "), qPrintable(sentence->text()));
+    filter->setText("N=1 N=4");
+    QVERIFY2(sentence->text().contains("all of it for none"), qPrintable(sentence->text()));
+    filter->clear();
+    QVERIFY(!sentence->isVisible());
+  }
+
+  void thePlaceholdersExampleHoldsInTheShippedDatabases() {
+    for (const char* name : {"h100.db", "h200.db"}) {
+      const SnapshotPtr snapshot =
+          read_snapshot(QString(VERSIEVE_SOURCE_DIR "/db/measured/") + name);
+      const std::size_t shown =
+          PointFilter::parse(PointsPage::filterExample()).apply(*snapshot).size();
+      QVERIFY(shown > 0 && shown < snapshot->overview.points.size());
+    }
+  }
+
+  void aSelectionOutlivesTheFilterThatHidesIt() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    PointsPage& page = window.pointsPage();
+    const int target = 17;
+    QSignalSpy read(&window.document(), &Document::pointRead);
+    window.document().select(target);
+    QVERIFY(read.wait(kWaitMs));
+    window.document().setFilter("source=simulated");
+    QCOMPARE(window.document().selected(), target);
+    QCOMPARE(page.points().rowOf(target), -1);
+    const QTextBrowser* details = window.findChild<QTextBrowser*>("point");
+    QVERIFY(details->toPlainText().contains("The filter hides this point"));
+    window.document().setFilter("source=measured");
+    QCOMPARE(page.points().pointAt(page.table().currentIndex().row()), target);
+    QVERIFY(!details->toPlainText().contains("The filter hides this point"));
+  }
+
+  void theKeyOfTheBaselineLeavesTheFocusWhereItIs() {
+    Window window;
+    window.show();
+    QVERIFY(open(window, sweep_));
+    window.showPage("points");
+    window.activateWindow();
+    Scatter& scatter = window.pointsPage().scatter();
+    scatter.setFocus();
+    window.document().select(3);
+    QTest::keyClick(&scatter, Qt::Key_B);
+    QCOMPARE(window.document().baseline(), 3);
+    QVERIFY(scatter.hasFocus());
+    QTest::keyClick(&scatter, Qt::Key_B);
+    QCOMPARE(window.document().baseline(), -1);
+  }
+
   void importedPointsAreNotTakenForMeasuredOnes() {
     const QString path = folder_.filePath("imported.db");
     test::write_imported(path.toStdString());
@@ -209,7 +312,7 @@ class AppTest : public QObject {
     (void)window.grab();
     QCOMPARE(window.pointsPage().scatter().drawnCount(), test::kMadeUpSimulated);
     filter->setText("nonsense=1");
-    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpSimulated);  // as it was
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);  // not filtered
     QVERIFY(window.document().filterError().contains("no column is called"));
     filter->clear();
     QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
@@ -328,13 +431,86 @@ class AppTest : public QObject {
       QSignalSpy failed(&window.document(), &Document::failed);
       window.document().open(bad);
       QVERIFY(failed.wait(kWaitMs));
-      const QLabel* text = window.findChild<QLabel*>("startText");
+      const QLabel* text = window.findChild<QLabel*>("bannerText");
       QVERIFY(text->isVisible());
       QVERIFY(text->text().contains(bad));
+      QVERIFY(window.windowTitle().contains("sweep.db"));  // what is open stays open
+      QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
       (void)window.grab();
     }
+    window.findChild<QPushButton*>("bannerAway")->click();
+    QVERIFY(!window.findChild<QLabel*>("bannerText")->isVisible());
     QVERIFY(open(window, sweep_));
     QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+
+    Window none;
+    none.show();
+    QSignalSpy failed(&none.document(), &Document::failed);
+    none.document().open(path);
+    QVERIFY(failed.wait(kWaitMs));
+    const QLabel* start = none.findChild<QLabel*>("startText");
+    QVERIFY(start->isVisible() && start->text().contains(path));
+  }
+
+  // F5 on a file that was deleted, broken or written by a newer program threw everything away.
+  void aFileThatVanishesOrBreaksLeavesWhatWasRead() {
+    const QString path = folder_.filePath("fading.db");
+    QVERIFY(QFile::copy(sweep_, path));
+    Window window;
+    window.document().setWatchInterval(20);
+    window.show();
+    QVERIFY(open(window, path));
+    window.document().setFilter("N=128");
+    window.document().select(5);
+    const int shown = window.pointsPage().points().rowCount();
+    const QLabel* text = window.findChild<QLabel*>("bannerText");
+    QVERIFY(QFile::remove(path));
+    QTRY_VERIFY_WITH_TIMEOUT(text->isVisible() && text->text().contains("no longer there"),
+                             kWaitMs);
+    for (const int bytes : {0, 4000}) {
+      QFile file(path);
+      QVERIFY(file.open(QIODevice::WriteOnly) && file.write(QByteArray(bytes, 'n')) == bytes);
+      file.close();
+      QSignalSpy failed(&window.document(), &Document::failed);
+      window.document().open(path);
+      QVERIFY(failed.wait(kWaitMs));
+      QVERIFY(text->text().contains("What is shown was read before"));
+      QCOMPARE(window.pointsPage().points().rowCount(), shown);
+      QCOMPARE(window.document().selected(), 5);
+    }
+  }
+
+  void aFileThatGrowsIsHintedAtAndReadByItselfIfAsked() {
+    const QString path = folder_.filePath("growing.db");
+    QVERIFY(QFile::copy(sweep_, path));
+    const auto grow = [&path](const char* uuid) {
+      db::Store store = db::Store::open(path.toStdString(), db::OpenMode::kCreateOrOpen);
+      const std::int64_t run = store.begin_run(test::sample_run(uuid));
+      store.add_point(run, test::made_up_attention(2048, 32, Backend::kCuda));
+      store.finish_run(run, RunStatus::kComplete);
+    };
+    Window window;
+    window.document().setWatchInterval(20);
+    window.show();
+    QVERIFY(open(window, path));
+    window.document().select(7);
+    window.document().setBaseline(4);
+    const QLabel* text = window.findChild<QLabel*>("bannerText");
+    grow("grown-1");
+    QTRY_VERIFY_WITH_TIMEOUT(text->isVisible() && text->text().contains("has changed"), kWaitMs);
+    QCOMPARE(window.pointsPage().points().rowCount(), test::kMadeUpPoints);
+    window.findChild<QPushButton*>("bannerAction")->click();
+    QTRY_COMPARE_WITH_TIMEOUT(window.pointsPage().points().rowCount(), test::kMadeUpPoints + 1,
+                              kWaitMs);
+    QVERIFY(!text->isVisible());
+    QCOMPARE(window.document().selected(), 7);
+    QCOMPARE(window.document().baseline(), 4);
+    window.findChild<QAction*>("follow")->setChecked(true);
+    QTest::qWait(100);
+    grow("grown-2");
+    QTRY_COMPARE_WITH_TIMEOUT(window.pointsPage().points().rowCount(), test::kMadeUpPoints + 2,
+                              kWaitMs);
+    QCOMPARE(window.document().selected(), 7);
   }
 
   // "DRAM measured" stood beside what the simulator had counted.

@@ -1,10 +1,12 @@
 // The look of the window: light and dark, small, and by keyboard.
 #include <QAccessible>
+#include <QComboBox>
 #include <QDir>
 #include <QFile>
 #include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
+#include <QSlider>
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
@@ -13,11 +15,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/models/plain_words.h"
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/axis.h"
+#include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
 #include "tests/gui/window_case.h"
 
@@ -296,6 +300,59 @@ class LookTest : public QObject {
     }
     QThreadPool::globalInstance()->waitForDone();
     QCoreApplication::processEvents();
+  }
+
+  // Choices, sliders and numbers showed no focus that could be seen.
+  void choicesSlidersAndNumbersWearARingWhenTheyHaveTheFocus() {
+    QObject keeper;
+    new FocusRing(&keeper);
+    Window window;
+    window.show();
+    window.activateWindow();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    QTRY_VERIFY_WITH_TIMEOUT(page.planner().plan() && !page.planner().isBusy(), kWaitMs);
+    for (QWidget* widget :
+         {static_cast<QWidget*>(&page.model()), static_cast<QWidget*>(&page.bandwidth()),
+          static_cast<QWidget*>(&page.typedBandwidth())}) {
+      widget->setFocus();
+      const QWidget* ring = widget->findChild<QWidget*>("focusRing");
+      QVERIFY(ring != nullptr && ring->isVisible());
+      QCOMPARE(ring->size(), widget->size());
+      QCOMPARE(window.findChildren<QWidget*>("focusRing").size(), qsizetype{1});
+    }
+    page.grid().setFocus();  // which shows it itself
+    QVERIFY(window.findChildren<QWidget*>("focusRing").isEmpty());
+  }
+
+  // A sentence that wrapped moved the grid under the pointer.
+  void theGridStaysWhereItIsWhateverIsSaid() {
+    Window window;
+    window.resize(1024, 768);
+    window.show();
+    QVERIFY(open(window, campaign_));
+    window.showPage("planner");
+    PlannerPage& page = window.plannerPage();
+    const auto planned = [&] { return page.planner().plan() && !page.planner().isBusy(); };
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+    (void)window.grab();
+    const QPoint before = page.grid().mapTo(&window, QPoint());
+    page.typedBandwidth().setValue(1.25);
+    (void)window.grab();
+    QCOMPARE(page.grid().mapTo(&window, QPoint()), before);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page.planner().plan()->isTurned(), kWaitMs);
+    (void)window.grab();
+    QCOMPARE(page.grid().mapTo(&window, QPoint()), before);
+    const QTableView* table = page.findChild<QTableView*>("entries");
+    QVERIFY(table->viewport()->height() >= 4 * table->rowHeight(0));  // two were left
+    QVERIFY(page.grid().cellRect(0, 1).height() >= 50);
+  }
+
+  void longSchedulesAreToldByRuns() {
+    QCOMPARE(compact("nsa/d6k6n32/bfs/c8e/FRRRRRRFRRRRRRRRRRRR"),
+             QString::fromUtf8("nsa/d6k6n32/bfs/c8e/FR\u2076FR\u00b9\u00b2"));
+    QCOMPARE(compact("nsa/ar/bfs/c1/(FRR)*"), QString("nsa/ar/bfs/c1/(FRR)*"));
   }
 
   // Tab leaves a table; before, it went from cell to cell and never out.

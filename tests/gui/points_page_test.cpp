@@ -3,6 +3,7 @@
 #include <QClipboard>
 #include <QComboBox>
 #include <QGuiApplication>
+#include <QFile>
 #include <QSignalSpy>
 #include <QTableView>
 #include <QTemporaryDir>
@@ -108,6 +109,10 @@ class PointsPageTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(window.document().baseline(), -1, kWaitMs);
     window.document().setBaseline(last);
     QVERIFY(open(window, sweep_));
+    QCOMPARE(window.document().baseline(), last);
+    const QString other = folder_.filePath("other.db");
+    QVERIFY(QFile::copy(sweep_, other));
+    QVERIFY(open(window, other));
     QCOMPARE(window.document().baseline(), -1);
   }
 
@@ -137,10 +142,10 @@ class PointsPageTest : public QObject {
     QCoreApplication::processEvents();
     QCOMPARE(read.size(), 0);
     window.document().select(6);
-    window.document().close();
+    window.document().select(7);
     QThreadPool::globalInstance()->waitForDone();
     QCoreApplication::processEvents();
-    QCOMPARE(read.size(), 0);
+    QCOMPARE(read.size(), 1);  // of the last alone
   }
 
   // The points that another, larger database had shown were looked for in the new one.

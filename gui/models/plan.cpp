@@ -1,0 +1,197 @@
+#include "gui/models/plan.h"
+
+#include <QString>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "db/evidence.h"
+#include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/fit/stored_fit.h"
+#include "model/words/error.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr const char* kGeometries[] = {"nsa-1b", "nsa-8b", "demo"};
+
+// A database without a measured pair is planned with an imported one, else with a rate that the
+// page says is assumed.
+AcceptanceModel other_acceptance(const std::vector<PointMeasurement>& points) {
+  const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(points);
+  return pairs.empty() ? engine::assumed_acceptance(kFirstAssumedRate, {})
+                       : engine::fit_acceptance_of(points, pairs.front().name, {});
+}
+
+std::shared_ptr<const engine::FitReport> fit(const db::Evidence& evidence, const FittedModel* prior,
+                                             FitWatch& watch) {
+  const engine::GoesOn goes_on = [&watch](double share) {
+    watch.share = share;
+    watch.fits = true;
+    return !watch.ends;
+  };
+  const engine::FitInputs inputs{evidence.points, evidence.device,
+                                 *hardware_for_device(evidence.device), evidence.runs};
+  return std::make_shared<engine::FitReport>(
+      engine::stored_or_new_fit(evidence.database, inputs,
+                                {.leave_out_regimes = false,
+                                 .prior = prior,
+                                 .left_out = &evidence.left_out,
+                                 .goes_on = &goes_on}));
+}
+
+// The key says that this machine was made up; nothing measured is taken for it.
+HardwareSpec with_bandwidth(HardwareSpec spec, double terabytes_per_s) {
+  HardwareValue& value = spec.fields[static_cast<std::size_t>(HardwareField::kRawBandwidthGbps)];
+  value = {.value = terabytes_per_s * 1000.0, .source = "the app's knob", .verified = false};
+  const bool is_round =
+      std::fabs(10.0 * terabytes_per_s - std::round(10.0 * terabytes_per_s)) < 1e-6;
+  const std::string label =
+      QString::number(terabytes_per_s, 'f', is_round ? 1 : 2).toStdString() + " TB/s";
+  spec.key += " at " + label;
+  spec.name += " at " + label;
+  spec.measured.clear();
+  return spec;
+}
+
+// Classes that cannot be priced are planned too: their cells say why.
+PlanOptions all_classes() {
+  PlanOptions options;
+  options.classes.clear();
+  for (int i = 0; i < kPrecisionClassCount; ++i) {
+    options.classes.push_back(static_cast<PrecisionClass>(i));
+  }
+  return options;
+}
+
+// The pairs whose steps were timed most, then the others, then the geometries; the first is what a
+// plan is for where nobody chooses.
+std::vector<ModelChoice> model_choices(const db::Store& store,
+                                       const std::vector<engine::KeptPair>& kept) {
+  std::vector<std::string> timed;
+  for (const db::TimedPair& pair : db::timed_pairs(store, "")) {
+    timed.push_back(pair.pair);
+  }
+  const std::string usual = engine::usual_model(timed, kept);
+  const auto place = [&](const engine::KeptPair& pair) {
+    return std::find(timed.begin(), timed.end(), pair.id.sha256);
+  };
+  std::vector<engine::KeptPair> pairs = kept;
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  std::vector<ModelChoice> choices;
+  for (const engine::KeptPair& pair : pairs) {
+    const bool shares_name = std::count_if(pairs.begin(), pairs.end(), [&](const auto& other) {
+                               return other.id.name == pair.id.name;
+                             }) > 1;
+    choices.push_back({pair.id.sha256, shares_name ? text_of(pair.id) : pair.id.name, true});
+  }
+  for (const char* geometry : kGeometries) {
+    choices.push_back({geometry, geometry + std::string(" (geometry)"), false});
+  }
+  std::stable_partition(choices.begin(), choices.end(),
+                        [&](const ModelChoice& choice) { return choice.name == usual; });
+  return choices;
+}
+
+std::shared_ptr<Plan> read_plan(const Snapshot& snapshot, const FittedModel* prior,
+                                FitWatch& watch) {
+  std::shared_ptr<Plan> plan = std::make_shared<Plan>();
+  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
+  const db::Evidence evidence = db::evidence_of(store, db::fitted_device(store, "", ""));
+  std::vector<PointMeasurement> acceptance;
+  std::copy_if(
+      evidence.points.begin(), evidence.points.end(), std::back_inserter(acceptance),
+      [](const PointMeasurement& m) { return m.key.workload == WorkloadKind::kAcceptance; });
+  plan->pairs = engine::acceptance_pairs(acceptance);
+  plan->acceptance = std::make_shared<const std::vector<PointMeasurement>>(std::move(acceptance));
+  plan->kept = engine::kept_pairs(db::run_configurations(store));
+  plan->models = model_choices(store, plan->kept);
+  plan->fit = fit(evidence, prior, watch);
+  return plan;
+}
+
+engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& shape,
+                               const std::string& device) {
+  engine::PlanGrounds grounds{.shape = shape,
+                              .known = {},
+                              .borrowed = {},
+                              .quality = db::quality_points(store),
+                              .calibrated = {}};
+  if (shape.kept) {
+    grounds.known =
+        engine::known_of(db::evidence_of_pair(store, *shape.kept, device), store.path());
+    grounds.calibrated =
+        engine::calibrated_on(shape.kept->sha256, db::kept_calibrations(store), store.path());
+  }
+  return grounds;
+}
+
+std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& plan,
+                                          const std::string& model, bool names_acceptance) {
+  const db::Store store = db::Store::open(snapshot.path.toStdString(), db::OpenMode::kReadOnly);
+  std::shared_ptr<PlanBasis> basis = std::make_shared<PlanBasis>();
+  basis->model = model;
+  basis->fit = plan.fit->model;
+  basis->grounds =
+      grounds_of(store, engine::pair_shape(model, {}, plan.kept, store.path()), basis->fit.device);
+  engine::use_pair(basis->grounds.known, basis->grounds.shape, basis->grounds.borrowed,
+                   names_acceptance, basis->fit);
+  if (basis->fit.acceptance.positional.empty()) {
+    basis->fit.acceptance = other_acceptance(*plan.acceptance);
+  }
+  const PlanOptions options =
+      engine::follow_pair(basis->grounds, basis->fit, {.classes = true}, all_classes());
+  basis->replanner =
+      std::make_unique<const Replanner>(basis->fit, basis->grounds.shape.target, options);
+  basis->own = basis->replanner->plan_on(hardware_by_key(basis->fit.hardware_key));
+  return basis;
+}
+
+AcceptanceModel acceptance_of(const Plan& plan, const AcceptanceChoice& choice) {
+  const AcceptanceModel& own = plan.basis->fit.acceptance;
+  if (choice.rate) {
+    return engine::assumed_acceptance(*choice.rate, own);
+  }
+  return choice.pair.empty() ? own : engine::fit_acceptance_of(*plan.acceptance, choice.pair, own);
+}
+
+PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
+                    const std::optional<double>& max_loss) {
+  const PlanBasis& basis = *plan.basis;
+  if (choice.rate || !choice.pair.empty() || plan.draft.vocab != plan.own_draft().vocab ||
+      max_loss) {
+    return basis.replanner->plan_on(
+        plan.machine, plan.chosen_acceptance, plan.draft,
+        {engine::loss_prices(basis.grounds, plan.chosen_acceptance), max_loss});
+  }
+  return plan.machine.key == basis.own.hardware ? basis.own
+                                                : basis.replanner->plan_on(plan.machine);
+}
+
+}  // namespace
+
+PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
+                  const PlanRequest& request, FitWatch& watch) {
+  const std::shared_ptr<Plan> result =
+      earlier ? std::make_shared<Plan>(*earlier) : read_plan(snapshot, prior, watch);
+  const std::string model = request.model.empty() ? result->models.front().name : request.model;
+  if (!result->basis || result->basis->model != model) {
+    const bool names_acceptance = request.acceptance.rate || !request.acceptance.pair.empty();
+    result->basis = basis_of(snapshot, *result, model, names_acceptance);
+    result->own = result->basis->own;
+  }
+  HardwareSpec chosen = request.hardware.value_or(hardware_by_key(result->basis->fit.hardware_key));
+  if (request.bandwidth) {
+    chosen = with_bandwidth(chosen, *request.bandwidth);
+  }
+  result->machine = chosen;
+  result->draft = result->own_draft();
+  result->draft.vocab =
+      std::min(request.draft_vocab.value_or(result->draft.vocab), result->target().vocab);
+  result->chosen_acceptance = acceptance_of(*result, request.acceptance);
+  result->chosen = plan_with(*result, request.acceptance, request.max_loss);
+  return result;
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,94 @@
+// What a worker plans from the open database: what it rests on (the fit, the pair or geometry that
+// is planned for, its evidence), the plan of the measured machine, and that of what the knobs
+// describe. By default the plan that `versieve plan --db` makes without flags.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/analyse/fit/acceptance_evidence.h"
+#include "engine/analyse/fit/cost_fit.h"
+#include "engine/analyse/plan/pair_plan.h"
+#include "gui/models/snapshot.h"
+#include "model/plan/planner.h"
+#include "model/plan/replanner.h"
+#include "model/words/hardware.h"
+
+namespace versieve::gui {
+
+// Whose tokens a step a plan counts on; neither: those of the pair that is planned for, else of the
+// measured pair.
+struct AcceptanceChoice {
+  std::string pair;            // of the database, by its name or its hash
+  std::optional<double> rate;  // assumed: the draft's best child is right, at every depth
+};
+// Assumed where the database knows no pair's tokens at all.
+inline constexpr double kFirstAssumedRate = 0.7;
+
+// What the knobs describe.
+struct PlanRequest {
+  std::string model;                     // as --model takes it; empty: the usual
+  std::optional<HardwareSpec> hardware;  // none: the measured machine
+  std::optional<double> bandwidth;       // TB/s; none: the machine's own
+  AcceptanceChoice acceptance;
+  std::optional<std::int64_t> draft_vocab;  // none: the model's own
+  std::optional<double> max_loss;           // of KL in nats a token; none: no limit
+};
+
+// A pair of the database, or a geometry.
+struct ModelChoice {
+  std::string name;  // as --model takes it
+  std::string text;  // for people
+  bool is_pair = false;
+};
+
+// One model planned for by one fit.
+struct PlanBasis {
+  std::string model;  // ModelChoice::name
+  engine::PlanGrounds grounds;
+  FittedModel fit;  // with the pair's own steps and tokens
+  std::unique_ptr<const Replanner> replanner;
+  PlanTable own;  // of the machine that was measured
+};
+
+struct Plan {
+  std::shared_ptr<const engine::FitReport> fit;
+  std::shared_ptr<const std::vector<PointMeasurement>> acceptance;  // points of every pair
+  std::vector<engine::AcceptancePair> pairs;                        // that they are of
+  std::vector<engine::KeptPair> kept;                               // whose shapes are known
+  std::vector<ModelChoice> models;                                  // pairs first; the usual first
+  std::shared_ptr<const PlanBasis> basis;
+  PlanTable own;                      // the basis's
+  PlanTable chosen;                   // of what the knobs describe
+  HardwareSpec machine;               // that `chosen` is of
+  DraftShape draft;                   // that it is priced with
+  AcceptanceModel chosen_acceptance;  // and whose tokens a step
+
+  const LlmShape& target() const { return basis->grounds.shape.target; }
+  const DraftShape& own_draft() const { return basis->grounds.shape.draft; }
+  // Whether the knobs describe anything else.
+  bool isTurned() const {
+    return own.hardware != chosen.hardware || acceptance_pair(own) != acceptance_pair(chosen) ||
+           own.acceptance_origin != chosen.acceptance_origin || own.max_loss != chosen.max_loss ||
+           draft.vocab != own_draft().vocab;
+  }
+};
+using PlanPtr = std::shared_ptr<const Plan>;
+
+// Of the work under way, between it and the window.
+struct FitWatch {
+  std::atomic<bool> fits = false;  // a fit is made, not a kept one found or a plan made
+  std::atomic<double> share = 0.0;
+  std::atomic<bool> ends = false;  // nobody waits for it any more
+};
+
+// Fits where there is no earlier plan of this snapshot, and sets the model up where it is another
+// than the earlier plan's. `prior`: a fit that the one to the database begins at, or null. Throws
+// Error with the reason why there is no plan.
+PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
+                  const PlanRequest& request, FitWatch& watch);
+
+}  // namespace versieve::gui

@@ -1,0 +1,58 @@
+#include "gui/views/fit_wait.h"
+
+#include <QLabel>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QVBoxLayout>
+
+#include "gui/views/text.h"
+
+namespace versieve::gui {
+namespace {
+
+constexpr int kBarWidth = 320;
+constexpr int kHundred = 100;
+
+}  // namespace
+
+FitWait::FitWait(Planner& planner, const QString& message_name, QWidget* parent)
+    : QWidget(parent),
+      planner_(planner),
+      message_(quiet_label({})),
+      bar_(new QProgressBar),
+      end_(new QPushButton) {
+  message_->setObjectName(message_name);
+  message_->setAlignment(Qt::AlignCenter);
+  message_->setWordWrap(true);
+  bar_->setObjectName("fitBar");
+  bar_->setAccessibleName(tr("Progress of the fit"));
+  bar_->setTextVisible(false);
+  bar_->setFixedWidth(kBarWidth);
+  end_->setObjectName("endFit");
+  connect(end_, &QPushButton::clicked, this, [this] {
+    if (planner_.isBusy()) {
+      planner_.endFit();
+    } else {
+      planner_.fitAgain();
+    }
+  });
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->addStretch();
+  layout->addWidget(message_);
+  layout->addWidget(bar_, 0, Qt::AlignHCenter);
+  layout->addWidget(end_, 0, Qt::AlignHCenter);
+  layout->addStretch();
+  say({});
+}
+
+void FitWait::say(const QString& text) {
+  const std::optional<double> share = planner_.share();
+  message_->setText(text);
+  bar_->setVisible(planner_.isBusy());
+  bar_->setRange(0, share ? kHundred : 0);  // of an unknown length before a fit begins
+  bar_->setValue(share ? qRound(kHundred * *share) : -1);
+  end_->setText(planner_.isBusy() ? tr("Cancel") : tr("Fit again"));
+  end_->setVisible(planner_.isBusy() || planner_.wasEnded());
+}
+
+}  // namespace versieve::gui

@@ -1,0 +1,135 @@
+// The planner page on the shipped database: the pair that it holds is planned for as `versieve
+// plan` does it, and the command that the app shows for an export writes the same bytes.
+#include <QComboBox>
+#include <QDoubleSpinBox>
+#include <QFile>
+#include <QProcess>
+#include <QPushButton>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QThreadPool>
+#include <memory>
+
+#include "gui/pages/planner_page.h"
+#include "gui/views/theme.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+namespace {
+
+QByteArray bytes_of(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// As a shell runs it, with the built command in the place of its name.
+QString run_command(QString line) {
+  line.replace(0, QString("versieve").size(), VERSIEVE_BINARY_DIR "/bin/versieve");
+  QProcess shell;
+  shell.start("/bin/sh", {"-c", line});
+  return shell.waitForFinished(10 * kWaitMs) && shell.exitCode() == 0
+             ? QString()
+             : QString::fromUtf8(shell.readAllStandardError());
+}
+
+}  // namespace
+
+class PairPlanTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  std::unique_ptr<Window> window_;
+
+  PlannerPage& page() { return window_->plannerPage(); }
+  bool planned() { return page().planner().plan() && !page().planner().isBusy(); }
+
+  // What the app exports, and what its command writes, are the same bytes.
+  void exports_what_the_command_plans(const QString& name) {
+    const QString exported = folder_.filePath(name + ".json");
+    const QString commanded = folder_.filePath(name + "-command.json");
+    QCOMPARE(page().planner().exportTo(exported), QString());
+    const QString line = page().planner().commandLine(commanded);
+    QVERIFY(line.startsWith("versieve plan --db "));
+    QCOMPARE(run_command(line), QString());
+    QVERIFY(bytes_of(exported).size() > 10'000);
+    QVERIFY2(bytes_of(exported) == bytes_of(commanded), qPrintable(line));
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    const QString path = folder_.filePath("h100.db");
+    QVERIFY(QFile::copy(VERSIEVE_SOURCE_DIR "/db/measured/h100.db", path));
+    window_ = std::make_unique<Window>();
+    window_->show();
+    QVERIFY(open(*window_, path));
+    window_->showPage("planner");
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), 10 * kWaitMs);
+  }
+
+  void init() {
+    window_->findChild<QPushButton*>("asMeasured")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(planned(), kWaitMs);
+  }
+
+  void cleanupTestCase() {
+    window_.reset();
+    QThreadPool::globalInstance()->waitForDone();
+  }
+
+  void thePairOfTheDatabaseIsPlannedForByItsOwnEvidence() {
+    const Plan& plan = *page().planner().plan();
+    QVERIFY(plan.chosen.sources && plan.chosen.sources->pair);
+    QCOMPARE(plan.chosen.model, plan.chosen.sources->pair->name);
+    QCOMPARE(plan.chosen.sources->times, EvidenceFrom::kOwn);
+    QCOMPARE(plan.chosen.sources->acceptance, EvidenceFrom::kOwn);
+    QComboBox& models = page().model();
+    QCOMPARE(models.currentIndex(), 0);
+    QVERIFY(plan.models.front().is_pair);
+    QCOMPARE(models.itemText(0).toStdString(), plan.chosen.model);
+    bool pairs_ended = false;
+    for (const ModelChoice& choice : plan.models) {
+      QVERIFY(!choice.is_pair || !pairs_ended);
+      pairs_ended = pairs_ended || !choice.is_pair;
+    }
+    QVERIFY(models.findText("nsa-8b (geometry)") > 0);
+    exports_what_the_command_plans("pair");
+  }
+
+  void limitsDraftsAndRatesAreTheCommandsToo() {
+    page().maxLoss().setValue(0.06);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->chosen.max_loss, kWaitMs);
+    page().draftVocab().setCurrentIndex(page().draftVocab().findData(8000));
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->draft.vocab == 8000, kWaitMs);
+    page().acceptance().pairs().setCurrentIndex(page().acceptance().pairs().count() - 1);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        planned() && page().planner().plan()->chosen.acceptance_pair == "assumed 0.7", kWaitMs);
+    exports_what_the_command_plans("turned");
+  }
+
+  void aGeometryAndOneClassAreTheCommandsToo() {
+    page().model().setCurrentIndex(page().model().findData("nsa-8b"));
+    Q_EMIT page().model().activated(page().model().currentIndex());
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->chosen.model == "nsa-8b",
+                             kWaitMs);
+    QCOMPARE(page().draftVocab().currentText(), QString("32000 tokens"));
+    for (int i = 1; i < kPrecisionClassCount; ++i) {
+      page().planner().setShown(static_cast<PrecisionClass>(i), false);
+    }
+    exports_what_the_command_plans("geometry");
+    page().planner().setShown(PrecisionClass::kSparse, true);
+    QVERIFY(page().planner().commandLine("a.json").isEmpty());  // two classes have no command
+    for (int i = 1; i < kPrecisionClassCount; ++i) {
+      page().planner().setShown(static_cast<PrecisionClass>(i), true);
+    }
+    page().bandwidth().setValue(20);
+    QTRY_VERIFY_WITH_TIMEOUT(planned() && page().planner().plan()->isTurned(), kWaitMs);
+    QVERIFY(page().planner().commandLine("a.json").isEmpty());  // nor has the knob
+  }
+};
+
+QTEST_MAIN(PairPlanTest)
+#include "pair_plan_test.moc"
