@@ -132,15 +132,21 @@ void Replanner::fill(Cell& cell, std::size_t bucket, PrecisionClass precision) {
   }
 }
 
+std::vector<AcceptedTokens> Replanner::accepted_in(std::size_t bucket,
+                                                   const AcceptanceModel& acceptance) const {
+  const ContextBucket& range = options_.buckets[bucket];
+  std::vector<AcceptedTokens> out;
+  for (const std::int32_t candidate : yields_) {
+    const Strategy& s = all_.of(bucket)[static_cast<std::size_t>(candidate)];
+    out.push_back(accepted_tokens(acceptance, s, range.low, range.high));
+  }
+  return out;
+}
+
 Replanner::Accepted Replanner::accepted_of(const AcceptanceModel& acceptance) const {
   Accepted out;
   for (std::size_t b = 0; b < options_.buckets.size(); ++b) {
-    const ContextBucket& range = options_.buckets[b];
-    std::vector<AcceptedTokens>& bucket = out.emplace_back();
-    for (const std::int32_t candidate : yields_) {
-      const Strategy& s = all_.of(b)[static_cast<std::size_t>(candidate)];
-      bucket.push_back(accepted_tokens(acceptance, s, range.low, range.high));
-    }
+    out.push_back(accepted_in(b, acceptance));
   }
   return out;
 }
@@ -221,6 +227,44 @@ PlanTable Replanner::plan_on(const HardwareSpec& hardware, const AcceptanceModel
   fit.acceptance = acceptance;
   with_acceptance(fit);
   return plan_with(fit, accepted_of(acceptance), hardware, draft, loss);
+}
+
+std::vector<Strategy> Replanner::leading_on(std::span<const HardwareSpec> machines,
+                                            const AcceptanceModel& acceptance,
+                                            const DraftShape& draft, const LossTerms& loss,
+                                            std::size_t bucket) const {
+  VERSIEVE_ASSERT(bucket < options_.buckets.size(), "a range of the options");
+  FittedModel fit = fit_;
+  fit.acceptance = acceptance;
+  with_acceptance(fit);
+  PlanOptions options = options_;
+  options.draft = draft;
+  options.loss = loss;
+  const WithinLoss within = within_loss(all_.of(0), options);
+  const std::vector<AcceptedTokens> accepted = accepted_in(bucket, acceptance);
+  const std::size_t own_classes = cells_.size() / options_.buckets.size();
+  std::vector<bool> marked = baselines_;
+  for (const HardwareSpec& hardware : machines) {
+    const StrategySpace::Times times = space_.times_on(hardware, draft);
+    const Pricer pricer(fit, hardware, target_, draft);
+    const Frame frame{.bucket = bucket,
+                      .times = times,
+                      .accepted = accepted,
+                      .allowed = within.kept,
+                      .pricer = pricer,
+                      .log_error = pricer.log_error(options_.buckets[bucket]),
+                      .corrected = hardware.key == fit.hardware_key};
+    for (std::size_t c = 0; c < own_classes; ++c) {
+      mark_best(cells_[bucket * own_classes + c], frame, marked);
+    }
+  }
+  std::vector<Strategy> out;
+  for (std::size_t i = 0; i < marked.size(); ++i) {
+    if (marked[i]) {
+      out.push_back(all_.of(bucket)[i]);
+    }
+  }
+  return out;
 }
 
 PlanTable Replanner::plan_with(const FittedModel& fit, const Accepted& accepted,

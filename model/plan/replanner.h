@@ -4,6 +4,9 @@
 // rank alike but for `kept` distinct tuples and a thousandth.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "model/plan/planner.h"
 #include "model/plan/strategy_space.h"
 
@@ -26,6 +29,11 @@ class Replanner {
   // And with other terms of losses than the options'.
   PlanTable plan_on(const HardwareSpec& hardware, const AcceptanceModel& acceptance,
                     const DraftShape& draft, const LossTerms& loss) const;
+  // Of one range, the strategies that may rank on any of these machines, by their own classes: the
+  // baselines, and those that the model of steps by parts puts first. Nothing is priced.
+  std::vector<Strategy> leading_on(std::span<const HardwareSpec> machines,
+                                   const AcceptanceModel& acceptance, const DraftShape& draft,
+                                   const LossTerms& loss, std::size_t bucket) const;
 
  private:
   struct Tuple {
@@ -57,6 +65,8 @@ class Replanner {
   Ranked measured_rank(const Tuple& tuple, const Strategy& strategy, const Frame& frame) const;
   // Marks those of the allowed that may rank first, by their places among the candidates.
   void mark_best(const Cell& cell, const Frame& frame, std::vector<bool>& marked) const;
+  std::vector<AcceptedTokens> accepted_in(std::size_t bucket,
+                                          const AcceptanceModel& acceptance) const;
   Accepted accepted_of(const AcceptanceModel& acceptance) const;
   PlanTable plan_with(const FittedModel& fit, const Accepted& accepted,
                       const HardwareSpec& hardware, const DraftShape& draft,

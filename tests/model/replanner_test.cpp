@@ -148,6 +148,24 @@ TEST_CASE("measured tuples among near duplicates are replanned as a plan of all 
   check_same(Replanner(fit, target(), options).plan_on(own), plan(fit, own, target(), options));
 }
 
+TEST_CASE("those that lead on some machines hold the plans of each of them") {
+  const FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
+  PlanOptions options;
+  options.buckets = parse_buckets("0-4096,4096-8192");
+  const Replanner replanner(fit, target(), options);
+  const std::vector<HardwareSpec> machines = {with_bandwidth(1.0), with_bandwidth(8.0)};
+  const std::vector<Strategy> leading =
+      replanner.leading_on(machines, fit.acceptance, usual_draft(target()), {}, 1);
+  for (const HardwareSpec& machine : machines) {
+    for (const PlanEntry& entry : replanner.plan_on(machine).entries) {
+      CAPTURE(entry.evaluation.strategy.text());
+      CHECK((entry.bucket != 1 || std::find(leading.begin(), leading.end(),
+                                            entry.evaluation.strategy) != leading.end()));
+    }
+  }
+  CHECK(10 * static_cast<std::int64_t>(leading.size()) < replanner.plan_on(machines[0]).runnable);
+}
+
 TEST_CASE("another pair's tokens a step are planned with as if the fit had been theirs") {
   FittedModel fit = synthetic::fitted_by_hand(0.8, 0.9, true);
   PlanOptions options;
