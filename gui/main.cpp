@@ -19,6 +19,7 @@
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
+#include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/views/focus_ring.h"
 #include "gui/views/theme.h"
 #include "gui/window.h"
@@ -61,10 +62,18 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
   };
   Planner& planner = window.plannerPage().planner();
   using versieve::gui::Replayer;
+  using versieve::gui::SensitivityModel;
   if (page == QLatin1String("replay")) {
     const Replayer& replayer = window.replayPage().replayer();
     QObject::connect(&replayer, &Replayer::changed, &window, [&replayer, later] {
       if (!replayer.isBusy() && (replayer.replayed() || !replayer.sentence().isEmpty())) {
+        later();
+      }
+    });
+  } else if (page == QLatin1String("sensitivity")) {
+    const SensitivityModel& model = window.sensitivityPage().model();
+    QObject::connect(&model, &SensitivityModel::changed, &window, [&model, later] {
+      if (!model.isBusy() && (model.answer() || !model.sentence().isEmpty())) {
         later();
       }
     });

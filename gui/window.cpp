@@ -23,6 +23,7 @@
 #include "gui/pages/points_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/pages/runs_page.h"
+#include "gui/pages/sensitivity/sensitivity_page.h"
 #include "gui/pages/start_page.h"
 #include "gui/pages/validation_page.h"
 #include "gui/views/banner.h"
@@ -46,6 +47,7 @@ Window::Window()
       planner_page_(new PlannerPage(document_)),
       validation_page_(new ValidationPage(planner_page_->planner())),
       replay_page_(new ReplayPage(document_, planner_page_->planner())),
+      sensitivity_page_(new SensitivityPage(planner_page_->planner())),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -56,6 +58,7 @@ Window::Window()
   tabs_->addTab(planner_page_, tr("Planner"));
   tabs_->addTab(validation_page_, tr("Validation"));
   tabs_->addTab(replay_page_, tr("Replay"));
+  tabs_->addTab(sensitivity_page_, tr("Sensitivity"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   QWidget* center = new QWidget;
@@ -102,7 +105,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner", "validation", "replay"};
+  return {"runs", "points", "planner", "validation", "replay", "sensitivity"};
 }
 
 bool Window::showPage(const QString& name) {
@@ -165,6 +168,7 @@ void Window::setDark(bool is_dark) {
   planner_page_->recolor();
   validation_page_->recolor();
   replay_page_->recolor();
+  sensitivity_page_->recolor();
 }
 
 void Window::keepIn(Preferences& preferences) {
@@ -194,7 +198,7 @@ void Window::closeEvent(QCloseEvent* event) {
 
 void Window::show_keys() {
   const std::pair<QString, QString> rows[] = {
-      {tr("Alt+1 to 5"), tr("the pages")},
+      {tr("Alt+1 to 6"), tr("the pages")},
       {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
       {tr("B"), tr("makes the selected point the baseline, and ends that")},
       {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},
@@ -202,7 +206,7 @@ void Window::show_keys() {
       {tr("+, −, Home; wheel, double click"), tr("in the plot: nearer, farther, all of it")},
       {tr("Drag"), tr("in the plot: moves what is seen")},
       {tr("Shift and drag"), tr("in the plot: writes what is enclosed into the filter")},
-      {tr("Arrows"), tr("in the planner's grid: the next cell")},
+      {tr("Arrows"), tr("in the planner's grid and the map of machines: the next cell")},
       {tr("Enter, double click"), tr("on a run: its points; on a replay: the planner's cell")},
       {tr("Ctrl+O, F5"), tr("opens a database, reads it again")}};
   QString html = "<table>";

@@ -19,6 +19,7 @@ class PointsPage;
 class Preferences;
 class ReplayPage;
 class RunsPage;
+class SensitivityPage;
 class StartPage;
 class ValidationPage;
 
@@ -31,8 +32,9 @@ class Window : public QMainWindow {
   PointsPage& pointsPage() { return *points_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
+  SensitivityPage& sensitivityPage() { return *sensitivity_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation", "replay"; false if there is no such
+  // "runs", "points", "planner", "validation", "replay", "sensitivity"; false if there is no such
   // page.
   bool showPage(const QString& name);
   static QStringList pageNames();
@@ -67,6 +69,7 @@ class Window : public QMainWindow {
   PlannerPage* planner_page_;
   ValidationPage* validation_page_;
   ReplayPage* replay_page_;
+  SensitivityPage* sensitivity_page_;
   QLabel* summary_;
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;

@@ -1,0 +1,112 @@
+// What if the machine were another? Of one context range and class: how tokens a second and the
+// winning strategy follow each knob of the hardware alone, and the winner over two knobs together,
+// with the values at which it changes. Priced by the plan's fit, pair, draft and limit of losses,
+// around the machine that the planner's knobs describe; on a worker, the newest question answered.
+//
+// Candidates lead, or nearly do, at the end of a knob or in a corner of the map; machines of the
+// map then price these alone.
+#pragma once
+
+#include <QObject>
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gui/models/planner.h"
+
+namespace versieve::gui {
+
+enum class Knob { kBandwidth, kL2Size, kSms, kClock, kTensorRate };
+inline constexpr int kKnobCount = 5;
+QString name_of(Knob knob);  // "Memory bandwidth"
+QString unit_of(Knob knob);  // "TB/s"; empty of a count
+double value_of(Knob knob, const HardwareSpec& machine);
+// The same machine with that figure `factor` times as large, and nothing measured taken for it.
+// More SMs, or a faster clock, bring their tensor rate along.
+HardwareSpec turned(HardwareSpec machine, Knob knob, double factor);
+
+// Knobs go from a quarter to four times the machine's value; the tornado shows half and twice.
+inline constexpr double kMapReach = 4.0;
+inline constexpr double kTornadoReach = 2.0;
+inline constexpr int kMapSide = 25;  // cells; odd, so that the machine itself is one
+
+struct SensitivityQuestion {
+  PlanPtr plan;
+  int bucket = 0;
+  std::optional<PrecisionClass> precision;  // none: the best of the target's own four
+  Knob x = Knob::kBandwidth;
+  Knob y = Knob::kL2Size;
+};
+
+// A machine's best candidate.
+struct Winner {
+  int strategy = -1;  // index into Sensitivity::strategies
+  double rate = 0.0;  // tokens a second
+};
+
+struct TornadoRow {
+  Knob knob = Knob::kBandwidth;
+  double low_value = 0.0, high_value = 0.0;
+  Winner low, high;
+};
+
+// Where the winner changes as one of the map's knobs turns alone.
+struct WinnerBorder {
+  Knob knob = Knob::kBandwidth;
+  double value = 0.0;
+  int below = -1, above = -1;  // strategies
+};
+
+struct Sensitivity {
+  SensitivityQuestion question;
+  std::vector<Strategy> strategies;  // those that win somewhere, most cells first
+  Winner own;                        // on the machine itself, as if nothing had been timed there
+  std::vector<TornadoRow> tornado;   // the widest first
+  std::vector<double> x, y;          // values of the map's columns and rows, ascending
+  std::vector<Winner> map;           // [y, x]
+  std::vector<WinnerBorder> borders;
+
+  const Winner& at(int column, int row) const {
+    return map[static_cast<std::size_t>(row) * x.size() + static_cast<std::size_t>(column)];
+  }
+};
+using SensitivityPtr = std::shared_ptr<const Sensitivity>;
+
+// Throws Error(kAnswerNo) where the class has no strategies in that range.
+SensitivityPtr find_sensitivity(const SensitivityQuestion& question);
+// "Memory bandwidth 2.4 TB/s, L2 100 MiB: nsa/… 4 868 tokens/s, × 1.02 of this machine's"
+QString cell_text(const Sensitivity& sensitivity, int column, int row);
+QString borders_text(const Sensitivity& sensitivity);
+QString knob_text(Knob knob, double value);  // "2.4 TB/s"
+
+class SensitivityModel : public QObject {
+  Q_OBJECT
+ public:
+  explicit SensitivityModel(Planner& planner, QObject* parent = nullptr);
+
+  // Nothing is computed before the first call.
+  void need();
+  void ask(int bucket, std::optional<PrecisionClass> precision, Knob x, Knob y);
+
+  const SensitivityPtr& answer() const { return answer_; }  // may be null
+  const QString& sentence() const { return sentence_; }     // why there is none
+  bool isBusy() const { return job_.isRunning(); }
+  Planner& planner() { return planner_; }
+
+ Q_SIGNALS:
+  void changed();
+
+ private:
+  void follow_plan();
+  void start();
+
+  Planner& planner_;
+  SensitivityQuestion question_;
+  SensitivityPtr answer_;
+  QString sentence_;
+  bool needed_ = false;
+  Job job_;
+};
+
+}  // namespace versieve::gui

@@ -1,0 +1,150 @@
+#include "gui/pages/sensitivity/sensitivity_page.h"
+
+#include <QComboBox>
+#include <QLabel>
+#include <QSignalBlocker>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QVBoxLayout>
+
+#include "gui/views/elided_text.h"
+#include "gui/views/fit_wait.h"
+#include "gui/views/flow_row.h"
+#include "gui/views/text.h"
+
+namespace versieve::gui {
+namespace {
+
+QComboBox* choice(const QString& name, const QString& object_name) {
+  QComboBox* box = new QComboBox;
+  box->setAccessibleName(name);
+  box->setObjectName(object_name);
+  box->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  return box;
+}
+
+}  // namespace
+
+SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
+    : QWidget(parent),
+      model_(new SensitivityModel(planner, this)),
+      bucket_(choice(tr("Context range"), "sensitivityBucket")),
+      precision_(choice(tr("Class"), "sensitivityClass")),
+      x_(choice(tr("Horizontal knob"), "sensitivityX")),
+      y_(choice(tr("Vertical knob"), "sensitivityY")),
+      busy_(quiet_label({})),
+      stack_(new QStackedWidget),
+      wait_(new FitWait(planner, "sensitivityMessage")),
+      tornado_(new Tornado),
+      map_(new WinnerMap),
+      borders_(new QLabel),
+      cell_(new ElidedText(1)) {
+  stack_->addWidget(wait_);
+  stack_->addWidget(make_answer());
+  QVBoxLayout* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(12, 10, 12, 10);
+  layout->addWidget(make_choices());
+  layout->addWidget(stack_, 1);
+  connect(model_, &SensitivityModel::changed, this, &SensitivityPage::show_answer);
+  connect(&planner, &Planner::progressed, this, &SensitivityPage::show_answer);
+  connect(map_, &WinnerMap::cellTold, cell_, &ElidedText::setText);
+}
+
+void SensitivityPage::showEvent(QShowEvent*) {
+  model_->need();
+}
+
+QWidget* SensitivityPage::make_choices() {
+  precision_->addItem(tr("best of the target's own"));
+  for (int i = 0; i < static_cast<int>(PrecisionClass::kSparseRectified); ++i) {
+    precision_->addItem(name_of(static_cast<PrecisionClass>(i)), i);
+  }
+  for (int i = 0; i < kKnobCount; ++i) {
+    for (QComboBox* box : {x_, y_}) {
+      box->addItem(name_of(static_cast<Knob>(i)), i);
+    }
+  }
+  y_->setCurrentIndex(static_cast<int>(Knob::kSms));
+  for (QComboBox* box : {bucket_, precision_, x_, y_}) {
+    connect(box, &QComboBox::currentIndexChanged, this, &SensitivityPage::ask);
+  }
+  QWidget* row = new QWidget;
+  FlowRow* layout = new FlowRow(row);
+  layout->addNamed(quiet_label(tr("Context")), bucket_);
+  layout->addNamed(quiet_label(tr("Class")), precision_);
+  layout->addNamed(quiet_label(tr("Horizontal")), x_);
+  layout->addNamed(quiet_label(tr("Vertical")), y_);
+  layout->addWidget(busy_);
+  ask();
+  return row;
+}
+
+QWidget* SensitivityPage::make_answer() {
+  borders_->setObjectName("borders");
+  borders_->setWordWrap(true);
+  borders_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  QSplitter* splitter = new QSplitter(Qt::Horizontal);
+  splitter->addWidget(tornado_);
+  splitter->addWidget(map_);
+  splitter->setStretchFactor(0, 2);
+  splitter->setStretchFactor(1, 3);
+  splitter->setSizes({440, 660});
+  QLabel* how = quiet_label(
+      tr("Predicted by the planner's fit for its model, draft and limit of losses, as if nothing "
+         "had been timed on any of these machines. SMs and clock bring their tensor rate along."));
+  how->setWordWrap(true);
+  QWidget* answer = new QWidget;
+  QVBoxLayout* layout = new QVBoxLayout(answer);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(how);
+  layout->addWidget(splitter, 1);
+  layout->addWidget(cell_);
+  layout->addWidget(borders_);
+  return answer;
+}
+
+void SensitivityPage::list_buckets() {
+  const PlanPtr& plan = model_->planner().plan();
+  const std::size_t count = plan ? plan->chosen.buckets.size() : 0;
+  QStringList texts;
+  for (std::size_t i = 0; i < count; ++i) {
+    texts << bucket_text(plan->chosen.buckets[i]);
+  }
+  QStringList shown;
+  for (int i = 0; i < bucket_->count(); ++i) {
+    shown << bucket_->itemText(i);
+  }
+  if (texts != shown) {
+    const QSignalBlocker quietly(bucket_);
+    bucket_->clear();
+    bucket_->addItems(texts);
+  }
+}
+
+void SensitivityPage::ask() {
+  const QVariant precision = precision_->currentData();
+  model_->ask(std::max(0, bucket_->currentIndex()),
+              precision.isValid() ? std::optional(static_cast<PrecisionClass>(precision.toInt()))
+                                  : std::nullopt,
+              static_cast<Knob>(x_->currentData().toInt()),
+              static_cast<Knob>(y_->currentData().toInt()));
+}
+
+void SensitivityPage::show_answer() {
+  list_buckets();
+  const SensitivityPtr& answer = model_->answer();
+  const bool has_plan = model_->planner().plan() != nullptr;
+  busy_->setText(has_plan && model_->isBusy() ? tr("Trying machines …") : QString());
+  stack_->setCurrentIndex(answer ? 1 : 0);
+  if (!answer) {
+    wait_->say(!model_->sentence().isEmpty()
+                   ? tr("There is nothing to show: %1.").arg(model_->sentence())
+               : has_plan ? tr("Trying machines …")
+                          : model_->planner().waitText());
+  }
+  tornado_->show_answer(answer);
+  map_->show_answer(answer);
+  borders_->setText(answer ? borders_text(*answer) : QString());
+}
+
+}  // namespace versieve::gui

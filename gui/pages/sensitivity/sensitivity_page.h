@@ -1,0 +1,59 @@
+// What if the machine were another? How tokens a second hang on each knob of the hardware, and
+// which strategy wins over two of them, around the machine of the planner.
+#pragma once
+
+#include <QWidget>
+
+#include "gui/models/sensitivity.h"
+#include "gui/views/tornado.h"
+#include "gui/views/winner_map.h"
+
+class QComboBox;
+class QLabel;
+class QStackedWidget;
+
+namespace versieve::gui {
+
+class ElidedText;
+class FitWait;
+
+class SensitivityPage : public QWidget {
+  Q_OBJECT
+ public:
+  explicit SensitivityPage(Planner& planner, QWidget* parent = nullptr);
+
+  SensitivityModel& model() { return *model_; }
+  Tornado& tornado() { return *tornado_; }
+  WinnerMap& map() { return *map_; }
+  QComboBox& bucket() { return *bucket_; }
+  QComboBox& precision() { return *precision_; }
+  QComboBox& x() { return *x_; }
+  QComboBox& y() { return *y_; }
+  QLabel& borders() { return *borders_; }
+  void recolor() { update(); }  // what is painted asks for its colours as it is
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  QWidget* make_choices();
+  QWidget* make_answer();
+  void list_buckets();
+  void ask();
+  void show_answer();
+
+  SensitivityModel* model_;
+  QComboBox* bucket_;
+  QComboBox* precision_;
+  QComboBox* x_;
+  QComboBox* y_;
+  QLabel* busy_;
+  QStackedWidget* stack_;
+  FitWait* wait_;
+  Tornado* tornado_;
+  WinnerMap* map_;
+  QLabel* borders_;
+  ElidedText* cell_;
+};
+
+}  // namespace versieve::gui

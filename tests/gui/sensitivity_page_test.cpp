@@ -1,0 +1,171 @@
+// The sensitivity page without a display: bars and map must say what the planner says of the same
+// machines.
+#include <QApplication>
+#include <QComboBox>
+#include <QElapsedTimer>
+#include <QLabel>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QThreadPool>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "gui/pages/planner_page.h"
+#include "gui/pages/sensitivity/sensitivity_page.h"
+#include "gui/views/theme.h"
+#include "model/plan/tuple_pricer.h"
+#include "tests/gui/window_case.h"
+
+using namespace versieve;
+using namespace versieve::gui;
+
+class SensitivityPageTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  std::unique_ptr<Window> window_;
+
+  SensitivityPage& page() { return window_->sensitivityPage(); }
+  bool answered() { return page().model().answer() && !page().model().isBusy(); }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    theme::apply(*qApp);
+    const QString path = folder_.filePath("campaign.db");
+    write_synthetic_campaign(path, false);
+    window_ = std::make_unique<Window>();
+    window_->resize(1280, 800);
+    window_->show();
+    QVERIFY(open(*window_, path));
+    QElapsedTimer clock;
+    window_->showPage("planner");
+    QTRY_VERIFY_WITH_TIMEOUT(window_->plannerPage().planner().plan() != nullptr, kWaitMs);
+    clock.start();
+    window_->showPage("sensitivity");
+    QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
+    qInfo("bars and a map of %d machines in %lld ms", kMapSide * kMapSide,
+          static_cast<long long>(clock.elapsed()));
+  }
+
+  void cleanupTestCase() {
+    window_.reset();
+    QThreadPool::globalInstance()->waitForDone();
+  }
+
+  void eachKnobTurnsWhatItNamesAndNothingIsTakenForMeasured() {
+    HardwareSpec machine = hardware_by_key("h100-sxm");
+    machine.measured = {{.name = "read_rate"}};
+    std::set<std::string> keys = {machine.key};
+    for (int i = 0; i < kKnobCount; ++i) {
+      const Knob knob = static_cast<Knob>(i);
+      const HardwareSpec twice = turned(machine, knob, 2.0);
+      QCOMPARE(value_of(knob, twice), 2.0 * value_of(knob, machine));
+      QVERIFY(twice.measured.empty());
+      QVERIFY(twice.key != machine.key);
+    }
+    const HardwareSpec more = turned(machine, Knob::kSms, 2.0);
+    QCOMPARE(value_of(Knob::kTensorRate, more), 2.0 * value_of(Knob::kTensorRate, machine));
+    QCOMPARE(value_of(Knob::kBandwidth, more), value_of(Knob::kBandwidth, machine));
+    QCOMPARE(knob_text(Knob::kBandwidth, 2.4), QString("2.40 TB/s"));
+    QCOMPARE(knob_text(Knob::kSms, 132.0), QString("132"));
+  }
+
+  void theBarsAreThePlannersWinnersAtTheirEnds() {
+    const Sensitivity& s = *page().model().answer();
+    QCOMPARE(s.tornado.size(), static_cast<std::size_t>(kKnobCount));
+    double wider = INFINITY;
+    for (const TornadoRow& row : s.tornado) {
+      const double width = std::fabs(std::log(row.high.rate / row.low.rate));
+      QVERIFY(width <= wider);
+      wider = width;
+      QVERIFY(row.low.rate <= row.high.rate * 1.0001);
+      QVERIFY(row.low_value < row.high_value);
+    }
+    // The planner itself, on the machine at a bar's end: its best of the four classes.
+    const Plan& plan = *s.question.plan;
+    for (const TornadoRow& row : s.tornado) {
+      const HardwareSpec machine =
+          turned(turned(plan.machine, Knob::kBandwidth, 1.0), row.knob, kTornadoReach);
+      const PlanTable table = plan.basis->replanner->plan_on(machine);
+      const std::vector<const PlanEntry*> best =
+          entries_of(table, 0,
+                     {PrecisionClass::kStrict, PrecisionClass::kReuseOnly,
+                      PrecisionClass::kApproxOnly, PrecisionClass::kApproxReuse});
+      QCOMPARE(s.strategies[static_cast<std::size_t>(row.high.strategy)].text(),
+               best.front()->evaluation.strategy.text());
+      QVERIFY(std::fabs(row.high.rate / best.front()->evaluation.throughput - 1.0) < 1e-9);
+    }
+  }
+
+  void theMapHasTheMachineInItsMiddleAndBordersBetweenWinners() {
+    page().x().setCurrentIndex(page().x().findData(static_cast<int>(Knob::kBandwidth)));
+    page().y().setCurrentIndex(page().y().findData(static_cast<int>(Knob::kSms)));
+    QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
+    const Sensitivity& s = *page().model().answer();
+    const int middle = kMapSide / 2;
+    QCOMPARE(s.at(middle, middle).strategy, s.own.strategy);
+    QVERIFY(std::fabs(s.at(middle, middle).rate / s.own.rate - 1.0) < 1e-9);
+    QVERIFY(std::fabs(s.x[middle] / value_of(Knob::kBandwidth, s.question.plan->machine) - 1.0) <
+            1e-9);
+    int changes = 0;
+    for (int column = 1; column < kMapSide; ++column) {
+      QVERIFY(s.x[column] > s.x[column - 1]);
+      changes += s.at(column, middle).strategy != s.at(column - 1, middle).strategy ? 1 : 0;
+    }
+    int along_x = 0;
+    for (const WinnerBorder& border : s.borders) {
+      const std::vector<double>& values = border.knob == Knob::kBandwidth ? s.x : s.y;
+      along_x += border.knob == Knob::kBandwidth ? 1 : 0;
+      QVERIFY(border.below != border.above);
+      QVERIFY(border.value > values.front() && border.value < values.back());
+      QVERIFY(page().borders().text().contains(knob_text(border.knob, border.value)));
+    }
+    QCOMPARE(along_x, changes);
+    QVERIFY(page().map().machinesShown().contains("h200-sxm"));
+    QVERIFY(!page().map().machinesShown().contains("no-such-machine"));
+  }
+
+  void theMapIsReadByKeysAndByThePointer() {
+    window_->activateWindow();
+    WinnerMap& map = page().map();
+    map.setFocus();
+    const Sensitivity& s = *page().model().answer();
+    QTest::mouseMove(&map, map.cellRect(3, 20).center().toPoint());
+    QTest::mouseClick(&map, Qt::LeftButton, {}, map.cellRect(3, 20).center().toPoint());
+    QCOMPARE(map.column(), 3);
+    QCOMPARE(map.row(), 20);
+    QTest::keyClick(&map, Qt::Key_Right);
+    QTest::keyClick(&map, Qt::Key_Down);
+    QCOMPARE(map.column(), 4);
+    QCOMPARE(map.row(), 19);
+    QCOMPARE(map.accessibleDescription(), cell_text(s, 4, 19));
+    for (int i = 0; i < kMapSide + 3; ++i) {
+      QTest::keyClick(&map, Qt::Key_Left);
+    }
+    QCOMPARE(map.column(), 0);
+    const QImage picture = map.grab().toImage();
+    const QPoint inside = map.cellRect(10, 10).center().toPoint();
+    QCOMPARE(picture.pixelColor(inside), theme::category(s.at(10, 10).strategy));
+    QVERIFY(window_->grab().save(folder_.filePath("sensitivity.png")));
+  }
+
+  void classRangeAndThePlannersKnobsAreAskedFor() {
+    page().precision().setCurrentIndex(
+        page().precision().findData(static_cast<int>(PrecisionClass::kStrict)));
+    page().bucket().setCurrentIndex(1);
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->question.bucket == 1, kWaitMs);
+    for (const Strategy& strategy : page().model().answer()->strategies) {
+      QCOMPARE(strategy.precision(), PrecisionClass::kStrict);
+    }
+    const double before = page().model().answer()->own.rate;
+    window_->plannerPage().bandwidth().setValue(20);  // 2 TB/s
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && page().model().answer()->own.rate < before, kWaitMs);
+    const Sensitivity& s = *page().model().answer();
+    QVERIFY(std::fabs(s.x[kMapSide / 2] - 2.0) < 1e-9);
+  }
+};
+
+QTEST_MAIN(SensitivityPageTest)
+#include "sensitivity_page_test.moc"
