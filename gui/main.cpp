@@ -6,16 +6,15 @@
 #include <QLocale>
 #include <QRegularExpression>
 #include <QSaveFile>
-#include <QThreadPool>
 #include <QTimer>
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "engine/analyse/fit/fit_file.h"
 #include "gui/display.h"
+#include "gui/models/jobs.h"
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/replay_page.h"
@@ -34,7 +33,6 @@ namespace theme = versieve::gui::theme;
 
 namespace {
 
-constexpr int kLastMs = 300;
 constexpr int kSettleMs = 300;  // for layouts and the detail job after a page is there
 
 int exit_with(ExitCode code, const QString& sentence) {
@@ -223,16 +221,6 @@ void set_up(Window& window, const CommandLine& line, Preferences* preferences) {
   window.document().setFilter(line.value(line.filter));
 }
 
-// Work that goes on after the window is gone nobody waits for: what it writes is whole or not
-// there.
-int leave(int code) {
-  if (!QThreadPool::globalInstance()->waitForDone(kLastMs)) {
-    std::fflush(nullptr);
-    std::_Exit(code);
-  }
-  return code;
-}
-
 int run(QApplication& application, const CommandLine& line) {
   std::optional<Preferences> preferences;
   if (!line.has(line.screenshot)) {
@@ -278,7 +266,7 @@ int main(int argc, char** argv) {
     return exit_with(ExitCode::kUsage, wrong);
   }
   try {
-    return leave(run(application, line));
+    return versieve::gui::leave(run(application, line));
   } catch (const Error& error) {
     return exit_with(error.code(), QString::fromUtf8(error.what()));
   }

@@ -55,4 +55,8 @@ class Job : public QObject {
   int finished_ = 0;
 };
 
+// Ends the process with that code, without waiting for work that nobody asks for any more: what it
+// writes is whole or not there. For main, when the window is gone. Returns where no work goes on.
+int leave(int code);
+
 }  // namespace versieve::gui

@@ -33,7 +33,7 @@ QString choices_table(const std::vector<Choice>& choices) {
                 "<td align='right' style='padding-right:12px'>%2</td>"
                 "<td align='right'>%3</td></tr>")
                 .arg(QString::fromStdString(choice.strategy.text()).toHtmlEscaped(),
-                     fixed(choice.expected_accepted, 2), nanoseconds(choice.step_us * 1e3));
+                     fixed(choice.expected_accepted, 2), fixed(choice.step_us, 1) + " µs");
   }
   return html + "</table>";
 }

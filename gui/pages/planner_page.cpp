@@ -18,14 +18,12 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/analyse/plan/hardware_file.h"
 #include "gui/models/numbers.h"
 #include "gui/models/plain_words.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
-#include "gui/views/flow_row.h"
 #include "gui/views/interval_bar.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
@@ -33,22 +31,12 @@
 #include "gui/views/theme.h"
 #include "model/plan/loss_limit.h"
 #include "model/words/error.h"
-#include "model/words/hardware_limits.h"
 
 namespace versieve::gui {
 namespace {
 
-constexpr int kMarkPixels = 10;  // a class in the legend
-constexpr int kStepsPerTerabyte = 10;
-constexpr double kBytesPerTerabyte = 1e12;
-// Tokens that a draft may propose beside those that the model's own does.
-constexpr std::int64_t kDraftVocabs[] = {64000, kPublishedDraftVocab, 16000, 8000};
-// Of KL, in nats a token; the lowest of the knob is no limit.
-constexpr double kLossStep = 0.005;
-constexpr double kMostLoss = 2.0;
 constexpr int kSummaryLines = 2;  // so that the grid stays where it is, whatever is said
 constexpr int kLeastGrid = 180;
-constexpr int kModelChars = 14;  // at least seen of a choice
 
 }  // namespace
 
@@ -97,202 +85,6 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
 
 void PlannerPage::showEvent(QShowEvent*) {
   planner_->need();
-}
-
-void PlannerPage::set_up_model() {
-  model_->setObjectName("model");
-  model_->setAccessibleName(tr("Model"));
-  model_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
-  model_->setMinimumContentsLength(kModelChars);
-  model_->setToolTip(
-      tr("What is planned for: a trained pair that the database holds, by its own measurements, or "
-         "a geometry with synthetic weights, whose tokens a step and losses are a pair's"));
-  connect(model_, &QComboBox::activated, this, [this] {
-    acceptance_->reset();
-    planner_->setModel(model_->currentData().toString().toStdString());
-  });
-}
-
-// The pairs first.
-void PlannerPage::list_models(const PlanPtr& plan) {
-  const QSignalBlocker quietly(model_);
-  model_->setEnabled(plan != nullptr);
-  if (!plan) {
-    model_->clear();
-    return;
-  }
-  if (model_->count() != static_cast<int>(plan->models.size()) ||
-      model_->itemData(0).toString().toStdString() != plan->models.front().name) {
-    model_->clear();
-    for (const ModelChoice& choice : plan->models) {
-      model_->addItem(QString::fromStdString(choice.text), QString::fromStdString(choice.name));
-    }
-  }
-  model_->setCurrentIndex(model_->findData(QString::fromStdString(plan->basis->model)));
-}
-
-// The model's own draft first; of few tokens there is nothing to choose.
-void PlannerPage::list_drafts(const PlanPtr& plan) {
-  const QSignalBlocker quietly(draft_vocab_);
-  const std::int64_t own = plan ? plan->own_draft().vocab : 0;
-  const std::int64_t all = plan ? plan->target().vocab : 0;
-  if (draft_vocab_->property("own").toLongLong() != own ||
-      draft_vocab_->property("all").toLongLong() != all) {
-    draft_vocab_->setProperty("own", QVariant::fromValue<qlonglong>(own));
-    draft_vocab_->setProperty("all", QVariant::fromValue<qlonglong>(all));
-    draft_vocab_->clear();
-    draft_vocab_->addItem(tr("%1 tokens").arg(own));
-    if (all > own) {
-      draft_vocab_->addItem(tr("all %1 tokens").arg(all), QVariant::fromValue<qlonglong>(all));
-    }
-    for (const std::int64_t tokens : kDraftVocabs) {
-      if (tokens < all && tokens != own) {
-        draft_vocab_->addItem(tr("%1 tokens").arg(tokens), QVariant::fromValue<qlonglong>(tokens));
-      }
-    }
-  }
-  const int chosen = plan && plan->draft.vocab != own
-                         ? draft_vocab_->findData(QVariant::fromValue<qlonglong>(plan->draft.vocab))
-                         : 0;
-  if (!planner_->isBusy()) {
-    draft_vocab_->setCurrentIndex(std::max(0, chosen));
-  }
-  draft_vocab_->setEnabled(draft_vocab_->count() > 1);
-}
-
-void PlannerPage::set_up_machine() {
-  hardware_->addItem(tr("the measured machine"));
-  for (const HardwareSpec& machine : machines_) {
-    hardware_->addItem(QString::fromStdString(machine.name));
-  }
-  hardware_->setAccessibleName(tr("Machine"));
-  connect(hardware_, &QComboBox::currentIndexChanged, this, [this] {
-    reset_bandwidth();
-    const int chosen = hardware_->currentIndex();
-    planner_->setHardware(chosen <= 0 ? std::optional<HardwareSpec>()
-                                      : machines_[static_cast<std::size_t>(chosen - 1)]);
-  });
-}
-
-void PlannerPage::set_up_bandwidth() {
-  bandwidth_->setRange(1 * kStepsPerTerabyte, 10 * kStepsPerTerabyte);
-  bandwidth_->setMinimumWidth(120);
-  bandwidth_->setMaximumWidth(260);
-  bandwidth_->setAccessibleName(tr("Memory bandwidth"));
-  const HardwareLimits limits = limits_of(HardwareField::kRawBandwidthGbps);
-  typed_bandwidth_->setRange(limits.low * 1e9 / kBytesPerTerabyte,
-                             limits.high * 1e9 / kBytesPerTerabyte);
-  typed_bandwidth_->setSingleStep(1.0 / kStepsPerTerabyte);
-  typed_bandwidth_->setSuffix(tr(" TB/s"));
-  typed_bandwidth_->setAccessibleName(tr("Memory bandwidth in TB/s"));
-  connect(bandwidth_, &QSlider::valueChanged, this, [this](int position) {
-    typed_bandwidth_->setValue(static_cast<double>(position) / kStepsPerTerabyte);
-  });
-  connect(typed_bandwidth_, &QDoubleSpinBox::valueChanged, this, &PlannerPage::turn_bandwidth);
-}
-
-void PlannerPage::set_up_max_loss() {
-  max_loss_->setDecimals(3);
-  max_loss_->setSingleStep(kLossStep);
-  max_loss_->setRange(-kLossStep, kMostLoss);
-  max_loss_->setValue(max_loss_->minimum());
-  max_loss_->setSpecialValueText(tr("any"));
-  max_loss_->setSuffix(tr(" nats"));
-  max_loss_->setAccessibleName(tr("Loss at most"));
-  max_loss_->setToolTip(tr(
-      "KL against the exact run a token that an entry may have, by the upper end of its measured "
-      "95 % interval. What was not measured is left out too, baselines stay"));
-  connect(max_loss_, &QDoubleSpinBox::valueChanged, this, [this](double nats) {
-    planner_->setMaxLoss(nats < 0.0 ? std::nullopt : std::optional<double>(nats));
-  });
-}
-
-QWidget* PlannerPage::make_knobs() {
-  set_up_model();
-  set_up_draft();
-  set_up_max_loss();
-  set_up_machine();
-  set_up_bandwidth();
-  QPushButton* file = new QPushButton(tr("From a file…"));
-  file->setToolTip(
-      tr("A machine that versieve profile --sweep calibrate --hardware-out has written"));
-  connect(file, &QPushButton::clicked, this, &PlannerPage::ask_for_machine);
-  reset_->setObjectName("asMeasured");
-  reset_->setToolTip(
-      tr("Back to the measured machine, its memory bandwidth, the model's own tokens a step and "
-         "draft, without a limit of losses"));
-  connect(reset_, &QPushButton::clicked, this, [this] {
-    reset_bandwidth();
-    hardware_->setCurrentIndex(0);
-    acceptance_->reset();
-    draft_vocab_->setCurrentIndex(0);
-    max_loss_->setValue(max_loss_->minimum());
-    planner_->setAcceptance({});
-    planner_->setBandwidth(std::nullopt);
-  });
-  export_->setObjectName("export");
-  export_->setToolTip(
-      tr("Writes the shown classes for this machine as JSON, CSV or a C++ header; of the strictest "
-         "shown class the settings of SGLang, vLLM or TensorRT-LLM"));
-  connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
-  QWidget* bandwidth = new QWidget;
-  QHBoxLayout* both = new QHBoxLayout(bandwidth);
-  both->setContentsMargins(0, 0, 0, 0);
-  both->addWidget(bandwidth_);
-  both->addWidget(typed_bandwidth_);
-  QWidget* row = new QWidget;
-  FlowRow* layout = new FlowRow(row);
-  layout->addNamed(quiet_label(tr("Model")), model_);
-  layout->addNamed(quiet_label(tr("Machine")), hardware_);
-  layout->addWidget(file);
-  layout->addNamed(quiet_label(tr("Memory bandwidth")), bandwidth);
-  layout->addWidget(acceptance_);
-  layout->addNamed(quiet_label(tr("The draft proposes")), draft_vocab_);
-  layout->addNamed(quiet_label(tr("Loss at most")), max_loss_);
-  layout->addWidget(reset_);
-  layout->addWidget(export_);
-  return row;
-}
-
-// How many different tokens the draft can propose.
-void PlannerPage::set_up_draft() {
-  draft_vocab_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
-  draft_vocab_->setAccessibleName(tr("Tokens that the draft proposes"));
-  draft_vocab_->setToolTip(
-      tr("The rows of the draft's head, which is read at every level; published EAGLE-3 drafts "
-         "for Llama 3 have 32000. Tokens a step stay those of the pair"));
-  connect(draft_vocab_, &QComboBox::currentIndexChanged, this, [this] {
-    const QVariant tokens = draft_vocab_->currentData();
-    planner_->setDraftVocab(tokens.isValid() ? std::optional<std::int64_t>(tokens.toLongLong())
-                                             : std::nullopt);
-  });
-}
-
-// The legend of the classes is what shows and hides them.
-QWidget* PlannerPage::make_classes() {
-  QWidget* row = new QWidget;
-  FlowRow* layout = new FlowRow(row);
-  layout->addWidget(quiet_label(tr("Classes")));
-  for (int i = 0; i < kPrecisionClassCount; ++i) {
-    const PrecisionClass precision = static_cast<PrecisionClass>(i);
-    QToolButton* button = new QToolButton;
-    button->setText(QString(" ") + name_of(precision));
-    button->setIconSize({kMarkPixels, kMarkPixels});
-    button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-    button->setCheckable(true);
-    button->setChecked(true);
-    button->setFocusPolicy(Qt::StrongFocus);
-    button->setToolTip(
-        tr("%1. Lost against plain decoding: %2").arg(promise_of(precision), loss_of(precision)));
-    connect(button, &QToolButton::toggled, this,
-            [this, precision](bool is_shown) { planner_->setShown(precision, is_shown); });
-    layout->addWidget(button);
-    classes_[static_cast<std::size_t>(i)] = button;
-  }
-  goals_->setObjectName("missedGoals");
-  layout->addWidget(goals_);
-  recolor();
-  return row;
 }
 
 void PlannerPage::recolor() {

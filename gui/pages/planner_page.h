@@ -82,6 +82,9 @@ class PlannerPage : public QWidget {
   void list_drafts(const PlanPtr& plan);
   QString summary() const;
 
+  static constexpr int kMarkPixels = 10;  // a class in the legend
+  static constexpr int kStepsPerTerabyte = 10;
+  static constexpr double kBytesPerTerabyte = 1e12;
   Planner* planner_;
   PlanEntries* entries_;
   QStackedWidget* stack_;
