@@ -117,10 +117,12 @@ engine::PlanGrounds grounds_of(const db::Store& store, const engine::PairShape& 
                               .known = {},
                               .borrowed = {},
                               .quality = db::quality_points(store),
+                              .dense = {},
                               .calibrated = {}};
   if (shape.kept) {
     grounds.known =
         engine::known_of(db::evidence_of_pair(store, *shape.kept, device), store.path());
+    grounds.dense = engine::dense_model_of(shape.kept->sha256, db::quality_configurations(store));
     grounds.calibrated =
         engine::calibrated_on(shape.kept->sha256, db::kept_calibrations(store), store.path());
   }
