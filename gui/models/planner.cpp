@@ -320,8 +320,8 @@ const PlanEntry* best_of_its_own(const PlanTable& table, std::int64_t bucket,
 }
 
 bool overlaps(const PlanEntry& a, const PlanEntry& b) {
-  const Interval& x = a.evaluation.throughput_interval;
-  const Interval& y = b.evaluation.throughput_interval;
+  const Interval& x = compared_interval(a.evaluation);
+  const Interval& y = compared_interval(b.evaluation);
   return x.low <= y.high && y.low <= x.high;
 }
 

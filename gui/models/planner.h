@@ -99,7 +99,7 @@ std::vector<const PlanEntry*> entries_of(const PlanTable& table, std::int64_t bu
                                          const std::vector<PrecisionClass>& classes);
 // Why the cell has no entries; empty if it has.
 QString unavailable_text(const PlanTable& table, std::int64_t bucket, PrecisionClass precision);
-// Whether the 90 % intervals of tokens a second do.
+// Whether the 90 % intervals of tokens a second on the same texts do.
 bool overlaps(const PlanEntry& a, const PlanEntry& b);
 // Why the knobs, some of which are turned, leave the entry where it was; empty if they move it.
 QString unmoved_text(const Plan& plan, const PlanEntry& entry);

@@ -157,7 +157,7 @@ Replanner::Ranked Replanner::measured_rank(const Tuple& tuple, const Strategy& s
   std::string note;
   const Evaluation e = frame.pricer.evaluate(strategy, options_.buckets[frame.bucket], note);
   return {.rate = e.throughput * 1e-6,
-          .half_width = std::log(e.throughput_interval.high / e.throughput),
+          .half_width = std::log(compared_interval(e).high / e.throughput),
           .tuple = &tuple};
 }
 
