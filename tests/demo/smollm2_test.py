@@ -24,6 +24,7 @@ import make  # noqa: E402
 import merge  # noqa: E402
 import packed  # noqa: E402
 import quantised  # noqa: E402
+import record_file  # noqa: E402
 import tensor_file  # noqa: E402
 
 F32, Q4_1, Q8_0 = 0, 3, 8
@@ -350,6 +351,11 @@ class Command(Folder):
             | {f"{folder}/tokenizer_config.json" for folder in ("dense", "nsa")},
         )
         self.assertEqual(make.wanted_at(8192), made)
+
+    def test_the_record_is_as_its_writers_write_it(self):
+        with open(os.path.join(FOLDER, "record.json")) as file:
+            text = file.read()
+        self.assertEqual(record_file.record_text(json.loads(text)), text)
 
     def test_checksums_are_those_of_the_shipped_files(self):
         wanted = make.recorded()["shipped"]

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 from question_pools import pools
+from record_file import record_text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STRATEGIES = ("nsa/ar", "nsa/d7k1n8/bfs/c1/F*", "nsa/d7k8n48/bfs/c1/F*")
@@ -126,7 +127,7 @@ def main():
     ]
     record["answers"] = [*others, {**entry, "rows": rows}]
     with open(path + ".tmp", "w") as file:
-        file.write(json.dumps(record, indent=1) + "\n")
+        file.write(record_text(record))
     os.replace(path + ".tmp", path)
 
 

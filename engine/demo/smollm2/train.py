@@ -27,6 +27,7 @@ import stage_draft  # noqa: E402
 import stage_sample  # noqa: E402
 import stage_stretch  # noqa: E402
 import stage_target  # noqa: E402
+from record_file import record_text  # noqa: E402
 from sparse_model import base_weights, smollm2, tiny  # noqa: E402
 
 STAGES = {
@@ -95,7 +96,7 @@ class Session:
         """Adds to the record, in WORK and OUT."""
         found = self.record()
         found[name] = value
-        text = json.dumps(found, indent=1) + "\n"
+        text = record_text(found)
         for folder in (self.work, self.out):
             with open(os.path.join(folder, "record.json.tmp"), "w") as file:
                 file.write(text)
