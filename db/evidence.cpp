@@ -1,13 +1,13 @@
 #include "db/evidence.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <tuple>
 
 #include "model/words/assert.h"
 #include "model/words/error.h"
 #include "model/words/hardware.h"
+#include "model/words/lower_case.h"
 
 namespace versieve::db {
 namespace {
@@ -15,12 +15,6 @@ namespace {
 bool has_counters(const PointMeasurement& point) {
   return std::any_of(point.ranges.begin(), point.ranges.end(),
                      [](const RangeMeasurement& range) { return !range.counters.empty(); });
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 // Attention and step points: of each device that was measured, and of whom nothing is fitted to.
@@ -74,10 +68,10 @@ std::string named_device(const TimedPoints& timed, const std::string& wanted,
                          const std::string& database) {
   std::vector<std::string> matches;
   for (const auto& [device, points] : timed.counts) {
-    if (lower(device) == lower(wanted)) {
+    if (lower_case(device) == lower_case(wanted)) {
       return device;
     }
-    if (lower(device).find(lower(wanted)) != std::string::npos) {
+    if (lower_case(device).find(lower_case(wanted)) != std::string::npos) {
       matches.push_back(device);
     }
   }

@@ -56,8 +56,7 @@ engine::AcceptancePair chosen_pair(const Options& options,
                                    const std::vector<PointMeasurement>& acceptance) {
   const std::vector<engine::AcceptancePair> pairs = engine::acceptance_pairs(acceptance);
   const auto is_asked = [&](const engine::AcceptancePair& pair) {
-    return options.pair.empty() || pair.name == options.pair ||
-           (options.pair.size() >= 8 && pair.sha256.starts_with(options.pair));
+    return options.pair.empty() || names_pair(options.pair, {pair.name, pair.sha256});
   };
   const auto found = std::find_if(pairs.begin(), pairs.end(), is_asked);
   if (found != pairs.end()) {

@@ -6,13 +6,13 @@
 #include "model/words/hardware.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
 
 #include "model/words/assert.h"
 #include "model/words/error.h"
+#include "model/words/lower_case.h"
 
 namespace versieve {
 namespace {
@@ -163,13 +163,6 @@ std::vector<HardwareSpec> whole_catalogue() {
   return all;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 // A driver's whole device name, less "NVIDIA " -> key. Names that only contain one of these are
 // other GPUs: GB200, H100 NVL, A100-SXM4-40GB, RTX 4090 D, a laptop's part, a slice ("... MIG
 // 1g.10gb"). The 480 and 120 GB of a GH200 are its Grace's memory; the one with 144 GB of HBM3e is
@@ -194,7 +187,7 @@ constexpr DeviceName kDeviceNames[] = {
 
 // Lower case, one space between words, none at the ends, without the vendor in front.
 std::string plain_device_name(std::string_view name) {
-  std::istringstream words{lower(name)};
+  std::istringstream words{lower_case(std::string(name))};
   std::string out, word;
   while (words >> word) {
     if (!(out.empty() && word == "nvidia")) {

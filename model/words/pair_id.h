@@ -1,6 +1,7 @@
 // Which trained pair a number is of: by what its files hold, not by what it is called.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace versieve {
@@ -19,6 +20,13 @@ inline std::string short_hash(const std::string& sha256) {
 // "smollm2-nsa (sha256 3fa91b2c77d0)"; the name alone where no hash is known.
 inline std::string text_of(const PairId& pair) {
   return pair.sha256.empty() ? pair.name : pair.name + " (sha256 " + short_hash(pair.sha256) + ")";
+}
+
+// Whether a text that somebody wrote means this pair: its name, or eight or more digits of its
+// hash.
+inline bool names_pair(const std::string& text, const PairId& pair) {
+  constexpr std::size_t kShortest = 8;
+  return text == pair.name || (text.size() >= kShortest && pair.sha256.starts_with(text));
 }
 
 // The byte pair of engine/demo, which files of measurements from before schema 4 know by this name

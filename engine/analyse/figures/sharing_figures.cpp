@@ -152,6 +152,26 @@ Json ratio(const Json& a, const Json& b) {
   return a.is_null() || b.is_null() ? Json() : Json(a.get<double>() / b.get<double>());
 }
 
+// A figure of the points that recorded sharing, empty where there are none, and says so.
+Figure framed(const char* name, const char* asks, const char* paper, const Points& points) {
+  Figure figure{
+      .name = name, .asks = asks, .paper = paper, .papers = {}, .tables = {}, .missing = {}};
+  if (points.empty()) {
+    figure.missing.push_back(kNotRecorded);
+  }
+  return figure;
+}
+
+// Those at the recorded context nearest to the one that is asked for. REQUIRES: there are points.
+Points near_context(const Points& points, std::int64_t wanted) {
+  return at_context(points, nearest(contexts_of(points), wanted));
+}
+
+// "smollm2-nsa, 4 points of 2 trees and 2 regimes, context 4096"
+std::string at_one_context(const FiguresInput& input, const Points& here) {
+  return of_pair(input, here) + ", context " + std::to_string(here.front()->key.context_len);
+}
+
 // Of approximate groups beside the same tree's without, by order.
 FigureTable yield_table(const FiguresInput& input) {
   FigureTable table{
@@ -219,18 +239,13 @@ FigureTable order_times(const FiguresInput& input) {
 }  // namespace
 
 Figure traversal_figure(const FiguresInput& input) {
-  Figure figure{.name = "traversal",
-                .asks = "what queries share, load and yield by the order of a tree and by group",
-                .paper =
-                    "no numbers; breadth first groups siblings, depth first parents with "
-                    "children, and no rule is superior everywhere (Section 4.1)",
-                .papers = {},
-                .tables = {},
-                .missing = {}};
   const Points points = recorded(input);
-  if (points.empty()) {
-    figure.missing.push_back(kNotRecorded);
-  } else {
+  Figure figure =
+      framed("traversal", "what queries share, load and yield by the order of a tree and by group",
+             "no numbers; breadth first groups siblings, depth first parents with "
+             "children, and no rule is superior everywhere (Section 4.1)",
+             points);
+  if (!points.empty()) {
     FigureTable table{.caption = of_pair(input, points) +
                                  "; overlap of neighbours, distinct blocks of groups of 2, 4, 8, "
                                  "share of loads that they save",
@@ -278,23 +293,17 @@ Figure traversal_figure(const FiguresInput& input) {
 }
 
 Figure figure_2(const FiguresInput& input) {
-  Figure figure{
-      .name = "figure 2",
-      .asks = "overlap of adjacent verifier queries by layer, and of a layer with the next",
-      .paper =
-          "at 8K typically 50 to 90 % across most layers (Section 3.1); a plot without "
-          "numbers. That layouts are stable across nearby layers is said in Section 3.1 and "
-          "shown by accuracy alone (table 1)",
-      .papers = {},
-      .tables = {},
-      .missing = {}};
   const Points points = recorded(input);
+  Figure figure = framed(
+      "figure 2", "overlap of adjacent verifier queries by layer, and of a layer with the next",
+      "at 8K typically 50 to 90 % across most layers (Section 3.1); a plot without numbers. That "
+      "layouts are stable across nearby layers is said in Section 3.1 and shown by accuracy alone "
+      "(table 1)",
+      points);
   if (points.empty()) {
-    figure.missing.push_back(kNotRecorded);
     return figure;
   }
-  const std::int64_t context = nearest(contexts_of(points), input.context_len);
-  const Points here = at_context(points, context);
+  const Points here = near_context(points, input.context_len);
   FigureTable table{.caption = {},
                     .columns = {{"layer", 0},
                                 {"bfs", 3},
@@ -309,30 +318,24 @@ Figure figure_2(const FiguresInput& input) {
     table.rows.push_back(layer_row(here, layer));
   }
   table.rows.push_back(layer_row(here, -1));
-  table.caption =
-      of_pair(input, here) + ", context " + std::to_string(context) + "; " + within_paper(table);
+  table.caption = at_one_context(input, here) + "; " + within_paper(table);
   figure.tables.push_back(std::move(table));
   return figure;
 }
 
 Figure figure_4(const FiguresInput& input) {
-  Figure figure{.name = "figure 4",
-                .asks = "overlap by distance: in positions of the text, in places of either order",
-                .paper =
-                    "overlap decreases as the distance of token positions grows (Section 4); "
-                    "a plot without numbers",
-                .papers = {},
-                .tables = {},
-                .missing = {}};
   const Points points = recorded(input);
+  Figure figure = framed(
+      "figure 4", "overlap by distance: in positions of the text, in places of either order",
+      "overlap decreases as the distance of token positions grows (Section 4); a plot without "
+      "numbers",
+      points);
   if (points.empty()) {
-    figure.missing.push_back(kNotRecorded);
     return figure;
   }
-  const std::int64_t context = nearest(contexts_of(points), input.context_len);
-  const Points here = at_context(points, context);
+  const Points here = near_context(points, input.context_len);
   FigureTable table{
-      .caption = of_pair(input, here) + ", context " + std::to_string(context) +
+      .caption = at_one_context(input, here) +
                  "; mean over layers (0 positions apart: queries of one depth)",
       .columns = {{"distance", 0}, {"positions", 3}, {"places, bfs", 3}, {"places, dfs", 3}},
       .rows = {}};

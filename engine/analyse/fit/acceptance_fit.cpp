@@ -18,8 +18,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr double kDefaultOverlap = 0.6;
-constexpr std::size_t kShortestHash = 8;  // digits that name a pair
-constexpr double kLoneLogError = 0.05;    // of a single comparison (an assumption)
+constexpr double kLoneLogError = 0.05;  // of a single comparison (an assumption)
 // What the positional form misses on the measured pair is 0.020 to 0.027, by range.
 constexpr double kFormLogError = 0.03;
 
@@ -311,7 +310,7 @@ AcceptanceModel fit_acceptance_of(const std::vector<PointMeasurement>& measured,
                                   const std::string& pair, const AcceptanceModel& lender) {
   const std::vector<AcceptancePair> pairs = acceptance_pairs(measured);
   const auto is_asked = [&pair](const AcceptancePair& p) {
-    return p.name == pair || (pair.size() >= kShortestHash && p.sha256.starts_with(pair));
+    return names_pair(pair, {p.name, p.sha256});
   };
   const auto found = std::find_if(pairs.begin(), pairs.end(), is_asked);
   if (found == pairs.end()) {

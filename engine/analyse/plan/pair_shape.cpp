@@ -8,6 +8,7 @@
 
 #include "engine/io/model_config.h"
 #include "model/words/error.h"
+#include "model/words/lower_case.h"
 
 namespace versieve::engine {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUsualGeometry = "nsa-1b";
-constexpr std::size_t kShortestHash = 8;  // hex digits that may stand for a pair
 
 [[noreturn]] void refuse_draft_model(const std::string& draft) {
   throw Error(ExitCode::kUsage, draft +
@@ -35,11 +35,6 @@ PairShape pair_in(const fs::path& folder) {
     refuse_draft_model(draft.string());
   }
   return {target, read_draft_config(draft, target).shape, {}, {}, {}};
-}
-
-bool names_pair(const std::string& text, const PairId& pair) {
-  return text == pair.name ||
-         (text.size() >= kShortestHash && pair.sha256.compare(0, text.size(), text) == 0);
 }
 
 PairShape shape_of(const KeptPair& pair, const std::string& database) {
