@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "model/launches/draft_levels.h"
+#include "model/launches/fused_parts.h"
+#include "model/launches/nsa_shape.h"
 
 namespace versieve {
 namespace {
@@ -41,11 +43,22 @@ std::array<double, kRegimeAxes> shared_axes(const StepShape& s) {
           0.0};
 }
 
+// Of heads wider than kFusedManyHead: whether several row tiles go through a group's list together.
+// The closed form has a step there (model/launches/nsa_fused.cpp), so what it misses on one side
+// says little of the other.
+bool is_wide_team(const StepShape& s) {
+  const traffic::NsaVerifyShape heads{.num_heads = s.target.num_heads,
+                                      .num_kv_heads = s.target.num_kv_heads};
+  return s.form == NsaForm::kFused && s.target.head_dim > kFusedManyHead &&
+         std::min(s.group_size, s.num_queries) > heads.row_tile_queries();
+}
+
 }  // namespace
 
 Regime attention_regime(const StepShape& s, bool reuse, bool warm) {
   Regime regime{(s.form == NsaForm::kFused ? 0 : 2) + (reuse ? 1 : 0), shared_axes(s)};
   regime.at[5] = warm ? 1.0 : 0.0;
+  regime.at[6] = is_wide_team(s) ? 2.0 : 0.0;
   regime.at[7] = logarithm(2 * s.target.kv_width() * s.element_bytes, 2.0);
   return regime;
 }

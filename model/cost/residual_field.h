@@ -15,7 +15,7 @@ namespace versieve {
 
 // Axes of a regime, each in units over which a correction keeps its sign: ln L, ln N, overlap,
 // ln C, approximate groups, warm cache, and for steps the share of reuse layers and the depth of
-// the tree, for attention the bytes of a token.
+// the tree, for attention how wide heads go through a group's list and the bytes of a token.
 inline constexpr std::size_t kRegimeAxes = 8;
 
 struct Regime {
