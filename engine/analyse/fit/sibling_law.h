@@ -20,7 +20,7 @@ struct SiblingLaw {
 // Of the two pairs that ship (calibration split in db/measured/h100.db and h200.db), as
 // fit_sibling_law finds it: tests/engine/analyse/fit/sibling_law_test.cpp fits it again.
 inline constexpr SiblingLaw kSiblingLaw{
-    .siblings = 0.535, .between_pairs = 0.318, .pairs = 2, .least_rate = 0.66, .most_rate = 0.998};
+    .siblings = 0.583, .between_pairs = 0.251, .pairs = 2, .least_rate = 0.792, .most_rate = 0.998};
 
 // How far a pair may lie from the law's mean, and from one of the law's pairs (standard
 // deviations).
