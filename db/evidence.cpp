@@ -218,7 +218,8 @@ std::vector<TimedSteps> timed_steps(const Store& store) {
 std::vector<TimedPair> timed_pairs(const Store& store, const std::string& device) {
   std::vector<TimedPair> out;
   for (const TimedSteps& steps : timed_steps(store)) {
-    if (!steps.pair.empty() && lower_case(steps.device).find(lower_case(device)) != std::string::npos) {
+    if (!steps.pair.empty() &&
+        lower_case(steps.device).find(lower_case(device)) != std::string::npos) {
       out.push_back({steps.pair, steps.points.size()});
     }
   }

@@ -129,8 +129,8 @@ struct PlanTable {
   std::int64_t draft_vocab = 0;    // tokens that the draft proposes; 0: a table older than that
   NsaForm form = NsaForm::kFused;  // whose attention launches the step times hold
   Provenance evidence = Provenance::kMeasured;  // of the step times: predicted if scaled
-  bool scaled = false;      // planned for another machine than the fit's
-  bool calibrated = false;  // and by rates that were measured there
+  bool scaled = false;                          // planned for another machine than the fit's
+  bool calibrated = false;                      // and by rates that were measured there
   std::int64_t fit_points = 0;
   std::vector<std::string> runs;
   std::int64_t enumerated = 0;

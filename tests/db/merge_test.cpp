@@ -60,7 +60,8 @@ TEST_CASE("summaries have the medians and intervals of what they were made of") 
         point.time_ns.push_back(1000.0 + (37 * i) % 41);
       }
       RangeMeasurement range{.path = "linear", .launches = 2, .gpu_time_ns = {30.0, 10.0, 20.0}};
-      range.counters = {{.metric = "off", .value = {}, .status = CounterStatus::kOff}, {.metric = "on", .value = 7.0}};
+      range.counters = {{.metric = "off", .value = {}, .status = CounterStatus::kOff},
+                        {.metric = "on", .value = 7.0}};
       point.ranges = {range};
       store.add_point(run_id, point);
     }

@@ -2,8 +2,8 @@
 // nothing to show.
 #include <QClipboard>
 #include <QComboBox>
-#include <QGuiApplication>
 #include <QFile>
+#include <QGuiApplication>
 #include <QSignalSpy>
 #include <QTableView>
 #include <QTemporaryDir>

@@ -265,14 +265,13 @@ PairSource plan_and_judgement(const PairSource& pair) {
 
 std::string pair_sweep(const PairSweepShape& shape, Backend backend) {
   contexts_of(shape);  // throws where there is none
-  ordered_json sweep = {
-      {"name", kPairSweep},
-      {"trace_repetitions", 1},
-      {"counter_repetitions", 0},
-      {"prompts", backend == Backend::kCuda ? kTexts : kTextsOnCpu},
-      {"new_tokens", kNewTokens},
-      {"timing", timing_on(backend)},
-      {"grids", ordered_json::array()}};
+  ordered_json sweep = {{"name", kPairSweep},
+                        {"trace_repetitions", 1},
+                        {"counter_repetitions", 0},
+                        {"prompts", backend == Backend::kCuda ? kTexts : kTextsOnCpu},
+                        {"new_tokens", kNewTokens},
+                        {"timing", timing_on(backend)},
+                        {"grids", ordered_json::array()}};
   const bool on_gpu = backend == Backend::kCuda;
   ordered_json& grids = sweep["grids"];
   add_steps(shape, on_gpu, grids);
