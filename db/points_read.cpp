@@ -1,4 +1,7 @@
 // Reads points, one line each or whole; the writer is in points_write.cpp.
+#include <algorithm>
+#include <numeric>
+
 #include "db/points.h"
 #include "model/words/assert.h"
 #include "model/words/error.h"
@@ -131,6 +134,18 @@ void read_samples(Statement& query, std::int64_t owner, std::vector<double>& sam
   }
 }
 
+constexpr std::int64_t kMostTokens = 65536;  // of one step, far above any draft's
+
+// Tokens of which no step is stored were emitted by none.
+void add_count(std::int64_t tokens, std::int64_t steps, std::vector<std::int64_t>& histogram) {
+  if (tokens < 0 || tokens > kMostTokens) {
+    throw Error(ExitCode::kBadInput,
+                "a step is said to emit " + std::to_string(tokens) + " tokens");
+  }
+  histogram.resize(std::max(histogram.size(), static_cast<std::size_t>(tokens) + 1));
+  histogram[static_cast<std::size_t>(tokens)] = steps;
+}
+
 std::size_t term_index(const std::string& name) {
   for (std::size_t term = 0; term < kTrafficTermCount; ++term) {
     if (name == name_of(static_cast<TrafficTerm>(term))) {
@@ -207,11 +222,11 @@ PointReader::PointReader(const Database& database)
       acceptance_(database,
                   "SELECT steps, generated_tokens, accepted_mean, looping, teacher_forced "
                   "FROM acceptance WHERE point_id = ?"),
-      accepted_counts_(database,
-                       "SELECT steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {
+      accepted_counts_(
+          database, "SELECT tokens, steps FROM accepted_count WHERE point_id = ? ORDER BY tokens") {
   if (schema_of(database) >= kFirstSchemaWithSteps) {
     accepted_steps_.emplace(database,
-                            "SELECT text, tokens FROM accepted_step WHERE point_id = ? "
+                            "SELECT text, position, tokens FROM accepted_step WHERE point_id = ? "
                             "ORDER BY text, position");
   }
   if (schema_of(database) >= kFirstSchemaWithSharing) {
@@ -301,7 +316,8 @@ void PointReader::read_acceptance(std::int64_t point_id, PointMeasurement& point
     acceptance.looping = acceptance_.integer(3) != 0;
     acceptance.teacher_forced = acceptance_.optional_real(4);
     for (accepted_counts_.bind(point_id); accepted_counts_.next();) {
-      acceptance.accepted_histogram.push_back(accepted_counts_.integer(0));
+      add_count(accepted_counts_.integer(0), accepted_counts_.integer(1),
+                acceptance.accepted_histogram);
     }
     read_walks(point_id, acceptance);
     read_texts(point_id, acceptance);
@@ -318,7 +334,14 @@ void PointReader::read_walks(std::int64_t point_id, AcceptanceMeasurement& accep
     if (acceptance.walks.empty() || acceptance.walks.back().text != text) {
       acceptance.walks.push_back({.text = text, .yields = {}});
     }
-    acceptance.walks.back().yields.push_back(accepted_steps_->integer(1));
+    std::vector<std::int64_t>& yields = acceptance.walks.back().yields;
+    if (std::accumulate(yields.begin(), yields.end(), std::int64_t{0}) !=
+        accepted_steps_->integer(1)) {
+      throw Error(ExitCode::kBadInput, "of its walk along " + text + " the step before token " +
+                                           std::to_string(accepted_steps_->integer(1)) +
+                                           " is missing");
+    }
+    yields.push_back(accepted_steps_->integer(2));
   }
 }
 

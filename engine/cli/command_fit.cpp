@@ -74,11 +74,10 @@ std::string parts_text(const std::vector<StepPart>& parts, double step_us) {
 // folder: by its own timed steps, where the database holds any.
 Answer prediction(const Options& options, const std::optional<engine::PairShape>& asked,
                   FittedModel model) {
-  const engine::KnownPair known =
-      asked ? known_pair(*asked, options.database, model.device) : engine::KnownPair{};
-  if (known.id) {
-    engine::use_pair(known, *asked, {}, /*names_acceptance=*/false, model);
-  }
+  const engine::PairShape pair =
+      asked ? *asked : engine::pair_shape(model.geometry, options.draft_vocab);
+  const engine::KnownPair known = known_pair(pair, options.database, model.device);
+  engine::use_pair(known, pair, {}, /*names_acceptance=*/false, model);
   const bool own_steps = known.id && model.steps_pair == known.id->sha256;
   const Strategy strategy = Strategy::parse(options.predict);
   std::string outside;
@@ -92,8 +91,6 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   if (!outside.empty()) {
     throw Error(ExitCode::kAnswerNo, outside);
   }
-  const engine::PairShape pair =
-      asked ? *asked : engine::pair_shape(model.geometry, options.draft_vocab);
   const std::string& geometry = pair.target.name;
   const HardwareSpec& hardware = hardware_by_key(model.hardware_key);
   const double us =
@@ -101,7 +98,7 @@ Answer prediction(const Options& options, const std::optional<engine::PairShape>
   const std::vector<StepPart> parts =
       predicted_step_parts(model, hardware, pair.target, pair.draft, strategy, options.context);
   char text[160];
-  const bool other = geometry != model.geometry;
+  const bool other = geometry != model.geometry && model.steps_of(geometry) == 0;
   std::snprintf(text, sizeof text, " at L %lld: %.1f us, 90 %% within %.1f to %.1f us%s\n",
                 static_cast<long long>(options.context), us, us * std::exp(-half),
                 us * std::exp(half), other ? "; the model was fitted to another geometry" : "");

@@ -141,9 +141,10 @@ Answer run_plan(const Options& options) {
   }
   FittedModel fit = fitted_model(options, machine ? machine->key : std::string());
   const HardwareSpec hardware = machine ? *machine : engine::load_hardware(fit.hardware_key);
-  const engine::PlanGrounds grounds =
+  engine::PlanGrounds grounds =
       plan_grounds(pair, borrowed, options.evidence_database(), fit.device);
-  engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate, fit);
+  grounds.unused =
+      engine::use_pair(grounds.known, pair, borrowed, options.pair || options.rate, fit);
   choose_acceptance(options, fit.acceptance);
   wanted = engine::follow_pair(grounds, fit,
                                {.buckets = options.buckets.has_value(),

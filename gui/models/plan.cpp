@@ -137,8 +137,8 @@ std::shared_ptr<const PlanBasis> basis_of(const Snapshot& snapshot, const Plan& 
   basis->fit = plan.fit->model;
   basis->grounds =
       grounds_of(store, engine::pair_shape(model, {}, plan.kept, store.path()), basis->fit.device);
-  engine::use_pair(basis->grounds.known, basis->grounds.shape, basis->grounds.borrowed,
-                   names_acceptance, basis->fit);
+  basis->grounds.unused = engine::use_pair(basis->grounds.known, basis->grounds.shape,
+                                           basis->grounds.borrowed, names_acceptance, basis->fit);
   if (basis->fit.acceptance.positional.empty()) {
     basis->fit.acceptance = other_acceptance(*plan.acceptance);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/cost/acceptance.h"
@@ -45,7 +46,7 @@ struct MeasuredRegime {
   std::string text() const;  // "step of nsa-1b at L 4096, N 16 (3 points)"
 };
 
-// A measured step of the planned target: the planner prefers it to a prediction.
+// A measured step of one target: plans for that target prefer it to a prediction.
 struct MeasuredStep {
   Strategy strategy;
   std::int64_t context_len = 0;
@@ -54,6 +55,8 @@ struct MeasuredStep {
   double predicted_us = 0.0;                  // by the fit, at the same context
   Provenance source = Provenance::kMeasured;  // or simulated
   std::int64_t draft_vocab = 0;               // tokens that its draft proposes; 0: all
+  std::string geometry;                       // its target: "nsa-8b", "dense-1b"
+  double overlap = 0.6;                       // of its queries' blocks, as it was predicted
 };
 
 // |log(predicted / measured)| that 90 % of the points of another system stay under, each predicted
@@ -77,8 +80,8 @@ struct PriorFit {
 struct FittedModel {
   std::string device;        // as the runs say: "NVIDIA H200"
   std::string hardware_key;  // its catalogue entry
-  std::string geometry;      // of the step points' target: "nsa-1b"
-  // PairId::sha256 of the trained pair that `steps` are of; empty: of a geometry with synthetic
+  std::string geometry;      // of most step points' target: "nsa-1b"
+  // PairId::sha256 of the trained pair that `steps` are of; empty: of geometries with synthetic
   // weights.
   std::string steps_pair;
   Dtype dtype = Dtype::kBf16;
@@ -101,6 +104,8 @@ struct FittedModel {
   MachineShares machine;  // what the sweep calibrate measured on the fit's machine
   std::optional<PriorFit> prior;
 
+  // Measured steps of that target, an NSA one.
+  std::int64_t steps_of(std::string_view target) const;
   CostParameters parameters() const;
   // The machine to price on: with its own rates, where it was measured, in the place of the
   // sheet's.

@@ -110,9 +110,10 @@ class Planner {
     if (tokens < target_.vocab) {
       table_.provenance_note += "; the draft proposes " + std::to_string(tokens) + " of " +
                                 std::to_string(target_.vocab) + " tokens";
-      const bool measured = fit.geometry == target_.name &&
-                            std::any_of(fit.steps.begin(), fit.steps.end(),
-                                        [&](const auto& m) { return m.draft_vocab == tokens; });
+      const bool measured =
+          std::any_of(fit.steps.begin(), fit.steps.end(), [&](const MeasuredStep& m) {
+            return m.geometry == target_.name && m.draft_vocab == tokens;
+          });
       table_.provenance_note += measured ? "" : ", which no measured step does";
     }
   }
@@ -139,8 +140,8 @@ class Planner {
       return is_own(sha256) ? EvidenceFrom::kOwn : EvidenceFrom::kBorrowed;
     };
     const AcceptanceModel& a = fit.acceptance;
-    const bool own_geometry =
-        !pair && fit.steps_pair.empty() && fit.geometry == target_.name && !fit.steps.empty();
+    const bool own_geometry = !pair && fit.steps_pair.empty() && fit.steps_of(target_.name) > 0;
+    const std::string& timed = own_geometry ? target_.name : fit.geometry;
     return {
         .pair = pair,
         .acceptance =
@@ -149,10 +150,8 @@ class Planner {
         .times = own_geometry ? EvidenceFrom::kOwn : from(fit.steps_pair),
         .acceptance_sha256 = a.sha256,
         .overlap_of = a.overlap_of,
-        .times_of = fit.geometry,
-        .timed_steps = std::count_if(
-            fit.steps.begin(), fit.steps.end(),
-            [](const MeasuredStep& m) { return m.strategy.attention == AttentionMethod::kNsa; }),
+        .times_of = timed,
+        .timed_steps = fit.steps_of(timed),
         .remark = options_.pair_remark};
   }
 

@@ -37,9 +37,9 @@ YieldKey yield_key(const Strategy& s) {
           s.schedule,    group,         group > 1 ? s.order : Traversal::kBfs};
 }
 
-bool was_measured(const Strategy& strategy, const FittedModel& fit) {
+bool was_measured(const Strategy& strategy, const FittedModel& fit, const LlmShape& target) {
   return std::any_of(fit.steps.begin(), fit.steps.end(), [&](const MeasuredStep& m) {
-    return same_launches(m.strategy, strategy, fit.priced_form());
+    return m.geometry == target.name && same_launches(m.strategy, strategy, fit.priced_form());
   });
 }
 
@@ -71,7 +71,7 @@ Replanner::Replanner(const FittedModel& fit, const LlmShape& target, PlanOptions
   for (const Strategy& s : all_.of(0)) {
     const std::int32_t candidate = static_cast<std::int32_t>(baselines_.size());
     baselines_.push_back(s == autoregressive || s == fixed || is_plain_chain(s));
-    measured_.push_back(was_measured(s, fit));
+    measured_.push_back(was_measured(s, fit, target));
     const auto [yield, fresh] =
         yields.try_emplace(yield_key(s), static_cast<std::int32_t>(yields_.size()));
     if (fresh) {

@@ -122,7 +122,7 @@ void SystemPricer::compose_sigmoids(const Strategy& strategy, std::int64_t conte
             std::exp(fit_.system_time.at(sampling_regime(c, target_.vocab, strategy.draft.nodes))));
 }
 
-// Steps of the same launches near that context, on the machine and geometry of the fit.
+// Steps of the same launches near that context, on the fit's machine and of the same target.
 double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t context) const {
   if (own_.scaled() || fit_.system("step " + std::string(name_of(strategy.attention))) == nullptr) {
     return 1.0;
@@ -131,7 +131,7 @@ double SystemPricer::measured_factor(const Strategy& strategy, std::int64_t cont
   for (const MeasuredStep& m : fit_.steps) {
     Strategy same = m.strategy;
     same.resa_rectify_every = strategy.resa_rectify_every;
-    if (same == strategy && same_draft(m, dense_, dense_draft())) {
+    if (same == strategy && same_models(m, dense_, dense_draft())) {
       const double apart = std::log(static_cast<double>(m.context_len) /
                                     static_cast<double>(std::max<std::int64_t>(1, context)));
       const double weight = std::exp(-apart * apart);

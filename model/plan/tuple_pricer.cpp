@@ -65,9 +65,10 @@ bool same_launches(Strategy measured, const Strategy& strategy, NsaForm form) {
   return measured == strategy;
 }
 
-bool same_draft(const MeasuredStep& measured, const LlmShape& target, const DraftShape& draft) {
-  return !measured.strategy.draft.speculates() ||
-         (measured.draft_vocab > 0 ? measured.draft_vocab : target.vocab) == draft.vocab;
+bool same_models(const MeasuredStep& measured, const LlmShape& target, const DraftShape& draft) {
+  const std::int64_t tokens = measured.draft_vocab > 0 ? measured.draft_vocab : target.vocab;
+  return measured.geometry == target.name &&
+         (!measured.strategy.draft.speculates() || tokens == draft.vocab);
 }
 
 Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmShape& target,
@@ -82,7 +83,6 @@ Pricer::Pricer(const FittedModel& fit, const HardwareSpec& hardware, const LlmSh
       calibrated_(scaled_ && is_calibrated(hardware, fit.machine)),
       carried_half_width_(fit.carried_half_width(hardware)),
       carried_system_half_width_(fit.carried_system_half_width(hardware)),
-      same_geometry_(fit.geometry == target.name),
       is_small_pair_(is_small_pair(draft, target.vocab)),
       requests_(requests) {}
 
@@ -173,7 +173,7 @@ Pricer::Latency Pricer::latency_of(const Strategy& strategy, const ContextBucket
 // geometry, and with a draft of another vocabulary, they say nothing beyond the fit.
 void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucket,
                             Latency& out) const {
-  if (scaled_ || !same_geometry_) {
+  if (scaled_) {
     return;
   }
   double log_ratio = 0.0;
@@ -182,7 +182,7 @@ void Pricer::apply_measured(const Strategy& strategy, const ContextBucket& bucke
   double count = 0.0;
   std::int64_t shortest = bucket.high, longest = bucket.low;
   for (const MeasuredStep& m : fit_.steps) {
-    if (same_launches(m.strategy, strategy, form_) && same_draft(m, target_, draft_) &&
+    if (same_models(m, target_, draft_) && same_launches(m.strategy, strategy, form_) &&
         in_range(m.context_len, bucket.low, bucket.high)) {
       const double ratio = std::log(m.time_us / m.predicted_us);
       log_ratio += ratio;

@@ -16,8 +16,8 @@ namespace versieve {
 // Whether a step measured with that strategy is a step of this one, priced in that form. With
 // groups of one query the traversal order changes no launch.
 bool same_launches(Strategy measured, const Strategy& strategy, NsaForm form);
-// Whether it was measured with a draft of as many tokens. A plain step has none.
-bool same_draft(const MeasuredStep& measured, const LlmShape& target, const DraftShape& draft);
+// Whether it was measured of that target, with a draft of as many tokens. A plain step has none.
+bool same_models(const MeasuredStep& measured, const LlmShape& target, const DraftShape& draft);
 
 class Pricer {
  public:
@@ -72,7 +72,6 @@ class Pricer {
   bool calibrated_;  // scaled by what was measured there
   double carried_half_width_;
   double carried_system_half_width_;
-  bool same_geometry_;
   bool is_small_pair_;  // steps of others say little of its steps
   std::int64_t requests_;
 };

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "db/sqlite.h"
 #include "db/summary.h"
 #include "tests/db/files.h"
 #include "tests/db/sample_points.h"
@@ -235,6 +236,30 @@ TEST_CASE("a key is stored once in a run, and a refused write leaves the store u
   CHECK(store.points({.model = bad.key.model}).size() == 1);
   CHECK(error_of([&] { store.begin_run(sample_run("run-a")); }).code() == ExitCode::kBadInput);
   CHECK(error_of([&] { store.add_point(run_id + 1, sample_point(5)); }).code() != ExitCode::kDone);
+}
+
+// Rows say themselves which they are, so that a missing one does not move those behind it.
+TEST_CASE("missing rows of a histogram are steps of none, and a walk with a hole is refused") {
+  const TempFolder scratch;
+  const std::string path = (scratch / "a.db").string();
+  PointMeasurement point = sample_point(1);
+  point.acceptance->accepted_histogram = {0, 4, 0, 2};
+  {
+    Store store = Store::open(path, OpenMode::kCreateOrOpen);
+    store.add_point(store.begin_run(sample_run("run-a")), point);
+  }
+  const auto change = [&path](const char* sql) { Database(path, Access::kWrite).execute(sql); };
+  const auto read = [&path] {
+    return Store::open(path, OpenMode::kReadOnly).points({}).at(0).acceptance.value();
+  };
+  change("DELETE FROM accepted_count WHERE steps = 0");
+  CHECK(read().accepted_histogram == point.acceptance->accepted_histogram);
+  CHECK(read().walks.size() == 2);
+  change("DELETE FROM accepted_step WHERE position = 3");
+  const Error error = error_of([&] { read(); });
+  CHECK(error.code() == ExitCode::kBadInput);
+  CHECK(std::string(error.what()).find("code-400-0.txt@0 the step before token 4 is missing") !=
+        std::string::npos);
 }
 
 TEST_CASE("a store opened for reading refuses to write") {

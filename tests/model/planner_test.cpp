@@ -289,7 +289,7 @@ TEST_CASE("a measured tuple is quoted as measured, and only on the machine that 
   Strategy measured = best;
   measured.form = NsaForm::kVanilla;  // as the fit says of the steps of a device without the other
   fit.steps.push_back({measured, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured,
-                       kPublishedDraftVocab});
+                       kPublishedDraftVocab, "nsa-1b"});
   const auto find = [&](const PlanTable& table) {
     return *std::find_if(table.entries.begin(), table.entries.end(), [&](const PlanEntry& e) {
       return e.bucket == 0 && e.evaluation.strategy == best;
@@ -454,9 +454,11 @@ TEST_CASE("a step measured with one form's launches says nothing about the other
     return planned(fit, first_baselines()).baselines.at(0).evaluation.cost->time_us;
   };
   const double predicted = plain_us();
-  fit.steps.push_back({old, 2048, predicted * 2.0, 0.005, predicted, Provenance::kMeasured});
+  fit.steps.push_back(
+      {old, 2048, predicted * 2.0, 0.005, predicted, Provenance::kMeasured, 0, "nsa-1b"});
   CHECK(plain_us() == Approx(predicted));
-  fit.steps.push_back({ar, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured});
+  fit.steps.push_back(
+      {ar, 2048, predicted * 1.1, 0.005, predicted, Provenance::kMeasured, 0, "nsa-1b"});
   CHECK(plain_us() == Approx(1.1 * predicted));
 }
 
@@ -479,8 +481,8 @@ TEST_CASE("a measured step speaks of pairs whose draft proposes as many tokens")
   const double fewer = time_with(16000);
   CHECK_THAT(note_with("nsa-1b:v32000"), Catch::EndsWith("tokens, which no measured step does"));
   const auto add_step = [&](double factor, std::int64_t draft_vocab) {
-    fit.steps.push_back(
-        {fixed, 2048, 1000.0 * factor, 0.005, 1000.0, Provenance::kMeasured, draft_vocab});
+    fit.steps.push_back({fixed, 2048, 1000.0 * factor, 0.005, 1000.0, Provenance::kMeasured,
+                         draft_vocab, "nsa-1b"});
   };
   add_step(1.1, 0);
   CHECK(time_with(128256) == Approx(1.1 * all));
@@ -500,6 +502,37 @@ TEST_CASE("a measured step speaks of pairs whose draft proposes as many tokens")
   LlmShape target = named_llm_shape("nsa-1b:v32000");
   target.name = "nsa-1b";
   CHECK(named(target) == Approx(1.3 * some));
+}
+
+TEST_CASE("a plan quotes the steps of its own geometry, and says which it borrows") {
+  FittedModel fit = fitted_by_hand(0.8, 0.9, true);
+  const auto planned_for = [&](const std::string& geometry) {
+    return plan(fit, hardware_by_key("h200-sxm"), named_llm_shape(geometry), first_baselines());
+  };
+  const auto plain_us = [](const PlanTable& table) {
+    return table.baselines.at(0).evaluation.cost->time_us;
+  };
+  const double large = plain_us(planned_for("nsa-8b"));
+  const double small = plain_us(planned_for("nsa-1b"));
+  const auto add_step = [&](const std::string& geometry, double factor) {
+    fit.steps.push_back({Strategy::parse("nsa/ar"), 2048, 1000.0 * factor, 0.005, 1000.0,
+                         Provenance::kMeasured, 0, geometry});
+  };
+  add_step("nsa-1b", 1.2);
+  add_step("nsa-1b", 1.2);
+  PlanTable table = planned_for("nsa-8b");
+  CHECK(plain_us(table) == Approx(large));
+  CHECK(table.sources->times == EvidenceFrom::kBorrowed);
+  CHECK(table.sources->times_of == "nsa-1b");
+  CHECK(table.sources->timed_steps == 2);
+  add_step("nsa-8b", 1.5);
+  table = planned_for("nsa-8b");
+  CHECK(plain_us(table) == Approx(1.5 * large));
+  CHECK(table.sources->times == EvidenceFrom::kOwn);
+  CHECK(table.sources->times_of == "nsa-8b");
+  CHECK(table.sources->timed_steps == 1);
+  CHECK(plain_us(planned_for("nsa-1b")) == Approx(1.2 * small));
+  CHECK(planned_for("nsa-1b").sources->timed_steps == 2);
 }
 
 TEST_CASE("bucket texts are read strictly") {

@@ -110,7 +110,8 @@ TEST_CASE("steps measured on the fit's own machine lift tuples into a plan and o
                          .time_us = 1000.0 * factor,
                          .log_error = 0.01,
                          .predicted_us = 1000.0,
-                         .draft_vocab = usual_draft(target()).vocab});
+                         .draft_vocab = usual_draft(target()).vocab,
+                         .geometry = target().name});
   };
   const Strategy poor = Strategy::parse("nsa/d3k1n4/bfs/c1/F*");  // far from the first twenty
   measure(poor, 0.1);

@@ -133,6 +133,12 @@ CountedTuple counted_by_text(const std::vector<Sample>& samples) {
   return {};
 }
 
+// Whether its histogram has all of its steps: one with rows missing says something else.
+bool has_all_counts(const AcceptanceMeasurement& a) {
+  return std::accumulate(a.accepted_histogram.begin(), a.accepted_histogram.end(),
+                         std::int64_t{0}) == a.steps;
+}
+
 // Of the point's mean: from its histogram, else that of steps that end at each token alike, which
 // is more than drafts of a bounded depth have.
 double variance_of_mean(const AcceptanceMeasurement& a) {
@@ -146,7 +152,7 @@ double variance_of_mean(const AcceptanceMeasurement& a) {
     sum += steps * value;
     squares += steps * value * value;
   }
-  if (count == 0.0) {
+  if (!has_all_counts(a)) {
     const double mean = a.accepted_per_step;
     return std::max(0.0, mean * (mean - 1.0)) / static_cast<double>(a.steps);
   }
@@ -274,7 +280,7 @@ std::vector<AcceptanceModel::Measured> cut_chains(
   std::vector<PointMeasurement> points;
   for (const Sample& s : samples) {
     const bool is_chain = s.strategy.draft.speculates() && s.strategy.draft.width == 1;
-    const bool is_counted = !s.point->acceptance->accepted_histogram.empty();
+    const bool is_counted = has_all_counts(*s.point->acceptance);
     for (std::int64_t depth = 1; is_chain && is_counted && depth < s.strategy.draft.levels();
          ++depth) {
       const DraftChoice draft = {depth, 1, depth + 1};

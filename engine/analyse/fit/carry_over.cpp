@@ -119,7 +119,8 @@ void judge_systems(const FittedModel& model, const HardwareSpec& hardware,
   for (const FitPoint& p : points) {
     const std::string name = system_name(p);
     const SystemPrediction predicted = predict_system(p, priced, values, model.system_time);
-    judge.add({name, all}, predicted.time_us, predicted.dram_bytes, p, model.system(name)->log_latency);
+    judge.add({name, all}, predicted.time_us, predicted.dram_bytes, p,
+              model.system(name)->log_latency);
   }
   std::vector<std::string> order = judge.rows();
   std::stable_partition(order.begin(), order.end(),
@@ -146,8 +147,8 @@ CarriedFit carried(const FittedModel& model, const HardwareSpec& hardware,
     judge.add(rows, predicted.time_us, predicted.dram_bytes, p,
               model.half_width(p.key.context_len - 1, p.key.context_len));
     if (p.time_us) {
-      ranked.push_back(
-          {p.key, p.strategy.precision(), predicted.time_us, *p.time_us, kNinety * p.time_log_error});
+      ranked.push_back({p.key, p.strategy.precision(), predicted.time_us, *p.time_us,
+                        kNinety * p.time_log_error});
     }
   }
   std::vector<std::string> order;

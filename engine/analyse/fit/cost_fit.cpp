@@ -22,6 +22,16 @@ constexpr int kIterations = 60;
 constexpr int kPartIterations = 5;  // from a fit to all points that to a part of them is not far
 constexpr int kFolds = 5;
 
+bool is_quoted(const FitPoint& p, const FittedModel& model) {
+  return p.key.workload == WorkloadKind::kStep && p.time_us &&
+         p.conditions.launch == model.conditions.launch &&
+         p.conditions.warm == model.conditions.warm;
+}
+
+MeasuredStep quoted(const FitPoint& p, const Prediction& prediction) {
+  return measured_step(p, target_name(p.key.model), prediction.time_us);
+}
+
 class Fit {
  public:
   Fit(FitPoints points, const HardwareSpec& hardware, const FitOptions& options, FitParts& parts)
@@ -269,8 +279,8 @@ class Fit {
     report_.worst_choice = std::move(found.worst_choice);
   }
 
-  // The steps that the planner may quote: those of the most frequent target and launch mode,
-  // whatever their drafts propose.
+  // The steps that plans may quote: those of every target in the most frequent launch mode of the
+  // target with most of them, whatever their drafts propose.
   void measured_steps() {
     std::map<std::pair<std::string, LaunchMode>, std::int64_t> counts;
     for (const FitPoint& p : all_.points) {
@@ -284,12 +294,8 @@ class Fit {
     m.geometry = most->first.first;
     m.conditions = {.launch = most->first.second};
     for (const FitPoint& p : all_.points) {
-      if (p.key.workload == WorkloadKind::kStep && target_name(p.key.model) == m.geometry &&
-          p.conditions.launch == m.conditions.launch && p.conditions.warm == m.conditions.warm &&
-          p.time_us) {
-        m.steps.push_back({p.strategy, p.key.context_len, *p.time_us, p.time_log_error,
-                           predict(p, hardware_, calibration_).time_us, Provenance::kMeasured,
-                           p.shape.target.draft_vocab});
+      if (is_quoted(p, m)) {
+        m.steps.push_back(quoted(p, predict(p, hardware_, calibration_)));
       }
     }
   }
@@ -383,6 +389,11 @@ FitReport fit_cost_model(const std::vector<PointMeasurement>& measured, const st
     report.model.small_pair_nodes = options.prior->small_pair_nodes;
   }
   fit_apart(apart, machine, parts, report);
+  for (const FitPoint& p : apart) {
+    if (is_quoted(p, report.model)) {
+      report.model.steps.push_back(quoted(p, predict(p, machine, calibration_of(report.model))));
+    }
+  }
   report.model.acceptance = fit_acceptance(measured);
   // A tree yields the same on any machine: the prior's pair is one of those to choose among.
   if (options.prior != nullptr &&

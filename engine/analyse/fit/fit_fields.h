@@ -144,8 +144,10 @@ void visit_fields(A& a, T& x) {
 }
 template <class A, Is<MeasuredStep> T>
 void visit_fields(A& a, T& x) {
-  auto& [strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab] = x;
-  a(strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab);
+  auto& [strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab, geometry,
+         overlap] = x;
+  a(strategy, context_len, time_us, log_error, predicted_us, source, draft_vocab, geometry,
+    overlap);
 }
 template <class A, Is<SystemQuantile> T>
 void visit_fields(A& a, T& x) {

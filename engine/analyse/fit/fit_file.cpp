@@ -143,12 +143,14 @@ ordered_json field_of(const ResidualField& field) {
 ordered_json steps_of(const FittedModel& model) {
   ordered_json rows = ordered_json::array();
   for (const MeasuredStep& s : model.steps) {
-    rows.push_back({{"strategy", s.strategy.text()},
+    rows.push_back({{"geometry", s.geometry},
+                    {"strategy", s.strategy.text()},
                     {"context_len", s.context_len},
                     {"time_us", s.time_us},
                     {"log_error", s.log_error},
                     {"predicted_us", s.predicted_us},
-                    {"source", name_of(s.source)}});
+                    {"source", name_of(s.source)},
+                    {"overlap", s.overlap}});
     if (s.draft_vocab > 0) {
       rows.back()["draft_vocab"] = s.draft_vocab;
     }

@@ -9,7 +9,7 @@
 namespace versieve::engine {
 
 inline constexpr const char* kFitFormat = "versieve fit";
-inline constexpr std::int64_t kFitSchema = 7;  // 7: `texts` of acceptance
+inline constexpr std::int64_t kFitSchema = 8;  // 8: `geometry` of steps, which are of several
 
 std::string fit_json(const FitReport& report);
 std::string fit_text(const FitReport& report);

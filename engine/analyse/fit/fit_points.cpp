@@ -15,8 +15,6 @@
 namespace versieve::engine {
 namespace {
 
-constexpr double kDefaultOverlap = 0.6;  // where neither declared nor measured
-
 // FNV-1a: stable over machines and versions.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
@@ -30,7 +28,7 @@ StepShape shape_of(const PointMeasurement& m, const Strategy& strategy, const Ll
                    const DraftShape& draft) {
   StepShape s = asked_step(strategy, target, draft, m.key.context_len, bytes_of(m.key.dtype));
   s.num_queries = m.key.num_queries;
-  s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(kDefaultOverlap));
+  s.overlap = m.adjacent_overlap.value_or(m.key.overlap.value_or(StepShape{}.overlap));
   if (strategy.group_mode == GroupMode::kApprox && strategy.group_size > 1) {
     s.overlap = m.key.overlap.value_or(s.overlap);  // measured are sets that groups share already
   }
@@ -91,10 +89,11 @@ std::string useless_because(const PointMeasurement& m) {
   } catch (const Error& e) {
     return e.what();
   }
-  if (const std::string reason = outdated_because(m); !reason.empty()) {
-    return reason;
+  if (!says_anything(m)) {
+    return "neither time nor counters";
   }
-  return says_anything(m) ? std::string() : "neither time nor counters";
+  const std::string reason = untold_because(m);
+  return reason.empty() ? outdated_because(m) : reason;
 }
 
 Dtype most_frequent_dtype(const std::vector<const PointMeasurement*>& points) {
@@ -220,6 +219,19 @@ FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdo
     });
   }
   return out;
+}
+
+MeasuredStep measured_step(const FitPoint& point, const std::string& geometry,
+                           double predicted_us) {
+  return {point.strategy,
+          point.key.context_len,
+          *point.time_us,
+          point.time_log_error,
+          predicted_us,
+          Provenance::kMeasured,
+          point.shape.draft.vocab < point.shape.target.vocab ? point.shape.draft.vocab : 0,
+          geometry,
+          point.shape.overlap};
 }
 
 double predicted_blocks(const FitPoint& point, double unique_growth) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/cost/cost_model.h"
+#include "model/cost/fitted_model.h"
 #include "model/launches/step_shape.h"
 #include "model/words/kernel_case.h"
 #include "model/words/measurement.h"
@@ -58,6 +58,8 @@ struct FitPoints {
 FitPoints fit_points(const std::vector<PointMeasurement>& measured, double holdout);
 // A point of that target and draft, as if it were not held out.
 FitPoint fit_point(const PointMeasurement& point, const LlmShape& target, const DraftShape& draft);
+// The point as a step that plans quote. REQUIRES: it has a time.
+MeasuredStep measured_step(const FitPoint& point, const std::string& geometry, double predicted_us);
 // The launches of a point; with `known` the measured distinct blocks are used, without it what
 // overlap and growth predict. `timed` is what the point's time is of; `observed` what its ranges
 // are of: of most recorded steps the same work led by the host.

@@ -2,6 +2,7 @@
 // what they miss of this pair's steps is learned from those alone.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,11 @@ struct PlannedPair {
 // steps learned from them on top of the fit's own, and, where there are ten or more, the width that
 // steps of the pair need which the correction has not seen in the place of the fit's. Steps of
 // another dtype or launch mode than the fit's, of the CPU, of the vanilla form and of dense
-// attention and of launches that the engine no longer makes are left alone. Returns how many are
+// attention are left alone; of the others those that cannot be used are counted in `left_out` (may
+// be null), by reason. Returns how many are
 // used; of none the fit stays as it is. REQUIRES: all are of that pair.
 std::int64_t use_pair_steps(const std::vector<PointMeasurement>& steps, const PlannedPair& pair,
-                            FittedModel& fit);
+                            FittedModel& fit,
+                            std::map<std::string, std::int64_t>* left_out = nullptr);
 
 }  // namespace versieve::engine

@@ -68,6 +68,18 @@ bool has_range(const PointMeasurement& m, const char* path) {
                      [&](const RangeMeasurement& r) { return r.path == path; });
 }
 
+std::string untold_because(const PointMeasurement& m) {
+  const bool of_launches = m.key.workload != WorkloadKind::kAcceptance &&
+                           m.key.workload != WorkloadKind::kMachine &&
+                           m.key.workload != WorkloadKind::kTopk;
+  if (of_launches && m.ranges.empty() && !m.time_ns.empty()) {
+    return std::string("a timed ") + name_of(m.key.workload) +
+           " point of which no launch is stored: nobody can tell which launches its time is of; "
+           "measure it again";
+  }
+  return {};
+}
+
 std::string outdated_because(const PointMeasurement& m) {
   const bool by_geometry =
       m.key.workload == WorkloadKind::kStep || m.key.workload == WorkloadKind::kDecode;

@@ -17,6 +17,9 @@ bool has_range(const PointMeasurement& m, const char* path);
 // Error(kBadInput) for a model that nobody knows.
 std::string outdated_because(const PointMeasurement& m);
 std::string outdated_because(const PointMeasurement& m, const LlmShape& target);
+// Why nobody can tell what the time is of: no launch is stored, which every measured point has.
+// Empty if one is.
+std::string untold_because(const PointMeasurement& m);
 // A point of another program's record.
 inline constexpr const char* kImported = "imported: measured by another program, not by us";
 // A point of the simulator.

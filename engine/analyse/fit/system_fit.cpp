@@ -15,8 +15,7 @@ namespace versieve::engine {
 namespace {
 
 constexpr int kIterations = 60, kFoldIterations = 8, kFolds = 5;
-constexpr const char* kDenseGeometry = "dense-1b";  // whose measured steps a plan may quote
-constexpr std::size_t kEnough = 8;                  // points that a quantile of their own needs
+constexpr std::size_t kEnough = 8;  // points that a quantile of their own needs
 
 using Points = std::vector<const FitPoint*>;
 
@@ -142,7 +141,8 @@ class SystemFit {
     if (p.time_us) {
       latency_[name].add(predicted.time_us, p.time_us);
       all_latency_.add(predicted.time_us, p.time_us);
-      samples_.push_back({name, std::abs(std::log(predicted.time_us / *p.time_us)), p.key.context_len});
+      samples_.push_back(
+          {name, std::abs(std::log(predicted.time_us / *p.time_us)), p.key.context_len});
     }
     bytes_[name].add(predicted.dram_bytes, judged_bytes(p));
     all_bytes_.add(predicted.dram_bytes, judged_bytes(p));
@@ -199,11 +199,9 @@ class SystemFit {
 
   void steps(const Points& all) {
     for (const FitPoint* p : all) {
-      if (p->key.workload == WorkloadKind::kStep && target_name(p->key.model) == kDenseGeometry &&
-          p->time_us) {
-        report_.model.steps.push_back({p->strategy, p->key.context_len, *p->time_us,
-                                       p->time_log_error, predicted_us(*p, hardware_, model_),
-                                       Provenance::kMeasured, p->shape.target.draft_vocab});
+      if (p->key.workload == WorkloadKind::kStep && p->time_us) {
+        report_.model.steps.push_back(
+            measured_step(*p, target_name(p->key.model), predicted_us(*p, hardware_, model_)));
       }
     }
   }

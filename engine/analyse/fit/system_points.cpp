@@ -87,7 +87,7 @@ std::string useless_because(const PointMeasurement& m) {
   if (m.key.backend != Backend::kCuda) {
     return "another system's point that no GPU has run";
   }
-  return says_anything(m) ? std::string() : "neither time nor counters";
+  return says_anything(m) ? untold_because(m) : "neither time nor counters";
 }
 
 }  // namespace
@@ -156,8 +156,7 @@ PointWork system_work(const FitPoint& p) {
     StepWork all;
     add_sampling(*p.sampling, p.key.context_len, p.key.num_queries, bytes, cold, all);
     for (const LaunchWork& launch : all) {
-      if (p.ranges.empty() ||
-          std::any_of(p.ranges.begin(), p.ranges.end(),
+      if (std::any_of(p.ranges.begin(), p.ranges.end(),
                       [&](const RangeObservation& r) { return r.kind == launch.kind; })) {
         work.timed.add(launch);
       }

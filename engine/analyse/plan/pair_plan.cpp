@@ -1,9 +1,11 @@
 #include "engine/analyse/plan/pair_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/analyse/fit/acceptance_fit.h"
+#include "engine/analyse/fit/own_steps.h"
 #include "engine/analyse/fit/pair_steps.h"
 #include "engine/io/formatted.h"
 #include "model/words/error.h"
@@ -24,6 +26,18 @@ void refuse_borrowing(const KnownPair& pair, const std::string& what, const std:
   throw Error(ExitCode::kAnswerNo, "there is " + what + " of " + text_of(*pair.id) +
                                        ", and --borrow does not name " + word +
                                        (pair.remark.empty() ? "" : ": " + pair.remark));
+}
+
+// "of its timed steps 3 are left out: 2 noisy, 1 ...", or nothing.
+std::string unused_text(const std::map<std::string, std::int64_t>& left_out) {
+  std::int64_t count = 0;
+  std::string reasons;
+  for (const auto& [reason, steps] : left_out) {
+    count += steps;
+    reasons += (reasons.empty() ? "" : "; ") + std::to_string(steps) + " " + reason;
+  }
+  return count == 0 ? std::string()
+                    : "of its timed steps " + std::to_string(count) + " are left out: " + reasons;
 }
 
 // F* and those that acceptance of the pair was measured with; the usual ones where there is none.
@@ -70,10 +84,11 @@ KnownPair known_of(PairEvidence evidence, const std::string& database) {
   return out;
 }
 
-void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
-              bool names_acceptance, FittedModel& fit) {
+std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
+                     bool names_acceptance, FittedModel& fit) {
   if (!pair.id) {
-    return;
+    use_own_steps(shape.target, shape.draft, fit);
+    return {};
   }
   const AcceptanceModel own = fit_acceptance(pair.evidence.acceptance);
   if (!own.positional.empty()) {
@@ -81,11 +96,13 @@ void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& bor
   } else if (!borrowed.acceptance && !names_acceptance) {
     refuse_borrowing(pair, "no measured acceptance", "acceptance");
   }
-  const std::int64_t steps =
-      use_pair_steps(pair.evidence.steps, {pair.id->sha256, shape.target, shape.own_draft}, fit);
+  std::map<std::string, std::int64_t> left_out;
+  const std::int64_t steps = use_pair_steps(
+      pair.evidence.steps, {pair.id->sha256, shape.target, shape.own_draft}, fit, &left_out);
   if (steps == 0 && !borrowed.times) {
     refuse_borrowing(pair, "no step timed on " + fit.device, "times");
   }
+  return unused_text(left_out);
 }
 
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance) {
@@ -177,8 +194,11 @@ PlanOptions follow_pair(const PlanGrounds& grounds, const FittedModel& fit,
   }
   options.loss.prices = loss_prices(grounds, fit.acceptance);
   options.pair = grounds.known.id;
-  options.pair_remark = grounds.known.remark.empty() ? calibrated_remark(grounds, options.schedules)
-                                                     : grounds.known.remark;
+  const std::string remark = grounds.known.remark.empty()
+                                 ? calibrated_remark(grounds, options.schedules)
+                                 : grounds.known.remark;
+  const bool both = !grounds.unused.empty() && !remark.empty();
+  options.pair_remark = grounds.unused + (both ? "; " : "") + remark;
   if (!chosen.classes) {
     options.classes = priced_classes(fit);
   }

@@ -44,13 +44,15 @@ struct PlanGrounds {
   std::vector<QualityPoint> quality;           // of any pair, in the database
   std::string dense;                           // hash of the pair's dense model; empty: none
   std::vector<CalibratedSchedule> calibrated;  // on the pair
+  std::string unused;                          // what use_pair returned
 };
 
 // The pair's timed steps and its own tokens a step in the place of the fit's, as far as there are
 // any; `names_acceptance`: somebody says whose tokens the plan counts on. Throws Error(kAnswerNo)
-// where something is missing that may not be borrowed.
-void use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
-              bool names_acceptance, FittedModel& fit);
+// where something is missing that may not be borrowed. Returns which of its steps cannot be used, a
+// sentence, or an empty text. Of a geometry by its name: what the fit's own steps of it say.
+std::string use_pair(const KnownPair& pair, const PairShape& shape, const Borrowed& borrowed,
+                     bool names_acceptance, FittedModel& fit);
 // What strategies cost the pair, by the rows of that very pair; where it has none, by leave of the
 // pair whose acceptance is planned with, else of another.
 LossPrices loss_prices(const PlanGrounds& grounds, const AcceptanceModel& acceptance);

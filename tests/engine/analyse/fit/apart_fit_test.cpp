@@ -46,13 +46,16 @@ TEST_CASE(
   CHECK(both.model.small_pair_nodes == 128);
   CHECK(both.model.points == before.model.points);
   CHECK(both.model.geometry == "nsa-1b");
-  CHECK(both.model.steps.size() == before.model.steps.size());
+  // A plan for either target quotes its own steps.
+  CHECK(both.model.steps_of("nsa-1b") == before.model.steps_of("nsa-1b"));
+  CHECK(before.model.steps_of("demo") == 0);
+  CHECK(both.model.steps_of("demo") == 28);
   CHECK(*both.latency.median_ape == Approx(*before.latency.median_ape).margin(0.002));
   const auto base_of = [](const FitReport& report, LaunchKind kind) {
     return report.model.estimates[index_of(kind, KindParameter::kBaseUs)];
   };
-  // The launches around a tree are any pair's, and their ranges state what they take; of the others'
-  // steps they have none, and a whole step said anything.
+  // The launches around a tree are any pair's, and their ranges state what they take; of the
+  // others' steps they have none, and a whole step said anything.
   for (const LaunchKind kind : {LaunchKind::kFinishTree, LaunchKind::kAcceptTree}) {
     const double planted_us = plan.parameters[index_of(kind, KindParameter::kBaseUs)] +
                               1e-3 * plan.parameters[index_of(kind, KindParameter::kStepNs)];

@@ -351,6 +351,26 @@ TEST_CASE("points that teach nothing are counted with their reason") {
   CHECK(usable.skipped.at("neither time nor counters") == 1);
 }
 
+// Launches tell which form ran, whether layers ran in one launch, which samplers a point is of.
+TEST_CASE("timed points without launches are refused, whatever they are of") {
+  const synthetic::Plan plan = planted();
+  std::vector<PointMeasurement> points =
+      joined(synthetic::attention_points(plan, h200()), synthetic::step_points(plan, h200()));
+  const std::size_t all = fit_points(points, 0.2).points.size();
+  points.front().ranges.clear();
+  points.back().ranges.clear();
+  const FitPoints usable = fit_points(points, 0.2);
+  CHECK(usable.points.size() == all - 2);
+  CHECK(usable.skipped.size() == 2);
+  for (const char* said : {"a timed attention point of which no launch is stored",
+                           "a timed step point of which no launch is stored"}) {
+    CAPTURE(said);
+    CHECK(std::count_if(usable.skipped.begin(), usable.skipped.end(), [said](const auto& reason) {
+            return reason.first.find(said) != std::string::npos && reason.second == 1;
+          }) == 1);
+  }
+}
+
 TEST_CASE("imported points teach nothing, whatever they are of, and are counted once") {
   const synthetic::Plan plan = planted();
   const std::vector<PointMeasurement> measured =

@@ -66,9 +66,10 @@ std::vector<PointMeasurement> steps_of_test(double factor) {
                                                    pair.draft, strategy, context);
       m.time_ns = {1e3 * us, 1e3 * us, 1e3 * us};
       m.adjacent_overlap = 0.6;
-      if (strategy.draft.nodes == 1) {  // as the engine runs it, and the planner prices it
-        m.ranges.push_back({.path = name_of(LaunchKind::kDecodeLayers), .launches = 1});
-      }
+      // As the engine runs it, and the planner prices it.
+      m.ranges.push_back({.path = name_of(strategy.draft.nodes == 1 ? LaunchKind::kDecodeLayers
+                                                                    : LaunchKind::kNsaRoute),
+                          .launches = 1});
       steps.push_back(m);
     }
   }
@@ -144,6 +145,20 @@ TEST_CASE("steps that say nothing of a plan's launches leave the fit as it is") 
     CHECK(fit.geometry == "nsa-1b");
     CHECK(fit.step_time.families.empty());
   }
+}
+
+// Without its launches a plain step looks like one whose layers were launched one by one.
+TEST_CASE("timed steps of which no launch is stored are not used, and counted") {
+  std::vector<PointMeasurement> steps = steps_of_test(1.5);
+  steps[0].ranges.clear();
+  steps[1].ranges.clear();
+  std::map<std::string, std::int64_t> left_out;
+  FittedModel fit = fit_of_test();
+  CHECK(use_pair_steps(steps, pair_of_test(), fit, &left_out) == 10);
+  REQUIRE(left_out.size() == 1);
+  CHECK(left_out.rbegin()->first.find("no launch is stored") != std::string::npos);
+  CHECK(left_out.rbegin()->second == 2);
+  CHECK(fit.steps.size() == 10);
 }
 
 // The planner itself compares hashes: a fit with another pair's numbers cannot pass for the pair's.

@@ -2,6 +2,7 @@
 // launches are not learned from, and a plan made from the file prices what was fitted.
 #include "engine/analyse/fit/system_fit.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -104,6 +105,21 @@ TEST_CASE("attention whose keys are not split is left out, with what to do") {
   REQUIRE(left.skipped.size() == 1);
   CHECK(left.skipped.begin()->second == unsplit);
   CHECK(left.skipped.begin()->first.find("measure it again") != std::string::npos);
+}
+
+TEST_CASE("another system's timed point of which no launch is stored is left out") {
+  std::vector<PointMeasurement> points = synthetic::system_points(planted(), h200());
+  const std::size_t all = system_points(points).points.size();
+  const auto decode = std::find_if(points.begin(), points.end(), [](const PointMeasurement& m) {
+    return m.key.workload == WorkloadKind::kDecode;
+  });
+  REQUIRE(decode != points.end());
+  decode->ranges.clear();
+  const FitPoints left = system_points(points);
+  CHECK(left.points.size() + 1 == all);
+  REQUIRE(left.skipped.size() == 1);
+  CHECK(left.skipped.begin()->first.find("timed decode point of which no launch is stored") !=
+        std::string::npos);
 }
 
 TEST_CASE("a plan ranks the other systems, as fitted and as read back from the file") {
