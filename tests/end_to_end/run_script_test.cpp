@@ -21,7 +21,15 @@ while [ $# -gt 0 ]; do
     fit) echo '  latency      median 2.2 %, 90th 7.8 %, signed median 0.4 % (338 points)'
       echo '  90 % intervals hold 93.8 %; ranking: Kendall tau 0.970' ;;
     plan) echo 'nsa-1b (bf16) on h100-sxm: step times come from a fit'
-      echo; echo '0-4096 tokens, Strict'; echo '   1  nsa/best'; echo ;;
+      echo; echo '0-4096 tokens, Strict'; echo '   1  nsa/best'; echo
+      for row in 'Reuse-only 3104.2 KL 0.053 nats, 94 % same' 'Approx+Reuse 3300.0 not measured' \
+        'Approx-only 2900.0 KL 0.017 nats, 97 % same (of other-pair, at nsa/x)'; do
+        read -r class rate price <<<"$row"
+        echo "0-4096 tokens, $class"
+        echo "   1  nsa/a/(FR)* $rate tok/s [2900.1, 3300.9]   6.02 tokens in   1900.1 us" \
+          "latency-bound  2.44x ar, 1.61x fixed (p 1.00)  predicted  $price"
+        echo
+      done ;;
     replay) echo 'mean gain over base: static +35.5 %, best+R +33.7 %' ;;
     csv) rows='context_low,context_high,class,rank,strategy,a,us,tokens,low,high,gain
 0,4096,Strict,1,nsa/d7k8n48/bfs/c8e/F*,6.59,2480,2657.4,2441,2892,2.09
@@ -93,11 +101,14 @@ TEST_CASE("./run ends with one screen, and the second run makes nothing again") 
        {"  none here\n", "  two cores\n", "  96 tokens in 17 steps\n",
         "median 2.2 %, 90th 7.8 %; 90 % intervals hold 93.8 % of them\n",
         "nsa/d7k8n48/bfs/c8e/F*       2657  [2441, 2892]", "2.09x\n", "+35.5 % tokens/s",
+        "    Reuse-only  KL 0.053 nats, 94 % same     3104  [2900, 3301]       6.02     2.44x\n",
+        "  below each the fastest class that may change tokens",
         "build/release/bin/versieve-gui db/measured/h100.db"}) {
     CAPTURE(part);
     CHECK(first.out.find(part) != std::string::npos);
   }
   CHECK(first.out.find("nsa/other") == std::string::npos);
+  CHECK(first.out.find("Approx+Reuse") == std::string::npos);  // of unmeasured loss
   const CommandResult second = checkout.run();
   CHECK(second.code == 0);
   CHECK(checkout.calls() == "doctor\n");
