@@ -21,8 +21,7 @@ namespace versieve::kernels {
 namespace {
 
 struct Layout {
-  std::size_t span_states, span_outs, weights, slices, compressed, segment_states, segment_outs,
-      bytes;
+  std::size_t span_states, span_outs, weights, slices, segment_states, segment_outs, bytes;
 };
 
 constexpr std::size_t kMaxScratchBytes = std::size_t{1} << 30;
@@ -48,7 +47,6 @@ Layout layout_of(const NsaVerifyParams<Bf16>& p) {
   l.span_outs = place(rows * spans * head_width(p));
   l.weights = place(slices * (four_of(p.nsa) ? 4 : kSliceKeys));
   l.slices = place(slices * 2);
-  l.compressed = place(routes ? rows * p.head_dim : 0);
   l.segment_states = place(rows * kSegments * 2);
   l.segment_outs = place(rows * kSegments * head_width(p));
   l.bytes = bytes;
@@ -109,7 +107,6 @@ FusedArguments arguments_of(const NsaVerifyParams<Bf16>& p, const LaunchContext&
   a.span_outs = reinterpret_cast<float*>(base + layout.span_outs);
   a.weights = reinterpret_cast<float*>(base + layout.weights);
   a.slices = reinterpret_cast<float2*>(base + layout.slices);
-  a.compressed = reinterpret_cast<float*>(base + layout.compressed);
   a.segment_states = reinterpret_cast<float2*>(base + layout.segment_states);
   a.segment_outs = reinterpret_cast<float*>(base + layout.segment_outs);
   VERSIEVE_ASSERT(context.counters != nullptr, "a fused launch counts its blocks");
@@ -196,18 +193,22 @@ TileMaps tile_maps(const NsaVerifyParams<Bf16>& p) {
             map(p.v_cmp_tree, tree_compressed)}}};
 }
 
-void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments a,
-             const TileMaps& maps, const LaunchContext& context) {
+FusedCut cut_of(const NsaVerifyParams<Bf16>& p, FusedLaunch launch) {
   const std::optional<FusedCut> cut = cut_fused(call_of(p), launch);
   VERSIEVE_ASSERT(cut.has_value(), "fused_takes was asked");
-  a.cut = *cut;
-  a.query_tiles = Divisor(cut->query_tiles);
-  a.groups = Divisor(cut->query_tiles * a.kv_heads);
+  return *cut;
+}
+
+void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, const FusedCut& cut,
+             FusedArguments a, const TileMaps& maps, const LaunchContext& context) {
+  a.cut = cut;
+  a.query_tiles = Divisor(cut.query_tiles);
+  a.groups = Divisor(cut.query_tiles * a.kv_heads);
   a.list_length = Divisor(a.sel_count);
   a.words = Divisor(static_cast<int>(fused_map_words(p.num_blocks)));
-  a.cta_queries = cut->cta_queries();
+  a.cta_queries = cut.cta_queries();
   a.cta_bits = std::countr_zero(static_cast<unsigned>(a.cta_queries));
-  const bool announced = cut->announced && context.parts != nullptr;
+  const bool announced = cut.announced && context.parts != nullptr;
   if (announced) {
     place_announced(context.parts, launch == FusedLaunch::kReuse, a);
   }
@@ -215,12 +216,12 @@ void enqueue(FusedLaunch launch, const NsaVerifyParams<Bf16>& p, FusedArguments 
     a.counters += kLaunchCounters / 2;
   }
   const std::int64_t blocks =
-      (std::int64_t{cut->part_blocks} * cut->query_tiles + cut->finishers(a.nodes)) * a.kv_heads;
+      (std::int64_t{cut.part_blocks} * cut.query_tiles + cut.finishers(a.nodes)) * a.kv_heads;
   launch_dependent({.grid = dim3(static_cast<unsigned>(blocks)),
                     .threads = static_cast<unsigned>(a.nodes == 1 ? kCtaWarps * 32 : kTreeThreads),
-                    .shared_bytes = static_cast<std::size_t>(cut->shared_bytes),
+                    .shared_bytes = static_cast<std::size_t>(cut.shared_bytes),
                     .stream = context.stream},
-                   kernel_of(launch, p, *cut, announced), a, maps);
+                   kernel_of(launch, p, cut, announced), a, maps);
 }
 
 }  // namespace
@@ -252,20 +253,24 @@ std::size_t fused_scratch_bytes(const NsaVerifyParams<Bf16>& p) {
 }
 
 void launch_fused(const NsaVerifyParams<Bf16>& p, const LaunchContext& context) {
-  const FusedArguments a = arguments_of(p, context);
+  FusedArguments a = arguments_of(p, context);
   const TileMaps maps = tile_maps(p);
   const traffic::NsaVerifyShape shape = traffic_shape_of(p);
   if (p.indices_in != nullptr) {
     const LaunchRange range("nsa_reuse", traffic::nsa_reuse(shape), context.observer);
-    enqueue(FusedLaunch::kReuse, p, a, maps, context);
+    const FusedCut cut = cut_of(p, FusedLaunch::kReuse);
+    a.spans_joined = cut.joined;
+    enqueue(FusedLaunch::kReuse, p, cut, a, maps, context);
     return;
   }
+  const FusedCut route = cut_of(p, FusedLaunch::kRoute);
+  a.spans_joined = route.joined;
   {
     const LaunchRange range("nsa_route", traffic::nsa_route(shape), context.observer);
-    enqueue(FusedLaunch::kRoute, p, a, maps, context);
+    enqueue(FusedLaunch::kRoute, p, route, a, maps, context);
   }
   const LaunchRange range("nsa_attend", traffic::nsa_attend(shape), context.observer);
-  enqueue(FusedLaunch::kAttend, p, a, maps, context);
+  enqueue(FusedLaunch::kAttend, p, cut_of(p, FusedLaunch::kAttend), a, maps, context);
 }
 
 }  // namespace versieve::kernels

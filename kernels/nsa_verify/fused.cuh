@@ -103,7 +103,8 @@ struct FusedArguments {
   int group_size;                  // C where groups share their representative's blocks, else 1
   bool older_lists, older_blocks;  // NsaVerifyParams
   int max_spans;
-  int max_blocks;  // selection blocks a node can have, a multiple of 4
+  bool spans_joined;  // the launch that stores spans stores joins: its cut's `joined`
+  int max_blocks;     // selection blocks a node can have, a multiple of 4
   const StepCounts* counts;
   const Bf16 *q, *k, *v, *k_cmp, *v_cmp, *k_tree, *v_tree, *k_cmp_tree, *v_cmp_tree, *gates;
   const std::int32_t *parent, *position, *owner;
@@ -122,7 +123,6 @@ struct FusedArguments {
   int max_slices;
   bool four;
   unsigned* counters;      // [G, tiles, 2]: CTAs that arrived, and that finished
-  float* compressed;       // [N, H, d]: the compressed branch, normalised
   float2* segment_states;  // [N, H, 8]
   float* segment_outs;     // [N, H, 8, 64 or 128]
 

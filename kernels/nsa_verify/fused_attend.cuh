@@ -1,6 +1,6 @@
 // nsa_attend and nsa_reuse: selected blocks and window, then all three branches merged, gated and
-// written once. nsa_attend finds the compressed branch done by nsa_route; nsa_reuse attends the
-// compressed cache too, in the same launch, and takes its blocks as given.
+// written once. nsa_attend finds the spans of compressed tokens done by nsa_route; nsa_reuse
+// attends the compressed cache too, in the same launch, and takes its blocks as given.
 //
 // Parts of a group: shares of the compressed tokens (reuse), the selected blocks whose number is r
 // modulo 6 (r < 6), the window's even and odd chunks of 64 positions. Finishing CTAs, each
@@ -35,13 +35,16 @@ struct FinishedRow {
       gates[branch] = load_f32(a.gates + row * 3 + branch);
     }
     if constexpr (!kReuse) {
+      // The compressed branch, of which nsa_route left spans.
+      RowParts<kD, false, true, false, false> spans(
+          a, row, a.spans_joined ? join_count(n.seen) : span_count(n.seen));
+      const float whole[3] = {1.0F, 0.0F, 0.0F};
+      float4 branch[kD / 64] = {};
+      spans.fetch();
+      spans.add(whole, branch);
 #pragma unroll
       for (int w = 0; w < kD / 64; ++w) {
-        const int element = w * 64 + parts.lane() * 4;
-        const float4 x =
-            element < a.head_dim
-                ? __ldcg(reinterpret_cast<const float4*>(a.compressed + row * a.head_dim + element))
-                : float4{};
+        const float4 x = branch[w];
         value[w] = make_float4(gates[0] * x.x, gates[0] * x.y, gates[0] * x.z, gates[0] * x.w);
       }
     }

@@ -31,7 +31,7 @@ int head_width(const NsaVerifyParams<Bf16>& p) {
 // Whether a finishing CTA of nsa_route has one node, of few enough blocks to count them.
 bool counts_blocks(const NsaVerifyParams<Bf16>& p, FusedLaunch launch, const FusedCut& cut) {
   return launch == FusedLaunch::kRoute && !cut.many && cut.finish_nodes() == 1 &&
-         p.head_dim <= kFusedManyHead && p.num_blocks <= kMostCounted;
+         p.head_dim <= kFusedManyHead && p.num_blocks <= kFusedMostCounted;
 }
 
 // Puts the parts of a launch that announces them into `memory`, kFusedPartBytes: [N, H, ...] as in

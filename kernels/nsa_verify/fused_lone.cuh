@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(kCtaWarps * 32, kD == 64 ? 2 : 1)
   if (block >= a.kv_heads * a.cut.part_blocks) {
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts>(a, block - a.kv_heads * a.cut.part_blocks, shared);
+    finish_route<kD, kCounts, kCtaWarps * 32>(a, block - a.kv_heads * a.cut.part_blocks, shared);
     return;
   }
   const int warp = warp_of_block();

@@ -70,7 +70,7 @@ class RowParts {
   __device__ __forceinline__ RowParts(const FusedArguments& a, int row, int spans)
       : spans_(spans),
         most_spans_(kSpanned ? __reduce_max_sync(0xFFFFFFFFU, spans) : 0),
-        joined_(a.cut.joined) {
+        joined_(a.spans_joined) {
     const int first_span = row * a.max_spans;
     const int first_segment = row * kSegments;
     span_states_ = a.span_states + first_span + lane() - kBefore;
@@ -346,6 +346,59 @@ class RowParts {
   float4 segment_[kSegments][kD / 64] = {};
   float4 quad_[kBatch][kD / 64] = {};                // of a batch of spans
   float4 ahead_[kAhead ? kBatch : 1][kD / 64] = {};  // of the next one
+};
+
+// Maximum and 1 / sum (0 without a key) of a row's compressed branch, from the states of its spans
+// (joins, if the cut joins them) alone: the numbers and the order of sums of RowParts.
+class SpanStates {
+ public:
+  __device__ __forceinline__ SpanStates(const FusedArguments& a, int row, int spans)
+      : spans_(spans),
+        most_spans_(__reduce_max_sync(0xFFFFFFFFU, spans)),
+        joined_(a.spans_joined),
+        states_(a.span_states + row * a.max_spans + lane()) {
+    settle(states_);
+  }
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % kRowLanes; }
+
+  // All lanes of the warp call it.
+  __device__ __forceinline__ float2 merge() const {
+    const float2 first = state_of(0);
+    float most = row_most(first, true);
+#pragma unroll 1
+    for (int base = kRowLanes; base < most_spans_; base += kRowLanes) {
+      most = fmaxf(most, row_most(state_of(base), true));
+    }
+    float total = 0.0F;
+    float join = 0.0F;
+#pragma unroll 1
+    for (int base = 0; base < most_spans_; base += kRowLanes) {
+      const float2 own = base == 0 ? first : state_of(base);
+      const float weight = own.y > 0.0F ? state_weight(own.x, most) : 0.0F;
+      const float mass = own.y > 0.0F ? multiply_flushed(weight, own.y) : 0.0F;
+      // Joins of four short spans, then of two long ones.
+      const unsigned ends = joined_ ? 0xFFFFU : (base == 0 ? 0xAA88U : 0xAAAAU);
+#pragma unroll
+      for (int i = 0; i < kRowLanes; ++i) {
+        join += __shfl_sync(0xFFFFFFFFU, mass, i, kRowLanes);
+        if ((ends >> i & 1U) != 0U) {
+          total += join;
+          join = 0.0F;
+        }
+      }
+    }
+    return make_float2(most, total > 0.0F ? __fdividef(1.0F, total) : 0.0F);
+  }
+
+ private:
+  // Of span `base` + lane.
+  __device__ __forceinline__ float2 state_of(int base) const {
+    return base + lane() < spans_ ? __ldcg(states_ + base) : make_float2(kNoReference, 0.0F);
+  }
+
+  int spans_, most_spans_;
+  bool joined_;
+  const float2* states_;
 };
 
 }  // namespace versieve::kernels

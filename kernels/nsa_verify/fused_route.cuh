@@ -1,13 +1,15 @@
-// nsa_route: the compressed branch, the importance of every selection block and each node's n
-// blocks, in one launch.
+// nsa_route: the spans of the compressed branch, the importance of every selection block and each
+// node's n blocks, in one launch.
 //
 // Working CTAs attend shares of the compressed tokens and keep, beside the partial results, the
 // softmax weights: summed into blocks in registers where a slice of 16 tokens is four blocks (B/s =
 // 4, l/s = 2), else as they are; each slice under its own power-of-two reference, so that nothing
-// has to be looked at twice. Finishing CTAs, for one to four nodes of a KV head, merge the partial
-// results, turn weights into probabilities by one factor a slice, add up heads and pick the blocks.
-// Traffic: traffic::nsa_route.
+// has to be looked at twice. Finishing CTAs, for one to four nodes of a KV head, sum up the
+// spans' states, turn weights into probabilities by one factor a slice, add up heads and pick the
+// blocks. The spans' outputs are nsa_attend's to sum up. Traffic: traffic::nsa_route.
 #pragma once
+
+#include <bit>
 
 #include "kernels/nsa_verify/fused_parts.cuh"
 #include "kernels/nsa_verify/fused_select.cuh"
@@ -137,11 +139,13 @@ struct KeepWeights {
   }
 };
 
-// A CTA finishes 1, 2 or 4 nodes of a KV head: all warps merge, half a warp a query head, then each
-// node has as many warps as there are. kCounts: counts_blocks (fused_call.cuh).
-template <int kD, bool kCounts>
+// A CTA finishes 1, 2 or 4 nodes of a KV head: half a warp merges the states of a query head, then
+// each node has as many warps as there are. kCounts: counts_blocks (fused_call.cuh). kThreads: all
+// of the CTA's.
+template <int kD, bool kCounts, int kThreads>
 __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
                                              unsigned char* shared) {
+  constexpr int kWarps = kThreads / 32;
   const int warp = warp_of_block();
   const int nodes = 1 << a.cut.finish_bits;
   const int first_node = index / a.kv_heads << a.cut.finish_bits;
@@ -150,20 +154,19 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   float2* const states = reinterpret_cast<float2*>(shared);  // [nodes, H/G rounded up]
   unsigned* const lists = reinterpret_cast<unsigned*>(states + kFusedFinishRows);
   const int rows = nodes << a.head_bits;
-  int i = 0;    // row of this half warp
-  int row = 0;  // and of [N, H]
+  int i = 0;  // row of this half warp
   const auto row_at = [&](int first) {
     i = min(first + static_cast<int>(threadIdx.x) / kRowLanes % 2, rows - 1);
     n.node = min(first_node + (i >> a.head_bits), a.nodes - 1);
     n.locate(a);
     const int head = min(i & ((1 << a.head_bits) - 1), a.group_heads - 1);
-    row = n.node * a.heads + n.g * a.group_heads + head;
-    return RowParts<kD, false, true, false>(a, row, a.cut.compressed_parts(n.seen));
+    return SpanStates(a, n.node * a.heads + n.g * a.group_heads + head,
+                      a.cut.compressed_parts(n.seen));
   };
-  RowParts<kD, false, true, false> parts = row_at(warp * 2);  // while others work
+  SpanStates spans = row_at(warp * 2);  // while others work
   // The node whose blocks this warp ranks with others.
-  const int warps = nodes == 1 ? kCtaWarps : (nodes == 2 ? kCtaWarps / 2 : kCtaWarps / 4);
-  const int place = nodes == 1 ? 0 : (nodes == 2 ? warp / 2 : warp);
+  const int warps = kWarps >> a.cut.finish_bits;
+  const int place = warp >> (std::countr_zero(unsigned{kWarps}) - a.cut.finish_bits);
   const int thread = static_cast<int>(threadIdx.x) - place * warps * 32;
   NodeOfHead ranked{};
   ranked.g = n.g;
@@ -171,44 +174,34 @@ __device__ __forceinline__ void finish_route(const FusedArguments& a, int index,
   ranked.locate(a);
   ranked.states = states + (place << a.head_bits);
   const bool works = first_node + place < a.nodes && chooses(a, ranked.node);
-  const unsigned before = wait_for_parts<kCtaWarps * 32>(a, first_node, n.g);
+  const unsigned before = wait_for_parts<kThreads>(a, first_node, n.g);
   SliceWeights weights;
-  const bool asked = kD == 64 && works && a.four;  // wide heads have no registers left
+  const bool asked = works && a.four;
   if (asked) {
     weights.fetch(a, ranked, thread, 0);
   }
 #pragma unroll 1
   for (int first = warp * 2; first < rows;) {
-    const float gates[3] = {1.0F, 0.0F, 0.0F};
-    float4 value[kD / 64] = {};
-    parts.fetch();
-    const float2 merged = parts.add(gates, value);
-#pragma unroll
-    for (int w = 0; w < kD / 64; ++w) {
-      const int element = w * 64 + parts.lane() * 4;
-      if (element < a.head_dim) {
-        *reinterpret_cast<float4*>(a.compressed + row * a.head_dim + element) = value[w];
-      }
-    }
-    if (parts.lane() == 0) {
+    const float2 merged = spans.merge();
+    if (spans.lane() == 0) {
       states[i] = merged;
     }
-    first += 2 * kCtaWarps;
+    first += 2 * kWarps;
     if (first < rows) {
-      parts = row_at(first);
+      spans = row_at(first);
     }
   }
-  work_sync();
+  meet<0, kThreads>();
   unsigned* const keys = lists + place * fused_select_words(a.num_blocks, a.sel_count);
   if (works) {
     importance_of_node(a, ranked, keys, thread, warps * 32, weights, asked);
   }
-  work_sync();
+  meet<0, kThreads>();
   std::int32_t* const chosen = reinterpret_cast<std::int32_t*>(keys + (a.num_blocks + 3) / 4 * 4);
   uint2* const candidates = reinterpret_cast<uint2*>(chosen + (a.sel_count + 3) / 4 * 4);
   if constexpr (kCounts) {
     if (works) {
-      count_blocks_of_node(a, ranked, keys, reinterpret_cast<unsigned*>(candidates));
+      count_blocks_of_node<kThreads>(a, ranked, keys, reinterpret_cast<unsigned*>(candidates));
     }
   } else if (works && warp == place * warps) {
     select_of_node(a, ranked, keys, chosen, candidates);
@@ -224,15 +217,10 @@ __global__ void __launch_bounds__(kTreeThreads, 2)
   extern __shared__ __align__(1024) unsigned char shared[];
   const bool feeds = warp_of_block() >= kCtaWarps;
   if (!works_on_parts(a)) {
-    if (feeds) {
-      give_registers<kFeedRegisters>();
-      return;
-    }
-    take_registers<256 - kFeedRegisters>();
     wait_for_predecessors();
     release_successors();
-    finish_route<kD, kCounts>(a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks,
-                              shared);
+    finish_route<kD, kCounts, kTreeThreads>(
+        a, static_cast<int>(blockIdx.x) - a.groups.value * a.cut.part_blocks, shared);
     return;
   }
   int share;

@@ -36,12 +36,15 @@ __device__ inline void best_of_lane(const unsigned* keys, int blocks, unsigned& 
   }
 }
 
-// The `wanted` best of keys[0, blocks) into chosen, by repeated maximum: any input.
-__device__ __noinline__ inline void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
-                                                        std::int32_t* chosen) {
+// The `wanted` best of keys[0, blocks) into chosen, by repeated maximum: any input. Part of its
+// caller: of a CTA of nsa_route all warps finish, and a function that is called would leave ptxas
+// too few registers for that.
+__device__ __forceinline__ void take_best_in_rounds(unsigned* keys, int blocks, int wanted,
+                                                    std::int32_t* chosen) {
   unsigned key;
   unsigned block;
   best_of_lane(keys, blocks, key, block);
+#pragma unroll 1
   for (int round = 0; round < wanted; ++round) {
     const unsigned top = __reduce_max_sync(0xFFFFFFFFU, key);
     const unsigned best = __reduce_min_sync(0xFFFFFFFFU, key == top ? block : 0xFFFFFFFFU);
@@ -52,6 +55,11 @@ __device__ __noinline__ inline void take_best_by_rounds(unsigned* keys, int bloc
     }
   }
   __syncwarp();
+}
+// The same, called.
+__device__ __noinline__ inline void take_best_by_rounds(unsigned* keys, int blocks, int wanted,
+                                                        std::int32_t* chosen) {
+  take_best_in_rounds(keys, blocks, wanted, chosen);
 }
 
 // The same where few candidates reach the bound that the lanes' maxima give: the wanted-th largest
@@ -163,8 +171,8 @@ struct SliceWeights {
 
 // Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
 // as often as pairs (m, u) lead to it.
-__device__ __noinline__ inline float importance_of_block(const FusedArguments& a,
-                                                         const NodeOfHead& n, int j) {
+__device__ __forceinline__ float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
+                                                     int j) {
   const int first_row = n.node * a.heads + n.g * a.group_heads;
   const int per_block = 1 << (a.block_bits - a.stride_bits);
   const int overlaps = a.cmp_block >> a.stride_bits;
@@ -229,14 +237,14 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
   }
 }
 
-inline constexpr int kMostCounted = kCtaWarps * 32;  // blocks of a node: a thread each
-
-// All warps of a finishing CTA: the node's n blocks by `keys`, where a node has at most
-// kMostCounted. A thread counts what goes before its block, so that there is no chain from one step
-// to the next, and little code. masks: [kCtaWarps], in shared memory.
+// All kThreads of a finishing CTA: the node's n blocks by `keys`, where a node has at most
+// kFusedMostCounted. A thread counts what goes before its block, so that there is no chain from one
+// step to the next, and little code. masks: [kThreads / 32], in shared memory.
+template <int kThreads>
 __device__ __forceinline__ void count_blocks_of_node(const FusedArguments& a,
                                                      const NodeOfHead& node, const unsigned* keys,
                                                      unsigned* masks) {
+  static_assert(kThreads >= kFusedMostCounted, "a block each");
   const int thread = static_cast<int>(threadIdx.x);
   const int n = a.sel_count;
   const int blocks = (node.position >> a.block_bits) + 1;
@@ -261,10 +269,10 @@ __device__ __forceinline__ void count_blocks_of_node(const FusedArguments& a,
   if (thread % 32 == 0) {
     masks[thread / 32] = mask;
   }
-  work_sync();
+  meet<0, kThreads>();
   int place = __popc(mask & ((1U << thread % 32) - 1U));
 #pragma unroll
-  for (int warp = 0; warp < kCtaWarps - 1; ++warp) {
+  for (int warp = 0; warp < kThreads / 32 - 1; ++warp) {
     place += warp < thread / 32 ? __popc(masks[warp]) : 0;
   }
   const int first = node.node / a.group_size * a.group_size;
@@ -276,7 +284,7 @@ __device__ __forceinline__ void count_blocks_of_node(const FusedArguments& a,
       indices[place] = thread;
     }
 #pragma unroll 1
-    for (int i = wanted + thread; i < n; i += kCtaWarps * 32) {
+    for (int i = wanted + thread; i < n; i += kThreads) {
       indices[i] = -1;
     }
   }
@@ -305,7 +313,7 @@ __device__ __forceinline__ void select_of_node(const FusedArguments& a, const No
   const int wanted = min(n, own + 1);
   if (wanted > forced &&
       !take_best_by_bound(keys, own + 1, wanted - forced, lane_most, candidates, chosen + forced)) {
-    take_best_by_rounds(keys, own + 1, wanted - forced, chosen + forced);
+    take_best_in_rounds(keys, own + 1, wanted - forced, chosen + forced);
   }
   // The group's rows take them; ascending.
   const int first = node.node / a.group_size * a.group_size;

@@ -127,10 +127,23 @@ class Planner {
   // All of a CTA's where kernels have registers for it (kernels/nsa_verify/fused_attend.cuh), else
   // those that work.
   int finish_warps(const FusedCut& cut) const {
-    const bool all = launch_ != FusedLaunch::kRoute && queries_ > 1 &&
-                     call_.head_dim <= kFusedManyHead &&
-                     (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half));
+    const bool narrow = call_.head_dim <= kFusedManyHead;
+    const bool all =
+        queries_ > 1 && (launch_ == FusedLaunch::kRoute ||
+                         (narrow && (cut.many || (launch_ == FusedLaunch::kAttend && !cut.half))));
     return all ? 2 * kFusedWarps : kFusedWarps;
+  }
+
+  // Whether two nodes share a finishing CTA of nsa_route rather than start behind the working CTAs:
+  // its threads, four blocks each, take all blocks of both at once, and a node alone would have too
+  // many of them to be ranked by counting.
+  bool pairs(const FusedCut& cut) const {
+    constexpr std::int64_t kThreads = 2 * kFusedWarps * 32;
+    const std::int64_t ctas =
+        (std::int64_t{cut.part_blocks} * cut.query_tiles + queries_) * call_.num_kv_heads;
+    return launch_ == FusedLaunch::kRoute && call_.head_dim <= kFusedManyHead &&
+           call_.num_blocks > kFusedMostCounted && 2 * call_.num_blocks <= 4 * kThreads &&
+           ctas > resident_ctas();
   }
 
   // As many as the warps of a finishing CTA take at once, or more where the finishing CTAs would
@@ -145,7 +158,8 @@ class Planner {
                                           cta_queries);
     std::int64_t nodes = at_once;
     while (nodes * 2 <= cta_queries && nodes < kMostFinished * at_once &&
-           quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas() &&
+           ((nodes == 1 && pairs(cut)) ||
+            quotient_up(queries_, nodes) * call_.num_kv_heads > resident_ctas()) &&
            !(routes && select_bytes(nodes * 2) > kHalfShared)) {
       nodes *= 2;
     }

@@ -28,10 +28,11 @@ inline constexpr int kFusedKinds = 3;              // spans, window, selected bl
 // Two barriers, and of each list and row tile one and the list's length: of each kind, and of the
 // segments of selected blocks behind the first.
 inline constexpr int kFusedReadyBytes = 2 * 8 + (kFusedKinds + 1) * kFusedWarps * 16;
-inline constexpr int kFusedFinishRows = 64;  // of a finishing CTA: a state each
-inline constexpr int kFusedMostRanked = 64;  // candidates of a selecting warp
-inline constexpr int kFusedTailQueries = 4;  // of a tail entry: 64 bits, 16 positions each
-inline constexpr int kFusedMostShared = 8;   // queries that share loads of selected blocks
+inline constexpr int kFusedFinishRows = 64;    // of a finishing CTA: a state each
+inline constexpr int kFusedMostRanked = 64;    // candidates of a selecting warp
+inline constexpr int kFusedMostCounted = 128;  // blocks of a node that are ranked by counting
+inline constexpr int kFusedTailQueries = 4;    // of a tail entry: 64 bits, 16 positions each
+inline constexpr int kFusedMostShared = 8;     // queries that share loads of selected blocks
 // Elements that a tile's rows, and a part's outputs in memory, have for heads of this size.
 std::int64_t fused_width(std::int64_t head_dim);
 // Thread blocks of heads this wide that are on the chip at once.

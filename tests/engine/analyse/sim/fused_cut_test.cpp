@@ -111,3 +111,26 @@ TEST_CASE("a call whose lists no shared memory holds is not cut") {
     CHECK_FALSE(cut_fused(call, launch).has_value());
   }
 }
+
+TEST_CASE("two nodes share a finishing CTA of nsa_route where alone they would start too late") {
+  const auto nodes = [](std::int64_t queries, std::int64_t context) {
+    const LlmShape shape = named_llm_shape("nsa-1b");
+    const FusedCall call{.nsa = shape.nsa,
+                         .num_heads = shape.num_heads,
+                         .num_kv_heads = shape.num_kv_heads,
+                         .head_dim = shape.head_dim,
+                         .num_queries = queries,
+                         .context_len = context,
+                         .num_blocks = context / shape.nsa.sel_block + 1,
+                         .group_size = 8};
+    const std::optional<FusedCut> cut = cut_fused(call, FusedLaunch::kRoute);
+    REQUIRE(cut.has_value());
+    CHECK(cut->finish_warps == 2 * kFusedWarps);
+    return cut->finish_nodes();
+  };
+  CHECK(nodes(16, 16384) == 1);  // all fit the chip at once
+  CHECK(nodes(32, 16384) == 2);
+  CHECK(nodes(64, 16384) == 2);  // finishing CTAs of a node each would not fit by themselves
+  CHECK(nodes(32, 4096) == 1);   // ranked by counting, a node a CTA
+  CHECK(nodes(32, 65536) == 1);  // the blocks of two are a second round
+}
