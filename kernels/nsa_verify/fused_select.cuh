@@ -116,14 +116,6 @@ __device__ inline bool take_best_by_bound(const unsigned* keys, int blocks, int 
   return true;
 }
 
-// Weight of compressed token `token` in row `row`, as a probability.
-__device__ inline float token_weight(const FusedArguments& a, int row, int token, float2 state) {
-  const float2 slice = __ldcg(a.slices + row * a.max_slices + token / kSliceKeys);
-  const float factor = multiply_flushed(state_weight(slice.x, state.x), state.y);
-  const float weight = __ldcg(a.weights + row * a.max_slices * kSliceKeys + token);
-  return multiply_flushed(weight, factor);
-}
-
 // What four heads keep of one slice of compressed tokens where B/s = 4 and l/s = 2: weights of its
 // blocks, and reference and last weight of the slice and of the one before.
 struct SliceWeights {
@@ -169,25 +161,55 @@ struct SliceWeights {
   }
 };
 
-// Importance of block j from single tokens: the double sum over m < B/s and u < l/s meets a token
-// as often as pairs (m, u) lead to it.
+// Weights of compressed tokens that are asked for before the first is needed.
+inline constexpr int kWeightsAtOnce = 8;
+
+// Importance of block j from single tokens, any B/s and l/s: the double sum over m < B/s and
+// u < l/s meets a token as often as pairs (m, u) lead to it. Heads in their order, then tokens.
 __device__ __forceinline__ float importance_of_block(const FusedArguments& a, const NodeOfHead& n,
                                                      int j) {
   const int first_row = n.node * a.heads + n.g * a.group_heads;
   const int per_block = 1 << (a.block_bits - a.stride_bits);
   const int overlaps = a.cmp_block >> a.stride_bits;
   float sum = 0.0F;
+  int head = 0;
+  int o = 1 - overlaps;
 #pragma unroll 1
-  for (int head = 0; head < a.group_heads; ++head) {
-#pragma unroll 1
-    for (int o = 1 - overlaps; o < per_block; ++o) {
-      const int token = j * per_block + o;
-      if (token < 0 || token >= n.seen) {
-        continue;
+  while (head < a.group_heads) {
+    float weight[kWeightsAtOnce];
+    float2 slice[kWeightsAtOnce];
+    const int from_head = head;
+    const int from_o = o;
+    const auto next = [&] {
+      o += 1;
+      if (o == per_block) {
+        o = 1 - overlaps;
+        head += 1;
       }
-      const int times = min(per_block, o + overlaps) - max(o, 0);
-      sum = fmaf(static_cast<float>(times),
-                 token_weight(a, first_row + head, token, n.states[head]), sum);
+    };
+    const auto there = [&] {
+      const int token = j * per_block + o;
+      return head < a.group_heads && token >= 0 && token < n.seen;
+    };
+#pragma unroll
+    for (int i = 0; i < kWeightsAtOnce; ++i) {
+      const int token = j * per_block + o;
+      const int at = (first_row + head) * a.max_slices;
+      weight[i] = there() ? __ldcg(a.weights + at * kSliceKeys + token) : 0.0F;
+      slice[i] = there() ? __ldcg(a.slices + at + token / kSliceKeys) : float2{};
+      next();
+    }
+    head = from_head;
+    o = from_o;
+#pragma unroll
+    for (int i = 0; i < kWeightsAtOnce; ++i) {
+      if (there()) {
+        const float2 state = n.states[head];
+        const float factor = multiply_flushed(state_weight(slice[i].x, state.x), state.y);
+        const int times = min(per_block, o + overlaps) - max(o, 0);
+        sum = fmaf(static_cast<float>(times), multiply_flushed(weight[i], factor), sum);
+      }
+      next();
     }
   }
   return sum;
@@ -205,34 +227,37 @@ __device__ __forceinline__ void importance_of_node(const FusedArguments& a, cons
   const int initial = min(a.init_blocks, own + 1);
   const int first_local = max(initial, own - a.local_blocks + 1);
   const int blocks = max(own + 1, importance == nullptr ? 0 : a.num_blocks);
+  const auto keep = [&](int j, float sum) {
+    if (j <= (own | 3)) {
+      const bool candidate = j >= initial && j < first_local;
+      keys[j] = candidate ? __float_as_uint(sum) + 1U : 0U;
+    }
+    if (importance != nullptr && j < a.num_blocks) {
+      importance[j] = j <= own ? sum : 0.0F;
+    }
+  };
+  if (!a.four) {
+#pragma unroll 1
+    for (int j = thread; j < (blocks + 3) / 4 * 4; j += threads) {
+      keep(j, j <= own ? importance_of_block(a, n, j) : 0.0F);
+    }
+    return;
+  }
 #pragma unroll 1
   for (int j = thread * 4; j < blocks; j += threads * 4) {
     float sum[4] = {};
     if (j <= own) {
-      if (a.four) {
 #pragma unroll 1
-        for (int head = 0; head < a.group_heads; head += SliceWeights::kHeads) {
-          if (!asked || j != thread * 4 || head > 0) {
-            weights.fetch(a, n, j / 4, head);
-          }
-          weights.add(a, n, head, sum);
+      for (int head = 0; head < a.group_heads; head += SliceWeights::kHeads) {
+        if (!asked || j != thread * 4 || head > 0) {
+          weights.fetch(a, n, j / 4, head);
         }
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          sum[i] = j + i <= own ? importance_of_block(a, n, j + i) : 0.0F;
-        }
+        weights.add(a, n, head, sum);
       }
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const bool candidate = j + i >= initial && j + i < first_local;
-      if (j <= own) {
-        keys[j + i] = candidate ? __float_as_uint(sum[i]) + 1U : 0U;
-      }
-      if (importance != nullptr && j + i < a.num_blocks) {
-        importance[j + i] = j + i <= own ? sum[i] : 0.0F;
-      }
+      keep(j + i, sum[i]);
     }
   }
 }
