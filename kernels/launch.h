@@ -99,6 +99,19 @@ void prepare_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf1
 void launch_draft_levels(DraftWorkspace& workspace, const DraftLevelsParams<Bf16>& p,
                          const LaunchContext& context);
 
+// --- dense_pass ---
+// tree_attention of a chain of many queries by wgmma, its keys split over blocks: the form of
+// rectification. Sums follow the call: the same call has the same bits.
+
+// Whether launch_dense_pass has a kernel for that launch: a chain that allows it, bf16, all tokens,
+// and the rows that takes_dense_pass (model/launches/dense_pass.h) names.
+template <class T>
+bool dense_pass_takes(const TreeAttentionParams<T>& p);
+// What launch_dense_pass needs of context.scratch.
+std::size_t dense_pass_scratch_bytes(const TreeAttentionParams<Bf16>& p);
+// Enqueues, never waits. REQUIRES: dense_pass_takes(p).
+void launch_dense_pass(const TreeAttentionParams<Bf16>& p, const LaunchContext& context);
+
 // --- draft_tree ---
 // draft_tree on CUDA: one block a launch, except the commit's copies. Nothing waits or allocates.
 

@@ -253,6 +253,9 @@ struct TreeAttentionParams {
   // Every node is a query and the child of the node before it, and there is no window. It changes
   // no bit; CUDA saves looking up paths (kernels/flash_decode).
   bool splits_chain = false;
+  // A chain that writes rows anew (rectification), of which no bit has to agree with a step's: CUDA
+  // may take kernels/dense_pass, whose sums follow the call.
+  bool dense_pass = false;
   // Or null. Of the last query: its head-averaged weights, as attention_weights gives them. Takes
   // no query_node, selected tokens, window and counts.
   SumOf<T>* weights = nullptr;  // [L + depth + 1], by position

@@ -172,6 +172,11 @@ class CudaOps final : public Ops<T> {
   }
   void tree_attention(const TreeAttentionParams<T>& p) override {
     if constexpr (std::is_same_v<T, Bf16>) {
+      if (kernels::dense_pass_takes(p)) {
+        reserve(dense_pass_scratch_bytes(p));
+        launch_dense_pass(p, context_);
+        return;
+      }
       if (flash_decode_takes(p)) {
         reserve(flash_decode_scratch_bytes(p));
         launch_flash_decode(p, context_);

@@ -77,6 +77,23 @@ void set_rounds(LaunchKind kind, KindParameter parameter, Range& r) {
   }
 }
 
+// A dense pass begins as measured on an H100 (kernels/dense_pass/MEASURED.md): 388 TFLOP/s at 128
+// queries, 24 us at 16K where neither bytes nor products bind it.
+void set_pass(LaunchKind kind, KindParameter parameter, Range& r) {
+  if (kind != LaunchKind::kDensePass) {
+    return;
+  }
+  if (parameter == KindParameter::kComputeShare) {
+    r.initial = 5.8;
+  } else if (parameter == KindParameter::kBaseUs) {
+    r.initial = 24.0;
+  } else if (parameter == KindParameter::kStepNs) {
+    r.initial = 1.0;
+  } else if (parameter == KindParameter::kResident) {
+    r.initial = 1.0;
+  }
+}
+
 // The launches around a tree are a block or a few that walk over its nodes: 1 to 3 us for 8 to 64
 // nodes, up to 7 for 256 (kernels/draft_tree, ranges of h200-demo-step). Wider bounds would let
 // them stand for what is missed elsewhere in a step.
@@ -90,6 +107,7 @@ Range range_of(LaunchKind kind, std::size_t parameter) {
     r.high = 2e3;
   }
   set_rounds(kind, static_cast<KindParameter>(parameter), r);
+  set_pass(kind, static_cast<KindParameter>(parameter), r);
   return r;
 }
 

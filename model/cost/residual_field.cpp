@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/launches/dense_pass.h"
 #include "model/launches/draft_levels.h"
 #include "model/launches/fused_parts.h"
 #include "model/launches/nsa_shape.h"
@@ -79,7 +80,8 @@ Regime step_regime(const StepShape& s) {
 
 Regime dense_regime(const StepShape& s) {
   const DenseRead& read = s.dense;
-  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method),
+  // A dense pass is another launch than those of chains that are verified.
+  Regime regime{kDenseFamilies + 2 * static_cast<int>(read.method) + (takes_dense_pass(s) ? 1 : 0),
                 {logarithm(s.context_len, 4.0), logarithm(s.num_queries, 4.0)}};
   if (read.method == AttentionMethod::kResa) {
     regime.at[2] = std::log(read.active_ratio) / std::log(4.0);

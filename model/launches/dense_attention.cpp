@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/launches/block_keys.h"
+#include "model/launches/dense_pass.h"
 #include "model/launches/flash_decode.h"
 #include "model/launches/resa_decode.h"
 #include "model/launches/specattn.h"
@@ -40,6 +41,10 @@ void add_dense_attention(const StepShape& s, double layers, StepWork& out) {
     case AttentionMethod::kDense:
     case AttentionMethod::kNsa:
       break;
+  }
+  if (takes_dense_pass(s)) {
+    add_dense_pass(s, layers, out);
+    return;
   }
   add_flash_decode(s, layers, out);
 }

@@ -19,7 +19,7 @@ constexpr std::array<const char*, kLaunchKindCount> kNames = {
     "spec_difference",    "spec_sum",     "spec_draw",
     "spec_chain",         "spec_pick",    "tree_tau",
     "tree_walk_baseline", "tree_tests",   "decode_layers",
-    "draft_levels"};
+    "draft_levels",       "dense_pass",   "dense_pass_merge"};
 
 }  // namespace
 
@@ -53,7 +53,7 @@ bool uses_tensor_cores(LaunchKind kind) {
          kind == LaunchKind::kNsaAttend || kind == LaunchKind::kNsaReuse ||
          kind == LaunchKind::kFlashDecode || kind == LaunchKind::kFlashRows ||
          kind == LaunchKind::kResaDecode || kind == LaunchKind::kDecodeLayers ||
-         kind == LaunchKind::kDraftLevels;
+         kind == LaunchKind::kDraftLevels || kind == LaunchKind::kDensePass;
 }
 
 void StepWork::add(const LaunchWork& launch) {

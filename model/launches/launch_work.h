@@ -60,8 +60,11 @@ enum class LaunchKind {
   kTreeTests,
   kDecodeLayers,  // all layers of one token (model/launches/decode_layers.h)
   kDraftLevels,   // all levels of a draft tree (model/launches/draft_levels.h)
+  // Rectification over a dense cache (model/launches/dense_pass.h).
+  kDensePass,
+  kDensePassMerge,
 };
-inline constexpr std::size_t kLaunchKindCount = 40;
+inline constexpr std::size_t kLaunchKindCount = 42;
 const char* name_of(LaunchKind kind);  // "nsa_compressed", ...
 const char* path_of(LaunchKind kind);  // of the measured range: the kernel's root word
 // By the path; of those that share one, the first in the list above.

@@ -20,6 +20,7 @@ struct DenseRead {
   std::int64_t weight_rows = 1;  // the draft's steps that they were chosen by
   double filled = 1.0;           // tokens of the block whose keys a step keeps
   bool whole_step = true;        // block keys of all layers in one launch
+  bool rewrites = false;         // a chain whose rows are written anew: rectification
 };
 
 // What a step is asked to do.

@@ -92,9 +92,11 @@ void SystemPricer::compose(const Strategy& strategy, std::int64_t context, StepS
                 sink);
   if (strategy.attention == AttentionMethod::kResa && strategy.resa_rectify_every > 0) {
     const std::int64_t tokens = strategy.resa_rectify_every;
-    compose_dense(
-        {.context_len = context, .queries = tokens, .weight = 1.0 / static_cast<double>(tokens)},
-        sink);
+    compose_dense({.context_len = context,
+                   .queries = tokens,
+                   .read = {.rewrites = true},
+                   .weight = 1.0 / static_cast<double>(tokens)},
+                  sink);
   }
 }
 

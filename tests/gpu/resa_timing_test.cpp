@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::int64_t kLongest = 262144;
 constexpr std::int64_t kEvery = 32;
+constexpr std::int64_t kMostEvery = 128;
 const kernels::ResaSelection kSelection;  // the defaults: b 16, p 0.1, n_min 16, n_local 1
 
 // What a step is timed with: Rectified Sparse Attention's default, and sparser settings of its
@@ -54,9 +55,9 @@ struct Bench {
   std::unique_ptr<kernels::Ops<Bf16>> ops = kernels::make_cuda_ops<Bf16>(stream.handle());
   LlmShape shape = dense_1b();
   Target<Bf16> target = make_synthetic_target(*ops, shape, draft_shape_for(shape), 1);
-  kernels::OpsBuffer<Bf16> q{*ops, test::random_elements<Bf16>(kEvery * 2048, 5)};
-  kernels::OpsBuffer<Bf16> tree{*ops, test::random_elements<Bf16>(kEvery * 512, 6)};
-  kernels::OpsBuffer<Bf16> out{*ops, kEvery * 2048};
+  kernels::OpsBuffer<Bf16> q{*ops, test::random_elements<Bf16>(kMostEvery * 2048, 5)};
+  kernels::OpsBuffer<Bf16> tree{*ops, test::random_elements<Bf16>(kMostEvery * 512, 6)};
+  kernels::OpsBuffer<Bf16> out{*ops, kMostEvery * 2048};
   kernels::OpsBuffer<Bf16, std::int32_t> indices{*ops, 8 * 16384};
 
   Bench() {
@@ -67,7 +68,9 @@ struct Bench {
     target.cache().set_length(length);
     target.keep_block_keys(key_block);
   }
-  kernels::TreeAttentionParams<Bf16> dense(std::int64_t layer, std::int64_t queries) {
+  // `pass`: as rectification asks for it, else as a step that keeps its bits.
+  kernels::TreeAttentionParams<Bf16> dense(std::int64_t layer, std::int64_t queries,
+                                           bool pass = false) {
     return {.num_heads = 32,
             .num_kv_heads = 8,
             .head_dim = 64,
@@ -80,7 +83,8 @@ struct Bench {
             .k_tree = tree.data(),
             .v_tree = tree.data(),
             .out = out.data(),
-            .splits_chain = true};
+            .splits_chain = true,
+            .dense_pass = pass};
   }
   kernels::ResaDecodeParams<Bf16> sparse(std::int64_t layer) {
     return {.selection = kSelection,
@@ -203,12 +207,27 @@ TEST_CASE("ReSA's layers and steps against dense split decoding", "[timing]") {
         bench.layer_us([&](std::int64_t l) { bench.ops->tree_attention(bench.dense(l, 1)); });
     const double sparse =
         bench.layer_us([&](std::int64_t l) { bench.ops->resa_decode(bench.sparse(l)); });
-    const double rectify =
-        bench.layer_us([&](std::int64_t l) { bench.ops->tree_attention(bench.dense(l, kEvery)); });
+    const double rectify = bench.layer_us(
+        [&](std::int64_t l) { bench.ops->tree_attention(bench.dense(l, kEvery, true)); });
     std::printf("%7lld %8.2f %8.2f %8.2f %6.3f %8.2f   attention ratio %.2f\n",
                 static_cast<long long>(length), dense, sparse, rectify,
                 rectify / kEvery / (sparse + rectify / kEvery),
                 static_cast<double>(length) * 2048 / 4.64e6, dense / (sparse + rectify / kEvery));
+  }
+  std::printf("us a layer: L, f, flash_decode, dense_pass, TFLOP/s\n");
+  for (const std::int64_t length : {std::int64_t{16384}, std::int64_t{65536}, kLongest}) {
+    bench.set_length(length);
+    for (const std::int64_t every : {std::int64_t{32}, std::int64_t{64}, kMostEvery}) {
+      double us[2];
+      for (const bool pass : {false, true}) {
+        us[pass] = bench.layer_us(
+            [&](std::int64_t l) { bench.ops->tree_attention(bench.dense(l, every, pass)); });
+      }
+      std::printf("%7lld %4lld %8.2f %8.2f %6.0f\n", static_cast<long long>(length),
+                  static_cast<long long>(every), us[0], us[1],
+                  4e-6 * 32.0 * 64.0 * static_cast<double>(every * length) / us[1]);
+      CHECK(us[1] < us[0]);
+    }
   }
   std::printf("us a step: L, b, p, f, dense, sparse, rectification pass, ReSA, end to end ratio\n");
   for (const std::int64_t length : {std::int64_t{16384}, std::int64_t{65536}, kLongest}) {
@@ -239,7 +258,7 @@ TEST_CASE("the bytes that ReSA reads are KV (1/b + p + 1/f)", "[bytes]") {
   for (const std::int64_t length : {std::int64_t{65536}, kLongest}) {
     bench.set_length(length);
     bench.ops->resa_decode(bench.sparse(0));
-    bench.ops->tree_attention(bench.dense(0, kEvery));
+    bench.ops->tree_attention(bench.dense(0, kEvery, true));
     std::map<std::string, double> counted;
     profiler::RangeCounters counters({kDramBytesRead}, 64);
     CounterObserver observer(counters, [&] { bench.ops->synchronize(); });
@@ -248,7 +267,7 @@ TEST_CASE("the bytes that ReSA reads are KV (1/b + p + 1/f)", "[bytes]") {
       bench.ops->set_observer(&observer);
       counters.begin();
       bench.ops->resa_decode(bench.sparse(layer));
-      bench.ops->tree_attention(bench.dense(layer, kEvery));
+      bench.ops->tree_attention(bench.dense(layer, kEvery, true));
       bench.ops->set_observer(nullptr);
       observer.rethrow();
       for (const profiler::RangeSample& range : counters.end()) {
@@ -258,7 +277,7 @@ TEST_CASE("the bytes that ReSA reads are KV (1/b + p + 1/f)", "[bytes]") {
     }
     bench.ops->set_observer(&log);
     bench.ops->resa_decode(bench.sparse(0));
-    bench.ops->tree_attention(bench.dense(0, kEvery));
+    bench.ops->tree_attention(bench.dense(0, kEvery, true));
     bench.ops->set_observer(nullptr);
     for (const LaunchLog::Launch& launch : log.launches()) {
       std::printf("%7lld %-14s %8.3f %8.3f %6.3f\n", static_cast<long long>(length),
@@ -267,7 +286,7 @@ TEST_CASE("the bytes that ReSA reads are KV (1/b + p + 1/f)", "[bytes]") {
                   counted[launch.path] / launch.predicted.total_read());
     }
     const double sparse = counted["resa_decode"];
-    const double dense = counted["flash_decode"] + counted["flash_combine"];
+    const double dense = counted["dense_pass"] + counted["dense_pass_merge"];
     const double step = sparse + dense / kEvery;
     const double kv = static_cast<double>(length) * 2048.0;
     const double model = kv * (1.0 / 16.0 + 0.1 + 1.0 / kEvery);

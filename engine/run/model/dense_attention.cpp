@@ -39,7 +39,8 @@ void DenseAttention<T>::attend(const AttentionStep<T>& step, std::int64_t layer)
       .k_tree = step.tree.k(layer),
       .v_tree = step.tree.v(layer),
       .out = step.out,
-      .splits_chain = window == 0 && (step.options.splits_chain || step.nodes.chain)};
+      .splits_chain = window == 0 && (step.options.splits_chain || step.nodes.chain),
+      .dense_pass = step.options.dense_pass};
   if (capture_.weights != nullptr && layer >= capture_.first_layer) {
     p.weights = capture_.weights + layer * capture_.layer_stride;
   }

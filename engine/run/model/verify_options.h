@@ -25,6 +25,9 @@ struct VerifyOptions {
   // Dense targets: the tree is a chain (TreeAttentionParams::splits_chain). Chains that the host
   // made are seen as such without it.
   bool splits_chain = false;
+  // The chain's rows are written anew and agree with no step's bits
+  // (TreeAttentionParams::dense_pass).
+  bool dense_pass = false;
   // A tree of one node of an NSA target runs its layers in one launch where the device has one
   // (Ops::decode_layers); false: launch by launch. No bit depends on it.
   bool one_launch = true;
