@@ -17,33 +17,6 @@ bool is_exact(const Strategy& strategy) {
   return strategy.precision() == PrecisionClass::kStrict;
 }
 
-// All that changes what the model computes, in one form.
-Strategy lossy_part(const Strategy& s) {
-  Strategy out;
-  out.attention = s.attention;
-  if (s.attention == AttentionMethod::kResa) {
-    out.resa_key_block = s.resa_key_block;
-    out.resa_active_ratio = s.resa_active_ratio;
-    out.resa_rectify_every = s.resa_rectify_every;
-  }
-  if (s.attention == AttentionMethod::kSpecAttn) {
-    out.specattn_p = s.specattn_p;
-  }
-  if (s.group_size > 1 && s.group_mode == GroupMode::kApprox) {
-    out.group_size = s.group_size;
-    out.group_mode = s.group_mode;
-    out.order = s.order;
-  }
-  if (s.sampling == SamplingAlgorithm::kSigmoid) {
-    out.sampling = s.sampling;
-  }
-  if (loses_by_draft(s)) {
-    out.draft = s.draft;
-  }
-  out.schedule = s.schedule;
-  return out;
-}
-
 double log_distance(const DraftChoice& a, const DraftChoice& b) {
   const auto part = [](std::int64_t x, std::int64_t y) {
     return std::fabs(std::log(static_cast<double>(std::max<std::int64_t>(1, x)) /
@@ -160,6 +133,32 @@ std::map<AttentionMethod, std::string> chosen_pairs(
 }
 
 }  // namespace
+
+Strategy lossy_part(const Strategy& s) {
+  Strategy out;
+  out.attention = s.attention;
+  if (s.attention == AttentionMethod::kResa) {
+    out.resa_key_block = s.resa_key_block;
+    out.resa_active_ratio = s.resa_active_ratio;
+    out.resa_rectify_every = s.resa_rectify_every;
+  }
+  if (s.attention == AttentionMethod::kSpecAttn) {
+    out.specattn_p = s.specattn_p;
+  }
+  if (s.group_size > 1 && s.group_mode == GroupMode::kApprox) {
+    out.group_size = s.group_size;
+    out.group_mode = s.group_mode;
+    out.order = s.order;
+  }
+  if (s.sampling == SamplingAlgorithm::kSigmoid) {
+    out.sampling = s.sampling;
+  }
+  if (loses_by_draft(s)) {
+    out.draft = s.draft;
+  }
+  out.schedule = s.schedule;
+  return out;
+}
 
 LossPrices::LossPrices(const std::vector<QualityPoint>& rows, const PairId& own,
                        const std::string& lender, std::int64_t layers, const std::string& dense)

@@ -13,6 +13,10 @@
 
 namespace versieve {
 
+// All of a strategy that changes what the target computes, in one form: its draft where losses
+// depend on it.
+Strategy lossy_part(const Strategy& strategy);
+
 class LossPrices {
  public:
   LossPrices() = default;  // nothing was measured
