@@ -395,6 +395,25 @@ void append(std::vector<std::string>& remarks, const std::vector<std::string>& m
   remarks.insert(remarks.end(), more.begin(), more.end());
 }
 
+std::vector<ChainShare> shares_of(const std::map<std::string, std::vector<Stretch>>& measured) {
+  std::vector<ChainShare> shares;
+  for (const auto& [strategy, stretches] : measured) {
+    if (stretches.empty()) {
+      continue;
+    }
+    double sum = 0.0, counted = 0.0;
+    for (const Stretch& stretch : stretches) {
+      sum += stretch.sum;
+      counted += stretch.tokens;
+    }
+    const Interval interval = mean_interval(stretches);
+    shares.push_back({.strategy = strategy,
+                      .share = {sum / counted, interval.low, interval.high},
+                      .counted = static_cast<std::int64_t>(counted)});
+  }
+  return shares;
+}
+
 template <class T>
 LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeDevice& device,
                               const std::vector<Strategy>& strategies,
@@ -444,6 +463,7 @@ LossyQualityReport quality_on(const LossyQualityRequest& request, const ComputeD
   const std::vector<QualitySet> read = run.read_texts(texts_of(request, *tokenizer));
   report.sets.insert(report.sets.end(), read.begin(), read.end());
   report.tokens_run = reader.tokens_run();
+  report.chain_shares = shares_of(reader.chain_shares());
   report.left_out = run.left_out();
   return report;
 }

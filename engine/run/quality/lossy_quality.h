@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/run/quality/intervals.h"
+#include "model/words/chain_share.h"
 #include "model/words/quality_point.h"
 #include "model/words/strategy.h"
 
@@ -87,6 +88,7 @@ struct LossyQualityReport {
   std::string model, backend, device, dtype;
   std::int64_t scored = 0, decoded = 0, questions = 0, tokens_run = 0;
   std::vector<QualitySet> sets;
+  std::vector<ChainShare> chain_shares;  // of all sets together
   std::vector<std::string> remarks;
   std::vector<std::string> left_out;  // strategies and why, a sentence each
 };
@@ -99,6 +101,8 @@ LossyQualityReport run_lossy_quality(const LossyQualityRequest& request);
 std::vector<QualityPoint> quality_points(const LossyQualityReport& report, const PairId& pair,
                                          const std::string& split);
 
+// Rows of ChainShare: {strategy, share, share_95, counted}.
+nlohmann::ordered_json chain_shares_json(const std::vector<ChainShare>& shares);
 nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report);
 std::string lossy_quality_text(const LossyQualityReport& report);
 

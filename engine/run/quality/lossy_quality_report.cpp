@@ -113,6 +113,17 @@ std::vector<QualityPoint> quality_points(const LossyQualityReport& report, const
   return points;
 }
 
+nlohmann::ordered_json chain_shares_json(const std::vector<ChainShare>& shares) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const ChainShare& one : shares) {
+    rows.push_back({{"strategy", one.strategy},
+                    {"share", one.share.value},
+                    {"share_95", {one.share.low, one.share.high}},
+                    {"counted", one.counted}});
+  }
+  return rows;
+}
+
 nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
   nlohmann::ordered_json sets = nlohmann::ordered_json::array();
   for (const QualitySet& set : report.sets) {
@@ -141,6 +152,7 @@ nlohmann::ordered_json lossy_quality_json(const LossyQualityReport& report) {
           {"decoded", report.decoded},
           {"questions", report.questions},
           {"tokens_run", report.tokens_run},
+          {"chain_shares", chain_shares_json(report.chain_shares)},
           {"sets", sets}};
 }
 

@@ -91,6 +91,7 @@ class TextReader<T>::Scorer {
     const std::size_t rows = logits.size() / vocab_, drafted_rows = drafted.size() / vocab_;
     const std::size_t before = scores.tokens.size();
     scores.tokens.resize(before + rows);
+    std::vector<double> stays(std::min(rows, drafted_rows));
     std::vector<Law> laws(part_->keeps_laws ? rows : 0);
     kernels::parallel_for(static_cast<std::int64_t>(rows), threads_, [&](std::int64_t i) {
       const std::size_t row = static_cast<std::size_t>(i), place = before + row;
@@ -105,8 +106,9 @@ class TextReader<T>::Scorer {
         scores.tokens[place] = score_logits(own, next, exact);
         return;
       }
-      Law law = row < drafted_rows ? sigmoid_law(own, drafted.subspan(row * vocab_, vocab_))
-                                   : law_of(own);
+      Law law = row < drafted_rows
+                    ? sigmoid_law(own, drafted.subspan(row * vocab_, vocab_), &stays[row])
+                    : law_of(own);
       scores.tokens[place] = score_token(law, next, exact);
       if (part_->keeps_laws) {
         laws[row] = std::move(law);
@@ -116,9 +118,14 @@ class TextReader<T>::Scorer {
       loss_ += scores.tokens[i].loss;
     }
     std::move(laws.begin(), laws.end(), std::back_inserter(scores.laws));
+    if (!stays.empty()) {
+      stayed.push_back({.sum = std::accumulate(stays.begin(), stays.end(), 0.0),
+                        .tokens = static_cast<double>(stays.size())});
+    }
   }
 
   ReadScores scores;
+  std::vector<Stretch> stayed;  // drafted tokens that a test by sigmoids keeps, a block each
 
  private:
   const Part* part_;
@@ -439,6 +446,7 @@ void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
   if (draft_.model == nullptr) {
     HeadDrafter<T> drafter(*draft_.head);
     read_chains(strategy, drafter, scorer);
+    add_shares(strategy, scorer.stayed);
     return;
   }
   const std::span<const std::int32_t> held =
@@ -447,6 +455,7 @@ void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
   ModelDrafter<T> drafter(*ops_, *draft_.model, {held.begin(), held.end()}, true);
   if (!chooses_tokens(strategy)) {
     read_chains(strategy, drafter, scorer);
+    add_shares(strategy, scorer.stayed);
     return;
   }
   const SpecAttnOptions choice{.p = strategy.specattn_p};
@@ -457,6 +466,16 @@ void TextReader<T>::read_drafted(const Strategy& strategy, Scorer& scorer) {
   target_->set_token_selector(&selector);
   read_chains(strategy, drafter, scorer);
   target_->set_token_selector(nullptr);
+  if (const ReadCount chosen = selector.chosen(); chosen.present > 0) {
+    add_shares(strategy, {{.sum = static_cast<double>(chosen.read),
+                           .tokens = static_cast<double>(chosen.present)}});
+  }
+}
+
+template <class T>
+void TextReader<T>::add_shares(const Strategy& strategy, const std::vector<Stretch>& more) {
+  std::vector<Stretch>& own = chain_shares_[strategy.text()];
+  own.insert(own.end(), more.begin(), more.end());
 }
 
 // The draft's newest row of logits behind the others, by the target's tokens: `proposed`, or empty

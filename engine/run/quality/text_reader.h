@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/run/quality/held_prefix.h"
+#include "engine/run/quality/intervals.h"
 #include "engine/run/quality/token_law.h"
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/drafter.h"
@@ -69,6 +71,9 @@ class TextReader {
   // As read() of each text, but what they share is run once, and a text that can no longer be the
   // likeliest is not read on in trees. REQUIRES: as read() of each.
   ReadChoices read_choices(const Strategy& strategy, const Choices& choices);
+  // Of strategies that were read in chains of a draft what ChainShare says, in stretches of one
+  // text or block, by the strategy's text.
+  const std::map<std::string, std::vector<Stretch>>& chain_shares() const { return chain_shares_; }
   // Tokens that the target has run so far.
   std::int64_t tokens_run() const { return tokens_run_ + prefix_.tokens_run(); }
 
@@ -93,6 +98,7 @@ class TextReader {
   void score_path(std::int64_t at, std::span<const std::int32_t> path, Scorer& scorer);
   void read_rectified(const Strategy& strategy, Scorer& scorer);
   void read_drafted(const Strategy& strategy, Scorer& scorer);
+  void add_shares(const Strategy& strategy, const std::vector<Stretch>& more);
   void add_drafted(const Drafter<T>& drafter, std::span<const std::int32_t> proposed,
                    std::vector<T>& drafted) const;
   void read_chains(const Strategy& strategy, Drafter<T>& drafter, Scorer& scorer);
@@ -104,6 +110,7 @@ class TextReader {
   int threads_;
   HeldPrefix<T> prefix_;
   std::vector<T> rows_;  // logits on the host
+  std::map<std::string, std::vector<Stretch>> chain_shares_;
   std::int64_t tokens_run_ = 0;
 };
 

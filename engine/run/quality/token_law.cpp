@@ -105,7 +105,8 @@ double divergence_of(const Law& exact, const Own& own) {
 
 // What `draft` proposes and `target` tests, both as sigmoids; `softmax` is the target's.
 std::vector<double> yielded(const std::vector<double>& proposed, const std::vector<double>& target,
-                            const std::vector<double>& draft, const std::vector<double>& softmax) {
+                            const std::vector<double>& draft, const std::vector<double>& softmax,
+                            double* stays) {
   std::vector<double> law(target.size());
   double kept = 0.0, residual = 0.0;
   for (std::size_t x = 0; x < law.size(); ++x) {
@@ -114,6 +115,9 @@ std::vector<double> yielded(const std::vector<double>& proposed, const std::vect
     residual += std::max(0.0, target[x] - draft[x]);
   }
   const double redrawn = std::max(0.0, 1.0 - kept);
+  if (stays != nullptr) {
+    *stays = 1.0 - redrawn;
+  }
   for (std::size_t x = 0; x < law.size(); ++x) {
     law[x] +=
         redrawn * (residual > 0.0 ? std::max(0.0, target[x] - draft[x]) / residual : softmax[x]);
@@ -134,7 +138,7 @@ Law law_of(std::span<const T> logits) {
 }
 
 template <class T>
-Law sigmoid_law(std::span<const T> target, std::span<const T> draft) {
+Law sigmoid_law(std::span<const T> target, std::span<const T> draft, double* stays) {
   VERSIEVE_ASSERT(target.size() == draft.size(), "target and draft speak of the same tokens");
   const std::int64_t vocab = static_cast<std::int64_t>(target.size());
   const kernels::SpecSampleParams<T> usual;
@@ -142,10 +146,10 @@ Law sigmoid_law(std::span<const T> target, std::span<const T> draft) {
   const std::vector<double> mixed = yielded(kernels::softmax_row(draft.data(), vocab, 1.0),
                                             kernels::sigmoid_row(target.data(), vocab, scale),
                                             kernels::sigmoid_row(draft.data(), vocab, scale),
-                                            kernels::softmax_row(target.data(), vocab, 1.0));
+                                            kernels::softmax_row(target.data(), vocab, 1.0), stays);
   Law law(mixed.size());
   for (std::size_t x = 0; x < law.size(); ++x) {
-    law[x] = static_cast<float>(std::log(mixed[x]));
+    law[x] = std::max(kLeastLog, static_cast<float>(std::log(mixed[x])));
   }
   return law;
 }
@@ -190,8 +194,8 @@ template TokenScore score_logits(std::span<const Bf16>, std::int32_t, const Law*
 template double loss_of(std::span<const double>, std::int32_t);
 template double loss_of(std::span<const float>, std::int32_t);
 template double loss_of(std::span<const Bf16>, std::int32_t);
-template Law sigmoid_law(std::span<const double>, std::span<const double>);
-template Law sigmoid_law(std::span<const float>, std::span<const float>);
-template Law sigmoid_law(std::span<const Bf16>, std::span<const Bf16>);
+template Law sigmoid_law(std::span<const double>, std::span<const double>, double*);
+template Law sigmoid_law(std::span<const float>, std::span<const float>, double*);
+template Law sigmoid_law(std::span<const Bf16>, std::span<const Bf16>, double*);
 
 }  // namespace versieve::engine

@@ -11,6 +11,10 @@ namespace versieve::engine {
 
 using Law = std::vector<float>;  // [V]: natural logarithms of probabilities
 
+// Of what sigmoids never yield: e to this, near the least float, so that what is said of such a law
+// is a lower bound and a number.
+inline constexpr float kLeastLog = -87.0F;
+
 // softmax(logits).
 template <class T>
 Law law_of(std::span<const T> logits);
@@ -19,8 +23,9 @@ Law law_of(std::span<const T> logits);
 // sampling=sigmoid's, at temperature 1: a drafted x stays with min(1, p(x) / q(x)), p and q the
 // sigmoids of target and draft; else max(0, p - q) is drawn from (Optimized Speculative Sampling,
 // section 3.2.2; kernels/spec_sample).
+// `stays`: null, or takes the probability that the drafted token does.
 template <class T>
-Law sigmoid_law(std::span<const T> target, std::span<const T> draft);
+Law sigmoid_law(std::span<const T> target, std::span<const T> draft, double* stays = nullptr);
 
 struct TokenScore {
   double loss = 0.0;           // nats: -law[token]

@@ -98,7 +98,15 @@ kernels::SelectedTokens SpecAttnSelector<T>::select(const LayerQueries<T>& layer
 
 template <class T>
 ReadCount SpecAttnSelector<T>::reads() const {
-  ReadCount reads = dense_;
+  ReadCount reads = chosen();
+  reads.read += dense_.read;
+  reads.present += dense_.read;
+  return reads;
+}
+
+template <class T>
+ReadCount SpecAttnSelector<T>::chosen() const {
+  ReadCount reads{.read = 0, .present = dense_.present - dense_.read};
   if (chosen_.lists() == 0) {
     return reads;
   }

@@ -67,6 +67,8 @@ class SpecAttnSelector final : public TokenSelector<T> {
   kernels::SelectedTokens select(const LayerQueries<T>& layer) override;
   // Of all verifies so far. Waits.
   ReadCount reads() const;
+  // The same of the layers that choose alone.
+  ReadCount chosen() const;
 
  private:
   bool reads_all(std::int64_t layer) const { return layer < options_.dense_layers; }

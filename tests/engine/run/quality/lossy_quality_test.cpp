@@ -418,6 +418,14 @@ TEST_CASE("sigmoids are compared over the target's tokens, of which the draft pr
       // What the draft cannot propose comes after a rejection alone, which is rare at this scale.
       CHECK(row.divergence > 1.0);
     }
+    REQUIRE(report.chain_shares.size() == 1);
+    const ChainShare& stays = report.chain_shares[0];
+    CHECK(stays.strategy == fixture.request.strategies[0]);
+    CHECK(stays.counted == 60 / 5 * 4);  // drafted tokens of chains of four
+    CHECK(stays.share.value > 0.99);     // at the paper's scale nearly all stay
+    CHECK(stays.share.value <= 1.0);
+    CHECK(stays.share.low <= stays.share.value);
+    CHECK(stays.share.high >= stays.share.value);
   }
 }
 
@@ -479,6 +487,11 @@ TEST_CASE("SpecAttn costs what the comparison of selections says it costs") {
   CHECK(report.sets[0].rows[1].agreement == Approx(rows[1].agreement));
   CHECK(report.sets[0].rows[1].divergence > 0.0);
   CHECK(report.sets[0].rows[2].rise == Approx(0.0).margin(1e-6));
+  // What the layers that choose read is what the comparison calls not saved.
+  REQUIRE(report.chain_shares.size() == 2);
+  CHECK(report.chain_shares[0].share.value == Approx(1.0 - rows[1].saved_sparse));
+  CHECK(report.chain_shares[0].share.value < 1.0);
+  CHECK(report.chain_shares[1].share.value == 1.0);
 }
 
 TEST_CASE("dense strategies answer the same whatever was answered before") {

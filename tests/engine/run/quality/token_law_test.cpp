@@ -89,6 +89,29 @@ TEST_CASE("a token that the draft has not comes by the residual alone") {
         Approx(redrawn * sigmoid(0.0) / residual).epsilon(1e-5));
 }
 
+TEST_CASE("what sigmoids never yield has the least of laws, not none") {
+  // Nothing that the draft proposes is less the target's, so nothing is drawn anew.
+  const std::vector<double> target = {2.0, 3.0, 1.0};
+  const std::vector<double> draft = {1.0, 2.0, never_proposed<double>()};
+  double stays = 0.0;
+  const Law law =
+      sigmoid_law(std::span<const double>(target), std::span<const double>(draft), &stays);
+  CHECK(stays == Approx(1.0).epsilon(1e-14));
+  CHECK(law[2] <= -30.0F);
+  CHECK(law[2] >= kLeastLog);
+  const Law exact = law_of(std::span<const double>(target));
+  const double never = std::exp(static_cast<double>(exact[2]));
+  const TokenScore score = score_token(law, 2, &exact);
+  CHECK(score.divergence > never * 20.0);
+  CHECK(std::isfinite(score.loss));
+  // A drafted token stays as often as the smaller of both sigmoids lets it.
+  const std::vector<double> below = {1.0, 0.0, 3.0};
+  sigmoid_law(std::span<const double>(below), std::span<const double>(draft), &stays);
+  const auto sigmoid = [](double z) { return 1.0 / (1.0 + std::exp(-(z + 1e3) / 2e3)); };
+  const double q1 = std::exp(1.0) / (1.0 + std::exp(1.0));
+  CHECK(stays == Approx(1.0 - q1 * (1.0 - sigmoid(0.0) / sigmoid(2.0))).epsilon(1e-12));
+}
+
 TEST_CASE("the law of sigmoids is that of the tokens that the kernel yields") {
   constexpr std::int64_t kSamples = 200'000, kVocab = 4;
   const std::vector<double> target = {400.0, -300.0, 900.0, 0.0, 0, 0, 0, 0};
