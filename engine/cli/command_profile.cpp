@@ -57,6 +57,7 @@ struct Options {
   std::string quality = "all";          // of the sweep pair: or none
   std::vector<std::string> tasks;       // empty: the shipped ones
   std::optional<std::int64_t> questions;
+  std::optional<double> quality_seconds;
   int threads = 0;
   bool resume = false;
 };
@@ -241,13 +242,14 @@ PairProfileOptions beside_points(const Options& options, const engine::PairAtHan
                          .tasks = {options.tasks.begin(), options.tasks.end()},
                          .dense = dense_model(options, pair),
                          .questions = options.questions.value_or(0),
+                         .quality_s = options.quality_seconds.value_or(0.0),
                          .on_pause = [] {
                            stop_if_requested(
                                "while schedules or strategies were judged: sets that "
                                "were finished are stored");
                          }};
   if (out.tasks.empty() && options.quality != "none") {
-    for (const char* name : {"continuation", "recall", "next_line"}) {
+    for (const char* name : {"recall", "continuation", "next_line"}) {  // the most telling first
       out.tasks.push_back(engine::shipped_data(std::string("engine/demo/tasks/") + name + ".json"));
     }
   }
@@ -255,15 +257,18 @@ PairProfileOptions beside_points(const Options& options, const engine::PairAtHan
 }
 
 void refuse_quality_options(const Options& options, const Work& work) {
-  const bool asks = !options.tasks.empty() || options.questions || !options.dense.empty();
+  const bool asks = !options.tasks.empty() || options.questions || options.quality_seconds ||
+                    !options.dense.empty();
   if ((asks || options.quality != "all") && !work.at_hand) {
     throw Error(
         ExitCode::kUsage,
-        "--quality, --tasks, --questions and --dense are of the sweep pair on this machine");
+        "--quality, --tasks, --questions, --quality-seconds and --dense are of the sweep pair on "
+        "this machine");
   }
   if (options.quality == "none" && asks) {
     throw Error(ExitCode::kUsage,
-                "--quality none asks no questions: leave out --tasks, --questions and --dense");
+                "--quality none asks no questions: leave out --tasks, --questions, "
+                "--quality-seconds and --dense");
   }
 }
 
@@ -278,9 +283,15 @@ void add_pair_profile(const std::vector<engine::CalibratedSchedule>& calibrated,
   answer.text += calibrated.empty() ? " No schedule was calibrated."
                                     : " Calibrated: " + engine::calibrated_text(calibrated) + ".";
   if (quality) {
-    answer.json["quality"] = {
-        {"rows", quality->rows}, {"skipped", quality->skipped}, {"left_out", quality->left_out}};
+    answer.json["quality"] = {{"rows", quality->rows},
+                              {"skipped", quality->skipped},
+                              {"not_begun", quality->not_begun},
+                              {"left_out", quality->left_out}};
     answer.text += " Quality: " + std::to_string(quality->rows) + " rows.";
+    if (quality->not_begun > 0) {
+      answer.text += " The time was over before " + std::to_string(quality->not_begun) +
+                     " strategies of sets: --resume goes on.";
+    }
     for (const std::string& why : quality->left_out) {
       answer.text += "\nLeft out: " + why;
     }
@@ -496,6 +507,10 @@ Run declare_profile(CLI::App& app, const CommandContext&) {
   app.add_option("--questions", options->questions,
                  "questions of each set at most; 48, on a CPU 4 if left out")
       ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--quality-seconds", options->quality_seconds,
+                 "after so many no more strategies are judged; every one reads texts before any "
+                 "answers questions, and --resume goes on")
+      ->check(CLI::PositiveNumber);
   app.add_option("--threads", options->threads, "CPU threads; all if left out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--hardware-out", options->hardware_out,

@@ -1,6 +1,7 @@
 #include "engine/cli/pair_profile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -75,7 +76,7 @@ std::optional<std::vector<CalibratedSchedule>> calibration_of(const db::Store& s
   return {};
 }
 
-// Strategies that a run of the same request holds for all of its sets.
+// Strategies that runs of the same request hold for all of its sets.
 std::set<std::string> measured_strategies(const db::Store& store,
                                           const std::string& configuration) {
   std::set<std::string> strategies;
@@ -102,12 +103,17 @@ void store_part(db::Store& store, const engine::PairAtHand& pair,
   const std::int64_t run = store.begin_run(
       uncounted_run("quality", pair.backend, report.device, kNoCounters, part.configuration));
   store.add_quality(run, rows);
+  if (!report.chain_shares.empty()) {
+    store.add_diagnostic(run, "info", kChainShares,
+                         engine::chain_shares_json(report.chain_shares).dump());
+  }
   store.finish_run(run, RunStatus::kComplete);
   outcome.rows += static_cast<std::int64_t>(rows.size());
 }
 
-void measure_part(db::Store& store, const engine::PairAtHand& pair, engine::PairQualityPart part,
-                  const PairProfileOptions& options, PairQualityOutcome& outcome) {
+// Some strategies of a part, in one transaction. Whether there was anything to begin.
+bool measure_piece(db::Store& store, const engine::PairAtHand& pair, engine::PairQualityPart part,
+                   const PairProfileOptions& options, bool is_over, PairQualityOutcome& outcome) {
   if (options.resume) {
     const std::set<std::string> there = measured_strategies(store, part.configuration);
     const std::size_t before = part.request.strategies.size();
@@ -115,9 +121,13 @@ void measure_part(db::Store& store, const engine::PairAtHand& pair, engine::Pair
       return there.count(Strategy::parse(strategy).text()) > 0;
     });
     outcome.skipped += static_cast<std::int64_t>(before - part.request.strategies.size());
-    if (part.request.strategies.empty()) {
-      return;
-    }
+  }
+  if (part.request.strategies.empty()) {
+    return false;
+  }
+  if (is_over) {
+    outcome.not_begun += static_cast<std::int64_t>(part.request.strategies.size());
+    return true;
   }
   part.request.on_progress = [&](const engine::QualityProgress& at) {
     write_progress(quality_progress_text(at));
@@ -131,6 +141,7 @@ void measure_part(db::Store& store, const engine::PairAtHand& pair, engine::Pair
     }
     outcome.left_out.push_back(error.what());  // questions longer than the model takes
   }
+  return true;
 }
 
 }  // namespace
@@ -166,6 +177,7 @@ std::vector<CalibratedSchedule> calibrate_pair(db::Store& store, const engine::P
 PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,
                                         const std::vector<CalibratedSchedule>& calibrated,
                                         const PairProfileOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   engine::PairQualityOptions wanted{.reuse = engine::reuse_schedules(calibrated),
                                     .tasks = options.tasks,
                                     .questions = options.questions,
@@ -188,9 +200,14 @@ PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHa
       parts.push_back(std::move(part));
     }
   }
-  for (std::size_t i = static_cast<std::size_t>(options.shard.index); i < parts.size();
+  const std::vector<engine::PairQualityPart> pieces = engine::quality_pieces(parts);
+  bool began = false;  // one piece always is, so that one run after the other comes to an end
+  for (std::size_t i = static_cast<std::size_t>(options.shard.index); i < pieces.size();
        i += static_cast<std::size_t>(options.shard.count)) {
-    measure_part(store, pair, parts[i], options, outcome);
+    const double passed =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const bool is_over = began && options.quality_s > 0.0 && passed >= options.quality_s;
+    began = measure_piece(store, pair, pieces[i], options, is_over, outcome) || began;
   }
   return outcome;
 }

@@ -22,6 +22,7 @@ struct PairProfileOptions {
   std::vector<std::filesystem::path> tasks;
   std::filesystem::path dense;  // the pair's dense model; empty: none
   std::int64_t questions = 0;
+  double quality_s = 0.0;          // seconds after which no other piece is begun; 0: all are
   std::function<void()> on_pause;  // called now and then; may throw to end the work
 };
 
@@ -32,6 +33,7 @@ std::vector<engine::CalibratedSchedule> calibrate_pair(db::Store& store,
 struct PairQualityOutcome {
   std::int64_t rows = 0;              // stored, of strategies and sets
   std::int64_t skipped = 0;           // strategies of sets that were there before
+  std::int64_t not_begun = 0;         // strategies of sets: the time was over
   std::vector<std::string> left_out;  // sets, strategies and why, a sentence each
 };
 PairQualityOutcome measure_pair_quality(db::Store& store, const engine::PairAtHand& pair,

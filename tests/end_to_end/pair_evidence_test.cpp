@@ -8,6 +8,7 @@
 
 #include "db/store.h"
 #include "engine/io/pair_identity.h"
+#include "model/words/chain_share.h"
 #include "model/words/strategy.h"
 #include "tests/end_to_end/refusals.h"
 #include "tests/support/errors.h"
@@ -425,11 +426,22 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
   const std::string line = "profile --backend cpu --threads 1 --sweep pair --db " + database +
                            " --model " + tiny + " --prompts " + (folder / "a").string() +
                            " --tasks " + (folder / "set.json").string() + " --questions 1 --json";
-  // Quality first and alone, then the points beside it.
-  const test::CommandResult judged = test::run_versieve(line + " --quality only");
+  // Quality first and alone, a piece and then the rest, then the points beside it.
+  const test::CommandResult begun =
+      test::run_versieve(line + " --quality only --quality-seconds 1e-3");
+  CAPTURE(begun.err, begun.out);
+  REQUIRE(begun.code == 0);
+  const nlohmann::json first = nlohmann::json::parse(begun.out);
+  CHECK(first["quality"]["rows"] > 0);
+  CHECK(first["quality"]["not_begun"] > 0);
+  const test::CommandResult judged = test::run_versieve(line + " --quality only --resume");
   CAPTURE(judged.err, judged.out);
   REQUIRE(judged.code == 0);
-  const nlohmann::json quality = nlohmann::json::parse(judged.out);
+  nlohmann::json quality = nlohmann::json::parse(judged.out);
+  CHECK(quality["quality"]["not_begun"] == 0);
+  CHECK(quality["quality"]["skipped"] > 0);
+  quality["quality"]["rows"] =
+      quality["quality"]["rows"].get<std::int64_t>() + first["quality"]["rows"].get<std::int64_t>();
   CHECK(quality["points"] == 0);
   CHECK(quality["quality"]["left_out"].empty());
   const std::int64_t rows = quality["quality"]["rows"];
@@ -449,8 +461,21 @@ TEST_CASE("the sweep pair calibrates schedules, judges them and plans with them"
     for (const db::StoredRun& run : store.runs()) {
       ++kinds[run.record.kind];
     }
-    // Of quality two of the pair and two of the dense model beside it: questions and texts.
-    CHECK(kinds == std::map<std::string, int>{{"calibration", 1}, {"pair", 1}, {"quality", 4}});
+    // Of quality questions and texts of the pair, in two pieces each, and of the dense model beside
+    // it.
+    CHECK(kinds == std::map<std::string, int>{{"calibration", 1}, {"pair", 1}, {"quality", 6}});
+    std::set<std::string> shared;
+    for (const db::StoredRun& run : store.runs()) {
+      for (const db::Diagnostic& found : store.diagnostics(run.id)) {
+        if (found.source == kChainShares) {
+          for (const nlohmann::json& row : nlohmann::json::parse(found.text)) {
+            shared.insert(row.at("strategy"));
+          }
+        }
+      }
+    }
+    CHECK(shared.count("specattn:p0.9/d7k1n8/bfs/c1/F*") == 1);
+    CHECK(shared.count("nsa/d3k1n4/bfs/c1/F*/sampling=sigmoid") == 1);
     const PairId twin = engine::pair_identity(folder / "dense");
     CHECK(static_cast<std::int64_t>(store.quality().size()) == rows);
     for (const QualityPoint& row : store.quality()) {

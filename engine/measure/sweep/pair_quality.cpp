@@ -11,7 +11,7 @@
 #include "engine/io/task_file.h"
 #include "engine/run/calibrate/text_loss.h"
 #include "engine/run/specattn/align_request.h"
-#include "model/plan/system_grid.h"
+#include "model/plan/lossy_space.h"
 #include "model/words/error.h"
 #include "model/words/strategy.h"
 
@@ -23,8 +23,8 @@ using nlohmann::ordered_json;
 // Layers tried a step of the search after the first: of 30 layers all would take twice as long.
 constexpr std::int64_t kLayersTried = 8;
 constexpr std::int64_t kFewestScored = 16;
+constexpr std::size_t kPieceStrategies = 12;  // about half a minute of trees on an H100
 constexpr std::size_t kRegimesOnCpu = 2;
-constexpr const char* kTree = "d6k8n64";
 
 // How much of the texts is scored, and how many questions are asked.
 struct Sample {
@@ -69,47 +69,39 @@ std::string usual_text(const std::string& schedule) {
   return schedule;
 }
 
-// Of chains whose loss depends on their length, which a plan prices by the nearest.
-bool is_measured_chain(const Strategy& strategy) {
-  return strategy.draft.depth == 3 || strategy.draft.depth == 7;
+bool is_of_dense(const Strategy& strategy) {
+  return strategy.attention != AttentionMethod::kNsa;
 }
 
-std::vector<std::string> strategies_of(const PairQualityOptions& options) {
+std::vector<Strategy> planned_choices(const PairAtHand& pair, const PairQualityOptions& options) {
+  return lossy_space(pair.loaded.target.shape, options.reuse);
+}
+
+// Every choice that a plan may hold; on a CPU groups with one schedule beside F* alone.
+std::vector<std::string> strategies_of(const PairAtHand& pair, const PairQualityOptions& options) {
   std::vector<std::string> strategies;
-  for (const std::string& schedule : options.reuse) {
-    strategies.push_back("nsa/ar/bfs/c1/" + schedule);
-  }
-  const std::string tree = std::string("nsa/") + kTree;
-  for (const char* group : {"c4a", "c8a"}) {
-    for (const char* order : {"bfs", "dfs"}) {
-      strategies.push_back(tree + "/" + order + "/" + group + "/F*");
-    }
-  }
-  for (const char* group : {"c4a", "c8a"}) {
-    strategies.push_back(tree + "/bfs/" + group + "/" + options.product);
-  }
-  for (const Strategy& s : system_space(PrecisionClass::kApproxSampling)) {
-    if (is_measured_chain(s)) {
+  for (const Strategy& s : planned_choices(pair, options)) {
+    const bool is_few = s.precision() != PrecisionClass::kApproxReuse ||
+                        s.schedule == options.product || pair.backend != Backend::kCpu;
+    if (!is_of_dense(s) && is_few) {
       strategies.push_back(s.text());
     }
   }
   return strategies;
 }
 
-// Settings of a dense model on texts: all of ReSA, SpecAttn's shares with two chains; on a CPU one
-// of each kind. ReSA reads token by token, so that of questions few are asked.
-std::vector<std::string> dense_strategies(Backend backend, bool asks) {
-  if (asks || backend == Backend::kCpu) {
+// The same of a dense model: on texts all of them, of questions, which ReSA reads token by token,
+// and on a CPU one of each kind and another share.
+std::vector<std::string> dense_strategies(const PairAtHand& pair, const PairQualityOptions& options,
+                                          bool asks) {
+  if (asks || pair.backend == Backend::kCpu) {
     return {"resa:b16p0.1f32/ar", "resa:b64p0.02f0/ar", "specattn:p0.97/d7k1n8/bfs/c1/F*",
             "specattn:p0.9/d7k1n8/bfs/c1/F*"};
   }
   std::vector<std::string> strategies;
-  for (const PrecisionClass precision :
-       {PrecisionClass::kSparseRectified, PrecisionClass::kSparse}) {
-    for (const Strategy& s : system_space(precision)) {
-      if (s.attention == AttentionMethod::kResa || is_measured_chain(s)) {
-        strategies.push_back(s.text());
-      }
+  for (const Strategy& s : planned_choices(pair, options)) {
+    if (is_of_dense(s)) {
+      strategies.push_back(s.text());
     }
   }
   return strategies;
@@ -118,7 +110,7 @@ std::vector<std::string> dense_strategies(Backend backend, bool asks) {
 LossyQualityRequest request_of(const PairAtHand& pair, const PairQualityOptions& options) {
   const Sample sample = sample_on(pair.backend);
   return {.model = pair.source.model,
-          .strategies = strategies_of(options),
+          .strategies = strategies_of(pair, options),
           .scored = sample.judged,
           .questions = options.questions > 0 ? options.questions : sample.questions,
           .backend = name_of(pair.backend),
@@ -314,6 +306,35 @@ std::vector<PairQualityPart> pair_quality(const PairAtHand& pair,
   });
 }
 
+std::vector<PairQualityPart> quality_pieces(const std::vector<PairQualityPart>& parts) {
+  std::vector<std::string> sets;
+  for (const PairQualityPart& part : parts) {
+    if (std::find(sets.begin(), sets.end(), part.name) == sets.end()) {
+      sets.push_back(part.name);
+    }
+  }
+  const auto turn = [&sets](const PairQualityPart& part) {  // texts come first
+    return part.request.tasks.empty()
+               ? std::ptrdiff_t{-1}
+               : std::find(sets.begin(), sets.end(), part.name) - sets.begin();
+  };
+  std::vector<PairQualityPart> ordered = parts;
+  std::stable_sort(
+      ordered.begin(), ordered.end(),
+      [&turn](const PairQualityPart& a, const PairQualityPart& b) { return turn(a) < turn(b); });
+  std::vector<PairQualityPart> pieces;
+  for (const PairQualityPart& part : ordered) {
+    const std::vector<std::string>& all = part.request.strategies;
+    for (std::size_t at = 0; at < all.size(); at += kPieceStrategies) {
+      pieces.push_back(part);
+      const std::size_t end = std::min(all.size(), at + kPieceStrategies);
+      pieces.back().request.strategies = {all.begin() + static_cast<std::ptrdiff_t>(at),
+                                          all.begin() + static_cast<std::ptrdiff_t>(end)};
+    }
+  }
+  return pieces;
+}
+
 std::string no_dense_model_because(const PairAtHand& pair, const std::filesystem::path& folder) {
   const LlmShape shape = read_target_config(folder).shape;
   if (shape.attention != AttentionKind::kDense) {
@@ -345,7 +366,7 @@ std::vector<PairQualityPart> dense_quality(const PairAtHand& pair, const DenseMo
   const auto part_of = [&](bool asks) {
     PairQualityPart part{.pair = dense.id, .request = request_of(pair, options)};
     part.request.model = dense.folder;
-    part.request.strategies = dense_strategies(pair.backend, asks);
+    part.request.strategies = dense_strategies(pair, options, asks);
     part.request.scored = sample_on(pair.backend).of_dense;
     part.request.layer_map = layer_map;
     if (layer_map.empty() && !has_layer_map(dense.folder)) {

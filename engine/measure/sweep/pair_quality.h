@@ -46,7 +46,8 @@ struct PairQualityPart {
 };
 struct PairQualityOptions {
   std::vector<std::string> reuse;  // schedules
-  // The one of them that approximate groups are measured with too.
+  // The one of them that approximate groups are measured with too on a CPU; on a GPU they are with
+  // each.
   std::string product = "(FR)*";
   std::vector<std::filesystem::path> tasks;
   std::int64_t questions = 0;  // of each set at most; 0: 48, on a CPU 4
@@ -54,6 +55,10 @@ struct PairQualityOptions {
 };
 std::vector<PairQualityPart> pair_quality(const PairAtHand& pair,
                                           const PairQualityOptions& options);
+
+// The parts as they are measured and stored, so many strategies at a time: every strategy on texts
+// before any on questions, set by set.
+std::vector<PairQualityPart> quality_pieces(const std::vector<PairQualityPart>& parts);
 
 // A dense model with the pair's tokenizer, in whose place the pair would decode with ReSA or
 // SpecAttn.

@@ -294,7 +294,8 @@ TEST_CASE("a pair is calibrated on one split and judged on the other, and on que
   for (const PairQualityPart& part : parts) {
     const LossyQualityReport judged = run_lossy_quality(part.request);
     REQUIRE(!judged.sets.empty());
-    CHECK(judged.sets[0].rows.size() == 1 + reuse_schedules(found).size() + 8);
+    // Groups of 2, 4 and 8 in both orders, of one schedule beside F*; chains of two lengths.
+    CHECK(judged.sets[0].rows.size() == 1 + reuse_schedules(found).size() + 2 * 6 + 2);
     CHECK(judged.left_out.empty());
     CHECK(part.pair == pair.source.id);
     CHECK(judged.sets[0].asks == (part.name == "made"));
@@ -342,6 +343,34 @@ TEST_CASE("a pair is calibrated on one split and judged on the other, and on que
   PairSource one_split = pair.source;  // what made the schedules does not judge them
   std::erase_if(one_split.prompts, [](const PromptFile& p) { return p.split == "test"; });
   CHECK(pair_quality(PairAtHand(one_split, Backend::kCpu), {.reuse = {"(FR)*"}}).empty());
+}
+
+TEST_CASE("every strategy reads texts before any answers questions, few at a time") {
+  const auto part = [](const char* pair, const char* name, std::size_t strategies) {
+    PairQualityPart out{.pair = {pair, pair}, .name = name};
+    for (std::size_t i = 0; i < strategies; ++i) {
+      out.request.strategies.push_back(std::string(pair) + std::to_string(i));
+    }
+    if (out.name != "texts") {
+      out.request.tasks = {out.name + ".json"};
+    }
+    out.configuration = std::string(pair) + " " + name;
+    return out;
+  };
+  std::vector<std::string> order, strategies;
+  for (const PairQualityPart& piece :
+       quality_pieces({part("p", "recall", 13), part("p", "lines", 1), part("p", "texts", 30),
+                       part("d", "recall", 2), part("d", "texts", 12)})) {
+    CHECK(piece.request.strategies.size() <= 12);
+    order.push_back(piece.configuration);
+    if (piece.configuration == "p texts") {
+      strategies.insert(strategies.end(), piece.request.strategies.begin(),
+                        piece.request.strategies.end());
+    }
+  }
+  CHECK(order == std::vector<std::string>{"p texts", "p texts", "p texts", "d texts", "p recall",
+                                          "p recall", "d recall", "p lines"});
+  CHECK(strategies == part("p", "texts", 30).request.strategies);
 }
 
 TEST_CASE("a sweep's pair is the one at hand, and no geometry's points are its") {
