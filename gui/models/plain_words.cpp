@@ -196,6 +196,10 @@ QString workload_in_words(WorkloadKind workload) {
       return "sampler alone";
     case WorkloadKind::kMachine:
       return "what the machine gives";
+    case WorkloadKind::kRectify:
+      return "ReSA's dense pass over one layer's cache";
+    case WorkloadKind::kRectifiedStep:
+      return "a whole step with its share of the dense pass";
   }
   return {};
 }
@@ -212,6 +216,8 @@ QString length_name(WorkloadKind workload) {
     case WorkloadKind::kStep:
     case WorkloadKind::kAcceptance:
     case WorkloadKind::kDecode:
+    case WorkloadKind::kRectify:
+    case WorkloadKind::kRectifiedStep:
       break;
   }
   return "context";

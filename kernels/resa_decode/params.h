@@ -46,6 +46,9 @@ struct ResaDecodeParams {
   // Into how many parts a KV head's blocks are cut on a GPU; 0: as many as fill it. Never changes a
   // bit of the result.
   std::int64_t splits = 0;
+  // On a GPU four launches, each with a range of its own, where one would do: what scoring,
+  // selection and attending take. The same blocks.
+  bool plain = false;
   const T* q = nullptr;      // [H, d]
   const T* k = nullptr;      // [>= context_len, G, d]
   const T* v = nullptr;      // [>= context_len, G, d]

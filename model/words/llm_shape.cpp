@@ -39,7 +39,8 @@ std::optional<LlmShape> target_shape(std::string_view name) {
     shape.attention = AttentionKind::kDense;
     return shape;
   }
-  if (name == "nsa-8b") {
+  if (name == "nsa-8b" || name == "dense-8b") {
+    shape.attention = name == "dense-8b" ? AttentionKind::kDense : AttentionKind::kNsa;
     shape.layers = 32;
     shape.hidden = 4096;
     shape.intermediate = 14336;
@@ -118,9 +119,10 @@ LlmShape named_llm_shape(std::string_view name) {
   const std::string target = target_name(name);
   std::optional<LlmShape> shape = target_shape(target);
   if (!shape) {
-    throw Error(ExitCode::kUsage, "unknown geometry '" + std::string(name) +
-                                      "': the named ones are nsa-1b, nsa-8b, dense-1b and demo, "
-                                      "and as nsa-1b:v32000 with a draft of fewer tokens");
+    throw Error(ExitCode::kUsage,
+                "unknown geometry '" + std::string(name) +
+                    "': the named ones are nsa-1b, nsa-8b, dense-1b, dense-8b and demo, "
+                    "and as nsa-1b:v32000 with a draft of fewer tokens");
   }
   shape->name = name;
   if (target.size() < name.size()) {

@@ -20,6 +20,10 @@ const char* name_of(WorkloadKind kind) {
       return "sampling";
     case WorkloadKind::kMachine:
       return "machine";
+    case WorkloadKind::kRectify:
+      return "rectify";
+    case WorkloadKind::kRectifiedStep:
+      return "rectified_step";
   }
   return "";
 }

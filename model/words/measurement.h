@@ -20,11 +20,22 @@ inline constexpr double kLeastJudgedBytes = 1e6;
 // attention: one NSA layer's attention at a geometry, synthetic tensors. step: a whole verification
 // step of a geometry with synthetic weights (target, draft, acceptance). acceptance: a trained pair
 // on real text. Times come from the first two, acceptance and overlap from the third; they are
-// never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn). topk,
-// sampling: those kernels alone; machine: copies, matrix products and empty launches: what
-// a GPU gives. Points of these three are named by kernel_case.h.
-enum class WorkloadKind { kAttention, kStep, kAcceptance, kDecode, kTopk, kSampling, kMachine };
-inline constexpr int kWorkloadKindCount = 7;
+// never mixed. decode: one layer's attention over a dense cache (dense, ReSA, SpecAttn); rectify:
+// ReSA's dense pass of f queries over it. rectified_step: f whole steps of ReSA and the pass that
+// ends their period, a step's share. topk, sampling: those kernels alone; machine: copies, matrix
+// products and empty launches: what a GPU gives. Points of these three are named by kernel_case.h.
+enum class WorkloadKind {
+  kAttention,
+  kStep,
+  kAcceptance,
+  kDecode,
+  kTopk,
+  kSampling,
+  kMachine,
+  kRectify,
+  kRectifiedStep
+};
+inline constexpr int kWorkloadKindCount = 9;
 const char* name_of(WorkloadKind kind);               // "attention", "step", "acceptance", ...
 WorkloadKind workload_kind(const std::string& name);  // throws Error(kBadInput)
 

@@ -19,8 +19,9 @@ enum class GroupMode { kExact, kApprox };
 enum class TopkAlgorithm { kSort, kRadix, kGvr };
 // kCoupled: draft and target share their Gumbel noise, so that the text is that of plain sampling.
 enum class SamplingAlgorithm { kGreedy, kBaseline, kExact, kSigmoid, kCoupled };
-// Which launches do the sparse attention of a layer. kVanilla: five, the baseline. kFused: two in a
-// refresh layer (routing; selection + window + gates), one in a reuse layer.
+// Which launches do the sparse attention of a layer. kVanilla: five, the baseline; of ReSA four,
+// scoring, selection and attending each alone. kFused: two in a refresh layer (routing; selection +
+// window + gates), one in a reuse layer; of ReSA one.
 enum class NsaForm { kVanilla, kFused };
 
 // What may differ from autoregressive decoding: Sparse Speculative Verification, section 4, for

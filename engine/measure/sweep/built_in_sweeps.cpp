@@ -228,6 +228,53 @@ constexpr std::string_view kH200Systems = R"({
      "case": ["sampling:exact/chain/r1", "sampling:exact/chain/r8"]}
   ]})";
 
+// The terms of a sparse step apart, KV (1/b + p + 1/f): block sizes, ratios and periods against
+// each other at two geometries. Sparser ratios first: they touch less, so that their copies of a
+// cache serve the others too.
+constexpr std::string_view kTerms = R"({
+  "name": "terms", "trace_repetitions": 2, "counter_repetitions": 2,
+  "timing": {"warm_up_s": 0.003, "min_samples": 8, "max_samples": 60, "time_limit_s": 0.05},
+  "grids": [
+    {"workload": "decode", "model": ["dense-1b", "dense-8b"],
+     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "strategy": ["resa:b64p0.02f0/ar", "resa:b32p0.02f0/ar", "resa:b16p0.02f0/ar",
+                  "resa:b64p0.05f0/ar", "resa:b32p0.05f0/ar", "resa:b16p0.05f0/ar",
+                  "resa:b64p0.1f0/ar", "resa:b32p0.1f0/ar", "resa:b16p0.1f0/ar",
+                  "resa:b64p0.2f0/ar", "resa:b32p0.2f0/ar", "resa:b16p0.2f0/ar", "dense/ar",
+                  "dense/d7k1n8/bfs/c1/F*", "dense/d31k1n32/bfs/c1/F*"]},
+    {"workload": "decode", "model": ["dense-1b", "dense-8b"],
+     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "strategy": ["resa:b64p0.02f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b32p0.02f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b16p0.02f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b64p0.05f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b32p0.05f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b16p0.05f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b64p0.1f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b32p0.1f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b16p0.1f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b64p0.2f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b32p0.2f0/ar/bfs/c1/F*/form=vanilla",
+                  "resa:b16p0.2f0/ar/bfs/c1/F*/form=vanilla"]},
+    {"workload": "rectify", "model": ["dense-1b", "dense-8b"],
+     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "strategy": ["resa:b16p0.1f16/ar", "resa:b16p0.1f32/ar", "resa:b16p0.1f64/ar",
+                  "resa:b16p0.1f128/ar", "resa:b16p0.1f256/ar"]},
+    {"workload": "step", "model": "dense-1b",
+     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "strategy": ["dense/ar", "resa:b16p0.1f32/ar", "resa:b32p0.05f64/ar", "resa:b64p0.02f128/ar"]},
+    {"workload": "rectified_step", "model": "dense-1b",
+     "context_len": [4096, 16384, 65536, 131072, 262144],
+     "strategy": ["resa:b16p0.1f32/ar", "resa:b32p0.05f64/ar", "resa:b64p0.02f128/ar"]},
+    {"workload": "rectified_step", "model": "dense-1b", "context_len": [4096, 65536, 262144],
+     "strategy": ["resa:b32p0.05f16/ar", "resa:b32p0.05f32/ar", "resa:b32p0.05f128/ar",
+                  "resa:b32p0.05f256/ar"]},
+    {"workload": "step", "model": "dense-8b", "context_len": [16384, 65536, 262144],
+     "strategy": ["dense/ar", "resa:b32p0.05f64/ar"]},
+    {"workload": "rectified_step", "model": "dense-8b", "context_len": [16384, 65536, 262144],
+     "strategy": "resa:b32p0.05f64/ar"}
+  ]})";
+
 // Figure 7 of Sparse Speculative Verification: dense against sparse verification by draft length,
 // one layer's attention and whole steps whose draft is the same (engine/analyse/figures).
 constexpr std::string_view kPaperFigures = R"({
@@ -300,7 +347,7 @@ struct BuiltIn {
   std::string_view name;
   std::string_view text;
 };
-constexpr std::array<BuiltIn, 13> kBuiltIn = {{
+constexpr std::array<BuiltIn, 14> kBuiltIn = {{
     {"quick", kQuick},
     {"survey", kSurvey},
     {"h200-core", kH200Core},
@@ -312,6 +359,7 @@ constexpr std::array<BuiltIn, 13> kBuiltIn = {{
     {"h200-fused-step", kH200FusedStep},
     {"h200-demo-step", kH200DemoStep},
     {"h200-systems", kH200Systems},
+    {"terms", kTerms},
     {"paper-figures", kPaperFigures},
     {"calibrate", kCalibrate},
 }};

@@ -55,10 +55,12 @@ class Runners {
       case WorkloadKind::kAttention:
         return make_attention_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kStep:
+      case WorkloadKind::kRectifiedStep:
         return make_step_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kAcceptance:
         return make_acceptance_runner<T>(plan_, *instrument_, on_gpu_, threads, options_.pair);
       case WorkloadKind::kDecode:
+      case WorkloadKind::kRectify:
         return make_decode_runner<T>(plan_, *instrument_, on_gpu_, threads, &options_.pair);
       case WorkloadKind::kTopk:
         return make_topk_runner<T>(plan_, *instrument_, on_gpu_, threads);

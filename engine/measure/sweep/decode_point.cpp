@@ -8,6 +8,7 @@
 #include "engine/measure/sweep/sweep_ops.h"
 #include "engine/measure/sweep/synthetic_random.h"
 #include "engine/run/model/random_block.h"
+#include "engine/run/model/tree_layout.h"
 #include "engine/run/speculate/draft_choice.h"
 #include "model/words/assert.h"
 #include "model/words/draft_tree.h"
@@ -46,6 +47,13 @@ class DecodeRunner final : public PointRunner {
     }
     shape_ = own.shape;
     context_len_ = key.context_len;
+    rewrites_ = key.workload == WorkloadKind::kRectify;
+    if (rewrites_) {
+      strategy_.draft.nodes = strategy_.resa_rectify_every;
+      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(nodes()), 0);
+      make_queries(chain_tree(tokens));
+      return measure(key);
+    }
     const DraftTree grown = synthetic_tree(strategy_.draft);
     make_queries(reordered(grown, traversal_order(grown, strategy_.order)));
     return measure(key);
@@ -82,6 +90,7 @@ class DecodeRunner final : public PointRunner {
   LlmShape shape_;
   std::int64_t context_len_ = 0;  // L
   std::int64_t chosen_ = 0;       // SpecAttn's tokens
+  bool rewrites_ = false;         // a rectification, not a step
 
   // Caches, kept for later points of their geometry and length.
   std::string cached_model_;
@@ -166,6 +175,7 @@ kernels::ResaDecodeParams<T> DecodeRunner<T>::resa(std::int64_t set) const {
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,
           .context_len = context_len_,
+          .plain = strategy_.form == NsaForm::kVanilla,
           .q = q_.data(),
           .k = keys.k,
           .v = in_set(v_, set, context_len_),
@@ -232,7 +242,7 @@ void DecodeRunner<T>::choose_tokens() {
 template <class T>
 void DecodeRunner<T>::prepare_method(const PointKey& key, PointMeasurement& point) {
   const double pair = 2.0 * static_cast<double>(shape_.kv_width()) * sizeof(T);
-  if (strategy_.attention == AttentionMethod::kResa) {
+  if (strategy_.attention == AttentionMethod::kResa && !rewrites_) {
     const std::int64_t active = resa(0).active_count();
     const std::int64_t blocks =
         kernels::key_block_count(context_len_ + 1, strategy_.resa_key_block);
@@ -270,11 +280,16 @@ void DecodeRunner<T>::attend(std::int64_t set) {
        .v_tree = v_tree_.data(),
        .out = out_.data(),
        .cache_term = chooses ? TrafficTerm::kSelectedBlocks : TrafficTerm::kWindow,
-       .splits_chain = strategy_.draft.width <= 1});
+       .splits_chain = strategy_.draft.width <= 1,
+       .dense_pass = rewrites_});
 }
 
 template <class T>
 void DecodeRunner<T>::run_set(std::int64_t set) {
+  if (rewrites_) {
+    attend(set);
+    return;
+  }
   switch (strategy_.attention) {
     case AttentionMethod::kResa:
       ops_->resa_decode(resa(set));

@@ -1,6 +1,8 @@
 // WorkloadKind::kDecode: one layer's attention over a dense cache at a geometry, on random tensors:
 // dense decoding and verification of chains (split over the keys) and trees, ReSA's decoding step
-// with its block keys, SpecAttn's choice and attention over the chosen tokens.
+// with its block keys, SpecAttn's choice and attention over the chosen tokens. ReSA's vanilla form
+// scores, selects and attends in launches of their own. WorkloadKind::kRectify: ReSA's dense pass
+// of f queries over such a cache.
 #pragma once
 
 #include <memory>

@@ -121,7 +121,7 @@ void GpuInstrument::measure_time(const RepeatableWork& work, const MeasurePlan& 
                                    }
                                  })
                                : timer_.time_ns([&] { graph ? graph->launch() : enqueue(); });
-    return time_ns / static_cast<double>(sets.size());
+    return time_ns / static_cast<double>(std::ssize(sets) * work.timed_runs);
   };
   const std::uint64_t before = state_.clock_events();
   const profiler::TimingResult time = profiler::collect_samples(sample_ns, plan.timing);

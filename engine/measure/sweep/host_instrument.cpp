@@ -24,8 +24,9 @@ class HostInstrument final : public Instrument {
       work.run(turn++ % work.sets);
       work.synchronize();
     };
-    const profiler::TimingResult time =
-        profiler::collect_samples([&] { return profiler::host_time_ns(run_once); }, plan.timing);
+    const profiler::TimingResult time = profiler::collect_samples(
+        [&] { return profiler::host_time_ns(run_once) / static_cast<double>(work.timed_runs); },
+        plan.timing);
     point.time_ns = time.samples_ns;
     point.stop_reason = time.stop_reason;
     point.ranges = ranges_of(log);

@@ -25,6 +25,7 @@ struct RepeatableWork {
   // host_timed: what the samples time if it is not run(0), the same work in another form (a
   // recording); returns once it has run. May be empty.
   std::function<void()> run_timed;
+  std::int64_t timed_runs = 1;  // that run_timed makes; a sample is of one
   std::function<void()> synchronize;
   std::function<void(kernels::LaunchObserver*)> observe;
 };

@@ -17,6 +17,10 @@ bool is_kernel(WorkloadKind workload) {
          workload == WorkloadKind::kMachine;
 }
 
+bool is_step(WorkloadKind workload) {
+  return workload == WorkloadKind::kStep || workload == WorkloadKind::kRectifiedStep;
+}
+
 struct NamedGrid {
   WorkloadKind workload = WorkloadKind::kDecode;
   Texts model, text, dtype, cache_state, launch;
@@ -39,7 +43,7 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   NamedGrid grid;
   grid.workload = workload_kind(fields.value<std::string>("workload", "attention"));
   const bool kernel = is_kernel(grid.workload);
-  const bool step = grid.workload == WorkloadKind::kStep;
+  const bool step = is_step(grid.workload);
   const char* const text = kernel ? "case" : "strategy";
   const char* const length = kernel ? "length" : "context_len";
   grid.text = fields.axis<std::string>(text, {});
@@ -71,6 +75,17 @@ NamedGrid read_named(const nlohmann::json& object, const std::string& where) {
   return grid;
 }
 
+// Queries of a pass: the tokens of a period.
+std::int64_t rectified_tokens(const Strategy& strategy, const NamedGrid& grid) {
+  if (strategy.attention != AttentionMethod::kResa || strategy.resa_rectify_every < 1) {
+    throw Error(ExitCode::kBadInput, std::string("the workload ") + name_of(grid.workload) +
+                                         " takes resa:b<block>p<ratio>f<period> with a period, "
+                                         "not '" +
+                                         strategy.text() + "'");
+  }
+  return strategy.resa_rectify_every;
+}
+
 // The canonical text and rows of a point.
 void name_point(const NamedGrid& grid, const std::string& text, std::int64_t rows, PointKey& key) {
   key.num_queries = rows;
@@ -88,11 +103,17 @@ void name_point(const NamedGrid& grid, const std::string& text, std::int64_t row
     case WorkloadKind::kStep:
     case WorkloadKind::kAcceptance:
     case WorkloadKind::kDecode:
+    case WorkloadKind::kRectify:
+    case WorkloadKind::kRectifiedStep:
       break;
   }
   const Strategy strategy = Strategy::parse(text);
+  if (grid.workload == WorkloadKind::kRectifiedStep) {
+    rectified_tokens(strategy, grid);  // refuses
+  }
   key.strategy = strategy.text();
-  key.num_queries = strategy.draft.nodes;
+  key.num_queries = grid.workload == WorkloadKind::kRectify ? rectified_tokens(strategy, grid)
+                                                            : strategy.draft.nodes;
 }
 
 }  // namespace
@@ -104,6 +125,8 @@ bool names_points(const nlohmann::json& grid) {
           : "";
   const bool step = workload == name_of(WorkloadKind::kStep) && grid.contains("strategy");
   return step || workload == name_of(WorkloadKind::kDecode) ||
+         workload == name_of(WorkloadKind::kRectify) ||
+         workload == name_of(WorkloadKind::kRectifiedStep) ||
          workload == name_of(WorkloadKind::kTopk) || workload == name_of(WorkloadKind::kSampling) ||
          workload == name_of(WorkloadKind::kMachine);
 }

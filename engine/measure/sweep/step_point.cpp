@@ -10,6 +10,7 @@
 #include "engine/run/speculate/device_step.h"
 #include "engine/run/speculate/draft_source.h"
 #include "engine/run/speculate/prefilled.h"
+#include "engine/run/speculate/rectify.h"
 #include "engine/run/speculate/step.h"
 #include "model/launches/draft_levels.h"
 #include "model/words/assert.h"
@@ -20,7 +21,9 @@ namespace versieve::engine {
 namespace {
 
 constexpr std::int64_t kRoom = 512;          // cache rows beyond the context, more than any tree
+constexpr std::int64_t kSpare = 64;          // of them, beyond a period
 constexpr std::int64_t kRecordedRoom = 256;  // of them, what recorded steps may commit
+constexpr std::int64_t kPeriods = 3;         // that a period's point times at least
 constexpr std::int32_t kToken = 17;          // any token, where no text says which
 
 template <class T>
@@ -70,6 +73,8 @@ class StepRunnerPoint final : public StepPointRunner {
   void recorded_step();
   void begin(DeviceStepRunner<T>& runner);
   void watched_step();
+  void period();
+  void pass();
   PointMeasurement measure(const PointKey& key);
 
   const SweepPlan& plan_;
@@ -90,6 +95,7 @@ class StepRunnerPoint final : public StepPointRunner {
   // What trace and counters watch in the place of a step that the host leads: one whose draft runs
   // all levels in one launch, which no host-led step has.
   std::optional<DeviceStepRunner<T>> watched_;
+  std::optional<Rectifier<T>> rectifier_;  // of points of a whole period
   StepOptions options_;
 };
 
@@ -121,8 +127,13 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
   options_ = {.verify = verify_options(strategy, shape), .forced_yield = kCommittedNodes};
   recorded_.reset();
   watched_.reset();
+  rectifier_.reset();
+  const bool rectifies = key.workload == WorkloadKind::kRectifiedStep;
+  if (rectifies && strategy.resa_rectify_every > kRoom - kSpare) {
+    return "a period of more than " + std::to_string(kRoom - kSpare) + " tokens";
+  }
   if (key.launch != LaunchMode::kGraph) {
-    return {};
+    return rectifies ? "a period's steps are recorded: launch \"graph\"" : "";
   }
   DeviceStepOptions steps{.choice = strategy.draft,
                           .order = strategy.order,
@@ -140,6 +151,10 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
     steps.records = false;
     watched_.emplace(*ops_, *target_, &*draft_, steps);
   }
+  if (rectifies) {
+    rectifier_.emplace(*target_, strategy.resa_rectify_every);
+    rectifier_->reserve();
+  }
   return {};
 }
 
@@ -148,6 +163,7 @@ std::string StepRunnerPoint<T>::make_ready(const PointKey& key, bool drafts) {
 template <class T>
 std::string StepRunnerPoint<T>::prepare(const LlmShape& shape, const PointKey& key) {
   source_.reset();
+  rectifier_.reset();
   recorded_.reset();
   watched_.reset();
   const std::string model = model_of(key) + "/" + shape.name;
@@ -277,10 +293,11 @@ void StepRunnerPoint<T>::begin_recorded() {
 
 template <class T>
 void StepRunnerPoint<T>::begin(DeviceStepRunner<T>& runner) {
+  const std::int64_t period = rectifier_ ? rectifier_->steps_left() : 0;
   runner.begin({.context_len = context_len_,
                 .token = token_,
                 .captured = captured_.data(),
-                .max_context = context_len_ + kRecordedRoom});
+                .max_context = context_len_ + std::max(kRecordedRoom, period)});
 }
 
 // Begun before anybody watches; the few that are watched find room.
@@ -302,6 +319,34 @@ void StepRunnerPoint<T>::recorded_step() {
   recorded_->wait();
 }
 
+// f recorded steps and the pass that ends them, as generation runs them: one step is enqueued while
+// another runs, none beyond the pass.
+template <class T>
+void StepRunnerPoint<T>::period() {
+  finish_recorded();
+  target_->cache().set_length(context_len_);
+  begin(*recorded_);
+  for (bool over = false; !over;) {
+    const std::int64_t left = rectifier_->steps_left();
+    while (recorded_->pending() < std::min<std::int64_t>(2, left)) {
+      recorded_->launch();
+    }
+    const std::int32_t token = recorded_->wait().token[0];
+    target_->cache().set_length(recorded_->length());
+    over = rectifier_->committed(token);
+  }
+  ops_->synchronize();
+}
+
+// The pass alone, over rows that any token may have left.
+template <class T>
+void StepRunnerPoint<T>::pass() {
+  finish_recorded();
+  target_->cache().set_length(context_len_ + rectifier_->steps_left());
+  while (!rectifier_->committed(token_)) {
+  }
+}
+
 template <class T>
 PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
   const StepResult first = step(true);
@@ -320,7 +365,9 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
     begin(*watched_);
   }
   RepeatableWork work = work_on<T>(*ops_, 1, [this](std::int64_t) {
-    if (watched_) {
+    if (rectifier_) {
+      pass();
+    } else if (watched_) {
       watched_step();
     } else {
       step(false);
@@ -330,7 +377,13 @@ PointMeasurement StepRunnerPoint<T>::measure(const PointKey& key) {
   if (recorded_) {
     work.run_timed = [this] { recorded_step(); };
   }
-  instrument_.measure(work, measure_plan(plan_, key), point);
+  MeasurePlan how = measure_plan(plan_, key);
+  if (rectifier_) {
+    work.run_timed = [this] { period(); };
+    work.timed_runs = Strategy::parse(key.strategy).resa_rectify_every;
+    how.timing.stop.min_samples = std::min(how.timing.stop.min_samples, kPeriods);
+  }
+  instrument_.measure(work, how, point);
   return point;
 }
 

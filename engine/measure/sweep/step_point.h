@@ -3,6 +3,8 @@
 // real text, through the engine itself. The time is the host's: launch
 // `graph` times recorded steps one after the other as generation runs them (the next is enqueued
 // while one runs), `stream` steps that the host leads. Ranges are the host-led step's kernels.
+// WorkloadKind::kRectifiedStep: the time of a step of ReSA of f recorded ones and the dense pass
+// that ends their period; its ranges are the pass's kernels alone, as the host leads them.
 #pragma once
 
 #include <memory>

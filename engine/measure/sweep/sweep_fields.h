@@ -85,8 +85,9 @@ class Fields {
 // says one, its points would have two names.
 inline void require_targets(const std::string& where, WorkloadKind workload,
                             const std::vector<std::string>& models) {
-  const bool step = workload == WorkloadKind::kStep;
-  if (!step && workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode) {
+  const bool step = workload == WorkloadKind::kStep || workload == WorkloadKind::kRectifiedStep;
+  if (!step && workload != WorkloadKind::kAttention && workload != WorkloadKind::kDecode &&
+      workload != WorkloadKind::kRectify) {
     return;
   }
   for (const std::string& model : models) {

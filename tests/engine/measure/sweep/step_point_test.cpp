@@ -1,9 +1,12 @@
 // Whole steps through a campaign on the CPU backend: a pair's name says how many tokens its draft
 // proposes, and that draft runs.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "engine/measure/sweep/campaign.h"
+#include "engine/measure/sweep/prompt_list.h"
 #include "model/words/llm_shape.h"
+#include "tests/support/paths.h"
 
 using namespace versieve;
 using namespace versieve::engine;
@@ -52,4 +55,32 @@ TEST_CASE("a step's draft proposes as many tokens as its pair's name says") {
   const double levels = 2.0;
   const double rows = levels * (272 - 68) * 320 * 4;
   CHECK(before.predicted.total() - after.predicted.total() == Approx(rows).epsilon(0.03));
+}
+
+TEST_CASE("a period's point is of its steps and the pass that ends them") {
+  const std::filesystem::path demo = std::filesystem::path(VERSIEVE_SOURCE_DIR) / "engine/demo";
+  const PairSource pair{.model = demo / "nsa", .prompts = listed_prompts({demo / "prompts"})};
+  const SweepPlan plan = sweep_from_json(
+      R"({"name": "test", "timing": {"warm_up_s": 0, "fixed_samples": 2}, "grids": [
+          {"workload": "step", "model": "pair", "context_len": 600,
+           "strategy": "resa:b16p0.1f3/ar"},
+          {"workload": "rectified_step", "model": "pair", "context_len": 600,
+           "strategy": ["resa:b16p0.1f3/ar", "resa:b16p0.1f600/ar"]}]})",
+      "test", Backend::kCpu);
+  std::vector<PointMeasurement> points;
+  run_campaign(
+      plan, plan.points, open_campaign(plan, Backend::kCpu), {.threads = 1, .pair = pair},
+      [&](const PointMeasurement& point) { points.push_back(point); },
+      [](const CampaignProgress&) {});
+  REQUIRE(points.size() == 3);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CAPTURE(points[i].reason);
+    REQUIRE(points[i].status == PointStatus::kOk);
+    CHECK(points[i].time_ns.size() == 2);
+  }
+  // The pass reads all of the cache where the step reads blocks of it.
+  CHECK(range_of(points[0], "resa_decode").launches == 8);
+  CHECK(range_of(points[1], "tree_attention").launches == 8);
+  CHECK(points[2].status == PointStatus::kRefused);
+  CHECK(points[2].reason.find("period") != std::string::npos);
 }

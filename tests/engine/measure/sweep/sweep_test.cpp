@@ -63,6 +63,8 @@ TEST_CASE("no sweep names a point twice, and every strategy is canonical and leg
         case WorkloadKind::kStep:
         case WorkloadKind::kAcceptance:
         case WorkloadKind::kDecode:
+        case WorkloadKind::kRectify:
+        case WorkloadKind::kRectifiedStep:
           CHECK(Strategy::parse(key.strategy).text() == key.strategy);
       }
       CHECK(std::find(plan.points.begin() + static_cast<std::ptrdiff_t>(i) + 1, plan.points.end(),
@@ -221,6 +223,32 @@ TEST_CASE("the campaign of the other systems is short and legal") {
   }
 }
 
+TEST_CASE("the campaign of the terms has block size, ratio and period apart, and is legal") {
+  const SweepPlan plan = built_in("terms");
+  CHECK(plan.points.size() == 376);
+  std::map<std::string, std::set<std::string>> settings;  // model and context -> strategies
+  std::set<std::int64_t> passes;
+  for (const PointKey& key : plan.points) {
+    const Strategy strategy = Strategy::parse(key.strategy);
+    CAPTURE(key.strategy);
+    CHECK(illegal_because(strategy, named_llm_shape(key.model)) == "");
+    if (key.workload == WorkloadKind::kDecode && strategy.attention == AttentionMethod::kResa) {
+      settings[key.model + std::to_string(key.context_len)].insert(key.strategy);
+    } else if (key.workload == WorkloadKind::kRectify) {
+      CHECK(key.num_queries == strategy.resa_rectify_every);
+      passes.insert(key.num_queries);
+    } else if (key.workload == WorkloadKind::kRectifiedStep) {
+      CHECK(key.num_queries == 1);
+      CHECK(strategy.resa_rectify_every > 0);
+    }
+  }
+  CHECK(settings.size() == 2 * 5);
+  for (const auto& [where, strategies] : settings) {
+    CHECK(strategies.size() == 2 * 3 * 4);  // forms, block sizes, ratios
+  }
+  CHECK(passes == std::set<std::int64_t>{16, 32, 64, 128, 256});
+}
+
 TEST_CASE("named grids are products of their texts, lengths and rows") {
   const SweepPlan plan = small(R"([
     {"workload": "topk", "length": [100, 200], "rows": [1, 3],
@@ -244,6 +272,9 @@ TEST_CASE("named grids are products of their texts, lengths and rows") {
         R"([{"workload": "topk", "case": "topk:radix/k5", "context_len": 9}])",
         R"([{"workload": "topk", "case": "topk:radix/k5", "rows": 0}])",
         R"([{"workload": "decode", "strategy": "resa/ar"}])",
+        R"([{"workload": "rectify", "strategy": "dense/ar"}])",
+        R"([{"workload": "rectify", "strategy": "resa:b16p0.1f0/ar"}])",
+        R"([{"workload": "rectified_step", "strategy": "resa:b16p0.1f0/ar"}])",
         R"([{"workload": "decode", "strategy": "dense/ar", "launch": "once"}])",
         R"([{"workload": "step", "strategy": "dense/ar", "cache_state": "warm"}])",
         R"([{"workload": "sampling", "case": "sampling:greedy/chain/r1"}])"}) {

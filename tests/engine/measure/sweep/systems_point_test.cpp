@@ -85,6 +85,29 @@ TEST_CASE("decode points read what their method reads of the cache") {
   }
 }
 
+TEST_CASE("a rectification's pass reads all of the cache for the tokens of its period") {
+  const auto points = run(R"([
+    {"workload": "rectify", "context_len": 1024,
+     "strategy": ["resa:b16p0.1f4/ar", "resa:b16p0.1f33/ar"]},
+    {"workload": "decode", "context_len": 1024,
+     "strategy": ["resa:b16p0.2f0/ar", "resa:b16p0.2f0/ar/bfs/c1/F*/form=vanilla"]}])");
+  REQUIRE(points.size() == 4);
+  for (const PointMeasurement& point : points) {
+    check_measured(point);
+  }
+  CHECK(points[0].key.num_queries == 4);
+  CHECK(points[1].key.num_queries == 33);
+  const double token = 2.0 * 8 * 64 * 4;
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(points[i].ranges.size() == 1);
+    CHECK(read_of(range_of(points[i], "tree_attention").predicted, TrafficTerm::kWindow) ==
+          Approx(1024 * token).epsilon(0.01));
+  }
+  // A CPU has one form: the vanilla one reads what the fused one does.
+  CHECK(read_of(range_of(points[3], "resa_decode").predicted, TrafficTerm::kSelectedBlocks) ==
+        read_of(range_of(points[2], "resa_decode").predicted, TrafficTerm::kSelectedBlocks));
+}
+
 TEST_CASE("the cost model composes the bytes that these points' kernels announce") {
   std::vector<PointMeasurement> points = run(R"([
     {"workload": "decode", "context_len": 2048,
