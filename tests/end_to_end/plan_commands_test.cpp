@@ -259,8 +259,9 @@ TEST_CASE("a draft that proposes fewer tokens is cheaper, and said to be") {
   CHECK(planned(" --draft-vocab 32000") == some);
   CHECK(planned(" --model nsa-1b:v32000") == some);
   CHECK(planned(" --model nsa-1b:v32000 --draft-vocab 32000") == some);
-  // Plain decoding has no draft.
-  CHECK(some["baselines"][0]["step_latency_us"] == all["baselines"][0]["step_latency_us"]);
+  // Plain decoding has no draft; what corrects it is learned beside the steps of its target.
+  CHECK(some["baselines"][0]["step_latency_us"].get<double>() ==
+        Approx(all["baselines"][0]["step_latency_us"].get<double>()).epsilon(0.001));
   const std::string ask = " --predict nsa/d6k8n64/dfs/c1/F* --context 8192 --json";
   const auto linear_bytes = [&](const std::string& vocabulary) {
     const test::CommandResult result =
