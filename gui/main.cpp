@@ -75,7 +75,8 @@ void prepare_screenshot(Window& window, const QString& page, const QString& path
         later();
       }
     });
-  } else if (page == QLatin1String("planner") || page == QLatin1String("validation")) {
+  } else if (page == QLatin1String("planner") || page == QLatin1String("validation") ||
+             page == QLatin1String("quality")) {
     const auto opened = std::make_shared<QElapsedTimer>();
     QObject::connect(&window.document(), &Document::loaded, &window, [opened] { opened->start(); });
     QObject::connect(&planner, &Planner::changed, &window, [&planner, &window, opened, later] {

@@ -21,6 +21,7 @@
 #include "gui/models/preferences.h"
 #include "gui/pages/planner_page.h"
 #include "gui/pages/points_page.h"
+#include "gui/pages/quality/quality_page.h"
 #include "gui/pages/replay_page.h"
 #include "gui/pages/runs_page.h"
 #include "gui/pages/sensitivity/sensitivity_page.h"
@@ -48,6 +49,7 @@ Window::Window()
       validation_page_(new ValidationPage(planner_page_->planner())),
       replay_page_(new ReplayPage(document_, planner_page_->planner())),
       sensitivity_page_(new SensitivityPage(planner_page_->planner())),
+      quality_page_(new QualityPage(planner_page_->planner())),
       summary_(new QLabel) {
   setWindowTitle("Versieve");
   resize(1400, 900);
@@ -59,6 +61,7 @@ Window::Window()
   tabs_->addTab(validation_page_, tr("Validation"));
   tabs_->addTab(replay_page_, tr("Replay"));
   tabs_->addTab(sensitivity_page_, tr("Sensitivity"));
+  tabs_->addTab(quality_page_, tr("Quality"));
   stack_->addWidget(start_page_);
   stack_->addWidget(tabs_);
   QWidget* center = new QWidget;
@@ -79,12 +82,14 @@ Window::Window()
     document_.setFilter("run=" + QString::number(run_id));
     tabs_->setCurrentWidget(points_page_);
   });
-  connect(replay_page_, &ReplayPage::cellRequested, this,
-          [this](int bucket, PrecisionClass precision) {
-            if (planner_page_->showCell(bucket, precision)) {
-              tabs_->setCurrentWidget(planner_page_);
-            }
-          });
+  const auto show_cell = [this](int bucket, PrecisionClass precision) {
+    if (planner_page_->showCell(bucket, precision)) {
+      tabs_->setCurrentWidget(planner_page_);
+    }
+  };
+  connect(replay_page_, &ReplayPage::cellRequested, this, show_cell);
+  connect(quality_page_, &QualityPage::cellRequested, this, show_cell);
+  connect(quality_page_, &QualityPage::exportRequested, planner_page_, &PlannerPage::askForExport);
   const auto say_written = [this](const QString& path) {
     statusBar()->showMessage(tr("%1 was written").arg(path), kMessageMs);
   };
@@ -105,7 +110,7 @@ Window::Window()
 }
 
 QStringList Window::pageNames() {
-  return {"runs", "points", "planner", "validation", "replay", "sensitivity"};
+  return {"runs", "points", "planner", "validation", "replay", "sensitivity", "quality"};
 }
 
 bool Window::showPage(const QString& name) {
@@ -169,6 +174,7 @@ void Window::setDark(bool is_dark) {
   validation_page_->recolor();
   replay_page_->recolor();
   sensitivity_page_->recolor();
+  quality_page_->recolor();
 }
 
 void Window::keepIn(Preferences& preferences) {
@@ -198,7 +204,7 @@ void Window::closeEvent(QCloseEvent* event) {
 
 void Window::show_keys() {
   const std::pair<QString, QString> rows[] = {
-      {tr("Alt+1 to 6"), tr("the pages")},
+      {tr("Alt+1 to 7"), tr("the pages")},
       {tr("Tab, Shift+Tab"), tr("the next and the previous control")},
       {tr("B"), tr("makes the selected point the baseline, and ends that")},
       {tr("Ctrl+C"), tr("copies the selected rows of a table with their titles")},

@@ -17,6 +17,7 @@ class Banner;
 class PlannerPage;
 class PointsPage;
 class Preferences;
+class QualityPage;
 class ReplayPage;
 class RunsPage;
 class SensitivityPage;
@@ -31,11 +32,12 @@ class Window : public QMainWindow {
   Document& document() { return document_; }
   PointsPage& pointsPage() { return *points_page_; }
   PlannerPage& plannerPage() { return *planner_page_; }
+  QualityPage& qualityPage() { return *quality_page_; }
   ReplayPage& replayPage() { return *replay_page_; }
   SensitivityPage& sensitivityPage() { return *sensitivity_page_; }
   ValidationPage& validationPage() { return *validation_page_; }
-  // "runs", "points", "planner", "validation", "replay", "sensitivity"; false if there is no such
-  // page.
+  // "runs", "points", "planner", "validation", "replay", "sensitivity", "quality"; false if there
+  // is no such page.
   bool showPage(const QString& name);
   static QStringList pageNames();
   void setDark(bool is_dark);
@@ -70,6 +72,7 @@ class Window : public QMainWindow {
   ValidationPage* validation_page_;
   ReplayPage* replay_page_;
   SensitivityPage* sensitivity_page_;
+  QualityPage* quality_page_;
   QLabel* summary_;
   QAction* dark_ = nullptr;
   QMenu* recent_ = nullptr;

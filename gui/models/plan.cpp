@@ -171,6 +171,19 @@ PlanTable plan_with(const Plan& plan, const AcceptanceChoice& choice,
                                                 : basis.replanner->plan_on(plan.machine);
 }
 
+// A limit that moves leaves the plan without one as it is.
+PlanTable plan_of_any_loss(const Plan& plan, const AcceptanceChoice& choice, const Plan* earlier) {
+  if (!plan.chosen.max_loss) {
+    return plan.chosen;
+  }
+  const bool is_same = earlier != nullptr && earlier->basis == plan.basis &&
+                       earlier->any_loss.hardware == plan.machine.key &&
+                       earlier->any_loss.acceptance_origin == plan.chosen.acceptance_origin &&
+                       acceptance_pair(earlier->any_loss) == acceptance_pair(plan.chosen) &&
+                       earlier->draft.vocab == plan.draft.vocab;
+  return is_same ? earlier->any_loss : plan_with(plan, choice, std::nullopt);
+}
+
 }  // namespace
 
 PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const PlanPtr& earlier,
@@ -193,6 +206,7 @@ PlanPtr make_plan(const Snapshot& snapshot, const FittedModel* prior, const Plan
       std::min(request.draft_vocab.value_or(result->draft.vocab), result->target().vocab);
   result->chosen_acceptance = acceptance_of(*result, request.acceptance);
   result->chosen = plan_with(*result, request.acceptance, request.max_loss);
+  result->any_loss = plan_of_any_loss(*result, request.acceptance, earlier.get());
   return result;
 }
 

@@ -63,6 +63,7 @@ struct Plan {
   std::shared_ptr<const PlanBasis> basis;
   PlanTable own;                      // the basis's
   PlanTable chosen;                   // of what the knobs describe
+  PlanTable any_loss;                 // the same without a limit of losses
   HardwareSpec machine;               // that `chosen` is of
   DraftShape draft;                   // that it is priced with
   AcceptanceModel chosen_acceptance;  // and whose tokens a step

@@ -123,8 +123,10 @@ void Planner::setDraftVocab(std::optional<std::int64_t> tokens) {
 }
 
 void Planner::setMaxLoss(std::optional<double> nats) {
-  request_.max_loss = nats;
-  turn();
+  if (nats != request_.max_loss) {
+    request_.max_loss = nats;
+    turn();
+  }
 }
 
 void Planner::setShown(PrecisionClass precision, bool is_shown) {

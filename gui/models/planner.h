@@ -39,6 +39,7 @@ class Planner : public QObject {
   void setAcceptance(AcceptanceChoice choice);
   void setDraftVocab(std::optional<std::int64_t> tokens);  // none: the model's own
   void setMaxLoss(std::optional<double> nats);             // of KL a token; none: no limit
+  const std::optional<double>& maxLoss() const { return request_.max_loss; }
   void setShown(PrecisionClass precision, bool is_shown);
 
   // Whether the open file has grown since the plan's points were read.

@@ -12,6 +12,7 @@
 #include "gui/models/plain_words.h"
 #include "gui/pages/planner_page.h"
 #include "gui/views/flow_row.h"
+#include "gui/views/loss_knob.h"
 #include "gui/views/text.h"
 #include "model/words/hardware_limits.h"
 
@@ -20,9 +21,6 @@ namespace {
 
 // Tokens that a draft may propose beside those that the model's own does.
 constexpr std::int64_t kDraftVocabs[] = {64000, kPublishedDraftVocab, 16000, 8000};
-// Of KL, in nats a token; the lowest of the knob is no limit.
-constexpr double kLossStep = 0.005;
-constexpr double kMostLoss = 2.0;
 constexpr int kModelChars = 14;  // at least seen of a choice
 
 }  // namespace
@@ -120,19 +118,8 @@ void PlannerPage::set_up_bandwidth() {
 }
 
 void PlannerPage::set_up_max_loss() {
-  max_loss_->setDecimals(3);
-  max_loss_->setSingleStep(kLossStep);
-  max_loss_->setRange(-kLossStep, kMostLoss);
-  max_loss_->setValue(max_loss_->minimum());
-  max_loss_->setSpecialValueText(tr("any"));
-  max_loss_->setSuffix(tr(" nats"));
-  max_loss_->setAccessibleName(tr("Loss at most"));
-  max_loss_->setToolTip(tr(
-      "KL against the exact run a token that an entry may have, by the upper end of its measured "
-      "95 % interval. What was not measured is left out too, baselines stay"));
-  connect(max_loss_, &QDoubleSpinBox::valueChanged, this, [this](double nats) {
-    planner_->setMaxLoss(nats < 0.0 ? std::nullopt : std::optional<double>(nats));
-  });
+  connect(max_loss_, &QDoubleSpinBox::valueChanged, this,
+          [this](double nats) { planner_->setMaxLoss(loss_limit_of(nats)); });
 }
 
 QWidget* PlannerPage::make_knobs() {
@@ -162,7 +149,7 @@ QWidget* PlannerPage::make_knobs() {
   export_->setToolTip(
       tr("Writes the shown classes for this machine as JSON, CSV or a C++ header; of the strictest "
          "shown class the settings of SGLang, vLLM or TensorRT-LLM"));
-  connect(export_, &QPushButton::clicked, this, &PlannerPage::ask_for_export);
+  connect(export_, &QPushButton::clicked, this, &PlannerPage::askForExport);
   QWidget* bandwidth = new QWidget;
   QHBoxLayout* both = new QHBoxLayout(bandwidth);
   both->setContentsMargins(0, 0, 0, 0);

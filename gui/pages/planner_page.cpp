@@ -25,6 +25,7 @@
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
 #include "gui/views/interval_bar.h"
+#include "gui/views/loss_knob.h"
 #include "gui/views/save_dialog.h"
 #include "gui/views/table.h"
 #include "gui/views/text.h"
@@ -56,7 +57,7 @@ PlannerPage::PlannerPage(Document& document, QWidget* parent)
       typed_bandwidth_(new NumberKnob(tr("the memory bandwidth"))),
       acceptance_(new AcceptanceKnob),
       draft_vocab_(new QComboBox),
-      max_loss_(new NumberKnob(tr("the largest loss"))),
+      max_loss_(new_loss_knob()),
       reset_(new QPushButton(tr("As measured"))),
       export_(new QPushButton(tr("Export…"))),
       grid_(new PlanGrid),
@@ -174,7 +175,7 @@ void PlannerPage::ask_for_machine() {
   }
 }
 
-void PlannerPage::ask_for_export() {
+void PlannerPage::askForExport() {
   const QString path = ask_where_to_save(
       this, tr("Export the shown classes"), "plan",
       tr("Table (*.json);;Spreadsheet (*.csv);;C++ header (*.h);;SGLang, longest contexts "
@@ -230,6 +231,7 @@ void PlannerPage::show_wait() {
 
 void PlannerPage::show_plan() {
   show_bandwidth();
+  show_loss_limit(*max_loss_, planner_->maxLoss());  // the page of losses turns it too
   const PlanPtr& plan = planner_->plan();
   export_->setEnabled(plan != nullptr);
   acceptance_->showPlan(plan);

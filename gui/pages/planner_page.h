@@ -51,6 +51,8 @@ class PlannerPage : public QWidget {
   // Chooses the machine of a file (`versieve profile --sweep calibrate --hardware-out`); what is
   // wrong with it as a sentence, empty if it was taken.
   QString addMachine(const QString& path);
+  // Asks where to write the shown classes, and writes them.
+  void askForExport();
 
  Q_SIGNALS:
   void written(const QString& path);   // an export
@@ -68,7 +70,6 @@ class PlannerPage : public QWidget {
   void set_up_draft();
   QWidget* make_classes();
   void ask_for_machine();
-  void ask_for_export();
   QWidget* make_answer();
   void show_plan();
   void show_wait();

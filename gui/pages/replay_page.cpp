@@ -36,12 +36,7 @@ ReplayPage::ReplayPage(Document& document, Planner& planner, QWidget* parent)
       gaps_(quiet_label({})),
       table_(new QTableView),
       details_(new QTextBrowser) {
-  stack_->addWidget(wait_);
-  stack_->addWidget(make_answer());
-  QVBoxLayout* layout = new QVBoxLayout(this);
-  layout->setContentsMargins(12, 10, 12, 10);
-  layout->addWidget(make_choices());
-  layout->addWidget(stack_, 1);
+  lay_out_with_wait(*this, make_choices(), *stack_, *wait_, *make_answer());
   connect(replayer_, &Replayer::changed, this, &ReplayPage::show_replay);
   connect(&planner, &Planner::progressed, this, &ReplayPage::show_replay);
   recolor();

@@ -3,6 +3,7 @@
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStackedWidget>
 #include <QVBoxLayout>
 
 #include "gui/views/text.h"
@@ -53,6 +54,16 @@ void FitWait::say(const QString& text) {
   bar_->setValue(share ? qRound(kHundred * *share) : -1);
   end_->setText(planner_.isBusy() ? tr("Cancel") : tr("Fit again"));
   end_->setVisible(planner_.isBusy() || planner_.wasEnded());
+}
+
+void lay_out_with_wait(QWidget& page, QWidget* choices, QStackedWidget& stack, FitWait& wait,
+                       QWidget& answer) {
+  stack.addWidget(&wait);
+  stack.addWidget(&answer);
+  QVBoxLayout* layout = new QVBoxLayout(&page);
+  layout->setContentsMargins(12, 10, 12, 10);
+  layout->addWidget(choices);
+  layout->addWidget(&stack, 1);
 }
 
 }  // namespace versieve::gui

@@ -9,6 +9,7 @@
 class QLabel;
 class QProgressBar;
 class QPushButton;
+class QStackedWidget;
 
 namespace versieve::gui {
 
@@ -25,5 +26,9 @@ class FitWait : public QWidget {
   QProgressBar* bar_;
   QPushButton* end_;
 };
+
+// A page that rests on a fit: its choices above, below them the wait or the answer.
+void lay_out_with_wait(QWidget& page, QWidget* choices, QStackedWidget& stack, FitWait& wait,
+                       QWidget& answer);
 
 }  // namespace versieve::gui

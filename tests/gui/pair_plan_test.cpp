@@ -3,7 +3,6 @@
 #include <QComboBox>
 #include <QDoubleSpinBox>
 #include <QFile>
-#include <QProcess>
 #include <QPushButton>
 #include <QTemporaryDir>
 #include <QTest>
@@ -12,29 +11,11 @@
 
 #include "gui/pages/planner_page.h"
 #include "gui/views/theme.h"
+#include "tests/gui/run_command.h"
 #include "tests/gui/window_case.h"
 
 using namespace versieve;
 using namespace versieve::gui;
-
-namespace {
-
-QByteArray bytes_of(const QString& path) {
-  QFile file(path);
-  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-// As a shell runs it, with the built command in the place of its name.
-QString run_command(QString line) {
-  line.replace(0, QString("versieve").size(), VERSIEVE_BINARY_DIR "/bin/versieve");
-  QProcess shell;
-  shell.start("/bin/sh", {"-c", line});
-  return shell.waitForFinished(10 * kWaitMs) && shell.exitCode() == 0
-             ? QString()
-             : QString::fromUtf8(shell.readAllStandardError());
-}
-
-}  // namespace
 
 class PairPlanTest : public QObject {
   Q_OBJECT

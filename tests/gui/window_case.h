@@ -44,4 +44,12 @@ inline QString cell(const QAbstractItemModel& model, int row, int column) {
   return model.index(row, column).data().toString();
 }
 
+// The picture of the manual that shows this flow, where VERSIEVE_PICTURES names a folder.
+inline void keep_picture(Window& window, const QString& name) {
+  const QString folder = qEnvironmentVariable("VERSIEVE_PICTURES");
+  if (!folder.isEmpty()) {
+    window.grab().save(folder + "/" + name + ".png");
+  }
+}
+
 }  // namespace versieve::gui

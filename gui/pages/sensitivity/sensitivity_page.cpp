@@ -7,31 +7,20 @@
 #include <QStackedWidget>
 #include <QVBoxLayout>
 
+#include "gui/views/choice.h"
 #include "gui/views/elided_text.h"
 #include "gui/views/fit_wait.h"
 #include "gui/views/flow_row.h"
 #include "gui/views/text.h"
 
 namespace versieve::gui {
-namespace {
-
-QComboBox* choice(const QString& name, const QString& object_name) {
-  QComboBox* box = new QComboBox;
-  box->setAccessibleName(name);
-  box->setObjectName(object_name);
-  box->setSizeAdjustPolicy(QComboBox::AdjustToContents);
-  return box;
-}
-
-}  // namespace
-
 SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
     : QWidget(parent),
       model_(new SensitivityModel(planner, this)),
-      bucket_(choice(tr("Context range"), "sensitivityBucket")),
-      precision_(choice(tr("Class"), "sensitivityClass")),
-      x_(choice(tr("Horizontal knob"), "sensitivityX")),
-      y_(choice(tr("Vertical knob"), "sensitivityY")),
+      bucket_(named_choice(tr("Context range"), "sensitivityBucket")),
+      precision_(named_choice(tr("Class"), "sensitivityClass")),
+      x_(named_choice(tr("Horizontal knob"), "sensitivityX")),
+      y_(named_choice(tr("Vertical knob"), "sensitivityY")),
       busy_(quiet_label({})),
       stack_(new QStackedWidget),
       wait_(new FitWait(planner, "sensitivityMessage")),
@@ -39,12 +28,7 @@ SensitivityPage::SensitivityPage(Planner& planner, QWidget* parent)
       map_(new WinnerMap),
       borders_(new QLabel),
       cell_(new ElidedText(1)) {
-  stack_->addWidget(wait_);
-  stack_->addWidget(make_answer());
-  QVBoxLayout* layout = new QVBoxLayout(this);
-  layout->setContentsMargins(12, 10, 12, 10);
-  layout->addWidget(make_choices());
-  layout->addWidget(stack_, 1);
+  lay_out_with_wait(*this, make_choices(), *stack_, *wait_, *make_answer());
   connect(model_, &SensitivityModel::changed, this, &SensitivityPage::show_answer);
   connect(&planner, &Planner::progressed, this, &SensitivityPage::show_answer);
   connect(map_, &WinnerMap::cellTold, cell_, &ElidedText::setText);
@@ -110,15 +94,7 @@ void SensitivityPage::list_buckets() {
   for (std::size_t i = 0; i < count; ++i) {
     texts << bucket_text(plan->chosen.buckets[i]);
   }
-  QStringList shown;
-  for (int i = 0; i < bucket_->count(); ++i) {
-    shown << bucket_->itemText(i);
-  }
-  if (texts != shown) {
-    const QSignalBlocker quietly(bucket_);
-    bucket_->clear();
-    bucket_->addItems(texts);
-  }
+  list_texts(*bucket_, texts);
 }
 
 void SensitivityPage::ask() {

@@ -1,0 +1,49 @@
+// Whether the UI thread is ever busy for longer than a frame of patience: a timer looks how much
+// processor time the thread took between two of its own turns. Processor time, not the clock's:
+// other programs on the machine are not the window's fault.
+#pragma once
+
+#include <QTimer>
+#include <algorithm>
+#include <ctime>
+
+namespace versieve::gui {
+
+class UiWatch {
+ public:
+  static constexpr double kMostMs = 50.0;
+
+  UiWatch() {
+    timer_.setInterval(1);
+    QObject::connect(&timer_, &QTimer::timeout, &timer_, [this] { look(); });
+    timer_.start();
+    begin();
+  }
+
+  // What the test itself did since then does not count: a picture that it took.
+  void begin() { last_ms_ = thread_ms(); }
+  // The longest since the watch began, the stretch under way counted.
+  double longestMs() {
+    look();
+    return longest_ms_;
+  }
+
+ private:
+  static double thread_ms() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
+  }
+
+  void look() {
+    const double now = thread_ms();
+    longest_ms_ = std::max(longest_ms_, now - last_ms_);
+    last_ms_ = now;
+  }
+
+  QTimer timer_;
+  double last_ms_ = 0.0;
+  double longest_ms_ = 0.0;
+};
+
+}  // namespace versieve::gui
